@@ -1,0 +1,380 @@
+package chunk
+
+// Body is what a chunk says: one struct of this file, or Opaque. Members that
+// may be absent are pointers (nil: absent); members of type "any" are Values.
+// The json tags are the names on the wire, in the order of the catalogue.
+type Body interface {
+	Type() Type
+}
+
+// Value is any JSON value, kept as the text it came in. The zero Value is null.
+type Value []byte
+
+// TextDelta is text to append to the answer.
+type TextDelta struct {
+	Delta string `json:"delta"`
+}
+
+// Thinking is reasoning text. IsComplete false is a streamed piece; true closes
+// a complete block.
+type Thinking struct {
+	Content    string `json:"content"`
+	IsComplete bool   `json:"isComplete"`
+}
+
+// ToolArgStreamStart opens the streamed arguments of a tool call.
+type ToolArgStreamStart struct {
+	ToolCallID string `json:"toolCallId"`
+	ToolName   string `json:"toolName"`
+}
+
+// ToolArgStreamDelta is a piece of the arguments' JSON text.
+type ToolArgStreamDelta struct {
+	ToolCallID string `json:"toolCallId"`
+	Delta      string `json:"delta"`
+}
+
+// ToolArgStreamEnd closes the streamed arguments.
+type ToolArgStreamEnd struct {
+	ToolCallID string `json:"toolCallId"`
+}
+
+// ToolStart is a tool call with its parsed input.
+type ToolStart struct {
+	ToolCallID string `json:"toolCallId"`
+	ToolName   string `json:"toolName"`
+	Arguments  Value  `json:"arguments" want:"object"`
+}
+
+// ToolEnd is the outcome of a tool call. Error is present if and only if the
+// tool failed, even when it is the empty string. ProviderExecuted true: our
+// side ran it; false or absent: the client did.
+type ToolEnd struct {
+	ToolCallID       string  `json:"toolCallId"`
+	ToolName         string  `json:"toolName"`
+	Result           Value   `json:"result"`
+	Error            *string `json:"error"`
+	ErrorCode        *string `json:"errorCode"`
+	ProviderExecuted *bool   `json:"providerExecuted"`
+}
+
+// ToolApprovalRequest asks a person, or a rule, whether a call may run.
+type ToolApprovalRequest struct {
+	ToolCallID  string `json:"toolCallId"`
+	ToolName    string `json:"toolName"`
+	ApprovalID  string `json:"approvalId"`
+	Input       Value  `json:"input"`
+	IsAutomatic *bool  `json:"isAutomatic"`
+}
+
+// ToolApprovalResponse is the decision on a ToolApprovalRequest.
+type ToolApprovalResponse struct {
+	ToolCallID  string  `json:"toolCallId"`
+	ToolName    string  `json:"toolName"`
+	ApprovalID  string  `json:"approvalId"`
+	Approved    bool    `json:"approved"`
+	Reason      *string `json:"reason"`
+	IsAutomatic *bool   `json:"isAutomatic"`
+}
+
+// ToolInputError says that the input of a call could not be parsed or is not valid.
+type ToolInputError struct {
+	ToolCallID   string `json:"toolCallId"`
+	ToolName     string `json:"toolName"`
+	Error        string `json:"error"`
+	PartialInput *Value `json:"partialInput"`
+}
+
+// ToolOutputError says that the execution of a call broke.
+type ToolOutputError struct {
+	ToolCallID string `json:"toolCallId"`
+	ToolName   string `json:"toolName"`
+	Error      string `json:"error"`
+}
+
+// SubagentStart announces a sub-agent in its parent's session. The child's own
+// chunks are in the session SubSessionID under the same root.
+type SubagentStart struct {
+	SubAgentType string `json:"subAgentType"`
+	SubSessionID string `json:"subSessionId"`
+	CallID       string `json:"callId"`
+}
+
+// SubagentEnd carries the result of a sub-agent into its parent's session.
+type SubagentEnd struct {
+	SubAgentType string `json:"subAgentType"`
+	SubSessionID string `json:"subSessionId"`
+	CallID       string `json:"callId"`
+	Result       Value  `json:"result"`
+}
+
+// Custom is an event of the application.
+type Custom struct {
+	EventName string `json:"eventName"`
+	Data      Value  `json:"data"`
+}
+
+// StatePatch changes the session's custom state, RFC 6902.
+type StatePatch struct {
+	Patches []PatchOp `json:"patches"`
+}
+
+// PatchOp is one RFC 6902 operation.
+type PatchOp struct {
+	Op    string  `json:"op" want:"add|remove|replace|move|copy|test"`
+	Path  string  `json:"path"`
+	Value *Value  `json:"value"`
+	From  *string `json:"from"`
+}
+
+// Error is an error the agent reports while its stream goes on.
+type Error struct {
+	Error       string       `json:"error"`
+	Code        *string      `json:"code"`
+	ErrorDetail *ErrorDetail `json:"errorDetail"`
+	Recoverable bool         `json:"recoverable"`
+}
+
+// ErrorDetail is the classified form of an Error.
+type ErrorDetail struct {
+	Message   string  `json:"message"`
+	Code      *string `json:"code"`
+	Category  *string `json:"category"`
+	Cause     *string `json:"cause"`
+	Retryable *bool   `json:"retryable"`
+}
+
+// Output is the final structured output of an agent with an output schema.
+type Output struct {
+	Output Value `json:"output"`
+}
+
+// SourceURL is a web source of the answer.
+type SourceURL struct {
+	SourceID string  `json:"sourceId"`
+	URL      string  `json:"url"`
+	Title    *string `json:"title"`
+}
+
+// SourceDocument is a document source of the answer.
+type SourceDocument struct {
+	SourceID  string  `json:"sourceId"`
+	MediaType string  `json:"mediaType"`
+	Title     string  `json:"title"`
+	Filename  *string `json:"filename"`
+}
+
+// StepStart opens a step of the agent loop.
+type StepStart struct {
+	StepID *string `json:"stepId"`
+}
+
+// StepEnd closes a step of the agent loop.
+type StepEnd struct {
+	StepID       *string `json:"stepId"`
+	Usage        *Usage  `json:"usage"`
+	FinishReason *string `json:"finishReason" want:"stop|length|tool-calls|content-filter|error|other"`
+}
+
+// Usage counts tokens of one step.
+type Usage struct {
+	InputTokens      Number  `json:"inputTokens"`
+	OutputTokens     Number  `json:"outputTokens"`
+	CachedTokens     *Number `json:"cachedTokens"`
+	CacheWriteTokens *Number `json:"cacheWriteTokens"`
+}
+
+// Number is a JSON number, kept as the text it came in.
+type Number string
+
+// File is a file the agent made: a data URL or a hosted one.
+type File struct {
+	URL       string  `json:"url"`
+	MediaType string  `json:"mediaType"`
+	Filename  *string `json:"filename"`
+}
+
+// RunInterrupted says that a run stopped softly and may be resumed.
+// CheckpointID nil is JSON null: the checkpoint could not be saved.
+type RunInterrupted struct {
+	RunID        string  `json:"runId"`
+	CheckpointID *string `json:"checkpointId" want:"nullable"`
+	Reason       *string `json:"reason"`
+}
+
+// RunResumed says that a run goes on. Known modes: continue, with_message,
+// with_confirmation, from_checkpoint; others are kept.
+type RunResumed struct {
+	RunID            string  `json:"runId"`
+	FromCheckpointID *string `json:"fromCheckpointId" want:"nullable"`
+	FromStepCount    int64   `json:"fromStepCount"`
+	Mode             string  `json:"mode"`
+}
+
+// RunPaused says what a paused run waits for.
+type RunPaused struct {
+	RunID             string  `json:"runId"`
+	Reason            string  `json:"reason"`
+	PendingToolName   *string `json:"pendingToolName"`
+	PendingToolCallID *string `json:"pendingToolCallId"`
+}
+
+// ExecutorSuperseded is the last word of an executor that was overtaken.
+type ExecutorSuperseded struct {
+	Reason *string `json:"reason"`
+}
+
+// CheckpointCreated announces a saved checkpoint.
+type CheckpointCreated struct {
+	RunID        string `json:"runId"`
+	CheckpointID string `json:"checkpointId"`
+	StepCount    int64  `json:"stepCount"`
+}
+
+// StepCommitted says that a step and its checkpoint are saved.
+type StepCommitted struct {
+	RunID        string `json:"runId"`
+	StepID       string `json:"stepId"`
+	CheckpointID string `json:"checkpointId"`
+}
+
+// StepDiscarded says that staged changes of a step were thrown away.
+type StepDiscarded struct {
+	RunID  string `json:"runId"`
+	StepID string `json:"stepId"`
+	Reason string `json:"reason"`
+}
+
+// StreamResync tells readers that part of what they saw was taken back.
+// Known reasons: crash_recovery, rollback, branch, retry; others are kept.
+type StreamResync struct {
+	CheckpointID string `json:"checkpointId"`
+	StepCount    int64  `json:"stepCount"`
+	MessageCount int64  `json:"messageCount"`
+	FromSequence int64  `json:"fromSequence"`
+	Reason       string `json:"reason"`
+}
+
+// SuspensionMarker is internal to runtimes that stay alive while they wait. It
+// never leaves the server in a chat dialect.
+type SuspensionMarker struct {
+	Kind    string `json:"kind" want:"suspended_client_tool|suspended_awaiting_children|suspended_step_partial"`
+	Payload Value  `json:"payload" want:"object"`
+}
+
+// RunStarted opens a run, or takes one over. It is written by compare-and-set
+// and carries the fence of everything after it.
+type RunStarted struct {
+	RunID        string         `json:"runId"`
+	Epoch        int64          `json:"epoch"`
+	Mode         string         `json:"mode"` // execute, takeover, or a mode of RunResumed
+	Input        []InputMessage `json:"input"`
+	CheckpointID *string        `json:"checkpointId"`
+	Parent       *Parent        `json:"parent"` // set in the session of a sub-agent
+}
+
+// Parent is where a sub-agent was called from.
+type Parent struct {
+	SessionID string `json:"sessionId"`
+	CallID    string `json:"callId"`
+}
+
+// InputMessage is one message of a person that a run answers.
+type InputMessage struct {
+	Content         string      `json:"content"`
+	Files           []InputFile `json:"files"`
+	Metadata        *Value      `json:"metadata" want:"object"`
+	ClientMessageID *string     `json:"clientMessageId"`
+}
+
+// InputFile is a file a person sent along.
+type InputFile struct {
+	URL       string  `json:"url"`
+	MediaType string  `json:"mediaType"`
+	Filename  *string `json:"filename"`
+}
+
+// StreamPaused closes the stream at a point where it waits for people or children.
+type StreamPaused struct {
+	Reason *string `json:"reason"`
+}
+
+// StreamActive re-opens a paused stream without a new run.
+type StreamActive struct{}
+
+// StreamEnd is the good end of a run. A new run opens the stream again.
+type StreamEnd struct {
+	StreamID    string `json:"streamId"`
+	FinalOutput *Value `json:"finalOutput"`
+}
+
+// StreamFailed is the bad end of a run.
+type StreamFailed struct {
+	Error       string       `json:"error"`
+	ErrorDetail *ErrorDetail `json:"errorDetail"`
+}
+
+// Truncated is the mark of a clean-up: the records in Removed were taken back.
+// It is written before they are deleted, so that no reader finds a hole that
+// nothing explains.
+type Truncated struct {
+	TruncatedAtStep int64          `json:"truncatedAtStep"` // chunks of a higher step were removed …
+	MinSequence     int64          `json:"minSequence"`     // … if their sequence was higher than this floor (0: no floor)
+	FromSequence    int64          `json:"fromSequence"`    // sequence of the first removed record
+	AtSequence      int64          `json:"atSequence"`      // last sequence of the session when the clean-up began
+	Removed         []OrdinalRange `json:"removed"`
+}
+
+// OrdinalRange is a run of ordinals, both ends included.
+type OrdinalRange struct {
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
+}
+
+// Opaque is a chunk of a type that this build does not know, kept whole: Raw is
+// its JSON object, byte for byte.
+type Opaque struct {
+	Kind Type
+	Raw  Value
+}
+
+func (TextDelta) Type() Type            { return TypeTextDelta }
+func (Thinking) Type() Type             { return TypeThinking }
+func (ToolArgStreamStart) Type() Type   { return TypeToolArgStreamStart }
+func (ToolArgStreamDelta) Type() Type   { return TypeToolArgStreamDelta }
+func (ToolArgStreamEnd) Type() Type     { return TypeToolArgStreamEnd }
+func (ToolStart) Type() Type            { return TypeToolStart }
+func (ToolEnd) Type() Type              { return TypeToolEnd }
+func (ToolApprovalRequest) Type() Type  { return TypeToolApprovalRequest }
+func (ToolApprovalResponse) Type() Type { return TypeToolApprovalResponse }
+func (ToolInputError) Type() Type       { return TypeToolInputError }
+func (ToolOutputError) Type() Type      { return TypeToolOutputError }
+func (SubagentStart) Type() Type        { return TypeSubagentStart }
+func (SubagentEnd) Type() Type          { return TypeSubagentEnd }
+func (Custom) Type() Type               { return TypeCustom }
+func (StatePatch) Type() Type           { return TypeStatePatch }
+func (Error) Type() Type                { return TypeError }
+func (Output) Type() Type               { return TypeOutput }
+func (SourceURL) Type() Type            { return TypeSourceURL }
+func (SourceDocument) Type() Type       { return TypeSourceDocument }
+func (StepStart) Type() Type            { return TypeStepStart }
+func (StepEnd) Type() Type              { return TypeStepEnd }
+func (File) Type() Type                 { return TypeFile }
+func (RunInterrupted) Type() Type       { return TypeRunInterrupted }
+func (RunResumed) Type() Type           { return TypeRunResumed }
+func (RunPaused) Type() Type            { return TypeRunPaused }
+func (ExecutorSuperseded) Type() Type   { return TypeExecutorSuperseded }
+func (CheckpointCreated) Type() Type    { return TypeCheckpointCreated }
+func (StepCommitted) Type() Type        { return TypeStepCommitted }
+func (StepDiscarded) Type() Type        { return TypeStepDiscarded }
+func (StreamResync) Type() Type         { return TypeStreamResync }
+func (SuspensionMarker) Type() Type     { return TypeSuspensionMarker }
+func (RunStarted) Type() Type           { return TypeRunStarted }
+func (StreamPaused) Type() Type         { return TypeStreamPaused }
+func (StreamActive) Type() Type         { return TypeStreamActive }
+func (StreamEnd) Type() Type            { return TypeStreamEnd }
+func (StreamFailed) Type() Type         { return TypeStreamFailed }
+func (Truncated) Type() Type            { return TypeTruncated }
+
+// Type is the type the chunk came with.
+func (o Opaque) Type() Type { return o.Kind }

@@ -1,0 +1,107 @@
+package chunk
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrInvalid reports a chunk that breaks the catalogue. A *FieldError wraps
+	// it and names the field. Nothing of the chunk was stored.
+	ErrInvalid = errors.New("chunk is not valid")
+
+	// ErrTooLarge reports a chunk over the size limit. Nothing was sent.
+	ErrTooLarge = errors.New("chunk is too large")
+
+	// ErrUnknownSession reports a session that has no record in the log.
+	ErrUnknownSession = errors.New("no such session")
+
+	// ErrTruncated reports that the log no longer holds, or never held, all that
+	// was asked for. A *TruncatedError wraps it and says why. Start again from a
+	// snapshot.
+	ErrTruncated = errors.New("part of the session is not in the log")
+
+	// ErrFailed reports that the stream ended in failure. A *StreamFailedError
+	// wraps it. Everything before it was delivered.
+	ErrFailed = errors.New("the stream failed")
+
+	// ErrFenced reports a writer that was overtaken by another one. Nothing it
+	// wrote after that was stored; it must stop.
+	ErrFenced = errors.New("another writer has taken over the session")
+
+	// ErrNotStored reports a write that is certainly not in the log.
+	ErrNotStored = errors.New("not stored")
+
+	// ErrUnknownOutcome reports a write that may or may not be in the log: the
+	// server could not be asked within the time allowed.
+	ErrUnknownOutcome = errors.New("it is unknown whether the write was stored")
+)
+
+// FieldError names the member of a chunk that is wrong. It is ErrInvalid.
+type FieldError struct {
+	Type  Type   // type of the chunk, "" when that is what is missing
+	Field string // JSON pointer without the leading slash, e.g. "errorDetail/message"
+	Want  string // what was expected, e.g. "a string"
+	Got   string // what came, e.g. "a number"; "" when the member is missing
+}
+
+func (e *FieldError) Error() string {
+	where := string(e.Type)
+	if where == "" {
+		where = "chunk"
+	}
+	if e.Field != "" {
+		where += "." + e.Field
+	}
+	if e.Got == "" {
+		return fmt.Sprintf("%s: want %s", where, e.Want)
+	}
+	return fmt.Sprintf("%s: want %s, got %s", where, e.Want, e.Got)
+}
+
+// Is makes a FieldError an ErrInvalid.
+func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
+
+// TruncationReason says why a position cannot be served.
+type TruncationReason string
+
+// The reasons of a TruncatedError.
+const (
+	TruncatedExpired   TruncationReason = "expired"   // below the floor: age, limits or a purge took it
+	TruncatedFuture    TruncationReason = "future"    // beyond the end of the log
+	TruncatedForeign   TruncationReason = "foreign"   // the position belongs to another session
+	TruncatedRecreated TruncationReason = "recreated" // the stream was deleted and made again
+	TruncatedCleanup   TruncationReason = "cleanup"   // a clean-up took back what lay ahead of the reader
+	TruncatedGap       TruncationReason = "gap"       // records are missing in the middle
+)
+
+// TruncatedError is ErrTruncated with its reason. The iterator that yields it
+// has delivered everything up to After and nothing beyond.
+type TruncatedError struct {
+	Session Session
+	Reason  TruncationReason
+	After   Seq  // the reader's last good position
+	Floor   Seq  // first sequence that is still there, 0 when unknown
+	Step    *int // truncatedAtStep of a clean-up, nil otherwise
+	AtSeq   Seq  // high-water mark of a clean-up, 0 otherwise
+}
+
+func (e *TruncatedError) Error() string {
+	return fmt.Sprintf("session %s after %d: %s: %v", e.Session, e.After, e.Reason, ErrTruncated)
+}
+
+// Is makes a TruncatedError an ErrTruncated.
+func (e *TruncatedError) Is(target error) bool { return target == ErrTruncated }
+
+// StreamFailedError is ErrFailed with the message of the stream_failed record.
+type StreamFailedError struct {
+	Session Session
+	Message string
+}
+
+func (e *StreamFailedError) Error() string {
+	return fmt.Sprintf("session %s: %v: %s", e.Session, ErrFailed, e.Message)
+}
+
+// Is makes a StreamFailedError an ErrFailed.
+func (e *StreamFailedError) Is(target error) bool { return target == ErrFailed }

@@ -1,0 +1,110 @@
+package chunk
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Session names one log. A root session has Root == ID; the session of a
+// sub-agent has the ID of its root in Root.
+type Session struct {
+	Tenant string
+	Root   string
+	ID     string
+}
+
+// RootSession is the session of a root agent.
+func RootSession(tenant, id string) Session { return Session{Tenant: tenant, Root: id, ID: id} }
+
+// Child is the session of a sub-agent of the same root.
+func (s Session) Child(id string) Session { return Session{Tenant: s.Tenant, Root: s.Root, ID: id} }
+
+// IsRoot reports whether s is the session of a root agent.
+func (s Session) IsRoot() bool { return s.Root == s.ID }
+
+// Tree is the root of s: the scope that holds s and all sub-agents beside it.
+func (s Session) Tree() Session { return Session{Tenant: s.Tenant, Root: s.Root, ID: s.Root} }
+
+// String is the CloudEvents source of the session: /tenant/root/session.
+func (s Session) String() string { return "/" + s.Tenant + "/" + s.Root + "/" + s.ID }
+
+// Seq is a JetStream stream sequence: the SSE id, the resume cursor and the
+// position of a snapshot. Within a session it rises, with gaps. The zero Seq
+// is before the first record.
+type Seq uint64
+
+// Ordinal is the number of a record in its session: 1, 2, 3 …, given by the
+// session's one writer. It is no cursor but a proof: who saw 1..N without a
+// hole missed nothing.
+type Ordinal uint64
+
+// Epoch is the fence of a writer. Each run, and each takeover of a run, has a
+// higher epoch than the one before.
+type Epoch uint64
+
+// Position is a place in one session. With an Ordinal it can be proved against
+// what follows; a Position with Ordinal 0 and a Seq is a bare cursor that must
+// be verified against the log first. The zero Position is before the first record.
+type Position struct {
+	Seq     Seq
+	Ordinal Ordinal
+}
+
+// EventID is the ce-id of a record: "<epoch>-<ordinal>". Together with the
+// source (the session) it is unique, as CloudEvents asks.
+func EventID(e Epoch, o Ordinal) string {
+	b := make([]byte, 0, 24)
+	b = strconv.AppendUint(b, uint64(e), 10)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, uint64(o), 10)
+	return string(b)
+}
+
+// ParseEventID reads what EventID wrote. Epoch and ordinal start at 1 and are
+// written without leading zeros, so that one record has one id.
+func ParseEventID(s string) (Epoch, Ordinal, bool) {
+	es, os, ok := strings.Cut(s, "-")
+	if !ok {
+		return 0, 0, false
+	}
+	e, ok1 := parsePositive(es)
+	o, ok2 := parsePositive(os)
+	return Epoch(e), Ordinal(o), ok1 && ok2
+}
+
+func parsePositive(s string) (uint64, bool) {
+	if s == "" || s[0] < '1' || s[0] > '9' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil
+}
+
+// Record is a chunk at its place in the log. Data is the body as JSON, byte for
+// byte as stored when the producer wrote JSON; whoever holds a Record may read
+// Data but not change it. Decode reads it.
+type Record struct {
+	Seq     Seq
+	Session Session
+	Epoch   Epoch
+	Ordinal Ordinal
+	Type    Type
+	Stored  time.Time // when JetStream stored it
+	Data    []byte
+}
+
+// Position of the record in its session.
+func (r Record) Position() Position { return Position{Seq: r.Seq, Ordinal: r.Ordinal} }
+
+// Decode reads the chunk in r.Data.
+func (r Record) Decode() (Chunk, error) { return Decode(r.Data) }
+
+// Scope says how much of a tree a reader wants.
+type Scope int
+
+// The scopes. The zero Scope is the tree, as agents' readers expect.
+const (
+	ScopeTree    Scope = iota // a root session and all its sub-agents
+	ScopeSession              // one session alone
+)
