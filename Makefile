@@ -1,0 +1,73 @@
+# Tailrace. `make run` starts it, `make test` proves it; both install what they need.
+
+GO            ?= go
+GOLANGCI_LINT ?= v2.15.0
+GOVULNCHECK   ?= v1.9.0
+TOOLS         := $(CURDIR)/.tools
+LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
+
+export GOFLAGS := -buildvcs=false
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: go-present ## Start everything in one process on loopback; prints one URL.
+	$(GO) run ./cmd/tailrace up
+
+.PHONY: build
+build: go-present ## Build bin/tailrace.
+	$(GO) build -trimpath -o bin/tailrace ./cmd/tailrace
+
+.PHONY: test
+test: check unit floors e2e vuln ## Everything: style, lint, unit, race, server-backed, browser, vulnerabilities.
+
+.PHONY: check
+check: go-present $(LINT) ## gofmt, vet, lint, shell scripts.
+	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "not gofmt-ed:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags e2e ./e2e/...
+	$(LINT) run ./...
+	$(LINT) run --build-tags e2e ./e2e/...
+
+.PHONY: unit
+unit: go-present ## Unit, property and server-backed tests with the race detector; benchmarks once.
+	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./... > /dev/null
+
+.PHONY: floors
+floors: go-present ## The plan of the house against the real imports, never cached.
+	$(GO) test -count=1 ./internal/archtest
+
+.PHONY: e2e
+e2e: go-present chromium build ## The binary as its users run it: kill -9, a cluster, a real browser.
+	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 15m ./e2e/...
+
+.PHONY: vuln
+vuln: go-present ## Known vulnerabilities in what we link, where the database can be had.
+	@scripts/vuln.sh $(GOVULNCHECK)
+
+.PHONY: fuzz
+fuzz: go-present ## Each fuzz target for a minute.
+	@scripts/fuzz.sh 60s
+
+.PHONY: bench
+bench: build ## Ours against the raw floor, in one run.
+	bin/tailrace bench all
+
+.PHONY: go-present
+go-present:
+	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go 1.26 or later and put it on the PATH."; exit 1; }
+
+.PHONY: chromium
+chromium:
+	@scripts/chromium.sh
+
+$(LINT):
+	@echo "installing golangci-lint $(GOLANGCI_LINT) into .tools (once, a minute or two)"
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	@mv $(TOOLS)/golangci-lint $(LINT)
