@@ -1,0 +1,87 @@
+package subjects
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+const (
+	headKey    = "h."
+	messageKey = "m."
+)
+
+// SnapshotHeadKey is the key of the snapshot head of s: h.<tenant>.<root>.<session>.
+// The error is a *TokenError.
+func SnapshotHeadKey(s chunk.Session) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	return headKey + s.Tenant + "." + s.Root + "." + s.ID, nil
+}
+
+// SnapshotMessageKey is the key of finished message n of s:
+// m.<tenant>.<root>.<session>.<n>. The error is a *TokenError.
+func SnapshotMessageKey(s chunk.Session, n uint64) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + "." + strconv.FormatUint(n, 10), nil
+}
+
+// SnapshotMessageKeys is the filter of all finished messages of s, for a watch:
+// m.<tenant>.<root>.<session>.*
+func SnapshotMessageKeys(s chunk.Session) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+}
+
+// SnapshotTreeHeadKeys is the filter of the heads of all sessions under the root of s:
+// h.<tenant>.<root>.*
+func SnapshotTreeHeadKeys(s chunk.Session) (string, error) {
+	if err := CheckSession(s.Tree()); err != nil {
+		return "", err
+	}
+	return headKey + s.Tenant + "." + s.Root + ".*", nil
+}
+
+// ParseSnapshotHeadKey is the inverse of SnapshotHeadKey. The error is a *ParseError.
+func ParseSnapshotHeadKey(key string) (chunk.Session, error) {
+	rest, ok := strings.CutPrefix(key, headKey)
+	if !ok {
+		return chunk.Session{}, newParseError(key, "want the key h.<tenant>.<root>.<session>", nil)
+	}
+	return parseKeySession(key, rest)
+}
+
+// ParseSnapshotMessageKey is the inverse of SnapshotMessageKey. The error is a *ParseError.
+func ParseSnapshotMessageKey(key string) (chunk.Session, uint64, error) {
+	const want = "want the key m.<tenant>.<root>.<session>.<n>"
+	rest, ok := strings.CutPrefix(key, messageKey)
+	last := strings.LastIndexByte(rest, '.')
+	if !ok || last < 0 {
+		return chunk.Session{}, 0, newParseError(key, want, nil)
+	}
+	number := rest[last+1:]
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != number {
+		return chunk.Session{}, 0, newParseError(key, want+", n a decimal number", nil)
+	}
+	s, err := parseKeySession(key, rest[:last])
+	return s, n, err
+}
+
+func parseKeySession(key, rest string) (chunk.Session, error) {
+	tenant, root, id, ok := threeTokens(rest)
+	if !ok {
+		return chunk.Session{}, newParseError(key, "want three tokens: tenant, root, session", nil)
+	}
+	s := chunk.Session{Tenant: tenant, Root: root, ID: id}
+	if err := CheckSession(s); err != nil {
+		return chunk.Session{}, newParseError(key, err.Error(), err)
+	}
+	return s, nil
+}

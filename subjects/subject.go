@@ -1,0 +1,192 @@
+package subjects
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+const (
+	chunksToken   = ".chunks."
+	commandsToken = ".commands."
+)
+
+// Subject is the one literal subject of s: tr.chunks.<p>.<tenant>.<root>.<session>.
+// The error is a *TokenError, or says what is wrong with the Layout.
+func (l Layout) Subject(s chunk.Session) (string, error) {
+	if err := l.check(s); err != nil {
+		return "", err
+	}
+	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + "." + s.ID, nil
+}
+
+// Tree is the filter of all sessions under the root of s, the root's own among
+// them: tr.chunks.<p>.<tenant>.<root>.*
+func (l Layout) Tree(s chunk.Session) (string, error) {
+	if err := l.check(s.Tree()); err != nil {
+		return "", err
+	}
+	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + ".*", nil
+}
+
+// TenantFilter is the filter of one tenant's sessions in partition p; whoever
+// wants all of them asks every partition. The error is a *TokenError, or names
+// the partition that does not exist.
+func (l Layout) TenantFilter(p int, tenant string) (string, error) {
+	if err := l.Validate(); err != nil {
+		return "", err
+	}
+	if n := l.PartitionCount(); p < 0 || p >= n {
+		return "", fmt.Errorf("partition %d: want 0 to %d", p, n-1)
+	}
+	if err := CheckToken("tenant", tenant); err != nil {
+		return "", err
+	}
+	return l.partitionPrefix(p) + tenant + ".*.*", nil
+}
+
+// AllFilter is the filter of everything in partition p, and what its stream
+// listens on: tr.chunks.<p>.*.*.*, so that a subject with more or fewer tokens
+// is never stored.
+func (l Layout) AllFilter(p int) string { return l.partitionPrefix(p) + "*.*.*" }
+
+func (l Layout) partitionPrefix(p int) string {
+	return l.withDefaults().Prefix + chunksToken + strconv.Itoa(p) + "."
+}
+
+func (l Layout) check(s chunk.Session) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	return CheckSession(s)
+}
+
+// ParseError says why a subject is not one of this Layout. Whoever reads a
+// stream meets such a subject only if something else wrote it.
+type ParseError struct {
+	Subject string // what came, cut after a few bytes
+	Problem string // what is wrong with it
+	Cause   error  // the *TokenError of a bad token, otherwise nil
+}
+
+// Error quotes the subject and says what was expected.
+func (e *ParseError) Error() string {
+	return fmt.Sprintf("subject %q: %s", e.Subject, e.Problem)
+}
+
+// Unwrap gives the *TokenError of a bad token.
+func (e *ParseError) Unwrap() error { return e.Cause }
+
+// Parse is the inverse of Subject: it accepts exactly what Subject produces,
+// in the partition where Subject would put it. The error is a *ParseError. The
+// session shares the memory of the subject.
+func (l Layout) Parse(subject string) (chunk.Session, error) {
+	d := l.withDefaults()
+	rest, ok := cut(subject, d.Prefix, chunksToken)
+	if !ok {
+		return chunk.Session{}, newParseError(subject, fmt.Sprintf("want %s%s<p>.<tenant>.<root>.<session>", d.Prefix, chunksToken), nil)
+	}
+	partition, rest, ok := strings.Cut(rest, ".")
+	if !ok {
+		return chunk.Session{}, newParseError(subject, "ends after the partition", nil)
+	}
+	tenant, root, id, ok := threeTokens(rest)
+	if !ok {
+		return chunk.Session{}, newParseError(subject, "want three tokens after the partition: tenant, root, session", nil)
+	}
+	s := chunk.Session{Tenant: tenant, Root: root, ID: id}
+	if err := CheckSession(s); err != nil {
+		return chunk.Session{}, newParseError(subject, err.Error(), err)
+	}
+	if p := d.Partition(s); !isDecimal(partition, p) {
+		return chunk.Session{}, newParseError(subject, fmt.Sprintf("this session belongs to partition %d of %d", p, d.PartitionCount()), nil)
+	}
+	return s, nil
+}
+
+// Command is the subject on which work for one session waits for a worker:
+// tr.commands.<tenant>.<agentType>.<session>. An agent type that is no token
+// is escaped by the caller. The error is a *TokenError, or says what is wrong
+// with the Layout.
+func (l Layout) Command(tenant, agentType, session string) (string, error) {
+	if err := l.Validate(); err != nil {
+		return "", err
+	}
+	if err := checkCommand(tenant, agentType, session); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + commandsToken + tenant + "." + agentType + "." + session, nil
+}
+
+// CommandFilter is what a worker of one agent type listens to, for all tenants:
+// tr.commands.*.<agentType>.*
+func (l Layout) CommandFilter(agentType string) (string, error) {
+	if err := l.Validate(); err != nil {
+		return "", err
+	}
+	if err := CheckToken("agent type", agentType); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + commandsToken + "*." + agentType + ".*", nil
+}
+
+// AllCommands is what the stream of commands listens on: tr.commands.*.*.*
+func (l Layout) AllCommands() string { return l.withDefaults().Prefix + commandsToken + "*.*.*" }
+
+// ParseCommand is the inverse of Command. The error is a *ParseError.
+func (l Layout) ParseCommand(subject string) (tenant, agentType, session string, err error) {
+	d := l.withDefaults()
+	rest, ok := cut(subject, d.Prefix, commandsToken)
+	if ok {
+		tenant, agentType, session, ok = threeTokens(rest)
+	}
+	if !ok {
+		return "", "", "", newParseError(subject, fmt.Sprintf("want %s%s<tenant>.<agentType>.<session>", d.Prefix, commandsToken), nil)
+	}
+	if err := checkCommand(tenant, agentType, session); err != nil {
+		return "", "", "", newParseError(subject, err.Error(), err)
+	}
+	return tenant, agentType, session, nil
+}
+
+func checkCommand(tenant, agentType, session string) error {
+	if err := CheckToken("tenant", tenant); err != nil {
+		return err
+	}
+	if err := CheckToken("agent type", agentType); err != nil {
+		return err
+	}
+	return CheckToken("session", session)
+}
+
+// cut takes two parts off the front of s without joining them first.
+func cut(s, first, second string) (string, bool) {
+	s, ok := strings.CutPrefix(s, first)
+	if !ok {
+		return "", false
+	}
+	return strings.CutPrefix(s, second)
+}
+
+// threeTokens splits at the first two dots; a third stays in c, where
+// CheckToken refuses it.
+func threeTokens(s string) (a, b, c string, ok bool) {
+	a, s, ok = strings.Cut(s, ".")
+	if !ok {
+		return "", "", "", false
+	}
+	b, c, ok = strings.Cut(s, ".")
+	return a, b, c, ok
+}
+
+// isDecimal reports whether s is n as strconv writes it: "0" and not "00".
+func isDecimal(s string, n int) bool {
+	var buf [20]byte
+	return s == string(strconv.AppendInt(buf[:0], int64(n), 10))
+}
+
+func newParseError(subject, problem string, cause error) error {
+	return &ParseError{Subject: clip(subject), Problem: problem, Cause: cause}
+}
