@@ -1,0 +1,110 @@
+package natstest
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// An Option changes the server that is about to start.
+type Option func(*config)
+
+// Listen makes an in-process server listen on a loopback port as well, so that
+// its URL is not empty. Processes and clusters always do.
+func Listen() Option { return func(c *config) { c.Listen = true } }
+
+// StoreDir keeps the files in dir instead of a directory of the test's own.
+func StoreDir(dir string) Option { return func(c *config) { c.StoreDir = dir } }
+
+// SyncAlways makes the server sync every write to disk before it acknowledges.
+func SyncAlways() Option { return func(c *config) { c.SyncAlways = true } }
+
+// WithoutJetStream starts a plain NATS server.
+func WithoutJetStream() Option { return func(c *config) { c.NoJetStream = true } }
+
+// MaxPayload is the largest message in bytes; the server's default is 1 MiB.
+func MaxPayload(bytes int32) Option { return func(c *config) { c.MaxPayload = bytes } }
+
+// MaxStore is the size in bytes at which the server takes no more messages,
+// which is how a full disk looks to a client. Defaults to 8 GiB.
+func MaxStore(bytes int64) Option { return func(c *config) { c.MaxStore = bytes } }
+
+// ServerConfig is a fragment of a nats-server configuration file: accounts,
+// users, mappings, limits. What the other options say stands above it.
+func ServerConfig(text string) Option { return func(c *config) { c.Text = text } }
+
+// config is everything a server is started from. It travels to child processes
+// as JSON, so it holds plain values only.
+type config struct {
+	Name        string
+	StoreDir    string
+	Listen      bool
+	Port        int // 0 is any
+	SyncAlways  bool
+	NoJetStream bool
+	MaxPayload  int32
+	MaxStore    int64
+	Text        string
+
+	Cluster     string // name; "" is a single server
+	ClusterPort int
+	Routes      []int // cluster ports of all members
+}
+
+func newConfig(t testing.TB, opts []Option) config {
+	t.Helper()
+	c := config{Name: "test", MaxStore: 8 << 30}
+	for _, o := range opts {
+		o(&c)
+	}
+	if c.StoreDir == "" {
+		c.StoreDir = t.TempDir()
+	}
+	return c
+}
+
+const loopback = "127.0.0.1"
+
+// serverOptions are the options of nats-server for c.
+func (c config) serverOptions() (*server.Options, error) {
+	o := &server.Options{}
+	if c.Text != "" {
+		if err := o.ProcessConfigString(c.Text); err != nil {
+			return nil, fmt.Errorf("server configuration: %w", err)
+		}
+	}
+	o.ServerName = c.Name
+	o.NoSigs = true // signals are for the test
+	o.Host = loopback
+	o.Port = c.Port
+	if c.Port == 0 {
+		o.Port = server.RANDOM_PORT
+	}
+	o.DontListen = !c.Listen
+	o.JetStream = !c.NoJetStream
+	o.DisableJetStreamBanner = true
+	o.StoreDir = c.StoreDir
+	o.SyncAlways = c.SyncAlways
+	o.JetStreamMaxMemory = 256 << 20
+	o.JetStreamMaxStore = c.MaxStore
+	if c.MaxPayload > 0 {
+		o.MaxPayload = c.MaxPayload
+	}
+	if c.Cluster != "" {
+		c.joinCluster(o)
+	}
+	return o, nil
+}
+
+func (c config) joinCluster(o *server.Options) {
+	o.Cluster.Name = c.Cluster
+	o.Cluster.Host = loopback
+	o.Cluster.Port = c.ClusterPort
+	o.Cluster.NoAdvertise = true // a client reaches the servers it was given, so that a Proxy cannot be walked around
+	for _, port := range c.Routes {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: loopback + ":" + strconv.Itoa(port)})
+	}
+}

@@ -1,0 +1,39 @@
+package natstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Connect connects to url, one or several with commas between, and closes the
+// connection when the test ends. It retries for ever and soon, so that a test
+// of a restart waits for the server and not for the client's patience; opts
+// come after these and win.
+func Connect(t testing.TB, url string, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	all := append([]nats.Option{
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(20 * time.Millisecond),
+		nats.ReconnectJitter(10*time.Millisecond, 10*time.Millisecond),
+		nats.Timeout(5 * time.Second),
+		nats.IgnoreDiscoveredServers(),
+	}, opts...)
+	nc, err := nats.Connect(url, all...)
+	if err != nil {
+		t.Fatalf("connect to the test server at %q: %v", url, err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func newJetStream(t testing.TB, nc *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatalf("JetStream of the test server: %v", err)
+	}
+	return js
+}

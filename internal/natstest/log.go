@@ -1,0 +1,57 @@
+package natstest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// logTail keeps the last lines a server wrote, for the test that fails.
+type logTail struct {
+	mu    sync.Mutex // guards lines, fatal
+	lines []string
+	fatal string // the first fatal line: why the server gave up
+}
+
+const keptLines = 200
+
+func (l *logTail) add(level, format string, args []any) {
+	line := level + " " + fmt.Sprintf(format, args...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) == keptLines {
+		l.lines = append(l.lines[:0], l.lines[1:]...)
+	}
+	l.lines = append(l.lines, line)
+	if level == "FTL" && l.fatal == "" {
+		l.fatal = line
+	}
+}
+
+func (l *logTail) firstFatal() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fatal
+}
+
+// show prints the tail when the test has failed.
+func (l *logTail) show(t testing.TB, name string) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.Logf("the end of the log of server %s:\n%s", name, strings.Join(l.lines, "\n"))
+}
+
+// The methods below make logTail a logger of nats-server. Its own logger ends
+// the process at a fatal line; this one leaves it to the test.
+
+func (l *logTail) Noticef(format string, v ...any) { l.add("INF", format, v) }
+func (l *logTail) Warnf(format string, v ...any)   { l.add("WRN", format, v) }
+func (l *logTail) Errorf(format string, v ...any)  { l.add("ERR", format, v) }
+func (l *logTail) Fatalf(format string, v ...any)  { l.add("FTL", format, v) }
+func (l *logTail) Debugf(string, ...any)           {}
+func (l *logTail) Tracef(string, ...any)           {}
