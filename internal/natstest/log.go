@@ -18,29 +18,44 @@ const keptLines = 200
 
 func (l *logTail) add(level, format string, args []any) {
 	line := level + " " + fmt.Sprintf(format, args...)
+	l.keep(line)
+	if level == "FTL" {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.fatal == "" {
+			l.fatal = line
+		}
+	}
+}
+
+func (l *logTail) keep(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.lines) == keptLines {
 		l.lines = append(l.lines[:0], l.lines[1:]...)
 	}
 	l.lines = append(l.lines, line)
-	if level == "FTL" && l.fatal == "" {
-		l.fatal = line
-	}
 }
 
-func (l *logTail) firstFatal() string {
+// takeFatal is the first fatal line since the last call, "" when there is none.
+func (l *logTail) takeFatal() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.fatal
+	line := l.fatal
+	l.fatal = ""
+	return line
 }
 
 // show prints the tail when the test has failed.
 func (l *logTail) show(t testing.TB, name string) {
 	t.Helper()
-	if !t.Failed() {
-		return
+	if t.Failed() {
+		l.print(t, name)
 	}
+}
+
+func (l *logTail) print(t testing.TB, name string) {
+	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.Logf("the end of the log of server %s:\n%s", name, strings.Join(l.lines, "\n"))

@@ -112,8 +112,14 @@ func (s *Server) start(t testing.TB) {
 	s.mu.Unlock()
 }
 
+// serverLog is a logger that remembers why a server gave up.
+type serverLog interface {
+	server.Logger
+	takeFatal() string
+}
+
 // startServer returns when the server takes connections, or why it does not.
-func startServer(cfg config, log *logTail) (*server.Server, error) {
+func startServer(cfg config, log serverLog) (*server.Server, error) {
 	opts, err := cfg.serverOptions()
 	if err != nil {
 		return nil, err
@@ -124,7 +130,7 @@ func startServer(cfg config, log *logTail) (*server.Server, error) {
 	}
 	srv.SetLoggerV2(log, false, false, false)
 	srv.Start()
-	if reason := log.firstFatal(); reason != "" {
+	if reason := log.takeFatal(); reason != "" {
 		err = errors.New(reason)
 	} else if !srv.ReadyForConnections(patience) {
 		err = fmt.Errorf("not ready for connections after %s", patience)

@@ -1,0 +1,234 @@
+package natstest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Cluster is a JetStream cluster of processes, numbered from 0.
+type Cluster struct {
+	nodes []*Process
+	js    jetstream.JetStream // the cluster's own eyes; made when first needed
+}
+
+// StartCluster starts n servers and waits until they have a leader, know each
+// other and have caught up: a stream with n replicas can be created at once.
+// The package's TestMain must call Main.
+func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
+	t.Helper()
+	routes := make([]int, n)
+	for i := range routes {
+		routes[i] = reservePort(t)
+	}
+	c := &Cluster{}
+	for i := range n {
+		cfg := newConfig(t, opts)
+		cfg.Name = nodeName(i)
+		cfg.Listen = true
+		cfg.Port = reservePort(t)
+		cfg.Cluster = "test"
+		cfg.ClusterPort = routes[i]
+		cfg.Routes = routes
+		c.nodes = append(c.nodes, newProcess(t, cfg))
+	}
+	for _, node := range c.nodes {
+		node.launch(t)
+	}
+	for _, node := range c.nodes {
+		c.awaitMember(t, node)
+	}
+	return c
+}
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
+
+// awaitMember waits until node is a working part of the cluster.
+func (c *Cluster) awaitMember(t testing.TB, node *Process) {
+	t.Helper()
+	node.await(t, "join the cluster", func(s state) bool {
+		return s.Ready && s.Current && s.Peers == len(c.nodes)
+	})
+}
+
+// URL is the addresses of all nodes, with commas between.
+func (c *Cluster) URL() string { return strings.Join(c.URLs(), ",") }
+
+// URLs are the addresses of the nodes.
+func (c *Cluster) URLs() []string {
+	urls := make([]string, len(c.nodes))
+	for i, node := range c.nodes {
+		urls[i] = node.URL
+	}
+	return urls
+}
+
+// Node is the process of node i. To kill it and bring it back, the methods of
+// Cluster are better, because they wait for the cluster.
+func (c *Cluster) Node(i int) *Process { return c.nodes[i] }
+
+// Conn is a new connection to any of the nodes; it moves to another when its
+// own goes down. It closes with the test.
+func (c *Cluster) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	return Connect(t, c.URL(), opts...)
+}
+
+// JetStream is JetStream on a new connection.
+func (c *Cluster) JetStream(t testing.TB, opts ...nats.Option) jetstream.JetStream {
+	t.Helper()
+	return newJetStream(t, c.Conn(t, opts...))
+}
+
+// Kill sends SIGKILL to node i and waits for its end. A stream that it led has
+// no leader for some seconds then.
+func (c *Cluster) Kill(t testing.TB, i int) {
+	t.Helper()
+	c.nodes[i].Kill(t)
+}
+
+// KillAll sends SIGKILL to all nodes that run before it waits for any, like a
+// power cut that spares the disks' caches.
+func (c *Cluster) KillAll(t testing.TB) {
+	t.Helper()
+	for _, node := range c.nodes {
+		if node.run != nil {
+			node.signal(t, syscall.SIGKILL)
+		}
+	}
+	for _, node := range c.nodes {
+		if node.run != nil {
+			node.wait(t)
+		}
+	}
+}
+
+// Restart starts node i on its files and its port, killing it first if it runs,
+// and waits until it is a working part of the cluster again. The streams on it
+// may still be catching up: see AwaitCurrent.
+func (c *Cluster) Restart(t testing.TB, i int) {
+	t.Helper()
+	c.nodes[i].Restart(t)
+	c.awaitMember(t, c.nodes[i])
+}
+
+// RestartAll starts all nodes that are down and waits until the cluster works.
+func (c *Cluster) RestartAll(t testing.TB) {
+	t.Helper()
+	for _, node := range c.nodes {
+		if node.run == nil {
+			node.launch(t)
+		}
+	}
+	for _, node := range c.nodes {
+		c.awaitMember(t, node)
+	}
+}
+
+// MetaLeader waits until there is a meta leader, which answers requests to
+// create and change streams, and gives its number.
+func (c *Cluster) MetaLeader(t testing.TB) int {
+	t.Helper()
+	found := -1
+	await(t, "the cluster to have a meta leader", func(context.Context) error {
+		for i, node := range c.nodes {
+			if node.run == nil {
+				continue
+			}
+			if now, _, _ := node.run.state(); now.Leader {
+				found = i
+				return nil
+			}
+		}
+		return fmt.Errorf("no node says that it leads")
+	})
+	return found
+}
+
+// Leader waits until stream has a leader and gives its number. After a Kill
+// that is a node that runs.
+func (c *Cluster) Leader(t testing.TB, stream string) int {
+	t.Helper()
+	found := -1
+	await(t, "stream "+stream+" to have a leader", func(ctx context.Context) error {
+		info, err := c.streamInfo(t, ctx, stream)
+		if err != nil {
+			return err
+		}
+		for i, node := range c.nodes {
+			if info.Cluster.Leader == nodeName(i) && node.run != nil {
+				found = i
+				return nil
+			}
+		}
+		return fmt.Errorf("leader is %q", info.Cluster.Leader)
+	})
+	return found
+}
+
+// AwaitCurrent waits until stream has a leader and all its replicas have
+// everything, so that whichever node is killed next, nothing is lost by the
+// test's own doing.
+func (c *Cluster) AwaitCurrent(t testing.TB, stream string) {
+	t.Helper()
+	await(t, "the replicas of stream "+stream+" to be current", func(ctx context.Context) error {
+		info, err := c.streamInfo(t, ctx, stream)
+		if err != nil {
+			return err
+		}
+		for _, r := range info.Cluster.Replicas {
+			if !r.Current || r.Offline || r.Lag > 0 {
+				return fmt.Errorf("replica %s: current %v, offline %v, lag %d", r.Name, r.Current, r.Offline, r.Lag)
+			}
+		}
+		if info.Cluster.Leader == "" || len(info.Cluster.Replicas)+1 != info.Config.Replicas {
+			return fmt.Errorf("leader %q and %d of %d replicas", info.Cluster.Leader, len(info.Cluster.Replicas)+1, info.Config.Replicas)
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) streamInfo(t testing.TB, ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+	t.Helper()
+	if c.js == nil {
+		c.js = c.JetStream(t)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a dead leader does not answer; ask the next one soon
+	defer cancel()
+	s, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	info := s.CachedInfo()
+	if info.Cluster == nil {
+		return nil, fmt.Errorf("stream %s is not replicated", stream)
+	}
+	return info, nil
+}
+
+// await asks until ok returns nil. It asks in a loop because a server tells
+// nobody when a leader is elected.
+func await(t testing.TB, what string, ok func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ok(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("wait for %s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package natstest
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Ports lie below the range from which Linux takes the local ports of outgoing
+// connections (32768 and up). Without it: a server is killed, some connection
+// on the machine gets its port as a local port, the restart finds it taken.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+)
+
+// reservePort finds a loopback port for the length of the test. Test binaries
+// run side by side; a locked file per port keeps them off each other's, also
+// while the server that owns the port is down.
+func reservePort(t testing.TB) int {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "tailrace-natstest-ports")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatalf("reserve a port: %v", err)
+	}
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // spreading, not secrecy
+		release, err := lockPort(filepath.Join(dir, strconv.Itoa(port)), port)
+		if err != nil {
+			continue // somebody has it
+		}
+		t.Cleanup(release)
+		return port
+	}
+	t.Fatalf("reserve a port: none free between %d and %d", firstPort, lastPort)
+	return 0
+}
+
+var errPortTaken = errors.New("port is taken")
+
+func lockPort(file string, port int) (release func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(errPortTaken, f.Close())
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if err != nil {
+		return nil, errors.Join(errPortTaken, f.Close())
+	}
+	if err := l.Close(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil // closing unlocks; there is nothing else to lose
+}

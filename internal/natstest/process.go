@@ -1,0 +1,299 @@
+package natstest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Process is a NATS server in a process of its own. It can be killed like one.
+// Its methods are called from the goroutine of the test.
+type Process struct {
+	// URL is where it listens, also after Restart.
+	URL string
+
+	cfg config
+	log *logTail
+	run *running // the process that runs now, nil when none does
+}
+
+// StartProcess starts a NATS server as a child process and waits until it
+// takes connections. The package's TestMain must call Main. The process ends
+// with the test, or with the test binary however that ends.
+func StartProcess(t testing.TB, opts ...Option) *Process {
+	t.Helper()
+	cfg := newConfig(t, opts)
+	cfg.Listen = true
+	cfg.Port = reservePort(t)
+	p := newProcess(t, cfg)
+	p.Start(t)
+	return p
+}
+
+func newProcess(t testing.TB, cfg config) *Process {
+	t.Helper()
+	p := &Process{
+		URL: "nats://" + loopback + ":" + strconv.Itoa(cfg.Port),
+		cfg: cfg,
+		log: &logTail{},
+	}
+	t.Cleanup(func() {
+		if p.run != nil {
+			p.Kill(t)
+		}
+		p.log.show(t, cfg.Name)
+	})
+	return p
+}
+
+// Start starts the process again after Kill or Shutdown, on the same files and
+// the same port, and waits until it takes connections.
+func (p *Process) Start(t testing.TB) {
+	t.Helper()
+	p.launch(t)
+	p.await(t, "take connections", func(s state) bool { return s.Ready })
+}
+
+// Restart is Kill, if it runs, and Start.
+func (p *Process) Restart(t testing.TB) {
+	t.Helper()
+	if p.run != nil {
+		p.Kill(t)
+	}
+	p.Start(t)
+}
+
+// Kill sends SIGKILL and waits for the end. What the server had handed to the
+// operating system is on the files, what it had in memory is gone.
+func (p *Process) Kill(t testing.TB) {
+	t.Helper()
+	p.signal(t, syscall.SIGKILL)
+	p.wait(t)
+}
+
+// Shutdown ends the process in an orderly way and waits for the end.
+func (p *Process) Shutdown(t testing.TB) {
+	t.Helper()
+	if err := p.running(t).stdin.Close(); err != nil {
+		t.Fatalf("shut the server %s down: %v", p.cfg.Name, err)
+	}
+	p.wait(t)
+}
+
+// Stop freezes the process with SIGSTOP: connections stay open and nobody
+// answers. It returns when the process stands still.
+func (p *Process) Stop(t testing.TB) {
+	t.Helper()
+	p.signal(t, syscall.SIGSTOP)
+	p.running(t).awaitStopped(t)
+}
+
+// Cont lets a stopped process go on.
+func (p *Process) Cont(t testing.TB) {
+	t.Helper()
+	p.signal(t, syscall.SIGCONT)
+}
+
+// PID is the number of the process that runs now.
+func (p *Process) PID(t testing.TB) int {
+	t.Helper()
+	return p.running(t).cmd.Process.Pid
+}
+
+// Conn is a new connection. It closes with the test.
+func (p *Process) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	return Connect(t, p.URL, opts...)
+}
+
+// JetStream is JetStream on a new connection.
+func (p *Process) JetStream(t testing.TB, opts ...nats.Option) jetstream.JetStream {
+	t.Helper()
+	return newJetStream(t, p.Conn(t, opts...))
+}
+
+func (p *Process) running(t testing.TB) *running {
+	t.Helper()
+	if p.run == nil {
+		t.Fatalf("server %s does not run", p.cfg.Name)
+	}
+	return p.run
+}
+
+func (p *Process) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if err := p.running(t).cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatalf("send %s to server %s: %v", sig, p.cfg.Name, err)
+	}
+}
+
+// launch starts the process and does not wait for the server in it.
+func (p *Process) launch(t testing.TB) {
+	t.Helper()
+	if p.run != nil {
+		t.Fatalf("server %s runs already", p.cfg.Name)
+	}
+	run, err := runProcess(p.cfg, p.log)
+	if err != nil {
+		t.Fatalf("start server %s: %v", p.cfg.Name, err)
+	}
+	p.run = run
+}
+
+// await waits for a state of the running process.
+func (p *Process) await(t testing.TB, what string, ok func(state) bool) {
+	t.Helper()
+	if err := p.running(t).await(ok); err != nil {
+		p.log.print(t, p.cfg.Name)
+		t.Fatalf("wait for server %s to %s: %v", p.cfg.Name, what, err)
+	}
+}
+
+// wait waits for the end of the process and forgets it.
+func (p *Process) wait(t testing.TB) {
+	t.Helper()
+	run := p.running(t)
+	select {
+	case <-run.ended:
+	case <-time.After(patience):
+		t.Fatalf("server %s does not end", p.cfg.Name)
+	}
+	p.run = nil
+}
+
+// running is one life of a Process. It owns one goroutine, which reads what the
+// child says and ends with it.
+type running struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	ended chan struct{} // closed when the process is gone and everything it said was read
+
+	mu      sync.Mutex // guards the fields below
+	now     state
+	fatal   string
+	changed chan struct{} // closed and replaced at each change
+}
+
+func runProcess(cfg config, log *logTail) (*running, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(exe) //nolint:gosec,noctx // ourselves; its life is that of Process, not of a context
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	cmd.Stderr = os.Stderr // race reports and panics
+	cmd.SysProcAttr = dieWithParent()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	run := &running{cmd: cmd, stdin: stdin, ended: make(chan struct{}), changed: make(chan struct{})}
+	go run.listen(stdout, log)
+	return run, nil
+}
+
+// listen reads the reports of the child until it ends.
+func (r *running) listen(stdout io.Reader, log *logTail) {
+	defer close(r.ended)
+	dec := json.NewDecoder(stdout)
+	for {
+		var rep report
+		if err := dec.Decode(&rep); err != nil {
+			break // the end, or a binary whose TestMain does not call Main
+		}
+		if rep.Log != "" {
+			log.keep(rep.Log)
+		}
+		r.take(rep)
+	}
+	_, _ = io.Copy(io.Discard, stdout) // a child that talks otherwise must not block on it
+	if err := r.cmd.Wait(); err != nil {
+		log.keep("process: " + err.Error())
+	}
+}
+
+func (r *running) take(rep report) {
+	if rep.State == nil && rep.Fatal == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rep.State != nil {
+		r.now = *rep.State
+	}
+	if rep.Fatal != "" {
+		r.fatal = rep.Fatal
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *running) state() (now state, fatal string, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now, r.fatal, r.changed
+}
+
+// await returns when the state is as wanted, or why it will not be.
+func (r *running) await(ok func(state) bool) error {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		now, fatal, changed := r.state()
+		switch {
+		case fatal != "":
+			return errors.New(fatal)
+		case ok(now):
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-r.ended:
+			if _, fatal, _ := r.state(); fatal != "" {
+				return errors.New(fatal)
+			}
+			return errors.New("the process ended; does the package's TestMain call natstest.Main?")
+		case <-timeout.C:
+			return fmt.Errorf("still not after %s: %+v", patience, now)
+		}
+	}
+}
+
+// awaitStopped waits until the kernel reports the process as stopped: SIGSTOP
+// returns to the sender before its target stands still.
+func (r *running) awaitStopped(t testing.TB) {
+	t.Helper()
+	var info syscall.WaitStatus
+	for {
+		pid, err := syscall.Wait4(r.cmd.Process.Pid, &info, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid != r.cmd.Process.Pid || !info.Stopped() {
+			t.Fatalf("wait for the process to stop: %v, status %v", err, info)
+		}
+		return
+	}
+}
