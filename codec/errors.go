@@ -1,0 +1,28 @@
+package codec
+
+import "fmt"
+
+// EnvelopeError says why a message is no record. Whoever reads a log counts
+// such a message and passes it: it has no ordinal, so nothing is missing.
+type EnvelopeError struct {
+	Attribute string // CloudEvents name: "id", "source", "datacontenttype", "data"; or the header's name
+	Want      string // what was expected, e.g. "<epoch>-<ordinal>"
+	Got       string // what came, cut after 64 bytes; "" when it is missing
+}
+
+// Error names the attribute and shows both sides.
+func (e *EnvelopeError) Error() string {
+	if e.Got == "" {
+		return fmt.Sprintf("event without usable %s: want %s", e.Attribute, e.Want)
+	}
+	return fmt.Sprintf("event %s %q: want %s", e.Attribute, e.Got, e.Want)
+}
+
+const maxQuoted = 64
+
+func refuse(attribute, want, got string) *EnvelopeError {
+	if len(got) > maxQuoted {
+		got = got[:maxQuoted] + "…"
+	}
+	return &EnvelopeError{Attribute: attribute, Want: want, Got: got}
+}

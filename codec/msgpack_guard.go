@@ -1,0 +1,244 @@
+package codec
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Bounds of a msgpack body.
+const (
+	maxPackedDepth  = 32
+	maxPackedValues = 20_000
+)
+
+// guard walks a msgpack body before the library sees it, because the library
+// allocates what a length prefix promises: five bytes may ask for 34 GB. Every
+// length is held against the bytes that are left, so the walk costs no more
+// memory than the input has members.
+type guard struct {
+	data   []byte
+	pos    int
+	values int
+	wrong  string // what is wrong, "" so far
+}
+
+// checkMsgpack reports, as an *EnvelopeError, a body that is not exactly one
+// map with unique UTF-8 string keys and values that JSON has.
+func checkMsgpack(data []byte) error {
+	g := guard{data: data}
+	if len(data) == 0 || !isMap(data[0]) {
+		return refuse("data", "a msgpack map", describe(data))
+	}
+	g.value(0)
+	if g.wrong == "" && g.pos != len(data) {
+		g.wrong = "nothing after the map"
+	}
+	if g.wrong != "" {
+		return refuse("data", g.wrong, "msgpack at byte "+strconv.Itoa(g.pos))
+	}
+	return nil
+}
+
+func describe(data []byte) string {
+	if len(data) == 0 {
+		return ""
+	}
+	return "msgpack code 0x" + strconv.FormatUint(uint64(data[0]), 16)
+}
+
+func isMap(code byte) bool { return code&0xF0 == 0x80 || code == 0xDE || code == 0xDF }
+
+// fail keeps the first complaint: what was wanted.
+func (g *guard) fail(want string) bool {
+	if g.wrong == "" {
+		g.wrong = want
+	}
+	return false
+}
+
+// take moves over n bytes if they are there.
+func (g *guard) take(n uint64) ([]byte, bool) {
+	if n > uint64(len(g.data)-g.pos) {
+		return nil, g.fail("as many bytes as the length says")
+	}
+	b := g.data[g.pos : g.pos+int(n)]
+	g.pos += int(n)
+	return b, true
+}
+
+// length reads a big-endian number of size bytes.
+func (g *guard) length(size uint64) (uint64, bool) {
+	b, ok := g.take(size)
+	if !ok {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range b {
+		n = n<<8 | uint64(c)
+	}
+	return n, true
+}
+
+func (g *guard) value(depth int) bool {
+	g.values++
+	if g.values > maxPackedValues {
+		return g.fail("at most 20000 values")
+	}
+	b, ok := g.take(1)
+	if !ok {
+		return false
+	}
+	code := b[0]
+	switch {
+	case code <= 0x7F, code >= 0xE0, code == 0xC0, code == 0xC2, code == 0xC3:
+		return true // small integer, nil, false, true
+	case code <= 0x8F:
+		return g.mapping(uint64(code&0x0F), depth)
+	case code <= 0x9F:
+		return g.array(uint64(code&0x0F), depth)
+	case code <= 0xBF:
+		return g.text(uint64(code & 0x1F))
+	}
+	return g.sized(code, depth)
+}
+
+// sized is a value whose length or number follows the code.
+func (g *guard) sized(code byte, depth int) bool {
+	switch code {
+	case 0xCA, 0xCB:
+		return g.float(code)
+	case 0xCC, 0xD0:
+		_, ok := g.take(1)
+		return ok
+	case 0xCD, 0xD1:
+		_, ok := g.take(2)
+		return ok
+	case 0xCE, 0xD2:
+		_, ok := g.take(4)
+		return ok
+	case 0xCF, 0xD3:
+		_, ok := g.take(8)
+		return ok
+	case 0xD9, 0xDA, 0xDB:
+		n, ok := g.length(1 << (code - 0xD9))
+		return ok && g.text(n)
+	case 0xDC, 0xDD:
+		n, ok := g.length(2 << (code - 0xDC))
+		return ok && g.array(n, depth)
+	case 0xDE, 0xDF:
+		n, ok := g.length(2 << (code - 0xDE))
+		return ok && g.mapping(n, depth)
+	}
+	return g.fail("no binary, extension or unused code: JSON has nothing of the kind")
+}
+
+func (g *guard) float(code byte) bool {
+	var f float64
+	if code == 0xCA {
+		b, ok := g.take(4)
+		if !ok {
+			return false
+		}
+		f = float64(math.Float32frombits(binary.BigEndian.Uint32(b)))
+	} else {
+		b, ok := g.take(8)
+		if !ok {
+			return false
+		}
+		f = math.Float64frombits(binary.BigEndian.Uint64(b))
+	}
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return g.fail("a finite number")
+	}
+	return true
+}
+
+func (g *guard) text(n uint64) bool {
+	b, ok := g.take(n)
+	if !ok {
+		return false
+	}
+	if !utf8.Valid(b) {
+		return g.fail("UTF-8 text")
+	}
+	return true
+}
+
+func (g *guard) array(n uint64, depth int) bool {
+	if !g.container(n, 1, depth) {
+		return false
+	}
+	for range n {
+		if !g.value(depth + 1) {
+			return false
+		}
+	}
+	return true
+}
+
+// container checks a promise of n elements of at least size bytes each before
+// anything is made or counted for it.
+func (g *guard) container(n, size uint64, depth int) bool {
+	if depth >= maxPackedDepth {
+		return g.fail("at most 32 levels")
+	}
+	if n > uint64(len(g.data)-g.pos)/size {
+		return g.fail("as many elements as the length says")
+	}
+	return true
+}
+
+func (g *guard) mapping(n uint64, depth int) bool {
+	if !g.container(n, 2, depth) {
+		return false
+	}
+	if n > maxPackedValues {
+		return g.fail("at most 20000 values")
+	}
+	keys := make(map[string]struct{}, n)
+	for range n {
+		key, ok := g.key()
+		if !ok {
+			return false
+		}
+		if _, doubled := keys[key]; doubled {
+			return g.fail("each key once")
+		}
+		keys[key] = struct{}{}
+		if !g.value(depth + 1) {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *guard) key() (string, bool) {
+	start := g.pos
+	b, ok := g.take(1)
+	if !ok {
+		return "", false
+	}
+	if code := b[0]; code&0xE0 != 0xA0 && (code < 0xD9 || code > 0xDB) {
+		return "", g.fail("strings as keys")
+	}
+	g.pos = start
+	if !g.value(0) {
+		return "", false
+	}
+	return packedText(g.data[start:g.pos]), true
+}
+
+// packedText is the text of one packed string.
+func packedText(b []byte) string {
+	switch b[0] {
+	case 0xD9:
+		return string(b[2:])
+	case 0xDA:
+		return string(b[3:])
+	case 0xDB:
+		return string(b[5:])
+	}
+	return string(b[1:])
+}
