@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// envPrefix starts the name of every variable.
+const envPrefix = "TAILRACE"
+
+// config is every setting of every role. A field is the variable
+// TAILRACE_<envconfig tag> and, with small letters and dashes, a flag that
+// overrides it.
+type config struct {
+	NATSURL   string `envconfig:"NATS_URL" desc:"NATS server to use; empty: 'up' runs its own, the other commands connect to it on loopback"`
+	NATSCreds string `envconfig:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
+	NATSCA    string `envconfig:"NATS_CA" desc:"PEM file of the authority that signed the server's certificate"`
+	NATSCert  string `envconfig:"NATS_CERT" desc:"PEM client certificate for NATS"`
+	NATSKey   string `envconfig:"NATS_KEY" desc:"PEM key of the client certificate"`
+
+	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"where the built-in NATS server of 'up' keeps its files"`
+	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
+
+	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
+	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the sessions that are written and served"`
+	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"silence on an event stream after which a comment is sent"`
+	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"time a client may take nothing before it is cut"`
+	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"time over which open streams are ended at shutdown"`
+	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of watched sessions, in bytes"`
+
+	Prefix     string        `envconfig:"PREFIX" default:"tr" desc:"first token of every subject, and the prefix of stream names"`
+	Partitions int           `envconfig:"PARTITIONS" default:"1" desc:"number of chunk streams"`
+	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket, 1 or 3"`
+	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"how long the log keeps a chunk"`
+
+	Linger   time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
+	Format   format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
+	Patience time.Duration `envconfig:"PATIENCE" default:"30s" desc:"how long a write is tried while its outcome is unknown"`
+	DemoPace float64       `envconfig:"DEMO_PACE" default:"1" desc:"speed of the demo agent: 1 is a model's, 0 is as fast as it goes"`
+	Demo     bool          `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its page"`
+
+	LogLevel  slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogFormat string     `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
+}
+
+// load reads the environment, then the flags; flags win. extra registers the
+// flags of one command. The remaining arguments are returned.
+func load(args []string, usage io.Writer, extra func(*flag.FlagSet)) (config, []string, error) {
+	var cfg config
+	if err := envconfig.Process(envPrefix, &cfg); err != nil {
+		return cfg, nil, fmt.Errorf("environment: %w", err)
+	}
+	flags := flag.NewFlagSet("tailrace", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	flags.Usage = func() {}
+	if extra != nil {
+		extra(flags)
+	}
+	for _, f := range fieldsOf(&cfg) {
+		if flags.Lookup(f.flagName()) == nil { // a command may give a setting a meaning of its own
+			flags.Var(f, f.flagName(), f.desc)
+		}
+	}
+	rest, err := parseInterleaved(flags, args)
+	if err != nil {
+		return cfg, nil, err
+	}
+	return cfg, rest, cfg.validate()
+}
+
+// parseInterleaved lets flags stand before and after plain arguments, so that
+// `tail s1 --after 5` works. "--" ends the flags.
+func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
+	var plain []string
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		rest := flags.Args()
+		ended := len(rest) < len(args) && args[len(args)-len(rest)-1] == "--"
+		if len(rest) == 0 || ended {
+			return append(plain, rest...), nil
+		}
+		plain, args = append(plain, rest[0]), rest[1:]
+	}
+}
+
+func (c config) validate() error {
+	switch {
+	case c.Replicas != 1 && c.Replicas != 3:
+		return fmt.Errorf("replicas is %d, want 1 or 3", c.Replicas)
+	case c.Partitions < 1 || c.Partitions > 1024:
+		return fmt.Errorf("partitions is %d, want 1 to 1024", c.Partitions)
+	case c.LogFormat != "text" && c.LogFormat != "json":
+		return fmt.Errorf("log-format is %q, want text or json", c.LogFormat)
+	case (c.NATSCert == "") != (c.NATSKey == ""):
+		return errors.New("nats-cert and nats-key go together")
+	case c.DemoPace < 0:
+		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
+	}
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "patience": c.Patience} {
+		if d <= 0 {
+			return fmt.Errorf("%s is %s, want more than 0", name, d)
+		}
+	}
+	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 {
+		return errors.New("linger, drain and max-age are durations of 0 or more")
+	}
+	return subjects.CheckToken("tenant", c.Tenant)
+}
+
+func (c config) layout() subjects.Layout {
+	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions}
+}
+
+func (c config) logger(w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// field is one setting as a flag.Value.
+type field struct {
+	value reflect.Value
+	env   string
+	desc  string
+}
+
+func fieldsOf(cfg *config) []field {
+	var fields []field
+	v := reflect.ValueOf(cfg).Elem()
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		fields = append(fields, field{value: v.Field(i), env: tag.Get("envconfig"), desc: tag.Get("desc")})
+	}
+	return fields
+}
+
+func (f field) flagName() string {
+	return strings.ReplaceAll(strings.ToLower(f.env), "_", "-")
+}
+
+// String is the present value; flag calls it on a zero field too.
+func (f field) String() string {
+	if !f.value.IsValid() {
+		return ""
+	}
+	return fmt.Sprint(f.value.Interface())
+}
+
+// IsBoolFlag lets --demo stand without a value.
+func (f field) IsBoolFlag() bool { return f.value.IsValid() && f.value.Kind() == reflect.Bool }
+
+// Set parses s as the environment would.
+func (f field) Set(s string) error {
+	ptr := f.value.Addr().Interface()
+	if text, ok := ptr.(encoding.TextUnmarshaler); ok {
+		return text.UnmarshalText([]byte(s))
+	}
+	switch p := ptr.(type) {
+	case *string:
+		*p = s
+		return nil
+	case *int:
+		return parseInto(p, s, strconv.Atoi)
+	case *int64:
+		return parseInto(p, s, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) })
+	case *float64:
+		return parseInto(p, s, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	case *bool:
+		return parseInto(p, s, strconv.ParseBool)
+	case *time.Duration:
+		return parseInto(p, s, time.ParseDuration)
+	}
+	panic("config: no parser for " + f.env)
+}
+
+func parseInto[T any](dst *T, s string, parse func(string) (T, error)) error {
+	v, err := parse(s)
+	if err == nil {
+		*dst = v
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/kelseyhightower/envconfig"
+)
+
+const intro = `Tailrace is the event backbone of AI agents: a durable, resumable log of
+what every agent says and does, on NATS JetStream.
+
+Usage: tailrace <command> [flags] [arguments]
+
+`
+
+func printHelp(w io.Writer) error {
+	fmt.Fprint(w, intro)
+	fmt.Fprintln(w, "Commands:")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range commands() {
+		fmt.Fprintf(tw, "  %s\t%s\n", strings.TrimSpace(c.name+" "+c.args), c.summary)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\n`tailrace <command> --help` lists a command's own flags.")
+	return printSettings(w)
+}
+
+// printSettings lists every variable with its default. The flag of a variable
+// is its name without the prefix, in small letters with dashes.
+func printSettings(w io.Writer) error {
+	fmt.Fprintln(w, "\nSettings are read from the environment; the flag (--nats-url for TAILRACE_NATS_URL) wins:")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	const table = "  VARIABLE\tDEFAULT\tMEANING\n{{range .}}  {{usage_key .}}\t{{usage_default .}}\t{{usage_description .}}\n{{end}}"
+	if err := envconfig.Usagef(envPrefix, &config{}, tw, table); err != nil {
+		return err
+	}
+	return tw.Flush()
+}

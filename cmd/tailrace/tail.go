@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// tailFlags are the choices of one `tailrace tail`.
+type tailFlags struct {
+	after    uint64
+	scope    string
+	types    string
+	keepOpen bool
+	json     bool
+}
+
+func (f *tailFlags) register(flags *flag.FlagSet) {
+	flags.Uint64Var(&f.after, "after", 0, "start after this sequence; 0 is the start of the session")
+	flags.StringVar(&f.scope, "scope", "tree", "tree: the session with its sub-agents; session: it alone")
+	flags.StringVar(&f.types, "types", "", "only these types, separated by commas")
+	flags.BoolVar(&f.keepOpen, "keep-open", false, "stay when the stream ends and wait for the next run")
+	flags.BoolVar(&f.json, "json", false, "JSON lines, also on a terminal")
+}
+
+func runTail(ctx context.Context, t terminal, args []string) error {
+	var f tailFlags
+	cfg, rest, err := arguments(t, "tail", args, f.register)
+	if err != nil {
+		return err
+	}
+	if len(rest) != 1 {
+		return usageError{errors.New("want one session")}
+	}
+	if f.scope != "tree" && f.scope != "session" {
+		return usageError{fmt.Errorf("scope is %q, want tree or session", f.scope)}
+	}
+	if err := subjects.CheckToken("session", rest[0]); err != nil {
+		return usageError{err}
+	}
+	b, err := connect(cfg, cfg.logger(t.err))
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if err := b.verifyTopology(ctx); err != nil {
+		return err
+	}
+	reader, err := b.reader()
+	if err != nil {
+		return err
+	}
+	session := chunk.RootSession(cfg.Tenant, rest[0])
+	records := f.follow(ctx, reader, session)
+	if f.types != "" {
+		records = chunk.FilterType(records, splitTypes(f.types)...)
+	}
+	return show(ctx, records, printerFor(t, f.json, session))
+}
+
+func (f tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) iter.Seq2[chunk.Record, error] {
+	var opts []consumers.Option
+	if f.keepOpen {
+		opts = append(opts, consumers.KeepOpen())
+	}
+	if f.after == 0 {
+		opts = append(opts, consumers.FromFloor())
+	}
+	if f.scope == "session" {
+		return reader.Follow(ctx, s, chunk.Position{Seq: chunk.Seq(f.after)}, opts...)
+	}
+	return reader.Tree(ctx, s, chunk.Seq(f.after), opts...)
+}
+
+// printer shows records in one form.
+type printer interface {
+	print(rec chunk.Record) error
+	end() error
+}
+
+// show prints records until they end. Leaving by a signal is a good end; a
+// stream that failed and a position that cannot be served are not.
+func show(ctx context.Context, records iter.Seq2[chunk.Record, error], p printer) error {
+	for rec, err := range records {
+		if err != nil {
+			if ctx.Err() != nil {
+				return p.end()
+			}
+			return errors.Join(err, p.end())
+		}
+		if err := p.print(rec); err != nil {
+			return err
+		}
+	}
+	return p.end()
+}
+
+func printerFor(t terminal, asJSON bool, root chunk.Session) printer {
+	if file, ok := t.out.(*os.File); ok && !asJSON && term.IsTerminal(int(file.Fd())) {
+		return &prosePrinter{out: t.out, root: root}
+	}
+	return &jsonPrinter{out: t.out}
+}
+
+// jsonPrinter writes one JSON line for each record, with the stored chunk as
+// it is.
+type jsonPrinter struct {
+	out io.Writer
+	buf []byte
+}
+
+func (p *jsonPrinter) print(rec chunk.Record) error {
+	p.buf = fmt.Appendf(p.buf[:0], `{"sequence":%d,"session":%q,"ordinal":%d,"epoch":%d,"chunk":`, rec.Seq, rec.Session.ID, rec.Ordinal, rec.Epoch)
+	p.buf = append(p.buf, rec.Data...)
+	p.buf = append(p.buf, "}\n"...)
+	_, err := p.out.Write(p.buf)
+	return err
+}
+
+func (*jsonPrinter) end() error { return nil }
+
+func splitTypes(list string) []chunk.Type {
+	var types []chunk.Type
+	for name := range strings.SplitSeq(list, ",") {
+		types = append(types, chunk.Type(strings.TrimSpace(name)))
+	}
+	return types
+}

@@ -1,0 +1,186 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the built command; `make e2e` builds it first.
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "bin", "tailrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	return path
+}
+
+// up is a running `tailrace up` on ports of its own, with its files in dir.
+type up struct {
+	bin, dir, listen string
+	natsPort         int
+	args             []string
+	cmd              *exec.Cmd
+	url              string
+	log              *syncBuffer
+	done             chan struct{}
+}
+
+func newUp(t *testing.T, args ...string) *up {
+	t.Helper()
+	u := &up{
+		bin: binary(t), dir: t.TempDir(), args: args,
+		listen: "127.0.0.1:" + strconv.Itoa(freePort(t)), natsPort: freePort(t),
+	}
+	t.Cleanup(func() {
+		u.kill(t)
+		if t.Failed() {
+			t.Logf("log of tailrace up:\n%s", u.log)
+		}
+	})
+	return u
+}
+
+// freePort asks the kernel for a port that nobody has now.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+var urlLine = regexp.MustCompile(`http://[0-9.:]+`)
+
+// start runs the binary and waits for the line with its URL.
+func (u *up) start(t *testing.T) {
+	t.Helper()
+	if u.log == nil {
+		u.log = &syncBuffer{}
+	}
+	args := append([]string{
+		"up", "--data-dir", u.dir, "--listen", u.listen, "--nats-port", strconv.Itoa(u.natsPort), "--drain", "2s",
+	}, u.args...)
+	u.cmd = exec.Command(u.bin, args...)
+	u.cmd.Stderr = u.log
+	u.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := u.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan string, 1)
+	u.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		defer close(done)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			_, _ = io.WriteString(u.log, lines.Text()+"\n")
+			if url := urlLine.FindString(lines.Text()); url != "" {
+				select {
+				case found <- url:
+				default:
+				}
+			}
+		}
+		_ = cmd.Wait() // the exit of a killed process is no news
+	}(u.cmd, u.done)
+	select {
+	case u.url = <-found:
+	case <-u.done:
+		t.Fatalf("tailrace up ended before it printed its URL:\n%s", u.log)
+	case <-time.After(30 * time.Second):
+		t.Fatalf("tailrace up printed no URL in 30 s:\n%s", u.log)
+	}
+}
+
+// kill is kill -9.
+func (u *up) kill(t *testing.T) {
+	t.Helper()
+	u.signal(syscall.SIGKILL)
+}
+
+// stop is SIGTERM; the exit code is returned.
+func (u *up) stop(t *testing.T) int {
+	t.Helper()
+	u.signal(syscall.SIGTERM)
+	return u.cmd.ProcessState.ExitCode()
+}
+
+func (u *up) signal(sig syscall.Signal) {
+	if u.cmd == nil || u.cmd.Process == nil {
+		return
+	}
+	_ = u.cmd.Process.Signal(sig)
+	<-u.done
+}
+
+// nats is the environment that points other commands at this server.
+func (u *up) env() []string {
+	return append(os.Environ(), "TAILRACE_NATS_PORT="+strconv.Itoa(u.natsPort))
+}
+
+// result of one command.
+type result struct {
+	out, err string
+	code     int
+}
+
+// tailrace runs one command of the binary against u to its end.
+func (u *up) tailrace(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, u.bin, args...)
+	cmd.Env = u.env()
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("tailrace %v did not end:\n%s", args, stderr.String())
+	}
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return result{out: out.String(), err: stderr.String(), code: cmd.ProcessState.ExitCode()}
+}
+
+// syncBuffer is a strings.Builder that several goroutines may write to.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

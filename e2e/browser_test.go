@@ -1,0 +1,191 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// The page in a real Chromium: a second tab that opens late, a reload in the
+// middle, and a kill -9 of the whole binary in the middle. In the end both tabs
+// show, for every agent, the text that the log holds.
+func TestBrowserShowsTheLog(t *testing.T) {
+	u := newUp(t, "--demo-pace", "0.4")
+	u.start(t)
+	session := startDemo(t, u.url, "tour")
+	browser := startChromium(t)
+
+	first := openTab(t, browser, u.url+"/#"+session)
+	awaitSequence(t, first, 20)
+
+	second := openTab(t, browser, u.url+"/#"+session)
+	awaitSequence(t, second, 30)
+
+	run(t, first, chromedp.Reload())
+	awaitSequence(t, first, 40)
+
+	u.kill(t)
+	u.start(t)
+
+	log := awaitLog(t, u, session)
+	for name, tab := range map[string]context.Context{"reloaded tab": first, "second tab": second} {
+		awaitStatus(t, tab, "ended")
+		for agent, want := range log {
+			if got := textOf(t, tab, agent); got != want {
+				t.Errorf("%s, agent %s: the page shows\n%q\nthe log says\n%q", name, agent, got, want)
+			}
+		}
+	}
+}
+
+// A page opened after the end shows the same as one that watched.
+func TestBrowserOpensEndedSession(t *testing.T) {
+	u := newUp(t, "--demo-pace", "0")
+	u.start(t)
+	session := startDemo(t, u.url, "subagents")
+	log := awaitLog(t, u, session)
+	tab := openTab(t, startChromium(t), u.url+"/#"+session)
+	awaitStatus(t, tab, "ended")
+	if len(log) < 3 {
+		t.Fatalf("%d agents spoke, want the root and two sub-agents at least", len(log))
+	}
+	for agent, want := range log {
+		if got := textOf(t, tab, agent); got != want {
+			t.Errorf("agent %s: the page shows\n%q\nthe log says\n%q", agent, got, want)
+		}
+	}
+}
+
+func startDemo(t *testing.T, url, scenario string) string {
+	t.Helper()
+	body := strings.NewReader(fmt.Sprintf(`{"scenario":%q}`, scenario))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/demo/runs", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var answer struct {
+		Session string `json:"session"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("status %d, %v", resp.StatusCode, err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return answer.Session
+}
+
+// awaitLog follows the session to its end and returns, for each agent, the text
+// that the log holds.
+func awaitLog(t *testing.T, u *up, session string) map[string]string {
+	t.Helper()
+	res := u.tailrace(t, "", "tail", session, "--json")
+	if res.code != 0 {
+		t.Fatalf("tail: exit %d: %s", res.code, res.err)
+	}
+	text := map[string]string{}
+	for line := range bytes.Lines([]byte(res.out)) {
+		var rec struct {
+			Session string          `json:"session"`
+			Chunk   json.RawMessage `json:"chunk"`
+		}
+		if err := json.Unmarshal(line, &rec); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		c, err := chunk.Decode(rec.Chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if delta, ok := c.Body.(chunk.TextDelta); ok {
+			text[rec.Session] = chunk.Concat(text[rec.Session], delta.Delta)
+		}
+	}
+	if len(text) == 0 {
+		t.Fatal("the log holds no text")
+	}
+	return text
+}
+
+func startChromium(t *testing.T) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Fatal("Chromium is missing: `make chromium` installs it")
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-sync", true),
+		chromedp.WSURLReadTimeout(60*time.Second),
+	)
+	alloc, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
+	browser, closeBrowser := chromedp.NewContext(alloc)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(browser)
+		closeBrowser()
+		cancel()
+	})
+	if err := chromedp.Run(browser); err != nil {
+		t.Fatalf("chromium: %v", err)
+	}
+	return browser
+}
+
+func openTab(t *testing.T, browser context.Context, url string) context.Context {
+	t.Helper()
+	tab, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	run(t, tab, chromedp.Navigate(url))
+	return tab
+}
+
+func run(t *testing.T, tab context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(tab, 90*time.Second)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitSequence waits until the tab has shown n records since the session began.
+func awaitSequence(t *testing.T, tab context.Context, n int) {
+	t.Helper()
+	run(t, tab, chromedp.Poll(fmt.Sprintf(`Number(document.body.dataset.sequence) >= %d`, n), nil, chromedp.WithPollingTimeout(60*time.Second)))
+}
+
+func awaitStatus(t *testing.T, tab context.Context, status string) {
+	t.Helper()
+	run(t, tab, chromedp.Poll(fmt.Sprintf(`document.body.dataset.status === %q`, status), nil, chromedp.WithPollingTimeout(80*time.Second)))
+}
+
+func textOf(t *testing.T, tab context.Context, agent string) string {
+	t.Helper()
+	var text string
+	script := fmt.Sprintf(`[...document.querySelectorAll('[data-session=%q] > .parts > .text')].map(e => e.textContent).join('')`, agent)
+	run(t, tab, chromedp.Evaluate(script, &text))
+	return text
+}

@@ -1,0 +1,221 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// The size of the storm: enough writers that some publish is in flight at every
+// kill, and enough chunks that every kill falls into the middle.
+const (
+	writers    = 50
+	chunksEach = 400
+	kills      = 3
+)
+
+// A single server is killed with -9 and started on the same files, three times,
+// while fifty writers publish numbered chunks.
+func TestKilledServerLosesNothing(t *testing.T) {
+	server := natstest.StartProcess(t)
+	nc := server.Conn(t)
+	storm := newStorm(t, nc, 1)
+	storm.run(t, func() {
+		server.Kill(t)
+		server.Restart(t)
+	})
+}
+
+// In a cluster of three, the leader of the chunk stream is killed with -9 each
+// time, and comes back.
+func TestKilledLeaderLosesNothing(t *testing.T) {
+	cluster := natstest.StartCluster(t, 3)
+	nc := cluster.Conn(t)
+	storm := newStorm(t, nc, 3)
+	storm.run(t, func() {
+		leader := cluster.Leader(t, "TR_CHUNKS_0")
+		cluster.Kill(t, leader)
+		cluster.Restart(t, leader)
+		cluster.AwaitCurrent(t, "TR_CHUNKS_0")
+	})
+}
+
+// storm is one run of the test: what was acknowledged, what followers saw.
+type storm struct {
+	producer *producers.Producer
+	reader   *consumers.Reader
+	acked    [writers][]ack
+	seen     [writers][]chunk.Record
+	written  atomic.Int64
+	progress chan struct{} // a mark for the killer
+}
+
+type ack struct {
+	seq chunk.Seq
+	n   int
+}
+
+func newStorm(t *testing.T, nc *nats.Conn, replicas int) *storm {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := topology.Ensure(t.Context(), js, topology.Config{Replicas: replicas}); err != nil {
+		t.Fatal(err)
+	}
+	producer, err := producers.New(nc, js, producers.Config{Patience: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := consumers.New(nc, js, consumers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &storm{producer: producer, reader: reader, progress: make(chan struct{}, kills)}
+}
+
+func session(i int) chunk.Session { return chunk.RootSession("t", fmt.Sprintf("s%d", i)) }
+
+func (s *storm) run(t *testing.T, kill func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	var all, killer sync.WaitGroup
+	errs := make(chan error, 3*writers)
+	started := make(chan chunk.Session, writers)
+	for i := range writers {
+		all.Go(func() { errs <- s.write(ctx, i, started) })
+	}
+	for range writers {
+		first := <-started
+		var i int
+		if _, err := fmt.Sscanf(first.ID, "s%d", &i); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() { errs <- s.follow(ctx, i) })
+	}
+	killer.Go(func() {
+		for range s.progress {
+			kill()
+		}
+	})
+	all.Wait()
+	close(s.progress)
+	killer.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.producer.Close(); err != nil {
+		t.Error(err)
+	}
+	for i := range writers {
+		s.check(t, i)
+	}
+}
+
+// write publishes the numbered chunks of one session; a nil error of Write is
+// an acknowledgement.
+func (s *storm) write(ctx context.Context, i int, started chan<- chunk.Session) error {
+	run, err := s.producer.Start(ctx, session(i), chunk.RunStarted{Mode: "execute"}, producers.AgentType("storm"))
+	started <- session(i)
+	if err != nil {
+		return fmt.Errorf("writer %d: start: %w", i, err)
+	}
+	defer func() { _ = run.Close() }()
+	for n := 1; n <= chunksEach; n++ {
+		seq, err := run.Write(ctx, numbered(i, n))
+		if err != nil {
+			return fmt.Errorf("writer %d, chunk %d: %w", i, n, err)
+		}
+		s.acked[i] = append(s.acked[i], ack{seq: seq, n: n})
+		s.mark()
+	}
+	if err := run.End(ctx, nil); err != nil {
+		return fmt.Errorf("writer %d: end: %w", i, err)
+	}
+	return nil
+}
+
+// mark tells the killer when a share of all chunks is written.
+func (s *storm) mark() {
+	share := int64(writers * chunksEach / (kills + 1))
+	if n := s.written.Add(1); n%share == 0 && n/share <= kills {
+		s.progress <- struct{}{}
+	}
+}
+
+// numbered is a chunk that is never merged with its neighbour, so that each
+// number is one record.
+func numbered(i, n int) chunk.Chunk {
+	return chunk.Chunk{
+		AgentID: session(i).ID, AgentType: "storm", Timestamp: 1, Step: 1,
+		Body: chunk.Custom{EventName: "n", Data: chunk.Value(fmt.Sprint(n))},
+	}
+}
+
+func (s *storm) follow(ctx context.Context, i int) error {
+	for rec, err := range s.reader.Follow(ctx, session(i), chunk.Position{}) {
+		if err != nil {
+			return fmt.Errorf("follower %d after %d records: %w", i, len(s.seen[i]), err)
+		}
+		s.seen[i] = append(s.seen[i], rec)
+	}
+	return nil
+}
+
+// check holds the log of one session against what was acknowledged and seen.
+func (s *storm) check(t *testing.T, i int) {
+	t.Helper()
+	var log []chunk.Record
+	for rec, err := range s.reader.Replay(t.Context(), session(i), chunk.Position{}) {
+		if err != nil {
+			t.Fatalf("session %d: %v", i, err)
+		}
+		log = append(log, rec)
+	}
+	if want := chunksEach + 2; len(log) != want { // run_started, the chunks, stream_end
+		t.Fatalf("session %d: %d records, want %d", i, len(log), want)
+	}
+	for at, rec := range log {
+		if rec.Ordinal != chunk.Ordinal(at+1) {
+			t.Fatalf("session %d: record %d has ordinal %d", i, at, rec.Ordinal)
+		}
+	}
+	for at, a := range s.acked[i] {
+		rec := log[at+1]
+		c, err := rec.Decode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, ok := c.Body.(chunk.Custom)
+		if !ok || string(body.Data) != fmt.Sprint(a.n) || rec.Seq != a.seq {
+			t.Fatalf("session %d: acknowledged %d at %d, the log has %s at %d", i, a.n, a.seq, rec.Data, rec.Seq)
+		}
+	}
+	if !slices.EqualFunc(log, s.seen[i], sameRecord) {
+		t.Errorf("session %d: the follower saw %d records, the log has %d, or they differ", i, len(s.seen[i]), len(log))
+	}
+}
+
+func sameRecord(a, b chunk.Record) bool {
+	return a.Seq == b.Seq && a.Ordinal == b.Ordinal && a.Type == b.Type && string(a.Data) == string(b.Data)
+}
