@@ -30,7 +30,7 @@ type state struct {
 	Ready   bool // takes connections
 	Current bool // has a meta leader and caught up with it; a single server always has
 	Leader  bool // is the meta leader
-	Peers   int  // members of the JetStream cluster that it knows
+	Peers   int  // members of the JetStream cluster that are up, as the meta leader sees it; 0 elsewhere
 }
 
 // runChild is the main function of a child and returns its exit code.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -41,19 +40,36 @@ func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
 	for _, node := range c.nodes {
 		node.launch(t)
 	}
-	for _, node := range c.nodes {
-		c.awaitMember(t, node)
-	}
+	c.awaitReady(t)
 	return c
 }
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
 
-// awaitMember waits until node is a working part of the cluster.
-func (c *Cluster) awaitMember(t testing.TB, node *Process) {
+// awaitReady waits until all nodes that run have caught up with a meta leader,
+// and it knows of all of them, which it must before it can place replicas.
+func (c *Cluster) awaitReady(t testing.TB) {
 	t.Helper()
-	node.await(t, "join the cluster", func(s state) bool {
-		return s.Ready && s.Current && s.Peers == len(c.nodes)
+	for _, node := range c.nodes {
+		if node.run != nil {
+			node.await(t, "join the cluster", func(s state) bool { return s.Ready && s.Current })
+		}
+	}
+	Await(t, "the cluster to be complete", func(context.Context) error {
+		running, known := 0, 0
+		for _, node := range c.nodes {
+			if node.run == nil {
+				continue
+			}
+			running++
+			if now, _, _ := node.run.state(); now.Leader {
+				known = max(known, now.Peers)
+			}
+		}
+		if known < running {
+			return fmt.Errorf("the leader knows %d of %d nodes", known, running)
+		}
+		return nil
 	})
 }
 
@@ -115,7 +131,7 @@ func (c *Cluster) KillAll(t testing.TB) {
 func (c *Cluster) Restart(t testing.TB, i int) {
 	t.Helper()
 	c.nodes[i].Restart(t)
-	c.awaitMember(t, c.nodes[i])
+	c.awaitReady(t)
 }
 
 // RestartAll starts all nodes that are down and waits until the cluster works.
@@ -126,9 +142,7 @@ func (c *Cluster) RestartAll(t testing.TB) {
 			node.launch(t)
 		}
 	}
-	for _, node := range c.nodes {
-		c.awaitMember(t, node)
-	}
+	c.awaitReady(t)
 }
 
 // MetaLeader waits until there is a meta leader, which answers requests to
@@ -136,7 +150,7 @@ func (c *Cluster) RestartAll(t testing.TB) {
 func (c *Cluster) MetaLeader(t testing.TB) int {
 	t.Helper()
 	found := -1
-	await(t, "the cluster to have a meta leader", func(context.Context) error {
+	Await(t, "the cluster to have a meta leader", func(context.Context) error {
 		for i, node := range c.nodes {
 			if node.run == nil {
 				continue
@@ -156,7 +170,7 @@ func (c *Cluster) MetaLeader(t testing.TB) int {
 func (c *Cluster) Leader(t testing.TB, stream string) int {
 	t.Helper()
 	found := -1
-	await(t, "stream "+stream+" to have a leader", func(ctx context.Context) error {
+	Await(t, "stream "+stream+" to have a leader", func(ctx context.Context) error {
 		info, err := c.streamInfo(t, ctx, stream)
 		if err != nil {
 			return err
@@ -177,7 +191,7 @@ func (c *Cluster) Leader(t testing.TB, stream string) int {
 // test's own doing.
 func (c *Cluster) AwaitCurrent(t testing.TB, stream string) {
 	t.Helper()
-	await(t, "the replicas of stream "+stream+" to be current", func(ctx context.Context) error {
+	Await(t, "the replicas of stream "+stream+" to be current", func(ctx context.Context) error {
 		info, err := c.streamInfo(t, ctx, stream)
 		if err != nil {
 			return err
@@ -199,8 +213,6 @@ func (c *Cluster) streamInfo(t testing.TB, ctx context.Context, stream string) (
 	if c.js == nil {
 		c.js = c.JetStream(t)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // a dead leader does not answer; ask the next one soon
-	defer cancel()
 	s, err := c.js.Stream(ctx, stream)
 	if err != nil {
 		return nil, err
@@ -210,25 +222,4 @@ func (c *Cluster) streamInfo(t testing.TB, ctx context.Context, stream string) (
 		return nil, fmt.Errorf("stream %s is not replicated", stream)
 	}
 	return info, nil
-}
-
-// await asks until ok returns nil. It asks in a loop because a server tells
-// nobody when a leader is elected.
-func await(t testing.TB, what string, ok func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ok(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("wait for %s: %v", what, err)
-		}
-	}
 }
