@@ -21,8 +21,12 @@ func (e *EnvelopeError) Error() string {
 const maxQuoted = 64
 
 func refuse(attribute, want, got string) *EnvelopeError {
-	if len(got) > maxQuoted {
-		got = got[:maxQuoted] + "…"
+	return &EnvelopeError{Attribute: clip(attribute), Want: want, Got: clip(got)}
+}
+
+func clip(s string) string {
+	if len(s) > maxQuoted {
+		return s[:maxQuoted] + "…"
 	}
-	return &EnvelopeError{Attribute: attribute, Want: want, Got: got}
+	return s
 }

@@ -11,7 +11,7 @@ import (
 // Header names as we write them. They are read in any case, because the
 // binding says so; NATS itself keeps and compares them as they are.
 const (
-	prefix            = "ce-"
+	headerPrefix      = "ce-"
 	headerSpecVersion = "ce-specversion"
 	headerID          = "ce-id"
 	headerSource      = "ce-source"
@@ -20,19 +20,70 @@ const (
 	headerContentType = "content-type"
 )
 
-// maxAttribute bounds every attribute that is not bounded by its form. A
-// server refuses messages with more than 64 KiB of headers.
+// maxAttribute bounds an attribute. A server refuses messages with more than
+// 64 KiB of headers.
 const maxAttribute = 1024
 
 // CheckType reports, as an *EnvelopeError, a type that cannot be a ce-type:
 // empty, over 1,024 bytes as a header, not UTF-8, or with control characters
 // or noncharacters.
 func CheckType(t chunk.Type) error {
-	const want = "1 to 1024 bytes of printable text"
 	if t == "" || len(headerValue(string(t))) > maxAttribute || !isText(string(t)) {
-		return refuse("type", want, string(t))
+		return refuse("type", "1 to 1024 bytes of printable text", string(t))
 	}
 	return nil
+}
+
+// headerAttribute is the attribute that a header carries.
+func headerAttribute(name string) attribute {
+	switch name { // as everybody writes them
+	case headerSpecVersion:
+		return attrSpecVersion
+	case headerID:
+		return attrID
+	case headerSource:
+		return attrSource
+	case headerType:
+		return attrType
+	case headerTime:
+		return attrTime
+	case headerContentType:
+		return attrTransport
+	}
+	if attr := attributeName(name); attr != name {
+		return attributeNamed(attr)
+	}
+	if len(name) == len(headerContentType) && strings.EqualFold(name, headerContentType) {
+		return attrTransport
+	}
+	return attrNobody
+}
+
+// attributeName is the name of the attribute that a header carries, in small
+// letters; the header's own name when it carries none.
+func attributeName(header string) string {
+	if len(header) < len(headerPrefix) || !strings.EqualFold(header[:len(headerPrefix)], headerPrefix) {
+		return header
+	}
+	return strings.ToLower(header[len(headerPrefix):])
+}
+
+func attributeNamed(name string) attribute {
+	switch name {
+	case "specversion":
+		return attrSpecVersion
+	case "id":
+		return attrID
+	case "source":
+		return attrSource
+	case "type":
+		return attrType
+	case "time":
+		return attrTime
+	case "datacontenttype":
+		return attrContentType
+	}
+	return attrOther
 }
 
 func appendEventID(dst []byte, e chunk.Epoch, o chunk.Ordinal) []byte {
@@ -48,27 +99,6 @@ func appendSource(dst []byte, s chunk.Session) []byte {
 	dst = append(dst, s.Root...)
 	dst = append(dst, '/')
 	return append(dst, s.ID...)
-}
-
-// isSource reports whether source is s.String(), without building it.
-func isSource(source string, s chunk.Session) bool {
-	rest, ok := cutSegment(source, s.Tenant)
-	if !ok {
-		return false
-	}
-	rest, ok = cutSegment(rest, s.Root)
-	if !ok {
-		return false
-	}
-	rest, ok = cutSegment(rest, s.ID)
-	return ok && rest == ""
-}
-
-func cutSegment(path, segment string) (rest string, ok bool) {
-	if path == "" || path[0] != '/' {
-		return "", false
-	}
-	return strings.CutPrefix(path[1:], segment)
 }
 
 // isText reports whether s is UTF-8 without what CloudEvents keeps out of
@@ -93,25 +123,24 @@ func isText(s string) bool {
 
 func isNoncharacter(r rune) bool { return r&0xFFFE == 0xFFFE || 0xFDD0 <= r && r <= 0xFDEF }
 
-// headerValue is s with what a header cannot carry percent-encoded, as the
-// binding asks (section 3.1.3.2). A name of the catalogue comes back as it is.
+// headerValue is s with what a header cannot carry percent-encoded, as section
+// 3.1.3.2 of the binding has it. A type of the catalogue comes back as it is.
 func headerValue(s string) string {
 	for i := range len(s) {
-		if escapes(s[i]) {
-			return percentEncode(s, i)
+		if needsEscape(s[i]) {
+			return percentEncode(s)
 		}
 	}
 	return s
 }
 
-func escapes(c byte) bool { return c <= ' ' || c >= 0x7F || c == '"' || c == '%' }
+func needsEscape(c byte) bool { return c <= ' ' || c >= 0x7F || c == '"' || c == '%' }
 
-func percentEncode(s string, plain int) string {
+func percentEncode(s string) string {
 	const hex = "0123456789ABCDEF"
-	b := make([]byte, plain, len(s)+16)
-	copy(b, s)
-	for i := plain; i < len(s); i++ {
-		if c := s[i]; escapes(c) {
+	b := make([]byte, 0, 3*len(s))
+	for i := range len(s) {
+		if c := s[i]; needsEscape(c) {
 			b = append(b, '%', hex[c>>4], hex[c&15])
 		} else {
 			b = append(b, c)
@@ -120,22 +149,50 @@ func percentEncode(s string, plain int) string {
 	return string(b)
 }
 
-// percentDecode undoes headerValue. What is no %xy stays: writers that do not
-// encode at all exist, the Go SDK among them.
-func percentDecode(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
+// headerText undoes headerValue, and the double quotes of older writers. A
+// percent sign before anything but two hex digits stays what it is: writers
+// that do not encode exist, the Go SDK among them.
+func headerText(value string) string {
+	if strings.HasPrefix(value, `"`) {
+		value = unquoteHeader(value)
 	}
+	if !strings.Contains(value, "%") {
+		return value
+	}
+	b := make([]byte, 0, len(value))
+	for i := 0; i < len(value); i++ {
+		if n, ok := hexPair(value[i:]); ok {
+			b = append(b, n)
+			i += 2
+		} else {
+			b = append(b, value[i])
+		}
+	}
+	return string(b)
+}
+
+func hexPair(s string) (byte, bool) {
+	if len(s) < 3 || s[0] != '%' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[1:3], 16, 8)
+	return byte(n), err == nil
+}
+
+// unquoteHeader reads a quoted-string of RFC 7230; what is none stays.
+func unquoteHeader(s string) string {
 	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
-				b = append(b, byte(n))
-				i += 2
-				continue
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			if i != len(s)-1 {
+				return s
 			}
+			return string(b)
+		case s[i] == '\\' && i+1 < len(s):
+			i++
 		}
 		b = append(b, s[i])
 	}
-	return string(b)
+	return s
 }

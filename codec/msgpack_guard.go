@@ -48,6 +48,8 @@ func describe(data []byte) string {
 	return "msgpack code 0x" + strconv.FormatUint(uint64(data[0]), 16)
 }
 
+func isPackedText(code byte) bool { return code&0xE0 == 0xA0 || 0xD9 <= code && code <= 0xDB }
+
 func isMap(code byte) bool { return code&0xF0 == 0x80 || code == 0xDE || code == 0xDF }
 
 // fail keeps the first complaint: what was wanted.
@@ -194,19 +196,15 @@ func (g *guard) mapping(n uint64, depth int) bool {
 	if !g.container(n, 2, depth) {
 		return false
 	}
-	if n > maxPackedValues {
-		return g.fail("at most 20000 values")
-	}
-	keys := make(map[string]struct{}, n)
+	var keys keySet
 	for range n {
 		key, ok := g.key()
 		if !ok {
 			return false
 		}
-		if _, doubled := keys[key]; doubled {
+		if !keys.add(key) {
 			return g.fail("each key once")
 		}
-		keys[key] = struct{}{}
 		if !g.value(depth + 1) {
 			return false
 		}
@@ -214,31 +212,63 @@ func (g *guard) mapping(n uint64, depth int) bool {
 	return true
 }
 
-func (g *guard) key() (string, bool) {
+// key reads a string and gives its text.
+func (g *guard) key() ([]byte, bool) {
+	if g.pos < len(g.data) && !isPackedText(g.data[g.pos]) {
+		return nil, g.fail("strings as keys")
+	}
 	start := g.pos
-	b, ok := g.take(1)
-	if !ok {
-		return "", false
-	}
-	if code := b[0]; code&0xE0 != 0xA0 && (code < 0xD9 || code > 0xDB) {
-		return "", g.fail("strings as keys")
-	}
-	g.pos = start
 	if !g.value(0) {
-		return "", false
+		return nil, false
 	}
 	return packedText(g.data[start:g.pos]), true
 }
 
 // packedText is the text of one packed string.
-func packedText(b []byte) string {
+func packedText(b []byte) []byte {
 	switch b[0] {
 	case 0xD9:
-		return string(b[2:])
+		return b[2:]
 	case 0xDA:
-		return string(b[3:])
+		return b[3:]
 	case 0xDB:
-		return string(b[5:])
+		return b[5:]
 	}
-	return string(b[1:])
+	return b[1:]
+}
+
+// keySet holds the keys of one map. Most maps are small, and looking through
+// a few keys beats hashing them; it does not grow ahead of what was read.
+type keySet struct {
+	few   [8][]byte
+	count int
+	many  map[string]struct{}
+}
+
+// add reports whether key is new.
+func (k *keySet) add(key []byte) bool {
+	if k.many != nil {
+		return k.addToMany(key)
+	}
+	for _, old := range k.few[:k.count] {
+		if string(old) == string(key) {
+			return false
+		}
+	}
+	if k.count < len(k.few) {
+		k.few[k.count] = key
+		k.count++
+		return true
+	}
+	k.many = make(map[string]struct{}, 2*len(k.few))
+	for _, old := range k.few {
+		k.many[string(old)] = struct{}{}
+	}
+	return k.addToMany(key)
+}
+
+func (k *keySet) addToMany(key []byte) bool {
+	before := len(k.many)
+	k.many[string(key)] = struct{}{}
+	return len(k.many) > before
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// msgpackToJSON is the JSON text of a msgpack body: members in their order,
+// fromMsgpack is the JSON text of a msgpack body: members in their order,
 // integers exactly, floats in the shortest form that reads back as the same
 // float64.
-func msgpackToJSON(data []byte) ([]byte, error) {
+func fromMsgpack(data []byte) ([]byte, error) {
 	if err := checkMsgpack(data); err != nil {
 		return nil, err
 	}

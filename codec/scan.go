@@ -93,7 +93,7 @@ func (s *scanner) object(member func(name, value []byte) bool) bool {
 		if !s.value() {
 			return false
 		}
-		if member != nil && !member(name, s.data[valueAt:s.pos]) {
+		if member != nil && !member(name, s.data[valueAt:s.pos:s.pos]) {
 			return false
 		}
 		if more, ok := s.next('}'); !more {
@@ -242,8 +242,9 @@ func (s *scanner) digits() bool {
 	return s.pos > start
 }
 
-// excerpt is what stands where the scanner stopped.
-func (s *scanner) excerpt() string {
-	rest := s.data[min(s.pos, len(s.data)):]
-	return string(rest[:min(len(rest), maxQuoted)])
-}
+// excerpt is what stands where the scanner stopped, first what stands at the
+// beginning.
+func (s *scanner) excerpt() string { return head(s.data[s.pos:]) }
+func (s *scanner) first() string   { return head(s.data) }
+
+func head(b []byte) string { return string(b[:min(len(b), maxQuoted)]) }

@@ -3,41 +3,42 @@ package codec
 import (
 	"encoding/base64"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // readStructured reads an event in JSON form. The SDK's own reader is not used
-// here: it keeps the last of two members of one name, takes data and
-// data_base64 together, and passes data that is no JSON.
-func readStructured(text []byte) (envelope, error) {
-	var r structuredReader
-	sc := scanner{data: text, depth: -1} // the data may be as deep as in binary mode
+// here: of two members of one name it keeps the last, it takes data beside
+// data_base64, and it passes on data that is not JSON.
+func readStructured(text []byte) (event, error) {
+	r := structuredReader{seen: make(map[string]bool)}
+	// One level more than a body: the event around it.
+	sc := scanner{data: text, depth: -1}
 	ok := sc.document(func(name, value []byte) bool {
-		r.err = r.member(unquote(name), value)
+		r.err = r.member(name, value)
 		return r.err == nil
 	})
-	if r.err != nil {
-		return envelope{}, r.err
+	switch {
+	case r.err != nil:
+		return event{}, r.err
+	case !ok:
+		return event{}, refuse("event", "one JSON object in UTF-8", sc.excerpt())
 	}
-	if !ok {
-		return envelope{}, refuse("event", "one JSON object in UTF-8", sc.excerpt())
-	}
-	return r.envelope()
+	return r.event()
 }
 
 type structuredReader struct {
-	env    envelope
+	ev     event
 	seen   map[string]bool
-	data   []byte // as it stands
-	base64 []byte // decoded
+	data   []byte // the member, as it stands
+	base64 []byte // the member, decoded
 	err    error
 }
 
-func (r *structuredReader) member(name string, value []byte) error {
-	if r.seen[name] {
+func (r *structuredReader) member(quoted, value []byte) error {
+	name, ok := unquote(quoted)
+	if !ok || r.seen[name] {
 		return refuse(name, "one member of that name", string(value))
-	}
-	if r.seen == nil {
-		r.seen = make(map[string]bool)
 	}
 	r.seen[name] = true
 	switch name {
@@ -47,55 +48,70 @@ func (r *structuredReader) member(name string, value []byte) error {
 	case "data_base64":
 		return r.readBase64(value)
 	}
-	if !isAttributeName(name) || strings.HasPrefix(name, prefix) {
-		return refuse(name, "an attribute name of a-z and 0-9", string(value))
-	}
 	return r.attribute(name, value)
 }
 
 func (r *structuredReader) readBase64(value []byte) error {
-	if value[0] != '"' {
+	text, ok := unquote(value)
+	if !ok {
 		return refuse("data_base64", "a string", string(value))
 	}
-	b, err := base64.StdEncoding.Strict().DecodeString(unquote(value))
-	if err != nil {
-		return refuse("data_base64", "base64", err.Error())
+	// The decoder passes over line breaks, which base64 in JSON has none of.
+	b, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || strings.ContainsAny(text, "\r\n") {
+		return refuse("data_base64", "base64", text)
 	}
 	r.base64 = b
 	return nil
 }
 
-// attribute takes a string; an extension may also be a boolean or a number.
-// null would be an attribute that is not there, written down: refused, because
-// readers differ in what they make of it.
+// attribute takes a string; an extension may also be a boolean or a number. A
+// null is refused, because readers differ in what they make of it.
 func (r *structuredReader) attribute(name string, value []byte) error {
 	at := attributeNamed(name)
-	if value[0] != '"' {
-		if at == attrOther && strings.IndexByte("tf-0123456789", value[0]) >= 0 {
-			return nil
-		}
+	if at == attrOther && strings.IndexByte("tf-0123456789", value[0]) >= 0 {
+		return checkOther(name, "")
+	}
+	text, ok := unquote(value)
+	if !ok {
 		return refuse(name, "a string", string(value))
 	}
-	return r.env.set(at, name, unquote(value))
+	if at == attrOther {
+		return checkOther(name, text)
+	}
+	return r.ev.set(at, text)
 }
 
-func (r *structuredReader) envelope() (envelope, error) {
-	switch {
-	case r.data != nil && r.seen["data_base64"]:
-		return r.env, refuse("data_base64", "no data beside it", "data")
-	case r.seen["data_base64"]:
-		r.env.data = r.base64
-		return r.env, nil
-	case r.data == nil:
-		return r.env, refuse("data", "the chunk", "")
+func (r *structuredReader) event() (event, error) {
+	if r.seen["data_base64"] {
+		if r.data != nil {
+			return r.ev, refuse("data_base64", "no data beside it", string(r.data))
+		}
+		r.ev.data = r.base64
+		return r.ev, nil
 	}
-	format, err := parseMedia(r.env.attributes[attrContentType])
+	if r.data == nil {
+		return r.ev, refuse("data", "the chunk", "")
+	}
+	contentType := r.ev.attributes[attrContentType]
+	format, err := parseMedia(contentType)
 	if err != nil {
-		return r.env, err
+		return r.ev, err
 	}
 	if format != FormatJSON {
-		return r.env, refuse("data", "data_base64 for "+r.env.attributes[attrContentType], string(r.data))
+		return r.ev, refuse("data", "data_base64 for "+clip(contentType), string(r.data))
 	}
-	r.env.data = r.data
-	return r.env, nil
+	r.ev.data = r.data
+	return r.ev, nil
+}
+
+// unquote reads a JSON string that the scanner has passed. It reports false
+// for any other value, and for one with a lone surrogate, which neither names
+// nor attributes can have.
+func unquote(quoted []byte) (string, bool) {
+	if quoted[0] != '"' {
+		return "", false
+	}
+	b, err := jsontext.AppendUnquote(nil, quoted)
+	return string(b), err == nil
 }

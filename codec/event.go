@@ -1,0 +1,189 @@
+package codec
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// event is a CloudEvent with its attributes apart from its data, in whichever
+// mode it came. An attribute that is not there is the empty string.
+type event struct {
+	attributes [attrCount]string
+	binary     bool // some ce- header was there
+	data       []byte
+}
+
+type attribute int
+
+const (
+	attrSpecVersion attribute = iota
+	attrID
+	attrSource
+	attrType
+	attrTime
+	attrContentType // datacontenttype
+	attrTransport   // the content-type header of the message
+	attrCount       // how many are kept
+
+	attrOther  // subject, dataschema, extensions: checked and passed over
+	attrNobody // a header that is none of CloudEvents
+)
+
+func (at attribute) String() string {
+	return [attrCount]string{"specversion", "id", "source", "type", "time", "datacontenttype", headerContentType}[at]
+}
+
+// readHeaders takes what CloudEvents put into the headers and passes over the
+// rest, which belongs to NATS.
+func (ev *event) readHeaders(header map[string][]string) error {
+	for name, values := range header {
+		at := headerAttribute(name)
+		if at == attrNobody {
+			continue
+		}
+		if len(values) != 1 {
+			return refuse(attributeName(name), "one value", strings.Join(values, ", "))
+		}
+		if err := ev.setHeader(at, name, values[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (ev *event) setHeader(at attribute, name, value string) error {
+	ev.binary = ev.binary || at != attrTransport
+	switch at {
+	case attrOther:
+		return checkOther(attributeName(name), headerText(value))
+	case attrType:
+		return ev.set(at, value) // see hasType
+	default:
+		return ev.set(at, headerText(value))
+	}
+}
+
+// set keeps one attribute. Two headers whose names differ only in case are the
+// same attribute twice: readers that take the first and readers that take the
+// last would see different events.
+func (ev *event) set(at attribute, value string) error {
+	if value == "" || len(value) > maxAttribute {
+		return refuse(at.String(), "1 to 1024 bytes", value)
+	}
+	if ev.attributes[at] != "" {
+		return refuse(at.String(), "one value", value)
+	}
+	ev.attributes[at] = value
+	return nil
+}
+
+// checkOther checks an attribute that nobody here needs. A traceparent that is
+// none, a subject with wildcards, a dataschema that names an inner host: all
+// may come, since they are neither used nor fetched.
+func checkOther(name, value string) error {
+	if !isAttributeName(name) {
+		return refuse(name, "an attribute name of a-z and 0-9", value)
+	}
+	if len(value) > maxAttribute || !isText(value) {
+		return refuse(name, "at most 1024 bytes without control characters", value)
+	}
+	return nil
+}
+
+func isAttributeName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// identity checks the attributes that say which record this is.
+func (ev *event) identity(s chunk.Session) (chunk.Epoch, chunk.Ordinal, error) {
+	a := &ev.attributes
+	if a[attrSpecVersion] != "1.0" {
+		return 0, 0, refuse("specversion", "1.0", a[attrSpecVersion])
+	}
+	epoch, ordinal, ok := chunk.ParseEventID(a[attrID])
+	if !ok {
+		return 0, 0, refuse("id", "<epoch>-<ordinal>", a[attrID])
+	}
+	if !isSource(a[attrSource], s) {
+		return 0, 0, refuse("source", s.String(), a[attrSource])
+	}
+	if a[attrType] == "" || !isText(a[attrType]) {
+		return 0, 0, refuse("type", "a chunk type", a[attrType])
+	}
+	if a[attrTime] != "" && !isTime(a[attrTime]) {
+		return 0, 0, refuse("time", "an RFC 3339 time", a[attrTime])
+	}
+	return epoch, ordinal, nil
+}
+
+// hasType reports whether t is the type in the envelope. In a header it may be
+// percent-encoded, as the binding says and our writers do, or not, as the Go
+// SDK writes it.
+func (ev *event) hasType(t string) bool {
+	value := ev.attributes[attrType]
+	return t == value || ev.binary && t == headerText(value)
+}
+
+// isTime is strict where time.Parse is not: it wants two-digit hours, a dot
+// before the fraction and an offset within the day.
+func isTime(s string) bool {
+	var t time.Time
+	return t.UnmarshalText([]byte(s)) == nil
+}
+
+// isSource reports whether source is s.String(), without building it.
+func isSource(source string, s chunk.Session) bool {
+	rest, ok := cutSegment(source, s.Tenant)
+	if !ok {
+		return false
+	}
+	if rest, ok = cutSegment(rest, s.Root); !ok {
+		return false
+	}
+	rest, ok = cutSegment(rest, s.ID)
+	return ok && rest == ""
+}
+
+func cutSegment(path, segment string) (rest string, ok bool) {
+	if path == "" || path[0] != '/' {
+		return "", false
+	}
+	return strings.CutPrefix(path[1:], segment)
+}
+
+// jsonBody is the body as JSON text; what came as JSON is not yet looked into.
+func (ev *event) jsonBody() ([]byte, error) {
+	ct, err := ev.contentType()
+	if err != nil {
+		return nil, err
+	}
+	format, err := parseMedia(ct)
+	if err != nil {
+		return nil, err
+	}
+	if format == FormatJSON {
+		return ev.data, nil
+	}
+	return fromMsgpack(ev.data)
+}
+
+// contentType of the data. The Go SDK reads it from content-type, which is
+// what we write, and from ce-datacontenttype, which is what it writes and the
+// binding asks for. Both are fine as long as they agree.
+func (ev *event) contentType() (string, error) {
+	transport, own := ev.attributes[attrTransport], ev.attributes[attrContentType]
+	if own == "" {
+		return transport, nil
+	}
+	if transport != "" && transport != own {
+		return "", refuse("datacontenttype", "the same as content-type, "+clip(transport), own)
+	}
+	return own, nil
+}
