@@ -2,7 +2,7 @@
 
 GO            ?= go
 GOLANGCI_LINT ?= v2.15.0
-GOVULNCHECK   ?= v1.9.0
+GOVULNCHECK   ?= v1.8.0
 TOOLS         := $(CURDIR)/.tools
 LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
 
