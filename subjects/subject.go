@@ -52,6 +52,9 @@ func (l Layout) TenantFilter(p int, tenant string) (string, error) {
 // is never stored.
 func (l Layout) AllFilter(p int) string { return l.partitionPrefix(p) + "*.*.*" }
 
+// AllChunks is the filter of everything in all partitions: tr.chunks.*.*.*.*
+func (l Layout) AllChunks() string { return l.withDefaults().Prefix + chunksToken + "*.*.*.*" }
+
 func (l Layout) partitionPrefix(p int) string {
 	return l.withDefaults().Prefix + chunksToken + strconv.Itoa(p) + "."
 }

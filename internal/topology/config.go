@@ -1,0 +1,119 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/subjects"
+)
+
+const (
+	// MaxChunk is the largest stored body of a chunk in bytes.
+	MaxChunk = 512 << 10
+
+	// HeaderRoom is what a stream allows on top for the headers of a message,
+	// which the server counts as part of it. Ours take 300 bytes, with a
+	// trace context and the longest names about 2 KiB; other producers of
+	// CloudEvents may be more generous.
+	HeaderRoom = 16 << 10
+)
+
+// Config shapes the streams. The zero Config is ready for one server.
+type Config struct {
+	// Layout names everything and says how many partitions there are.
+	Layout subjects.Layout
+
+	// Replicas is 1, or 3 on a cluster: then one server may be lost at any
+	// time. Defaults to 1.
+	Replicas int
+
+	// Storage defaults to files. Memory is for tests and loses everything
+	// when the server stops.
+	Storage jetstream.StorageType
+
+	// MaxAge is how long the log keeps a record. Defaults to 72 hours.
+	MaxAge time.Duration
+
+	// MaxBytes is the size of each stream of the log at which its oldest
+	// records go before their time. Defaults to 0, no limit but the disk.
+	MaxBytes int64
+
+	// MaxMsgSize is the largest message of the log and of the work queue in
+	// bytes, headers included. Defaults to MaxChunk + HeaderRoom; the server's
+	// max_payload must be as large.
+	MaxMsgSize int32
+
+	// MaxConsumers bounds the consumers of each stream of the log: one per
+	// edge, projector and firehose, and one for each catch-up that is on its
+	// way. They cost the server about 25 KB each, so this bounds its memory
+	// too. Defaults to 4096; the server's own default of 1000 is too few for
+	// a fleet of edges after a restart.
+	MaxConsumers int
+
+	// CommandMaxAge is how long a command waits for a worker before it is
+	// forgotten. Defaults to 24 hours.
+	CommandMaxAge time.Duration
+
+	// SnapshotMaxAge is how long a snapshot is kept after it was last
+	// written. Defaults to 0, for ever: snapshots outlive the log on purpose.
+	SnapshotMaxAge time.Duration
+
+	// SnapshotMaxBytes bounds the bucket; beyond it writes are refused.
+	// Defaults to 0, no limit but the disk.
+	SnapshotMaxBytes int64
+
+	// MaxSnapshot is the largest value in the bucket in bytes, its headers
+	// included. Defaults to 1 MiB, the server's own max_payload.
+	MaxSnapshot int32
+}
+
+func (c Config) withDefaults() Config {
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = 72 * time.Hour
+	}
+	if c.MaxMsgSize == 0 {
+		c.MaxMsgSize = MaxChunk + HeaderRoom
+	}
+	if c.MaxConsumers == 0 {
+		c.MaxConsumers = 4096
+	}
+	if c.CommandMaxAge == 0 {
+		c.CommandMaxAge = 24 * time.Hour
+	}
+	if c.MaxSnapshot == 0 {
+		c.MaxSnapshot = 1 << 20
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if err := c.Layout.Validate(); err != nil {
+		return fmt.Errorf("Layout: %w", err)
+	}
+	switch {
+	case c.Replicas != 1 && c.Replicas != 3:
+		return fmt.Errorf("Replicas is %d, want 1 or 3", c.Replicas)
+	case c.MaxAge < time.Minute:
+		return fmt.Errorf("MaxAge is %s, want at least 1m", c.MaxAge)
+	case c.MaxBytes < 0:
+		return fmt.Errorf("MaxBytes is %d, want 0 (no limit) or more", c.MaxBytes)
+	case c.MaxMsgSize < HeaderRoom:
+		return fmt.Errorf("MaxMsgSize is %d, want at least %d, the room for headers", c.MaxMsgSize, HeaderRoom)
+	case c.MaxConsumers < 1:
+		return fmt.Errorf("MaxConsumers is %d, want at least 1", c.MaxConsumers)
+	case c.CommandMaxAge < commandWindow:
+		return fmt.Errorf("CommandMaxAge is %s, want at least %s", c.CommandMaxAge, commandWindow)
+	case c.SnapshotMaxAge < 0 || c.SnapshotMaxAge > 0 && c.SnapshotMaxAge < time.Minute:
+		return fmt.Errorf("SnapshotMaxAge is %s, want 0 (for ever) or at least 1m", c.SnapshotMaxAge)
+	case c.SnapshotMaxBytes < 0:
+		return fmt.Errorf("SnapshotMaxBytes is %d, want 0 (no limit) or more", c.SnapshotMaxBytes)
+	case c.MaxSnapshot < HeaderRoom:
+		return fmt.Errorf("MaxSnapshot is %d, want at least %d", c.MaxSnapshot, HeaderRoom)
+	}
+	return nil
+}

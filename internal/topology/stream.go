@@ -1,0 +1,152 @@
+package topology
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// chunkWindow is how long a stream of the log remembers message ids. Our
+	// writers send none, so it only bounds what a stranger's ids can cost:
+	// about 130 bytes of the server's memory each, for this long. The server
+	// takes no less than 100 ms, and 0 means its default of 2 minutes.
+	chunkWindow = time.Second
+
+	// commandWindow is how long the work queue does: a command sent again
+	// after a lost answer is one command.
+	commandWindow = 2 * time.Minute
+
+	// partitionsKey holds, in each stream of the log, the number of partitions
+	// it was made for.
+	partitionsKey = "tailrace.partitions"
+
+	unlimited = -1
+)
+
+// wanted is a stream as it should be.
+type wanted struct {
+	jetstream.StreamConfig
+
+	fields map[string]string // setting to the field of Config that decides it
+}
+
+// streams are all streams as they should be.
+func (c Config) streams() []wanted {
+	var all []wanted
+	for p := range c.Layout.PartitionCount() {
+		all = append(all, c.chunks(p))
+	}
+	return append(all, c.commands(), c.snapshots())
+}
+
+// chunks is one partition of the log. It may delete single messages, because
+// recovering a run takes orphaned chunks back; it has no message counters,
+// batches, schedules or roll-ups, so that a header cannot make it do more than
+// append.
+func (c Config) chunks(p int) wanted {
+	stream := jetstream.StreamConfig{
+		Name:              c.Layout.Stream(p),
+		Description:       "Tailrace: the log of sessions, partition " + strconv.Itoa(p),
+		Subjects:          []string{c.Layout.AllFilter(p)},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardOld,
+		MaxAge:            c.MaxAge,
+		MaxBytes:          limit(c.MaxBytes),
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: unlimited,
+		MaxMsgSize:        c.MaxMsgSize,
+		MaxConsumers:      c.MaxConsumers,
+		Duplicates:        chunkWindow,
+		AllowDirect:       true,
+		AllowMsgTTL:       true,
+		Metadata:          map[string]string{partitionsKey: strconv.Itoa(c.Layout.PartitionCount())},
+	}
+	return wanted{StreamConfig: stream, fields: map[string]string{
+		subjectsSetting:     "Layout",
+		storageSetting:      "Storage",
+		replicasSetting:     "Replicas",
+		maxAgeSetting:       "MaxAge",
+		maxBytesSetting:     "MaxBytes",
+		maxMsgSizeSetting:   "MaxMsgSize",
+		maxConsumersSetting: "MaxConsumers",
+	}}
+}
+
+// commands is the work queue. When it is full it refuses new commands: it does
+// not drop one that it has accepted.
+func (c Config) commands() wanted {
+	stream := jetstream.StreamConfig{
+		Name:              c.Layout.CommandStream(),
+		Description:       "Tailrace: commands that wait for a worker",
+		Subjects:          []string{c.Layout.AllCommands()},
+		Retention:         jetstream.WorkQueuePolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardNew,
+		MaxAge:            c.CommandMaxAge,
+		MaxBytes:          unlimited,
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: unlimited,
+		MaxMsgSize:        c.MaxMsgSize,
+		MaxConsumers:      c.MaxConsumers,
+		Duplicates:        commandWindow,
+		AllowDirect:       true,
+	}
+	return wanted{StreamConfig: stream, fields: map[string]string{
+		subjectsSetting:     "Layout",
+		storageSetting:      "Storage",
+		replicasSetting:     "Replicas",
+		maxAgeSetting:       "CommandMaxAge",
+		maxMsgSizeSetting:   "MaxMsgSize",
+		maxConsumersSetting: "MaxConsumers",
+	}}
+}
+
+// snapshots is the stream behind the bucket, with what the client library
+// demands of one: a test compares it with what the library makes.
+func (c Config) snapshots() wanted {
+	window := commandWindow
+	if c.SnapshotMaxAge > 0 {
+		window = min(window, c.SnapshotMaxAge)
+	}
+	bucket := c.Layout.Snapshots()
+	stream := jetstream.StreamConfig{
+		Name:              "KV_" + bucket,
+		Description:       "Tailrace: snapshots of sessions",
+		Subjects:          []string{"$KV." + bucket + ".>"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardNew,
+		MaxAge:            c.SnapshotMaxAge,
+		MaxBytes:          limit(c.SnapshotMaxBytes),
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: 1,
+		MaxMsgSize:        c.MaxSnapshot,
+		MaxConsumers:      unlimited,
+		Duplicates:        window,
+		AllowDirect:       true,
+		AllowRollup:       true,
+		DenyDelete:        true,
+	}
+	return wanted{StreamConfig: stream, fields: map[string]string{
+		subjectsSetting:   "Layout",
+		storageSetting:    "Storage",
+		replicasSetting:   "Replicas",
+		maxAgeSetting:     "SnapshotMaxAge",
+		maxBytesSetting:   "SnapshotMaxBytes",
+		maxMsgSizeSetting: "MaxSnapshot",
+	}}
+}
+
+// limit turns our 0 into the server's way to say unlimited.
+func limit(n int64) int64 {
+	if n == 0 {
+		return unlimited
+	}
+	return n
+}
