@@ -121,10 +121,11 @@ type StatePatch struct {
 
 // PatchOp is one RFC 6902 operation.
 type PatchOp struct {
-	Op    string  `json:"op" want:"add|remove|replace|move|copy|test"`
-	Path  string  `json:"path"`
-	Value *Value  `json:"value"`
-	From  *string `json:"from"`
+	Op    string   `json:"op" want:"add|remove|replace|move|copy|test"`
+	Path  string   `json:"path"`
+	Value *Value   `json:"value"`
+	From  *string  `json:"from"`
+	Extra []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
 // Error is an error the agent reports while its stream goes on.
@@ -137,11 +138,12 @@ type Error struct {
 
 // ErrorDetail is the classified form of an Error.
 type ErrorDetail struct {
-	Message   string  `json:"message"`
-	Code      *string `json:"code"`
-	Category  *string `json:"category"`
-	Cause     *string `json:"cause"`
-	Retryable *bool   `json:"retryable"`
+	Message   string   `json:"message"`
+	Code      *string  `json:"code"`
+	Category  *string  `json:"category"`
+	Cause     *string  `json:"cause"`
+	Retryable *bool    `json:"retryable"`
+	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
 // Output is the final structured output of an agent with an output schema.
@@ -178,10 +180,11 @@ type StepEnd struct {
 
 // Usage counts tokens of one step.
 type Usage struct {
-	InputTokens      Number  `json:"inputTokens"`
-	OutputTokens     Number  `json:"outputTokens"`
-	CachedTokens     *Number `json:"cachedTokens"`
-	CacheWriteTokens *Number `json:"cacheWriteTokens"`
+	InputTokens      Number   `json:"inputTokens"`
+	OutputTokens     Number   `json:"outputTokens"`
+	CachedTokens     *Number  `json:"cachedTokens"`
+	CacheWriteTokens *Number  `json:"cacheWriteTokens"`
+	Extra            []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
 // Number is a JSON number, kept as the text it came in.
@@ -275,23 +278,26 @@ type RunStarted struct {
 
 // Parent is where a sub-agent was called from.
 type Parent struct {
-	SessionID string `json:"sessionId"`
-	CallID    string `json:"callId"`
+	SessionID string   `json:"sessionId"`
+	CallID    string   `json:"callId"`
+	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
 // InputMessage is one message of a person that a run answers.
 type InputMessage struct {
 	Content         string      `json:"content"`
-	Files           []InputFile `json:"files"`
+	Files           []InputFile `json:"files" want:"optional"`
 	Metadata        *Value      `json:"metadata" want:"object"`
 	ClientMessageID *string     `json:"clientMessageId"`
+	Extra           []Member    `json:"-"` // members the catalogue does not know, in the order they came
 }
 
 // InputFile is a file a person sent along.
 type InputFile struct {
-	URL       string  `json:"url"`
-	MediaType string  `json:"mediaType"`
-	Filename  *string `json:"filename"`
+	URL       string   `json:"url"`
+	MediaType string   `json:"mediaType"`
+	Filename  *string  `json:"filename"`
+	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
 // StreamPaused closes the stream at a point where it waits for people or children.
@@ -327,8 +333,9 @@ type Truncated struct {
 
 // OrdinalRange is a run of ordinals, both ends included.
 type OrdinalRange struct {
-	First int64 `json:"first"`
-	Last  int64 `json:"last"`
+	First int64    `json:"first"`
+	Last  int64    `json:"last"`
+	Extra []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
 // Opaque is a chunk of a type that this build does not know, kept whole: Raw is

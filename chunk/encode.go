@@ -1,0 +1,287 @@
+package chunk
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// AppendJSON appends the JSON of c, one line without trailing newline: base
+// members, the body's in catalogue order, then Extra. An Opaque body is
+// appended as it came. The same chunk always gives the same bytes. What Decode
+// would refuse is refused here, as a *FieldError; dst is returned as it was.
+func (c Chunk) AppendJSON(dst []byte) ([]byte, error) {
+	out, err := c.appendTo(dst)
+	if err != nil {
+		err.Type = c.Type()
+		return dst, err
+	}
+	return out, nil
+}
+
+// Validate reports, as a *FieldError, what Decode would refuse in the JSON of c.
+func (c Chunk) Validate() error {
+	_, err := c.AppendJSON(nil)
+	return err
+}
+
+func (c Chunk) appendTo(dst []byte) ([]byte, *FieldError) {
+	if o, ok := c.Body.(Opaque); ok {
+		return c.appendOpaque(dst, o)
+	}
+	p := plans[c.Type()]
+	if p == nil || reflect.TypeOf(c.Body) != p.typ {
+		return nil, &FieldError{Field: "type", Want: "a body of package chunk, by value", Got: bodyWord(c.Body)}
+	}
+	if err := c.checkHead(); err != nil {
+		return nil, err
+	}
+	start := len(dst)
+	dst, err := c.appendHead(dst)
+	if err != nil {
+		return nil, err
+	}
+	v := reflect.ValueOf(c.Body)
+	if dst, err = p.appendFields(dst, v); err != nil {
+		return nil, err
+	}
+	if dst, err = p.appendExtra(dst, c.Extra, baseNames[:]); err != nil {
+		return nil, err
+	}
+	dst = append(dst, '}')
+	if err := checkBody(c.Body); err != nil {
+		return nil, err
+	}
+	if !p.flat || c.Extra != nil {
+		if _, err := trace(dst[start:], nil); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
+}
+
+func bodyWord(b Body) string {
+	if b == nil {
+		return ""
+	}
+	return reflect.TypeOf(b).String()
+}
+
+// appendHead appends the base members.
+func (c Chunk) appendHead(dst []byte) ([]byte, *FieldError) {
+	var ok bool
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, c.Type()...)
+	dst = append(dst, `","agentId":`...)
+	if dst, ok = appendString(dst, c.AgentID); !ok {
+		return nil, notText().under("agentId")
+	}
+	dst = append(dst, `,"agentType":`...)
+	if dst, ok = appendString(dst, c.AgentType); !ok {
+		return nil, notText().under("agentType")
+	}
+	dst = append(dst, `,"timestamp":`...)
+	dst = strconv.AppendInt(dst, c.Timestamp, 10)
+	dst = append(dst, `,"step":`...)
+	return strconv.AppendInt(dst, c.Step, 10), nil
+}
+
+func notText() *FieldError { return &FieldError{Want: "text in UTF-8", Got: "bytes that are none"} }
+
+// appendFields appends the members of v, each with a comma before it.
+func (p *plan) appendFields(dst []byte, v reflect.Value) ([]byte, *FieldError) {
+	for i := range p.fields {
+		f := &p.fields[i]
+		member := v.Field(f.index)
+		if f.optional && member.IsZero() {
+			continue
+		}
+		dst = append(dst, f.lead...)
+		if f.pointer && member.IsNil() {
+			dst = append(dst, "null"...) // nullable
+			continue
+		}
+		if f.pointer {
+			member = member.Elem()
+		}
+		var err *FieldError
+		if dst, err = f.append(dst, member); err != nil {
+			return nil, err.under(f.name)
+		}
+	}
+	return dst, nil
+}
+
+func (f *field) append(dst []byte, v reflect.Value) ([]byte, *FieldError) {
+	switch f.kind {
+	case kindString:
+		s := v.String()
+		if err := f.checkString(s); err != nil {
+			return nil, err
+		}
+		dst, ok := appendString(dst, s)
+		if !ok {
+			return nil, notText()
+		}
+		return dst, nil
+	case kindBool:
+		return strconv.AppendBool(dst, v.Bool()), nil
+	case kindInteger:
+		n := v.Int()
+		if n < -MaxInteger || n > MaxInteger {
+			return nil, &FieldError{Want: f.words, Got: "the number " + strconv.FormatInt(n, 10)}
+		}
+		return strconv.AppendInt(dst, n, 10), nil
+	case kindNumber:
+		return appendNumber(dst, v.String())
+	case kindAny:
+		return appendValue(dst, v.Bytes())
+	case kindObject:
+		if text := trimSpace(v.Bytes()); len(text) == 0 || text[0] != '{' {
+			return nil, &FieldError{Want: f.words, Got: wordFor(text)}
+		}
+		return appendValue(dst, v.Bytes())
+	case kindStruct:
+		return f.of.appendObject(dst, v)
+	default:
+		return f.of.appendArray(dst, v)
+	}
+}
+
+func (p *plan) appendObject(dst []byte, v reflect.Value) ([]byte, *FieldError) {
+	start := len(dst)
+	dst, err := p.appendFields(dst, v)
+	if err == nil && p.extra >= 0 {
+		dst, err = p.appendExtra(dst, v.Field(p.extra).Interface().([]Member), nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(dst) == start {
+		return append(dst, '{', '}'), nil
+	}
+	dst[start] = '{' // instead of the comma before the first member
+	return append(dst, '}'), nil
+}
+
+func (p *plan) appendArray(dst []byte, v reflect.Value) ([]byte, *FieldError) {
+	dst = append(dst, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err *FieldError
+		if dst, err = p.appendObject(dst, v.Index(i)); err != nil {
+			return nil, err.under(strconv.Itoa(i))
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+// appendExtra appends members that the catalogue does not know, and refuses
+// those that it does, or that come twice: Decode would read something else.
+func (p *plan) appendExtra(dst []byte, extra []Member, base []string) ([]byte, *FieldError) {
+	if len(extra) == 0 {
+		return dst, nil
+	}
+	seen := make(map[string]bool, len(extra))
+	for _, m := range extra {
+		if p.find([]byte(m.Name)) >= 0 || slices.Contains(base, m.Name) || seen[m.Name] {
+			return nil, twice(escapePointer(m.Name))
+		}
+		seen[m.Name] = true
+		var ok bool
+		if dst, ok = appendString(append(dst, ','), m.Name); !ok {
+			return nil, notText().under(escapePointer(m.Name))
+		}
+		var err *FieldError
+		if dst, err = appendValue(append(dst, ':'), m.Value); err != nil {
+			return nil, err.under(escapePointer(m.Name))
+		}
+	}
+	return dst, nil
+}
+
+// appendValue appends the text of a value as it is, unless it has line breaks.
+func appendValue(dst []byte, v Value) ([]byte, *FieldError) {
+	text := trimSpace(v)
+	switch {
+	case len(v) == 0:
+		return append(dst, "null"...), nil
+	case len(text) == 0:
+		return nil, &FieldError{Want: "a JSON value", Got: "white space"}
+	}
+	out, err := trace(text, nil)
+	if err == nil {
+		err = checkGrammar(text, out.loneEscape)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.newline {
+		text = compact(text)
+	}
+	return append(dst, text...), nil
+}
+
+func appendNumber(dst []byte, s string) ([]byte, *FieldError) {
+	if c := s + " "; c[0] != '-' && (c[0] < '0' || c[0] > '9') || checkGrammar([]byte(s), false) != nil {
+		return nil, &FieldError{Want: kindWords[kindNumber], Got: excerpt(s)}
+	}
+	if err := checkNumber(s); err != nil {
+		return nil, err
+	}
+	return append(dst, s...), nil
+}
+
+// appendOpaque appends a chunk of an unknown type as it came. Its base members
+// are part of those bytes: a change to c alone would be lost, so it is refused.
+func (c Chunk) appendOpaque(dst []byte, o Opaque) ([]byte, *FieldError) {
+	text := trimSpace(o.Raw)
+	read, err := Decode(text)
+	if err != nil {
+		return nil, err.(*FieldError)
+	}
+	again, ok := read.Body.(Opaque)
+	switch {
+	case !ok:
+		return nil, &FieldError{Field: "type", Want: "a type outside the catalogue", Got: excerpt(string(read.Type()))}
+	case again.Kind != o.Kind:
+		return nil, differs("type", string(again.Kind))
+	case read.AgentID != c.AgentID:
+		return nil, differs("agentId", read.AgentID)
+	case read.AgentType != c.AgentType:
+		return nil, differs("agentType", read.AgentType)
+	case read.Timestamp != c.Timestamp:
+		return nil, differs("timestamp", strconv.FormatInt(read.Timestamp, 10))
+	case read.Step != c.Step:
+		return nil, differs("step", strconv.FormatInt(read.Step, 10))
+	case len(c.Extra) > 0:
+		return nil, &FieldError{Want: "no Extra beside an Opaque body", Got: strconv.Itoa(len(c.Extra))}
+	}
+	return append(dst, again.Raw...), nil
+}
+
+func differs(name, raw string) *FieldError {
+	return &FieldError{Field: name, Want: "what the raw JSON says: " + excerpt(raw), Got: "something else"}
+}
+
+// compact takes the white space out of valid JSON; strings and numbers stay as
+// they are.
+func compact(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		switch {
+		case text[i] == '"':
+			end := skipString(text, i)
+			out = append(out, text[i:end]...)
+			i = end
+		case isSpace(text[i]):
+			i++
+		default:
+			out = append(out, text[i])
+			i++
+		}
+	}
+	return out
+}

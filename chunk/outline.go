@@ -1,0 +1,163 @@
+package chunk
+
+import "fmt"
+
+// span is a stretch of a text: text[start:end].
+type span struct{ start, end int }
+
+func (s span) of(text []byte) []byte { return text[s.start:s.end] }
+
+// member is one member of an object as it lies in the text.
+type member struct {
+	name  span // between the quotes, still escaped
+	value span
+}
+
+// outline is what one pass over a text finds out before the text is known to be
+// JSON. Nothing of it may be trusted until checkGrammar has accepted the text.
+type outline struct {
+	members    []member // of the outermost object
+	loneEscape bool     // a surrogate escape without its other half
+	newline    bool     // a line break outside strings, assuming valid JSON
+}
+
+// tracer makes an outline. It counts depth, values and names as it goes, so
+// that the grammar check, which remembers every name to find duplicates, never
+// sees a text over the limits.
+type tracer struct {
+	outline
+	text    []byte
+	depth   int
+	values  int
+	inValue bool // at depth 1: behind the colon of pending
+	pending member
+}
+
+// trace outlines text. room is where the members go, to spare an allocation.
+func trace(text []byte, room []member) (outline, *FieldError) {
+	t := tracer{text: text, values: 1, outline: outline{members: room[:0]}}
+	for i := 0; i < len(text); i++ {
+		var err *FieldError
+		switch text[i] {
+		case '"':
+			i, err = t.str(i)
+		case '{', '[':
+			err = t.open(i)
+		case '}', ']':
+			if t.depth == 1 {
+				t.close(i)
+			}
+			t.depth--
+		case ',':
+			if t.depth == 1 {
+				t.close(i)
+			}
+			err = t.count()
+		case ':':
+			if t.depth == 1 && !t.inValue {
+				t.inValue = true
+				t.pending.value.start = skipSpace(text, i+1)
+			}
+		case '\n', '\r':
+			t.newline = true
+		}
+		if err != nil {
+			return t.outline, err
+		}
+	}
+	return t.outline, nil
+}
+
+func (t *tracer) open(i int) *FieldError {
+	t.depth++
+	if t.depth > MaxDepth {
+		return &FieldError{Want: fmt.Sprintf("at most %d levels", MaxDepth), Got: "more"}
+	}
+	if next := skipSpace(t.text, i+1); next < len(t.text) && (t.text[next] == '}' || t.text[next] == ']') {
+		return nil // empty: no value in it
+	}
+	return t.count()
+}
+
+func (t *tracer) count() *FieldError {
+	t.values++
+	if t.values > MaxValues {
+		return &FieldError{Want: fmt.Sprintf("at most %d values", MaxValues), Got: "more"}
+	}
+	return nil
+}
+
+// str passes the string that opens at i and returns the place of its closing
+// quote.
+func (t *tracer) str(i int) (int, *FieldError) {
+	end := t.closingQuote(i + 1)
+	if next := skipSpace(t.text, end+1); next >= len(t.text) || t.text[next] != ':' {
+		return end, nil
+	}
+	name := span{i + 1, end}
+	// Unescaping never makes a text longer.
+	if end-i-1 > MaxName && len(unescape(name.of(t.text))) > MaxName {
+		return end, &FieldError{Want: fmt.Sprintf("member names of at most %d bytes", MaxName), Got: "a longer one"}
+	}
+	if t.depth == 1 && !t.inValue {
+		t.pending.name = name
+	}
+	return end, nil
+}
+
+// closingQuote finds the quote that closes the string whose content starts at
+// i, or the end of the text.
+func (t *tracer) closingQuote(i int) int {
+	for i < len(t.text) {
+		switch t.text[i] {
+		case '"':
+			return i
+		case '\\':
+			unit, ok := escapedUnit(t.text[i:])
+			if !ok || !isSurrogate(unit) {
+				i += 2
+				continue
+			}
+			i += 6
+			if low, ok := escapedUnit(t.text[i:]); ok && isHigh(unit) && isLow(low) {
+				i += 6
+			} else {
+				t.loneEscape = true
+			}
+		default:
+			i++
+		}
+	}
+	return len(t.text)
+}
+
+// close ends the pending member of the outermost object before i.
+func (t *tracer) close(i int) {
+	if !t.inValue {
+		return
+	}
+	for i > t.pending.value.start && isSpace(t.text[i-1]) {
+		i--
+	}
+	t.pending.value.end = i
+	t.members = append(t.members, t.pending)
+	t.pending, t.inValue = member{}, false
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+func skipSpace(text []byte, i int) int {
+	for i < len(text) && isSpace(text[i]) {
+		i++
+	}
+	return i
+}
+
+// trimSpace cuts JSON white space off both ends.
+func trimSpace(text []byte) []byte {
+	text = text[skipSpace(text, 0):]
+	for len(text) > 0 && isSpace(text[len(text)-1]) {
+		text = text[:len(text)-1]
+	}
+	return text
+}
