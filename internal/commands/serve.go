@@ -1,0 +1,259 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Handler does what a command asks. It may be called for the same command again,
+// in this process or another, one after the other or (when this process was
+// thought dead) at the same time.
+//
+// Nil means done. An error that is chunk.ErrFenced means that another worker has
+// the session: the command stays with it. Any other error brings the command
+// back after a pause. When ctx ends, the handler leaves its work as it is and
+// returns; the command goes to another worker at once.
+type Handler func(ctx context.Context, c Command) error
+
+const (
+	pullWait      = 10 * time.Second // one pull request; the next follows
+	pullHeartbeat = time.Second      // two of them missing: the server was restarted and forgot the request
+	settleLimit   = 5 * time.Second  // for the last word about a command, even when ctx has ended
+)
+
+// Serve hands the commands of the agent types to handle until ctx ends; that
+// is no error. It goes on by itself when the server is away or the stream is
+// not there yet. It returns when every handler has returned and the queue has
+// been told about it. It fails at once on a bad agent type, and when the
+// connection is closed for good.
+func (q *Queue) Serve(ctx context.Context, agentTypes []string, handle Handler) error {
+	for _, agentType := range agentTypes {
+		if err := subjects.CheckToken("agent type", agentType); err != nil {
+			return fmt.Errorf("serve: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{Queue: q, handle: handle, held: map[string]*held{}}
+	var pulling sync.WaitGroup
+	for _, agentType := range agentTypes {
+		pulling.Go(func() {
+			if err := s.serve(ctx, agentType); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	pulling.Wait()
+	s.handling.Wait()
+	s.flush(ctx)
+	if err := context.Cause(ctx); errors.Is(err, nats.ErrConnectionClosed) {
+		return fmt.Errorf("serve commands: %w", err)
+	}
+	return nil
+}
+
+// server is one call of Serve.
+type server struct {
+	*Queue
+	handle   Handler
+	handling sync.WaitGroup
+
+	mu   sync.Mutex // guards held
+	held map[string]*held
+}
+
+// serve pulls until ctx ends (nil) or the connection is closed (an error).
+func (s *server) serve(ctx context.Context, agentType string) error {
+	slots := make(chan struct{}, s.cfg.Concurrency)
+	backoff := firstBackoff
+	for ctx.Err() == nil {
+		started := time.Now()
+		err := s.pull(ctx, agentType, slots)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			return err
+		}
+		s.cfg.Log.WarnContext(ctx, "commands cannot be fetched; trying again", "agentType", agentType, "error", err)
+		if time.Since(started) > lastBackoff {
+			backoff = firstBackoff
+		}
+		pause(ctx, backoff)
+		backoff = min(2*backoff, lastBackoff)
+	}
+	return nil
+}
+
+// pull fetches one command whenever there is a slot to handle it, so that none
+// waits in this process while another has nothing to do.
+func (s *server) pull(ctx context.Context, agentType string, slots chan struct{}) error {
+	consumer, err := s.consumer(ctx, agentType)
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		msg, err := next(ctx, consumer)
+		if err != nil || msg == nil {
+			<-slots
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		s.handling.Go(func() {
+			defer func() { <-slots }()
+			s.take(ctx, msg)
+		})
+	}
+}
+
+// consumer finds or makes the one durable consumer that all workers of the
+// agent type share.
+func (s *server) consumer(ctx context.Context, agentType string) (jetstream.Consumer, error) {
+	filter, err := s.cfg.Layout.CommandFilter(agentType)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+	defer cancel()
+	return s.js.CreateOrUpdateConsumer(ctx, s.cfg.Layout.CommandStream(), jetstream.ConsumerConfig{
+		Durable:       "agent-" + agentType,
+		FilterSubject: filter,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       s.cfg.AckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: -1, // bounded by the workers' slots
+	})
+}
+
+// next is the next command, or nil when none came within pullWait.
+func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, pullWait)
+	defer cancel()
+	msg, err := consumer.Next(jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(pullHeartbeat))
+	switch {
+	case err == nil:
+		return msg, nil
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoMessages), errors.Is(err, context.DeadlineExceeded):
+		return nil, nil //nolint:nilnil // an empty queue is the normal case, and says nothing
+	}
+	return nil, err
+}
+
+// take reads a message and handles its command.
+func (s *server) take(ctx context.Context, msg jetstream.Msg) {
+	c, err := decode(s.cfg.Layout, msg.Subject(), msg.Data())
+	log := s.cfg.Log.With("subject", msg.Subject())
+	switch {
+	case errors.Is(err, ErrUnsupported):
+		log.WarnContext(ctx, "a command is left to a newer worker", "error", err)
+		s.tell(ctx, "nak", msg.NakWithDelay(maxRetryDelay))
+		return
+	case err != nil:
+		log.ErrorContext(ctx, "a command is refused for good", "error", err)
+		s.tell(ctx, "term", msg.TermWithReason(clip(err.Error())))
+		return
+	}
+	h, mine := s.hold(c.id(), msg)
+	if !mine {
+		return
+	}
+	err = s.run(ctx, h, c)
+	s.settle(ctx, s.release(c.id()), c, err)
+}
+
+// run calls the handler and shows signs of life meanwhile.
+func (s *server) run(ctx context.Context, h *held, c Command) error {
+	done := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		ticker := time.NewTicker(s.cfg.AckWait / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				s.tell(ctx, "in progress", h.newest().InProgress())
+			case <-done:
+				return
+			}
+		}
+	})
+	defer beating.Wait()
+	defer close(done)
+	return s.handle(ctx, c)
+}
+
+// settle says the last word about a delivery.
+func (s *server) settle(ctx context.Context, msg jetstream.Msg, c Command, err error) {
+	log := s.cfg.Log.With("session", c.Session.String(), "run", c.RunID)
+	switch {
+	case err == nil:
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+		defer cancel()
+		s.tell(ctx, "ack", msg.DoubleAck(last))
+	case errors.Is(err, chunk.ErrFenced):
+		// No nak. The server does not tell one delivery of a message from the
+		// next, so that a nak of ours would take the command away from the
+		// worker that overtook us, a third would overtake that one, and so on.
+		log.InfoContext(ctx, "another worker has the command", "error", err)
+	case ctx.Err() != nil:
+		log.InfoContext(ctx, "the worker stops; the command goes to another one")
+		s.tell(ctx, "nak", msg.Nak())
+	default:
+		delay := s.retryDelay(msg)
+		log.WarnContext(ctx, "a command failed and will be tried again", "in", delay, "error", err)
+		s.tell(ctx, "nak", msg.NakWithDelay(delay))
+	}
+}
+
+func (s *server) retryDelay(msg jetstream.Msg) time.Duration {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return s.cfg.RetryDelay
+	}
+	delay := s.cfg.RetryDelay
+	for n := meta.NumDelivered; n > 1 && delay < maxRetryDelay; n-- {
+		delay *= 2
+	}
+	return min(delay, maxRetryDelay)
+}
+
+// tell logs that the server could not be told. The command comes again, which
+// the handler is ready for.
+func (s *server) tell(ctx context.Context, what string, err error) {
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "the queue could not be told; the command will come again", "what", what, "error", err)
+	}
+}
+
+// flush sees to it that the last naks are out before the caller closes the connection.
+func (s *server) flush(ctx context.Context) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+	defer cancel()
+	if err := s.js.Conn().FlushWithContext(last); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		s.tell(ctx, "flush", err)
+	}
+}
+
+func clip(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return s[:most]
+}

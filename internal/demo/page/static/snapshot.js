@@ -1,0 +1,67 @@
+// From a snapshot (GET /v1/sessions/{id}/snapshot?partial=1) to the model.
+
+// load puts what a snapshot holds into the model, as if the records up to its
+// sequence had been applied.
+export function load(model, id, snapshot) {
+  const agent = model.agent(id, snapshot.agentType ?? '');
+  agent.position = Number(snapshot.streamSequence);
+  agent.state = snapshot.state ?? null;
+  agent.status = snapshot.status;
+  for (const message of snapshot.messages ?? []) addMessage(model, agent, message);
+  const last = agent.parts.at(-1);
+  if (last && snapshot.status !== 'active' && snapshot.status !== 'paused') last.closed = true;
+  model.changed.add(agent);
+  if (id === model.root) {
+    model.sequence = Math.max(model.sequence, agent.position);
+    model.setStatus(snapshot.status, snapshot.error ?? '');
+  }
+}
+
+function addMessage(model, agent, message) {
+  for (const part of message.parts ?? []) {
+    if (message.role === 'user') {
+      if (part.type === 'text') model.add(agent, { kind: 'user', text: part.text, files: [] });
+      continue;
+    }
+    addPart(model, agent, part);
+  }
+}
+
+function addPart(model, agent, part) {
+  switch (part.type) {
+    case 'text':
+      model.add(agent, { kind: 'text', text: part.text, closed: part.state === 'done' });
+      return;
+    case 'reasoning':
+      model.add(agent, { kind: 'thinking', text: part.text, closed: part.state !== 'streaming' });
+      return;
+    case 'file':
+      model.add(agent, { kind: 'file', url: part.url, mediaType: part.mediaType, filename: part.filename });
+      return;
+    case 'source-url':
+      model.source({ kind: 'url', id: part.sourceId, url: part.url, title: part.title ?? part.url });
+      return;
+    case 'source-document':
+      model.source({ kind: 'document', id: part.sourceId, title: part.title, filename: part.filename, mediaType: part.mediaType });
+      return;
+    case 'dynamic-tool':
+      addTool(model, agent, part);
+      return;
+  }
+  if (part.type.startsWith('tool-')) addTool(model, agent, { ...part, toolName: part.type.slice('tool-'.length) });
+  else if (part.type.startsWith('data-')) model.custom(agent, part.type.slice('data-'.length), part.data);
+}
+
+const phases = {
+  'input-streaming': 'streaming', 'input-available': 'running', 'approval-requested': 'asking', 'approval-responded': 'running',
+  'output-available': 'done', 'output-error': 'failed', 'output-denied': 'failed',
+};
+
+function addTool(model, agent, part) {
+  const call = model.call(agent, part.toolCallId, part.toolName);
+  call.phase = phases[part.state] ?? 'running';
+  if (call.phase === 'streaming') call.args = typeof part.input === 'string' ? part.input : part.rawInput ?? '';
+  else call.input = part.input;
+  if (part.state === 'output-available') call.result = part.output;
+  if (call.phase === 'failed') call.error = part.errorText ?? 'refused';
+}

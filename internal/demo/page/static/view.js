@@ -1,0 +1,295 @@
+// The model on the screen. Text goes in as text, never as markup. Changes are
+// drawn once per frame, however many records came in between.
+
+import { pretty } from './json.js';
+
+const logLines = 14;
+const hiddenTabDelay = 200; // a hidden tab has no frames; tests and titles want it drawn all the same
+
+export class View {
+  constructor(model, places, onDrawn) {
+    this.model = model;
+    this.places = places; // elements: session, states, sources, log
+    this.onDrawn = onDrawn;
+    this.drawnParts = new Map();
+    this.drawnAgents = new Map();
+    this.drawnStates = new Map();
+    this.sourcesShown = 0;
+    this.scheduled = false;
+  }
+
+  // clear forgets what was drawn; the model was reset.
+  clear() {
+    this.drawnParts.clear();
+    this.drawnAgents.clear();
+    this.drawnStates.clear();
+    this.sourcesShown = 0;
+    this.places.session.replaceChildren();
+    this.places.states.replaceChildren();
+    this.places.sources.replaceChildren();
+    this.places.log.replaceChildren();
+  }
+
+  // schedule draws soon.
+  schedule() {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    let frame = 0;
+    let timer = 0;
+    const draw = () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+      this.scheduled = false;
+      this.draw();
+    };
+    frame = requestAnimationFrame(draw);
+    timer = setTimeout(draw, hiddenTabDelay);
+  }
+
+  draw() {
+    const follow = this.model.status === 'active' && atEnd();
+    const changed = [...this.model.changed];
+    this.model.changed.clear();
+    for (const item of changed) if (item.kind !== 'agent') this.drawPart(item);
+    for (const item of changed) if (item.kind === 'agent') this.drawAgent(item);
+    this.drawSources();
+    this.drawLog();
+    if (follow) toEnd();
+    this.onDrawn();
+  }
+
+  agent(agent) {
+    let drawn = this.drawnAgents.get(agent);
+    if (drawn) return drawn;
+    const name = el('span', 'agent-name');
+    const status = el('span', 'pill');
+    const parts = el('div', 'parts');
+    const root = el('article', 'agent', el('header', 'agent-head', name, status), parts);
+    root.dataset.session = agent.id;
+    root.classList.toggle('root', agent.id === this.model.root);
+    drawn = { root, name, status, parts, live: null };
+    this.drawnAgents.set(agent, drawn);
+    if (!agent.parent) this.places.session.append(root);
+    return drawn;
+  }
+
+  drawAgent(agent) {
+    const drawn = this.agent(agent);
+    setText(drawn.name, agent.type || 'agent');
+    drawn.name.title = agent.id;
+    setText(drawn.status, agent.status);
+    drawn.status.dataset.phase = agent.status;
+    if (agent.status !== 'active') this.setLive(drawn, null);
+    this.drawState(agent);
+  }
+
+  setLive(drawn, element) {
+    if (drawn.live === element) return;
+    drawn.live?.classList.remove('live');
+    element?.classList.add('live');
+    drawn.live = element;
+  }
+
+  drawPart(part) {
+    const agent = this.agent(part.agent);
+    let drawn = this.drawnParts.get(part);
+    const draw = drawers[part.kind];
+    if (!drawn) {
+      drawn = draw.make(part);
+      this.drawnParts.set(part, drawn);
+      agent.parts.append(drawn.root);
+    }
+    draw.update(drawn, part, this);
+    const growing = (part.kind === 'text' || part.kind === 'thinking') && !part.closed;
+    if (part === part.agent.parts.at(-1)) this.setLive(agent, growing && part.agent.status === 'active' ? drawn.root : null);
+  }
+
+  drawState(agent) {
+    let drawn = this.drawnStates.get(agent);
+    if (agent.state === null || drawn?.state === agent.state) return;
+    if (!drawn) {
+      drawn = { json: el('pre', 'json') };
+      this.drawnStates.set(agent, drawn);
+      this.places.states.append(el('div', 'state', el('h3', '', agent.type || agent.id), drawn.json));
+    }
+    drawn.state = agent.state;
+    setText(drawn.json, pretty(agent.state));
+    drawn.json.animate?.([{ backgroundColor: 'var(--flash)' }, {}], { duration: 900, easing: 'ease-out' });
+  }
+
+  drawSources() {
+    for (const source of this.model.sources.slice(this.sourcesShown)) {
+      const title = source.url ? link(source.url, source.title) : el('span', '', source.title);
+      const detail = source.kind === 'url' ? source.url : [source.filename, source.mediaType].filter(Boolean).join(' · ');
+      this.places.sources.append(el('li', source.kind, title, el('small', '', detail)));
+    }
+    this.sourcesShown = this.model.sources.length;
+  }
+
+  drawLog() {
+    const records = this.model.log.slice(-logLines);
+    const list = this.places.log;
+    while (list.childElementCount < records.length) list.append(el('li', '', el('b'), el('span'), el('small')));
+    records.forEach((record, i) => {
+      const [number, type, agent] = list.children[i].children;
+      setText(number, String(record.sequence));
+      setText(type, record.type);
+      setText(agent, record.agentType ?? '');
+    });
+  }
+}
+
+// How each kind of part looks: make builds it, update fills in what it says now.
+const drawers = {
+  user: {
+    make: () => { const text = el('p', 'said'); return { root: el('div', 'user', text), text }; },
+    update: (d, part) => {
+      setText(d.text, part.text);
+      for (const file of part.files ?? []) d.root.append(fileOf(file));
+      part.files = [];
+    },
+  },
+  text: {
+    make: () => { const node = document.createTextNode(''); const root = el('div', 'text'); root.append(node); return { root, node }; },
+    update: (d, part) => grow(d.node, part.text),
+  },
+  thinking: {
+    make: () => {
+      const node = document.createTextNode('');
+      const body = el('div', 'thought');
+      body.append(node);
+      const label = el('summary', '');
+      const root = el('details', 'thinking', label, body);
+      root.open = true;
+      return { root, node, label, closed: false };
+    },
+    update: (d, part) => {
+      grow(d.node, part.text);
+      setText(d.label, part.closed ? 'Thought' : 'Thinking');
+      if (part.closed && !d.closed) {
+        d.closed = true;
+        d.root.open = false;
+      }
+    },
+  },
+  tool: {
+    make: makeTool,
+    update: updateTool,
+  },
+  child: {
+    make: () => ({ root: el('div', 'child') }),
+    update: (d, part, view) => d.root.append(view.agent(part.child).root),
+  },
+  custom: {
+    make: () => ({ root: el('div', 'custom') }),
+    update: (d, part) => {
+      const { done, of, label } = part.data ?? {};
+      if (part.name === 'progress' && Number.isFinite(done) && of > 0) {
+        const bar = el('progress', '');
+        bar.max = of;
+        bar.value = done;
+        d.root.replaceChildren(el('span', '', String(label ?? part.name)), bar, el('small', '', `${done} of ${of}`));
+      } else {
+        d.root.replaceChildren(el('span', '', part.name), el('code', '', JSON.stringify(part.data ?? null)));
+      }
+    },
+  },
+  output: {
+    make: (part) => ({ root: el('div', 'output', el('h3', '', 'Result'), el('pre', 'json', pretty(part.data))) }),
+    update: () => {},
+  },
+  file: {
+    make: (part) => ({ root: fileOf(part) }),
+    update: () => {},
+  },
+  event: {
+    make: (part) => { const root = el('div', 'event', part.text); root.dataset.tone = part.tone; return { root }; },
+    update: () => {},
+  },
+};
+
+function makeTool(part) {
+  const name = el('code', 'tool-name');
+  const pill = el('span', 'pill');
+  const args = el('pre', 'json args');
+  const node = document.createTextNode('');
+  args.append(node);
+  const notes = el('ul', 'notes');
+  const result = el('pre', 'json result');
+  const error = el('p', 'tool-error');
+  const child = el('div', 'child');
+  const root = el('details', 'tool', el('summary', '', name, pill), args, notes, error, result, child);
+  root.open = true;
+  name.title = part.id;
+  return { root, name, pill, node, notes, result, error, child, input: undefined };
+}
+
+const phaseNames = { streaming: 'writing arguments', running: 'running', asking: 'asking', done: 'done', failed: 'failed' };
+
+function updateTool(d, part, view) {
+  setText(d.name, part.name || part.id);
+  setText(d.pill, phaseNames[part.phase] ?? part.phase);
+  d.pill.dataset.phase = part.phase;
+  d.root.dataset.phase = part.phase;
+  if (part.input === undefined) grow(d.node, part.args);
+  else if (d.input !== part.input) {
+    d.input = part.input;
+    d.node.data = pretty(part.input);
+  }
+  while (d.notes.childElementCount < part.notes.length) d.notes.append(el('li', '', part.notes[d.notes.childElementCount]));
+  setText(d.error, part.phase === 'failed' && part.error ? `${part.error}${part.errorCode ? ` (${part.errorCode})` : ''}` : '');
+  setText(d.result, part.phase === 'done' && part.result !== undefined ? pretty(part.result) : '');
+  if (part.child && !d.child.firstChild) {
+    d.child.append(view.agent(part.child).root);
+    d.root.classList.add('with-child');
+  }
+}
+
+function fileOf({ url, mediaType, filename }) {
+  const caption = el('figcaption', '', link(url, filename ?? mediaType), el('small', '', mediaType));
+  if (!/^data:image\//i.test(url)) return el('figure', 'file', caption);
+  const image = el('img', '');
+  image.src = url; // an image runs no scripts, not even an SVG one
+  image.alt = filename ?? '';
+  return el('figure', 'file', image, caption);
+}
+
+// link is a link if the address is one of the web or a file in itself; anything
+// else, a script above all, is shown as text.
+function link(url, text) {
+  if (!/^(https?:\/\/|data:)/i.test(url)) return el('span', '', text);
+  const a = el('a', '', text);
+  a.href = url;
+  a.rel = 'noopener noreferrer';
+  if (/^data:/i.test(url)) a.download = text;
+  else a.target = '_blank';
+  return a;
+}
+
+// grow appends what is new to a text node: the cost is that of the delta.
+function grow(node, text) {
+  if (text.length > node.length) node.appendData(text.slice(node.length));
+  else if (text.length < node.length) node.data = text;
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// el makes an element; strings among its children are text.
+export function el(tag, className, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.append(...children);
+  return element;
+}
+
+// atEnd reports whether the end of the page is in sight, so that it is to be followed.
+export function atEnd() {
+  const page = document.documentElement;
+  return page.scrollHeight - window.scrollY - window.innerHeight < 160;
+}
+
+export function toEnd() {
+  window.scrollTo(0, document.documentElement.scrollHeight);
+}

@@ -1,0 +1,58 @@
+package script
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// longestToken is the most letters a piece has, in runes.
+const longestToken = 6
+
+// tokens cuts s the way models do: at spaces, which belong to the word after
+// them, and inside long words; characters of other scripts come alone or in
+// pairs. The pieces joined are s.
+func (p *pen) tokens(s string) []string {
+	var pieces []string
+	for len(s) > 0 {
+		n := p.cut(s)
+		pieces = append(pieces, s[:n])
+		s = s[n:]
+	}
+	return pieces
+}
+
+// cut is the length in bytes of the next piece of s, which is not empty.
+func (p *pen) cut(s string) int {
+	most := 2 + p.rng.IntN(longestToken-1)
+	n, runes := 0, 0
+	for runes < most {
+		r, size := utf8.DecodeRuneInString(s[n:])
+		if size == 0 {
+			return n
+		}
+		if runes > 0 && startsPiece(r) {
+			return n
+		}
+		n += size
+		runes++
+		if r > unicode.MaxLatin1 && runes >= 2 { // 日本, or a letter and an emoji
+			return n
+		}
+	}
+	return n
+}
+
+func startsPiece(r rune) bool {
+	return r == ' ' || r == '\n' || r == '"' || r == '(' || r == '{'
+}
+
+// surrogates are the two halves of r as UTF-16 has them, each in the three
+// bytes that WTF-8 gives a half (package chunk).
+func surrogates(r rune) (high, low string) {
+	r -= 0x10000
+	return wtf8(0xd800 + r>>10), wtf8(0xdc00 + r&0x3ff)
+}
+
+func wtf8(half rune) string {
+	return string([]byte{0xe0 | byte(half>>12), 0x80 | byte(half>>6)&0x3f, 0x80 | byte(half)&0x3f})
+}
