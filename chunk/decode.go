@@ -17,14 +17,23 @@ import (
 // case-sensitive. An absent member of type "any" is read as null, an absent
 // step as 0; members the catalogue does not know are kept in Extra.
 func Decode(data []byte) (Chunk, error) {
-	var room [16]member
-	d, err := newDecoder(data, room[:])
+	data = trimSpace(data)
+	var room [16]member // most chunks have fewer: no allocation
+	out, err := trace(data, room[:])
+	if err == nil {
+		err = checkGrammar(data, out.loneEscape)
+	}
+	if err == nil && data[0] != '{' {
+		err = &FieldError{Want: "an object", Got: wordFor(data)}
+	}
 	if err != nil {
 		return Chunk{}, err
 	}
-	c, err := d.chunk()
+	d := decoder{text: data, newline: out.newline}
+	rest := d.takeBase(out.members)
+	c, kind, err := d.chunk(rest)
 	if err != nil {
-		err.Type = d.kind
+		err.Type = kind
 		return Chunk{}, err
 	}
 	return c, nil
@@ -32,11 +41,9 @@ func Decode(data []byte) (Chunk, error) {
 
 // decoder reads one chunk from text that is valid JSON and within the limits.
 type decoder struct {
-	outline
-	text []byte
-	kind Type
-	base [len(baseNames)]int // places of the base members, -1 when absent
-	rest []int               // places of all others
+	text    []byte
+	newline bool                   // the text has line breaks outside strings
+	base    [len(baseNames)][]byte // the base members, nil when absent
 }
 
 var baseNames = [...]string{"type", "agentId", "agentType", "timestamp", "step"}
@@ -49,60 +56,39 @@ const (
 	baseStep
 )
 
-func newDecoder(data []byte, room []member) (*decoder, *FieldError) {
-	data = trimSpace(data)
-	out, err := trace(data, room)
-	if err == nil {
-		err = checkGrammar(data, out.loneEscape)
+// takeBase takes the base members and returns the others, in place.
+func (d *decoder) takeBase(members []member) []member {
+	rest := members[:0]
+	for _, m := range members {
+		if b := slices.Index(baseNames[:], string(plain(m.name.of(d.text)))); b >= 0 {
+			d.base[b] = m.value.of(d.text)
+		} else {
+			rest = append(rest, m)
+		}
 	}
-	if err == nil && data[0] != '{' {
-		err = &FieldError{Want: "an object", Got: wordFor(data)}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &decoder{outline: out, text: data}, nil
+	return rest
 }
 
-func (d *decoder) chunk() (Chunk, *FieldError) {
-	var room [16]int
-	d.sort(room[:0])
-	kind, err := d.baseString(baseType)
+// chunk also returns the type, once it is known, for the error.
+func (d *decoder) chunk(rest []member) (Chunk, Type, *FieldError) {
+	name, err := d.baseText(baseType)
 	if err != nil {
-		return Chunk{}, err
+		return Chunk{}, "", err
 	}
-	p, known := plans[Type(kind)]
+	p, known := plans[Type(name)]
 	if !known {
-		return d.opaque(Type(kind))
+		return d.opaque(Type(name))
 	}
-	d.kind = p.kind
 	c, err := d.head()
 	if err != nil {
-		return Chunk{}, err
+		return Chunk{}, p.kind, err
 	}
 	v := reflect.New(p.typ).Elem()
-	if c.Extra, err = d.fill(p, v, d.text, d.members, d.rest); err != nil {
-		return Chunk{}, err
+	if c.Extra, err = d.fill(p, v, d.text, rest); err != nil {
+		return Chunk{}, p.kind, err
 	}
 	c.Body = v.Interface().(Body)
-	return c, checkBody(c.Body)
-}
-
-// sort finds the base members.
-func (d *decoder) sort(room []int) {
-	d.base = [...]int{-1, -1, -1, -1, -1}
-	d.rest = room
-	for i, m := range d.members {
-		name := m.name.of(d.text)
-		if bytes.IndexByte(name, '\\') >= 0 {
-			name = unescape(name)
-		}
-		if b := slices.Index(baseNames[:], string(name)); b >= 0 {
-			d.base[b] = i
-		} else {
-			d.rest = append(d.rest, i)
-		}
-	}
+	return c, p.kind, checkBody(c.Body)
 }
 
 // head reads the base members.
@@ -116,7 +102,7 @@ func (d *decoder) head() (c Chunk, err *FieldError) {
 	if c.Timestamp, err = d.baseInteger(baseTimestamp); err != nil {
 		return c, err
 	}
-	if d.base[baseStep] >= 0 {
+	if d.base[baseStep] != nil {
 		if c.Step, err = d.baseInteger(baseStep); err != nil {
 			return c, err
 		}
@@ -124,23 +110,22 @@ func (d *decoder) head() (c Chunk, err *FieldError) {
 	return c, c.checkHead()
 }
 
-func (d *decoder) baseValue(b int) []byte {
-	if d.base[b] < 0 {
-		return nil
+// baseText is the unescaped content of a base member that must be a string.
+func (d *decoder) baseText(b int) ([]byte, *FieldError) {
+	text := d.base[b]
+	if len(text) == 0 || text[0] != '"' {
+		return nil, &FieldError{Field: baseNames[b], Want: "a string", Got: wordFor(text)}
 	}
-	return d.members[d.base[b]].value.of(d.text)
+	return plain(text[1 : len(text)-1]), nil
 }
 
 func (d *decoder) baseString(b int) (string, *FieldError) {
-	text := d.baseValue(b)
-	if len(text) == 0 || text[0] != '"' {
-		return "", &FieldError{Field: baseNames[b], Want: "a string", Got: wordFor(text)}
-	}
-	return unquoted(text[1 : len(text)-1]), nil
+	text, err := d.baseText(b)
+	return string(text), err
 }
 
 func (d *decoder) baseInteger(b int) (int64, *FieldError) {
-	text := d.baseValue(b)
+	text := d.base[b]
 	n, ok := integer(text)
 	if !ok {
 		return 0, &FieldError{Field: baseNames[b], Want: kindWords[kindInteger], Got: wordFor(text)}
@@ -148,33 +133,21 @@ func (d *decoder) baseInteger(b int) (int64, *FieldError) {
 	return n, nil
 }
 
-// fill reads the members at the given places into v, a struct of plan p, and
-// returns those that p does not know.
-func (d *decoder) fill(p *plan, v reflect.Value, text []byte, members []member, places []int) (extra []Member, err *FieldError) {
-	var room [16]int // a struct has fewer fields
-	at := room[:len(p.fields)]
-	for i := range at {
-		at[i] = -1
-	}
-	for _, place := range places {
-		m := members[place]
-		name := m.name.of(text)
-		if bytes.IndexByte(name, '\\') >= 0 {
-			name = unescape(name)
-		}
+// fill reads members of text into v, a struct of plan p, and returns those that
+// p does not know.
+func (d *decoder) fill(p *plan, v reflect.Value, text []byte, members []member) (extra []Member, err *FieldError) {
+	var values [maxFields][]byte
+	for _, m := range members {
+		name := plain(m.name.of(text))
 		if i := p.find(name); i >= 0 {
-			at[i] = place
+			values[i] = m.value.of(text)
 		} else {
 			extra = append(extra, Member{Name: string(name), Value: d.value(m.value.of(text))})
 		}
 	}
 	for i := range p.fields {
 		f := &p.fields[i]
-		var value []byte
-		if at[i] >= 0 {
-			value = members[at[i]].value.of(text)
-		}
-		if err := d.field(f, v.Field(f.index), value); err != nil {
+		if err := d.field(f, v.Field(f.index), values[i]); err != nil {
 			return nil, err.under(f.name)
 		}
 	}
@@ -222,7 +195,7 @@ func (d *decoder) set(f *field, v reflect.Value, text []byte) bool {
 		if first != '"' {
 			return false
 		}
-		v.SetString(unquoted(text[1 : len(text)-1]))
+		v.SetString(string(plain(text[1 : len(text)-1])))
 	case kindBool:
 		if first != 't' && first != 'f' {
 			return false
@@ -255,14 +228,12 @@ func (d *decoder) set(f *field, v reflect.Value, text []byte) bool {
 }
 
 func (d *decoder) object(p *plan, v reflect.Value, text []byte) *FieldError {
-	var memberRoom [8]member
-	var placeRoom [8]int
-	members, places := memberRoom[:0], placeRoom[:0]
+	var room [8]member
+	members := room[:0]
 	for m := range membersOf(text) {
-		places = append(places, len(members))
 		members = append(members, m)
 	}
-	extra, err := d.fill(p, v, text, members, places)
+	extra, err := d.fill(p, v, text, members)
 	if err == nil && extra != nil {
 		v.Field(p.extra).Set(reflect.ValueOf(extra))
 	}
@@ -295,16 +266,15 @@ func (d *decoder) value(text []byte) Value {
 
 // opaque keeps a chunk of a type that is not of the catalogue. Its base members
 // are read when they are what they should be; only the agentId must be.
-func (d *decoder) opaque(kind Type) (c Chunk, err *FieldError) {
+func (d *decoder) opaque(kind Type) (c Chunk, _ Type, err *FieldError) {
 	if err := checkOpaqueType(kind); err != nil {
-		return Chunk{}, err
+		return Chunk{}, "", err
 	}
-	d.kind = kind
 	if c.AgentID, err = d.baseString(baseAgentID); err != nil {
-		return Chunk{}, err
+		return Chunk{}, kind, err
 	}
 	if err := checkAgentID(c.AgentID); err != nil {
-		return Chunk{}, err
+		return Chunk{}, kind, err
 	}
 	if s, err := d.baseString(baseAgentType); err == nil {
 		c.AgentType = s
@@ -316,15 +286,16 @@ func (d *decoder) opaque(kind Type) (c Chunk, err *FieldError) {
 		c.Step = n
 	}
 	c.Body = Opaque{Kind: kind, Raw: d.value(d.text)}
-	return c, nil
+	return c, kind, nil
 }
 
-// unquoted gives the string that the content of a valid JSON string means.
-func unquoted(content []byte) string {
+// plain gives the text that the content of a valid JSON string means. It may be
+// part of content.
+func plain(content []byte) []byte {
 	if bytes.IndexByte(content, '\\') < 0 {
-		return string(content)
+		return content
 	}
-	return string(unescape(content))
+	return unescape(content)
 }
 
 // integer reads a plain JSON integer: no fraction, no exponent, no -0, within

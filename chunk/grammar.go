@@ -75,7 +75,7 @@ func sameNames(text []byte) *FieldError {
 	case '{':
 		seen := make(map[string]bool)
 		for m := range membersOf(text) {
-			name := unquoted(m.name.of(text))
+			name := string(plain(m.name.of(text)))
 			if seen[name] {
 				return twice(escapePointer(name))
 			}

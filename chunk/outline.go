@@ -25,47 +25,45 @@ type outline struct {
 // that the grammar check, which remembers every name to find duplicates, never
 // sees a text over the limits.
 type tracer struct {
-	outline
-	text    []byte
-	depth   int
-	values  int
-	inValue bool // at depth 1: behind the colon of pending
-	pending member
+	text       []byte
+	depth      int
+	values     int
+	inValue    bool // at depth 1: behind the colon of pending
+	pending    member
+	loneEscape bool
 }
 
-// trace outlines text. room is where the members go, to spare an allocation.
-func trace(text []byte, room []member) (outline, *FieldError) {
-	t := tracer{text: text, values: 1, outline: outline{members: room[:0]}}
-	for i := 0; i < len(text); i++ {
-		var err *FieldError
+// trace outlines text. The members are put into room, and elsewhere only if it
+// is too small.
+func trace(text []byte, room []member) (out outline, err *FieldError) {
+	t := tracer{text: text, values: 1}
+	out.members = room[:0]
+	for i := 0; i < len(text) && err == nil; i++ {
 		switch text[i] {
 		case '"':
 			i, err = t.str(i)
 		case '{', '[':
 			err = t.open(i)
-		case '}', ']':
-			if t.depth == 1 {
-				t.close(i)
+		case ',', '}', ']':
+			if t.depth == 1 && t.inValue {
+				out.members = append(out.members, t.close(i))
 			}
-			t.depth--
-		case ',':
-			if t.depth == 1 {
-				t.close(i)
+			if text[i] != ',' {
+				t.depth--
+			} else {
+				err = t.count()
 			}
-			err = t.count()
 		case ':':
 			if t.depth == 1 && !t.inValue {
 				t.inValue = true
 				t.pending.value.start = skipSpace(text, i+1)
 			}
 		case '\n', '\r':
-			t.newline = true
-		}
-		if err != nil {
-			return t.outline, err
+			out.newline = true
 		}
 	}
-	return t.outline, nil
+	out.loneEscape = t.loneEscape
+	return out, err
 }
 
 func (t *tracer) open(i int) *FieldError {
@@ -132,16 +130,14 @@ func (t *tracer) closingQuote(i int) int {
 }
 
 // close ends the pending member of the outermost object before i.
-func (t *tracer) close(i int) {
-	if !t.inValue {
-		return
-	}
+func (t *tracer) close(i int) member {
 	for i > t.pending.value.start && isSpace(t.text[i-1]) {
 		i--
 	}
-	t.pending.value.end = i
-	t.members = append(t.members, t.pending)
+	done := t.pending
+	done.value.end = i
 	t.pending, t.inValue = member{}, false
+	return done
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

@@ -50,6 +50,9 @@ type plan struct {
 	flat   bool // strings, booleans and integers only: cannot exceed depth or values
 }
 
+// maxFields is the most members that one struct of body.go has.
+const maxFields = 8
+
 // plans has every type of the catalogue and the control records.
 var plans = plansOf(
 	TextDelta{}, Thinking{}, ToolArgStreamStart{}, ToolArgStreamDelta{}, ToolArgStreamEnd{},
@@ -85,6 +88,9 @@ func planOf(typ reflect.Type) *plan {
 		f := fieldOf(sf, name, i)
 		p.flat = p.flat && f.kind <= kindInteger
 		p.fields = append(p.fields, f)
+	}
+	if len(p.fields) > maxFields {
+		panic("chunk: raise maxFields for " + typ.String())
 	}
 	return p
 }
