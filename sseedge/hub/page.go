@@ -1,0 +1,176 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// maxRetries is how often a cursor asks the log again, without any progress,
+// before its client is cut.
+const maxRetries = 4
+
+// fill reads the gap before v.end from the log, for everybody who waits for it.
+// There is one read per shelf at a time; this cursor was chosen to do it when it
+// found the gap and nobody at it. If its client goes away, the read ends and the
+// next one who waits is chosen.
+func (c *Cursor) fill(ctx context.Context, v view) error {
+	t := c.t
+	pages, err := c.readPage(ctx, v)
+	t.mu.Lock()
+	close(v.lead)
+	delete(t.reads, c.shelf())
+	var grown int64
+	// A page read before memory was dropped may hold what a clean-up removed.
+	if err == nil && t.era == v.era && t.gone == nil {
+		grown = t.shelve(c.shelf(), pages)
+	}
+	stale := t.era != v.era
+	t.mu.Unlock()
+	t.part.hub.charge(grown)
+	if err != nil || stale {
+		return c.again(ctx, err)
+	}
+	// The first page is taken from here, not from memory: with a small budget it
+	// may be gone from there already, and nobody would ever get anywhere.
+	c.page = pages[0]
+	return nil
+}
+
+// readPage reads at most a page of what follows v.from.
+func (c *Cursor) readPage(ctx context.Context, v view) ([]*segment, error) {
+	h := c.t.part.hub
+	select {
+	case h.reading <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-h.reading }()
+	h.counters.reads.Add(1)
+
+	b := pageBuilder{t: c.t, pages: []*segment{{from: v.from}}, tails: make(map[uint32]chunk.Ordinal)}
+	if c.scope == chunk.ScopeSession {
+		b.tails[c.own] = c.ordinal(c.own) // the log proves that the first record follows it
+	}
+	for rec, err := range c.replay(ctx, v.end) {
+		if err != nil {
+			return nil, err
+		}
+		if rec.Seq <= v.from {
+			continue
+		}
+		b.enc.encode(h.cfg.Encode, rec)
+		b.add(rec)
+		if b.bytes >= h.cfg.Page {
+			return b.finish(rec.Seq), nil
+		}
+	}
+	if err := c.checkShort(v, b.lasts); err != nil {
+		return nil, err
+	}
+	return b.finish(v.end), nil
+}
+
+func (c *Cursor) replay(ctx context.Context, through chunk.Seq) iter.Seq2[chunk.Record, error] {
+	log := c.t.part.hub.log
+	if c.scope == chunk.ScopeTree {
+		return log.ReplayTree(ctx, c.session, c.last, through)
+	}
+	after := chunk.Position{Seq: c.last, Ordinal: c.ordinal(c.own)}
+	if after.Ordinal == 0 {
+		after = chunk.Position{} // nothing was taken yet
+	}
+	return log.Replay(ctx, c.session, after, through)
+}
+
+// pageBuilder cuts what is read into segments.
+type pageBuilder struct {
+	t     *topic
+	enc   encoded
+	pages []*segment
+	tails map[uint32]chunk.Ordinal // last ordinal of each member in the page
+	lasts map[uint32]chunk.Seq
+	bytes int
+}
+
+func (b *pageBuilder) add(rec chunk.Record) {
+	f := frame{seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, traits: traitsOf(rec.Type)}
+	f.who, f.kind = b.t.name(rec)
+	// The log explains the holes it yields. Only what lies before a page of a
+	// tree it has not seen: there every cursor judges for itself.
+	if tail, seen := b.tails[f.who]; seen {
+		f.after = tail
+	}
+	b.tails[f.who] = rec.Ordinal
+	if b.lasts == nil {
+		b.lasts = make(map[uint32]chunk.Seq)
+	}
+	b.lasts[f.who] = rec.Seq
+
+	g := b.pages[len(b.pages)-1]
+	size := firstSegment
+	if !g.fits(b.enc.size()) {
+		g.to = g.last()
+		size = min(2*cap(g.wire), maxSegment)
+		g = &segment{from: g.to}
+		b.pages = append(b.pages, g)
+	}
+	g.used.Store(b.t.part.hub.clock.Load())
+	g.add(f, &b.enc, size)
+	b.bytes += b.enc.size()
+}
+
+func (b *pageBuilder) finish(to chunk.Seq) []*segment {
+	b.pages[len(b.pages)-1].to = to
+	return b.pages
+}
+
+// name numbers the session and the type of a record that was read.
+func (t *topic) name(rec chunk.Record) (who uint32, kind uint16) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	who = t.who(rec.Session.ID)
+	t.members[who].epoch = max(t.members[who].epoch, rec.Epoch)
+	return who, t.kind(rec.Type)
+}
+
+// checkShort makes sure that a read through v.end brought the records that the
+// leader or the feed has told of. One that did not was answered by a replica
+// that lags, and to take its word would lose the last record before a silence.
+func (c *Cursor) checkShort(v view, lasts map[uint32]chunk.Seq) error {
+	t := c.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.members {
+		who, last := uint32(i), t.members[i].last
+		if c.scope == chunk.ScopeSession && who != c.own {
+			continue
+		}
+		if last.known && v.from < last.seq && last.seq <= v.end && lasts[who] < last.seq {
+			return fmt.Errorf("%w: %d of %s, want %d", errShort, lasts[who], t.ids[who], last.seq)
+		}
+	}
+	return nil
+}
+
+// again lets a cursor try once more after a moment when the log disagreed with
+// what is known to be in it, unless that was tried often enough.
+func (c *Cursor) again(ctx context.Context, err error) error {
+	if !errors.Is(err, errShort) {
+		return err
+	}
+	if c.retries++; c.retries > maxRetries {
+		c.t.forgetLast()
+		return err
+	}
+	select {
+	case <-time.After(time.Duration(c.retries) * 25 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

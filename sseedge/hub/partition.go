@@ -1,0 +1,232 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// key names a root within its partition.
+type key struct{ tenant, root string }
+
+// partition is one feed and the topics it fills.
+type partition struct {
+	hub *Hub
+	n   int
+
+	mu     sync.Mutex     // guards the fields below, and watchers and idle of every topic
+	topics map[key]*topic // watched roots, and those in their grace
+	pos    chunk.Seq      // the feed delivered everything through here …
+	known  bool           // … if this is set
+	start  chan struct{}  // closed when known is set
+	broken error          // why the feed is not open, nil while it is
+}
+
+var errNotStarted = errors.New("the feed was not opened yet")
+
+func newPartition(h *Hub, n int) *partition {
+	return &partition{hub: h, n: n, topics: make(map[key]*topic), start: make(chan struct{}), broken: errNotStarted}
+}
+
+// run keeps the feed open until ctx ends.
+func (p *partition) run(ctx context.Context) {
+	for pause := time.Duration(0); ctx.Err() == nil; {
+		began := time.Now()
+		err := p.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.hub.cfg.Log.Warn("feed broke", "partition", p.n, "err", err)
+		p.lost(err)
+		if time.Since(began) > 10*time.Second {
+			pause = 0
+		}
+		pause = min(max(2*pause, 50*time.Millisecond), time.Second)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+func (p *partition) follow(ctx context.Context) error {
+	pos, err := p.position(ctx)
+	if err != nil {
+		return err
+	}
+	p.opened()
+	var enc encoded
+	for msg, err := range p.hub.feed.Feed(ctx, p.n, pos) {
+		if err != nil {
+			return err
+		}
+		if err := p.deliver(msg, &enc); err != nil {
+			return err
+		}
+	}
+	return errFeedEnded
+}
+
+// position is where the feed goes on, or the tip of the stream when there is no
+// such place.
+func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
+	p.mu.Lock()
+	pos, known := p.pos, p.known
+	p.mu.Unlock()
+	if known {
+		return pos, nil
+	}
+	tip, err := p.hub.feed.Tip(ctx, p.n)
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pos, p.known = tip, true
+	close(p.start)
+	return tip, nil
+}
+
+func (p *partition) opened() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.broken = nil
+}
+
+// deliver hands one message to its topic. The position moves first: a topic
+// that is made in between starts behind this message, and finds it in the log.
+func (p *partition) deliver(msg Message, enc *encoded) error {
+	s, seq := msg.Session(), msg.Seq()
+	p.mu.Lock()
+	if seq <= p.pos {
+		p.mu.Unlock()
+		return errFeedBackwards
+	}
+	p.pos = seq
+	t := p.topics[key{s.Tenant, s.Root}]
+	p.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	rec, err := msg.Record()
+	if err != nil {
+		p.hub.counters.skipped.Add(1)
+		p.hub.cfg.Log.Warn("message is no record", "session", s.String(), "seq", uint64(seq), "err", err)
+		return nil
+	}
+	enc.encode(p.hub.cfg.Encode, rec)
+	t.append(rec, enc)
+	return nil
+}
+
+// lost decides what the end of a feed means for the topics. A broken connection
+// means nothing: the feed goes on after pos. A truncation means that something
+// was left out, so memory ends here and the log must tell what followed; and if
+// the stream is another one now, positions in the old one mean nothing at all.
+func (p *partition) lost(err error) {
+	p.mu.Lock()
+	p.broken = err
+	p.mu.Unlock()
+	var truncated *chunk.TruncatedError
+	switch {
+	case errors.As(err, &truncated) && truncated.Reason != chunk.TruncatedExpired:
+		p.abandon(&chunk.TruncatedError{Reason: chunk.TruncatedRecreated})
+	case truncated != nil || errors.Is(err, errFeedBackwards):
+		p.abandon(errRestart)
+	}
+}
+
+// abandon parts with all topics: their cursors end with err, or, for
+// errRestart, move to a new topic that begins at a new tip.
+func (p *partition) abandon(err error) {
+	p.mu.Lock()
+	old := p.topics
+	p.topics = make(map[key]*topic)
+	if p.known {
+		p.known, p.start = false, make(chan struct{})
+	}
+	p.mu.Unlock()
+	for _, t := range old {
+		t.drop(err)
+	}
+}
+
+// watch returns the topic of a root, made if need be, with one watcher more.
+// While the feed has no position to start it from, it returns a channel instead
+// that is closed when to ask again.
+func (p *partition) watch(root chunk.Session) (*topic, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known {
+		return nil, p.start
+	}
+	k := key{root.Tenant, root.Root}
+	t := p.topics[k]
+	if t == nil {
+		t = newTopic(p, root, p.pos)
+		p.topics[k] = t
+	}
+	t.watchers++
+	return t, nil
+}
+
+// leave takes one watcher back. A topic of a session that does not exist goes at
+// once: guessing names must not fill the memory.
+func (p *partition) leave(t *topic, unknown bool) {
+	p.mu.Lock()
+	t.watchers--
+	t.idle = time.Now()
+	k := key{t.root.Tenant, t.root.Root}
+	gone := unknown && t.watchers == 0 && p.topics[k] == t
+	if gone {
+		delete(p.topics, k)
+	}
+	p.mu.Unlock()
+	if gone {
+		t.drop(errRestart)
+	}
+}
+
+// forget drops the topics that nobody has watched since then.
+func (p *partition) forget(since time.Time) {
+	var gone []*topic
+	p.mu.Lock()
+	for k, t := range p.topics {
+		if t.watchers == 0 && t.idle.Before(since) {
+			delete(p.topics, k)
+			gone = append(gone, t)
+		}
+	}
+	p.mu.Unlock()
+	for _, t := range gone {
+		t.drop(errRestart)
+	}
+}
+
+func (p *partition) ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.broken
+}
+
+func (p *partition) count() (topics, watchers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.topics {
+		watchers += t.watchers
+	}
+	return len(p.topics), watchers
+}
+
+func (p *partition) all(dst []*topic) []*topic {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.topics {
+		dst = append(dst, t)
+	}
+	return dst
+}

@@ -1,0 +1,118 @@
+package hub
+
+import (
+	"context"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// subscribe makes a cursor behind req.After, once the position is proved.
+func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
+	last, err := t.lastOf(ctx, lastSpoken(req))
+	if err != nil {
+		return nil, err
+	}
+	c := newCursor(t, req)
+	if err := c.stand(ctx, req.After); err != nil {
+		return nil, err
+	}
+	if last.terminal && req.After.Seq >= last.seq {
+		return nil, ErrEnded
+	}
+	return c, nil
+}
+
+// lastSpoken is the session whose end ends the response: the root's in a tree.
+func lastSpoken(req Request) chunk.Session {
+	if req.Scope == chunk.ScopeTree {
+		return req.Session.Tree()
+	}
+	return req.Session
+}
+
+// lastOf tells the newest record of s. The log is asked once for a topic; then
+// the feed keeps the answer up to date. Who comes meanwhile waits for that one
+// answer.
+func (t *topic) lastOf(ctx context.Context, s chunk.Session) (lastRecord, error) {
+	for {
+		t.mu.Lock()
+		m := t.members[t.who(s.ID)]
+		asking := t.asking[s.ID]
+		if !m.last.known && asking == nil {
+			t.asking[s.ID] = make(chan struct{})
+		}
+		t.mu.Unlock()
+		switch {
+		case m.last.known:
+			return m.last, nil
+		case asking == nil:
+			return t.ask(ctx, s)
+		}
+		select {
+		case <-asking:
+		case <-ctx.Done():
+			return lastRecord{}, ctx.Err()
+		}
+	}
+}
+
+// ask reads the last record from the log. The feed may have brought a newer one
+// while the log was thinking.
+func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
+	rec, err := t.part.hub.log.Last(ctx, s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.asking[s.ID])
+	delete(t.asking, s.ID)
+	m := &t.members[t.who(s.ID)]
+	if m.last.known {
+		return m.last, nil
+	}
+	if err != nil {
+		return lastRecord{}, err
+	}
+	m.last = lastRecord{known: true, seq: rec.Seq, terminal: rec.Type.Terminal()}
+	return m.last, nil
+}
+
+// stand puts the cursor behind a position: one that is proved by what follows it,
+// one that memory remembers, or one that the log vouches for.
+func (c *Cursor) stand(ctx context.Context, after chunk.Position) error {
+	c.at, c.last, c.sent = after.Seq, after.Seq, after.Seq
+	c.fromStart = after.Seq == 0
+	if after.Seq == 0 {
+		return nil
+	}
+	if after.Ordinal != 0 {
+		c.note(c.own, after.Ordinal)
+		return nil
+	}
+	if who, pos, ok := c.t.position(c.scope, c.session.ID, after.Seq); ok {
+		c.note(who, pos.Ordinal)
+		return nil
+	}
+	pos, err := c.t.part.hub.log.Verify(ctx, c.session, c.scope, after.Seq)
+	if err != nil {
+		return err
+	}
+	if c.scope == chunk.ScopeSession {
+		c.note(c.own, pos.Ordinal)
+	}
+	return nil
+}
+
+// number is the index of a session in the topic.
+func (t *topic) number(id string) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.who(id)
+}
+
+// forgetLast makes the next subscriber ask the log for the last record again.
+func (t *topic) forgetLast() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.members {
+		t.members[i].last = lastRecord{}
+	}
+}

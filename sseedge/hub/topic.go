@@ -1,0 +1,294 @@
+package hub
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// topic is what memory holds of one root: segments of the tree, the last of
+// which the feed fills, and segments of single sessions that were read for those
+// who asked for no more.
+type topic struct {
+	part *partition
+	root chunk.Session
+
+	watchers int       // guarded by part.mu
+	idle     time.Time // guarded by part.mu: when the last watcher left
+
+	mu      sync.Mutex // guards everything below
+	tree    []*segment // by from, not overlapping; the last one is open
+	pages   map[string][]*segment
+	ids     []string // sessions of the tree, by index; append only, never changed
+	members []member // what is known of them, by the same index
+	index   map[string]uint32
+	kinds   []chunk.Type // types that were seen, by index; append only
+	kindOf  map[chunk.Type]uint16
+	wake    chan struct{}            // closed at the next change; nil while nobody waits
+	reads   map[string]chan struct{} // pages being read, by shelf; closed when done
+	asking  map[string]chan struct{} // last records being asked for, by session
+	era     int                      // rises when memory is dropped because it may not agree with the log
+	gone    error                    // why the topic was dropped
+}
+
+// member is one session of the tree.
+type member struct {
+	ordinal chunk.Ordinal // of the last record that the feed brought, 0 when there was none
+	epoch   chunk.Epoch   // the highest that was seen
+	last    lastRecord
+}
+
+// lastRecord is the newest record of a session as far as this node knows: asked
+// from the leader once, then kept up to date by the feed.
+type lastRecord struct {
+	known    bool
+	seq      chunk.Seq
+	terminal bool
+}
+
+// shelfOfTree is the key of the tree in reads; sessions have non-empty ids.
+const shelfOfTree = ""
+
+func newTopic(p *partition, root chunk.Session, from chunk.Seq) *topic {
+	t := &topic{
+		part:   p,
+		root:   root,
+		pages:  make(map[string][]*segment),
+		index:  make(map[string]uint32),
+		kindOf: make(map[chunk.Type]uint16),
+		reads:  make(map[string]chan struct{}),
+		asking: make(map[string]chan struct{}),
+	}
+	t.tree = []*segment{{from: from, open: true}}
+	t.who(root.ID)
+	return t
+}
+
+// append takes a record from the feed.
+func (t *topic) append(rec chunk.Record, enc *encoded) {
+	t.mu.Lock()
+	grown := t.push(rec, enc)
+	t.changed()
+	t.mu.Unlock()
+	t.part.hub.charge(grown)
+}
+
+func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
+	if t.gone != nil {
+		return 0
+	}
+	who := t.who(rec.Session.ID)
+	m := &t.members[who]
+	if rec.Epoch < m.epoch {
+		return 0 // a writer that was overtaken: every reader drops it
+	}
+	grown := t.agree(m, rec)
+	m.epoch, m.ordinal = rec.Epoch, rec.Ordinal
+	m.last = lastRecord{known: true, seq: rec.Seq, terminal: rec.Type.Terminal()}
+
+	tail := t.tail()
+	before := tail.weight
+	f := frame{
+		seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1,
+		who: who, kind: t.kind(rec.Type), traits: traitsOf(rec.Type),
+	}
+	size := firstSegment
+	if !tail.fits(enc.size()) {
+		tail.open, tail.to = false, tail.last()
+		size = min(2*cap(tail.wire), maxSegment)
+		tail = &segment{from: tail.to, open: true}
+		before = 0
+		t.tree = append(t.tree, tail)
+	}
+	tail.used.Store(t.part.hub.clock.Load())
+	tail.add(f, enc, size)
+	tail.weight = tail.size()
+	return grown + tail.weight - before
+}
+
+// agree drops what memory holds when it can no longer be what the log holds:
+//   - the feed left a record out, so the segments have a hole somewhere,
+//   - a clean-up is about to remove records that stand in them; a reader that
+//     comes later must not be shown what the log does not have.
+//
+// Cursors at the tip stay there. Those behind it read the log, which has the
+// missing record, or the survivors.
+func (t *topic) agree(m *member, rec chunk.Record) int64 {
+	switch {
+	case m.ordinal != 0 && rec.Ordinal != m.ordinal+1:
+		t.part.hub.counters.holes.Add(1)
+		t.part.hub.cfg.Log.Warn("feed left something out", "session", rec.Session.String(),
+			"seq", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "want", uint64(m.ordinal+1))
+		return t.clear(rec.Seq - 1)
+	case rec.Type == chunk.TypeTruncated:
+		return t.clear(t.tail().last())
+	}
+	return 0
+}
+
+// clear drops all segments and goes on with an open one behind from.
+func (t *topic) clear(from chunk.Seq) int64 {
+	var freed int64
+	for _, g := range t.tree {
+		freed += g.weight
+	}
+	for _, shelf := range t.pages {
+		for _, g := range shelf {
+			freed += g.weight
+		}
+	}
+	clear(t.pages)
+	t.tree = []*segment{{from: from, open: true}}
+	t.era++
+	return -freed
+}
+
+// distrust drops memory because a cursor found that it is not what the log says.
+func (t *topic) distrust() {
+	t.mu.Lock()
+	grown := t.clear(t.tail().last())
+	t.changed()
+	t.mu.Unlock()
+	t.part.hub.charge(grown)
+}
+
+// drop ends the topic. Its cursors see why.
+func (t *topic) drop(err error) {
+	t.mu.Lock()
+	var grown int64
+	if t.gone == nil {
+		grown = t.clear(t.tail().last())
+		t.gone = err
+	}
+	t.changed()
+	t.mu.Unlock()
+	t.part.hub.charge(grown)
+}
+
+func (t *topic) tail() *segment { return t.tree[len(t.tree)-1] }
+
+// changed wakes those who wait. A waiter takes its channel under the same lock
+// under which it found nothing to do, so it cannot sleep through a change.
+func (t *topic) changed() {
+	if t.wake != nil {
+		close(t.wake)
+		t.wake = nil
+	}
+}
+
+func (t *topic) waiting() <-chan struct{} {
+	if t.wake == nil {
+		t.wake = make(chan struct{})
+	}
+	return t.wake
+}
+
+func (t *topic) who(id string) uint32 {
+	who, known := t.index[id]
+	if !known {
+		who = uint32(len(t.members))
+		t.ids = append(t.ids, id)
+		t.members = append(t.members, member{})
+		t.index[id] = who
+	}
+	return who
+}
+
+// kind numbers the types. A topic with more than 65,535 of them, which is no
+// agent's, shows the rest under the last number.
+func (t *topic) kind(typ chunk.Type) uint16 {
+	k, known := t.kindOf[typ]
+	if !known {
+		if len(t.kinds) > 1<<16-2 {
+			return 1<<16 - 2
+		}
+		k = uint16(len(t.kinds))
+		t.kinds = append(t.kinds, typ)
+		t.kindOf[typ] = k
+	}
+	return k
+}
+
+// find returns the segment that tells a reader at seq what comes next, or nil
+// and the place where the next segment begins.
+func (t *topic) find(shelf string, at chunk.Seq) (*segment, chunk.Seq) {
+	g, next := search(t.tree, at)
+	if g != nil || shelf == shelfOfTree {
+		return g, next
+	}
+	g, nextPage := search(t.pages[shelf], at)
+	if nextPage != 0 {
+		next = min(next, nextPage)
+	}
+	return g, next
+}
+
+// search returns the segment that covers at, or where the first one behind it
+// begins, 0 if there is none.
+func search(segments []*segment, at chunk.Seq) (*segment, chunk.Seq) {
+	i, _ := slices.BinarySearchFunc(segments, at, func(g *segment, at chunk.Seq) int {
+		if g.from <= at {
+			return -1
+		}
+		return 1
+	})
+	if i > 0 && segments[i-1].covers(at) {
+		return segments[i-1], 0
+	}
+	if i < len(segments) {
+		return nil, segments[i].from
+	}
+	return nil, 0
+}
+
+// shelve puts pages into memory that were read between two segments.
+func (t *topic) shelve(shelf string, pages []*segment) int64 {
+	if len(pages) == 0 {
+		return 0
+	}
+	var grown int64
+	for _, g := range pages {
+		g.weight = g.size()
+		grown += g.weight
+	}
+	segments := t.tree
+	if shelf != shelfOfTree {
+		segments = t.pages[shelf]
+	}
+	i, _ := slices.BinarySearchFunc(segments, pages[0].from, func(g *segment, from chunk.Seq) int {
+		return cmp.Compare(g.from, from)
+	})
+	segments = slices.Insert(segments, i, pages...)
+	if shelf == shelfOfTree {
+		t.tree = segments
+	} else {
+		t.pages[shelf] = segments
+	}
+	return grown
+}
+
+// position looks for a record in memory. It saves asking the log about a cursor
+// that was here a moment ago.
+func (t *topic) position(scope chunk.Scope, id string, seq chunk.Seq) (who uint32, pos chunk.Position, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seq == 0 {
+		return 0, chunk.Position{}, false
+	}
+	g, _ := t.find(shelfOfTree, seq-1)
+	if g == nil {
+		return 0, chunk.Position{}, false
+	}
+	i := g.after(seq - 1)
+	if i == len(g.frames) || g.frames[i].seq != seq {
+		return 0, chunk.Position{}, false
+	}
+	f := g.frames[i]
+	if scope == chunk.ScopeSession && t.ids[f.who] != id {
+		return 0, chunk.Position{}, false
+	}
+	return f.who, chunk.Position{Seq: f.seq, Ordinal: f.ordinal}, true
+}

@@ -1,0 +1,105 @@
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrUnsafe reports an id, an event name or a comment that would break out of
+// its line. Nothing was appended.
+var ErrUnsafe = errors.New("field contains CR, LF or NUL")
+
+// Event is one event of the wire. The zero Event has no lines and is not sent;
+// members that are empty are left out.
+type Event struct {
+	ID    string        // becomes the client's Last-Event-ID
+	Name  string        // "event:", empty for the default message handler
+	Retry time.Duration // how long the client waits before it comes back, whole milliseconds
+	Data  []byte        // one "data:" line for every line in it; nil is no data at all
+}
+
+// Append appends the event with its closing blank line. The error is ErrUnsafe
+// with the name of the field.
+func (e Event) Append(dst []byte) ([]byte, error) {
+	if err := safe("id", e.ID); err != nil {
+		return dst, err
+	}
+	if err := safe("event", e.Name); err != nil {
+		return dst, err
+	}
+	before := len(dst)
+	if e.ID != "" {
+		dst = appendLine(dst, "id: ", e.ID)
+	}
+	if e.Name != "" {
+		dst = appendLine(dst, "event: ", e.Name)
+	}
+	if e.Retry > 0 {
+		dst = append(dst, "retry: "...)
+		dst = append(strconv.AppendInt(dst, e.Retry.Milliseconds(), 10), '\n')
+	}
+	if e.Data != nil {
+		dst = appendData(dst, e.Data)
+	}
+	if len(dst) == before {
+		return dst, nil
+	}
+	return append(dst, '\n'), nil
+}
+
+// AppendID appends an event of an id alone. A client shows nothing for it but
+// remembers the id, so that what was held back from it is not asked for again.
+func AppendID(dst []byte, id uint64) []byte {
+	dst = append(dst, "id: "...)
+	dst = strconv.AppendUint(dst, id, 10)
+	return append(dst, "\n\n"...)
+}
+
+// AppendComment appends a comment, which clients and proxies see as life and
+// otherwise ignore.
+func AppendComment(dst []byte, text string) ([]byte, error) {
+	if err := safe("comment", text); err != nil {
+		return dst, err
+	}
+	dst = appendLine(dst, ": ", text)
+	return append(dst, '\n'), nil
+}
+
+func safe(field, s string) error {
+	if strings.ContainsAny(s, "\r\n\x00") {
+		return fmt.Errorf("%s: %w", field, ErrUnsafe)
+	}
+	return nil
+}
+
+func appendLine(dst []byte, field, value string) []byte {
+	dst = append(dst, field...)
+	dst = append(dst, value...)
+	return append(dst, '\n')
+}
+
+// appendData ends a line at CR, LF and CRLF alike, as clients do: a lone CR in
+// the data of one event would otherwise start a field of the sender's choice.
+func appendData(dst, data []byte) []byte {
+	for {
+		i := bytes.IndexAny(data, "\r\n")
+		line, more := data, i >= 0
+		if more {
+			line = data[:i]
+		}
+		dst = append(dst, "data: "...)
+		dst = append(dst, line...)
+		dst = append(dst, '\n')
+		if !more {
+			return dst
+		}
+		if data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n' {
+			i++
+		}
+		data = data[i+1:]
+	}
+}

@@ -1,0 +1,118 @@
+package sse
+
+import (
+	"net/http"
+	"time"
+)
+
+// pieceSize is how much is given to the connection under one deadline. A client
+// makes progress when it takes this much within the patience of the Writer; a
+// larger piece would cut a slow reader in the middle of a long catch-up, a
+// smaller one costs system calls.
+const pieceSize = 16 << 10
+
+// Writer sends frames to one client. It is for one goroutine, the one that
+// net/http gave to the request.
+type Writer struct {
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+	deadline time.Time // the write deadline that is set on the connection
+	wrote    time.Time // when the last write went through
+	small    []byte    // ids and comments are built here
+}
+
+// NewWriter returns a Writer that gives up on a client which takes nothing for
+// patience (and at most a quarter longer: the deadline is not moved for every
+// frame). Nothing is sent yet.
+func NewWriter(w http.ResponseWriter, patience time.Duration) *Writer {
+	return &Writer{w: w, control: http.NewResponseController(w), patience: patience}
+}
+
+// Open sets the headers of an event stream, sends them with status 200 and
+// flushes, so that the client knows at once that it is connected. It fails when
+// the ResponseWriter can neither flush nor set a deadline: a middleware that
+// hides them would make every promise of this package void.
+func (w *Writer) Open() error {
+	h := w.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if err := w.arm(); err != nil {
+		return err
+	}
+	w.w.WriteHeader(http.StatusOK)
+	return w.flush()
+}
+
+// Send writes whole frames and, when mark is not 0, an event of that id alone
+// behind them, in as few writes as they fit in, and flushes. An error means that
+// the client is gone or does not read; the connection is good for nothing more.
+func (w *Writer) Send(frames []byte, mark uint64) error {
+	if err := w.write(frames); err != nil {
+		return err
+	}
+	if mark != 0 {
+		w.small = AppendID(w.small[:0], mark)
+		if err := w.write(w.small); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// Event sends one event and flushes.
+func (w *Writer) Event(e Event) error {
+	var err error
+	if w.small, err = e.Append(w.small[:0]); err != nil {
+		return err
+	}
+	return w.Send(w.small, 0)
+}
+
+// Comment sends a comment and flushes: a heartbeat.
+func (w *Writer) Comment(text string) error {
+	var err error
+	if w.small, err = AppendComment(w.small[:0], text); err != nil {
+		return err
+	}
+	return w.Send(w.small, 0)
+}
+
+// Wrote says when the last write went through; heartbeats are due after that.
+func (w *Writer) Wrote() time.Time { return w.wrote }
+
+func (w *Writer) write(b []byte) error {
+	for len(b) > 0 {
+		piece := b[:min(len(b), pieceSize)]
+		if err := w.arm(); err != nil {
+			return err
+		}
+		if _, err := w.w.Write(piece); err != nil {
+			return err
+		}
+		b = b[len(piece):]
+	}
+	return nil
+}
+
+func (w *Writer) flush() error {
+	if err := w.control.Flush(); err != nil {
+		return err
+	}
+	w.wrote = time.Now()
+	return nil
+}
+
+// arm sees to it that at least patience is left before the deadline. It is set
+// a quarter further than asked, so that at a thousand frames a second it is
+// moved every few seconds and not for each of them.
+func (w *Writer) arm() error {
+	now := time.Now()
+	if w.deadline.Sub(now) >= w.patience {
+		return nil
+	}
+	w.deadline = now.Add(w.patience + w.patience/4)
+	return w.control.SetWriteDeadline(w.deadline)
+}
