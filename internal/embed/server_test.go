@@ -1,0 +1,149 @@
+package embed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func start1(t *testing.T, cfg Config) *Server {
+	t.Helper()
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	srv, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	t.Cleanup(func() { stop(t, srv) })
+	return srv
+}
+
+func stop(t *testing.T, srv *Server) {
+	t.Helper()
+	if err := srv.Shutdown(context.Background()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+func connect(t *testing.T, url string, opts ...nats.Option) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// What was stored is there for the next server on the same files.
+func TestFilesAreKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "here")
+	first := start1(t, Config{StoreDir: dir})
+	if url := first.ClientURL(); url != "" {
+		t.Errorf("without a port the URL is %q, want none", url)
+	}
+	js := connect(t, "", first.InProcess())
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "s", []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, first)
+	stop(t, first) // twice is fine
+
+	second := start1(t, Config{StoreDir: dir, Port: RandomPort})
+	stream, err := connect(t, second.ClientURL()).Stream(t.Context(), "S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := stream.GetMsg(t.Context(), 1)
+	if err != nil || string(msg.Data) != "one" {
+		t.Errorf("message 1 = %v, %v; want %q", msg, err, "one")
+	}
+}
+
+// Whoever starts a second server on the same files, or on a port that is
+// taken, is told so in one line, and the first server does not notice.
+func TestWhatIsInTheWay(t *testing.T) {
+	dir := t.TempDir()
+	running := start1(t, Config{StoreDir: dir, Port: RandomPort})
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"the directory has an owner": {Config{StoreDir: dir}, "is in use by process"},
+		"a file is in the way":       {Config{StoreDir: file}, "cannot be made"},
+		"the port is taken":          {Config{StoreDir: t.TempDir(), Port: port}, "is already in use: stop what listens there"},
+		"no such address":            {Config{StoreDir: t.TempDir(), Host: "192.0.2.1", Port: port}, "cannot listen on 192.0.2.1"},
+		"no directory":               {Config{}, "StoreDir is empty"},
+		"no such port":               {Config{StoreDir: dir, Port: 70000}, "Port is 70000"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			srv, err := Start(t.Context(), test.cfg)
+			if err == nil {
+				stop(t, srv)
+				t.Fatal("Start succeeds")
+			}
+			if got := err.Error(); !strings.Contains(got, test.want) || strings.Contains(got, "\n") {
+				t.Errorf("got %q, want one line with %q", got, test.want)
+			}
+		})
+	}
+	js := connect(t, running.ClientURL())
+	if _, err := js.AccountInfo(t.Context()); err != nil {
+		t.Errorf("the running server suffered: %v", err)
+	}
+}
+
+// A start that is given up leaves nothing behind: the directory is free.
+func TestStartIsGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	srv, err := Start(ctx, Config{StoreDir: dir, Port: RandomPort})
+	if err == nil {
+		stop(t, srv)
+		t.Fatal("Start succeeds")
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Start = %v, want context.Canceled", err)
+	}
+	start1(t, Config{StoreDir: dir})
+}
+
+// The log of the server arrives in ours.
+func TestLog(t *testing.T) {
+	var buf bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	srv := start1(t, Config{StoreDir: t.TempDir(), Log: log})
+	stop(t, srv)
+	if !strings.Contains(buf.String(), "nats-server: Server is ready") {
+		t.Errorf("log:\n%s", buf.String())
+	}
+}
