@@ -1,0 +1,185 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// ending remembers how the session whose terminal record counts stands. The
+// zero ending knows nothing of it yet.
+type ending struct {
+	known    bool
+	terminal bool
+	seq      chunk.Seq
+	failed   error // *chunk.StreamFailedError after stream_failed
+}
+
+// see takes the next record of a read, if it is of the root.
+func (e *ending) see(ofRoot bool, rec chunk.Record) {
+	if !ofRoot {
+		return
+	}
+	*e = ending{known: true, terminal: rec.Type.Terminal(), seq: rec.Seq}
+	if rec.Type == chunk.TypeStreamFailed {
+		e.failed = failure(rec)
+	}
+}
+
+// failure is the error that a stream_failed record stands for.
+func failure(rec chunk.Record) error {
+	failed := &chunk.StreamFailedError{Session: rec.Session}
+	if c, err := rec.Decode(); err == nil {
+		if body, ok := c.Body.(chunk.StreamFailed); ok {
+			failed.Message = body.Error
+		}
+	}
+	return failed
+}
+
+// ended ends the read when the root has ended: with its failure, or with
+// errEnd. A tree that was entered in the middle may not have met its root yet.
+func (rd *reading) ended(ctx context.Context) error {
+	if !rd.rootLast.known {
+		rec, err := rd.lastOfRoot(ctx)
+		if errors.Is(err, errMissing) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if rec.Seq > rd.tape.last {
+			return nil // it is on its way to us
+		}
+		rd.rootLast.see(true, rec)
+	}
+	switch {
+	case !rd.rootLast.terminal:
+		return nil
+	case rd.rootLast.failed != nil:
+		return rd.rootLast.failed
+	}
+	return errEnd
+}
+
+// lastOfRoot asks the leader. The read has begun, so it waits for NATS.
+func (rd *reading) lastOfRoot(ctx context.Context) (rec chunk.Record, err error) {
+	err = rd.api.retry(ctx, 0, func(ctx context.Context) (err error) {
+		rec, err = rd.lastRecord(ctx, rd.stream, rd.root, rd.session)
+		return err
+	})
+	return rec, err
+}
+
+// watchForTheEnd asks the tape to tell of silence as long as the root may have
+// ended. Then the end is looked for once more: the number of messages that
+// follow a terminal record is wrong for ever when they are deleted, or are no
+// records.
+func (rd *reading) watchForTheEnd() {
+	rd.tape.watchSilence = rd.live && !rd.options.keepOpen && (rd.rootLast.terminal || !rd.rootLast.known)
+}
+
+// atTheEnd is asked when nothing lies after the position: is there such a
+// session, is the position its end, and has it ended?
+func (rd *reading) atTheEnd(ctx context.Context) error {
+	m, err := rd.lastInScope(ctx)
+	switch {
+	case errors.Is(err, errMissing):
+		return rd.nothingThere()
+	case err != nil:
+		return err
+	case m.seq > rd.after.Seq:
+		// The consumer reads a replica that lags behind the leader.
+		return nil
+	case m.seq < rd.after.Seq:
+		// The log was there beyond its present end when somebody took the
+		// position, and is not now.
+		return rd.truncated(chunk.TruncatedFuture, 0)
+	}
+	if rd.scope == chunk.ScopeSession {
+		if err := rd.meet(m); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !rd.live:
+		return errEnd
+	case rd.options.keepOpen:
+		return nil
+	}
+	return rd.ended(ctx)
+}
+
+// meet holds the position of a session against the record that is there.
+func (rd *reading) meet(m message) error {
+	rec, err := m.record(rd.session)
+	if err != nil {
+		return rd.truncated(chunk.TruncatedForeign, 0)
+	}
+	c := rd.chains[rd.root]
+	if rec.Ordinal != c.last.Ordinal {
+		return rd.truncated(chunk.TruncatedRecreated, 0)
+	}
+	c.accept(rec)
+	rd.rootLast.see(true, rec)
+	return nil
+}
+
+// nothingThere: the log has no record of the scope at all.
+func (rd *reading) nothingThere() error {
+	switch {
+	case rd.after.Seq == 0:
+		return chunk.ErrUnknownSession
+	case rd.live:
+		return nil // a position from a snapshot whose log has expired; the next run goes on from it
+	}
+	return errEnd
+}
+
+func (rd *reading) lastInScope(ctx context.Context) (m message, err error) {
+	err = rd.api.retry(ctx, rd.cfg.Patience, func(ctx context.Context) (err error) {
+		m, err = rd.api.lastOf(ctx, rd.stream, rd.filter)
+		return err
+	})
+	return m, err
+}
+
+// checkEnding is asked when a terminal record was not the last by the server's
+// count, and then nothing came.
+func (rd *reading) checkEnding(ctx context.Context) error {
+	m, err := rd.lastInScope(ctx)
+	if err != nil && !errors.Is(err, errMissing) {
+		return err
+	}
+	if err == nil && m.seq > rd.tape.last {
+		return nil
+	}
+	return rd.ended(ctx)
+}
+
+// reallyTheEnd gives errEnd unless the tape reads a replica that has not yet
+// what the leader has, up to a bound. nil: go on.
+func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) error {
+	if t.state.replicas <= 1 {
+		return errEnd
+	}
+	var m message
+	err := r.api.retry(ctx, 0, func(ctx context.Context) (err error) {
+		m, err = r.api.lastOf(ctx, t.spec.stream, t.spec.filter)
+		return err
+	})
+	switch {
+	case errors.Is(err, errMissing):
+		return errEnd
+	case err != nil:
+		return err
+	case t.last >= min(m.seq, bound):
+		return errEnd
+	}
+	if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		return err
+	}
+	return t.reset(ctx, errors.New("the replica lags"))
+}

@@ -1,0 +1,163 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// chainOf is the chain of the session that a message belongs to; nil when the
+// message is to be passed over.
+func (rd *reading) chainOf(ctx context.Context, e *entry) (*chain, error) {
+	if c := rd.chains[e.subject]; c != nil {
+		return c, nil
+	}
+	s, err := rd.sessionOf(e.subject)
+	if err != nil {
+		rd.passOver(Foreign{Stream: rd.stream, Subject: e.subject, Seq: e.seq, Err: err})
+		return nil, nil //nolint:nilnil // no chain is an answer: the message belongs to no session
+	}
+	c := &chain{session: s}
+	rec, err := e.record(s)
+	if err != nil {
+		rd.passOver(Foreign{Stream: rd.stream, Subject: e.subject, Seq: e.seq, Err: err})
+		return nil, nil //nolint:nilnil // as above; the next message may be a record
+	}
+	if err := rd.findPredecessor(ctx, c, e.subject, rec); err != nil {
+		return nil, err
+	}
+	rd.chains[e.subject] = c
+	return c, nil
+}
+
+// findPredecessor completes the chain of a session that the read meets for the
+// first time with record rec. Its records up to the cursor were delivered to
+// whoever gave us the cursor, so the last of them is where the chain begins.
+func (rd *reading) findPredecessor(ctx context.Context, c *chain, subject string, rec chunk.Record) error {
+	switch {
+	case rd.after.Seq == 0 && rd.options.fromFloor:
+		c.last.Ordinal = rec.Ordinal - 1
+		return nil
+	case rd.after.Seq == 0:
+		return rd.checkRoot(ctx, subject, rec)
+	case rec.Ordinal == 1:
+		return nil
+	}
+	var before chunk.Record
+	err := rd.api.retry(ctx, 0, func(ctx context.Context) (err error) {
+		before, err = rd.recordBefore(ctx, c.session, subject, rec.Ordinal)
+		return err
+	})
+	if errors.Is(err, errMissing) {
+		// Nobody can say what the cursor's owner had of this session.
+		return rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
+	}
+	if err != nil {
+		return err
+	}
+	c.last, c.epoch = before.Position(), before.Epoch
+	return nil
+}
+
+// checkRoot looks at the beginning of a tree before anything of it is given
+// out. Retention takes the oldest messages first, and the oldest of a tree is
+// the first of its root. So when the tree begins with a sub-agent, its root
+// tells whether something was there before.
+func (rd *reading) checkRoot(ctx context.Context, subject string, rec chunk.Record) error {
+	if len(rd.chains) > 0 || subject == rd.root {
+		return nil // no beginning, or the root itself, whose ordinal tells
+	}
+	var first message
+	err := rd.api.retry(ctx, 0, func(ctx context.Context) (err error) {
+		first, err = rd.api.firstOf(ctx, rd.stream, rd.root)
+		return err
+	})
+	if errors.Is(err, errMissing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if root, err := first.record(rd.session); err == nil && root.Ordinal > 1 {
+		return rd.truncated(chunk.TruncatedExpired, rec.Seq)
+	}
+	return nil
+}
+
+// recordBefore is the last record of a session up to the cursor. The question
+// may be answered by a replica that lags, which then knows of fewer records
+// than there are; so one that does not fit is asked for again.
+func (rd *reading) recordBefore(ctx context.Context, s chunk.Session, subject string, next chunk.Ordinal) (chunk.Record, error) {
+	tries := 1
+	if rd.tape.state.replicas > 1 {
+		tries = 5
+	}
+	for {
+		tries--
+		rec, err := rd.recordUpTo(ctx, s, subject, rd.after.Seq)
+		if tries == 0 || err == nil && rec.Ordinal+1 == next || err != nil && !errors.Is(err, errMissing) {
+			return rec, err
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return chunk.Record{}, err
+		}
+	}
+}
+
+func (rd *reading) recordUpTo(ctx context.Context, s chunk.Session, subject string, upTo chunk.Seq) (chunk.Record, error) {
+	for {
+		m, err := rd.api.before(ctx, rd.stream, subject, upTo)
+		if err != nil {
+			return chunk.Record{}, err
+		}
+		if rec, err := m.record(s); err == nil {
+			return rec, nil
+		}
+		if upTo = m.seq - 1; upTo == 0 {
+			return chunk.Record{}, errMissing
+		}
+	}
+}
+
+// acceptHole decides about the records that are missing before rec: nil when a
+// clean-up that is older than this read took them.
+func (rd *reading) acceptHole(ctx context.Context, c *chain, subject string, rec chunk.Record) error {
+	if c.last.Ordinal == 0 { // the first record of a session is never cleaned up
+		return rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
+	}
+	h := hole{c.last.Ordinal + 1, rec.Ordinal - 1}
+	markers, err := rd.lookAhead(ctx, subject, rec.Seq)
+	if err != nil {
+		return err
+	}
+	switch {
+	case explains(upTo(markers, rd.attached), h):
+		return nil
+	case explains(markers, h):
+		why := rd.truncatedIn(c, chunk.TruncatedCleanup, 0)
+		blame(why, firstAfter(markers, rd.attached))
+		return why
+	}
+	return rd.whyHole(ctx, c, subject, rec)
+}
+
+// whyHole tells what was cut off at the beginning from what was taken out of
+// the middle.
+func (rd *reading) whyHole(ctx context.Context, c *chain, subject string, rec chunk.Record) error {
+	var first message
+	err := rd.api.retry(ctx, 0, func(ctx context.Context) (err error) {
+		first, err = rd.api.firstOf(ctx, rd.stream, subject)
+		return err
+	})
+	switch {
+	case errors.Is(err, errMissing): // gone as well by now
+		return rd.truncatedIn(c, chunk.TruncatedExpired, 0)
+	case err != nil:
+		return err
+	case first.seq >= rec.Seq:
+		return rd.truncatedIn(c, chunk.TruncatedExpired, first.seq)
+	}
+	return rd.truncatedIn(c, chunk.TruncatedGap, first.seq)
+}

@@ -1,0 +1,142 @@
+package consumers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// marker is a truncated record: the word of a writer that a clean-up removed
+// certain records.
+type marker struct {
+	seq  chunk.Seq
+	body chunk.Truncated
+}
+
+// hole is a run of ordinals, both ends included, that a reader did not find.
+type hole struct{ first, last chunk.Ordinal }
+
+// explains reports whether the markers together list every ordinal of h.
+func explains(markers []marker, h hole) bool {
+	var ranges []hole
+	for _, m := range markers {
+		for _, r := range m.body.Removed {
+			if r.First >= 1 && r.Last >= r.First {
+				ranges = append(ranges, hole{chunk.Ordinal(r.First), chunk.Ordinal(r.Last)})
+			}
+		}
+	}
+	slices.SortFunc(ranges, func(a, b hole) int { return cmp.Compare(a.first, b.first) })
+	next := h.first // the first ordinal that nobody has explained yet
+	for _, r := range ranges {
+		if r.first > next {
+			return false
+		}
+		if r.last >= h.last {
+			return true
+		}
+		next = max(next, r.last+1)
+	}
+	return false
+}
+
+// upTo is the markers that were in the log when it ended at seq.
+func upTo(markers []marker, seq chunk.Seq) []marker {
+	i, _ := slices.BinarySearchFunc(markers, seq+1, func(m marker, seq chunk.Seq) int { return cmp.Compare(m.seq, seq) })
+	return markers[:i]
+}
+
+// firstAfter is the first marker beyond seq; there must be one.
+func firstAfter(markers []marker, seq chunk.Seq) marker {
+	return markers[len(upTo(markers, seq))]
+}
+
+// markers reads the log of a filter after a sequence, to its present end, for
+// truncated records. It also says how far it read.
+func (r *Reader) markers(ctx context.Context, stream, filter string, after chunk.Seq) ([]marker, chunk.Seq, error) {
+	t := r.newTape(tapeSpec{stream: stream, filter: filter, after: after})
+	defer t.close()
+	if err := t.open(ctx); err != nil {
+		return nil, 0, err
+	}
+	var found []marker
+	for {
+		e, err := t.next(ctx)
+		if errors.Is(err, errEnd) {
+			err = r.reallyTheEnd(ctx, t, math.MaxUint64)
+			if errors.Is(err, errEnd) {
+				return found, t.last, nil
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if m, ok := r.marker(&e); ok {
+			found = append(found, m)
+		}
+	}
+}
+
+// marker reads e if it is a truncated record. Whatever is none, or is broken,
+// explains nothing.
+func (r *Reader) marker(e *entry) (marker, bool) {
+	if t := typeOf(e.header); t != "" && t != chunk.TypeTruncated {
+		return marker{}, false
+	}
+	s, err := r.sessionOf(e.subject)
+	if err != nil {
+		return marker{}, false
+	}
+	rec, err := e.record(s)
+	if err != nil || rec.Type != chunk.TypeTruncated {
+		return marker{}, false
+	}
+	c, err := rec.Decode()
+	if err != nil {
+		return marker{}, false
+	}
+	body, ok := c.Body.(chunk.Truncated)
+	return marker{seq: rec.Seq, body: body}, ok
+}
+
+// lookout is what was found by reading ahead in one session.
+type lookout struct {
+	markers []marker
+	read    chunk.Seq // everything up to here was looked at
+}
+
+// lookAhead gives the markers of a session from seq to the present end, and
+// perhaps earlier ones. Several holes are looked into for little more than the
+// price of one.
+func (rd *reading) lookAhead(ctx context.Context, subject string, seq chunk.Seq) ([]marker, error) {
+	l := rd.ahead[subject]
+	if l == nil {
+		if rd.ahead == nil {
+			rd.ahead = make(map[string]*lookout)
+		}
+		l = &lookout{}
+		rd.ahead[subject] = l
+	}
+	found, read, err := rd.markers(ctx, rd.stream, subject, max(l.read, seq-1))
+	if err != nil {
+		return nil, err
+	}
+	l.markers = append(l.markers, found...)
+	l.read = max(l.read, read)
+	return l.markers, nil
+}
+
+// blame says in err that the clean-up of m is the reason.
+func blame(err *chunk.TruncatedError, m marker) {
+	step := int(m.body.TruncatedAtStep)
+	err.Reason = chunk.TruncatedCleanup
+	err.Step = &step
+	err.AtSeq = chunk.Seq(m.body.AtSequence)
+}
