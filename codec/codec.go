@@ -42,8 +42,7 @@ type Message struct {
 // float64 holds), lone surrogates, and more than 20,000 values or 32 levels.
 // The reader tells them apart by the content type.
 //
-// The error is that of chunk.Chunk.AppendJSON, or an *EnvelopeError for a type
-// that no header can carry.
+// The error is that of chunk.Chunk.AppendJSON: a *chunk.FieldError.
 func Encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk, f Format) (Message, error) {
 	if f != FormatJSON && f != FormatMsgpack {
 		return Message{}, fmt.Errorf("format %d: want FormatJSON or FormatMsgpack", int(f))
@@ -52,11 +51,7 @@ func Encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk, f Fo
 	if err != nil {
 		return Message{}, err
 	}
-	typ := c.Type()
-	if err := CheckType(typ); err != nil {
-		return Message{}, err
-	}
-	m := EncodeJSON(s, e, o, typ, c.Timestamp, body)
+	m := EncodeJSON(s, e, o, c.Type(), c.Timestamp, body)
 	if f == FormatJSON {
 		return m, nil
 	}
@@ -68,10 +63,9 @@ func Encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk, f Fo
 }
 
 // EncodeJSON is Encode for a body that is JSON already: the hot path of the
-// writer. It does not look into body, which the Message goes on to hold. The
-// caller vouches for it: one valid chunk of type typ (see CheckType) on one
-// line. A timestamp outside the years 0 to 9999 has no RFC 3339 form; the
-// message then goes without ce-time, which CloudEvents leaves optional.
+// writer. It does not look into body, which the Message goes on to hold: the
+// caller vouches that it is what AppendJSON writes for a chunk of this type and
+// timestamp. A timestamp that AppendJSON would refuse leaves ce-time away.
 func EncodeJSON(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, typ chunk.Type, timestamp int64, body []byte) Message {
 	// All values that are not constant share one string, and all one-element
 	// slices one array: 4 allocations instead of 13.
@@ -97,15 +91,9 @@ func EncodeJSON(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, typ chunk.Type,
 	return Message{Header: h, Data: body}
 }
 
-// Years 0 to 9999 in Unix milliseconds: what RFC 3339 can say.
-const (
-	minMilli = -62_167_219_200_000
-	maxMilli = 253_402_300_799_999
-)
-
 func appendTime(dst []byte, milli int64) []byte {
-	if milli < minMilli || milli > maxMilli {
-		return dst
+	if milli < 0 || milli > chunk.MaxTimestamp {
+		return dst // RFC 3339 has no form for it, and CloudEvents can do without
 	}
 	return time.UnixMilli(milli).UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
 }

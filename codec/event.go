@@ -131,11 +131,15 @@ func (ev *event) hasType(t string) bool {
 	return t == value || ev.binary && t == headerText(value)
 }
 
-// isTime is strict where time.Parse is not: it wants two-digit hours, a dot
-// before the fraction and an offset within the day.
+// isTime is strict where the library is not: it takes one-digit hours, a comma
+// before the fraction and offsets of more than a day.
 func isTime(s string) bool {
 	var t time.Time
-	return t.UnmarshalText([]byte(s)) == nil
+	if t.UnmarshalText([]byte(s)) != nil || s[13] != ':' || strings.IndexByte(s, ',') >= 0 {
+		return false
+	}
+	_, offset := t.Zone()
+	return max(offset, -offset) < 24*60*60
 }
 
 // isSource reports whether source is s.String(), without building it.

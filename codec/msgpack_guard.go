@@ -5,12 +5,8 @@ import (
 	"math"
 	"strconv"
 	"unicode/utf8"
-)
 
-// Bounds of a msgpack body.
-const (
-	maxPackedDepth  = 32
-	maxPackedValues = 20_000
+	"github.com/tailrace/tailrace/chunk"
 )
 
 // guard walks a msgpack body before the library sees it, because the library
@@ -85,7 +81,7 @@ func (g *guard) length(size uint64) (uint64, bool) {
 
 func (g *guard) value(depth int) bool {
 	g.values++
-	if g.values > maxPackedValues {
+	if g.values > chunk.MaxValues {
 		return g.fail("at most 20000 values")
 	}
 	b, ok := g.take(1)
@@ -183,7 +179,7 @@ func (g *guard) array(n uint64, depth int) bool {
 // container checks a promise of n elements of at least size bytes each before
 // anything is made or counted for it.
 func (g *guard) container(n, size uint64, depth int) bool {
-	if depth >= maxPackedDepth {
+	if depth >= chunk.MaxDepth {
 		return g.fail("at most 32 levels")
 	}
 	if n > uint64(len(g.data)-g.pos)/size {
@@ -218,6 +214,7 @@ func (g *guard) key() ([]byte, bool) {
 		return nil, g.fail("strings as keys")
 	}
 	start := g.pos
+	g.values-- // a name is no value
 	if !g.value(0) {
 		return nil, false
 	}

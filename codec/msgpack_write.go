@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/tailrace/tailrace/chunk"
 )
 
 // toMsgpack is the msgpack of a JSON object. It reports false when msgpack
@@ -46,12 +48,14 @@ func countElements(text []byte) ([]int, bool) {
 			counts[open[len(open)-1]] = int(n)
 			open = open[:len(open)-1]
 		default:
-			values++
+			if in, n := dec.StackIndex(dec.StackDepth()); in != jsontext.KindBeginObject || n%2 == 1 {
+				values++ // not a name
+			}
 		}
 		if _, err := dec.ReadToken(); err != nil {
 			return nil, false
 		}
-		if len(open) > maxPackedDepth || values > maxPackedValues {
+		if len(open) > chunk.MaxDepth || values > chunk.MaxValues {
 			return nil, false
 		}
 		if len(open) == 0 {

@@ -2,10 +2,9 @@ package codec
 
 import (
 	"unicode/utf8"
-)
 
-// maxDepth bounds the nesting of a body.
-const maxDepth = 64
+	"github.com/tailrace/tailrace/chunk"
+)
 
 // scanner checks JSON text in one pass, about a nanosecond per byte, without
 // allocation. encoding/json.Valid takes several times as long, passes bytes
@@ -121,7 +120,7 @@ func (s *scanner) array() bool {
 
 func (s *scanner) enter() bool {
 	s.depth++
-	if s.depth > maxDepth {
+	if s.depth > chunk.MaxDepth {
 		return false
 	}
 	s.pos++

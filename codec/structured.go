@@ -37,7 +37,10 @@ type structuredReader struct {
 
 func (r *structuredReader) member(quoted, value []byte) error {
 	name, ok := unquote(quoted)
-	if !ok || r.seen[name] {
+	if !ok {
+		return refuse("event", "names without lone surrogates", string(quoted))
+	}
+	if r.seen[name] {
 		return refuse(name, "one member of that name", string(value))
 	}
 	r.seen[name] = true

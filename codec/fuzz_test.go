@@ -1,0 +1,90 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Whatever a stranger publishes on a session's subject: no panic, a refusal of
+// ours, or a record that a reader can write on one line, whose type is the
+// body's, and that comes back the same when we write it.
+func FuzzDecode(f *testing.F) {
+	const source = "/acme/s1/s1-child"
+	packed, _ := toMsgpack([]byte(body))
+	f.Add("1.0", "3-17", source, "text_delta", "2026-01-01T00:00:00.000Z", mediaJSON, "ce-traceparent", "00-1", []byte(body))
+	f.Add("1.0", "3-17", source, "text_delta", "", mediaMsgpack, "Nats-Msg-Id", "x", packed)
+	f.Add("1.0", "3%2D17", source, `"text_delta"`, "", "text/json;charset=utf-8", "CE-DataContentType", mediaJSON, []byte(body+"\n"))
+	f.Add("1.0", "1-1", source, "a b%20c", "", "", "ce-subject", "*", []byte(`{"type":"a b c"}`))
+	f.Add("", "", "", "", "", "application/cloudevents+json", "", "", structured(`,"data":`+body))
+	f.Add("", "", "", "", "", "", "", "", structured(`,"datacontenttype":"application/json","data":`+body))
+	f.Add("", "", "", "", "", "", "", "", structured(`,"data_base64":"e30="`))
+	f.Add("1.0", "0-0", "/", "x", "2026", ";", "ce-", "\x00", []byte(`{"type":"x","type":"y"}`))
+	f.Fuzz(func(t *testing.T, version, id, source, typ, at, contentType, extName, extValue string, data []byte) {
+		header := map[string][]string{}
+		for name, value := range map[string]string{
+			"ce-specversion": version, "ce-id": id, "ce-source": source, "ce-type": typ, "ce-time": at, "content-type": contentType,
+		} {
+			if value != "" {
+				header[name] = []string{value}
+			}
+		}
+		if extName != "" {
+			header[extName] = append(header[extName], extValue)
+		}
+		rec, err := Decode(session, 1, time.Time{}, header, data)
+		if err != nil {
+			if _, ours := errors.AsType[*EnvelopeError](err); !ours || strings.ContainsAny(err.Error(), "\r\n") {
+				t.Fatalf("not an *EnvelopeError on one line: %q", err)
+			}
+			return
+		}
+		checkRecord(t, rec)
+		if len(header) == 0 {
+			checkAgainstSDK(t, rec, data)
+		}
+	})
+}
+
+func checkRecord(t *testing.T, rec chunk.Record) {
+	t.Helper()
+	if !isBodySlow(rec.Data) || bytes.ContainsAny(rec.Data, "\r\n") {
+		t.Fatalf("no JSON object on one line: %q", rec.Data)
+	}
+	var b map[string]json.RawMessage
+	if err := json.Unmarshal(rec.Data, &b); err != nil {
+		t.Fatal(err)
+	}
+	var typ string
+	if err := json.Unmarshal(b["type"], &typ); err != nil || typ == "" || typ != string(rec.Type) {
+		t.Fatalf("type %q of %q (%v)", rec.Type, rec.Data, err)
+	}
+	if rec.Epoch == 0 || rec.Ordinal == 0 || rec.Session != session {
+		t.Fatalf("got %+v", rec)
+	}
+	m := EncodeJSON(rec.Session, rec.Epoch, rec.Ordinal, rec.Type, 0, rec.Data)
+	again, err := Decode(session, rec.Seq, rec.Stored, m.Header, m.Data)
+	if err != nil || again.Epoch != rec.Epoch || again.Ordinal != rec.Ordinal || again.Type != rec.Type || !bytes.Equal(again.Data, rec.Data) {
+		t.Fatalf("%+v\ncame back as\n%+v, %v", rec, again, err)
+	}
+}
+
+// checkAgainstSDK: where the SDK reads the same structured event, it reads the
+// same identity. (It reads more: see readStructured.)
+func checkAgainstSDK(t *testing.T, rec chunk.Record, data []byte) {
+	t.Helper()
+	var e ce.Event
+	if e.UnmarshalJSON(data) != nil || e.Context == nil {
+		return
+	}
+	if e.ID() != chunk.EventID(rec.Epoch, rec.Ordinal) || e.Source() != rec.Session.String() || e.Type() != string(rec.Type) {
+		t.Fatalf("the SDK sees %s %s %s in %q, we see %+v", e.ID(), e.Source(), e.Type(), data, rec)
+	}
+}

@@ -1,0 +1,271 @@
+package codec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	cenats "github.com/cloudevents/sdk-go/protocol/nats/v2"
+	cejs "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
+	"github.com/cloudevents/sdk-go/v2/binding"
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+const (
+	testStream  = "TR_CHUNKS_0"
+	testSubject = "tr.chunks.0.acme.s1.s1-child"
+)
+
+// wire is a stream between two ends of one test.
+type wire struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	arrived jetstream.MessagesContext
+}
+
+func newWire(t *testing.T) wire {
+	t.Helper()
+	nc := natstest.Start(t).Conn(t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name:     testStream,
+		Subjects: []string{"tr.chunks.0.*.*.*"},
+		Storage:  jetstream.MemoryStorage,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := js.OrderedConsumer(t.Context(), testStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{testSubject}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, err := consumer.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(arrived.Stop)
+	return wire{nc: nc, js: js, arrived: arrived}
+}
+
+func (w wire) publish(t *testing.T, m Message) {
+	t.Helper()
+	_, err := w.js.PublishMsg(t.Context(), &nats.Msg{Subject: testSubject, Header: m.Header, Data: m.Data})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next waits for the next message of the stream and decodes it.
+func (w wire) next(t *testing.T) (chunk.Record, error) {
+	t.Helper()
+	m, err := w.arrived.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := m.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Decode(session, chunk.Seq(meta.Sequence.Stream), meta.Timestamp, m.Headers(), m.Data())
+}
+
+// What we write, the SDK's JetStream receiver reads.
+func TestSDKReadsWhatWeWrite(t *testing.T) {
+	w := newWire(t)
+	consumer, err := cejs.NewConsumerFromConn(w.nc, testStream, testSubject, nil, []nats.SubOpt{nats.BindStream(testStream)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.OpenInbound(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	for i, c := range everyChunk(t) {
+		for _, format := range []Format{FormatJSON, FormatMsgpack} {
+			m, err := Encode(session, 3, chunk.Ordinal(i+1), c, format)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.publish(t, m)
+			msg, err := consumer.Receive(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := binding.ToEvent(ctx, msg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkEvent(t, got, c, chunk.EventID(3, chunk.Ordinal(i+1)), m)
+		}
+	}
+}
+
+func checkEvent(t *testing.T, got *ce.Event, c chunk.Chunk, id string, m Message) {
+	t.Helper()
+	if err := got.Validate(); err != nil {
+		t.Errorf("%s: %v", c.Type(), err)
+	}
+	want := map[string]any{
+		"specversion": "1.0", "id": id, "source": session.String(), "type": string(c.Type()),
+		"subject": "", "dataschema": "", "datacontenttype": m.Header["content-type"][0],
+		"time": time.UnixMilli(c.Timestamp).UTC(), "data": string(m.Data), "extensions": 0,
+	}
+	if have := attributesOf(got); !reflect.DeepEqual(have, want) {
+		t.Errorf("%s:\n got %v\nwant %v", c.Type(), have, want)
+	}
+}
+
+func attributesOf(e *ce.Event) map[string]any {
+	return map[string]any{
+		"specversion": e.SpecVersion(), "id": e.ID(), "source": e.Source(), "type": e.Type(),
+		"subject": e.Subject(), "dataschema": e.DataSchema(), "datacontenttype": e.DataContentType(),
+		"time": e.Time().UTC(), "data": string(e.Data()), "extensions": len(e.Extensions()),
+	}
+}
+
+// The hot path writes what the SDK would write, attribute by attribute. Two
+// differences are chosen: the content type goes into content-type, which the SDK
+// reads but writes as ce-datacontenttype, and the time keeps its three digits.
+func TestHotPathWritesAsTheSDK(t *testing.T) {
+	for i, c := range everyChunk(t) {
+		body, err := c.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := EncodeJSON(session, 7, chunk.Ordinal(i+1), c.Type(), c.Timestamp, body)
+		var data bytes.Buffer
+		theirs, err := cejs.WriteMsg(t.Context(), binding.ToMessage(newEvent(c, 7, chunk.Ordinal(i+1), body)), &data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs["content-type"] = theirs["ce-datacontenttype"]
+		delete(theirs, "ce-datacontenttype")
+		theirs["ce-time"] = []string{withMillis(t, theirs.Get("ce-time"))}
+		if !reflect.DeepEqual(map[string][]string(theirs), ours.Header) {
+			t.Errorf("%s:\nours   %v\ntheirs %v", c.Type(), ours.Header, theirs)
+		}
+	}
+}
+
+func withMillis(t *testing.T, s string) string {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// newEvent is the event as a user of the SDK would make it.
+func newEvent(c chunk.Chunk, e chunk.Epoch, o chunk.Ordinal, body []byte) *ce.Event {
+	ev := ce.New()
+	ev.SetID(chunk.EventID(e, o))
+	ev.SetSource(session.String())
+	ev.SetType(string(c.Type()))
+	ev.SetTime(time.UnixMilli(c.Timestamp))
+	ev.SetDataContentType(mediaJSON)
+	ev.DataEncoded = body
+	return &ev
+}
+
+// sender is what the SDK's two NATS protocols have in common.
+type sender interface {
+	Send(ctx context.Context, m binding.Message, transformers ...binding.Transformer) error
+}
+
+// What the SDK writes, we read: over JetStream in both modes, over core NATS
+// (which knows structured mode only and sends no header), with data as JSON,
+// as base64 and as msgpack.
+func TestWeReadWhatTheSDKWrites(t *testing.T) {
+	w := newWire(t)
+	overJetStream, err := cejs.NewSenderFromConn(w.nc, testStream, testSubject, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overCore, err := cenats.NewSenderFromConn(w.nc, testSubject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ways := map[string]struct {
+		sender sender
+		mode   func(context.Context) context.Context
+	}{
+		"binary over JetStream":     {overJetStream, binding.WithForceBinary},
+		"structured over JetStream": {overJetStream, binding.WithForceStructured},
+		"structured over core NATS": {overCore, binding.WithForceStructured},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			for i, c := range everyChunk(t) {
+				w.readsBack(t, way.sender, way.mode(t.Context()), c, chunk.Ordinal(i+1))
+			}
+		})
+	}
+}
+
+func (w wire) readsBack(t *testing.T, s sender, ctx context.Context, c chunk.Chunk, o chunk.Ordinal) {
+	t.Helper()
+	body, err := c.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{"json", "base64", "msgpack"} {
+		ev := newEvent(c, 5, o, body)
+		ev.DataBase64 = form != "json"
+		if form == "msgpack" {
+			packed, ok := toMsgpack(body)
+			if !ok {
+				continue // a value that msgpack cannot carry: TestMsgpackFallsBack
+			}
+			ev.SetDataContentType(mediaMsgpack)
+			ev.DataEncoded = packed
+		}
+		if err := s.Send(ctx, binding.ToMessage(ev)); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := w.next(t)
+		if err != nil {
+			t.Fatalf("%s %s: %v", c.Type(), form, err)
+		}
+		if rec.Type != c.Type() || rec.Epoch != 5 || rec.Ordinal != o || tokensOf(t, rec.Data) != tokensOf(t, body) {
+			t.Errorf("%s %s:\n got %+v %s\nwant %s", c.Type(), form, rec, rec.Data, body)
+		}
+		if form == "json" && string(rec.Data) != string(body) {
+			t.Errorf("%s: the bytes changed:\n got %s\nwant %s", c.Type(), rec.Data, body)
+		}
+	}
+}
+
+// Whatever a type is made of, it survives the headers of a real server.
+func TestOddTypesSurviveTheWire(t *testing.T) {
+	w := newWire(t)
+	for _, typ := range []string{"x", "with space", " edges ", "größe", "100%", "100%25", `"quoted"`, `a"b`, `back\slash`, "emoji😀", "a%20b c", "CR\u2028LF", "a:b", "%zz", "%E2%82", "x;y=z", "<&>"} {
+		quoted, err := json.Marshal(typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := `{"agentId":"s1","type":` + string(quoted) + `}`
+		w.publish(t, EncodeJSON(session, 1, 1, chunk.Type(typ), 0, []byte(body)))
+		rec, err := w.next(t)
+		if err != nil || string(rec.Type) != typ || string(rec.Data) != body {
+			t.Errorf("%q came back as %q %s: %v", typ, rec.Type, rec.Data, err)
+		}
+	}
+}
