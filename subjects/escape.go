@@ -15,9 +15,9 @@ const hexDigits = "0123456789ABCDEF"
 // itself. Any other becomes "_x-" and its bytes, of which A-Z a-z 0-9 and - stay
 // themselves and the rest become _HH, two upper-case hex digits:
 //
-//	invoice-17      invoice-17
-//	anna@example.eu _x-anna_40example_2Eeu
-//	_x-1            _x-_5Fx-1
+//	anna@example.eu becomes _x-anna_40example_2Eeu
+//	_x-1            becomes _x-_5Fx-1
+//	invoice-17      stays
 //
 // Different strings have different tokens, and Unescape is the exact inverse.
 // Escaping twice is therefore not the same as escaping once: do it where the

@@ -30,8 +30,8 @@ func SnapshotMessageKey(s chunk.Session, n uint64) (string, error) {
 	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + "." + strconv.FormatUint(n, 10), nil
 }
 
-// SnapshotMessageKeys is the filter of all finished messages of s, for a watch:
-// m.<tenant>.<root>.<session>.*
+// SnapshotMessageKeys is the filter m.<tenant>.<root>.<session>.* of all
+// finished messages of s, for a watch. The error is a *TokenError.
 func SnapshotMessageKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
@@ -39,8 +39,8 @@ func SnapshotMessageKeys(s chunk.Session) (string, error) {
 	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
-// SnapshotTreeHeadKeys is the filter of the heads of all sessions under the root of s:
-// h.<tenant>.<root>.*
+// SnapshotTreeHeadKeys is the filter h.<tenant>.<root>.* of the heads of all
+// sessions under the root of s. The error is a *TokenError.
 func SnapshotTreeHeadKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s.Tree()); err != nil {
 		return "", err

@@ -52,7 +52,7 @@ func (l Layout) TenantFilter(p int, tenant string) (string, error) {
 // is never stored.
 func (l Layout) AllFilter(p int) string { return l.partitionPrefix(p) + "*.*.*" }
 
-// AllChunks is the filter of everything in all partitions: tr.chunks.*.*.*.*
+// AllChunks is the filter tr.chunks.*.*.*.* of everything in all partitions.
 func (l Layout) AllChunks() string { return l.withDefaults().Prefix + chunksToken + "*.*.*.*" }
 
 func (l Layout) partitionPrefix(p int) string {
@@ -124,7 +124,7 @@ func (l Layout) Command(tenant, agentType, session string) (string, error) {
 }
 
 // CommandFilter is what a worker of one agent type listens to, for all tenants:
-// tr.commands.*.<agentType>.*
+// tr.commands.*.<agentType>.*. The error is like that of Command.
 func (l Layout) CommandFilter(agentType string) (string, error) {
 	if err := l.Validate(); err != nil {
 		return "", err
@@ -135,7 +135,7 @@ func (l Layout) CommandFilter(agentType string) (string, error) {
 	return l.withDefaults().Prefix + commandsToken + "*." + agentType + ".*", nil
 }
 
-// AllCommands is what the stream of commands listens on: tr.commands.*.*.*
+// AllCommands is the filter tr.commands.*.*.* on which the work queue listens.
 func (l Layout) AllCommands() string { return l.withDefaults().Prefix + commandsToken + "*.*.*" }
 
 // ParseCommand is the inverse of Command. The error is a *ParseError.

@@ -2,14 +2,12 @@ package subjects
 
 import (
 	"hash/fnv"
-	"regexp"
 	"testing"
 
-	"github.com/tailrace/tailrace/chunk"
 	"pgregory.net/rapid"
-)
 
-var tokenShape = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	"github.com/tailrace/tailrace/chunk"
+)
 
 func anyToken() *rapid.Generator[string] { return rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`) }
 

@@ -12,9 +12,9 @@ import (
 // tells nobody when a leader is elected or a replica has caught up. The context
 // of one attempt lasts a second: a request to a dead leader gets no answer,
 // and the next one goes elsewhere.
-func Await(t testing.TB, what string, ok func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func Await(tb testing.TB, what string, ok func(context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -30,7 +30,7 @@ func Await(t testing.TB, what string, ok func(context.Context) error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("wait for %s: %v", what, last)
+			tb.Fatalf("wait for %s: %v", what, last)
 		}
 	}
 }

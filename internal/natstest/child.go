@@ -20,17 +20,17 @@ const childVariable = "TAILRACE_NATSTEST_SERVER"
 
 // report is one line of a child.
 type report struct {
-	State *state `json:",omitempty"`
-	Log   string `json:",omitempty"`
-	Fatal string `json:",omitempty"` // why it did not start
+	State *state `json:"state,omitempty"`
+	Log   string `json:"log,omitempty"`
+	Fatal string `json:"fatal,omitempty"` // why it did not start
 }
 
 // state is what a server knows about itself and its cluster.
 type state struct {
-	Ready   bool // takes connections
-	Current bool // has a meta leader and caught up with it; a single server always has
-	Leader  bool // is the meta leader
-	Peers   int  // members of the JetStream cluster that are up, as the meta leader sees it; 0 elsewhere
+	Ready   bool `json:"ready"`   // takes connections
+	Current bool `json:"current"` // has a meta leader and caught up with it; a single server always has
+	Leader  bool `json:"leader"`  // is the meta leader
+	Peers   int  `json:"peers"`   // members of the JetStream cluster that are up, as the meta leader sees it; 0 elsewhere
 }
 
 // runChild is the main function of a child and returns its exit code.
@@ -90,7 +90,7 @@ type speaker struct {
 func (s *speaker) report(r report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.enc.Encode(r) // the parent is gone: the end of standard input says so too
+	_ = s.enc.Encode(r) //nolint:errchkjson // when the parent is gone, the end of standard input says so too
 }
 
 // childLog sends the log of a child to its parent.

@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -20,27 +21,27 @@ type Cluster struct {
 // StartCluster starts n servers and waits until they have a leader, know each
 // other and have caught up: a stream with n replicas can be created at once.
 // The package's TestMain must call Main.
-func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
-	t.Helper()
+func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
+	tb.Helper()
 	routes := make([]int, n)
 	for i := range routes {
-		routes[i] = reservePort(t)
+		routes[i] = reservePort(tb)
 	}
 	c := &Cluster{}
 	for i := range n {
-		cfg := newConfig(t, opts)
+		cfg := newConfig(tb, opts)
 		cfg.Name = nodeName(i)
 		cfg.Listen = true
-		cfg.Port = reservePort(t)
+		cfg.Port = reservePort(tb)
 		cfg.Cluster = "test"
 		cfg.ClusterPort = routes[i]
 		cfg.Routes = routes
-		c.nodes = append(c.nodes, newProcess(t, cfg))
+		c.nodes = append(c.nodes, newProcess(tb, cfg))
 	}
 	for _, node := range c.nodes {
-		node.launch(t)
+		node.launch(tb)
 	}
-	c.awaitReady(t)
+	c.awaitReady(tb)
 	return c
 }
 
@@ -48,14 +49,14 @@ func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
 
 // awaitReady waits until all nodes that run have caught up with a meta leader,
 // and it knows of all of them, which it must before it can place replicas.
-func (c *Cluster) awaitReady(t testing.TB) {
-	t.Helper()
+func (c *Cluster) awaitReady(tb testing.TB) {
+	tb.Helper()
 	for _, node := range c.nodes {
 		if node.run != nil {
-			node.await(t, "join the cluster", func(s state) bool { return s.Ready && s.Current })
+			node.await(tb, "join the cluster", func(s state) bool { return s.Ready && s.Current })
 		}
 	}
-	Await(t, "the cluster to be complete", func(context.Context) error {
+	Await(tb, "the cluster to be complete", func(context.Context) error {
 		running, known := 0, 0
 		for _, node := range c.nodes {
 			if node.run == nil {
@@ -91,36 +92,36 @@ func (c *Cluster) Node(i int) *Process { return c.nodes[i] }
 
 // Conn is a new connection to any of the nodes; it moves to another when its
 // own goes down. It closes with the test.
-func (c *Cluster) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
-	t.Helper()
-	return Connect(t, c.URL(), opts...)
+func (c *Cluster) Conn(tb testing.TB, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	return Connect(tb, c.URL(), opts...)
 }
 
 // JetStream is JetStream on a new connection.
-func (c *Cluster) JetStream(t testing.TB, opts ...nats.Option) jetstream.JetStream {
-	t.Helper()
-	return newJetStream(t, c.Conn(t, opts...))
+func (c *Cluster) JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream {
+	tb.Helper()
+	return newJetStream(tb, c.Conn(tb, opts...))
 }
 
 // Kill sends SIGKILL to node i and waits for its end. A stream that it led has
 // no leader for some seconds then.
-func (c *Cluster) Kill(t testing.TB, i int) {
-	t.Helper()
-	c.nodes[i].Kill(t)
+func (c *Cluster) Kill(tb testing.TB, i int) {
+	tb.Helper()
+	c.nodes[i].Kill(tb)
 }
 
 // KillAll sends SIGKILL to all nodes that run before it waits for any, like a
 // power cut that spares the disks' caches.
-func (c *Cluster) KillAll(t testing.TB) {
-	t.Helper()
+func (c *Cluster) KillAll(tb testing.TB) {
+	tb.Helper()
 	for _, node := range c.nodes {
 		if node.run != nil {
-			node.signal(t, syscall.SIGKILL)
+			node.signal(tb, syscall.SIGKILL)
 		}
 	}
 	for _, node := range c.nodes {
 		if node.run != nil {
-			node.wait(t)
+			node.wait(tb)
 		}
 	}
 }
@@ -128,29 +129,29 @@ func (c *Cluster) KillAll(t testing.TB) {
 // Restart starts node i on its files and its port, killing it first if it runs,
 // and waits until it is a working part of the cluster again. The streams on it
 // may still be catching up: see AwaitCurrent.
-func (c *Cluster) Restart(t testing.TB, i int) {
-	t.Helper()
-	c.nodes[i].Restart(t)
-	c.awaitReady(t)
+func (c *Cluster) Restart(tb testing.TB, i int) {
+	tb.Helper()
+	c.nodes[i].Restart(tb)
+	c.awaitReady(tb)
 }
 
 // RestartAll starts all nodes that are down and waits until the cluster works.
-func (c *Cluster) RestartAll(t testing.TB) {
-	t.Helper()
+func (c *Cluster) RestartAll(tb testing.TB) {
+	tb.Helper()
 	for _, node := range c.nodes {
 		if node.run == nil {
-			node.launch(t)
+			node.launch(tb)
 		}
 	}
-	c.awaitReady(t)
+	c.awaitReady(tb)
 }
 
 // MetaLeader waits until there is a meta leader, which answers requests to
 // create and change streams, and gives its number.
-func (c *Cluster) MetaLeader(t testing.TB) int {
-	t.Helper()
+func (c *Cluster) MetaLeader(tb testing.TB) int {
+	tb.Helper()
 	found := -1
-	Await(t, "the cluster to have a meta leader", func(context.Context) error {
+	Await(tb, "the cluster to have a meta leader", func(context.Context) error {
 		for i, node := range c.nodes {
 			if node.run == nil {
 				continue
@@ -160,18 +161,18 @@ func (c *Cluster) MetaLeader(t testing.TB) int {
 				return nil
 			}
 		}
-		return fmt.Errorf("no node says that it leads")
+		return errors.New("no node says that it leads")
 	})
 	return found
 }
 
 // Leader waits until stream has a leader and gives its number. After a Kill
 // that is a node that runs.
-func (c *Cluster) Leader(t testing.TB, stream string) int {
-	t.Helper()
+func (c *Cluster) Leader(tb testing.TB, stream string) int {
+	tb.Helper()
 	found := -1
-	Await(t, "stream "+stream+" to have a leader", func(ctx context.Context) error {
-		info, err := c.streamInfo(t, ctx, stream)
+	Await(tb, "stream "+stream+" to have a leader", func(ctx context.Context) error {
+		info, err := c.streamInfo(ctx, tb, stream)
 		if err != nil {
 			return err
 		}
@@ -189,10 +190,10 @@ func (c *Cluster) Leader(t testing.TB, stream string) int {
 // AwaitCurrent waits until stream has a leader and all its replicas have
 // everything, so that whichever node is killed next, nothing is lost by the
 // test's own doing.
-func (c *Cluster) AwaitCurrent(t testing.TB, stream string) {
-	t.Helper()
-	Await(t, "the replicas of stream "+stream+" to be current", func(ctx context.Context) error {
-		info, err := c.streamInfo(t, ctx, stream)
+func (c *Cluster) AwaitCurrent(tb testing.TB, stream string) {
+	tb.Helper()
+	Await(tb, "the replicas of stream "+stream+" to be current", func(ctx context.Context) error {
+		info, err := c.streamInfo(ctx, tb, stream)
 		if err != nil {
 			return err
 		}
@@ -208,10 +209,10 @@ func (c *Cluster) AwaitCurrent(t testing.TB, stream string) {
 	})
 }
 
-func (c *Cluster) streamInfo(t testing.TB, ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
-	t.Helper()
+func (c *Cluster) streamInfo(ctx context.Context, tb testing.TB, stream string) (*jetstream.StreamInfo, error) {
+	tb.Helper()
 	if c.js == nil {
-		c.js = c.JetStream(t)
+		c.js = c.JetStream(tb)
 	}
 	s, err := c.js.Stream(ctx, stream)
 	if err != nil {

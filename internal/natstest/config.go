@@ -39,29 +39,29 @@ func ServerConfig(text string) Option { return func(c *config) { c.Text = text }
 // config is everything a server is started from. It travels to child processes
 // as JSON, so it holds plain values only.
 type config struct {
-	Name        string
-	StoreDir    string
-	Listen      bool
-	Port        int // 0 is any
-	SyncAlways  bool
-	NoJetStream bool
-	MaxPayload  int32
-	MaxStore    int64
-	Text        string
+	Name        string `json:"name"`
+	StoreDir    string `json:"storeDir"`
+	Listen      bool   `json:"listen"`
+	Port        int    `json:"port"` // 0 is any
+	SyncAlways  bool   `json:"syncAlways"`
+	NoJetStream bool   `json:"noJetStream"`
+	MaxPayload  int32  `json:"maxPayload"`
+	MaxStore    int64  `json:"maxStore"`
+	Text        string `json:"text"`
 
-	Cluster     string // name; "" is a single server
-	ClusterPort int
-	Routes      []int // cluster ports of all members
+	Cluster     string `json:"cluster"` // name; "" is a single server
+	ClusterPort int    `json:"clusterPort"`
+	Routes      []int  `json:"routes"` // cluster ports of all members
 }
 
-func newConfig(t testing.TB, opts []Option) config {
-	t.Helper()
+func newConfig(tb testing.TB, opts []Option) config {
+	tb.Helper()
 	c := config{Name: "test", MaxStore: 8 << 30}
 	for _, o := range opts {
 		o(&c)
 	}
 	if c.StoreDir == "" {
-		c.StoreDir = t.TempDir()
+		c.StoreDir = tb.TempDir()
 	}
 	return c
 }

@@ -12,8 +12,8 @@ import (
 // connection when the test ends. It retries for ever and soon, so that a test
 // of a restart waits for the server and not for the client's patience; opts
 // come after these and win.
-func Connect(t testing.TB, url string, opts ...nats.Option) *nats.Conn {
-	t.Helper()
+func Connect(tb testing.TB, url string, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
 	all := append([]nats.Option{
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(20 * time.Millisecond),
@@ -23,17 +23,17 @@ func Connect(t testing.TB, url string, opts ...nats.Option) *nats.Conn {
 	}, opts...)
 	nc, err := nats.Connect(url, all...)
 	if err != nil {
-		t.Fatalf("connect to the test server at %q: %v", url, err)
+		tb.Fatalf("connect to the test server at %q: %v", url, err)
 	}
-	t.Cleanup(nc.Close)
+	tb.Cleanup(nc.Close)
 	return nc
 }
 
-func newJetStream(t testing.TB, nc *nats.Conn) jetstream.JetStream {
-	t.Helper()
+func newJetStream(tb testing.TB, nc *nats.Conn) jetstream.JetStream {
+	tb.Helper()
 	js, err := jetstream.New(nc)
 	if err != nil {
-		t.Fatalf("JetStream of the test server: %v", err)
+		tb.Fatalf("JetStream of the test server: %v", err)
 	}
 	return js
 }

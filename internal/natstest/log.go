@@ -47,18 +47,18 @@ func (l *logTail) takeFatal() string {
 }
 
 // show prints the tail when the test has failed.
-func (l *logTail) show(t testing.TB, name string) {
-	t.Helper()
-	if t.Failed() {
-		l.print(t, name)
+func (l *logTail) show(tb testing.TB, name string) {
+	tb.Helper()
+	if tb.Failed() {
+		l.print(tb, name)
 	}
 }
 
-func (l *logTail) print(t testing.TB, name string) {
-	t.Helper()
+func (l *logTail) print(tb testing.TB, name string) {
+	tb.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.Logf("the end of the log of server %s:\n%s", name, strings.Join(l.lines, "\n"))
+	tb.Logf("the end of the log of server %s:\n%s", name, strings.Join(l.lines, "\n"))
 }
 
 // The methods below make logTail a logger of nats-server. Its own logger ends

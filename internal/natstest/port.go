@@ -1,6 +1,7 @@
 package natstest
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -22,36 +23,36 @@ const (
 // reservePort finds a loopback port for the length of the test. Test binaries
 // run side by side; a locked file per port keeps them off each other's, also
 // while the server that owns the port is down.
-func reservePort(t testing.TB) int {
-	t.Helper()
+func reservePort(tb testing.TB) int {
+	tb.Helper()
 	dir := filepath.Join(os.TempDir(), "tailrace-natstest-ports")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatalf("reserve a port: %v", err)
+		tb.Fatalf("reserve a port: %v", err)
 	}
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // spreading, not secrecy
-		release, err := lockPort(filepath.Join(dir, strconv.Itoa(port)), port)
+		release, err := lockPort(tb.Context(), filepath.Join(dir, strconv.Itoa(port)), port)
 		if err != nil {
 			continue // somebody has it
 		}
-		t.Cleanup(release)
+		tb.Cleanup(release)
 		return port
 	}
-	t.Fatalf("reserve a port: none free between %d and %d", firstPort, lastPort)
+	tb.Fatalf("reserve a port: none free between %d and %d", firstPort, lastPort)
 	return 0
 }
 
 var errPortTaken = errors.New("port is taken")
 
-func lockPort(file string, port int) (release func(), err error) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+func lockPort(ctx context.Context, file string, port int) (release func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // our own path
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(errPortTaken, f.Close())
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 	if err != nil {
 		return nil, errors.Join(errPortTaken, f.Close())
 	}

@@ -31,143 +31,143 @@ type Process struct {
 // StartProcess starts a NATS server as a child process and waits until it
 // takes connections. The package's TestMain must call Main. The process ends
 // with the test, or with the test binary however that ends.
-func StartProcess(t testing.TB, opts ...Option) *Process {
-	t.Helper()
-	cfg := newConfig(t, opts)
+func StartProcess(tb testing.TB, opts ...Option) *Process {
+	tb.Helper()
+	cfg := newConfig(tb, opts)
 	cfg.Listen = true
-	cfg.Port = reservePort(t)
-	p := newProcess(t, cfg)
-	p.Start(t)
+	cfg.Port = reservePort(tb)
+	p := newProcess(tb, cfg)
+	p.Start(tb)
 	return p
 }
 
-func newProcess(t testing.TB, cfg config) *Process {
-	t.Helper()
+func newProcess(tb testing.TB, cfg config) *Process {
+	tb.Helper()
 	p := &Process{
 		URL: "nats://" + loopback + ":" + strconv.Itoa(cfg.Port),
 		cfg: cfg,
 		log: &logTail{},
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if p.run != nil {
-			p.Kill(t)
+			p.Kill(tb)
 		}
-		p.log.show(t, cfg.Name)
+		p.log.show(tb, cfg.Name)
 	})
 	return p
 }
 
 // Start starts the process again after Kill or Shutdown, on the same files and
 // the same port, and waits until it takes connections.
-func (p *Process) Start(t testing.TB) {
-	t.Helper()
-	p.launch(t)
-	p.await(t, "take connections", func(s state) bool { return s.Ready })
+func (p *Process) Start(tb testing.TB) {
+	tb.Helper()
+	p.launch(tb)
+	p.await(tb, "take connections", func(s state) bool { return s.Ready })
 }
 
 // Restart is Kill, if it runs, and Start.
-func (p *Process) Restart(t testing.TB) {
-	t.Helper()
+func (p *Process) Restart(tb testing.TB) {
+	tb.Helper()
 	if p.run != nil {
-		p.Kill(t)
+		p.Kill(tb)
 	}
-	p.Start(t)
+	p.Start(tb)
 }
 
 // Kill sends SIGKILL and waits for the end. What the server had handed to the
 // operating system is on the files, what it had in memory is gone.
-func (p *Process) Kill(t testing.TB) {
-	t.Helper()
-	p.signal(t, syscall.SIGKILL)
-	p.wait(t)
+func (p *Process) Kill(tb testing.TB) {
+	tb.Helper()
+	p.signal(tb, syscall.SIGKILL)
+	p.wait(tb)
 }
 
 // Shutdown ends the process in an orderly way and waits for the end.
-func (p *Process) Shutdown(t testing.TB) {
-	t.Helper()
-	if err := p.running(t).stdin.Close(); err != nil {
-		t.Fatalf("shut the server %s down: %v", p.cfg.Name, err)
+func (p *Process) Shutdown(tb testing.TB) {
+	tb.Helper()
+	if err := p.running(tb).stdin.Close(); err != nil {
+		tb.Fatalf("shut the server %s down: %v", p.cfg.Name, err)
 	}
-	p.wait(t)
+	p.wait(tb)
 }
 
 // Stop freezes the process with SIGSTOP: connections stay open and nobody
 // answers. It returns when the process stands still.
-func (p *Process) Stop(t testing.TB) {
-	t.Helper()
-	p.signal(t, syscall.SIGSTOP)
-	p.running(t).awaitStopped(t)
+func (p *Process) Stop(tb testing.TB) {
+	tb.Helper()
+	p.signal(tb, syscall.SIGSTOP)
+	p.running(tb).awaitStopped(tb)
 }
 
 // Cont lets a stopped process go on.
-func (p *Process) Cont(t testing.TB) {
-	t.Helper()
-	p.signal(t, syscall.SIGCONT)
+func (p *Process) Cont(tb testing.TB) {
+	tb.Helper()
+	p.signal(tb, syscall.SIGCONT)
 }
 
 // PID is the number of the process that runs now.
-func (p *Process) PID(t testing.TB) int {
-	t.Helper()
-	return p.running(t).cmd.Process.Pid
+func (p *Process) PID(tb testing.TB) int {
+	tb.Helper()
+	return p.running(tb).cmd.Process.Pid
 }
 
 // Conn is a new connection. It closes with the test.
-func (p *Process) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
-	t.Helper()
-	return Connect(t, p.URL, opts...)
+func (p *Process) Conn(tb testing.TB, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	return Connect(tb, p.URL, opts...)
 }
 
 // JetStream is JetStream on a new connection.
-func (p *Process) JetStream(t testing.TB, opts ...nats.Option) jetstream.JetStream {
-	t.Helper()
-	return newJetStream(t, p.Conn(t, opts...))
+func (p *Process) JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream {
+	tb.Helper()
+	return newJetStream(tb, p.Conn(tb, opts...))
 }
 
-func (p *Process) running(t testing.TB) *running {
-	t.Helper()
+func (p *Process) running(tb testing.TB) *running {
+	tb.Helper()
 	if p.run == nil {
-		t.Fatalf("server %s does not run", p.cfg.Name)
+		tb.Fatalf("server %s does not run", p.cfg.Name)
 	}
 	return p.run
 }
 
-func (p *Process) signal(t testing.TB, sig syscall.Signal) {
-	t.Helper()
-	if err := p.running(t).cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Fatalf("send %s to server %s: %v", sig, p.cfg.Name, err)
+func (p *Process) signal(tb testing.TB, sig syscall.Signal) {
+	tb.Helper()
+	if err := p.running(tb).cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		tb.Fatalf("send %s to server %s: %v", sig, p.cfg.Name, err)
 	}
 }
 
 // launch starts the process and does not wait for the server in it.
-func (p *Process) launch(t testing.TB) {
-	t.Helper()
+func (p *Process) launch(tb testing.TB) {
+	tb.Helper()
 	if p.run != nil {
-		t.Fatalf("server %s runs already", p.cfg.Name)
+		tb.Fatalf("server %s runs already", p.cfg.Name)
 	}
 	run, err := runProcess(p.cfg, p.log)
 	if err != nil {
-		t.Fatalf("start server %s: %v", p.cfg.Name, err)
+		tb.Fatalf("start server %s: %v", p.cfg.Name, err)
 	}
 	p.run = run
 }
 
 // await waits for a state of the running process.
-func (p *Process) await(t testing.TB, what string, ok func(state) bool) {
-	t.Helper()
-	if err := p.running(t).await(ok); err != nil {
-		p.log.print(t, p.cfg.Name)
-		t.Fatalf("wait for server %s to %s: %v", p.cfg.Name, what, err)
+func (p *Process) await(tb testing.TB, what string, ok func(state) bool) {
+	tb.Helper()
+	if err := p.running(tb).await(ok); err != nil {
+		p.log.print(tb, p.cfg.Name)
+		tb.Fatalf("wait for server %s to %s: %v", p.cfg.Name, what, err)
 	}
 }
 
 // wait waits for the end of the process and forgets it.
-func (p *Process) wait(t testing.TB) {
-	t.Helper()
-	run := p.running(t)
+func (p *Process) wait(tb testing.TB) {
+	tb.Helper()
+	run := p.running(tb)
 	select {
 	case <-run.ended:
 	case <-time.After(patience):
-		t.Fatalf("server %s does not end", p.cfg.Name)
+		tb.Fatalf("server %s does not end", p.cfg.Name)
 	}
 	p.run = nil
 }
@@ -283,8 +283,8 @@ func (r *running) await(ok func(state) bool) error {
 
 // awaitStopped waits until the kernel reports the process as stopped: SIGSTOP
 // returns to the sender before its target stands still.
-func (r *running) awaitStopped(t testing.TB) {
-	t.Helper()
+func (r *running) awaitStopped(tb testing.TB) {
+	tb.Helper()
 	var info syscall.WaitStatus
 	for {
 		pid, err := syscall.Wait4(r.cmd.Process.Pid, &info, syscall.WUNTRACED, nil)
@@ -292,7 +292,7 @@ func (r *running) awaitStopped(t testing.TB) {
 			continue
 		}
 		if err != nil || pid != r.cmd.Process.Pid || !info.Stopped() {
-			t.Fatalf("wait for the process to stop: %v, status %v", err, info)
+			tb.Fatalf("wait for the process to stop: %v, status %v", err, info)
 		}
 		return
 	}

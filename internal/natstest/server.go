@@ -33,14 +33,14 @@ type Server struct {
 
 // Start starts a server in process: JetStream, files in a directory of the
 // test, no port unless Listen is given. It ends with the test.
-func Start(t testing.TB, opts ...Option) *Server {
-	t.Helper()
-	s := &Server{cfg: newConfig(t, opts), log: &logTail{}}
-	t.Cleanup(func() {
+func Start(tb testing.TB, opts ...Option) *Server {
+	tb.Helper()
+	s := &Server{cfg: newConfig(tb, opts), log: &logTail{}}
+	tb.Cleanup(func() {
 		s.Shutdown()
-		s.log.show(t, s.cfg.Name)
+		s.log.show(tb, s.cfg.Name)
 	})
-	s.start(t)
+	s.start(tb)
 	return s
 }
 
@@ -59,22 +59,22 @@ func (s *Server) Shutdown() {
 
 // Restart stops the server, if it runs, and starts it on the same files (and
 // the same port). Connections come back by themselves.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
 	s.Shutdown()
-	s.start(t)
+	s.start(tb)
 }
 
 // Conn is a new connection, which does without a port. It closes with the test.
-func (s *Server) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
-	t.Helper()
-	return Connect(t, nats.DefaultURL, append([]nats.Option{nats.InProcessServer(s)}, opts...)...)
+func (s *Server) Conn(tb testing.TB, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	return Connect(tb, nats.DefaultURL, append([]nats.Option{nats.InProcessServer(s)}, opts...)...)
 }
 
 // JetStream is JetStream on a new connection.
-func (s *Server) JetStream(t testing.TB, opts ...nats.Option) jetstream.JetStream {
-	t.Helper()
-	return newJetStream(t, s.Conn(t, opts...))
+func (s *Server) JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream {
+	tb.Helper()
+	return newJetStream(tb, s.Conn(tb, opts...))
 }
 
 // InProcessConn makes Server fit nats.InProcessServer. A connection that comes
@@ -97,11 +97,11 @@ func (s *Server) NATS() *server.Server {
 	return s.srv
 }
 
-func (s *Server) start(t testing.TB) {
-	t.Helper()
+func (s *Server) start(tb testing.TB) {
+	tb.Helper()
 	srv, err := startServer(s.cfg, s.log)
 	if err != nil {
-		t.Fatalf("start the test server: %v", err)
+		tb.Fatalf("start the test server: %v", err)
 	}
 	if s.cfg.Listen {
 		s.URL = srv.ClientURL()

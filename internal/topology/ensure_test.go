@@ -70,8 +70,7 @@ func TestDifferencesInWords(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := Ensure(t.Context(), js, Config{})
-			var diff *DiffError
-			if !errors.As(err, &diff) {
+			if _, ok := errors.AsType[*DiffError](err); !ok {
 				t.Fatalf("Ensure = %v, want a *DiffError", err)
 			}
 			if got := err.Error(); !strings.Contains(got, test.want) {

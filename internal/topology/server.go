@@ -49,9 +49,8 @@ func checkServer(ctx context.Context, js jetstream.JetStream, cfg Config) error 
 
 // explain turns an error of JetStream into a sentence that says what to do.
 func explain(js jetstream.JetStream, doing string, err error) error {
-	var api *jetstream.APIError
-	code := jetstream.ErrorCode(0)
-	if errors.As(err, &api) {
+	var code jetstream.ErrorCode
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		code = api.ErrorCode
 	}
 	url := js.Conn().ConnectedUrlRedacted()
