@@ -24,3 +24,23 @@ func (c Chunk) Type() Type {
 	}
 	return c.Body.Type()
 }
+
+// MarshalJSON is AppendJSON for encoding/json.
+func (c Chunk) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+
+// UnmarshalJSON is Decode for encoding/json.
+func (c *Chunk) UnmarshalJSON(data []byte) error {
+	read, err := Decode(data)
+	if err == nil {
+		*c = read
+	}
+	return err
+}
+
+// As gives the body of c when it is a T: the type guard of every chunk type.
+//
+//	if call, ok := chunk.As[chunk.ToolStart](c); ok {
+func As[T Body](c Chunk) (T, bool) {
+	b, ok := c.Body.(T)
+	return b, ok
+}

@@ -17,6 +17,14 @@ import (
 // case-sensitive. An absent member of type "any" is read as null, an absent
 // step as 0; members the catalogue does not know are kept in Extra.
 func Decode(data []byte) (Chunk, error) {
+	c, err := decode(data)
+	if err != nil { // a nil *FieldError must not become an error
+		return Chunk{}, err
+	}
+	return c, nil
+}
+
+func decode(data []byte) (Chunk, *FieldError) {
 	data = trimSpace(data)
 	var room [16]member // most chunks have fewer: no allocation
 	out, err := trace(data, room[:])
@@ -34,9 +42,8 @@ func Decode(data []byte) (Chunk, error) {
 	c, kind, err := d.chunk(rest)
 	if err != nil {
 		err.Type = kind
-		return Chunk{}, err
 	}
-	return c, nil
+	return c, err
 }
 
 // decoder reads one chunk from text that is valid JSON and within the limits.
@@ -87,8 +94,11 @@ func (d *decoder) chunk(rest []member) (Chunk, Type, *FieldError) {
 	if c.Extra, err = d.fill(p, v, d.text, rest); err != nil {
 		return Chunk{}, p.kind, err
 	}
-	c.Body = v.Interface().(Body)
-	return c, p.kind, checkBody(c.Body)
+	c.Body, _ = reflect.TypeAssert[Body](v) // plans are of Bodies only
+	if err := checkBody(c.Body); err != nil {
+		return Chunk{}, p.kind, err
+	}
+	return c, p.kind, nil
 }
 
 // head reads the base members.

@@ -152,7 +152,8 @@ func (p *plan) appendObject(dst []byte, v reflect.Value) ([]byte, *FieldError) {
 	start := len(dst)
 	dst, err := p.appendFields(dst, v)
 	if err == nil && p.extra >= 0 {
-		dst, err = p.appendExtra(dst, v.Field(p.extra).Interface().([]Member), nil)
+		extra, _ := reflect.TypeAssert[[]Member](v.Field(p.extra))
+		dst, err = p.appendExtra(dst, extra, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -238,9 +239,9 @@ func appendNumber(dst []byte, s string) ([]byte, *FieldError) {
 // are part of those bytes: a change to c alone would be lost, so it is refused.
 func (c Chunk) appendOpaque(dst []byte, o Opaque) ([]byte, *FieldError) {
 	text := trimSpace(o.Raw)
-	read, err := Decode(text)
+	read, err := decode(text)
 	if err != nil {
-		return nil, err.(*FieldError)
+		return nil, err
 	}
 	again, ok := read.Body.(Opaque)
 	switch {

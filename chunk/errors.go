@@ -3,6 +3,8 @@ package chunk
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 var (
@@ -51,12 +53,21 @@ func (e *FieldError) Error() string {
 		where = "chunk"
 	}
 	if e.Field != "" {
-		where += "." + e.Field
+		where += "." + printable(e.Field)
 	}
 	if e.Got == "" {
 		return fmt.Sprintf("%s: want %s", where, e.Want)
 	}
 	return fmt.Sprintf("%s: want %s, got %s", where, e.Want, e.Got)
+}
+
+// printable quotes a path with names that somebody made to break a log line.
+func printable(path string) string {
+	plain := func(r rune) bool { return r > ' ' && r < 0x7F && r != '"' }
+	if strings.ContainsFunc(path, func(r rune) bool { return !plain(r) }) {
+		return strconv.QuoteToASCII(path)
+	}
+	return path
 }
 
 // Is makes a FieldError an ErrInvalid.

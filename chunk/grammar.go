@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -68,7 +69,7 @@ func sameNames(text []byte) *FieldError {
 		i := 0
 		for elem := range elements(text) {
 			if err := sameNames(elem); err != nil {
-				return err.under(fmt.Sprint(i))
+				return err.under(strconv.Itoa(i))
 			}
 			i++
 		}

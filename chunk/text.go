@@ -170,18 +170,3 @@ func appendEscape(dst []byte, s string) []byte {
 		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 	}
 }
-
-// isText reports whether s is WTF-8.
-func isText(s string) bool {
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		if r == utf8.RuneError && n == 1 {
-			if surrogateAtStart(s) == 0 {
-				return false
-			}
-			n = 3
-		}
-		s = s[n:]
-	}
-	return true
-}

@@ -1,0 +1,82 @@
+package chunk
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+)
+
+// ValueOf is the JSON of v as encoding/json writes it, except that text which
+// is not UTF-8 is an error rather than replaced in silence, and HTML is left as
+// it is. The error is ErrInvalid when the result exceeds the limits of a chunk.
+func ValueOf(v any) (Value, error) {
+	text, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.EscapeForHTML(false))
+	if err != nil {
+		return nil, err
+	}
+	checked, bad := appendValue(nil, text)
+	if bad != nil {
+		return nil, bad
+	}
+	return checked, nil
+}
+
+// IsNull reports whether v is null. The zero Value is.
+func (v Value) IsNull() bool { return len(v) == 0 || string(trimSpace(v)) == "null" }
+
+// String is the JSON text of v.
+func (v Value) String() string {
+	if len(v) == 0 {
+		return "null"
+	}
+	return string(v)
+}
+
+// MarshalJSON is the text itself, so that encoding/json can write a Value.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if len(v) == 0 {
+		return []byte("null"), nil
+	}
+	return v, nil
+}
+
+// UnmarshalJSON keeps the text, so that encoding/json can read a Value.
+func (v *Value) UnmarshalJSON(text []byte) error {
+	*v = bytes.Clone(text)
+	return nil
+}
+
+// Int64 is the number as an integer; false when it has a fraction or an
+// exponent, or does not fit.
+func (n Number) Int64() (int64, bool) {
+	i, err := strconv.ParseInt(string(n), 10, 64)
+	return i, err == nil
+}
+
+// Float64 is the nearest double; false when n is no number or out of range.
+func (n Number) Float64() (float64, bool) {
+	f, err := strconv.ParseFloat(string(n), 64)
+	return f, err == nil
+}
+
+// MarshalJSON is the number itself, not a string of it. The zero Number, which
+// is none, is an error.
+func (n Number) MarshalJSON() ([]byte, error) {
+	text, err := appendNumber(nil, string(n))
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// UnmarshalJSON keeps the text of a number.
+func (n *Number) UnmarshalJSON(text []byte) error {
+	if _, err := appendNumber(nil, string(text)); err != nil {
+		return err
+	}
+	*n = Number(text)
+	return nil
+}
