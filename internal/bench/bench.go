@@ -1,0 +1,158 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/embed"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// Config says how much is measured.
+type Config struct {
+	Rounds  int    // measured rounds of each side; defaults to 7
+	Clients int    // of the fan-out; defaults to 1000
+	Dir     string // for the server's files; defaults to a temporary directory
+}
+
+// Names of the benchmarks, in the order in which All runs them.
+func Names() []string { return []string{"publish", "follow", "replay", "fanout"} }
+
+// Run runs the named benchmarks on an embedded server of their own, talking to
+// it over loopback, and returns a row for each comparison.
+func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
+	if cfg.Rounds <= 0 {
+		cfg.Rounds = 7
+	}
+	if cfg.Clients <= 0 {
+		cfg.Clients = 1000
+	}
+	lab, err := newLab(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer lab.close()
+	var rows []Row
+	for _, name := range names {
+		pairs, err := lab.pairs(ctx, name)
+		if err != nil {
+			return rows, err
+		}
+		for _, p := range pairs {
+			row, err := p.run(ctx, cfg.Rounds)
+			if err != nil {
+				return rows, err
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// lab is the server with both kinds of clients.
+type lab struct {
+	cfg      Config
+	dir      string
+	server   *embed.Server
+	nc       *nats.Conn // ours
+	rawConn  *nats.Conn // the floor's, a connection of its own
+	js       jetstream.JetStream
+	raw      jetstream.JetStream
+	producer *producers.Producer
+	reader   *consumers.Reader
+}
+
+func newLab(ctx context.Context, cfg Config) (*lab, error) {
+	l := &lab{cfg: cfg, dir: cfg.Dir}
+	var err error
+	if l.dir == "" {
+		if l.dir, err = os.MkdirTemp("", "tailrace-bench-"); err != nil {
+			return nil, err
+		}
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	if l.server, err = embed.Start(ctx, embed.Config{StoreDir: l.dir, Port: -1, Log: quiet}); err != nil {
+		return nil, err
+	}
+	if err := l.connect(ctx, quiet); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lab) connect(ctx context.Context, quiet *slog.Logger) (err error) {
+	if l.nc, l.js, err = dial(l.server.ClientURL()); err != nil {
+		return err
+	}
+	if l.rawConn, l.raw, err = dial(l.server.ClientURL()); err != nil {
+		return err
+	}
+	if err = topology.Ensure(ctx, l.js, topology.Config{}); err != nil {
+		return err
+	}
+	if l.producer, err = producers.New(l.nc, l.js, producers.Config{Log: quiet}); err != nil {
+		return err
+	}
+	l.reader, err = consumers.New(l.nc, l.js, consumers.Config{Log: quiet})
+	return err
+}
+
+func dial(url string) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc)
+	return nc, js, err
+}
+
+func (l *lab) close() {
+	if l.producer != nil {
+		_ = l.producer.Close()
+	}
+	for _, nc := range []*nats.Conn{l.nc, l.rawConn} {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	l.server.Shutdown()
+	if l.cfg.Dir == "" {
+		_ = os.RemoveAll(l.dir)
+	}
+}
+
+func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
+	switch name {
+	case "publish":
+		return l.publish(), nil
+	case "follow":
+		return l.follow(ctx)
+	case "replay":
+		return l.replay(ctx)
+	case "fanout":
+		return l.fanout()
+	}
+	return nil, fmt.Errorf("no benchmark %q; there are %v", name, Names())
+}
+
+// body is what every benchmark publishes: a custom event of some 250 bytes,
+// which is never merged, so that both sides send the same messages.
+func body(n int) chunk.Custom {
+	return chunk.Custom{EventName: "bench", Data: chunk.Value(fmt.Sprintf(`{"n":%d,"pad":%q}`, n, pad))}
+}
+
+const pad = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+
+func event(s chunk.Session, n int) chunk.Chunk {
+	return chunk.Chunk{AgentID: s.ID, AgentType: "bench", Timestamp: time.Now().UnixMilli(), Step: 1, Body: body(n)}
+}

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// publish measures a synchronous writer: each chunk is stored before the next
+// one is given. The floor publishes the same bytes with the same headers and
+// the same expected sequence through bare jetstream.PublishMsg.
+func (l *lab) publish() []pair {
+	one := func(sessions, each int, name string) pair {
+		return pair{
+			name: name, unit: "chunks", aim: 0.85, floor: "jetstream.PublishMsg, same headers",
+			ours: func(ctx context.Context, round int) (int, time.Duration, error) {
+				return parallel(ctx, sessions, each, func(ctx context.Context, i int) (func(context.Context, int) error, func() error, error) {
+					return l.ourWriter(ctx, chunk.RootSession("bench", fmt.Sprintf("%s-o%d-%d", name, round, i)))
+				})
+			},
+			raw: func(ctx context.Context, round int) (int, time.Duration, error) {
+				return parallel(ctx, sessions, each, func(_ context.Context, i int) (func(context.Context, int) error, func() error, error) {
+					return l.rawWriter(chunk.RootSession("bench", fmt.Sprintf("%s-r%d-%d", name, round, i)))
+				})
+			},
+		}
+	}
+	return []pair{one(1, 3000, "publish-1-session"), one(64, 400, "publish-64-sessions")}
+}
+
+// writer makes what writes the n-th chunk of a session, and what closes it.
+type writer func(ctx context.Context, i int) (write func(ctx context.Context, n int) error, done func() error, err error)
+
+// parallel runs the writers side by side and measures only their writes.
+func parallel(ctx context.Context, sessions, each int, open writer) (int, time.Duration, error) {
+	writes := make([]func(context.Context, int) error, sessions)
+	for i := range sessions {
+		write, done, err := open(ctx, i)
+		if err != nil {
+			return 0, 0, err
+		}
+		defer func() { _ = done() }()
+		writes[i] = write
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	start := time.Now()
+	for _, write := range writes {
+		group.Go(func() error {
+			for n := range each {
+				if err := write(ctx, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return sessions * each, time.Since(start), err
+}
+
+func (l *lab) ourWriter(ctx context.Context, s chunk.Session) (func(context.Context, int) error, func() error, error) {
+	run, err := l.producer.Start(ctx, s, chunk.RunStarted{Mode: "execute"}, producers.AgentType("bench"))
+	if err != nil {
+		return nil, nil, err
+	}
+	write := func(ctx context.Context, n int) error {
+		_, err := run.Write(ctx, event(s, n))
+		return err
+	}
+	return write, run.Close, nil
+}
+
+func (l *lab) rawWriter(s chunk.Session) (func(context.Context, int) error, func() error, error) {
+	subject, err := subjects.Layout{}.Subject(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	last := uint64(0)
+	write := func(ctx context.Context, n int) error {
+		m, err := codec.Encode(s, 1, chunk.Ordinal(n+1), event(s, n), codec.FormatJSON)
+		if err != nil {
+			return err
+		}
+		msg := &nats.Msg{Subject: subject, Header: nats.Header(m.Header), Data: m.Data}
+		ack, err := l.raw.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(last))
+		if err != nil {
+			return err
+		}
+		last = ack.Sequence
+		return nil
+	}
+	return write, func() error { return nil }, nil
+}

@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// follow measures Follow over a session of 20,000 chunks up to its end, against
+// a bare ordered consumer that reads the same messages and looks at nothing.
+func (l *lab) follow(ctx context.Context) ([]pair, error) {
+	const size = 20_000
+	s := chunk.RootSession("bench", "follow")
+	if err := l.fill(ctx, size, 1, s); err != nil {
+		return nil, err
+	}
+	return []pair{l.reading("follow-20000", s, size, 0.8, func(ctx context.Context) (int, error) {
+		n := 0
+		for _, err := range l.reader.Follow(ctx, s, chunk.Position{}) {
+			if err != nil {
+				return n, err
+			}
+			if n++; n == size {
+				break
+			}
+		}
+		return n, nil
+	})}, nil
+}
+
+// replay measures Replay of sessions that lie scattered, one message in ten,
+// as sessions do on a busy stream.
+func (l *lab) replay(ctx context.Context) ([]pair, error) {
+	var pairs []pair
+	for _, size := range []int{10, 1000, 10_000} {
+		s := chunk.RootSession("bench", fmt.Sprintf("replay-%d", size))
+		if err := l.fill(ctx, size, 10, s); err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, l.reading(fmt.Sprintf("replay-%d", size), s, size, 0.8, func(ctx context.Context) (int, error) {
+			n := 0
+			for _, err := range l.reader.Replay(ctx, s, chunk.Position{}) {
+				if err != nil {
+					return n, err
+				}
+				n++
+			}
+			return n, nil
+		}))
+	}
+	return pairs, nil
+}
+
+// reading compares one way of reading a session of size records with a bare
+// ordered consumer. Short reads are repeated within a round.
+func (l *lab) reading(name string, s chunk.Session, size int, aim float64, ours func(context.Context) (int, error)) pair {
+	repeat := max(1, 2000/size)
+	measured := func(read func(context.Context) (int, error)) work {
+		return func(ctx context.Context, _ int) (int, time.Duration, error) {
+			start := time.Now()
+			for range repeat {
+				if n, err := read(ctx); err != nil || n != size {
+					return 0, 0, fmt.Errorf("read %d of %d: %w", n, size, err)
+				}
+			}
+			return size * repeat, time.Since(start), nil
+		}
+	}
+	return pair{
+		name: name, unit: "chunks", aim: aim, floor: "bare ordered consumer",
+		ours: measured(ours),
+		raw:  measured(func(ctx context.Context) (int, error) { return l.rawRead(ctx, s, size) }),
+	}
+}
+
+func (l *lab) rawRead(ctx context.Context, s chunk.Session, size int) (int, error) {
+	subject, err := subjects.Layout{}.Subject(s)
+	if err != nil {
+		return 0, err
+	}
+	stream := subjects.Layout{}.Stream(0)
+	cons, err := l.raw.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		return 0, err
+	}
+	msgs, err := cons.Messages()
+	if err != nil {
+		return 0, err
+	}
+	defer msgs.Stop()
+	for n := range size {
+		if _, err := msgs.Next(); err != nil {
+			return n, err
+		}
+	}
+	info, err := cons.Info(ctx)
+	if err != nil {
+		return size, err
+	}
+	return size, l.raw.DeleteConsumer(ctx, stream, info.Name)
+}
+
+// fill writes a session of size records, each followed by every-1 records of
+// others, with the async publisher: only the log matters here.
+func (l *lab) fill(ctx context.Context, size, every int, s chunk.Session) error {
+	for n := range size {
+		if err := l.fillOne(s, n); err != nil {
+			return err
+		}
+		for other := range every - 1 {
+			if err := l.fillOne(chunk.RootSession("bench", fmt.Sprintf("%s-other-%d", s.ID, other)), n); err != nil {
+				return err
+			}
+		}
+		if n%500 == 499 {
+			if err := settled(ctx, l.raw); err != nil {
+				return err
+			}
+		}
+	}
+	return settled(ctx, l.raw)
+}
+
+func (l *lab) fillOne(s chunk.Session, n int) error {
+	subject, err := subjects.Layout{}.Subject(s)
+	if err != nil {
+		return err
+	}
+	m, err := codec.Encode(s, 1, chunk.Ordinal(n+1), event(s, n), codec.FormatJSON)
+	if err != nil {
+		return err
+	}
+	_, err = l.raw.PublishMsgAsync(&nats.Msg{Subject: subject, Header: nats.Header(m.Header), Data: m.Data})
+	return err
+}
+
+func settled(ctx context.Context, js jetstream.JetStream) error {
+	select {
+	case <-js.PublishAsyncComplete():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
