@@ -1,0 +1,121 @@
+package producers
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// BenchmarkPublish compares a loop of Write, with chunks that never merge, with
+// the floor: a loop of the client's synchronous PublishMsg with the same
+// headers, guard included, and the same body, which is already encoded. The two
+// take turns on the same server, so that what else the machine does hits both.
+func BenchmarkPublish(b *testing.B) {
+	for _, sessions := range []int{1, 64} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			srv := natstest.Start(b, natstest.Listen())
+			p := newPlace(b, natstest.Connect(b, srv.URL), 1)
+			ours, floor := newOurs(b, p, sessions), newFloor(b, p, sessions)
+			b.ReportAllocs()
+			var tOurs, tFloor time.Duration
+			var n atomic.Int64
+			for b.Loop() {
+				tOurs += ours.round(b)
+				tFloor += floor.round(b)
+				n.Add(int64(sessions * roundSize))
+			}
+			b.ReportMetric(float64(tOurs.Microseconds())/float64(n.Load()), "ours-µs/chunk")
+			b.ReportMetric(float64(tFloor.Microseconds())/float64(n.Load()), "floor-µs/chunk")
+			b.ReportMetric(tFloor.Seconds()/tOurs.Seconds(), "ratio")
+		})
+	}
+}
+
+const roundSize = 100 // chunks of each session before it is the other's turn
+
+func benchChunk() chunk.Chunk {
+	return chunk.Chunk{AgentType: "bench", Timestamp: 1_770_000_000_000, Step: 1, Body: chunk.Custom{EventName: "token", Data: chunk.Value(`"` + fmt.Sprintf("%0150d", 7) + `"`)}}
+}
+
+type rounds struct {
+	sessions int
+	write    func(ctx context.Context, session int) error
+}
+
+// round is how long all sessions take for roundSize chunks each.
+func (r rounds) round(b *testing.B) time.Duration {
+	b.Helper()
+	begin := time.Now()
+	var all sync.WaitGroup
+	for i := range r.sessions {
+		all.Go(func() {
+			for range roundSize {
+				if err := r.write(b.Context(), i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(begin)
+}
+
+func newOurs(b *testing.B, p place, sessions int) rounds {
+	producer := p.producer(b, Config{})
+	runs := make([]*Run, sessions)
+	for i := range runs {
+		runs[i] = mustStart(b, producer, chunk.RootSession("ours", "s"+strconv.Itoa(i)))
+	}
+	c := benchChunk()
+	return rounds{sessions: sessions, write: func(ctx context.Context, i int) error {
+		_, err := runs[i].Write(ctx, c)
+		return err
+	}}
+}
+
+func newFloor(b *testing.B, p place, sessions int) rounds {
+	type writer struct {
+		msg  *nats.Msg
+		last uint64
+		n    int
+	}
+	writers := make([]writer, sessions)
+	for i := range writers {
+		s := chunk.RootSession("floor", "s"+strconv.Itoa(i))
+		c := benchChunk()
+		c.AgentID = s.ID
+		body, err := c.AppendJSON(nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		writers[i].msg = &nats.Msg{
+			Subject: "tr.chunks.0.floor." + s.ID + "." + s.ID,
+			Data:    body,
+			Header: nats.Header{
+				"ce-specversion": {"1.0"}, "ce-id": {"1-1"}, "ce-source": {s.String()}, "ce-type": {"custom"},
+				"ce-time": {"2026-02-02T02:40:00.000Z"}, "content-type": {"application/json"},
+			},
+		}
+	}
+	return rounds{sessions: sessions, write: func(ctx context.Context, i int) error {
+		w := &writers[i]
+		w.n++
+		w.msg.Header["ce-id"][0] = "1-" + strconv.Itoa(w.n)
+		ack, err := p.js.PublishMsg(ctx, w.msg, jetstream.WithExpectLastSequencePerSubject(w.last))
+		if err == nil {
+			w.last = ack.Sequence
+		}
+		return err
+	}}
+}

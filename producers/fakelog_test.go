@@ -1,0 +1,219 @@
+package producers
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+)
+
+// fakeLog is a log in memory that keeps the one promise of the real one, the
+// guard, and breaks what a test asks it to break. TestFakeLogIsTrue holds it
+// against a server.
+type fakeLog struct {
+	t *testing.T
+	s chunk.Session
+
+	mu      sync.Mutex // guards the fields below
+	msgs    []message
+	seq     chunk.Seq // of the stream, which has other sessions too
+	flights int       // publishes under way: more than one is a bug
+	calls   int
+	removed []chunk.Seq
+
+	// fate decides over the nth call of publish, counted from 1; nil lets all
+	// pass. It runs without the lock.
+	fate func(n int, m outgoing) fate
+	// failRemove fails deletes; nil lets all pass.
+	failRemove func(n int) error
+	removes    int
+	took       chan struct{} // gets a token for each stored message, if not nil
+	limit      int
+}
+
+// fate of one attempt: what happens before the log takes it, and after.
+type fate struct {
+	delay  time.Duration // before the guard is asked
+	before error         // not stored, and this is the answer
+	after  error         // stored, if the guard lets it, and this is the answer nevertheless
+	late   time.Duration // answered with after at once, and stored only then
+}
+
+func newFakeLog(t *testing.T, s chunk.Session) *fakeLog {
+	return &fakeLog{t: t, s: s, limit: 1 << 20}
+}
+
+func (l *fakeLog) publish(ctx context.Context, m outgoing) (chunk.Seq, error) {
+	l.mu.Lock()
+	l.calls++
+	n := l.calls
+	l.flights++
+	if l.flights > 1 {
+		l.t.Error("two publishes at once")
+	}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.flights--
+		l.mu.Unlock()
+	}()
+	var f fate
+	if l.fate != nil {
+		f = l.fate(n, m)
+	}
+	if f.delay > 0 && !pause(ctx, f.delay) {
+		return 0, ctx.Err()
+	}
+	if f.before != nil {
+		return 0, f.before
+	}
+	if f.late > 0 {
+		time.AfterFunc(f.late, func() { _, _ = l.take(m) })
+		return 0, f.after
+	}
+	seq, err := l.take(m)
+	if f.after != nil {
+		return 0, f.after
+	}
+	return seq, err
+}
+
+// take is the server's part of a publish.
+func (l *fakeLog) take(m outgoing) (chunk.Seq, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.lastSeq(); last != m.after || headerOf(m.header, headerGuard) != strconv.FormatUint(uint64(m.after), 10) {
+		return 0, &apiError{Code: 400, ErrCode: codeWrongLast, Text: fmt.Sprintf("wrong last sequence: %d", last)}
+	}
+	l.put(m.header, m.data)
+	if l.took != nil {
+		l.took <- struct{}{}
+	}
+	return l.seq, nil
+}
+
+func (l *fakeLog) put(header map[string][]string, data []byte) {
+	l.seq += 3 // other sessions write too
+	l.msgs = append(l.msgs, message{seq: l.seq, stored: time.Now(), header: header, data: data})
+}
+
+// foreign puts a record there as another writer would.
+func (l *fakeLog) foreign(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
+	l.t.Helper()
+	c.AgentID = l.s.ID
+	m, err := codec.Encode(l.s, e, o, c, codec.FormatJSON)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.put(m.Header, m.Data)
+}
+
+func (l *fakeLog) lastSeq() chunk.Seq {
+	if len(l.msgs) == 0 {
+		return 0
+	}
+	return l.msgs[len(l.msgs)-1].seq
+}
+
+func (l *fakeLog) last(context.Context) (message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.msgs) == 0 {
+		return message{}, errNoMessage
+	}
+	return l.msgs[len(l.msgs)-1], nil
+}
+
+func (l *fakeLog) next(_ context.Context, after chunk.Seq) (message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.msgs {
+		if m.seq > after {
+			return m, nil
+		}
+	}
+	return message{}, errNoMessage
+}
+
+func (l *fakeLog) scan(_ context.Context, r scanRange) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		l.mu.Lock()
+		msgs := append([]message(nil), l.msgs...)
+		l.mu.Unlock()
+		for _, m := range msgs {
+			if m.seq > r.after && m.seq <= r.through && !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *fakeLog) remove(_ context.Context, seq chunk.Seq) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.removes++
+	if l.failRemove != nil {
+		if err := l.failRemove(l.removes); err != nil {
+			return err
+		}
+	}
+	for i, m := range l.msgs {
+		if m.seq == seq {
+			l.msgs = append(l.msgs[:i:i], l.msgs[i+1:]...)
+			l.removed = append(l.removed, seq)
+			break
+		}
+	}
+	return nil
+}
+
+func (l *fakeLog) room() int { return l.limit }
+
+func (*fakeLog) close() {}
+
+// records is the log as readers see it.
+func (l *fakeLog) records() []chunk.Record {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var recs []chunk.Record
+	for _, m := range l.msgs {
+		rec, err := codec.Decode(l.s, m.seq, m.stored, m.header, m.data)
+		if err != nil {
+			l.t.Fatalf("sequence %d: %v", m.seq, err)
+		}
+		recs = append(recs, rec)
+	}
+	return recs
+}
+
+// startOn is a started run on l, for bubbles.
+func startOn(t *testing.T, l *fakeLog, cfg Config) *Run {
+	t.Helper()
+	r, err := tryStart(t, l, cfg, chunk.RunStarted{Mode: "execute"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func tryStart(t *testing.T, l *fakeLog, cfg Config, run chunk.RunStarted, takeOver bool) (*Run, error) {
+	t.Helper()
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(cfg, l.s, l, startOptions{agentType: "tester"})
+	run.RunID = "r"
+	err := r.start(t.Context(), run, takeOver)
+	t.Cleanup(func() { _ = r.Close() })
+	return r, err
+}

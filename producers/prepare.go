@@ -1,0 +1,114 @@
+package producers
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// prepare checks c and makes it ready to wait: encoded if it can no longer
+// change, in parts if it is a delta that is too long. The parts are linked from
+// the last to the first.
+func (r *Run) prepare(c chunk.Chunk) (*item, error) {
+	c, err := r.complete(c)
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := deltaText(c.Body); ok && len(c.Extra) == 0 { // with extra members nothing merges
+		return r.prepareDelta(c, text)
+	}
+	return r.prepareWhole(c)
+}
+
+// complete fills in the base members and refuses what must not be stored.
+func (r *Run) complete(c chunk.Chunk) (chunk.Chunk, error) {
+	if c.Body == nil {
+		return c, &chunk.FieldError{Field: "type", Want: "a chunk with a body"}
+	}
+	typ := c.Type()
+	if typ.Control() {
+		return c, &chunk.FieldError{Type: typ, Field: "type", Want: "a chunk; the run writes the stream's own records itself", Got: string(typ)}
+	}
+	if o, ok := c.Body.(chunk.Opaque); ok {
+		return r.completeOpaque(o)
+	}
+	if c.AgentID == "" {
+		c.AgentID = r.session.ID
+	}
+	if c.AgentType == "" {
+		c.AgentType = r.agentType
+	}
+	if c.Timestamp == 0 {
+		c.Timestamp = time.Now().UnixMilli()
+	}
+	return c, r.checkAgent(c)
+}
+
+// completeOpaque holds a chunk of an unknown type against its own bytes, which
+// are stored as they are: what they say counts, not what is written beside them.
+func (r *Run) completeOpaque(o chunk.Opaque) (chunk.Chunk, error) {
+	c, err := chunk.Decode(o.Raw)
+	if err != nil {
+		return c, err
+	}
+	if _, ok := c.Body.(chunk.Opaque); !ok || c.Type() != o.Kind {
+		return c, &chunk.FieldError{Type: o.Kind, Field: "type", Want: fmt.Sprintf("%q as its bytes say", c.Type()), Got: fmt.Sprintf("%q", o.Kind)}
+	}
+	return c, r.checkAgent(c)
+}
+
+func (r *Run) checkAgent(c chunk.Chunk) error {
+	if c.AgentID != r.session.ID {
+		return &chunk.FieldError{Type: c.Type(), Field: "agentId", Want: fmt.Sprintf("%q, the session of the run", r.session.ID), Got: fmt.Sprintf("%q", c.AgentID)}
+	}
+	return nil
+}
+
+// prepareWhole is the item of a chunk that is stored as it is. AppendJSON
+// refuses what is not valid.
+func (r *Run) prepareWhole(c chunk.Chunk) (*item, error) {
+	body, err := c.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > r.cfg.MaxChunk {
+		return nil, fmt.Errorf("%w: %d bytes of JSON, want at most %d", chunk.ErrTooLarge, len(body), r.cfg.MaxChunk)
+	}
+	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body}, nil
+}
+
+// headerRoom is what the headers of a message need at most.
+const headerRoom = 1 << 10
+
+func (r *Run) prepareDelta(c chunk.Chunk, text string) (*item, error) {
+	body, err := c.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	if limit := min(r.cfg.MaxChunk, r.log.room()-headerRoom); len(body) > limit {
+		return splitDelta(c, limit)
+	}
+	it := newDelta(c, text)
+	it.body = body
+	return it, nil
+}
+
+func newDelta(c chunk.Chunk, text string) *item {
+	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, delta: true, size: len(text), at: time.Now()}
+}
+
+func splitDelta(c chunk.Chunk, limit int) (*item, error) {
+	parts := chunk.Split(c, limit)
+	if parts == nil {
+		return nil, fmt.Errorf("%w: its members besides the text leave no room below %d bytes", chunk.ErrTooLarge, limit)
+	}
+	var last *item
+	for _, c := range parts {
+		text, _ := deltaText(c.Body)
+		it := newDelta(c, text)
+		it.part = last
+		last = it
+	}
+	return last, nil
+}

@@ -1,0 +1,484 @@
+package producers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// bubble runs f with a fake clock.
+func bubble(t *testing.T, f func(t *testing.T, l *fakeLog)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newFakeLog(t, testSession)) })
+}
+
+func text(s string) chunk.Chunk { return chunk.Chunk{Step: 1, Body: chunk.TextDelta{Delta: s}} }
+
+func emit(t *testing.T, r *Run, cs ...chunk.Chunk) {
+	t.Helper()
+	for _, c := range cs {
+		if err := r.Emit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// said is what the log holds after the run_started: the text of deltas, and the
+// type of everything else.
+func (l *fakeLog) said() []string {
+	l.t.Helper()
+	var all []string
+	for i, rec := range l.records() {
+		if rec.Ordinal != chunk.Ordinal(i+1) {
+			l.t.Errorf("record %d has ordinal %d", i, rec.Ordinal)
+		}
+		c, err := rec.Decode()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if s, ok := deltaText(c.Body); ok {
+			all = append(all, s)
+		} else if rec.Type != chunk.TypeRunStarted {
+			all = append(all, string(rec.Type))
+		}
+	}
+	return all
+}
+
+func (l *fakeLog) mustHave(want ...string) {
+	l.t.Helper()
+	if got := l.said(); !slices.Equal(got, want) {
+		l.t.Fatalf("the log has %q, want %q", got, want)
+	}
+}
+
+// The first token is on its way before anything else happens; the next ones
+// wait for company.
+func TestFirstDeltaGoesAtOnceLaterOnesLinger(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{})
+		emit(t, r, text("Hel"))
+		synctest.Wait()
+		l.mustHave("Hel")
+
+		emit(t, r, text("lo"))
+		time.Sleep(9 * time.Millisecond)
+		emit(t, r, text(" you"))
+		synctest.Wait()
+		l.mustHave("Hel")
+		time.Sleep(time.Millisecond) // 10 ms after "lo"
+		synctest.Wait()
+		l.mustHave("Hel", "lo you")
+	})
+}
+
+// A delta that follows long after the last one waits its window too: it may be
+// the first of many.
+func TestWindowBeginsWithTheDeltaThatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{Linger: 20 * time.Millisecond})
+		emit(t, r, text("a"))
+		time.Sleep(time.Hour)
+		emit(t, r, text("b"))
+		time.Sleep(19 * time.Millisecond)
+		synctest.Wait()
+		l.mustHave("a")
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		l.mustHave("a", "b")
+	})
+}
+
+func TestWhatSendsAWaitingDelta(t *testing.T) {
+	tool := chunk.Chunk{Step: 1, Body: chunk.ToolStart{ToolCallID: "c", ToolName: "n", Arguments: chunk.Value(`{}`)}}
+	other := chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "hm"}}
+	for name, tc := range map[string]struct {
+		cfg  Config
+		push func(t *testing.T, r *Run)
+		want []string
+	}{
+		"something that is no delta": {
+			push: func(t *testing.T, r *Run) { emit(t, r, tool) },
+			want: []string{"a", "b", "tool_start"},
+		},
+		"a delta of another kind": {
+			push: func(t *testing.T, r *Run) { emit(t, r, other) },
+			want: []string{"a", "b", "hm"},
+		},
+		"a delta of another step": {
+			push: func(t *testing.T, r *Run) {
+				c := text("c")
+				c.Step = 2
+				emit(t, r, c)
+			},
+			want: []string{"a", "b", "c"},
+		},
+		"enough bytes": {
+			cfg:  Config{MaxDelta: 4},
+			push: func(t *testing.T, r *Run) { emit(t, r, text("ccc")) },
+			want: []string{"a", "bccc"},
+		},
+		"more than enough bytes": {
+			cfg:  Config{MaxDelta: 4},
+			push: func(t *testing.T, r *Run) { emit(t, r, text("dddd")) },
+			want: []string{"a", "b", "dddd"},
+		},
+		"Write": {
+			push: func(t *testing.T, r *Run) {
+				if _, err := r.Write(t.Context(), text("c")); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: []string{"a", "bc"},
+		},
+		"Flush": {
+			push: func(t *testing.T, r *Run) {
+				pos, err := r.Flush(t.Context())
+				if err != nil || pos.Ordinal != 3 || pos != r.Position() {
+					t.Fatal(pos, err)
+				}
+			},
+			want: []string{"a", "b"},
+		},
+		"End": {
+			push: func(t *testing.T, r *Run) {
+				if err := r.End(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: []string{"a", "b", "stream_end"},
+		},
+		"no window": {
+			cfg:  Config{Linger: NoLinger},
+			push: func(*testing.T, *Run) {},
+			want: []string{"a", "b"},
+		},
+		"a full queue with somebody before it": {
+			cfg:  Config{Queue: 1},
+			push: func(t *testing.T, r *Run) { emit(t, r, tool) },
+			want: []string{"a", "b", "tool_start"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, l *fakeLog) {
+				tc.cfg.Linger = cmpOr(tc.cfg.Linger, time.Hour)
+				r := startOn(t, l, tc.cfg)
+				emit(t, r, text("a"))
+				synctest.Wait()
+				begin := time.Now()
+				emit(t, r, text("b"))
+				tc.push(t, r)
+				synctest.Wait()
+				l.mustHave(tc.want...)
+				if waited := time.Since(begin); waited > 0 {
+					t.Errorf("it took %s", waited)
+				}
+			})
+		})
+	}
+}
+
+func cmpOr[T comparable](a, b T) T {
+	var zero T
+	if a == zero {
+		return b
+	}
+	return a
+}
+
+// While one message is on its way, what comes merges or queues: one publish at
+// a time, and the blocks keep their borders.
+func TestDeltasMergeWhileOneIsOnItsWay(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{})
+		l.fate = func(int, outgoing) fate { return fate{delay: time.Second} }
+		arg := func(call, s string) chunk.Chunk {
+			return chunk.Chunk{Step: 1, Body: chunk.ToolArgStreamDelta{ToolCallID: call, Delta: s}}
+		}
+		emit(t, r, text("1"), text("2"), text("3"),
+			arg("c1", "{"), arg("c1", "}"), arg("c2", "{"), arg("c1", "!"),
+			chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "h"}}, chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "m"}},
+			text("4"), numbered(1), text("5"), text("6"))
+		if _, err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l.calls == 1 {
+			t.Fatal("nothing was published")
+		}
+		l.mustHave(append(splitFirst(l.said()), "{}", "{", "!", "hm", "4", "custom", "56")...)
+	})
+}
+
+// splitFirst is how "123" arrived: the goroutine of the pump may have taken the
+// first delta before or after the others came.
+func splitFirst(said []string) []string {
+	n := 0
+	for joined := ""; joined != "123" && n < len(said); n++ {
+		joined += said[n]
+	}
+	return said[:n]
+}
+
+// A character in two halves, as models stream them, comes out whole.
+func TestMergingHealsSurrogatePairs(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{})
+		emit(t, r, text("x"))
+		synctest.Wait()
+		emit(t, r, text("\xed\xa0\xbd"), text("\xed\xb8\x80"))
+		if _, err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.mustHave("x", "😀")
+	})
+}
+
+func TestAFullQueueBlocksWithTheContext(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		l.took = make(chan struct{}, 100)
+		r := startOn(t, l, Config{Queue: 3})
+		<-l.took
+		l.fate = func(int, outgoing) fate { return fate{delay: time.Minute} }
+		emit(t, r, numbered(0))
+		synctest.Wait() // it is on its way
+		emit(t, r, numbered(1), numbered(2), numbered(3))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		err := r.Emit(ctx, numbered(99))
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, chunk.ErrNotStored) {
+			t.Fatalf("err = %v, want the deadline and not stored", err)
+		}
+		begin := time.Now()
+		emit(t, r, numbered(4))
+		if waited := time.Since(begin); waited != 30*time.Second {
+			t.Errorf("waited %s, want until the first was stored", waited)
+		}
+		if _, err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.records()); n != 6 {
+			t.Errorf("%d records, want 6: the one that was not queued is not stored", n)
+		}
+	})
+}
+
+// Who gives up waiting gets the context's error, at once, and the chunk still
+// arrives.
+func TestAWriteThatStopsWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{})
+		l.fate = func(int, outgoing) fate { return fate{delay: time.Minute} }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := r.Write(ctx, numbered(1))
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, chunk.ErrNotStored) {
+			t.Fatalf("err = %v, want the deadline alone", err)
+		}
+		if _, err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.mustHave("custom")
+	})
+}
+
+// And if it does not arrive, the next call says so.
+func TestAnAbandonedWriteThatFailsIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{})
+		l.fate = func(int, outgoing) fate {
+			return fate{delay: time.Minute, before: &apiError{ErrCode: codeTooLarge, Text: "too large"}}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Write(ctx, numbered(1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrNotStored) {
+			t.Errorf("err = %v, want not stored", err)
+		}
+	})
+}
+
+// Many goroutines write; each keeps its own order, and there is one order for all.
+func TestOrderUnderConcurrency(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{Queue: 4})
+		l.fate = func(int, outgoing) fate { return fate{delay: time.Millisecond} }
+		const writers, each = 8, 50
+		var all sync.WaitGroup
+		for w := range writers {
+			all.Go(func() {
+				for n := range each {
+					c := chunk.Chunk{Body: chunk.Custom{EventName: fmt.Sprint("w", w), Data: chunk.Value(fmt.Sprint(n))}}
+					var err error
+					if n%3 == 0 {
+						_, err = r.Write(t.Context(), c)
+					} else {
+						err = r.Emit(t.Context(), c)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if _, err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next := map[string]int{}
+		for _, rec := range l.records()[1:] {
+			c, err := rec.Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := c.Body.(chunk.Custom)
+			if string(b.Data) != fmt.Sprint(next[b.EventName]) {
+				t.Fatalf("%s: %s came, want %d", b.EventName, b.Data, next[b.EventName])
+			}
+			next[b.EventName]++
+		}
+		if len(next) != writers {
+			t.Errorf("%d writers in the log", len(next))
+		}
+	})
+}
+
+// An idle run has no goroutine and no timer.
+func TestAnIdleRunHasNoGoroutine(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{})
+		emit(t, r, text("a"), numbered(1))
+		synctest.Wait()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.running || r.queue.waiting() != 0 || r.flying != nil {
+			t.Error("the pump lives on")
+		}
+	})
+}
+
+func TestCloseDropsWhatWaitsAndSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{Linger: time.Hour})
+		emit(t, r, text("a"))
+		synctest.Wait()
+		emit(t, r, text("b"))
+		err := r.Close()
+		if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, ErrClosed) {
+			t.Errorf("err = %v, want not stored, closed", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+		if err := r.Emit(t.Context(), text("c")); !errors.Is(err, ErrClosed) || !errors.Is(err, chunk.ErrNotStored) {
+			t.Errorf("Emit after Close: %v", err)
+		}
+		if _, err := r.Flush(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("Flush after Close: %v", err)
+		}
+		if err := r.End(t.Context(), nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("End after Close: %v", err)
+		}
+		l.mustHave("a")
+	})
+}
+
+// Close does not wait for an answer that does not come.
+func TestCloseEndsAPublishUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{})
+		l.fate = func(int, outgoing) fate { return fate{delay: time.Hour} }
+		result := make(chan error)
+		go func() {
+			_, err := r.Write(t.Context(), numbered(1))
+			result <- err
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		closed := make(chan error)
+		go func() { closed <- r.Close() }()
+		if err := <-result; !errors.Is(err, chunk.ErrUnknownOutcome) {
+			t.Errorf("Write: %v, want unknown outcome", err)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("Close: %v, want nil: Write has told", err)
+		}
+		if time.Since(begin) > 0 {
+			t.Error("Close waited")
+		}
+	})
+}
+
+func TestCloseUnblocksWhoWaitsForRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{Queue: 1})
+		l.fate = func(int, outgoing) fate { return fate{delay: time.Hour} }
+		emit(t, r, numbered(1))
+		synctest.Wait()
+		emit(t, r, numbered(2))
+		result := make(chan error)
+		go func() { result <- r.Emit(t.Context(), numbered(3)) }()
+		synctest.Wait()
+		_ = r.Close()
+		if err := <-result; err == nil {
+			t.Error("Emit returned nil")
+		}
+	})
+}
+
+// What does not fit into one message is split when it is a delta, and the parts
+// are the text.
+func TestALongDeltaIsSplit(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		r := startOn(t, l, Config{MaxChunk: 8 << 10})
+		long := strings.Repeat("ß\n\"x\"", 5000)
+		seq, err := r.Write(t.Context(), text(long))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seq != r.Position().Seq {
+			t.Errorf("sequence %d, want that of the last part, %d", seq, r.Position().Seq)
+		}
+		if got := strings.Join(l.said(), ""); got != long {
+			t.Errorf("the parts have %d bytes and differ from the %d of the whole", len(got), len(long))
+		}
+		for _, rec := range l.records() {
+			if len(rec.Data) > 8<<10 {
+				t.Errorf("a part has %d bytes", len(rec.Data))
+			}
+		}
+	})
+}
+
+// The limit of the server counts as well, however generous ours is.
+func TestNothingIsSentThatTheServerWouldCutTheConnectionFor(t *testing.T) {
+	bubble(t, func(t *testing.T, l *fakeLog) {
+		l.limit = 16 << 10
+		r := startOn(t, l, Config{})
+		if _, err := r.Write(t.Context(), text(strings.Repeat("x", 50<<10))); err != nil {
+			t.Fatal(err)
+		}
+		calls := l.calls
+		big := chunk.Chunk{Body: chunk.Custom{EventName: "n", Data: chunk.Value(`"` + strings.Repeat("x", 20<<10) + `"`)}}
+		_, err := r.Write(t.Context(), big)
+		if !errors.Is(err, chunk.ErrTooLarge) || !errors.Is(err, chunk.ErrNotStored) {
+			t.Errorf("err = %v, want too large", err)
+		}
+		if l.calls != calls {
+			t.Error("it was sent")
+		}
+		if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+			t.Errorf("the next chunk: %v", err)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package producers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// storing is the procedure that ends with a verdict on one message, whatever
+// happens to the attempts. It is used up by run.
+type storing struct {
+	log      sessionLog
+	m        outgoing
+	patience time.Duration
+	slog     *slog.Logger
+
+	unsure bool  // some attempt may have been stored
+	gone   int   // how often in a row the log had nothing of the session
+	cause  error // what the last attempt came to
+}
+
+// outcome errors, which the caller wraps with what it knows about the record.
+var (
+	errUnknown = errors.New("unknown outcome") // sent, and nobody could say what became of it
+	errHalted  = errors.New("nothing is taken now")
+)
+
+// overtaken is the outcome when the place of the message is taken, or gone.
+type overtaken struct {
+	by message // zero: the session has no message any more
+}
+
+func (*overtaken) Error() string { return "overtaken" }
+
+// run sends m until it is known to be stored or known not to be: the sequence,
+// or *overtaken, or an error that wraps errUnknown, errHalted, or neither when
+// only this message is refused.
+//
+// All attempts carry the same expected sequence. So the server stores at most
+// one of them, in whatever order they arrive, and an answer to any is an answer
+// to all.
+func (s *storing) run(ctx context.Context) (chunk.Seq, error) {
+	deadline := time.Now().Add(s.patience)
+	for n := 0; ; n++ {
+		seq, err := s.log.publish(ctx, s.m)
+		if err == nil {
+			if n > 0 {
+				s.slog.LogAttrs(ctx, slog.LevelInfo, "stored after retries", slog.Int("attempts", n+1), slog.Uint64("sequence", uint64(seq)))
+			}
+			return seq, nil
+		}
+		s.cause = err
+		v := classify(err)
+		s.unsure = s.unsure || v == unknown
+		switch v {
+		case refused, closed:
+			return s.giveUp(ctx, v == closed)
+		case conflict:
+			seq, decided, err := s.settle(ctx)
+			if decided {
+				return seq, err
+			}
+		}
+		if n == 0 {
+			s.slog.LogAttrs(ctx, slog.LevelDebug, "publish is tried again", slog.Any("cause", err))
+		}
+		if !time.Now().Before(deadline) || !pause(ctx, delay(v, n)) {
+			return s.giveUp(ctx, true)
+		}
+	}
+}
+
+// settle finds out who stands where m wants to be. The first message of the
+// session after the expected sequence is the one that passed the guard: if that
+// is m, an earlier attempt was stored, even if the session has moved on since.
+func (s *storing) settle(ctx context.Context) (seq chunk.Seq, decided bool, err error) {
+	m, err := s.log.next(ctx, s.m.after)
+	switch {
+	case err == nil && s.m.is(m):
+		return m.seq, true, nil
+	case err == nil:
+		return 0, true, &overtaken{by: m}
+	case !errors.Is(err, errNoMessage):
+		s.cause = fmt.Errorf("%w; then: %w", s.cause, err)
+		return 0, false, nil
+	}
+	return s.settleAtTheEnd(ctx)
+}
+
+// goneAfter is how often the log must say that it has nothing of the session.
+// A stream that is being shut down, or recovers, says so as well for a moment.
+const goneAfter = 5
+
+// settleAtTheEnd: nothing stands where m wants to be, and still it was refused.
+// Either the server spoke too soon, or records before it have gone.
+func (s *storing) settleAtTheEnd(ctx context.Context) (seq chunk.Seq, decided bool, err error) {
+	last, err := s.log.last(ctx)
+	if errors.Is(err, errNoMessage) {
+		err = nil
+	}
+	if err != nil || last.seq >= s.m.after {
+		s.gone = 0
+		return 0, false, nil
+	}
+	if s.gone++; s.gone < goneAfter {
+		return 0, false, nil
+	}
+	return 0, true, &overtaken{by: last}
+}
+
+// giveUp says what is known at the end. A message that was sent and not
+// answered is looked for once more; not finding it proves nothing, because it
+// may still be on its way.
+func (s *storing) giveUp(ctx context.Context, halt bool) (chunk.Seq, error) {
+	if s.unsure && ctx.Err() == nil {
+		if m, err := s.log.next(ctx, s.m.after); err == nil {
+			if s.m.is(m) {
+				return m.seq, nil
+			}
+			return 0, &overtaken{by: m}
+		}
+	}
+	switch {
+	case s.unsure:
+		return 0, fmt.Errorf("%w: %w", errUnknown, s.cause)
+	case halt:
+		return 0, fmt.Errorf("%w: %w", errHalted, s.cause)
+	}
+	return 0, s.cause
+}
+
+// delay before attempt n+2. Whatever it was, many writers wait for the end of
+// the same trouble; the jitter keeps them from coming back in step.
+func delay(v verdict, n int) time.Duration {
+	const longest = time.Second
+	if v == busy {
+		return time.Millisecond + rand.N(4*time.Millisecond)
+	}
+	d := longest
+	if n < 7 {
+		d = 10 * time.Millisecond << n
+	}
+	return d/2 + rand.N(d/2)
+}
+
+// pause waits for d, and reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
