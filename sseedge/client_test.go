@@ -1,0 +1,117 @@
+package sseedge_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// event is what a client dispatches.
+type event struct {
+	id   string // lastEventId as of the event
+	data string
+}
+
+// parser is an event stream interpreter as section 9.2.6 of the HTML standard
+// has it, and strict beyond it: a line that no edge of ours writes is an error.
+type parser struct {
+	lastEventID string // what a reconnect would send
+	idBuffer    string
+	data        []string
+	retry       int
+	comments    int
+	idOnly      int // events of an id alone
+	onEvent     func(event)
+}
+
+// read takes everything from r. An event that is not complete at the end is
+// discarded, with its id. The error is that of r, nil for a clean end.
+func (p *parser) read(r io.Reader) error {
+	p.idBuffer, p.data = p.lastEventID, nil
+	lines := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := lines.ReadString('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.line(strings.TrimSuffix(line, "\n")); err != nil {
+			return fmt.Errorf("%w in line %q", err, line)
+		}
+	}
+}
+
+func (p *parser) line(line string) error {
+	if strings.ContainsAny(line, "\r\x00") {
+		return errBadWire
+	}
+	field, value, found := strings.Cut(line, ": ")
+	switch {
+	case line == "":
+		p.dispatch()
+	case strings.HasPrefix(line, ": "):
+		p.comments++
+	case found && field == "id":
+		p.idBuffer = value
+	case found && field == "data":
+		p.data = append(p.data, value)
+	case found && field == "retry":
+		ms, err := strconv.Atoi(value)
+		if err != nil {
+			return err
+		}
+		p.retry = ms
+	default:
+		return errBadWire
+	}
+	return nil
+}
+
+var errBadWire = fmt.Errorf("the wire is not ours")
+
+func (p *parser) dispatch() {
+	changed := p.lastEventID != p.idBuffer
+	p.lastEventID = p.idBuffer
+	if len(p.data) == 0 {
+		if changed {
+			p.idOnly++
+		}
+		return
+	}
+	data := strings.Join(p.data, "\n")
+	p.data = nil
+	if p.onEvent != nil {
+		p.onEvent(event{id: p.lastEventID, data: data})
+	}
+}
+
+// wireEvent is the native wire as a client sees it.
+type wireEvent struct {
+	Type        string          `json:"type"`
+	Chunk       json.RawMessage `json:"chunk"`
+	Sequence    chunk.Seq       `json:"sequence"`
+	FinalOutput json.RawMessage `json:"finalOutput"`
+	Error       string          `json:"error"`
+	Status      string          `json:"status"`
+	Reason      string          `json:"reason"`
+	ResumeFrom  chunk.Seq       `json:"resumeFrom"`
+	AtStep      *int64          `json:"truncatedAtStep"`
+	AtSequence  chunk.Seq       `json:"atSequence"`
+	AgentID     string          `json:"agentId"`
+}
+
+func (e event) decode() (wireEvent, error) {
+	var w wireEvent
+	dec := json.NewDecoder(bytes.NewReader([]byte(e.data)))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&w)
+	return w, err
+}

@@ -1,0 +1,111 @@
+package sseedge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Config shapes an Edge. The zero Config is ready for production behind a proxy
+// that knows its own name.
+type Config struct {
+	// Tenant is whose sessions are served. Defaults to "default".
+	Tenant string
+
+	// Heartbeat is the longest silence on a stream; then a comment is sent.
+	// Defaults to 15 seconds.
+	Heartbeat time.Duration
+
+	// Patience is how long a client may take nothing before it is cut.
+	// Defaults to 10 seconds.
+	Patience time.Duration
+
+	// Attach is how long a request waits for the log before it is told to come
+	// back later. Defaults to 5 seconds.
+	Attach time.Duration
+
+	// Retry is when a client that is refused for now shall come back; a random
+	// part of up to half of it is added, so that they do not come together.
+	// Defaults to 2 seconds.
+	Retry time.Duration
+
+	// Spread is the time over which Drain cuts the open streams. Defaults to 10
+	// seconds.
+	Spread time.Duration
+
+	// Host tells whether a request for this host, without its port, is for us.
+	// Defaults to every host; LoopbackHost is the rule for an edge that trusts
+	// whoever can reach it.
+	Host func(host string) bool
+
+	// Checks are asked by /readyz, each with a second of time.
+	Checks []Check
+
+	// Log hears of what went wrong on our side. Never of tokens, queries or
+	// anything that a client sent. Defaults to silence.
+	Log *slog.Logger
+}
+
+// Check is one thing that must work for the edge to be of use.
+type Check struct {
+	Name string // a word for the answer of /readyz, e.g. "nats"
+	Ask  func(ctx context.Context) error
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.Heartbeat, 15 * time.Second},
+		{&c.Patience, 10 * time.Second},
+		{&c.Attach, 5 * time.Second},
+		{&c.Retry, 2 * time.Second},
+		{&c.Spread, 10 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Tenant == "" {
+		c.Tenant = "default"
+	}
+	if c.Host == nil {
+		c.Host = func(string) bool { return true }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Tenant != "" {
+		if err := subjects.CheckToken("Tenant", c.Tenant); err != nil {
+			return err
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Heartbeat", c.Heartbeat},
+		{"Patience", c.Patience},
+		{"Attach", c.Attach},
+		{"Retry", c.Retry},
+		{"Spread", c.Spread},
+	} {
+		if d.value < 0 {
+			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)
+		}
+	}
+	for _, check := range c.Checks {
+		if check.Name == "" || check.Ask == nil {
+			return fmt.Errorf("check %q: want a name and a question", check.Name)
+		}
+	}
+	return nil
+}

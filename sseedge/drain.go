@@ -1,0 +1,84 @@
+package sseedge
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Drain ends the work of this edge: it is not ready from now on and takes no new
+// streams, and it cuts the open ones, each behind a complete event, spread
+// evenly over Config.Spread or half of what ctx still allows, so that the other
+// edges do not get them all at once. It returns when the last one is gone. When
+// ctx ends first, the rest is cut at once and the error says how many there
+// were. Pages and snapshots are served on until the server is shut down.
+func (e *Edge) Drain(ctx context.Context) error {
+	cancels := e.startDraining()
+	rand.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
+	began, spread := time.Now(), e.cfg.Spread
+	if deadline, limited := ctx.Deadline(); limited {
+		spread = min(spread, time.Until(deadline)/2)
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i, cancel := range cancels {
+		timer.Reset(time.Until(began.Add(spread * time.Duration(i) / time.Duration(len(cancels)))))
+		select {
+		case <-timer.C:
+		case <-ctx.Done(): // no time left: all the others now
+		}
+		cancel(errDrained)
+	}
+	select {
+	case <-e.empty:
+		return nil
+	case <-ctx.Done():
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if len(e.streams) == 0 {
+			return nil
+		}
+		return fmt.Errorf("%d streams did not end in time: %w", len(e.streams), context.Cause(ctx))
+	}
+}
+
+func (e *Edge) startDraining() []context.CancelCauseFunc {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.draining && len(e.streams) == 0 {
+		close(e.empty)
+	}
+	e.draining = true
+	cancels := make([]context.CancelCauseFunc, 0, len(e.streams))
+	for _, cancel := range e.streams {
+		cancels = append(cancels, cancel)
+	}
+	return cancels
+}
+
+func (e *Edge) isDraining() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.draining
+}
+
+// enter registers a stream, unless there are to be no new ones.
+func (e *Edge) enter(v *viewer, cancel context.CancelCauseFunc) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return false
+	}
+	e.streams[v] = cancel
+	return true
+}
+
+func (e *Edge) leave(v *viewer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.streams, v)
+	if e.draining && len(e.streams) == 0 {
+		close(e.empty)
+	}
+}

@@ -1,0 +1,144 @@
+package sseedge
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/sse"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+const (
+	maxQuery = 8 << 10 // bytes of a query
+	maxTypes = 64      // names in ?types= and ?exclude=
+)
+
+// query is a parsed query in which every parameter we know is given once at
+// most. Others are passed over.
+type query struct{ values url.Values }
+
+func readQuery(u *url.URL, known ...string) (query, *problem) {
+	if len(u.RawQuery) > maxQuery {
+		return query{}, badRequest(codeBadParameter, "the query is too long", "")
+	}
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return query{}, badRequest(codeBadParameter, "the query cannot be read", "")
+	}
+	for _, name := range known {
+		if len(values[name]) > 1 {
+			return query{}, badRequest(codeBadParameter, "a parameter is given twice", name+": want one")
+		}
+	}
+	return query{values}, nil
+}
+
+// readStream reads what a request wants to stream.
+//
+//	?after=N           where to go on; see sse.Resume
+//	?scope=tree        the session and its sub-agents, the default
+//	?scope=session     the session alone
+//	?root=R            the session is a sub-agent of R, read alone
+//	?types=a,b         only chunks of these types
+//	?exclude=a,b       no chunks of these types
+//	?agent=ID          only what this session says
+func readStream(r *http.Request, s chunk.Session) (hub.Request, *problem) {
+	req := hub.Request{Session: s}
+	q, p := readQuery(r.URL, "scope", "root", "types", "exclude", "agent")
+	if p != nil {
+		return req, p
+	}
+	if p := q.readScope(&req); p != nil {
+		return req, p
+	}
+	if p := q.readFilter(&req.Filter); p != nil {
+		return req, p
+	}
+	after, err := sse.Resume(r.Header, q.values)
+	if err != nil {
+		return req, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
+	}
+	req.After.Seq = chunk.Seq(after)
+	return req, nil
+}
+
+func (q query) readScope(req *hub.Request) *problem {
+	if p := q.readRoot(&req.Session); p != nil {
+		return p
+	}
+	if !req.Session.IsRoot() {
+		req.Scope = chunk.ScopeSession
+	}
+	switch q.values.Get("scope") {
+	case "":
+	case "session":
+		req.Scope = chunk.ScopeSession
+	case "tree":
+		if !req.Session.IsRoot() {
+			return badRequest(codeBadParameter, "a sub-agent has no tree of its own", "scope: want session, or the tree of its root")
+		}
+	default:
+		return badRequest(codeBadParameter, "unknown scope", "scope: want tree or session")
+	}
+	return nil
+}
+
+// readRoot makes s a sub-agent's session if ?root= says so.
+func (q query) readRoot(s *chunk.Session) *problem {
+	root := q.values.Get("root")
+	if root == "" {
+		return nil
+	}
+	if subjects.CheckToken("root", root) != nil {
+		return badSession
+	}
+	s.Root = root
+	return nil
+}
+
+func (q query) readFilter(f *hub.Filter) (p *problem) {
+	if f.Types, p = q.readTypes("types"); p != nil {
+		return p
+	}
+	if f.Exclude, p = q.readTypes("exclude"); p != nil {
+		return p
+	}
+	f.Agent = q.values.Get("agent")
+	if f.Agent != "" && subjects.CheckToken("agent", f.Agent) != nil {
+		return badRequest(codeBadParameter, "this is no agent id", "agent: want 1 to 64 letters, digits, - or _")
+	}
+	return nil
+}
+
+func (q query) readTypes(name string) ([]chunk.Type, *problem) {
+	list := q.values.Get(name)
+	if list == "" {
+		return nil, nil
+	}
+	var types []chunk.Type
+	for typ := range strings.SplitSeq(list, ",") {
+		if !isTypeName(typ) || len(types) == maxTypes {
+			return nil, badRequest(codeBadParameter, "these are no chunk types", name+": want at most 64 names of letters, digits, _ . : or -, with commas")
+		}
+		types = append(types, chunk.Type(typ))
+	}
+	return types, nil
+}
+
+func isTypeName(s string) bool {
+	if s == "" || len(s) > 128 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '.', c == ':', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}

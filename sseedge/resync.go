@@ -1,0 +1,80 @@
+package sseedge
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/native"
+)
+
+// maxResyncs is how often a viewer is moved to a snapshot without getting a
+// single frame there.
+const maxResyncs = 2
+
+// resync moves a viewer whose position cannot be served to that of a fresh
+// snapshot, and leaves the truncated event that says so in v.pending. First to
+// the snapshot that a page loads, which stands before the message in flight, so
+// that the page gets that message from the stream. If the log does not hold all
+// of that message any more, to the exact end, which is always there.
+func (v *viewer) resync(ctx context.Context, cause *chunk.TruncatedError) error {
+	v.detach()
+	v.cur = nil
+	for v.resyncs < maxResyncs {
+		v.resyncs++
+		snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), v.resyncs == maxResyncs)
+		if err != nil {
+			return err
+		}
+		req := v.req
+		req.After = snap.Position
+		cur, err := v.edge.hub.Subscribe(ctx, req)
+		switch {
+		case errors.Is(err, chunk.ErrTruncated):
+			continue
+		case errors.Is(err, hub.ErrEnded), errors.Is(err, chunk.ErrUnknownSession) && snap.over():
+			v.over = true
+		case err != nil:
+			return err
+		}
+		v.cur = cur
+		v.pending = native.Resync(nil, cause, snap.Position.Seq)
+		return nil
+	}
+	return errors.Join(errCut, cause)
+}
+
+// attachExpired serves a session of which the log holds nothing. It may still be
+// known to the snapshots: then nothing can be streamed, and the client that has
+// seen all of it is done, while any other is told where to find it.
+func (v *viewer) attachExpired(ctx context.Context) error {
+	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), true)
+	switch {
+	case err != nil:
+		return err
+	case v.req.After.Seq == snap.Position.Seq:
+		return hub.ErrEnded
+	}
+	cause := &chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq}
+	v.pending = native.Resync(nil, cause, snap.Position.Seq)
+	v.over = snap.over()
+	return nil
+}
+
+// epilogue ends a stream that has no cursor: cleanly if the session is complete.
+func (v *viewer) epilogue() error {
+	if v.over {
+		return io.EOF
+	}
+	return errCut
+}
+
+// target is the session whose snapshot belongs to what is streamed.
+func (v *viewer) target() chunk.Session {
+	if v.req.Scope == chunk.ScopeTree {
+		return v.req.Session.Tree()
+	}
+	return v.req.Session
+}

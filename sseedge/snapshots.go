@@ -1,0 +1,39 @@
+package sseedge
+
+import (
+	"context"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Snapshots is where pages start from. It may be asked by many requests at once.
+type Snapshots interface {
+	// Snapshot is the fold of s up to the present end of its log, as of the
+	// call: fresh and exact, also when the projector lags. Without partial it
+	// leaves out the message in flight and stands just before it; with partial
+	// it stands at the exact last record. The error is chunk.ErrUnknownSession
+	// when neither the log nor the store has the session.
+	Snapshot(ctx context.Context, s chunk.Session, partial bool) (Snapshot, error)
+}
+
+// Snapshot is what one session amounts to at a position.
+type Snapshot struct {
+	// Position is the exclusive cursor from which a stream goes on. Its Ordinal
+	// is that of the record at Seq, or 0 when it is not known.
+	Position chunk.Position
+
+	Status       string      // active, paused, ended or failed
+	State        chunk.Value // an object, or null for the zero Value
+	Messages     []Message   // in the order of the conversation
+	CheckpointID *string
+	Timestamp    int64 // Unix milliseconds, when it was made
+}
+
+// Message is one message of the conversation.
+type Message struct {
+	ID   string
+	JSON chunk.Value // the UI message, as the page wants it
+}
+
+// over reports whether nothing more comes until somebody starts a new run.
+func (s Snapshot) over() bool { return s.Status == "ended" || s.Status == "failed" }

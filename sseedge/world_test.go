@@ -1,0 +1,226 @@
+package sseedge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/native"
+)
+
+// world is an edge over a log in memory, served on connections in memory, so
+// that all of it can run in a bubble.
+type world struct {
+	t      testing.TB
+	log    *logtest.Log
+	hub    *hub.Hub
+	edge   *sseedge.Edge
+	server *http.Server
+	dial   func() (net.Conn, error)
+	client *http.Client
+}
+
+type worldConfig struct {
+	hub    hub.Config
+	edge   sseedge.Config
+	server sseedge.ServerConfig
+	tcp    bool // over loopback instead of memory
+	log    *logtest.Log
+}
+
+// newWorld starts everything; the test's cleanup ends it.
+func newWorld(t testing.TB, cfg worldConfig) *world {
+	t.Helper()
+	w := &world{t: t, log: cfg.log}
+	if w.log == nil {
+		w.log = logtest.New()
+	}
+	if cfg.hub.Encode == nil {
+		cfg.hub.Encode = native.Encode
+	}
+	var err error
+	if w.hub, err = hub.New(w.log, w.log, cfg.hub); err != nil {
+		t.Fatal(err)
+	}
+	if w.edge, err = sseedge.New(w.hub, snapshotsOf{w.log}, cfg.edge); err != nil {
+		t.Fatal(err)
+	}
+	w.server = sseedge.NewServer(cfg.server, w.edge)
+	w.serve(cfg.tcp)
+	return w
+}
+
+func (w *world) serve(tcp bool) {
+	var listener net.Listener
+	if tcp {
+		var err error
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.dial = func() (net.Conn, error) { return net.Dial("tcp", listener.Addr().String()) }
+	} else {
+		memory := newMemoryListener()
+		listener, w.dial = memory, memory.dial
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.hub.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	running.Go(func() {
+		if err := w.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			w.t.Error(err)
+		}
+	})
+	transport := &http.Transport{
+		DialContext:        func(context.Context, string, string) (net.Conn, error) { return w.dial() },
+		DisableCompression: true,
+	}
+	w.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	w.t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		cancel()
+		w.server.Close()
+		running.Wait()
+	})
+}
+
+// get opens a stream or page.
+func (w *world) get(ctx context.Context, path string, header http.Header) *http.Response {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://edge"+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatalf("GET %s: %v", path, err)
+	}
+	return resp
+}
+
+// record serves one request without a connection, for what ends by itself.
+func (w *world) record(method, path string, header http.Header) *httptest.ResponseRecorder {
+	w.t.Helper()
+	req := httptest.NewRequest(method, path, nil)
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	rec := httptest.NewRecorder()
+	w.edge.ServeHTTP(rec, req)
+	return rec
+}
+
+// memoryListener accepts connections made of net.Pipe.
+type memoryListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newMemoryListener() *memoryListener {
+	return &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *memoryListener) dial() (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
+
+type memoryAddr struct{}
+
+func (memoryAddr) Network() string { return "memory" }
+func (memoryAddr) String() string  { return "memory" }
+
+// snapshotsOf folds nothing: what matters to the edge is where a snapshot stands.
+type snapshotsOf struct{ log *logtest.Log }
+
+func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partial bool) (sseedge.Snapshot, error) {
+	if _, err := s.log.Last(ctx, session); err != nil {
+		return sseedge.Snapshot{}, err
+	}
+	recs := s.log.Session(session)
+	snap := sseedge.Snapshot{Status: "active", State: chunk.Value(`{"n":1}`), Timestamp: 1}
+	var at, start chunk.Position
+	for _, rec := range recs {
+		switch rec.Type {
+		case chunk.TypeRunStarted:
+			start, snap.Status = at, "active"
+		case chunk.TypeStreamEnd:
+			snap.Status = "ended"
+		case chunk.TypeStreamFailed:
+			snap.Status = "failed"
+		case chunk.TypeTextDelta:
+			id := fmt.Sprintf("msg-%d", len(snap.Messages))
+			snap.Messages = append(snap.Messages, sseedge.Message{ID: id, JSON: chunk.Value(`{"id":"` + id + `"}`)})
+		}
+		at = rec.Position()
+	}
+	snap.Position = at
+	if snap.Status == "active" && !partial && start.Seq != 0 {
+		snap.Position = start
+	}
+	return snap, nil
+}
+
+func testLog(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(testWriter{t}, nil))
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Logf("%s", b)
+	return len(b), nil
+}
+
+func readAll(t testing.TB, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// logtestBody is what Append stores for a text delta of s1 with these members.
+func logtestBody(members string) []byte {
+	return logtest.Body(chunk.RootSession("default", "s1"), chunk.TypeTextDelta, 1, members)
+}
