@@ -139,23 +139,22 @@ func (rd *reading) name() (err error) {
 func (rd *reading) startingPoint(ctx context.Context) error {
 	switch {
 	case rd.after.Seq == 0:
-		rd.after = chunk.Position{}
-	case rd.after.Ordinal == 0:
-		rec, err := rd.verify(ctx, rd.session, rd.scope, rd.after.Seq)
-		if err != nil {
-			return err
-		}
-		subject, err := rd.cfg.Layout.Subject(rec.Session)
-		if err != nil {
-			return err
-		}
-		rd.chains[subject] = &chain{session: rec.Session, last: rec.Position(), epoch: rec.Epoch}
-		rd.rootLast.see(subject == rd.root, rec)
+		rd.after = chunk.Position{} // an ordinal alone is no place
+		return nil
+	case rd.after.Ordinal > 0:
+		rd.chains[rd.root] = &chain{session: rd.session, last: rd.after}
 		return nil
 	}
-	if rd.scope == chunk.ScopeSession {
-		rd.chains[rd.root] = &chain{session: rd.session, last: rd.after}
+	rec, err := rd.verify(ctx, rd.session, rd.scope, rd.after.Seq)
+	if err != nil {
+		return err
 	}
+	subject, err := rd.cfg.Layout.Subject(rec.Session)
+	if err != nil {
+		return err
+	}
+	rd.chains[subject] = &chain{session: rec.Session, last: rec.Position(), epoch: rec.Epoch}
+	rd.rootLast.see(subject == rd.root, rec)
 	return nil
 }
 

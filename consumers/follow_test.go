@@ -1,0 +1,335 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// follower reads in the background and hands over what it got.
+type follower struct {
+	recs   chan chunk.Record
+	err    error // readable once recs is closed
+	cancel context.CancelFunc
+}
+
+func (w *world) follow(read func(ctx context.Context, yield func(chunk.Record, error) bool)) *follower {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	f := &follower{recs: make(chan chunk.Record, 100_000), cancel: cancel}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(f.recs)
+		read(ctx, func(rec chunk.Record, err error) bool {
+			if err != nil {
+				f.err = err
+				return true // an iterator ends by itself after its error
+			}
+			f.recs <- rec
+			return true
+		})
+	})
+	w.t.Cleanup(func() { cancel(); wg.Wait() })
+	return f
+}
+
+func (w *world) followSession(s chunk.Session, after chunk.Position, opts ...Option) *follower {
+	return w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
+		w.reader.Follow(ctx, s, after, opts...)(yield)
+	})
+}
+
+func (w *world) followTree(s chunk.Session, after chunk.Seq, opts ...Option) *follower {
+	return w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
+		w.reader.Tree(ctx, s, after, opts...)(yield)
+	})
+}
+
+// get waits for n records.
+func (f *follower) get(t testing.TB, n int) []chunk.Record {
+	t.Helper()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	var recs []chunk.Record
+	for len(recs) < n {
+		select {
+		case rec, ok := <-f.recs:
+			if !ok {
+				t.Fatalf("the follower ended after %d of %d records: %v", len(recs), n, f.err)
+			}
+			recs = append(recs, rec)
+		case <-limit.C:
+			t.Fatalf("after 30 seconds %d of %d records: %v", len(recs), n, positions(recs))
+		}
+	}
+	return recs
+}
+
+// end waits for the end of the iteration.
+func (f *follower) end(t testing.TB) ([]chunk.Record, error) {
+	t.Helper()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	var recs []chunk.Record
+	for {
+		select {
+		case rec, ok := <-f.recs:
+			if !ok {
+				return recs, f.err
+			}
+			recs = append(recs, rec)
+		case <-limit.C:
+			t.Fatalf("the follower does not end; it gave %v", positions(recs))
+		}
+	}
+}
+
+// stop cancels and waits.
+func (f *follower) stop(t testing.TB) {
+	t.Helper()
+	f.cancel()
+	if _, err := f.end(t); !errors.Is(err, context.Canceled) {
+		t.Fatalf("err = %v, want context.Canceled", err)
+	}
+}
+
+func TestFollowGoesOnLive(t *testing.T) {
+	w := newWorld(t, Config{})
+	want := w.sayAll(alice, 10)
+	f := w.followSession(alice, chunk.Position{})
+	same(t, f.get(t, 10), want)
+	same(t, f.get(t, 0), nil)
+	want = w.sayAll(alice, 1000)
+	same(t, f.get(t, 1000), want)
+	f.stop(t)
+	w.noConsumers()
+}
+
+func TestFollowEndsAfterTheTerminalRecord(t *testing.T) {
+	w := newWorld(t, Config{})
+	f := w.followSession(alice, w.say(alice, "first").Position())
+	want := w.sayAll(alice, 3)
+	end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
+	got, err := f.end(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, append(want, end))
+
+	t.Run("at once when the position is that record", func(t *testing.T) {
+		for _, after := range []chunk.Position{end.Position(), {Seq: end.Seq}} {
+			got, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, after))
+			if err != nil || len(got) > 0 {
+				t.Errorf("after %v: %v, %v; want nothing", after, positions(got), err)
+			}
+		}
+	})
+	t.Run("not when another run follows it", func(t *testing.T) {
+		more := append([]chunk.Record{end}, w.sayAll(alice, 2)...)
+		f := w.followSession(alice, want[len(want)-1].Position())
+		same(t, f.get(t, 3), more)
+		f.stop(t)
+	})
+	t.Run("not when it is kept open", func(t *testing.T) {
+		end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
+		f := w.followSession(alice, end.Position(), KeepOpen())
+		more := w.sayAll(alice, 2)
+		same(t, f.get(t, 2), more)
+		f.stop(t)
+	})
+	w.noConsumers()
+}
+
+func TestFollowYieldsTheFailureLast(t *testing.T) {
+	w := newWorld(t, Config{})
+	want := w.sayAll(alice, 2)
+	want = append(want, w.put(alice, 1, chunk.StreamFailed{Error: "the model is gone"}))
+	for name, after := range map[string]int{"from the start": 0, "from the failure": 3} {
+		pos := chunk.Position{}
+		if after > 0 {
+			pos.Seq = want[after-1].Seq
+		}
+		got, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, pos))
+		var failed *chunk.StreamFailedError
+		if !errors.As(err, &failed) || failed.Message != "the model is gone" || failed.Session != alice {
+			t.Errorf("%s: err = %v, want the failure", name, err)
+		}
+		same(t, got, want[after:])
+	}
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	if err != nil {
+		t.Errorf("a replay of a failed stream: %v", err)
+	}
+	same(t, got, want)
+	w.noConsumers()
+}
+
+// The server counts what follows a terminal record. What it counted may be
+// deleted or be no record; the end must be seen all the same.
+func TestFollowEndsWhenNothingReadableFollowsTheTerminalRecord(t *testing.T) {
+	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
+	w.say(alice, "first")
+	end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
+	w.junk(alice)
+	for _, after := range []chunk.Position{{}, end.Position(), {Seq: end.Seq}} {
+		if _, err := collect(w.reader.Follow(background(t, 10*time.Second), alice, after)); err != nil {
+			t.Errorf("after %v: %v", after, err)
+		}
+	}
+}
+
+func TestCancelEndsAWaitingFollower(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.say(alice, "first")
+	f := w.followSession(alice, chunk.Position{})
+	f.get(t, 1)
+	f.stop(t)
+	w.noConsumers()
+}
+
+func TestBreakingOffLeavesNothingBehind(t *testing.T) {
+	w := newWorld(t, Config{})
+	want := w.sayAll(alice, 700)
+	got, err := take(w.reader.Follow(t.Context(), alice, chunk.Position{}), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, want[:3])
+	got, err = take(w.reader.Replay(t.Context(), alice, chunk.Position{}), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, want[:3])
+	w.noConsumers()
+}
+
+// An iterator is a recipe: ranging over it again reads again.
+func TestIteratorsCanBeUsedTwice(t *testing.T) {
+	w := newWorld(t, Config{})
+	want := w.sayAll(alice, 5)
+	seq := w.reader.Replay(t.Context(), alice, chunk.Position{})
+	for range 2 {
+		got, err := collect(seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, want)
+	}
+}
+
+func TestThroughBoundsAReplay(t *testing.T) {
+	w := newWorld(t, Config{})
+	bob := chunk.RootSession("acme", "bob")
+	want := w.sayAll(alice, 3)
+	gap := w.sayAll(bob, 3)
+	want = append(want, w.sayAll(alice, 3)...)
+	beyond := w.sayAll(bob, 3)
+	for name, c := range map[string]struct {
+		after, through chunk.Seq
+		want           []chunk.Record
+	}{
+		"a record":                     {0, want[1].Seq, want[:2]},
+		"between records":              {0, gap[1].Seq, want[:3]},
+		"the last record":              {0, want[5].Seq, want},
+		"beyond the last record":       {0, beyond[2].Seq, want},
+		"beyond the log":               {0, beyond[2].Seq + 100, want},
+		"nothing between":              {want[2].Seq, gap[2].Seq, nil},
+		"nothing after":                {want[5].Seq, beyond[0].Seq, nil},
+		"the cursor itself":            {want[2].Seq, want[2].Seq, nil},
+		"before the cursor":            {want[2].Seq, want[1].Seq, nil},
+		"zero":                         {0, 0, nil},
+		"one record after the cursor":  {want[2].Seq, want[3].Seq, want[3:4]},
+		"an end that is not yet there": {want[5].Seq, beyond[2].Seq + 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := collect(w.reader.Replay(background(t, 5*time.Second), alice, chunk.Position{Seq: c.after}, Through(c.through)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, c.want)
+		})
+	}
+	w.noConsumers()
+}
+
+func TestMessagesThatAreNoRecordsArePassedOver(t *testing.T) {
+	foreign := make(chan Foreign, 10)
+	w := newWorld(t, Config{OnForeign: func(f Foreign) { foreign <- f }})
+	want := w.sayAll(alice, 2)
+	junk := w.junk(alice)
+	want = append(want, w.sayAll(alice, 2)...)
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, want)
+	if f := <-foreign; f.Seq != junk || f.Err == nil || f.Stream != stream {
+		t.Errorf("OnForeign got %+v, want sequence %d", f, junk)
+	}
+	if n := w.reader.Stats().Foreign; n != 1 {
+		t.Errorf("counted %d foreign messages, want 1", n)
+	}
+	last := w.junk(alice)
+	rec, err := w.reader.Last(t.Context(), alice)
+	if err != nil || rec.Seq != want[3].Seq {
+		t.Errorf("Last before the junk at %d is %d, %v; want %d", last, rec.Seq, err, want[3].Seq)
+	}
+}
+
+// What a writer stored after it was overtaken is not part of the log.
+func TestRecordsOfAnOvertakenWriterAreDropped(t *testing.T) {
+	w := newWorld(t, Config{})
+	want := w.sayAll(alice, 2)
+	want = append(want, w.put(alice, 2, chunk.RunStarted{RunID: "r2", Epoch: 2, Mode: "takeover"}))
+	w.putAt(alice, 1, 3, chunk.TextDelta{Delta: "a zombie"})
+	w.putAt(alice, 1, 4, chunk.TextDelta{Delta: "a zombie"})
+	w.putAt(alice, 1, 9, chunk.TextDelta{Delta: "a zombie"})
+	want = append(want, w.put(alice, 2, chunk.TextDelta{Delta: "the heir"}))
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, want)
+	if n := w.reader.Stats().Stale; n != 3 {
+		t.Errorf("counted %d stale records, want 3", n)
+	}
+	for _, after := range []chunk.Position{{Seq: want[2].Seq}, want[2].Position()} {
+		got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: after.Seq}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, want[3:])
+	}
+}
+
+func TestLastAndTip(t *testing.T) {
+	w := newWorld(t, Config{})
+	if tip, err := w.reader.Tip(t.Context(), 0); err != nil || tip != 0 {
+		t.Errorf("Tip of nothing = %d, %v", tip, err)
+	}
+	want := w.sayAll(alice, 4)
+	other := w.say(chunk.RootSession("acme", "bob"), "x")
+	rec, err := w.reader.Last(t.Context(), alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, []chunk.Record{rec}, want[3:])
+	if tip, err := w.reader.Tip(t.Context(), 0); err != nil || tip != other.Seq {
+		t.Errorf("Tip = %d, %v; want %d", tip, err, other.Seq)
+	}
+	if _, err := w.reader.Tip(t.Context(), 1); err == nil {
+		t.Error("Tip of partition 1 of 1: no error")
+	}
+}
+
+func TestBadSessionNamesAreRefused(t *testing.T) {
+	w := newWorld(t, Config{})
+	for _, s := range []chunk.Session{{}, {Tenant: "acme", Root: "*", ID: "*"}, {Tenant: "a.b", Root: "r", ID: "r"}, {Tenant: "acme", Root: "r", ID: ">"}} {
+		if _, err := collect(w.reader.Replay(t.Context(), s, chunk.Position{})); !errors.Is(err, chunk.ErrInvalid) {
+			t.Errorf("session %v: err = %v, want ErrInvalid", s, err)
+		}
+	}
+}

@@ -1,0 +1,412 @@
+package consumers
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/topology"
+)
+
+func TestVerify(t *testing.T) {
+	w := newWorld(t, Config{})
+	bob := chunk.RootSession("acme", "bob")
+	child := alice.Child("helper")
+	recs := w.sayAll(alice, 4)
+	other := w.say(bob, "x")
+	kid := w.say(child, "y")
+	junk := w.junk(alice)
+
+	pos, err := w.reader.Verify(t.Context(), alice, chunk.ScopeSession, recs[2].Seq)
+	if err != nil || pos != recs[2].Position() {
+		t.Errorf("own record: %v, %v; want %v", pos, err, recs[2].Position())
+	}
+	pos, err = w.reader.Verify(t.Context(), alice, chunk.ScopeTree, kid.Seq)
+	if err != nil || pos != kid.Position() {
+		t.Errorf("child's record in the tree: %v, %v; want %v", pos, err, kid.Position())
+	}
+	pos, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, 0)
+	if err != nil || pos != (chunk.Position{}) {
+		t.Errorf("zero: %v, %v", pos, err)
+	}
+	for name, c := range map[string]struct {
+		scope chunk.Scope
+		after chunk.Seq
+		want  chunk.TruncationReason
+	}{
+		"beyond the end":                     {chunk.ScopeSession, junk + 1, chunk.TruncatedFuture},
+		"far beyond the end":                 {chunk.ScopeSession, 1 << 63, chunk.TruncatedFuture},
+		"another session":                    {chunk.ScopeSession, other.Seq, chunk.TruncatedForeign},
+		"another session, asked as a tree":   {chunk.ScopeTree, other.Seq, chunk.TruncatedForeign},
+		"a child, asked as a single session": {chunk.ScopeSession, kid.Seq, chunk.TruncatedForeign},
+		"no record":                          {chunk.ScopeSession, junk, chunk.TruncatedForeign},
+	} {
+		_, err := w.reader.Verify(t.Context(), alice, c.scope, c.after)
+		if why := truncated(t, err, c.want); why.After != c.after {
+			t.Errorf("%s: After = %d, want %d", name, why.After, c.after)
+		}
+	}
+
+	marker := w.cleanUp(alice, recs[2:]...)
+	_, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, recs[3].Seq)
+	why := truncated(t, err, chunk.TruncatedCleanup)
+	if why.Step == nil || *why.Step != 1 || why.AtSeq != recs[3].Seq {
+		t.Errorf("the clean-up is told as %+v", why)
+	}
+	pos, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, marker.Seq)
+	if err != nil || pos != marker.Position() {
+		t.Errorf("the marker: %v, %v", pos, err)
+	}
+	w.remove(recs[1])
+	_, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, recs[1].Seq)
+	truncated(t, err, chunk.TruncatedExpired)
+	w.purgeUpTo(kid.Seq)
+	_, err = w.reader.Verify(t.Context(), alice, chunk.ScopeTree, recs[0].Seq)
+	if why := truncated(t, err, chunk.TruncatedExpired); why.Floor != kid.Seq {
+		t.Errorf("Floor = %d, want %d", why.Floor, kid.Seq)
+	}
+	w.noConsumers()
+}
+
+// The beginning is gone: by age, by a limit, by a purge. Nobody renders half an
+// answer, unless asked to.
+func TestExpiredBeginning(t *testing.T) {
+	w := newWorld(t, Config{})
+	recs := w.sayAll(alice, 10)
+	w.purgeUpTo(recs[4].Seq)
+	for name, read := range map[string]func() ([]chunk.Record, error){
+		"replay": func() ([]chunk.Record, error) {
+			return collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		},
+		"follow": func() ([]chunk.Record, error) {
+			return collect(w.reader.Follow(t.Context(), alice, chunk.Position{}))
+		},
+		"tree": func() ([]chunk.Record, error) { return collect(w.reader.Tree(t.Context(), alice, 0)) },
+		"a position before it": func() ([]chunk.Record, error) {
+			return collect(w.reader.Replay(t.Context(), alice, recs[1].Position()))
+		},
+		"a bare cursor before it": func() ([]chunk.Record, error) {
+			return collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[1].Seq}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := read()
+			why := truncated(t, err, chunk.TruncatedExpired)
+			if len(got) > 0 || why.Floor != recs[4].Seq {
+				t.Errorf("%v before it, floor %d; want none, %d", positions(got), why.Floor, recs[4].Seq)
+			}
+		})
+	}
+	for name, after := range map[string]chunk.Position{"just before the floor": recs[3].Position(), "after the floor": recs[4].Position()} {
+		got, err := collect(w.reader.Replay(t.Context(), alice, after))
+		if err != nil {
+			t.Fatalf("a position %s: %v", name, err)
+		}
+		same(t, got, recs[after.Ordinal:])
+	}
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, FromFloor()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, recs[4:])
+	w.noConsumers()
+}
+
+func TestExpiryByAgeAndByLimit(t *testing.T) {
+	t.Run("age", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		w.sayAll(alice, 3)
+		if err := topologyWith(w, topology.Config{}, func(c *jetstream.StreamConfig) {
+			c.MaxAge = 200 * time.Millisecond
+			c.Duplicates = 100 * time.Millisecond
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("everything has expired", func() bool {
+			info, err := w.stream().Info(t.Context())
+			return err == nil && info.State.Msgs == 0
+		})
+		if err := topologyWith(w, topology.Config{}, func(c *jetstream.StreamConfig) { c.MaxAge = 0 }); err != nil {
+			t.Fatal(err)
+		}
+		w.sayAll(alice, 2)
+		_, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		truncated(t, err, chunk.TruncatedExpired)
+	})
+	t.Run("number of messages", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		if err := topologyWith(w, topology.Config{}, func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 }); err != nil {
+			t.Fatal(err)
+		}
+		recs := w.sayAll(alice, 8)
+		_, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[0].Seq}))
+		truncated(t, err, chunk.TruncatedExpired)
+		got, err := collect(w.reader.Replay(t.Context(), alice, recs[2].Position()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, recs[3:])
+	})
+}
+
+func topologyWith(w *world, _ topology.Config, change func(*jetstream.StreamConfig)) error {
+	cfg := w.stream().CachedInfo().Config
+	change(&cfg)
+	_, err := w.js.UpdateStream(w.t.Context(), cfg)
+	return err
+}
+
+// Records that nobody explains are missing in the middle.
+func TestGap(t *testing.T) {
+	w := newWorld(t, Config{})
+	recs := w.sayAll(alice, 8)
+	w.remove(recs[4])
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	why := truncated(t, err, chunk.TruncatedGap)
+	same(t, got, recs[:4])
+	if why.After != recs[3].Seq || why.Session != alice {
+		t.Errorf("told as %+v", why)
+	}
+	got, err = collect(w.reader.ReplayTree(t.Context(), alice, 0))
+	truncated(t, err, chunk.TruncatedGap)
+	same(t, got, recs[:4])
+
+	// A bound inside the hole: nobody can say on which side of it the missing
+	// record was.
+	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, Through(recs[4].Seq)))
+	truncated(t, err, chunk.TruncatedGap)
+	w.noConsumers()
+}
+
+func TestRepeatedOrdinalIsNoHistory(t *testing.T) {
+	w := newWorld(t, Config{})
+	recs := w.sayAll(alice, 3)
+	w.putAt(alice, 1, 3, chunk.TextDelta{Delta: "again"})
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	truncated(t, err, chunk.TruncatedGap)
+	same(t, got, recs)
+}
+
+func TestFuture(t *testing.T) {
+	w := newWorld(t, Config{})
+	recs := w.sayAll(alice, 3)
+	for name, after := range map[string]chunk.Position{"bare": {Seq: recs[2].Seq + 1}, "proved": {Seq: recs[2].Seq + 1, Ordinal: 4}} {
+		_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, after))
+		truncated(t, err, chunk.TruncatedFuture)
+		_, err = collect(w.reader.Replay(background(t, 5*time.Second), alice, after))
+		if why := truncated(t, err, chunk.TruncatedFuture); why.After != after.Seq {
+			t.Errorf("%s: After = %d", name, why.After)
+		}
+	}
+	// The log goes on, but not that of this session.
+	w.sayAll(chunk.RootSession("acme", "bob"), 5)
+	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: recs[2].Seq + 2, Ordinal: 5}))
+	truncated(t, err, chunk.TruncatedFuture)
+	w.noConsumers()
+}
+
+func TestForeignCursor(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.sayAll(alice, 3)
+	other := w.say(chunk.RootSession("acme", "bob"), "x")
+	w.sayAll(alice, 3)
+	_, err := collect(w.reader.Follow(t.Context(), alice, chunk.Position{Seq: other.Seq}))
+	truncated(t, err, chunk.TruncatedForeign)
+	_, err = collect(w.reader.Tree(t.Context(), alice, other.Seq))
+	truncated(t, err, chunk.TruncatedForeign)
+	w.noConsumers()
+}
+
+func TestPositionOfAnotherHistory(t *testing.T) {
+	w := newWorld(t, Config{})
+	recs := w.sayAll(alice, 5)
+	// The same sequence, but not the record that was there when the position was taken.
+	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: recs[4].Seq, Ordinal: 17}))
+	truncated(t, err, chunk.TruncatedRecreated)
+	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[2].Seq, Ordinal: 2}))
+	truncated(t, err, chunk.TruncatedGap)
+}
+
+// A purge is noticed when the session goes on: its next record shows the hole.
+func TestPurgeUnderALiveReader(t *testing.T) {
+	t.Run("everything, and the writer knows nothing of the past", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		recs := w.sayAll(alice, 3)
+		f := w.followSession(alice, chunk.Position{})
+		same(t, f.get(t, 3), recs)
+		w.purgeSession(alice)
+		w.putAt(alice, 1, 1, chunk.TextDelta{Delta: "born again"})
+		got, err := f.end(t)
+		truncated(t, err, chunk.TruncatedExpired)
+		same(t, got, nil)
+	})
+	t.Run("everything, and the epoch begins anew", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		w.put(alice, 1, chunk.TextDelta{Delta: "x"})
+		w.put(alice, 2, chunk.TextDelta{Delta: "y"})
+		f := w.followSession(alice, chunk.Position{})
+		f.get(t, 2)
+		w.purgeSession(alice)
+		w.putAt(alice, 1, 1, chunk.TextDelta{Delta: "born again"})
+		_, err := f.end(t)
+		truncated(t, err, chunk.TruncatedExpired)
+	})
+	t.Run("what lay ahead of a slow reader", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		recs := w.sayAll(alice, 2*batchLive)
+		var got []chunk.Record
+		var err error
+		for rec, e := range w.reader.Follow(t.Context(), alice, chunk.Position{}) {
+			if e != nil {
+				err = e
+				break
+			}
+			if got = append(got, rec); len(got) == 1 {
+				w.eventually("the first batch is on its way", func() bool { return true })
+				w.purgeSession(alice, jetstream.WithPurgeKeep(2))
+				w.say(alice, "on it goes")
+			}
+		}
+		why := truncated(t, err, chunk.TruncatedExpired)
+		same(t, got, recs[:len(got)])
+		if why.After != got[len(got)-1].Seq {
+			t.Errorf("After = %d, want %d", why.After, got[len(got)-1].Seq)
+		}
+		w.noConsumers()
+	})
+}
+
+// CV-8, CV-9 of the specification: a clean-up under a reader is an error for
+// those who had not read what it took, and for nobody else.
+func TestCleanup(t *testing.T) {
+	t.Run("a reader that comes later reads the survivors", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		recs := w.sayAll(alice, 6)
+		marker := w.cleanUp(alice, recs[3], recs[4])
+		want := append(without(recs, recs[3], recs[4]), marker)
+		want = append(want, w.sayAll(alice, 2)...)
+		for _, after := range []chunk.Position{{}, recs[0].Position(), {Seq: recs[2].Seq}} {
+			got, err := collect(w.reader.Replay(t.Context(), alice, after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, slices.DeleteFunc(slices.Clone(want), func(r chunk.Record) bool { return r.Seq <= after.Seq }))
+		}
+		_, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[3].Seq}))
+		truncated(t, err, chunk.TruncatedCleanup)
+		w.noConsumers()
+	})
+	t.Run("a reader that had read everything goes on", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		recs := w.sayAll(alice, 5)
+		f := w.followSession(alice, chunk.Position{})
+		same(t, f.get(t, 5), recs)
+		marker := w.cleanUp(alice, recs[3], recs[4])
+		same(t, f.get(t, 1), []chunk.Record{marker})
+		more := w.sayAll(alice, 3)
+		same(t, f.get(t, 3), more)
+		f.stop(t)
+	})
+	t.Run("a reader behind it fails", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		recs := w.sayAll(alice, 2*batchReplay)
+		var got []chunk.Record
+		var err error
+		var marker chunk.Record
+		for rec, e := range w.reader.Replay(t.Context(), alice, chunk.Position{}) {
+			if e != nil {
+				err = e
+				break
+			}
+			if got = append(got, rec); len(got) == 1 {
+				marker = w.cleanUp(alice, recs[len(recs)-2:]...)
+			}
+		}
+		_ = marker
+		why := truncated(t, err, chunk.TruncatedCleanup)
+		same(t, got, recs[:len(recs)-2])
+		if why.AtSeq != recs[len(recs)-1].Seq || why.Step == nil || why.After != got[len(got)-1].Seq {
+			t.Errorf("told as %+v", why)
+		}
+		w.noConsumers()
+	})
+	t.Run("a marker without its deletes", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		recs := w.sayAll(alice, 4)
+		marker := w.mark(alice, recs[2], recs[3])
+		got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, append(recs, marker))
+	})
+	t.Run("several holes, several markers", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		a := w.sayAll(alice, 6)
+		m1 := w.cleanUp(alice, a[2], a[4])
+		b := w.sayAll(alice, 4)
+		m2 := w.cleanUp(alice, a[3], b[3])
+		c := w.say(alice, "end")
+		want := []chunk.Record{a[0], a[1], a[5], m1, b[0], b[1], b[2], m2, c}
+		got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, want)
+		w.remove(b[1])
+		_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		truncated(t, err, chunk.TruncatedGap)
+		w.noConsumers()
+	})
+}
+
+// A stream that is deleted and made again is noticed by those who read it.
+func TestRecreatedUnderAReader(t *testing.T) {
+	for name, grow := range map[string]int{"shorter": 1, "as long": 3, "longer": 10} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{})
+			recs := w.sayAll(alice, 3)
+			f := w.followSession(alice, chunk.Position{})
+			same(t, f.get(t, 3), recs)
+			feed, fed := make(chan error, 1), make(chan struct{}, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				defer close(feed)
+				for m, err := range w.reader.Feed(ctx, 0, 0) {
+					switch {
+					case err != nil:
+						feed <- err
+					case m.Seq == recs[2].Seq:
+						close(fed)
+					}
+				}
+			}()
+			<-fed
+			w.recreate()
+			w.sayAll(alice, grow)
+			got, err := f.end(t)
+			why := truncated(t, err, chunk.TruncatedRecreated)
+			if len(got) > 0 || why.After != recs[2].Seq {
+				t.Errorf("gave %v, then %+v", positions(got), why)
+			}
+			truncated(t, <-feed, chunk.TruncatedRecreated)
+			<-feed
+			w.noConsumers()
+		})
+	}
+	t.Run("and a cursor from before", func(t *testing.T) {
+		w := newWorld(t, Config{})
+		recs := w.sayAll(alice, 9)
+		w.recreate()
+		w.sayAll(alice, 3)
+		for _, after := range []chunk.Position{recs[5].Position(), {Seq: recs[5].Seq}} {
+			_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, after))
+			truncated(t, err, chunk.TruncatedFuture)
+		}
+	})
+}
