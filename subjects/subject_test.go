@@ -1,7 +1,9 @@
 package subjects
 
 import (
+	"errors"
 	"hash/fnv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,8 +32,18 @@ func anyLayout() *rapid.Generator[Layout] {
 	})
 }
 
-// Parse is the inverse of Subject in every layout, and nothing of another
-// layout passes for one of ours by accident of the prefix.
+// nearSubject is what a stranger sends: a subject of ours, cut, extended, with
+// parts exchanged, or anything else.
+func nearSubject() *rapid.Generator[string] {
+	part := rapid.SampledFrom([]string{"tr", "chunks", "commands", "0", "00", "+0", "1", "acme", "s1", "*", ">", "", " ", "$JS", "_INBOX", "\r\n", "ü", "\x00", "h", "m"})
+	return rapid.OneOf(
+		rapid.String(),
+		rapid.Map(rapid.SliceOfN(part, 0, 9), func(parts []string) string { return strings.Join(parts, ".") }),
+		rapid.Map(anySession(), func(s chunk.Session) string { return "tr.chunks.0." + s.Tenant + "." + s.Root + "." + s.ID }),
+	)
+}
+
+// Parse is the inverse of Subject in every layout.
 func TestParseIsTheInverseOfSubject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, s := anyLayout().Draw(t, "layout"), anySession().Draw(t, "session")
@@ -46,6 +58,127 @@ func TestParseIsTheInverseOfSubject(t *testing.T) {
 	})
 }
 
+// Parse accepts nothing but what Subject produces: one session, one subject.
+func TestParseAcceptsOnlySubjects(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, subject := anyLayout().Draw(t, "layout"), nearSubject().Draw(t, "subject")
+		s, err := l.Parse(subject)
+		if err != nil {
+			if _, ok := errors.AsType[*ParseError](err); !ok {
+				t.Fatalf("Parse(%q) = %v, want a *ParseError", subject, err)
+			}
+			return
+		}
+		if again, err := l.Subject(s); err != nil || again != subject {
+			t.Fatalf("Parse(%q) = %v, whose subject is %q, %v", subject, s, again, err)
+		}
+	})
+}
+
+// Whatever a stranger calls a tenant, a root, a session or an agent type: what
+// comes out is one literal subject of six tokens (five for a command) under
+// our own prefix and of bounded length, or an error.
+func TestStrangersStayInTheirToken(t *testing.T) {
+	hostile := rapid.OneOf(nearSubject(), anyToken(), rapid.StringN(0, 200, 5000))
+	rapid.Check(t, func(t *rapid.T) {
+		l := anyLayout().Draw(t, "layout")
+		a, b, c := hostile.Draw(t, "a"), hostile.Draw(t, "b"), hostile.Draw(t, "c")
+		prefix := l.withDefaults().Prefix
+		if subject, err := l.Subject(chunk.Session{Tenant: a, Root: b, ID: c}); err == nil {
+			wantLiteral(t, subject, prefix, 4)
+		}
+		if subject, err := l.Command(a, b, c); err == nil {
+			wantLiteral(t, subject, prefix, 3)
+		}
+		if filter, err := l.Tree(chunk.Session{Tenant: a, Root: b, ID: c}); err == nil {
+			literal, ok := strings.CutSuffix(filter, ".*")
+			if !ok {
+				t.Fatalf("Tree = %q, want the last token to be a star", filter)
+			}
+			wantLiteral(t, literal, prefix, 3)
+		}
+		if filter, err := l.TenantFilter(0, a); err == nil {
+			literal, ok := strings.CutSuffix(filter, ".*.*")
+			if !ok {
+				t.Fatalf("TenantFilter = %q, want two stars at the end", filter)
+			}
+			wantLiteral(t, literal, prefix, 2)
+		}
+	})
+}
+
+// wantLiteral: the prefix, "chunks" or "commands", and n tokens, none of which
+// means something to the server.
+func wantLiteral(t *rapid.T, subject, prefix string, n int) {
+	t.Helper()
+	rest, ok := strings.CutPrefix(subject, prefix+".")
+	tokens := strings.Split(rest, ".")
+	if !ok || len(tokens) != n+1 || tokens[0] != "chunks" && tokens[0] != "commands" {
+		t.Fatalf("subject %q: want %s.(chunks|commands) and %d tokens", subject, prefix, n)
+	}
+	for _, tok := range tokens {
+		if err := CheckToken("token", tok); err != nil {
+			t.Fatalf("subject %q: %v", subject, err)
+		}
+	}
+	if len(subject) > 400 {
+		t.Fatalf("subject has %d bytes", len(subject))
+	}
+}
+
+// Two sessions never share a subject, and no filter of one tenant or tree
+// reaches into another.
+func TestSessionsAreApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := anyLayout().Draw(t, "layout")
+		a, b := anySession().Draw(t, "a"), anySession().Draw(t, "b")
+		if rapid.Bool().Draw(t, "same tenant") {
+			b.Tenant = a.Tenant
+		}
+		if rapid.Bool().Draw(t, "same root") {
+			b.Root = a.Root
+		}
+		subjectA, subjectB := must(l.Subject(a)), must(l.Subject(b))
+		if (subjectA == subjectB) != (a == b) {
+			t.Fatalf("%v has %q and %v has %q", a, subjectA, b, subjectB)
+		}
+		if tree := must(l.Tree(a)); matches(tree, subjectB) != (a.Tree() == b.Tree()) {
+			t.Fatalf("the tree %q of %v and %q of %v", tree, a, subjectB, b)
+		}
+		filter := must(l.TenantFilter(l.Partition(b), a.Tenant))
+		if matches(filter, subjectB) != (a.Tenant == b.Tenant) {
+			t.Fatalf("the filter %q of tenant %q and %q", filter, a.Tenant, subjectB)
+		}
+		if all := l.AllFilter(l.Partition(a)); !matches(all, subjectA) {
+			t.Fatalf("the filter %q misses %q", all, subjectA)
+		}
+		if !matches(l.AllChunks(), subjectA) {
+			t.Fatalf("the filter %q misses %q", l.AllChunks(), subjectA)
+		}
+	})
+}
+
+// matches is how a server compares a filter with a literal subject.
+func matches(filter, subject string) bool {
+	f, s := strings.Split(filter, "."), strings.Split(subject, ".")
+	if len(f) != len(s) {
+		return false
+	}
+	for i := range f {
+		if f[i] != "*" && f[i] != s[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func must(s string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // The obvious way to compute a partition agrees with ours.
 func TestPartitionIsFNV1a(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,6 +189,70 @@ func TestPartitionIsFNV1a(t *testing.T) {
 		}
 		if got, want := l.Partition(s), int(h.Sum32()%uint32(l.PartitionCount())); got != want {
 			t.Fatalf("Partition(%v) = %d, want %d", s, got, want)
+		}
+	})
+}
+
+// The errors say what came and what would have been right.
+func TestParseErrors(t *testing.T) {
+	four := Layout{Partitions: 4}
+	s := chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"} // partition 2 of 4
+	tests := map[string]struct {
+		subject, want string
+	}{
+		"another prefix":    {"xx.chunks.0.acme.r1.s1", `subject "xx.chunks.0.acme.r1.s1": want tr.chunks.<p>.<tenant>.<root>.<session>`},
+		"empty":             {"", `subject "": want tr.chunks.<p>.<tenant>.<root>.<session>`},
+		"only the prefix":   {"tr.chunks.1", `subject "tr.chunks.1": ends after the partition`},
+		"a token missing":   {"tr.chunks.1.acme.r1", `subject "tr.chunks.1.acme.r1": want three tokens after the partition: tenant, root, session`},
+		"a token too many":  {"tr.chunks.1.acme.r1.s1.x", `subject "tr.chunks.1.acme.r1.s1.x": session "s1.x": has '.' at byte 2, want only A-Z a-z 0-9 _ -`},
+		"a star":            {"tr.chunks.1.acme.*.s1", `subject "tr.chunks.1.acme.*.s1": root "*": has '*' at byte 0, want only A-Z a-z 0-9 _ -`},
+		"an empty tenant":   {"tr.chunks.1..r1.s1", `subject "tr.chunks.1..r1.s1": tenant "": is empty, want 1 to 64 of A-Z a-z 0-9 _ -`},
+		"another partition": {"tr.chunks.3.acme.r1.s1", `subject "tr.chunks.3.acme.r1.s1": this session belongs to partition 2 of 4`},
+		"zero in front":     {"tr.chunks.02.acme.r1.s1", `subject "tr.chunks.02.acme.r1.s1": this session belongs to partition 2 of 4`},
+		"a sign in front":   {"tr.chunks.+2.acme.r1.s1", `subject "tr.chunks.+2.acme.r1.s1": this session belongs to partition 2 of 4`},
+	}
+	if p := four.Partition(s); p != 2 {
+		t.Fatalf("the example lies in partition %d, want 2", p)
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := four.Parse(test.subject)
+			if err == nil || err.Error() != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+	_, err := four.Parse("tr.chunks.1." + strings.Repeat("x", 100_000) + ".r.s")
+	if err == nil || len(err.Error()) > 400 {
+		t.Errorf("the error about a long subject has %d bytes: it goes into logs and answers", len(err.Error()))
+	}
+	if tok, ok := errors.AsType[*TokenError](err); !ok || tok.Field != "tenant" || !errors.Is(err, chunk.ErrInvalid) {
+		t.Errorf("error %v: want the *TokenError of the tenant inside, which is ErrInvalid", err)
+	}
+}
+
+func TestCommandErrors(t *testing.T) {
+	for _, subject := range []string{"", "tr.commands", "tr.commands.a.b", "tr.commands.a.b.c.d", "tr.commands.*.b.c", "tr.chunks.0.a.b.c", "tr.commands.a..c"} {
+		if _, _, _, err := (Layout{}).ParseCommand(subject); err == nil {
+			t.Errorf("ParseCommand(%q) succeeds", subject)
+		}
+	}
+	if _, err := (Layout{}).CommandFilter(">"); err == nil {
+		t.Error("CommandFilter accepts >")
+	}
+}
+
+func TestCommandIsReversible(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := anyLayout().Draw(t, "layout")
+		a, b, c := anyToken().Draw(t, "tenant"), anyToken().Draw(t, "agent type"), anyToken().Draw(t, "session")
+		subject := must(l.Command(a, b, c))
+		gotA, gotB, gotC, err := l.ParseCommand(subject)
+		if err != nil || gotA != a || gotB != b || gotC != c {
+			t.Fatalf("ParseCommand(%q) = %q, %q, %q, %v", subject, gotA, gotB, gotC, err)
+		}
+		if filter := must(l.CommandFilter(b)); !matches(filter, subject) || !matches(l.AllCommands(), subject) {
+			t.Fatalf("%q or %q misses %q", filter, l.AllCommands(), subject)
 		}
 	})
 }

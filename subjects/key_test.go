@@ -1,0 +1,59 @@
+package subjects
+
+import (
+	"errors"
+	"regexp"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// kvKey is what the client library takes for a key.
+var kvKey = regexp.MustCompile(`^[-/_=.a-zA-Z0-9]+$`)
+
+func TestKeysAreReversible(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, n := anySession().Draw(t, "session"), rapid.Uint64().Draw(t, "n")
+		head := must(SnapshotHeadKey(s))
+		if got, err := ParseSnapshotHeadKey(head); err != nil || got != s {
+			t.Fatalf("ParseSnapshotHeadKey(%q) = %v, %v", head, got, err)
+		}
+		message := must(SnapshotMessageKey(s, n))
+		got, number, err := ParseSnapshotMessageKey(message)
+		if err != nil || got != s || number != n {
+			t.Fatalf("ParseSnapshotMessageKey(%q) = %v, %d, %v", message, got, number, err)
+		}
+		if !kvKey.MatchString(head) || !kvKey.MatchString(message) {
+			t.Fatalf("%q or %q is no key", head, message)
+		}
+		if !matches(must(SnapshotMessageKeys(s)), message) || !matches(must(SnapshotTreeHeadKeys(s)), head) {
+			t.Fatalf("a filter misses %q or %q", head, message)
+		}
+	})
+}
+
+func TestKeysRefuse(t *testing.T) {
+	for _, key := range []string{"", "h", "h.a.b", "h.a.b.c.d", "h.a..c", "x.a.b.c", "m.a.b.c.1", "h.a.b.*"} {
+		if s, err := ParseSnapshotHeadKey(key); err == nil {
+			t.Errorf("ParseSnapshotHeadKey(%q) = %v, want an error", key, s)
+		}
+	}
+	for _, key := range []string{"", "m", "m.a.b.c", "m.a.b.c.", "m.a.b.c.-1", "m.a.b.c.+1", "m.a.b.c.01", "m.a.b.c.x", "m.a.b.c.1.2", "h.a.b.c.1", "m.a.b.c.18446744073709551616"} {
+		if s, n, err := ParseSnapshotMessageKey(key); err == nil {
+			t.Errorf("ParseSnapshotMessageKey(%q) = %v, %d, want an error", key, s, n)
+		}
+	}
+	bad := chunk.Session{Tenant: "a", Root: "*", ID: "c"}
+	for name, key := range map[string]func() (string, error){
+		"head":       func() (string, error) { return SnapshotHeadKey(bad) },
+		"message":    func() (string, error) { return SnapshotMessageKey(bad, 1) },
+		"messages":   func() (string, error) { return SnapshotMessageKeys(bad) },
+		"tree heads": func() (string, error) { return SnapshotTreeHeadKeys(bad) },
+	} {
+		if got, err := key(); !errors.Is(err, chunk.ErrInvalid) {
+			t.Errorf("%s of %v = %q, %v; want ErrInvalid", name, bad, got, err)
+		}
+	}
+}
