@@ -91,16 +91,16 @@ func TestEscape(t *testing.T) {
 
 func TestUnescapeRefuses(t *testing.T) {
 	for name, tok := range map[string]string{
-		"nothing":                        "",
-		"no token":                       "a.b",
-		"the mark alone":                 "_x-",
-		"half an escape":                 "_x-a_2",
-		"an underscore at the end":       "_x-a_",
-		"small hex digits":               "_x-a_2eb",
-		"no hex digits":                  "_x-a_ZZ",
-		"an escape that was not needed":  "_x-_2E_61",
-		"a name that needs no escape":    "_x-abc",
-		"a name with a bare underscore":  "_x-a_5Fb",
+		"nothing":                       "",
+		"no token":                      "a.b",
+		"the mark alone":                "_x-",
+		"half an escape":                "_x-a_2",
+		"an underscore at the end":      "_x-a_",
+		"small hex digits":              "_x-a_2eb",
+		"no hex digits":                 "_x-a_ZZ",
+		"an escape that was not needed": "_x-_2E_61",
+		"a name that needs no escape":   "_x-abc",
+		"a name with a bare underscore": "_x-a_5Fb",
 	} {
 		if got, err := Unescape(tok); err == nil {
 			t.Errorf("%s: Unescape(%q) = %q, want an error", name, tok, got)
