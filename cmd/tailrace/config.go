@@ -34,6 +34,7 @@ type config struct {
 	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
 
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
+	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"listen beyond loopback although nobody is asked for credentials: something in front does"`
 	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the sessions that are written and served"`
 	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"silence on an event stream after which a comment is sent"`
 	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"time a client may take nothing before it is cut"`

@@ -4,27 +4,18 @@ import (
 	"context"
 	"errors"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/producers"
 )
 
-func runEdge(ctx context.Context, t terminal, args []string) error {
-	return runRoles(ctx, t, "edge", args, (*backbone).edge)
-}
-
-func runProjector(ctx context.Context, t terminal, args []string) error {
-	return runRoles(ctx, t, "projector", args, (*backbone).projector)
-}
-
-func runWorker(ctx context.Context, t terminal, args []string) error {
-	return runRoles(ctx, t, "worker", args, (*backbone).worker)
-}
-
 // role is one service of the house. It works until ctx ends, and outlives an
 // absent NATS server.
-type role func(b *backbone, ctx context.Context) error
+type role func(ctx context.Context, b *backbone) error
 
-// runRoles runs one role as a process of its own.
-func runRoles(ctx context.Context, t terminal, name string, args []string, r role) error {
+// runRole runs one role as a process of its own.
+func runRole(ctx context.Context, t terminal, name string, args []string, work role) error {
 	cfg, rest, err := arguments(t, name, args, nil)
 	if err != nil {
 		return err
@@ -37,9 +28,45 @@ func runRoles(ctx context.Context, t terminal, name string, args []string, r rol
 		return err
 	}
 	defer b.close()
-	return r(b, ctx)
+	return goodEnd(ctx, work(ctx, b))
 }
 
+// goodEnd forgets the error of a context that was ended on purpose.
+func goodEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// withStreams runs services beside the check of the streams: they start at
+// once and wait by themselves while NATS is away, but streams that differ from
+// the configuration end the process.
+func (b *backbone) withStreams(ctx context.Context, services ...func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return goodEnd(ctx, b.ensureTopology(ctx)) })
+	for _, service := range services {
+		group.Go(func() error { return goodEnd(ctx, service(ctx)) })
+	}
+	return group.Wait()
+}
+
+// producer is a writer whose ordinals go on where a snapshot remembers them,
+// when the log has forgotten.
 func (b *backbone) producer() (*producers.Producer, error) {
-	return b.producerWith(nil)
+	reader, err := b.reader()
+	if err != nil {
+		return nil, err
+	}
+	heads, err := b.heads(reader)
+	if err != nil {
+		return nil, err
+	}
+	linger := b.cfg.Linger
+	if linger == 0 {
+		linger = producers.NoLinger
+	}
+	return producers.New(b.nc, b.js, producers.Config{
+		Layout: b.cfg.layout(), Linger: linger, Patience: b.cfg.Patience, Format: codec.Format(b.cfg.Format), Heads: heads, Log: b.log,
+	})
 }

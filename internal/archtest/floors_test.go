@@ -19,7 +19,8 @@ const (
 	first
 	second
 	third
-	attic // uses the services, is used by the roof only
+	attic // uses the services
+	upper // uses the attic, is used by the roof only
 	roof
 )
 
@@ -47,7 +48,8 @@ var plan = map[string]struct {
 	"internal/commands":    {floor: third, nats: true},
 	"internal/demo":        {floor: attic, nats: true},
 	"internal/demo/page":   {floor: ground},
-	"internal/bench":       {floor: attic, nats: true},
+	"internal/hublog":      {floor: attic},
+	"internal/bench":       {floor: upper, nats: true},
 	"cmd/tailrace":         {floor: roof, nats: true},
 	"examples/receiver":    {floor: roof, nats: true},
 }

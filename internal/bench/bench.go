@@ -125,7 +125,7 @@ func (l *lab) close() {
 			nc.Close()
 		}
 	}
-	l.server.Shutdown()
+	_ = l.server.Shutdown(context.Background())
 	if l.cfg.Dir == "" {
 		_ = os.RemoveAll(l.dir)
 	}
@@ -140,7 +140,7 @@ func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
 	case "replay":
 		return l.replay(ctx)
 	case "fanout":
-		return l.fanout()
+		return l.fanout(), nil
 	}
 	return nil, fmt.Errorf("no benchmark %q; there are %v", name, Names())
 }

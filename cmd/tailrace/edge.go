@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tailrace/tailrace/internal/hublog"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/native"
+)
+
+func runEdge(ctx context.Context, t terminal, args []string) error {
+	return runRole(ctx, t, "edge", args, func(ctx context.Context, b *backbone) error {
+		front, err := b.newFront()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t.out, "Tailrace edge: %s\n", front.url())
+		return b.withStreams(ctx, front.run)
+	})
+}
+
+// front is the HTTP side of a process: the listener is open from the start, so
+// that a taken port is an error at once and a probe has something to ask.
+type front struct {
+	b        *backbone
+	hub      *hub.Hub
+	edge     *sseedge.Edge
+	server   *http.Server
+	listener net.Listener
+}
+
+func (b *backbone) newFront(more ...route) (*front, error) {
+	listener, err := b.listen()
+	if err != nil {
+		return nil, err
+	}
+	f := &front{b: b, listener: listener}
+	if err := f.assemble(more); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return f, nil
+}
+
+// route is a handler beside the edge's own.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+func (f *front) assemble(more []route) error {
+	reader, err := f.b.reader()
+	if err != nil {
+		return err
+	}
+	layout := f.b.cfg.layout()
+	f.hub, err = hub.New(hublog.Log{Reader: reader}, hublog.Feed{Reader: reader}, hub.Config{
+		Encode: native.Encode, Partitions: f.b.cfg.Partitions, Partition: layout.Partition, Memory: f.b.cfg.HubBytes, Log: f.b.log,
+	})
+	if err != nil {
+		return err
+	}
+	snapshots, err := f.b.snapshots(reader)
+	if err != nil {
+		return err
+	}
+	cfg := sseedge.Config{
+		Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, Patience: f.b.cfg.WriteTimeout, Spread: f.b.cfg.Drain, Log: f.b.log,
+		Checks: []sseedge.Check{{Name: "nats", Ask: f.b.ready}},
+	}
+	if f.loopback() {
+		cfg.Host = sseedge.LoopbackHost
+	}
+	if f.edge, err = sseedge.New(f.hub, snapshots, cfg); err != nil {
+		return err
+	}
+	f.server = sseedge.NewServer(sseedge.ServerConfig{Log: f.b.log}, f.handler(more))
+	return nil
+}
+
+// handler puts the edge in front: what is not one of the other routes is the
+// edge's to answer or refuse.
+func (f *front) handler(more []route) http.Handler {
+	if len(more) == 0 {
+		return f.edge
+	}
+	mux := http.NewServeMux()
+	for _, r := range more {
+		mux.Handle(r.pattern, r.handler)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" && f.allowed(r) {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		f.edge.ServeHTTP(w, r)
+	})
+}
+
+// allowed is the edge's own rule for the Host header.
+func (f *front) allowed(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	return !f.loopback() || sseedge.LoopbackHost(host)
+}
+
+func (b *backbone) listen() (net.Listener, error) {
+	host, _, err := net.SplitHostPort(b.cfg.Listen)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("listen is %q, want host:port", b.cfg.Listen)}
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !b.cfg.TrustNetwork {
+		return nil, fmt.Errorf("listen is %s: the edge asks nobody for credentials yet, so it serves loopback only; --trust-network says that a proxy in front of it does", b.cfg.Listen)
+	}
+	listener, err := net.Listen("tcp", b.cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("%w; choose another address with --listen", err)
+	}
+	return listener, nil
+}
+
+func (f *front) loopback() bool {
+	addr, ok := f.listener.Addr().(*net.TCPAddr)
+	return ok && addr.IP.IsLoopback()
+}
+
+func (f *front) url() string { return "http://" + f.listener.Addr().String() }
+
+// run serves until ctx ends, then drains: not ready and nobody new at once, the
+// open streams cut one by one, then the requests in flight are finished.
+func (f *front) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	hubCtx, stopHub := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHub()
+	group.Go(func() error { return f.hub.Run(hubCtx) })
+	group.Go(func() error {
+		if err := f.server.Serve(f.listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		defer stopHub()
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.b.cfg.Drain+5*time.Second)
+		defer cancel()
+		return errors.Join(f.edge.Drain(ending), f.server.Shutdown(ending))
+	})
+	return group.Wait()
+}
