@@ -55,9 +55,9 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, nats.ErrMaxPayload):
+		case errors.Is(err, nats.ErrMaxPayload), refusal(err).ErrorCode == tooLargeForStream:
 			return fmt.Errorf("%w: %d bytes of JSON", chunk.ErrTooLarge, len(msg.Data))
-		case refused(err):
+		case verdict(err):
 			return fmt.Errorf("%w: %w", outcome, err)
 		case !errors.Is(err, jetstream.ErrNoStreamResponse) && !errors.Is(err, nats.ErrConnectionClosed):
 			outcome = chunk.ErrUnknownOutcome // it may be on its way, in a buffer or stored
@@ -75,11 +75,22 @@ func (q *Queue) attempt(ctx context.Context, msg *nats.Msg) error {
 	return err
 }
 
-// refused reports a verdict of the server, in contrast to a moment of weakness
-// (5xx without a verdict: no leader, a catch-up).
-func refused(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.Code < http.StatusInternalServerError
+// tooLargeForStream is the server's code for a message over the stream's limit.
+const tooLargeForStream jetstream.ErrorCode = 10054
+
+// refusal is what the server answered instead of storing, zero if it did not answer.
+func refusal(err error) jetstream.APIError {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return *api
+	}
+	return jetstream.APIError{}
+}
+
+// verdict reports a refusal that will be the same the next time, in contrast to
+// a moment of weakness (5xx: no leader, no room).
+func verdict(err error) bool {
+	code := refusal(err).Code
+	return code > 0 && code < http.StatusInternalServerError
 }
 
 // pause waits for d and reports whether ctx is still alive.

@@ -28,6 +28,14 @@ const (
 	pullWait      = 10 * time.Second // one pull request; the next follows
 	pullHeartbeat = time.Second      // two of them missing: the server was restarted and forgot the request
 	settleLimit   = 5 * time.Second  // for the last word about a command, even when ctx has ended
+
+	// handBack is how long a command rests that a stopping worker gives back.
+	// Without it:
+	//  1. Serve stops to fetch; the library withdraws the waiting pull request
+	//     in its own time,
+	//  2. the server gets the nak first and hands the command to that request,
+	//  3. nobody listens any more, and the command waits for all of AckWait.
+	handBack = 100 * time.Millisecond
 )
 
 // Serve hands the commands of the agent types to handle until ctx ends; that
@@ -64,6 +72,7 @@ func (q *Queue) Serve(ctx context.Context, agentTypes []string, handle Handler) 
 // server is one call of Serve.
 type server struct {
 	*Queue
+
 	handle   Handler
 	handling sync.WaitGroup
 
@@ -78,17 +87,16 @@ func (s *server) serve(ctx context.Context, agentType string) error {
 	for ctx.Err() == nil {
 		started := time.Now()
 		err := s.pull(ctx, agentType, slots)
-		if ctx.Err() != nil {
-			return nil
-		}
 		if errors.Is(err, nats.ErrConnectionClosed) {
 			return err
 		}
-		s.cfg.Log.WarnContext(ctx, "commands cannot be fetched; trying again", "agentType", agentType, "error", err)
 		if time.Since(started) > lastBackoff {
 			backoff = firstBackoff
 		}
-		pause(ctx, backoff)
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "commands cannot be fetched; trying again", "agentType", agentType, "error", err)
+			pause(ctx, backoff)
+		}
 		backoff = min(2*backoff, lastBackoff)
 	}
 	return nil
@@ -213,7 +221,7 @@ func (s *server) settle(ctx context.Context, msg jetstream.Msg, c Command, err e
 		log.InfoContext(ctx, "another worker has the command", "error", err)
 	case ctx.Err() != nil:
 		log.InfoContext(ctx, "the worker stops; the command goes to another one")
-		s.tell(ctx, "nak", msg.Nak())
+		s.tell(ctx, "nak", msg.NakWithDelay(handBack))
 	default:
 		delay := s.retryDelay(msg)
 		log.WarnContext(ctx, "a command failed and will be tried again", "in", delay, "error", err)

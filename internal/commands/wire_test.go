@@ -1,0 +1,146 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	cejs "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+func full() Command {
+	metadata := chunk.Value(`{"n":123456789012345678901234567890}`)
+	return Command{
+		Kind: Execute, Session: chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"}, AgentType: "support", RunID: "run-1",
+		Input: []chunk.InputMessage{
+			{Content: "Where is my parcel? 📦"},
+			{
+				Content:         "half of an emoji: \xed\xa0\xbd",
+				Files:           []chunk.InputFile{{URL: "https://example.org/a.png", MediaType: "image/png", Filename: new("a.png")}},
+				Metadata:        &metadata,
+				ClientMessageID: new("m-1"),
+			},
+		},
+		Params: chunk.Value(`{"big":9007199254740993,"text":"\ud83d"}`),
+		Issued: time.UnixMilli(1700000000123),
+	}
+}
+
+// What is published is what the handler gets, to the last digit.
+func TestRoundTrip(t *testing.T) {
+	msg, err := encode(subjects.Layout{}, full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decode(subjects.Layout{}, msg.Subject, msg.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, full()) {
+		t.Errorf("got  %+v\nwant %+v", got, full())
+	}
+}
+
+// The CloudEvents SDK reads our message as an event.
+func TestSDKReadsCommand(t *testing.T) {
+	msg, err := encode(subjects.Layout{}, full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, err := binding.ToEvent(context.Background(), cejs.NewMessage(msg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if event.Type() != "command.execute" || event.ID() != "execute/run-1" || event.Source() != "/acme/r1/s1" || !event.Time().Equal(full().Issued) {
+		t.Errorf("the SDK reads %v", event)
+	}
+	if !bytes.Equal(event.Data(), msg.Data) || event.DataContentType() != "application/json" {
+		t.Errorf("data %s as %s", event.Data(), event.DataContentType())
+	}
+}
+
+func TestRefusedCommands(t *testing.T) {
+	const subject = "tr.commands.acme.support.s1"
+	good := `{"version":1,"kind":"execute","tenant":"acme","root":"s1","session":"s1","agentType":"support","runId":"r1","issued":1,"input":[{"content":"hi"}],"params":null}`
+	if _, err := decode(subjects.Layout{}, subject, []byte(good)); err != nil {
+		t.Fatalf("the good one: %v", err)
+	}
+	tests := map[string]struct {
+		subject, old, new string
+		want              error
+	}{
+		"no JSON":              {subject, good, `{`, ErrMalformed},
+		"another tenant":       {"tr.commands.evil.support.s1", "", "", ErrMalformed},
+		"another session":      {subject, `"session":"s1"`, `"session":"s2"`, ErrMalformed},
+		"another agent type":   {subject, `"agentType":"support"`, `"agentType":"billing"`, ErrMalformed},
+		"a root with a dot":    {subject, `"root":"s1"`, `"root":"a.b"`, ErrMalformed},
+		"no run":               {subject, `"runId":"r1"`, `"runId":""`, ErrMalformed},
+		"no version":           {subject, `"version":1,`, ``, ErrMalformed},
+		"input is a string":    {subject, `[{"content":"hi"}]`, `"hi"`, ErrMalformed},
+		"content is a number":  {subject, `"content":"hi"`, `"content":7`, ErrMalformed},
+		"a subject of a chunk": {"tr.chunks.0.acme.s1.s1", "", "", ErrMalformed},
+		"a newer version":      {subject, `"version":1`, `"version":2`, ErrUnsupported},
+		"a newer kind":         {subject, `"kind":"execute"`, `"kind":"resume"`, ErrUnsupported},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			data := strings.Replace(good, test.old, test.new, 1)
+			if _, err := decode(subjects.Layout{}, test.subject, []byte(data)); !errors.Is(err, test.want) {
+				t.Errorf("err = %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+// Two commands have the same id only if they are the same command.
+func TestIDsDoNotMeet(t *testing.T) {
+	token := rapid.StringMatching(`[a-c_-]{1,3}`)
+	command := rapid.Custom(func(t *rapid.T) Command {
+		return Command{Kind: Execute, Session: chunk.RootSession(token.Draw(t, "tenant"), token.Draw(t, "session")), RunID: token.Draw(t, "run")}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := command.Draw(t, "a"), command.Draw(t, "b")
+		if (a.id() == b.id()) != reflect.DeepEqual(a, b) {
+			t.Fatalf("%q and %q", a.id(), b.id())
+		}
+	})
+}
+
+// Whatever arrives, decode answers with a command that can be sent again as the
+// same one, or with one of its two errors.
+func FuzzDecode(f *testing.F) {
+	msg, err := encode(subjects.Layout{}, full())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(msg.Subject, msg.Data)
+	f.Add("tr.commands.a.b.c", []byte(`{"version":1,"kind":"execute","tenant":"a","root":"c","session":"c","agentType":"b","runId":"r","input":null}`))
+	f.Add("tr.commands.a.b.c", []byte(`{"version":1e999}`))
+	f.Add("tr.commands.*.>.c", []byte(`null`))
+	f.Fuzz(func(t *testing.T, subject string, data []byte) {
+		c, err := decode(subjects.Layout{}, subject, data)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrUnsupported) {
+				t.Fatalf("err = %v", err)
+			}
+			return
+		}
+		msg, err := encode(subjects.Layout{}, c)
+		if err != nil {
+			t.Fatalf("decoded, but cannot be encoded: %v", err)
+		}
+		again, err := decode(subjects.Layout{}, msg.Subject, msg.Data)
+		if err != nil || again.id() != c.id() || !reflect.DeepEqual(again.Input, c.Input) {
+			t.Fatalf("again: %+v, %v", again, err)
+		}
+	})
+}
