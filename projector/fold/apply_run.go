@@ -1,0 +1,290 @@
+package fold
+
+import (
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// modeExecute is the mode of a run that opens a turn; any other goes on with the
+// one that is open.
+const modeExecute = "execute"
+
+// control folds a record about the stream itself.
+func (s *Snapshot) control(rec chunk.Record, body chunk.Body) {
+	switch b := body.(type) {
+	case chunk.RunStarted:
+		s.runStarted(rec, b)
+	case chunk.StreamPaused:
+		s.paused()
+	case chunk.StreamActive:
+		if s.Status == Paused {
+			s.Status, s.Run.Interrupted = Active, false
+		}
+	case chunk.StreamEnd:
+		s.ended(b)
+	case chunk.StreamFailed:
+		s.failed(b)
+	}
+}
+
+// runStarted opens a run. It also opens a turn, with messages of its own,
+// unless it goes on with the open one: a takeover, a resumption, or the same
+// run once more. A resumption that brings words of a person opens a turn,
+// because what follows is said after them.
+func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
+	same := s.turn != nil && s.Run.ID == b.RunID
+	opens := s.turn == nil || !same && (b.Mode == modeExecute || len(b.Input) > 0)
+	s.messages.close()
+	s.stepStart = false
+	run := Run{
+		ID: b.RunID, Epoch: rec.Epoch, Mode: b.Mode, Started: rec.Seq,
+		CheckpointID: b.CheckpointID, Parent: b.Parent,
+	}
+	if same {
+		run.Started, run.Usage = s.Run.Started, s.Run.Usage
+	}
+	if !opens {
+		// The step goes on counting: what a dead worker said of it is taken back
+		// by a mark that is still to come, and is best undone from before it.
+		run.Step = s.Run.Step
+	}
+	s.Run, s.Status, s.Failure = run, Active, nil
+	if opens {
+		s.openTurn(rec, b.Input)
+	}
+}
+
+// openTurn ends what the turn before could still change, and takes the inputs. A
+// call that has no outcome yet may get one in this turn, but not in the next.
+func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
+	h := &s.messages
+	if !s.holding() {
+		h.finish(h.turnFirst)
+	}
+	h.beginTurn()
+	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool {
+		t, _ := s.find(p.CallID)
+		return t == nil
+	})
+	for _, in := range inputs {
+		h.input(rec.Seq, in)
+	}
+	s.finish()
+	s.step = nil
+	s.turn = s.base()
+}
+
+// input adds a message of a person.
+func (h *history) input(seq chunk.Seq, in chunk.InputMessage) {
+	m := message{index: h.count(), role: User, first: seq, last: seq, closed: true}
+	m.shown = m.index
+	if in.Content != "" || len(in.Files) == 0 {
+		m.parts = append(m.parts, part{kind: textPart, text: []byte(in.Content)})
+	}
+	for _, f := range in.Files {
+		m.parts = append(m.parts, part{raw: appendFile(nil, f.URL, f.MediaType, f.Filename)})
+	}
+	if in.Metadata != nil {
+		m.metadata = *in.Metadata
+	}
+	if in.ClientMessageID != nil {
+		m.clientID = *in.ClientMessageID
+	}
+	h.open, h.shown, h.changed = append(h.open, m), noMessage, true
+}
+
+// paused closes the answer at a point where it waits. Calls that have no
+// outcome, and are not of sub-agents, wait for the client.
+func (s *Snapshot) paused() {
+	if s.Status == Ended || s.Status == Failed {
+		return
+	}
+	s.messages.close()
+	s.Status = Paused
+	for i := range s.messages.open {
+		if m := &s.messages.open[i]; m.index >= s.messages.turnFirst {
+			s.awaitClients(m)
+		}
+	}
+}
+
+func (s *Snapshot) awaitClients(m *message) {
+	for i := range m.parts {
+		t := m.parts[i].tool
+		if t == nil || t.state != inputAvailable || t.providerExecuted || m.delegated(t.callID) {
+			continue
+		}
+		if place := s.messages.places()[t.callID]; place.index == m.index && place.part == i {
+			s.awaitClient(t.callID)
+		}
+	}
+}
+
+// delegated reports whether a sub-agent is at work on a call of m.
+func (m *message) delegated(callID string) bool {
+	return slices.ContainsFunc(m.children, func(c Child) bool { return c.CallID == callID && c.Status == ChildRunning })
+}
+
+// ended and failed close the run. The first of them wins.
+func (s *Snapshot) ended(b chunk.StreamEnd) {
+	if !s.close() {
+		return
+	}
+	s.Status = Ended
+	if s.Run.Interrupted {
+		s.Status = Paused // stopped softly: it may be resumed
+	}
+	if b.FinalOutput != nil {
+		s.Run.Output = *b.FinalOutput
+	}
+}
+
+func (s *Snapshot) failed(b chunk.StreamFailed) {
+	if !s.close() {
+		return
+	}
+	s.Status, s.Failure = Failed, &Failure{Message: b.Error, Detail: b.ErrorDetail}
+}
+
+// close ends the run, if it has not ended yet. What only this run asked for
+// nobody waits for any more.
+func (s *Snapshot) close() bool {
+	if s.Status == Ended || s.Status == Failed {
+		return false
+	}
+	s.messages.close()
+	s.stepStart = false
+	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.RunID == s.Run.ID })
+	return true
+}
+
+// sayRun folds chunks about the run and its steps.
+func (s *Snapshot) sayRun(body chunk.Body) {
+	switch b := body.(type) {
+	case chunk.StepStart:
+		s.messages.close()
+		s.stepStart = true
+	case chunk.StepEnd:
+		s.stepEnd(b)
+	case chunk.Error, chunk.ExecutorSuperseded:
+		s.closeText()
+	case chunk.Output:
+		s.Run.Output = orNull(b.Output)
+	case chunk.RunInterrupted:
+		s.closeText()
+		s.checkpoint(b.CheckpointID)
+		if s.Status == Active {
+			s.Status, s.Run.Interrupted = Paused, true
+		}
+	case chunk.RunResumed:
+		if s.Status == Paused && s.Run.Interrupted {
+			s.Status, s.Run.Interrupted = Active, false
+		}
+	case chunk.RunPaused:
+		s.closeText()
+		if b.PendingToolCallID != nil {
+			s.awaitClient(*b.PendingToolCallID)
+		}
+	case chunk.CheckpointCreated:
+		s.checkpoint(&b.CheckpointID)
+	case chunk.StepCommitted:
+		s.checkpoint(&b.CheckpointID)
+	case chunk.StreamResync:
+		s.closeText()
+		s.checkpoint(&b.CheckpointID)
+	case chunk.SuspensionMarker:
+		for _, id := range suspendedCalls(b) {
+			s.awaitClient(id)
+		}
+	default: // step_discarded: what it threw away was never said, or a mark takes it back
+	}
+}
+
+func (s *Snapshot) checkpoint(id *string) {
+	if id != nil {
+		s.CheckpointID = id
+	}
+}
+
+func (s *Snapshot) stepEnd(b chunk.StepEnd) {
+	s.messages.close()
+	s.stepStart = false
+	if b.FinishReason != nil {
+		s.Run.FinishReason = *b.FinishReason
+	}
+	if b.Usage != nil {
+		s.Usage.add(*b.Usage)
+		s.Run.Usage.add(*b.Usage)
+	}
+}
+
+// sayChild folds the start and the end of a sub-agent.
+func (s *Snapshot) sayChild(rec chunk.Record, body chunk.Body) {
+	switch b := body.(type) {
+	case chunk.SubagentStart:
+		s.closeText()
+		m := s.speaking(rec)
+		m.children = append(m.children, Child{Session: b.SubSessionID, Type: b.SubAgentType, CallID: b.CallID, Status: ChildRunning})
+	case chunk.SubagentEnd:
+		c := s.child(rec, b)
+		c.Status, c.Result = ChildEnded, orNull(b.Result)
+		if hasError(b.Result) {
+			c.Status = ChildFailed
+		}
+		s.messages.changed = true
+	}
+}
+
+// child is the running sub-agent that ended. One whose start nobody saw, or
+// whose message is finished, is listed where its end is.
+func (s *Snapshot) child(rec chunk.Record, b chunk.SubagentEnd) *Child {
+	for i := range s.messages.open {
+		m := &s.messages.open[i]
+		for j := range m.children {
+			if c := &m.children[j]; c.Session == b.SubSessionID && c.Status == ChildRunning {
+				m.last = rec.Seq
+				return c
+			}
+		}
+	}
+	m := s.speaking(rec)
+	m.children = append(m.children, Child{Session: b.SubSessionID, Type: b.SubAgentType, CallID: b.CallID})
+	return &m.children[len(m.children)-1]
+}
+
+// await lists a call that waits for somebody.
+func (s *Snapshot) await(p Pending) {
+	s.answered(p.CallID)
+	s.Pending = append(s.Pending, p)
+}
+
+// awaitClient lists a call that the client must run, if it has no outcome yet
+// and does not wait for something else.
+func (s *Snapshot) awaitClient(callID string) {
+	t, _ := s.find(callID)
+	if t == nil || t.state.settled() || t.state == approvalRequested {
+		return
+	}
+	s.await(Pending{Kind: PendingClient, CallID: callID, ToolName: t.name, RunID: s.Run.ID})
+}
+
+// answered takes a call off the list.
+func (s *Snapshot) answered(callID string) {
+	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.CallID == callID })
+}
+
+// maxCount is the largest integer that a browser holds exactly.
+const maxCount = 1<<53 - 1
+
+func (u *Usage) add(more chunk.Usage) {
+	add := func(sum *int64, n chunk.Number) { *sum = min(maxCount, *sum+count(n)) }
+	add(&u.Input, more.InputTokens)
+	add(&u.Output, more.OutputTokens)
+	if more.CachedTokens != nil {
+		add(&u.Cached, *more.CachedTokens)
+	}
+	if more.CacheWriteTokens != nil {
+		add(&u.CacheWrite, *more.CacheWriteTokens)
+	}
+}

@@ -1,0 +1,135 @@
+package fold
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// appendText appends to the open text of a kind, or opens one. An empty piece
+// does neither, as on the wire.
+func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string) {
+	if piece == "" {
+		return
+	}
+	m := s.speaking(rec)
+	p := m.openText()
+	if p == nil || p.kind != kind {
+		m.closeText()
+		m.parts = append(m.parts, part{kind: kind, open: true})
+		m.text = len(m.parts)
+		p = &m.parts[m.text-1]
+	}
+	p.text = join(p.text, piece)
+}
+
+// think folds reasoning. A complete chunk closes the block; when pieces of it
+// were streamed before, it may repeat the whole, carry the rest, or nothing.
+func (s *Snapshot) think(rec chunk.Record, b chunk.Thinking) {
+	if !b.IsComplete {
+		s.appendText(rec, reasoningPart, b.Content)
+		return
+	}
+	piece := b.Content
+	if m := s.messages.writing(); m != nil {
+		if p := m.openText(); p != nil && p.kind == reasoningPart && len(p.text) <= len(piece) && piece[:len(p.text)] == string(p.text) {
+			piece = piece[len(p.text):]
+		}
+	}
+	s.appendText(rec, reasoningPart, piece)
+	if m := s.messages.writing(); m != nil {
+		if p := m.openText(); p != nil && p.kind == reasoningPart {
+			m.closeText()
+		}
+	}
+}
+
+// appendRaw adds a part that is complete as it is.
+func (s *Snapshot) appendRaw(rec chunk.Record, raw chunk.Value) {
+	m := s.speaking(rec)
+	m.parts = append(m.parts, part{raw: raw})
+}
+
+// speaking is the message of the answer that takes the next part. It opens one
+// when the step has said nothing yet.
+func (s *Snapshot) speaking(rec chunk.Record) *message {
+	h := &s.messages
+	if m := h.writing(); m != nil {
+		m.last = rec.Seq
+		s.startStep(m)
+		return m
+	}
+	m := message{index: h.count(), shown: h.shown, role: Assistant, first: rec.Seq, last: rec.Seq}
+	if m.shown == noMessage {
+		m.shown = m.index
+	}
+	h.shown = m.shown
+	h.open = append(h.open, m)
+	opened := &h.open[len(h.open)-1]
+	s.startStep(opened)
+	return opened
+}
+
+// startStep puts the boundary of the step before the first part of it. A step
+// that says nothing leaves none.
+func (s *Snapshot) startStep(m *message) {
+	if s.stepStart {
+		s.stepStart = false
+		m.parts = append(m.parts, part{raw: chunk.Value(`{"type":"step-start"}`)})
+	}
+}
+
+// closeText ends the open text, so that the next piece begins another part.
+func (s *Snapshot) closeText() {
+	if m := s.messages.writing(); m != nil {
+		m.closeText()
+	}
+}
+
+// openText is the part that takes the next piece of text, nil when there is
+// none. At most one is open; parts that do not end it may have come after it.
+func (m *message) openText() *part {
+	if m.text == 0 {
+		return nil
+	}
+	return &m.parts[m.text-1]
+}
+
+func (m *message) closeText() {
+	if p := m.openText(); p != nil {
+		p.open = false
+		m.text = 0
+	}
+}
+
+// join appends a piece of WTF-8 to a text. When the cut went through a pair of
+// surrogates the two halves become the character they mean.
+func join(text []byte, piece string) []byte {
+	if !endsHigh(text) || !startsLow(piece) {
+		return append(text, piece...)
+	}
+	// The bytes of the first half may be shared with an earlier snapshot, in
+	// which they still stand: what is joined is a copy.
+	whole := chunk.Concat(string(text[len(text)-3:]), piece[:3])
+	text = append(bytes.Clone(text[:len(text)-3]), whole...)
+	return append(text, piece[3:]...)
+}
+
+func endsHigh(text []byte) bool {
+	n := len(text)
+	return n >= 3 && text[n-3] == 0xED && text[n-2] >= 0xA0 && text[n-2] <= 0xAF
+}
+
+func startsLow(piece string) bool {
+	return len(piece) >= 3 && piece[0] == 0xED && piece[1] >= 0xB0 && piece[1] <= 0xBF
+}
+
+// oneLine makes a reason fit for a mark: valid UTF-8 on one line.
+func oneLine(reason string) string {
+	if !utf8.ValidString(reason) {
+		reason = strings.ToValidUTF8(reason, "\uFFFD")
+	}
+	return strings.Join(strings.Fields(reason), " ")
+}

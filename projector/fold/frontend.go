@@ -1,0 +1,224 @@
+package fold
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// FrontendSnapshot is what a browser loads: the six members of spec section 5.1
+// and, beside them, the session, its sub-agents, the calls that wait for
+// somebody and why the last run failed.
+//
+//	{"state":…,"messages":[…],"streamSequence":17,"status":"active",
+//	 "checkpointId":null,"timestamp":1760000000000,
+//	 "session":{"tenant":"t","root":"r","id":"s","agentType":"a"},
+//	 "children":[…],"pendingCalls":[…],"usage":{…}}
+type FrontendSnapshot struct {
+	State          chunk.Value // nil is written as null
+	Messages       []UIMessage
+	StreamSequence chunk.Seq // resume after it, and nothing is missed or doubled
+	Status         Status
+	CheckpointID   *string
+	Timestamp      int64 // Unix milliseconds
+	Session        chunk.Session
+	AgentType      string
+	Children       []Child
+	PendingCalls   []PendingCall
+	Usage          Usage
+	Failure        *Failure
+	Faults         Faults
+}
+
+// UIMessage is a message in the shape of the AI SDK.
+type UIMessage struct {
+	ID       string
+	Role     Role
+	Parts    []chunk.Value
+	Metadata chunk.Value // nil for none
+}
+
+// PendingCall is a call that waits, with its input.
+type PendingCall struct {
+	Pending
+
+	Input chunk.Value // nil when it is not known
+}
+
+// MessageID is the id of the message with an index in the session's history.
+func MessageID(index int) string { return "msg-" + strconv.Itoa(index) }
+
+// Frontend is s as a browser loads it. An answer in flight is left out unless
+// partial is asked for, and then everything is as it stood just before that
+// answer began, the cursor included: the stream from there brings the whole
+// answer, under the same ids. With partial the snapshot is everything up to its
+// position; it is for reading, not for resuming in a chat.
+//
+// Hidden messages are left out. The snapshot must be Complete.
+func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
+	at := s
+	if s.InFlight() && !partial {
+		at = s.restored(s.turn)
+	}
+	f := FrontendSnapshot{
+		State: at.State, StreamSequence: at.Position.Seq, Status: s.Status, CheckpointID: at.CheckpointID,
+		Timestamp: timestamp, Session: s.Session, AgentType: s.AgentType,
+		Usage: at.Usage, Failure: at.Failure, Faults: at.Faults,
+	}
+	list := at.all()
+	f.Messages = shownMessages(list)
+	for i := range list {
+		f.Children = append(f.Children, list[i].children...)
+	}
+	f.Children = latest(f.Children)
+	f.PendingCalls = at.pendingCalls()
+	return f
+}
+
+// all are the messages of s, the finished ones read anew.
+func (s *Snapshot) all() []message {
+	list := make([]message, 0, s.messages.count())
+	r := reader{}
+	for _, f := range s.messages.finished {
+		list = append(list, r.message(f.Data))
+	}
+	return append(list, s.messages.open...)
+}
+
+// shownMessages joins the steps of a turn to one message, drops the hidden ones
+// and those that say nothing.
+func shownMessages(list []message) []UIMessage {
+	var out []UIMessage
+	last := noMessage // index of the message that out ends with
+	for i := range list {
+		m := &list[i]
+		if len(m.parts) == 0 || hidden(m.metadata) {
+			continue
+		}
+		if last == noMessage || m.shown != last {
+			last = m.shown
+			out = append(out, UIMessage{ID: MessageID(m.shown), Role: m.role})
+		}
+		ui := &out[len(out)-1]
+		if m.metadata != nil {
+			ui.Metadata = m.metadata
+		}
+		for j := range m.parts {
+			ui.Parts = append(ui.Parts, appendPart(nil, &m.parts[j]))
+		}
+	}
+	return out
+}
+
+// hidden reports whether the metadata of a message says that people are not
+// shown it: a member "hidden" that is true, or "true".
+func hidden(metadata chunk.Value) bool {
+	if !isContainer(metadata) || metadata[space(metadata, 0)] != '{' {
+		return false
+	}
+	m, err := members(metadata)
+	if err != nil {
+		return false
+	}
+	flag := string(m["hidden"])
+	return flag == "true" || flag == `"true"`
+}
+
+// latest keeps the last entry of each sub-agent, at the place of its first: the
+// end of one may be listed apart from its start.
+func latest(list []Child) []Child {
+	place := make(map[string]int, len(list))
+	var out []Child
+	for _, c := range list {
+		if i, ok := place[c.Session]; ok {
+			out[i] = c
+			continue
+		}
+		place[c.Session] = len(out)
+		out = append(out, c)
+	}
+	return out
+}
+
+func (s *Snapshot) pendingCalls() []PendingCall {
+	var out []PendingCall
+	for _, p := range s.Pending {
+		call := PendingCall{Pending: p}
+		if t, _ := s.find(p.CallID); t != nil {
+			call.Input = t.input
+		}
+		out = append(out, call)
+	}
+	return slices.Clip(out)
+}
+
+// MarshalJSON is AppendJSON for encoding/json.
+func (f FrontendSnapshot) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil }
+
+// AppendJSON appends f as one line of JSON.
+func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
+	o := beginObject(dst)
+	o.value("state", orNull(f.State))
+	o.name("messages")
+	o.dst = appendList(o.dst, f.Messages, UIMessage.append)
+	o.name("streamSequence")
+	o.dst = strconv.AppendUint(o.dst, uint64(f.StreamSequence), 10)
+	o.str("status", string(f.Status))
+	if f.CheckpointID == nil {
+		o.value("checkpointId", orNull(nil))
+	}
+	o.maybe("checkpointId", f.CheckpointID)
+	o.name("timestamp")
+	o.dst = strconv.AppendInt(o.dst, f.Timestamp, 10)
+	o.name("session")
+	id := beginObject(o.dst)
+	id.str("tenant", f.Session.Tenant)
+	id.str("root", f.Session.Root)
+	id.str("id", f.Session.ID)
+	id.text("agentType", f.AgentType)
+	o.dst = id.end()
+	o.name("children")
+	o.dst = appendList(o.dst, f.Children, Child.append)
+	o.name("pendingCalls")
+	o.dst = appendList(o.dst, f.PendingCalls, PendingCall.append)
+	o.name("usage")
+	o.dst = f.Usage.append(o.dst)
+	if f.Failure != nil {
+		o.name("error")
+		o.dst = f.Failure.append(o.dst)
+	}
+	if f.Faults.Skipped+f.Faults.Patches+f.Faults.Lost > 0 {
+		o.name("faults")
+		o.dst = f.Faults.append(o.dst)
+	}
+	return o.end()
+}
+
+func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = element(v, dst)
+	}
+	return append(dst, ']')
+}
+
+func (m UIMessage) append(dst []byte) []byte {
+	o := beginObject(dst)
+	o.str("id", m.ID)
+	o.str("role", string(m.Role))
+	o.name("parts")
+	o.dst = appendList(o.dst, m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
+	o.value("metadata", m.Metadata)
+	return o.end()
+}
+
+func (c PendingCall) append(dst []byte) []byte {
+	o := beginObject(dst)
+	c.write(&o)
+	o.value("input", c.Input)
+	return o.end()
+}

@@ -1,0 +1,285 @@
+package fold
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+var errStored = errors.New("the stored snapshot is damaged")
+
+// ParseHead reads what AppendHead wrote: a snapshot that holds none of its
+// finished messages. Errors: ErrVersion, or that the data is damaged. It does
+// not keep data.
+func ParseHead(data []byte) (Snapshot, error) {
+	r := reader{}
+	data = append([]byte(nil), data...)
+	head := r.members(data)
+	if v := r.number(head["version"]); v != Version {
+		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrVersion, v, Version)
+	}
+	id := chunk.Session{Tenant: r.str(head["tenant"]), Root: r.str(head["root"]), ID: r.str(head["session"])}
+	s := r.snapshot(id, head, nil)
+	if raw, ok := head["turn"]; ok {
+		turn := r.snapshot(id, r.members(raw), &s)
+		s.turn = &turn
+	}
+	if raw, ok := head["step"]; ok {
+		step := r.snapshot(id, r.members(raw), &s)
+		s.step = &step
+	}
+	return s, r.err
+}
+
+// reader reads the stored form and remembers the first thing that was wrong.
+type reader struct{ err error }
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", errStored, what)
+	}
+}
+
+func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Snapshot) Snapshot {
+	s := Snapshot{
+		Session:      id,
+		AgentType:    r.str(m["agentType"]),
+		Position:     chunk.Position{Seq: chunk.Seq(r.number(m["seq"])), Ordinal: chunk.Ordinal(r.number(m["ordinal"]))},
+		Epoch:        chunk.Epoch(r.number(m["epoch"])),
+		Status:       Status(r.str(m["status"])),
+		Run:          r.run(m["run"]),
+		CheckpointID: r.maybe(m["checkpointId"]),
+		Usage:        r.usage(m["usage"]),
+		State:        m["state"],
+		Faults:       r.faults(m["faults"]),
+		stepStart:    r.flag(m["stepStart"]),
+	}
+	if r.flag(m["sameState"]) {
+		s.State = outer.State
+	}
+	if raw, ok := m["failure"]; ok {
+		s.Failure = r.failure(raw)
+	}
+	r.each(m["pending"], func(raw []byte) {
+		p := r.members(raw)
+		s.Pending = append(s.Pending, Pending{
+			Kind: PendingKind(r.str(p["kind"])), CallID: r.str(p["toolCallId"]), ToolName: r.str(p["toolName"]),
+			RunID: r.str(p["runId"]), ApprovalID: r.str(p["approvalId"]),
+		})
+	})
+	r.each(m["gone"], func(raw []byte) {
+		first, last := r.pair(raw)
+		s.gone = append(s.gone, chunk.OrdinalRange{First: first, Last: last})
+	})
+	s.messages = r.history(m)
+	return s
+}
+
+func (r *reader) history(m map[string]chunk.Value) history {
+	h := history{
+		released:  int(r.number(m["finished"])),
+		shown:     int(r.number(m["shown"])) - 1,
+		turnFirst: int(r.number(m["turnFirst"])),
+		prevFirst: int(r.number(m["prevFirst"])),
+	}
+	if h.released > 0 {
+		chain, err := hex.DecodeString(r.str(m["chain"]))
+		if err != nil || len(chain) != sha256.Size {
+			r.fail("chain")
+		}
+		copy(h.chain[:], chain)
+	}
+	r.each(m["generations"], func(raw []byte) {
+		from, generation := r.pair(raw)
+		h.spans = append(h.spans, span{int(from), chunk.Ordinal(generation)})
+	})
+	r.each(m["dropped"], func(raw []byte) { h.dropped = append(h.dropped, r.str(raw)) })
+	r.each(m["open"], func(raw []byte) {
+		open := r.message(raw)
+		if open.index != h.count() {
+			r.fail("open messages are not in order")
+		}
+		h.open = append(h.open, open)
+	})
+	return h
+}
+
+func (r *reader) run(raw []byte) Run {
+	m := r.members(raw)
+	run := Run{
+		ID: r.str(m["id"]), Epoch: chunk.Epoch(r.number(m["epoch"])), Mode: r.str(m["mode"]),
+		Started: chunk.Seq(r.number(m["started"])), Step: r.number(m["step"]),
+		CheckpointID: r.maybe(m["checkpointId"]), FinishReason: r.str(m["finishReason"]),
+		Interrupted: r.flag(m["interrupted"]), Usage: r.usage(m["usage"]), Output: m["output"],
+	}
+	if raw, ok := m["parent"]; ok {
+		p := r.members(raw)
+		run.Parent = &chunk.Parent{SessionID: r.str(p["sessionId"]), CallID: r.str(p["callId"])}
+	}
+	return run
+}
+
+func (r *reader) usage(raw []byte) Usage {
+	m := r.members(raw)
+	return Usage{
+		Input: r.number(m["inputTokens"]), Output: r.number(m["outputTokens"]),
+		Cached: r.number(m["cachedTokens"]), CacheWrite: r.number(m["cacheWriteTokens"]),
+	}
+}
+
+func (r *reader) failure(raw []byte) *Failure {
+	m := r.members(raw)
+	f := &Failure{Message: r.str(m["message"])}
+	if raw, ok := m["detail"]; ok {
+		d := r.members(raw)
+		f.Detail = &chunk.ErrorDetail{
+			Message: r.str(d["message"]), Code: r.maybe(d["code"]), Category: r.maybe(d["category"]), Cause: r.maybe(d["cause"]),
+		}
+		if raw, ok := d["retryable"]; ok {
+			retryable := r.flag(raw)
+			f.Detail.Retryable = &retryable
+		}
+	}
+	return f
+}
+
+func (r *reader) faults(raw []byte) Faults {
+	m := r.members(raw)
+	f := Faults{Skipped: r.number(m["skipped"]), Patches: r.number(m["patches"]), Lost: r.number(m["lost"])}
+	r.each(m["recent"], func(raw []byte) {
+		m := r.members(raw)
+		f.Recent = append(f.Recent, Mark{
+			Position: chunk.Position{Seq: chunk.Seq(r.number(m["seq"])), Ordinal: chunk.Ordinal(r.number(m["ordinal"]))},
+			Type:     chunk.Type(r.str(m["type"])), Reason: r.str(m["reason"]),
+		})
+	})
+	return f
+}
+
+func (r *reader) message(raw []byte) message {
+	m := r.members(raw)
+	msg := message{
+		index: int(r.number(m["index"])), shown: int(r.number(m["shown"])), role: Role(r.str(m["role"])),
+		clientID: r.str(m["clientId"]), metadata: m["metadata"],
+		first: chunk.Seq(r.number(m["first"])), last: chunk.Seq(r.number(m["last"])), closed: r.flag(m["closed"]),
+	}
+	r.each(m["parts"], func(raw []byte) {
+		msg.parts = append(msg.parts, r.part(raw))
+		if msg.parts[len(msg.parts)-1].open {
+			msg.text = len(msg.parts)
+		}
+	})
+	r.each(m["children"], func(raw []byte) {
+		c := r.members(raw)
+		msg.children = append(msg.children, Child{
+			Session: r.str(c["session"]), Type: r.str(c["type"]), CallID: r.str(c["callId"]),
+			Status: ChildStatus(r.str(c["status"])), Result: c["result"],
+		})
+	})
+	return msg
+}
+
+func (r *reader) part(raw []byte) part {
+	m := r.members(raw)
+	switch r.str(m["type"]) {
+	case "text":
+		return part{kind: textPart, text: r.bytes(m["text"]), open: r.str(m["state"]) == "streaming"}
+	case "reasoning":
+		return part{kind: reasoningPart, text: r.bytes(m["text"]), open: r.str(m["state"]) == "streaming"}
+	case "dynamic-tool":
+		return part{kind: toolPart, tool: r.tool(m)}
+	default:
+		return part{raw: raw}
+	}
+}
+
+func (r *reader) tool(m map[string]chunk.Value) *tool {
+	t := &tool{
+		callID: r.str(m["toolCallId"]), name: r.str(m["toolName"]), state: toolState(r.str(m["state"])),
+		rawInput: r.bytes(m["rawInput"]), input: m["input"], output: m["output"], errorText: r.str(m["errorText"]),
+		providerExecuted: r.flag(m["providerExecuted"]),
+	}
+	if raw, ok := m["approval"]; ok {
+		a := r.members(raw)
+		t.approval = &approval{id: r.str(a["id"]), reason: r.maybe(a["reason"])}
+		if raw, ok := a["approved"]; ok {
+			approved := r.flag(raw)
+			t.approval.approved = &approved
+		}
+	}
+	return t
+}
+
+func (r *reader) str(raw []byte) string { return string(r.bytes(raw)) }
+
+func (r *reader) bytes(raw []byte) []byte {
+	if raw == nil {
+		return nil
+	}
+	s, err := unquote(raw)
+	if err != nil {
+		r.fail(err.Error())
+	}
+	return s
+}
+
+func (r *reader) maybe(raw []byte) *string {
+	if raw == nil {
+		return nil
+	}
+	s := r.str(raw)
+	return &s
+}
+
+func (r *reader) number(raw []byte) int64 {
+	if raw == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		r.fail("a number is none")
+	}
+	return n
+}
+
+func (r *reader) flag(raw []byte) bool { return string(raw) == "true" }
+
+func (r *reader) pair(raw []byte) (int64, int64) {
+	var n []int64
+	r.each(raw, func(raw []byte) { n = append(n, r.number(raw)) })
+	if len(n) != 2 {
+		r.fail("want a pair of numbers")
+		return 0, 0
+	}
+	return n[0], n[1]
+}
+
+// members are the members of a JSON object; none when raw is nil.
+func (r *reader) members(raw []byte) map[string]chunk.Value {
+	if raw == nil {
+		return nil
+	}
+	m, err := members(raw)
+	if err != nil {
+		r.fail(err.Error())
+	}
+	return m
+}
+
+// each calls f with the elements of a JSON array; not at all when raw is nil.
+func (r *reader) each(raw []byte, f func(raw []byte)) {
+	if raw == nil {
+		return
+	}
+	list, err := elements(raw)
+	if err != nil {
+		r.fail(err.Error())
+	}
+	for _, raw := range list {
+		f(raw)
+	}
+}

@@ -1,0 +1,80 @@
+package fold
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Sets of ordinals, as sorted ranges that neither touch nor overlap.
+
+// addRanges is the union of set and more, which may come in any order.
+func addRanges(set, more []chunk.OrdinalRange) []chunk.OrdinalRange {
+	all := make([]chunk.OrdinalRange, 0, len(set)+len(more))
+	all = append(all, set...)
+	for _, r := range more {
+		if r.First >= 1 && r.First <= r.Last {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b chunk.OrdinalRange) int { return cmp.Compare(a.First, b.First) })
+	var out []chunk.OrdinalRange
+	for _, r := range all {
+		// Last+1 cannot overflow into a false match: it is compared as unsigned.
+		if n := len(out); n > 0 && uint64(r.First) <= uint64(out[n-1].Last)+1 {
+			out[n-1].Last = max(out[n-1].Last, r.Last)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// subtractRanges is what of set is not in less; both are sets.
+func subtractRanges(set, less []chunk.OrdinalRange) []chunk.OrdinalRange {
+	var out []chunk.OrdinalRange
+	for _, r := range set {
+		for _, l := range less {
+			if l.Last < r.First || l.First > r.Last {
+				continue
+			}
+			if l.First > r.First {
+				out = append(out, chunk.OrdinalRange{First: r.First, Last: l.First - 1})
+			}
+			if l.Last >= r.Last {
+				r.First, r.Last = 1, 0 // nothing is left of it
+				break
+			}
+			r.First = l.Last + 1
+		}
+		if r.First <= r.Last {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// upTo is the part of set that is not beyond last.
+func upTo(set []chunk.OrdinalRange, last int64) []chunk.OrdinalRange {
+	var out []chunk.OrdinalRange
+	for _, r := range set {
+		if r.First <= last {
+			out = append(out, chunk.OrdinalRange{First: r.First, Last: min(r.Last, last)})
+		}
+	}
+	return out
+}
+
+// covers reports whether all of first..last is in set. An empty range is.
+func covers(set []chunk.OrdinalRange, first, last int64) bool {
+	if first > last {
+		return true
+	}
+	for _, r := range set {
+		if r.First <= first && last <= r.Last {
+			return true
+		}
+	}
+	return false
+}

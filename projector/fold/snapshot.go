@@ -1,0 +1,154 @@
+package fold
+
+import (
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Version is the version of the stored form. ParseHead refuses another one with
+// ErrVersion; the snapshot is then folded anew from the log.
+const Version = 1
+
+// Status says how a session stands.
+type Status string
+
+// The statuses, as a browser gets them.
+const (
+	Active Status = "active" // a run is at work
+	Paused Status = "paused" // it waits for people or children, or was stopped softly
+	Ended  Status = "ended"  // the last run ended well; also a session without any run
+	Failed Status = "failed" // the last run ended badly; Failure says why
+)
+
+// Snapshot is what the log of one session says up to a record. The zero value
+// is of no use; New makes the snapshot before the first record.
+type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of the fold change their one copy in place
+	Session   chunk.Session
+	AgentType string // name of the agent's definition, "" until a record said so
+
+	// Position is the last record that counts: the snapshot is the fold of
+	// everything up to it, of nothing beyond it.
+	Position chunk.Position
+
+	// Epoch is the highest seen. Records of a lower one change nothing.
+	Epoch chunk.Epoch
+
+	Status  Status
+	Failure *Failure // why Status is Failed, nil otherwise
+	Run     Run      // the latest run, zero before the first
+
+	// CheckpointID is the latest checkpoint the session stands on, nil when
+	// there is none.
+	CheckpointID *string
+
+	Usage Usage // of all runs
+
+	// State is the custom state, nil before the first patch. It is one JSON
+	// value without white space, at most MaxState bytes.
+	State chunk.Value
+
+	Pending []Pending // calls that wait for somebody, oldest first
+	Faults  Faults    // what could not be folded
+
+	messages  history
+	gone      []chunk.OrdinalRange // taken back; the mark that says so is still ahead
+	turn      *Snapshot            // how it stood when the turn opened, nil before the first
+	step      *Snapshot            // how it stood before the latest step began, nil when that is the turn
+	stepStart bool                 // a step was opened that has said nothing yet
+}
+
+// Run is one execution inside the session.
+type Run struct {
+	ID           string
+	Epoch        chunk.Epoch
+	Mode         string    // execute, takeover, or a mode of chunk.RunResumed
+	Started      chunk.Seq // of its run_started record; 0 when there was none
+	Step         int64     // highest step it reached
+	CheckpointID *string   // the checkpoint it started from, nil for none
+	FinishReason string    // of the last step that gave one
+	Interrupted  bool      // it was stopped softly and may be resumed
+	Usage        Usage
+	Output       chunk.Value   // final structured output, nil for none
+	Parent       *chunk.Parent // where a sub-agent was called from, nil in a root session
+}
+
+// Usage counts tokens. Sums stay at the largest integer a browser can hold
+// (2^53-1) when they would go beyond it.
+type Usage struct { //nolint:recvcheck // only add changes it
+	Input, Output, Cached, CacheWrite int64
+}
+
+// Failure is why a run failed.
+type Failure struct {
+	Message string
+	Detail  *chunk.ErrorDetail // nil when the record had none
+}
+
+// PendingKind says whom a pending call waits for.
+type PendingKind string
+
+// The kinds of a pending call.
+const (
+	PendingApproval PendingKind = "approval"    // somebody must allow it
+	PendingClient   PendingKind = "client-tool" // the client must run it
+)
+
+// Pending is a call that waits for an answer. Its input is in the message.
+type Pending struct {
+	Kind       PendingKind
+	CallID     string
+	ToolName   string
+	RunID      string // the run that asked
+	ApprovalID string // of an approval, "" otherwise
+}
+
+// Faults counts what the fold had to pass over. A session with faults goes on.
+type Faults struct {
+	Skipped int64 // records that could not be read, passed by Skip
+	Patches int64 // state patches that were refused as a whole
+	Lost    int64 // records that were gone from the log before they were folded
+	Recent  []Mark
+}
+
+// Mark names one fault. Only the latest maxMarks are kept.
+type Mark struct {
+	Position chunk.Position
+	Type     chunk.Type
+	Reason   string // one line
+}
+
+const maxMarks = 16
+
+// New is the snapshot of s before its first record.
+func New(s chunk.Session) Snapshot {
+	return Snapshot{Session: s, Status: Ended, messages: history{shown: noMessage}}
+}
+
+// InFlight reports whether an answer is on its way: a turn is open and a run is
+// at work on it. Frontend leaves that answer out.
+func (s Snapshot) InFlight() bool { return s.Status == Active && s.turn != nil }
+
+// TurnStart is the record that opened the turn: a cursor there is just before
+// the answer. It is zero when the session began without a run_started record.
+func (s Snapshot) TurnStart() chunk.Position {
+	if s.turn == nil {
+		return chunk.Position{}
+	}
+	return s.turn.Position
+}
+
+// TurnMessages is how many messages the session had when the turn's inputs were
+// in: the answer is shown as msg-<TurnMessages>.
+func (s Snapshot) TurnMessages() int {
+	if s.turn == nil {
+		return s.messages.count()
+	}
+	return s.turn.messages.count()
+}
+
+func (s *Snapshot) fault(rec chunk.Record, reason string) {
+	m := Mark{Position: rec.Position(), Type: rec.Type, Reason: clip(oneLine(reason))}
+	if len(s.Faults.Recent) == maxMarks {
+		s.Faults.Recent = s.Faults.Recent[1:]
+	}
+	s.Faults.Recent = append(s.Faults.Recent, m)
+}
