@@ -72,6 +72,7 @@ func (r rounds) round(b *testing.B) time.Duration {
 }
 
 func newOurs(b *testing.B, p place, sessions int) rounds {
+	b.Helper()
 	producer := p.producer(b, Config{})
 	runs := make([]*Run, sessions)
 	for i := range runs {
@@ -85,6 +86,7 @@ func newOurs(b *testing.B, p place, sessions int) rounds {
 }
 
 func newFloor(b *testing.B, p place, sessions int) rounds {
+	b.Helper()
 	type writer struct {
 		msg  *nats.Msg
 		last uint64

@@ -46,6 +46,7 @@ type fate struct {
 }
 
 func newFakeLog(t *testing.T, s chunk.Session) *fakeLog {
+	t.Helper()
 	return &fakeLog{t: t, s: s, limit: 1 << 20}
 }
 

@@ -2,6 +2,7 @@ package producers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -94,10 +95,10 @@ func (r *Run) change(ctx context.Context, m move, c chunk.Chunk) error {
 	for {
 		before, err := r.begin(it)
 		switch {
+		case errors.Is(err, errAlready):
+			return nil
 		case err != nil:
 			return err
-		case before == nil: // nothing to do
-			return nil
 		case before == it:
 			return r.await(ctx, it)
 		}
@@ -109,8 +110,10 @@ func (r *Run) change(ctx context.Context, m move, c chunk.Chunk) error {
 	}
 }
 
-// begin queues it and returns it, or returns the move to wait for, or nil when
-// the run is already where it leads.
+// errAlready: the run is where the move leads.
+var errAlready = errors.New("nothing to do")
+
+// begin queues it and returns it, or returns the move to wait for.
 func (r *Run) begin(it *item) (*item, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,12 +123,11 @@ func (r *Run) begin(it *item) (*item, error) {
 	if r.moving != nil {
 		return r.moving, nil
 	}
-	needed, err := r.state.allows(it.move.to)
-	if err != nil {
-		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err}
+	if r.state == it.move.to {
+		return nil, errAlready
 	}
-	if !needed {
-		return nil, nil
+	if r.state == ended || r.state == failed {
+		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: fmt.Errorf("%w: it is %s", ErrEnded, r.state)}
 	}
 	if it.move.clean || r.closed {
 		if err := r.usable(); err != nil {
@@ -137,18 +139,6 @@ func (r *Run) begin(it *item) (*item, error) {
 	r.queue.push(it) // past the limit: there is one at a time
 	r.kick()
 	return it, nil
-}
-
-// allows is the table of moves: whether a record is needed, or why there can be
-// none.
-func (s state) allows(to state) (needed bool, err error) {
-	switch {
-	case s == to:
-		return false, nil
-	case s == ended, s == failed:
-		return false, fmt.Errorf("%w: it is %s", ErrEnded, s)
-	}
-	return true, nil
 }
 
 func (r *Run) prepareMove(m move, c chunk.Chunk) (*item, error) {

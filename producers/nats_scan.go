@@ -101,8 +101,7 @@ var (
 
 // apiErrorOf makes the client's form of a refusal ours.
 func apiErrorOf(err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return &apiError{Code: api.Code, ErrCode: int(api.ErrorCode), Text: api.Description}
 	}
 	return err

@@ -164,10 +164,10 @@ func (o outgoing) size() int {
 
 // explain turns the outcome of storing into an error of the package.
 func (r *Run) explain(it *item, err error) error {
-	var over *overtaken
-	switch {
-	case errors.As(err, &over):
+	if over, ok := errors.AsType[*overtaken](err); ok {
 		return r.fenced(over.by)
+	}
+	switch {
 	case errors.Is(err, errUnknown):
 		return &UnknownOutcomeError{Session: r.session, Epoch: r.epoch, Ordinal: r.Position().Ordinal + 1, Type: it.typ, Cause: err}
 	case r.ctx.Err() != nil:
@@ -194,12 +194,11 @@ func (r *Run) finish(it *item, seq chunk.Seq, err error) {
 		return
 	}
 	r.slog.Warn("a record was not stored", "session", r.session.String(), "type", string(it.typ), "error", err)
-	var not *NotStoredError
-	switch {
-	case sticky(err):
+	if sticky(err) {
 		r.dead = err
 		r.abandon(err)
-	case errors.As(err, &not) && not.halts:
+	}
+	if not, ok := errors.AsType[*NotStoredError](err); ok && not.halts {
 		r.abandon(&NotStoredError{Session: r.session, Cause: fmt.Errorf("a record before it could not be stored: %w", not.Cause)})
 	}
 }

@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,15 +15,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// bubble runs f with a fake clock.
-func bubble(t *testing.T, f func(t *testing.T, l *fakeLog)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newFakeLog(t, testSession)) })
-}
-
 func text(s string) chunk.Chunk { return chunk.Chunk{Step: 1, Body: chunk.TextDelta{Delta: s}} }
 
-func emit(t *testing.T, r *Run, cs ...chunk.Chunk) {
+func emitAll(t *testing.T, r *Run, cs ...chunk.Chunk) {
 	t.Helper()
 	for _, c := range cs {
 		if err := r.Emit(t.Context(), c); err != nil {
@@ -63,15 +58,16 @@ func (l *fakeLog) mustHave(want ...string) {
 // The first token is on its way before anything else happens; the next ones
 // wait for company.
 func TestFirstDeltaGoesAtOnceLaterOnesLinger(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		emit(t, r, text("Hel"))
+		emitAll(t, r, text("Hel"))
 		synctest.Wait()
 		l.mustHave("Hel")
 
-		emit(t, r, text("lo"))
+		emitAll(t, r, text("lo"))
 		time.Sleep(9 * time.Millisecond)
-		emit(t, r, text(" you"))
+		emitAll(t, r, text(" you"))
 		synctest.Wait()
 		l.mustHave("Hel")
 		time.Sleep(time.Millisecond) // 10 ms after "lo"
@@ -83,11 +79,12 @@ func TestFirstDeltaGoesAtOnceLaterOnesLinger(t *testing.T) {
 // A delta that follows long after the last one waits its window too: it may be
 // the first of many.
 func TestWindowBeginsWithTheDeltaThatWaits(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{Linger: 20 * time.Millisecond})
-		emit(t, r, text("a"))
+		emitAll(t, r, text("a"))
 		time.Sleep(time.Hour)
-		emit(t, r, text("b"))
+		emitAll(t, r, text("b"))
 		time.Sleep(19 * time.Millisecond)
 		synctest.Wait()
 		l.mustHave("a")
@@ -98,84 +95,79 @@ func TestWindowBeginsWithTheDeltaThatWaits(t *testing.T) {
 }
 
 func TestWhatSendsAWaitingDelta(t *testing.T) {
+	emit := func(cs ...chunk.Chunk) func(context.Context, *Run) error {
+		return func(ctx context.Context, r *Run) error {
+			for _, c := range cs {
+				if err := r.Emit(ctx, c); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
 	tool := chunk.Chunk{Step: 1, Body: chunk.ToolStart{ToolCallID: "c", ToolName: "n", Arguments: chunk.Value(`{}`)}}
-	other := chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "hm"}}
 	for name, tc := range map[string]struct {
 		cfg  Config
-		push func(t *testing.T, r *Run)
+		push func(ctx context.Context, r *Run) error
 		want []string
 	}{
 		"something that is no delta": {
-			push: func(t *testing.T, r *Run) { emit(t, r, tool) },
+			push: emit(tool),
 			want: []string{"a", "b", "tool_start"},
 		},
 		"a delta of another kind": {
-			push: func(t *testing.T, r *Run) { emit(t, r, other) },
+			push: emit(chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "hm"}}),
 			want: []string{"a", "b", "hm"},
 		},
 		"a delta of another step": {
-			push: func(t *testing.T, r *Run) {
-				c := text("c")
-				c.Step = 2
-				emit(t, r, c)
-			},
+			push: emit(chunk.Chunk{Step: 2, Body: chunk.TextDelta{Delta: "c"}}),
 			want: []string{"a", "b", "c"},
 		},
 		"enough bytes": {
 			cfg:  Config{MaxDelta: 4},
-			push: func(t *testing.T, r *Run) { emit(t, r, text("ccc")) },
+			push: emit(text("ccc")),
 			want: []string{"a", "bccc"},
 		},
 		"more than enough bytes": {
 			cfg:  Config{MaxDelta: 4},
-			push: func(t *testing.T, r *Run) { emit(t, r, text("dddd")) },
+			push: emit(text("dddd")),
 			want: []string{"a", "b", "dddd"},
 		},
 		"Write": {
-			push: func(t *testing.T, r *Run) {
-				if _, err := r.Write(t.Context(), text("c")); err != nil {
-					t.Fatal(err)
-				}
-			},
+			push: func(ctx context.Context, r *Run) error { _, err := r.Write(ctx, text("c")); return err },
 			want: []string{"a", "bc"},
 		},
 		"Flush": {
-			push: func(t *testing.T, r *Run) {
-				pos, err := r.Flush(t.Context())
-				if err != nil || pos.Ordinal != 3 || pos != r.Position() {
-					t.Fatal(pos, err)
-				}
-			},
+			push: func(ctx context.Context, r *Run) error { _, err := r.Flush(ctx); return err },
 			want: []string{"a", "b"},
 		},
 		"End": {
-			push: func(t *testing.T, r *Run) {
-				if err := r.End(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
-			},
+			push: func(ctx context.Context, r *Run) error { return r.End(ctx, nil) },
 			want: []string{"a", "b", "stream_end"},
 		},
 		"no window": {
 			cfg:  Config{Linger: NoLinger},
-			push: func(*testing.T, *Run) {},
+			push: emit(),
 			want: []string{"a", "b"},
 		},
 		"a full queue with somebody before it": {
 			cfg:  Config{Queue: 1},
-			push: func(t *testing.T, r *Run) { emit(t, r, tool) },
+			push: emit(tool),
 			want: []string{"a", "b", "tool_start"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, l *fakeLog) {
-				tc.cfg.Linger = cmpOr(tc.cfg.Linger, time.Hour)
+			synctest.Test(t, func(t *testing.T) {
+				l := newFakeLog(t, testSession)
+				tc.cfg.Linger = cmp.Or(tc.cfg.Linger, time.Hour)
 				r := startOn(t, l, tc.cfg)
-				emit(t, r, text("a"))
+				emitAll(t, r, text("a"))
 				synctest.Wait()
 				begin := time.Now()
-				emit(t, r, text("b"))
-				tc.push(t, r)
+				emitAll(t, r, text("b"))
+				if err := tc.push(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
 				synctest.Wait()
 				l.mustHave(tc.want...)
 				if waited := time.Since(begin); waited > 0 {
@@ -186,24 +178,17 @@ func TestWhatSendsAWaitingDelta(t *testing.T) {
 	}
 }
 
-func cmpOr[T comparable](a, b T) T {
-	var zero T
-	if a == zero {
-		return b
-	}
-	return a
-}
-
 // While one message is on its way, what comes merges or queues: one publish at
 // a time, and the blocks keep their borders.
 func TestDeltasMergeWhileOneIsOnItsWay(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
 		l.fate = func(int, outgoing) fate { return fate{delay: time.Second} }
 		arg := func(call, s string) chunk.Chunk {
 			return chunk.Chunk{Step: 1, Body: chunk.ToolArgStreamDelta{ToolCallID: call, Delta: s}}
 		}
-		emit(t, r, text("1"), text("2"), text("3"),
+		emitAll(t, r, text("1"), text("2"), text("3"),
 			arg("c1", "{"), arg("c1", "}"), arg("c2", "{"), arg("c1", "!"),
 			chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "h"}}, chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "m"}},
 			text("4"), numbered(1), text("5"), text("6"))
@@ -229,11 +214,12 @@ func splitFirst(said []string) []string {
 
 // A character in two halves, as models stream them, comes out whole.
 func TestMergingHealsSurrogatePairs(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		emit(t, r, text("x"))
+		emitAll(t, r, text("x"))
 		synctest.Wait()
-		emit(t, r, text("\xed\xa0\xbd"), text("\xed\xb8\x80"))
+		emitAll(t, r, text("\xed\xa0\xbd"), text("\xed\xb8\x80"))
 		if _, err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -242,14 +228,15 @@ func TestMergingHealsSurrogatePairs(t *testing.T) {
 }
 
 func TestAFullQueueBlocksWithTheContext(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		l.took = make(chan struct{}, 100)
 		r := startOn(t, l, Config{Queue: 3})
 		<-l.took
 		l.fate = func(int, outgoing) fate { return fate{delay: time.Minute} }
-		emit(t, r, numbered(0))
+		emitAll(t, r, numbered(0))
 		synctest.Wait() // it is on its way
-		emit(t, r, numbered(1), numbered(2), numbered(3))
+		emitAll(t, r, numbered(1), numbered(2), numbered(3))
 
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
@@ -258,7 +245,7 @@ func TestAFullQueueBlocksWithTheContext(t *testing.T) {
 			t.Fatalf("err = %v, want the deadline and not stored", err)
 		}
 		begin := time.Now()
-		emit(t, r, numbered(4))
+		emitAll(t, r, numbered(4))
 		if waited := time.Since(begin); waited != 30*time.Second {
 			t.Errorf("waited %s, want until the first was stored", waited)
 		}
@@ -274,7 +261,8 @@ func TestAFullQueueBlocksWithTheContext(t *testing.T) {
 // Who gives up waiting gets the context's error, at once, and the chunk still
 // arrives.
 func TestAWriteThatStopsWaiting(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
 		l.fate = func(int, outgoing) fate { return fate{delay: time.Minute} }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -292,7 +280,8 @@ func TestAWriteThatStopsWaiting(t *testing.T) {
 
 // And if it does not arrive, the next call says so.
 func TestAnAbandonedWriteThatFailsIsTold(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
 		l.fate = func(int, outgoing) fate {
 			return fate{delay: time.Minute, before: &apiError{ErrCode: codeTooLarge, Text: "too large"}}
@@ -310,7 +299,8 @@ func TestAnAbandonedWriteThatFailsIsTold(t *testing.T) {
 
 // Many goroutines write; each keeps its own order, and there is one order for all.
 func TestOrderUnderConcurrency(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{Queue: 4})
 		l.fate = func(int, outgoing) fate { return fate{delay: time.Millisecond} }
 		const writers, each = 8, 50
@@ -355,9 +345,10 @@ func TestOrderUnderConcurrency(t *testing.T) {
 
 // An idle run has no goroutine and no timer.
 func TestAnIdleRunHasNoGoroutine(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		emit(t, r, text("a"), numbered(1))
+		emitAll(t, r, text("a"), numbered(1))
 		synctest.Wait()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -368,11 +359,12 @@ func TestAnIdleRunHasNoGoroutine(t *testing.T) {
 }
 
 func TestCloseDropsWhatWaitsAndSaysSo(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{Linger: time.Hour})
-		emit(t, r, text("a"))
+		emitAll(t, r, text("a"))
 		synctest.Wait()
-		emit(t, r, text("b"))
+		emitAll(t, r, text("b"))
 		err := r.Close()
 		if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, ErrClosed) {
 			t.Errorf("err = %v, want not stored, closed", err)
@@ -395,7 +387,8 @@ func TestCloseDropsWhatWaitsAndSaysSo(t *testing.T) {
 
 // Close does not wait for an answer that does not come.
 func TestCloseEndsAPublishUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
 		l.fate = func(int, outgoing) fate { return fate{delay: time.Hour} }
 		result := make(chan error)
@@ -420,12 +413,13 @@ func TestCloseEndsAPublishUnderWay(t *testing.T) {
 }
 
 func TestCloseUnblocksWhoWaitsForRoom(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{Queue: 1})
 		l.fate = func(int, outgoing) fate { return fate{delay: time.Hour} }
-		emit(t, r, numbered(1))
+		emitAll(t, r, numbered(1))
 		synctest.Wait()
-		emit(t, r, numbered(2))
+		emitAll(t, r, numbered(2))
 		result := make(chan error)
 		go func() { result <- r.Emit(t.Context(), numbered(3)) }()
 		synctest.Wait()
@@ -439,7 +433,8 @@ func TestCloseUnblocksWhoWaitsForRoom(t *testing.T) {
 // What does not fit into one message is split when it is a delta, and the parts
 // are the text.
 func TestALongDeltaIsSplit(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{MaxChunk: 8 << 10})
 		long := strings.Repeat("ß\n\"x\"", 5000)
 		seq, err := r.Write(t.Context(), text(long))
@@ -462,7 +457,8 @@ func TestALongDeltaIsSplit(t *testing.T) {
 
 // The limit of the server counts as well, however generous ours is.
 func TestNothingIsSentThatTheServerWouldCutTheConnectionFor(t *testing.T) {
-	bubble(t, func(t *testing.T, l *fakeLog) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
 		l.limit = 16 << 10
 		r := startOn(t, l, Config{})
 		if _, err := r.Write(t.Context(), text(strings.Repeat("x", 50<<10))); err != nil {

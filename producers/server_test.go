@@ -22,55 +22,55 @@ type place struct {
 	js jetstream.JetStream
 }
 
-func newPlace(t testing.TB, nc *nats.Conn, replicas int) place {
-	t.Helper()
+func newPlace(tb testing.TB, nc *nats.Conn, replicas int) place {
+	tb.Helper()
 	js, err := jetstream.New(nc)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := topology.Ensure(t.Context(), js, topology.Config{Replicas: replicas}); err != nil {
-		t.Fatal(err)
+	if err := topology.Ensure(tb.Context(), js, topology.Config{Replicas: replicas}); err != nil {
+		tb.Fatal(err)
 	}
 	return place{nc: nc, js: js}
 }
 
 // local is a place in the process of the test.
-func local(t testing.TB) place {
-	t.Helper()
-	return newPlace(t, natstest.Start(t).Conn(t), 1)
+func local(tb testing.TB) place {
+	tb.Helper()
+	return newPlace(tb, natstest.Start(tb).Conn(tb), 1)
 }
 
-func (p place) producer(t testing.TB, cfg Config) *Producer {
-	t.Helper()
-	return newTestProducer(t, p.nc, p.js, cfg)
+func (p place) producer(tb testing.TB, cfg Config) *Producer {
+	tb.Helper()
+	return newTestProducer(tb, p.nc, p.js, cfg)
 }
 
-func newTestProducer(t testing.TB, nc *nats.Conn, js jetstream.JetStream, cfg Config) *Producer {
-	t.Helper()
+func newTestProducer(tb testing.TB, nc *nats.Conn, js jetstream.JetStream, cfg Config) *Producer {
+	tb.Helper()
 	producer, err := New(nc, js, cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = producer.Close() }) // what it tells is checked where it matters
+	tb.Cleanup(func() { _ = producer.Close() }) // what it tells is checked where it matters
 	return producer
 }
 
-func mustStart(t testing.TB, p *Producer, s chunk.Session, opts ...StartOption) *Run {
-	t.Helper()
-	r, err := p.Start(t.Context(), s, chunk.RunStarted{Mode: "execute"}, opts...)
+func mustStart(tb testing.TB, p *Producer, s chunk.Session, opts ...StartOption) *Run {
+	tb.Helper()
+	r, err := p.Start(tb.Context(), s, chunk.RunStarted{Mode: "execute"}, opts...)
 	if err != nil {
-		t.Fatalf("start %s: %v", s, err)
+		tb.Fatalf("start %s: %v", s, err)
 	}
 	return r
 }
 
 // log reads the records of s one by one from the leader, with nothing between
 // the test and the server.
-func (p place) log(t testing.TB, s chunk.Session) []chunk.Record {
-	t.Helper()
-	recs, err := p.read(t.Context(), s)
+func (p place) log(tb testing.TB, s chunk.Session) []chunk.Record {
+	tb.Helper()
+	recs, err := p.read(tb.Context(), s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return recs
 }

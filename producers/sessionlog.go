@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func headerOf(h map[string][]string, name string) string {
 func (o outgoing) is(m message) bool {
 	return headerOf(o.header, headerID) == headerOf(m.header, headerID) &&
 		headerOf(o.header, headerWriter) == headerOf(m.header, headerWriter) &&
-		string(o.data) == string(m.data)
+		bytes.Equal(o.data, m.data)
 }
 
 // What a log answers besides success.
@@ -140,12 +141,12 @@ const (
 )
 
 func classify(err error) verdict {
-	var api *apiError
+	if api, ok := errors.AsType[*apiError](err); ok {
+		return classifyCode(api.ErrCode)
+	}
 	switch {
 	case err == nil:
 		return stored
-	case errors.As(err, &api):
-		return classifyCode(api.ErrCode)
 	case errors.Is(err, errNotConnected), errors.Is(err, errNobody):
 		return unsent
 	case errors.Is(err, errConnClosed), errors.Is(err, errPermission):

@@ -141,8 +141,7 @@ func (r *Run) start(ctx context.Context, run chunk.RunStarted, takeOver bool) er
 			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
 		}
 		err = r.writeStart(ctx, h, run, nonce)
-		var over *overtaken
-		if !errors.As(err, &over) {
+		if _, lost := errors.AsType[*overtaken](err); !lost {
 			return err
 		}
 		// Too many at once, or a run that writes as fast as we read: a moment at
@@ -179,8 +178,7 @@ func (r *Run) writeStart(ctx context.Context, h head, run chunk.RunStarted, nonc
 	s := storing{log: r.log, m: m, patience: r.cfg.Patience, slog: r.slog}
 	seq, err := s.run(ctx)
 	if err != nil {
-		var over *overtaken
-		if errors.As(err, &over) {
+		if _, lost := errors.AsType[*overtaken](err); lost {
 			return err
 		}
 		return r.explain(it, err)
@@ -282,8 +280,7 @@ func (r *Run) persist(ctx context.Context, f func(context.Context) error) error 
 
 // final errors of a read or a delete.
 func final(err error) bool {
-	var api *apiError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*apiError](err); ok {
 		return api.Code >= 400 && api.Code < 500 && api.Code != http.StatusTooManyRequests
 	}
 	return errors.Is(err, errConnClosed) || errors.Is(err, errPermission) || errors.Is(err, errBadHead) || errors.Is(err, errNoMessage)

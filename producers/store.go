@@ -99,11 +99,8 @@ const goneAfter = 5
 // settleAtTheEnd: nothing stands where m wants to be, and still it was refused.
 // Either the server spoke too soon, or records before it have gone.
 func (s *storing) settleAtTheEnd(ctx context.Context) (seq chunk.Seq, decided bool, err error) {
-	last, err := s.log.last(ctx)
-	if errors.Is(err, errNoMessage) {
-		err = nil
-	}
-	if err != nil || last.seq >= s.m.after {
+	last, err := s.log.last(ctx) // none is the zero message
+	if unread := err != nil && !errors.Is(err, errNoMessage); unread || last.seq >= s.m.after {
 		s.gone = 0
 		return 0, false, nil
 	}
@@ -139,13 +136,13 @@ func (s *storing) giveUp(ctx context.Context, halt bool) (chunk.Seq, error) {
 func delay(v verdict, n int) time.Duration {
 	const longest = time.Second
 	if v == busy {
-		return time.Millisecond + rand.N(4*time.Millisecond)
+		return time.Millisecond + rand.N(4*time.Millisecond) //nolint:gosec // jitter is no secret
 	}
 	d := longest
 	if n < 7 {
 		d = 10 * time.Millisecond << n
 	}
-	return d/2 + rand.N(d/2)
+	return d/2 + rand.N(d/2) //nolint:gosec // jitter is no secret
 }
 
 // pause waits for d, and reports false when ctx ended first.
