@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -89,7 +90,7 @@ func (ev *event) checkBody(body []byte) (chunk.Type, []byte, error) {
 	}
 	typ, ok := ev.typeOf(quoted)
 	if !ok {
-		return "", nil, refuse("data", "the type of the envelope, "+clip(ev.attributes[attrType]), string(quoted))
+		return "", nil, refuse("data", "the type of the envelope, "+strconv.Quote(clip(ev.attributes[attrType])), string(quoted))
 	}
 	if !sc.broken {
 		return typ, body, nil

@@ -1,6 +1,9 @@
 package codec
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // EnvelopeError says why a message is no record. Whoever reads a log counts
 // such a message and passes it: it has no ordinal, so nothing is missing.
@@ -20,8 +23,14 @@ func (e *EnvelopeError) Error() string {
 
 const maxQuoted = 64
 
+// refuse makes an error whose text is one line, whatever the names and values
+// of the stranger are.
 func refuse(attribute, want, got string) *EnvelopeError {
-	return &EnvelopeError{Attribute: clip(attribute), Want: want, Got: clip(got)}
+	attribute = clip(attribute)
+	if !isVisible(attribute) {
+		attribute = strconv.QuoteToASCII(attribute)
+	}
+	return &EnvelopeError{Attribute: attribute, Want: want, Got: clip(got)}
 }
 
 func clip(s string) string {

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -187,7 +188,7 @@ func (ev *event) contentType() (string, error) {
 		return transport, nil
 	}
 	if transport != "" && transport != own {
-		return "", refuse("datacontenttype", "the same as content-type, "+clip(transport), own)
+		return "", refuse("datacontenttype", "the same as content-type, "+strconv.Quote(clip(transport)), own)
 	}
 	return own, nil
 }

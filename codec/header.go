@@ -119,12 +119,19 @@ func isNoncharacter(r rune) bool { return r&0xFFFE == 0xFFFE || 0xFDD0 <= r && r
 // percent-encoded as section 3.1.3.2 of the binding has it, so that no caller
 // can write a second header through it.
 func headerValue(s string) string {
+	if isVisible(s) {
+		return s
+	}
+	return percentEncode(s)
+}
+
+func isVisible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7F {
-			return percentEncode(s)
+			return false
 		}
 	}
-	return s
+	return true
 }
 
 func needsEscape(c byte) bool { return c <= ' ' || c >= 0x7F || c == '"' || c == '%' }

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -248,7 +249,7 @@ func (k *keySet) add(key []byte) bool {
 		return k.addToMany(key)
 	}
 	for _, old := range k.few[:k.count] {
-		if string(old) == string(key) {
+		if bytes.Equal(old, key) {
 			return false
 		}
 	}

@@ -84,7 +84,7 @@ func refusedPacked() map[string]string {
 	}
 }
 
-// manyKeys is n members "a": 0, "b": 0 …
+// manyKeys is n members: "a" is 0, "b" is 0 and so on.
 func manyKeys(n int) string {
 	var b strings.Builder
 	for i := range n {

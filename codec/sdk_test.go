@@ -192,7 +192,8 @@ type sender interface {
 
 // What the SDK writes, we read: over JetStream in both modes, over core NATS
 // (which knows structured mode only and sends no header), with data as JSON,
-// as base64 and as msgpack.
+// as base64 and as msgpack. In structured mode the SDK rewrites the JSON it is
+// given (it escapes and compacts); the value is the same.
 func TestWeReadWhatTheSDKWrites(t *testing.T) {
 	w := newWire(t)
 	overJetStream, err := cejs.NewSenderFromConn(w.nc, testStream, testSubject, nil)
@@ -246,9 +247,6 @@ func (w wire) readsBack(t *testing.T, s sender, ctx context.Context, c chunk.Chu
 		}
 		if rec.Type != c.Type() || rec.Epoch != 5 || rec.Ordinal != o || tokensOf(t, rec.Data) != tokensOf(t, body) {
 			t.Errorf("%s %s:\n got %+v %s\nwant %s", c.Type(), form, rec, rec.Data, body)
-		}
-		if form == "json" && string(rec.Data) != string(body) {
-			t.Errorf("%s: the bytes changed:\n got %s\nwant %s", c.Type(), rec.Data, body)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (r *structuredReader) event() (event, error) {
 		return r.ev, err
 	}
 	if format != FormatJSON {
-		return r.ev, refuse("data", "data_base64 for "+clip(contentType), string(r.data))
+		return r.ev, refuse("data", "data_base64 for msgpack", string(r.data))
 	}
 	r.ev.data = r.data
 	return r.ev, nil
