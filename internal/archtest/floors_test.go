@@ -48,6 +48,7 @@ var plan = map[string]struct {
 	"internal/commands":    {floor: third, nats: true},
 	"internal/demo":        {floor: attic, nats: true},
 	"internal/demo/page":   {floor: ground},
+	"internal/demo/script": {floor: first},
 	"internal/hublog":      {floor: attic},
 	"internal/bench":       {floor: upper, nats: true},
 	"cmd/tailrace":         {floor: roof, nats: true},

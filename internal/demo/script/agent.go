@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type Env struct {
 // Agent is one agent with all that it will do in one run.
 type Agent struct {
 	Env
+
 	Type   string // agentType of its chunks
 	Steps  []Step // step n of the protocol is Steps[n-1]
 	Output chunk.Value
@@ -57,7 +59,7 @@ func (c Call) ToolName() string { return "subagent__" + c.Agent.Type }
 // but the run and the step, so that a step that is played again after a crash
 // makes the same checkpoint.
 func (e Env) CheckpointID(step int) string {
-	return fmt.Sprintf("cpv1-%s-s%d-t%d-%s", e.Session.ID, step, e.Issued.UnixMilli(), e.digest("checkpoint", fmt.Sprint(step))[:6])
+	return fmt.Sprintf("cpv1-%s-s%d-t%d-%s", e.Session.ID, step, e.Issued.UnixMilli(), e.digest("checkpoint", strconv.Itoa(step))[:6])
 }
 
 // StepID names a step of the run.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -150,7 +151,7 @@ func put(op, path string, v any) chunk.PatchOp {
 	return chunk.PatchOp{Op: op, Path: path, Value: new(value(v))}
 }
 
-func number(n int) chunk.Number { return chunk.Number(fmt.Sprint(n)) }
+func number(n int) chunk.Number { return chunk.Number(strconv.Itoa(n)) }
 
 // value is the JSON of v. What scripts hold can always be encoded.
 func value(v any) chunk.Value {

@@ -63,7 +63,7 @@ func (p *pen) parallel() {
 		p.fact(chunk.ToolStart{ToolCallID: ids[i], ToolName: "get_forecast", Arguments: value(map[string]any{"city": city, "days": 3, "units": "metric"})})
 	}
 	p.wait(400 * time.Millisecond)
-	p.result(ids[2], "get_forecast", map[string]any{"celsius": []int{4, 3, 5}, "sky": "wind 風"})
+	p.result(ids[2], "get_forecast", map[string]any{"celsius": []int{4, 3, 5}, "sky": "wind 風"}) //nolint:gosmopolitan // other scripts are what it shows
 	p.wait(500 * time.Millisecond)
 	p.result(ids[0], "get_forecast", map[string]any{"celsius": []int{19, 20, 19}, "sky": "sunny ☀️"})
 	p.wait(700 * time.Millisecond)

@@ -1,0 +1,119 @@
+package page
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+//go:embed static
+var static embed.FS
+
+// Policy is the content security policy of every answer: scripts, styles and
+// connections of this origin only, nothing inline, no frames, no forms.
+// Pictures may be data URLs, which agents make.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// file is one file of the page, ready to be sent.
+type file struct {
+	body        []byte
+	contentType string
+	tag         string // strong entity tag
+}
+
+// types are the kinds of files that the page is made of. The table of the
+// operating system is not asked: on some machines it calls JavaScript text.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// Handler serves the page at /, and its files beside it. Every answer may be
+// kept by the browser but is asked for again, which costs a 304: a new binary
+// has a new page at once. Other paths are 404, other methods than GET and HEAD 405.
+func Handler() http.Handler {
+	files := load()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
+		if name == "" {
+			name = "index.html"
+		}
+		f, ok := files[name]
+		switch {
+		case !ok:
+			http.Error(w, "there is no such page", http.StatusNotFound)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "this page can only be read", http.StatusMethodNotAllowed)
+		default:
+			f.serve(w, r)
+		}
+	})
+}
+
+func (f file) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("ETag", f.tag)
+	if matches(r.Header.Get("If-None-Match"), f.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", f.contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(f.body)))
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = w.Write(f.body) // the browser may have gone; there is nobody to tell
+}
+
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", Policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// matches reports whether an If-None-Match names the tag.
+func matches(header, tag string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
+		if candidate == tag || candidate == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// load reads the files that are part of the binary; it cannot fail in a binary
+// that was built.
+func load() map[string]file {
+	files := map[string]file{}
+	entries, err := fs.ReadDir(static, "static")
+	if err != nil {
+		panic(fmt.Sprintf("page: %v", err))
+	}
+	for _, entry := range entries {
+		body, err := fs.ReadFile(static, "static/"+entry.Name())
+		if err != nil {
+			panic(fmt.Sprintf("page: %v", err))
+		}
+		sum := sha256.Sum256(body)
+		files[entry.Name()] = file{
+			body:        body,
+			contentType: types[path.Ext(entry.Name())],
+			tag:         `"` + hex.EncodeToString(sum[:16]) + `"`,
+		}
+	}
+	return files
+}
