@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -20,18 +21,20 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // events is how many events each client gets in one round.
 const events = 200
 
 // fanout measures one session watched by many clients: a writer publishes, each
-// client reads every event over a connection of its own. The floor is a handler
-// that has the same bytes in memory and writes and flushes event by event.
+// client reads every event over a connection of its own. Chunks come through
+// NATS on both sides: on two cores the clients starve the writer, so that a floor
+// with its events in memory already would do other work, in fewer wake-ups.
 func (l *lab) fanout() []pair {
 	return []pair{{
 		name: fmt.Sprintf("fanout-%d-clients", l.cfg.Clients), unit: "events", aim: 0.8,
-		floor: "net/http loop, Write and Flush per event",
+		floor: "ordered consumer, broadcast, net/http loop",
 		ours:  l.ourFanout,
 		raw:   l.rawFanout,
 	}}
@@ -70,48 +73,122 @@ func (l *lab) ourFanout(ctx context.Context, round int) (int, time.Duration, err
 	return units, took, errors.Join(err, run.Close(), running.Wait())
 }
 
-func (l *lab) rawFanout(context.Context, int) (int, time.Duration, error) {
-	frames := rawFrames()
-	start := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		out := http.NewResponseController(w)
-		_, _ = w.Write(frames[0])
-		_ = out.Flush()
-		<-start
-		for _, frame := range frames[1:] {
+// rawFanout does the same with nothing of ours: a bare ordered consumer hands
+// each message to handlers that wait for it, and each of them writes what is
+// there and flushes. No cursor is kept, nothing is checked, nobody is bounded.
+func (l *lab) rawFanout(ctx context.Context, round int) (int, time.Duration, error) {
+	s := chunk.RootSession("default", fmt.Sprintf("fanout-%d-%d", time.Now().UnixNano(), round))
+	write, _, err := l.rawWriter(s)
+	if err != nil {
+		return 0, 0, err
+	}
+	var tail rawTail
+	stop, err := l.rawFeed(ctx, s, &tail)
+	if err != nil {
+		return 0, 0, err
+	}
+	server := httptest.NewServer(&tail)
+	if err := write(ctx, 0); err != nil {
+		return 0, 0, err
+	}
+	units, took, err := l.watch(server.Listener.Addr().String(), "/", func() error {
+		for n := range events + 1 {
+			if err := write(ctx, n+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	server.CloseClientConnections()
+	server.Close()
+	return units, took, errors.Join(err, stop())
+}
+
+// rawFeed fills the tail from a bare ordered consumer until stop is called.
+func (l *lab) rawFeed(ctx context.Context, s chunk.Session, tail *rawTail) (stop func() error, err error) {
+	subject, err := subjects.Layout{}.Subject(s)
+	if err != nil {
+		return nil, err
+	}
+	stream := subjects.Layout{}.Stream(0)
+	cons, err := l.raw.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		return nil, err
+	}
+	consuming, err := cons.Consume(func(m jetstream.Msg) {
+		meta, err := m.Metadata()
+		if err != nil {
+			return // not a JetStream message; the clients will miss it and say so
+		}
+		seq := meta.Sequence.Stream
+		tail.add(fmt.Appendf(nil, "id: %d\ndata: {\"type\":\"chunk\",\"chunk\":%s,\"sequence\":%d}\n\n", seq, m.Data(), seq))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		info, err := cons.Info(ctx)
+		consuming.Stop()
+		<-consuming.Closed()
+		if err != nil {
+			return err
+		}
+		return l.raw.DeleteConsumer(ctx, stream, info.Name)
+	}, nil
+}
+
+// rawTail is the least that a broadcast needs: the frames so far, and a channel
+// that is closed when there is one more.
+type rawTail struct {
+	mu     sync.Mutex
+	frames [][]byte
+	more   chan struct{}
+}
+
+func (t *rawTail) add(frame []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.frames = append(t.frames, frame)
+	if t.more != nil {
+		close(t.more)
+		t.more = nil
+	}
+}
+
+func (t *rawTail) after(n int) ([][]byte, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n < len(t.frames) {
+		return t.frames[n:], nil
+	}
+	if t.more == nil {
+		t.more = make(chan struct{})
+	}
+	return nil, t.more
+}
+
+func (t *rawTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	for sent := 0; ; {
+		frames, more := t.after(sent)
+		if more != nil {
+			select {
+			case <-more:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		for _, frame := range frames {
 			if _, err := w.Write(frame); err != nil {
 				return
 			}
-			if err := out.Flush(); err != nil {
-				return
-			}
 		}
-	}))
-	defer server.Close()
-	return l.watch(server.Listener.Addr().String(), "/", func() error {
-		close(start)
-		return nil
-	})
-}
-
-// rawFrames are the bytes of one round as the edge would write them: the start
-// of the run, the events, the end.
-func rawFrames() [][]byte {
-	s := chunk.RootSession("default", "fanout-0000000000000000000-0")
-	frame := func(n int, body chunk.Body) []byte {
-		c := chunk.Chunk{AgentID: s.ID, AgentType: "bench", Timestamp: time.Now().UnixMilli(), Step: 1, Body: body}
-		data, err := c.AppendJSON(nil)
-		if err != nil {
-			panic(err) // a body of our own that is not valid
+		sent += len(frames)
+		if err := out.Flush(); err != nil {
+			return
 		}
-		return native.Encode(nil, chunk.Record{Seq: chunk.Seq(n), Session: s, Type: body.Type(), Data: data}, chunk.ScopeTree)
 	}
-	frames := [][]byte{frame(1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})}
-	for n := range events {
-		frames = append(frames, frame(n+2, body(n)))
-	}
-	return append(frames, frame(events+2, chunk.StreamEnd{StreamID: s.ID}))
 }
 
 // watch opens the clients, waits until each has its first event, lets write go,
