@@ -181,5 +181,5 @@ func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) err
 	if err := sleep(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}
-	return t.reset(ctx, errors.New("the replica lags"))
+	return t.reset(ctx, "the replica lags")
 }

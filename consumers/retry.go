@@ -15,7 +15,7 @@ const (
 	attemptTime = 2 * time.Second
 
 	firstPause   = 20 * time.Millisecond
-	longestPause = time.Second
+	longestPause = 500 * time.Millisecond
 )
 
 // retry calls try until it succeeds, fails for good, or patience is over; no

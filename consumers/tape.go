@@ -5,25 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec"
 )
 
 var (
-	// errEnd: a tape that is not live came to the present end.
-	errEnd = errors.New("end of the tape")
-
-	// errSilence: a live tape heard nothing but heartbeats for a while. Only
-	// tapes with watchSilence say so; the next call goes on.
-	errSilence = errors.New("nothing new")
-
 	// errRecreated: the stream is no longer the one that the tape began with.
 	errRecreated = errors.New("the stream was deleted, made again or rolled back")
 
@@ -36,7 +26,7 @@ type tapeSpec struct {
 	stream string
 	filter string    // "" is everything
 	after  chunk.Seq // exclusive; LiveTip is the present end
-	live   bool      // go on at the present end and wait
+	live   bool      // go on at the present end and wait; otherwise errEnd
 	strict bool      // the floor of the stream must not pass the reader unseen
 }
 
@@ -56,274 +46,92 @@ type tapeSpec struct {
 //
 // A tape belongs to one goroutine and starts none.
 type tape struct {
-	api  *api
-	cfg  Config
-	spec tapeSpec
-	lost func() // counts the consumers that had to be replaced
+	pull
+	spec    tapeSpec
+	replace func() // counts the consumers that had to be replaced
 
 	state streamState // when the tape was attached last
 	floor chunk.Seq   // first sequence of the stream when last asked
 	begun bool        // attached once: from now on state.created is the identity
 	last  chunk.Seq   // everything up to here was given out
-	// What the message at last was, to notice after a reset that the log was
-	// rolled back and written differently since. Zero when last was not read.
+	// When the message at last was stored, to notice after a reset that the log
+	// was rolled back and written differently since. Zero when it was not read.
 	lastStored  int64
 	behindSince time.Time
-
-	consumer  string             // "" when there is none to delete
-	sub       *nats.Subscription // of this consumer's inbox
-	msgs      chan *nats.Msg
-	status    chan nats.Status
-	ticks     *time.Ticker
-	consumed  uint64 // of this consumer
-	asked     int    // messages asked for that did not come yet
-	left      uint64 // of a tape that is not live: messages to the present end
-	unbounded bool   // the next request has no limit of bytes
-	served    bool   // a message came since the last request that ended by bytes
-	quiet     int    // ticks since anything was heard
-	silent    int    // ticks since a message was heard
-
-	watchSilence bool
-}
-
-// entry is one message of a tape.
-type entry struct {
-	seq     chunk.Seq
-	subject string
-	header  nats.Header
-	data    []byte
-	stored  int64  // Unix nanoseconds
-	pending uint64 // messages of the filter after this one
-}
-
-func (e *entry) time() time.Time { return time.Unix(0, e.stored).UTC() }
-
-// record reads the entry as a record of s; *codec.EnvelopeError.
-func (e *entry) record(s chunk.Session) (chunk.Record, error) {
-	return codec.Decode(s, e.seq, e.time(), e.header, e.data)
 }
 
 const (
 	batchLive   = 500
 	batchReplay = 1000
-	maxBytes    = 8 << 20 // of one request, so that a reader never holds more than twice that
 
 	// inactive is when the server deletes a consumer whose reader died without
 	// saying so.
 	inactive = 30 * time.Second
 
-	// quietLive is after how many heartbeat intervals in vain a consumer is
-	// given up; quietReplay is the same for requests that have no heartbeats and
-	// whose answer a busy server may be looking for.
-	quietLive   = 3
-	quietReplay = 10
-
 	// grace is how long a newly elected leader may know less than we have read.
 	grace = 3 * time.Second
-
-	// expiry of a request in heartbeats.
-	expiry = 15
 )
 
 func (r *Reader) newTape(spec tapeSpec) *tape {
+	batch := batchReplay
+	if spec.live {
+		batch = batchLive
+	}
 	return &tape{
-		api:  r.api,
-		cfg:  r.cfg,
-		spec: spec,
-		lost: func() { r.resets.Add(1) },
-		last: spec.after,
+		pull: pull{
+			api:    r.api,
+			cfg:    r.cfg,
+			stream: spec.stream,
+			live:   spec.live,
+			batch:  batch,
+			expiry: expiryBeats * r.cfg.Heartbeat,
+		},
+		spec:    spec,
+		replace: func() { r.resets.Add(1) },
+		last:    spec.after,
 	}
 }
 
 // open attaches the tape for the first time. A tape must be closed even when
 // open failed.
 func (t *tape) open(ctx context.Context) error {
-	t.status = t.api.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
-	t.ticks = time.NewTicker(t.cfg.Heartbeat)
+	t.pull.open()
 	return t.reattach(ctx, t.cfg.Patience)
 }
 
 // close leaves nothing behind, neither here nor on the server.
 func (t *tape) close() {
 	t.detach()
-	if t.status != nil {
-		t.api.nc.RemoveStatusListener(t.status)
-		t.ticks.Stop()
-	}
+	t.pull.close()
 }
 
 // next waits for the next message. The error is errEnd, errSilence, errRecreated,
 // errFloor, that of ctx, or one of NATS that will not go away.
 func (t *tape) next(ctx context.Context) (entry, error) {
 	for {
-		if err := ctx.Err(); err != nil {
-			return entry{}, err
-		}
-		if err := t.ask(); err != nil {
-			if err := t.reset(ctx, err); err != nil {
+		e, err := t.pull.next(ctx)
+		if err != nil {
+			var gone *lostError
+			if !errors.As(err, &gone) {
+				return entry{}, err
+			}
+			if err := t.reset(ctx, gone.why); err != nil {
 				return entry{}, err
 			}
 			continue
 		}
-		if !t.spec.live && t.asked == 0 {
-			return entry{}, errEnd
-		}
-		var m *nats.Msg
-		select {
-		case m = <-t.msgs:
-		default:
-			var err error
-			if m, err = t.wait(ctx); err != nil {
-				return entry{}, err
-			}
-			if m == nil {
-				continue
-			}
-		}
-		e, ok, err := t.take(m)
-		if err != nil && !errors.Is(err, errEnd) {
-			err = t.reset(ctx, err)
-		}
-		if ok || err != nil {
-			return e, err
+		if e.seq > t.last {
+			t.last, t.lastStored = e.seq, e.stored
+			return e, nil
 		}
 	}
-}
-
-// wait blocks until a message came. It gives none after it has replaced the
-// consumer.
-func (t *tape) wait(ctx context.Context) (*nats.Msg, error) {
-	for {
-		select {
-		case m := <-t.msgs:
-			return m, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case s := <-t.status:
-			// After a reconnect our requests are gone with the old connection,
-			// and so is what the server sent into it.
-			if s == nats.CLOSED {
-				return nil, nats.ErrConnectionClosed
-			}
-			return nil, t.reset(ctx, errors.New("reconnected"))
-		case <-t.ticks.C:
-			t.quiet++
-			t.silent++
-			if t.quiet >= quietLive && (t.spec.live || t.quiet >= quietReplay) {
-				return nil, t.reset(ctx, errors.New("no heartbeat"))
-			}
-			if t.watchSilence && t.silent > 1 {
-				t.silent = 0
-				return nil, errSilence
-			}
-		}
-	}
-}
-
-// ask keeps the server supplied with requests: a live reader always has half
-// of them open, so that the next message finds one; the others ask for what
-// there is and get an answer at its end.
-func (t *tape) ask() error {
-	batch := batchLive
-	if t.spec.live {
-		if t.asked > batchLive/2 {
-			return nil
-		}
-		batch -= t.asked
-	} else {
-		if t.asked > 0 || t.left == 0 {
-			return nil
-		}
-		batch = int(min(t.left, batchReplay))
-	}
-	req := make([]byte, 0, 128)
-	req = append(req, `{"batch":`...)
-	req = strconv.AppendInt(req, int64(batch), 10)
-	if !t.unbounded {
-		req = append(req, `,"max_bytes":`...)
-		req = strconv.AppendInt(req, maxBytes, 10)
-	}
-	if t.spec.live {
-		req = append(req, `,"expires":`...)
-		req = strconv.AppendInt(req, int64(expiry*t.cfg.Heartbeat), 10)
-		req = append(req, `,"idle_heartbeat":`...)
-		req = strconv.AppendInt(req, int64(t.cfg.Heartbeat), 10)
-	} else {
-		req = append(req, `,"no_wait":true`...)
-	}
-	req = append(req, '}')
-	t.unbounded = false
-	t.asked += batch
-	return t.api.nc.PublishRequest(t.api.prefix+"CONSUMER.MSG.NEXT."+t.spec.stream+"."+t.consumer, t.sub.Subject, req)
-}
-
-// take looks at what came: a message of the stream, or word about a request.
-func (t *tape) take(m *nats.Msg) (e entry, ok bool, err error) {
-	t.quiet = 0
-	if status := statusOf(m); status != "" {
-		return entry{}, false, t.takeStatus(status, m)
-	}
-	d, ok := parseDelivery(m.Reply)
-	if !ok {
-		return entry{}, false, fmt.Errorf("a message without delivery data: %q", m.Reply)
-	}
-	// Each delivery of a consumer has the next number. Another one means that a
-	// message was lost between the server and us.
-	if d.consumed != t.consumed+1 {
-		return entry{}, false, errors.New("a delivery was lost")
-	}
-	t.consumed++
-	t.asked--
-	t.silent = 0
-	t.served = true
-	if t.left > 0 {
-		t.left--
-	}
-	if chunk.Seq(d.seq) <= t.last {
-		return entry{}, false, nil
-	}
-	t.last, t.lastStored = chunk.Seq(d.seq), d.stored
-	return entry{
-		seq:     t.last,
-		subject: m.Subject,
-		header:  m.Header,
-		data:    m.Data,
-		stored:  d.stored,
-		pending: d.pending,
-	}, true, nil
-}
-
-// takeStatus handles word about a request. An error is the reason to replace
-// the consumer.
-func (t *tape) takeStatus(status string, m *nats.Msg) error {
-	text := description(m)
-	switch {
-	case status == "100":
-		// The heartbeat follows what was delivered before it. When it counts
-		// more than we got, the rest is lost.
-		if n, ok := parseNumber(m.Header.Get("Nats-Last-Consumer")); ok && n > t.consumed {
-			return errors.New("a delivery was lost")
-		}
-		return nil
-	case status == "404": // nothing there: what we were told to expect was deleted meanwhile
-		t.asked, t.left = 0, 0
-		return nil
-	case status == "408", status == "409" && strings.Contains(text, "batch completed"):
-		t.asked = max(0, t.asked-unserved(m))
-		return nil
-	case status == "409" && strings.Contains(text, "maxbytes"):
-		t.asked = max(0, t.asked-unserved(m))
-		t.unbounded, t.served = !t.served, false // one message larger than the limit would end every request
-		return nil
-	}
-	return fmt.Errorf("the server says %s %s", status, text)
 }
 
 // reset replaces the consumer by one that begins after the last message given
 // out.
-func (t *tape) reset(ctx context.Context, why error) error {
-	t.lost()
-	t.cfg.Log.Debug("attaching anew", slog.String("stream", t.spec.stream), slog.Uint64("after", uint64(t.last)), slog.Any("reason", why))
+func (t *tape) reset(ctx context.Context, why string) error {
+	t.replace()
+	t.cfg.Log.Debug("attaching anew", slog.String("stream", t.spec.stream), slog.Uint64("after", uint64(t.last)), slog.String("reason", why))
 	return t.reattach(ctx, 0)
 }
 
@@ -331,48 +139,10 @@ func (t *tape) reset(ctx context.Context, why error) error {
 // patience is for as long as ctx lasts.
 func (t *tape) reattach(ctx context.Context, patience time.Duration) error {
 	t.detach()
-	began := time.Now()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		t.forgetStatus()
-		err := t.api.attempt(context.WithoutCancel(ctx), t.attach)
-		switch {
-		case err == nil:
-			return nil
-		case t.final(err):
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case patience > 0 && time.Since(began) > patience:
-			return fmt.Errorf("NATS did not answer within %s: %w", patience, err)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-t.status: // do not sleep through a reconnect
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
-		timer.Stop()
-	}
+	return t.pull.persist(ctx, patience, t.attach, t.final)
 }
 
-// forgetStatus drops what happened to the connection before this attempt.
-func (t *tape) forgetStatus() {
-	for {
-		select {
-		case <-t.status:
-		default:
-			return
-		}
-	}
-}
-
-// final: once begun, the limit of consumers passes (our own old one may count),
-// and a missing stream means that it was deleted.
+// final: once begun, the limit of consumers passes (our own old one may count).
 func (t *tape) final(err error) bool {
 	if errors.Is(err, errRecreated) || errors.Is(err, errFloor) {
 		return true
@@ -383,10 +153,7 @@ func (t *tape) final(err error) bool {
 	return final(err)
 }
 
-// attach makes a consumer and checks that it reads the same log as before. It
-// runs without the caller's cancellation, but with a time limit: a request that
-// is cut short may be carried out all the same, after we have said that the
-// consumer is to be deleted.
+// attach makes a consumer and checks that it reads the same log as before.
 func (t *tape) attach(ctx context.Context) error {
 	if t.spec.after == LiveTip {
 		state, err := t.api.state(ctx, t.spec.stream)
@@ -395,8 +162,12 @@ func (t *tape) attach(ctx context.Context) error {
 		}
 		t.last, t.spec.after = state.last, state.last
 	}
-	if err := t.subscribe(); err != nil {
-		return err
+	if t.consumer == "" { // otherwise the last attempt failed, and the server may have carried it out
+		name, err := t.enter()
+		if err != nil {
+			return err
+		}
+		t.consumer = "reader-" + name
 	}
 	c, err := t.api.js.CreateConsumer(ctx, t.spec.stream, jetstream.ConsumerConfig{
 		Name:              t.consumer,
@@ -409,51 +180,28 @@ func (t *tape) attach(ctx context.Context) error {
 		Replicas:          1,
 	})
 	if err != nil {
-		if t.begun && errors.Is(err, jetstream.ErrStreamNotFound) {
-			return errRecreated
-		}
-		return fmt.Errorf("read %s: %w", t.spec.stream, err)
+		return t.unlessGone(fmt.Errorf("read %s: %w", t.spec.stream, err))
 	}
-	t.left = c.CachedInfo().NumPending
 	// In this order: a consumer lives and dies with its stream, so whatever it
 	// delivers from now on is of the stream whose state we get here.
 	state, err := t.api.state(ctx, t.spec.stream)
 	if err != nil {
-		if t.begun && errors.Is(err, jetstream.ErrStreamNotFound) {
-			return errRecreated
-		}
-		return err
+		return t.unlessGone(err)
 	}
 	if err := t.compare(ctx, state); err != nil {
 		return err
 	}
+	t.left = c.CachedInfo().NumPending
 	t.state, t.begun = state, true
 	return nil
 }
 
-// subscribe makes the inbox of a new consumer, and its name. After a failed
-// attempt both are kept: the server may have carried it out.
-func (t *tape) subscribe() error {
-	if t.sub != nil {
-		return nil
+// unlessGone: a stream that we have read and that is missing now was deleted.
+func (t *tape) unlessGone(err error) error {
+	if t.begun && errors.Is(err, jetstream.ErrStreamNotFound) {
+		return errRecreated
 	}
-	inbox := t.api.nc.NewInbox()
-	batch := batchReplay
-	if t.spec.live {
-		batch = 2 * batchLive
-	}
-	// Besides messages there is room for the words that end requests and for
-	// the heartbeats of those that are open while the reader is busy elsewhere.
-	t.msgs = make(chan *nats.Msg, batch+4*expiry)
-	sub, err := t.api.nc.ChanSubscribe(inbox, t.msgs)
-	if err != nil {
-		return err
-	}
-	t.sub = sub
-	t.consumer = "reader-" + inbox[strings.LastIndexByte(inbox, '.')+1:]
-	t.consumed, t.asked, t.left, t.quiet, t.silent = 0, 0, 0, 0, 0
-	t.unbounded, t.served = false, true
-	return nil
+	return err
 }
 
 // compare holds the log against what was read of it before.
@@ -509,15 +257,13 @@ func (t *tape) behind(state streamState) error {
 // nobody waits for the answer, and a server that does not get it deletes the
 // consumer for inactivity.
 func (t *tape) detach() {
-	if t.sub == nil {
+	t.leave()
+	if t.consumer == "" {
 		return
 	}
-	err := errors.Join(
-		t.sub.Unsubscribe(),
-		t.api.nc.Publish(t.api.prefix+"CONSUMER.DELETE."+t.spec.stream+"."+t.consumer, nil),
-	)
+	err := t.api.nc.Publish(t.api.prefix+"CONSUMER.DELETE."+t.spec.stream+"."+t.consumer, nil)
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		t.cfg.Log.Debug("leaving a consumer to the server's clean-up", slog.String("consumer", t.consumer), slog.Any("error", err))
 	}
-	t.sub, t.consumer = nil, ""
+	t.consumer = ""
 }

@@ -1,0 +1,337 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// durable is the loop of one partition of a durable firehose.
+//
+// The server alone does not keep the order of a session. Unacknowledged
+// messages of a program that died come back when AckWait is over, long after
+// newer ones were delivered to its successor; and two programs that pull from
+// one consumer get every other message. So:
+//   - The consumer is pinned: the server serves one client at a time.
+//   - Whoever becomes that client sets the consumer back to its ack floor, and
+//     drops what it got until then. From there on deliveries are contiguous and
+//     in order, and each has the next delivery number.
+//   - A delivery number that is not the next one means that something was lost
+//     or went to somebody else: begin again at the ack floor.
+//   - What was handled already is acknowledged and not handled twice.
+//
+// Acknowledgements are explicit, one for each message, although one for all
+// before it is a quarter cheaper: a late one of the last owner would make the
+// server ignore those of the next for as long as its numbers are higher.
+type durable struct {
+	*hose
+	pull
+	filter string
+
+	created time.Time // of the stream, to notice that it was made again
+	pinID   string    // "" while standing by
+	active  bool      // set back to the ack floor as the pinned client
+	floor   chunk.Seq // everything up to here is acknowledged
+	handled chunk.Seq // everything up to here is handled
+	owed    []string  // reply subjects of what is handled and not acknowledged
+	since   time.Time // of the oldest of them
+}
+
+// priorityGroup is the one group that our consumers have.
+const priorityGroup = "tailrace"
+
+func (d *durable) run(ctx context.Context) error {
+	if err := d.reattach(ctx, d.pull.cfg.Patience); err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if err := d.settleIfDue(ctx, timer); err != nil {
+			return err
+		}
+		e, err := d.pull.next(ctx)
+		switch {
+		case errors.Is(err, errAlarm):
+			continue
+		case errors.Is(err, errSilence):
+			err = d.lookForOrphans(ctx)
+		case err == nil && !d.active:
+			err = d.takeOver(ctx, &e)
+		case err == nil:
+			err = d.process(ctx, &e)
+		}
+		if err == nil {
+			continue
+		}
+		if err = d.recover(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// process hands a message over. Those that were handled before come again when
+// their acknowledgement was lost or late.
+func (d *durable) process(ctx context.Context, e *entry) error {
+	if e.seq > d.handled {
+		if err := d.deliver(ctx, e); err != nil {
+			return err
+		}
+		d.handled = e.seq
+	}
+	if len(d.owed) == 0 {
+		d.since = time.Now()
+	}
+	d.owed = append(d.owed, e.reply)
+	return nil
+}
+
+// settleIfDue acknowledges when enough was handled, or something waits for long
+// enough, or there is nothing else to do; otherwise it sets the alarm.
+func (d *durable) settleIfDue(ctx context.Context, timer *time.Timer) error {
+	d.alarm = nil
+	if len(d.owed) == 0 {
+		return nil
+	}
+	rest := d.hose.cfg.CommitAfter - time.Since(d.since)
+	if len(d.owed) >= d.hose.cfg.CommitEvery || rest <= 0 || d.hose.cfg.Commit == nil && d.idle() {
+		return d.settle(ctx)
+	}
+	if d.idle() {
+		timer.Reset(rest)
+		d.alarm = timer.C
+	}
+	return nil
+}
+
+// settle commits and acknowledges what was handled. An acknowledgement that
+// gets lost costs a second delivery, which process recognises.
+func (d *durable) settle(ctx context.Context) error {
+	if len(d.owed) == 0 {
+		return nil
+	}
+	if d.hose.cfg.Commit != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.hose.cfg.AckWait/2)
+		defer cancel()
+		if err := d.hose.cfg.Commit(ctx); err != nil {
+			d.owed = nil
+			return fmt.Errorf("commit up to %d of %s: %w", d.handled, d.hose.stream, err)
+		}
+	}
+	for _, reply := range d.owed {
+		if err := d.pull.api.nc.Publish(reply, nil); err != nil {
+			return err
+		}
+	}
+	d.owed, d.floor = d.owed[:0], d.handled
+	return nil
+}
+
+// recover replaces what was lost; other errors end the loop.
+func (d *durable) recover(ctx context.Context, err error) error {
+	var gone *lostError
+	switch {
+	case errors.As(err, &gone):
+	case errors.Is(err, errUnpinned):
+		d.pinID = ""
+	default:
+		return err
+	}
+	d.reader.resets.Add(1)
+	d.pull.cfg.Log.Debug("attaching anew", slog.String("firehose", d.hose.cfg.Name), slog.String("stream", d.hose.stream), slog.Any("reason", err))
+	return d.reattach(ctx, 0)
+}
+
+func (d *durable) reattach(ctx context.Context, patience time.Duration) error {
+	err := d.persist(ctx, patience, d.attach, func(err error) bool {
+		return errors.Is(err, errRecreated) || errors.Is(err, errOtherSettings) || final(err)
+	})
+	if errors.Is(err, errRecreated) {
+		return &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: d.handled}
+	}
+	return err
+}
+
+// attach finds or makes the consumer and listens on a new inbox. The client
+// that was pinned before goes on from the ack floor; the others stand by.
+func (d *durable) attach(ctx context.Context) error {
+	if err := d.checkStream(ctx); err != nil {
+		return err
+	}
+	info, err := d.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	d.consumer = d.hose.cfg.Name
+	d.active = false
+	if d.pinID != "" && len(info.PriorityGroups) > 0 && info.PriorityGroups[0].PinnedClientID == d.pinID {
+		return d.activate(ctx)
+	}
+	return d.standBy()
+}
+
+func (d *durable) checkStream(ctx context.Context) error {
+	state, err := d.pull.api.state(ctx, d.hose.stream)
+	if err != nil {
+		if !d.created.IsZero() && errors.Is(err, jetstream.ErrStreamNotFound) {
+			return errRecreated
+		}
+		return err
+	}
+	if !d.created.IsZero() && !d.created.Equal(state.created) {
+		return errRecreated
+	}
+	d.created = state.created
+	if d.floor > 0 && state.first > d.floor+1 {
+		d.pull.cfg.Log.Warn("retention has overtaken a firehose",
+			slog.String("firehose", d.hose.cfg.Name), slog.String("stream", d.hose.stream),
+			slog.Uint64("after", uint64(d.floor)), slog.Uint64("first", uint64(state.first)))
+	}
+	return nil
+}
+
+// errOtherSettings: the consumer exists and is not one of ours.
+var errOtherSettings = errors.New("a consumer of this name has other settings")
+
+// ensure gives the consumer. One that was deleted is made again where we were,
+// and not at the beginning or the end of the stream.
+func (d *durable) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	want := d.config()
+	c, err := d.pull.api.js.Consumer(ctx, d.hose.stream, d.hose.cfg.Name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		d.pinID = ""
+		c, err = d.pull.api.js.CreateConsumer(ctx, d.hose.stream, want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.hose.stream, err)
+	}
+	info := c.CachedInfo()
+	if err := differs(info.Config, want); err != nil {
+		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.hose.stream, err)
+	}
+	if floor := chunk.Seq(info.AckFloor.Stream); floor > d.floor {
+		d.floor = floor
+	}
+	return info, nil
+}
+
+func (d *durable) config() jetstream.ConsumerConfig {
+	cfg := jetstream.ConsumerConfig{
+		Durable:        d.hose.cfg.Name,
+		Description:    "tailrace firehose",
+		FilterSubject:  d.filter,
+		DeliverPolicy:  jetstream.DeliverAllPolicy,
+		AckPolicy:      jetstream.AckExplicitPolicy,
+		AckWait:        d.hose.cfg.AckWait,
+		MaxDeliver:     -1,
+		MaxAckPending:  d.hose.cfg.Batch,
+		PriorityPolicy: jetstream.PriorityPolicyPinned,
+		PriorityGroups: []string{priorityGroup},
+		PinnedTTL:      d.hose.cfg.Takeover,
+	}
+	switch after := max(d.floor, d.handled); {
+	case after > 0:
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(d.floor)+1
+	case d.hose.cfg.FromNow:
+		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
+	}
+	return cfg
+}
+
+// differs compares what matters for the promises: the rest may have been tuned
+// by hand.
+func differs(got, want jetstream.ConsumerConfig) error {
+	switch {
+	case got.FilterSubject != want.FilterSubject:
+		return fmt.Errorf("%w: its filter is %q, want %q", errOtherSettings, got.FilterSubject, want.FilterSubject)
+	case got.AckPolicy != want.AckPolicy:
+		return fmt.Errorf("%w: its ack policy is %s, want %s", errOtherSettings, got.AckPolicy, want.AckPolicy)
+	case got.PriorityPolicy != want.PriorityPolicy || !slices.Equal(got.PriorityGroups, want.PriorityGroups):
+		return fmt.Errorf("%w: want the pinned priority group %q", errOtherSettings, priorityGroup)
+	case got.DeliverSubject != "":
+		return fmt.Errorf("%w: it is a push consumer", errOtherSettings)
+	}
+	return nil
+}
+
+// standBy asks for messages as one of many. The first that comes says that we
+// are the one.
+func (d *durable) standBy() error {
+	d.pinID = ""
+	d.pin = `,"group":"` + priorityGroup + `"`
+	d.watchSilence = true
+	_, err := d.enter()
+	return err
+}
+
+// takeOver begins as the pinned client. The message that told us is dropped;
+// it comes again.
+func (d *durable) takeOver(ctx context.Context, e *entry) error {
+	d.pinID = e.header.Get("Nats-Pin-Id")
+	if d.pinID == "" {
+		return fmt.Errorf("firehose %s of %s: %w: the server does not pin clients", d.hose.cfg.Name, d.hose.stream, errOtherSettings)
+	}
+	err := d.pull.api.attempt(context.WithoutCancel(ctx), d.activate)
+	if err != nil && !final(err) {
+		return lost("becoming active failed")
+	}
+	return err
+}
+
+// activate sets the consumer back to its ack floor and pulls as the pinned
+// client. The new inbox comes first: a delivery to the old one is undone by
+// the setting back.
+func (d *durable) activate(ctx context.Context) error {
+	if _, err := d.enter(); err != nil {
+		return err
+	}
+	_, err := d.pull.api.js.ResetConsumer(ctx, d.hose.stream, d.hose.cfg.Name)
+	if v := d.pull.api.nc.ConnectedServerVersion(); errors.Is(err, nats.ErrNoResponders) && tooOld(v) {
+		return fmt.Errorf("%w: nats-server %s cannot set it back, 2.14 or newer can", errOtherSettings, v)
+	}
+	if err != nil {
+		return fmt.Errorf("set firehose %s of %s back: %w", d.hose.cfg.Name, d.hose.stream, err)
+	}
+	d.pin = `,"group":"` + priorityGroup + `","id":"` + d.pinID + `"`
+	d.active, d.watchSilence, d.owed = true, false, d.owed[:0]
+	return nil
+}
+
+func tooOld(version string) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major < 2 || major == 2 && minor < 14
+}
+
+// lookForOrphans is for the client that stands by and hears nothing. When the
+// last owner died with as many messages as it may have, the server gives
+// nothing to anybody before AckWait is over.
+func (d *durable) lookForOrphans(ctx context.Context) error {
+	if d.active {
+		return nil
+	}
+	return d.pull.api.attempt(ctx, func(ctx context.Context) error {
+		c, err := d.pull.api.js.Consumer(ctx, d.hose.stream, d.hose.cfg.Name)
+		if err != nil {
+			return lost("no word about the consumer")
+		}
+		info := c.CachedInfo()
+		if info.NumAckPending == 0 || len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != "" {
+			return nil
+		}
+		if _, err := d.pull.api.js.ResetConsumer(ctx, d.hose.stream, d.hose.cfg.Name); err != nil {
+			return lost("setting back failed")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,209 @@
+package consumers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// writeInBackground writes n records at a brisk pace, and ends with the test.
+func (w *world) writeInBackground(s chunk.Session, n int, pause time.Duration) (wait func() []chunk.Record) {
+	var recs []chunk.Record
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for range n {
+			recs = append(recs, w.say(s, fmt.Sprint("live ", w.next[s]+1)))
+			<-tick.C
+		}
+	})
+	w.t.Cleanup(wg.Wait)
+	return func() []chunk.Record { wg.Wait(); return recs }
+}
+
+// The connection is cut again and again while the session goes on: every
+// record comes once.
+func TestFollowOverConnectionCuts(t *testing.T) {
+	w := newWorld(t, Config{}, natstest.Listen())
+	proxy := natstest.StartProxy(t, w.srv.URL)
+	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, proxy.URL))
+	first := w.say(alice, "first")
+	f := w.followSession(alice, chunk.Position{})
+	tree := w.followTree(alice, 0)
+	same(t, f.get(t, 1), []chunk.Record{first})
+	wait := w.writeInBackground(alice, 1500, time.Millisecond)
+	cuts := time.NewTicker(200 * time.Millisecond)
+	defer cuts.Stop()
+	var got []chunk.Record
+	for range 8 {
+		<-cuts.C
+		proxy.Cut()
+	}
+	got = f.get(t, 1500)
+	same(t, got, wait())
+	same(t, tree.get(t, 1501)[1:], got)
+	if w.reader.Stats().Resets == 0 {
+		t.Error("no reset was needed: the cuts hit nobody")
+	}
+	f.stop(t)
+	tree.stop(t)
+	w.noConsumers()
+}
+
+// What the server sends is lost for a while, and nobody is told.
+func TestFollowOverSilentLoss(t *testing.T) {
+	w := newWorld(t, Config{}, natstest.Listen())
+	proxy := natstest.StartProxy(t, w.srv.URL)
+	w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL, nats.PingInterval(300*time.Millisecond), nats.MaxPingsOutstanding(1)))
+	w.say(alice, "first")
+	f := w.followSession(alice, chunk.Position{})
+	f.get(t, 1)
+	for _, fault := range []func(){proxy.DropReplies, proxy.Blackhole, proxy.Stall} {
+		fault()
+		want := w.sayAll(alice, 5)
+		proxy.Heal()
+		want = append(want, w.sayAll(alice, 5)...)
+		same(t, f.get(t, 10), want)
+	}
+	f.stop(t)
+}
+
+// F28: the ephemeral consumer is deleted under the reader.
+func TestFollowOverDeletedConsumers(t *testing.T) {
+	w := newWorld(t, Config{})
+	first := w.say(alice, "first")
+	f := w.followSession(alice, chunk.Position{})
+	same(t, f.get(t, 1), []chunk.Record{first})
+	wait := w.writeInBackground(alice, 500, time.Millisecond)
+	for range 10 {
+		for name := range w.stream().ConsumerNames(t.Context()).Name() {
+			if err := w.js.DeleteConsumer(t.Context(), stream, name); err != nil {
+				t.Log(err) // it was replaced meanwhile
+			}
+		}
+		f.get(t, 0)
+	}
+	got := f.get(t, 500)
+	same(t, got, wait())
+	f.stop(t)
+	w.noConsumers()
+}
+
+// A NATS outage is survived, and delivery goes on at once when it is over.
+func TestFollowOverARestart(t *testing.T) {
+	w := newWorld(t, Config{}, natstest.Listen())
+	want := w.sayAll(alice, 3)
+	f := w.followSession(alice, chunk.Position{})
+	same(t, f.get(t, 3), want)
+	w.srv.Shutdown()
+	if _, err := w.reader.Verify(background(t, 300*time.Millisecond), alice, chunk.ScopeSession, 1); err == nil {
+		t.Error("Verify without a server: no error")
+	}
+	w.srv.Restart(t)
+	w.eventually("the writing hand is back", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := w.js.Stream(ctx, stream)
+		return err == nil
+	})
+	began := time.Now()
+	want = w.sayAll(alice, 3)
+	same(t, f.get(t, 3), want)
+	if d := time.Since(began); d > 3*time.Second { // promised is one second; the machine is busy
+		t.Errorf("delivery resumed after %s", d)
+	}
+	f.stop(t)
+	w.noConsumers()
+}
+
+// A reader that begins when NATS is away says so, in its own time.
+func TestNATSAwayAtTheBeginning(t *testing.T) {
+	w := newWorld(t, Config{Patience: 200 * time.Millisecond}, natstest.Listen())
+	w.say(alice, "first")
+	w.srv.Shutdown()
+	for name, read := range map[string]func() error{
+		"replay": func() error { _, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{})); return err },
+		"follow": func() error { _, err := collect(w.reader.Follow(t.Context(), alice, chunk.Position{})); return err },
+		"verify": func() error { _, err := w.reader.Verify(t.Context(), alice, chunk.ScopeTree, 1); return err },
+		"last":   func() error { _, err := w.reader.Last(t.Context(), alice); return err },
+		"tip":    func() error { _, err := w.reader.Tip(t.Context(), 0); return err },
+	} {
+		if err := read(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// History is read while the session goes on: no gap and no repeat where one
+// goes over into the other.
+func TestHandoverFromHistoryToLive(t *testing.T) {
+	w := newWorld(t, Config{})
+	want := w.sayAll(alice, 300)
+	wait := w.writeInBackground(alice, 300, 500*time.Microsecond)
+	var followers []*follower
+	for i := range 10 {
+		after := chunk.Position{}
+		if i > 0 {
+			after = want[i*25].Position()
+		}
+		followers = append(followers, w.followSession(alice, after))
+	}
+	want = append(want, wait()...)
+	for i, f := range followers {
+		from := 0
+		if i > 0 {
+			from = i*25 + 1
+		}
+		same(t, f.get(t, len(want)-from), want[from:])
+		f.stop(t)
+	}
+	w.noConsumers()
+}
+
+// A reader that stops reading for longer than its requests last loses its
+// consumer, not its place.
+func TestReaderThatPauses(t *testing.T) {
+	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
+	want := w.sayAll(alice, 3*batchLive)
+	var got []chunk.Record
+	for rec, err := range w.reader.Follow(t.Context(), alice, chunk.Position{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, rec); len(got) == len(want) {
+			break
+		}
+		if len(got) == 10 {
+			for name := range w.stream().ConsumerNames(t.Context()).Name() {
+				if err := w.js.DeleteConsumer(t.Context(), stream, name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	same(t, got, want)
+	w.noConsumers()
+}
+
+func TestStreamGoneForGood(t *testing.T) {
+	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
+	w.say(alice, "first")
+	f := w.followSession(alice, chunk.Position{})
+	f.get(t, 1)
+	if err := w.js.DeleteStream(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.end(t)
+	truncated(t, err, chunk.TruncatedRecreated)
+	if _, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{})); err == nil {
+		t.Error("a replay without a stream: no error")
+	}
+}
