@@ -1,0 +1,103 @@
+package codec
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// docs/cloudevents.md shows messages and a program. They are these.
+func TestTheDocumentIsTrue(t *testing.T) {
+	page, err := os.ReadFile("../docs/cloudevents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := codeBlocks(string(page))
+	session := chunk.RootSession("acme", "s1")
+	c := chunk.Chunk{AgentID: "s1", AgentType: "demo", Timestamp: 1700000000123, Step: 1, Body: chunk.TextDelta{Delta: "Hello"}}
+	m, err := Encode(session, 3, 17, c, FormatJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("binary", func(t *testing.T) {
+		want := "NATS/1.0\n"
+		for _, name := range []string{headerSpecVersion, headerID, headerSource, headerType, headerTime, headerContentType} {
+			want += name + ": " + m.Header[name][0] + "\n"
+		}
+		want += "Nats-Expected-Last-Subject-Sequence: 4710\n\n" + string(m.Data)
+		if got := blocks["text"]; !contains(got, want) {
+			t.Errorf("no block shows\n%s", want)
+		}
+	})
+	t.Run("msgpack", func(t *testing.T) {
+		packed, err := Encode(session, 3, 17, c, FormatMsgpack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks["hex"] {
+			b, err := hex.DecodeString(strings.Join(strings.Fields(block), ""))
+			if err != nil || string(b) != string(packed.Data) {
+				t.Errorf("got %x (%v)\nwant % x", b, err, packed.Data)
+			}
+		}
+		if len(blocks["hex"]) != 1 {
+			t.Errorf("%d blocks, want one with\n% x", len(blocks["hex"]), packed.Data)
+		}
+	})
+	t.Run("structured", func(t *testing.T) {
+		for _, block := range blocks["json"] {
+			rec, err := Decode(session, 4711, time.Time{}, nil, []byte(block))
+			if err != nil || rec.Epoch != 3 || rec.Ordinal != 17 || tokensOf(t, rec.Data) != tokensOf(t, m.Data) {
+				t.Errorf("%s\nis %+v, %v", block, rec, err)
+			}
+		}
+		if len(blocks["json"]) != 1 {
+			t.Errorf("%d blocks of JSON, want 1", len(blocks["json"]))
+		}
+	})
+	t.Run("program", func(t *testing.T) {
+		source, err := os.ReadFile("example_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks["go"] {
+			if !strings.Contains(string(source), block) {
+				t.Errorf("this is not in example_test.go:\n%s", block)
+			}
+		}
+	})
+	t.Run("limits", func(t *testing.T) {
+		for _, want := range []string{
+			fmt.Sprintf("%d levels", chunk.MaxDepth), fmt.Sprintf("%d bytes", maxAttribute),
+		} {
+			if !strings.Contains(string(page), want) {
+				t.Errorf("the page does not speak of %s", want)
+			}
+		}
+	})
+}
+
+func contains(blocks []string, want string) bool {
+	for _, b := range blocks {
+		if strings.TrimSpace(b) == strings.TrimSpace(want) {
+			return true
+		}
+	}
+	return false
+}
+
+// codeBlocks are the fenced blocks of a page by their language.
+func codeBlocks(page string) map[string][]string {
+	blocks := map[string][]string{}
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		blocks[m[1]] = append(blocks[m[1]], m[2])
+	}
+	return blocks
+}

@@ -1,0 +1,96 @@
+package codec_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	cejetstream "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+)
+
+func Example() {
+	session := chunk.RootSession("acme", "s1")
+	c := chunk.Chunk{AgentID: "s1", AgentType: "demo", Timestamp: 1700000000123, Step: 1, Body: chunk.TextDelta{Delta: "Hello"}}
+
+	msg, err := codec.Encode(session, 3, 17, c, codec.FormatMsgpack)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(msg.Header["ce-id"], msg.Header["ce-source"], msg.Header["content-type"], len(msg.Data), "bytes")
+
+	// The other side has the message, its sequence and when it was stored.
+	rec, err := codec.Decode(session, 4711, time.Now(), msg.Header, msg.Data)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rec.Seq, rec.Epoch, rec.Ordinal, rec.Type)
+	fmt.Println(string(rec.Data))
+
+	// Output:
+	// [3-17] [/acme/s1/s1] [application/msgpack] 80 bytes
+	// 4711 3 17 text_delta
+	// {"type":"text_delta","agentId":"s1","agentType":"demo","timestamp":1700000000123,"step":1,"delta":"Hello"}
+}
+
+// A message of another session is no record of this one, whatever subject it
+// was published on.
+func ExampleEnvelopeError() {
+	msg := codec.EncodeJSON(chunk.RootSession("acme", "s2"), 1, 1, chunk.TypeStreamEnd, 0, []byte(`{"type":"stream_end"}`))
+
+	_, err := codec.Decode(chunk.RootSession("acme", "s1"), 1, time.Time{}, msg.Header, msg.Data)
+	fmt.Println(err)
+
+	// Output:
+	// event source "/acme/s2/s2": want /acme/s1/s1
+}
+
+// Reading a session with the CloudEvents SDK and nothing of ours.
+func Example_cloudEventsSDK() {
+	ctx := context.Background()
+	nc, err := nats.Connect("nats://127.0.0.1:4222")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nc.Close()
+	if err := printSession(ctx, nc, "tr.chunks.0.acme.s1.s1"); err != nil {
+		log.Print(err)
+	}
+}
+
+func printSession(ctx context.Context, nc *nats.Conn, subject string) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	consumer, err := js.OrderedConsumer(ctx, "TR_CHUNKS_0", jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		raw := cejetstream.NewMessage(&nats.Msg{Header: m.Headers(), Data: m.Data()})
+		event, err := binding.ToEvent(ctx, raw)
+		if err != nil {
+			return err
+		}
+		fmt.Println(event.ID(), event.Type(), string(event.Data()))
+		if event.Type() == "stream_end" || event.Type() == "stream_failed" {
+			return nil
+		}
+	}
+}
