@@ -124,7 +124,7 @@ func compare(got jetstream.StreamConfig, want wanted) []Difference {
 // remedy says how to make both sides agree.
 func (w wanted) remedy(got string, s setting) string {
 	if s.name == partitionsSetting {
-		if got == "none" {
+		if got == nothing {
 			return fmt.Sprintf("if it was made for %s, say so with `nats stream edit %s --metadata %s=%s`", s.value, w.Name, partitionsKey, s.value)
 		}
 		return fmt.Sprintf("set Layout.Partitions to %s, or move the sessions as the documentation of package topology describes", got)
@@ -133,11 +133,25 @@ func (w wanted) remedy(got string, s setting) string {
 	if s.fixed {
 		change = "the server does not change that in place: delete the stream when its data is no longer wanted"
 	}
-	if field := w.fields[s.name]; field != "" {
+	switch field := w.fields[s.name]; {
+	case field == "":
+		return change
+	case s.name == subjectsSetting:
+		return change + ", or choose another " + field
+	case got != nothing && got != unlimitedText:
 		return fmt.Sprintf("%s, or set %s to %s", change, field, got)
+	case field == "MaxAge" || field == "CommandMaxAge" || field == "MaxConsumers" || field == "MaxMsgSize" || field == "MaxSnapshot":
+		return change // these have to have a bound
+	default:
+		return fmt.Sprintf("%s, or set %s to 0", change, field)
 	}
-	return change
 }
+
+// How settings say that they are not in use.
+const (
+	nothing       = "none"
+	unlimitedText = "unlimited"
+)
 
 func onOff(b bool) string {
 	if b {
@@ -148,28 +162,28 @@ func onOff(b bool) string {
 
 func count(n int64) string {
 	if n <= 0 {
-		return "unlimited"
+		return unlimitedText
 	}
 	return strconv.FormatInt(n, 10)
 }
 
 func age(d time.Duration) string {
 	if d <= 0 {
-		return "none"
+		return nothing
 	}
 	return d.String()
 }
 
 func orNone(s string) string {
 	if s == "" {
-		return "none"
+		return nothing
 	}
 	return s
 }
 
 func mirror(m *jetstream.StreamSource) string {
 	if m == nil {
-		return "none"
+		return nothing
 	}
 	return m.Name
 }
@@ -184,21 +198,21 @@ func sources(list []*jetstream.StreamSource) string {
 
 func republish(r *jetstream.RePublish) string {
 	if r == nil {
-		return "none"
+		return nothing
 	}
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
 }
 
 func transform(t *jetstream.SubjectTransformConfig) string {
 	if t == nil {
-		return "none"
+		return nothing
 	}
 	return fmt.Sprintf("%s to %s", t.Source, t.Destination)
 }
 
 func consumerLimits(l jetstream.StreamConsumerLimits) string {
 	if l.InactiveThreshold <= 0 && l.MaxAckPending <= 0 {
-		return "none"
+		return nothing
 	}
 	return fmt.Sprintf("inactive %s, pending %s", age(l.InactiveThreshold), count(int64(l.MaxAckPending)))
 }
