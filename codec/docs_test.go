@@ -1,10 +1,10 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +43,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 		}
 		for _, block := range blocks["hex"] {
 			b, err := hex.DecodeString(strings.Join(strings.Fields(block), ""))
-			if err != nil || string(b) != string(packed.Data) {
+			if err != nil || !bytes.Equal(b, packed.Data) {
 				t.Errorf("got %x (%v)\nwant % x", b, err, packed.Data)
 			}
 		}
@@ -63,13 +63,13 @@ func TestTheDocumentIsTrue(t *testing.T) {
 		}
 	})
 	t.Run("program", func(t *testing.T) {
-		source, err := os.ReadFile("example_test.go")
+		source, err := os.ReadFile("sdk_program_test.go")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, block := range blocks["go"] {
 			if !strings.Contains(string(source), block) {
-				t.Errorf("this is not in example_test.go:\n%s", block)
+				t.Errorf("this is not in sdk_program_test.go:\n%s", block)
 			}
 		}
 	})
@@ -96,8 +96,11 @@ func contains(blocks []string, want string) bool {
 // codeBlocks are the fenced blocks of a page by their language.
 func codeBlocks(page string) map[string][]string {
 	blocks := map[string][]string{}
-	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
-		blocks[m[1]] = append(blocks[m[1]], m[2])
+	for i, part := range strings.Split(page, "```") {
+		if i%2 == 1 {
+			language, text, _ := strings.Cut(part, "\n")
+			blocks[language] = append(blocks[language], text)
+		}
 	}
 	return blocks
 }

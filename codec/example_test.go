@@ -9,7 +9,6 @@ import (
 	cejetstream "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
@@ -51,46 +50,18 @@ func ExampleEnvelopeError() {
 	// event source "/acme/s2/s2": want /acme/s1/s1
 }
 
-// Reading a session with the CloudEvents SDK and nothing of ours.
+// The CloudEvents SDK reads what we write. (docs/cloudevents.md has the program
+// that follows a session with it.)
 func Example_cloudEventsSDK() {
-	ctx := context.Background()
-	nc, err := nats.Connect("nats://127.0.0.1:4222")
+	msg := codec.EncodeJSON(chunk.RootSession("acme", "s1"), 3, 17, chunk.TypeStreamEnd, 1700000000123, []byte(`{"type":"stream_end"}`))
+
+	raw := cejetstream.NewMessage(&nats.Msg{Header: msg.Header, Data: msg.Data})
+	event, err := binding.ToEvent(context.Background(), raw)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer nc.Close()
-	if err := printSession(ctx, nc, "tr.chunks.0.acme.s1.s1"); err != nil {
-		log.Print(err)
-	}
-}
+	fmt.Println(event.Source(), event.ID(), event.Type(), string(event.Data()))
 
-func printSession(ctx context.Context, nc *nats.Conn, subject string) error {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	consumer, err := js.OrderedConsumer(ctx, "TR_CHUNKS_0", jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return err
-		}
-		raw := cejetstream.NewMessage(&nats.Msg{Header: m.Headers(), Data: m.Data()})
-		event, err := binding.ToEvent(ctx, raw)
-		if err != nil {
-			return err
-		}
-		fmt.Println(event.ID(), event.Type(), string(event.Data()))
-		if event.Type() == "stream_end" || event.Type() == "stream_failed" {
-			return nil
-		}
-	}
+	// Output:
+	// /acme/s1/s1 3-17 stream_end {"type":"stream_end"}
 }
