@@ -65,6 +65,7 @@ func TestJSONBodies(t *testing.T) {
 		"J41 500 kB name":                 {obj(`,"` + strings.Repeat("a", 500_000) + `":1`), "="},
 		"J44 fields of SSE in the text":   {obj(`,"a":"x\n\ndata: y\rid: 7"`), "="},
 		"every escape":                    {obj(`,"a":"\"\\\/\b\f\n\r\t\u00e9"`), "="},
+		"a string without end":            {`{"type":"text_delta`, ""},
 		"unknown escape":                  {obj(`,"a":"\x"`), ""},
 		"short escape":                    {obj(`,"a":"\u12"`), ""},
 		"ends in an escape":               {`{"type":"text_delta\`, ""},

@@ -205,6 +205,20 @@ func TestStructuredMode(t *testing.T) {
 	}
 }
 
+// Everybody spells msgpack in another way.
+func TestMsgpackMediaTypes(t *testing.T) {
+	packed, ok := toMsgpack([]byte(body))
+	if !ok {
+		t.Fatal("not packed")
+	}
+	for _, media := range []string{"application/msgpack", "application/vnd.msgpack", "application/x-msgpack", "Application/MsgPack; v=1"} {
+		rec, err := Decode(session, 1, time.Time{}, with(map[string][]string{"content-type": {media}}), packed)
+		if err != nil || string(rec.Data) != body {
+			t.Errorf("%s: %s, %v", media, rec.Data, err)
+		}
+	}
+}
+
 // Neither mode: a message without ce- headers that says it is plain JSON, or
 // whose body is no event.
 func TestNoEventAtAll(t *testing.T) {
