@@ -40,7 +40,7 @@ func explain(text []byte, opts ...jsontext.Options) *FieldError {
 	if len(trimSpace(text)) == 0 {
 		return &FieldError{Want: "a JSON value", Got: "nothing"}
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(text), opts...)
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), opts...) // of a Buffer it makes no copy
 	_, err := dec.ReadValue()
 	if err == nil {
 		return &FieldError{Want: "one JSON value", Got: fmt.Sprintf("more behind it, at byte %d", dec.InputOffset())}

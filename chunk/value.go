@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -9,11 +10,25 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
+// asEncodingJSON are the rules of encoding/json, but for text that is not UTF-8.
+// The Number of that package is a number by name only; here it must be told.
+var asEncodingJSON = json.JoinOptions(
+	jsonv1.DefaultOptionsV1(),
+	jsontext.AllowInvalidUTF8(false),
+	jsontext.EscapeForHTML(false),
+	json.WithMarshalers(json.MarshalToFunc(func(enc *jsontext.Encoder, n stdjson.Number) error {
+		if n == "" {
+			n = "0"
+		}
+		return enc.WriteValue(jsontext.Value(n))
+	})),
+)
+
 // ValueOf is the JSON of v as encoding/json writes it, except that text which
 // is not UTF-8 is an error rather than replaced in silence, and HTML is left as
 // it is. The error is ErrInvalid when the result exceeds the limits of a chunk.
 func ValueOf(v any) (Value, error) {
-	text, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.EscapeForHTML(false))
+	text, err := json.Marshal(v, asEncodingJSON)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,98 @@
+package chunk_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/chunk/chunktest"
+)
+
+// Read a chunk and switch on what it says.
+func ExampleDecode() {
+	lines := []string{
+		`{"type":"text_delta","agentId":"s1","agentType":"planner","timestamp":1767225600000,"step":1,"delta":"Hello"}`,
+		`{"type":"tool_start","agentId":"s1","agentType":"planner","timestamp":1767225600001,"toolCallId":"c1","toolName":"search","arguments":{"q":"rain"}}`,
+		`{"type":"hologram_frame","agentId":"s1","frame":1}`,
+		`{"type":"text_delta","agentId":"s1","agentType":"planner","timestamp":1767225600002,"delta":7}`,
+	}
+	for _, line := range lines {
+		c, err := chunk.Decode([]byte(line))
+		if bad, ok := errors.AsType[*chunk.FieldError](err); ok {
+			fmt.Println("refused:", bad.Field, "in", bad)
+			continue
+		}
+		switch b := c.Body.(type) {
+		case chunk.TextDelta:
+			fmt.Println("text:", b.Delta)
+		case chunk.ToolStart:
+			fmt.Println("calls", b.ToolName, "with", b.Arguments)
+		default: // a type this build does not know: keep its place, show nothing
+			fmt.Println("kept:", c.Type())
+		}
+	}
+	// Output:
+	// text: Hello
+	// calls search with {"q":"rain"}
+	// kept: hologram_frame
+	// refused: delta in text_delta.delta: want a string, got the number 7
+}
+
+// Build a chunk and write it.
+func ExampleChunk_AppendJSON() {
+	input, err := chunk.ValueOf(map[string]any{"city": "Oslo"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c := chunk.Chunk{
+		AgentID: "s1", AgentType: "planner", Timestamp: 1767225600000, Step: 1,
+		Body: chunk.ToolStart{ToolCallID: "c1", ToolName: "weather", Arguments: input},
+	}
+	text, err := c.AppendJSON(nil)
+	fmt.Println(string(text), err)
+	// Output:
+	// {"type":"tool_start","agentId":"s1","agentType":"planner","timestamp":1767225600000,"step":1,"toolCallId":"c1","toolName":"weather","arguments":{"city":"Oslo"}} <nil>
+}
+
+// Follow one sub-agent in the stream of a tree.
+func ExampleFilterAgent() {
+	tree := (&source{records: chunktest.Records("subagents", chunk.RootSession("acme", "root"))}).all()
+	for rec, err := range chunk.Take(chunk.FilterAgent(tree, "child-b"), 3) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(rec.Seq, rec.Type)
+	}
+	// Output:
+	// 121 run_started
+	// 127 text_delta
+	// 148 text_delta
+}
+
+// Collect the text of an answer.
+func ExampleCollectText() {
+	records := (&source{records: chunktest.Records("thinking", chunk.RootSession("acme", "root"))}).all()
+	text, err := chunk.CollectText(records)
+	fmt.Println(text, err)
+	// Output:
+	// No: 7 × 13 = 91. <nil>
+}
+
+// Two halves of an emoji, cut by a producer that counts UTF-16 units, become
+// one character when their deltas are merged.
+func ExampleMerge() {
+	read := func(delta string) chunk.Chunk {
+		c, err := chunk.Decode([]byte(`{"type":"text_delta","agentId":"s1","agentType":"planner","timestamp":0,"delta":"` + delta + `"}`))
+		if err != nil {
+			fmt.Println(err)
+		}
+		return c
+	}
+	both, ok := chunk.Merge(read(`smile \ud83d`), read(`\ude00`))
+	text, _ := chunk.As[chunk.TextDelta](both)
+	fmt.Println(text.Delta, ok)
+	// Output:
+	// smile 😀 true
+}
