@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -76,7 +77,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Encode == nil:
-		return fmt.Errorf("Encode is nil, want a function")
+		return errors.New("Encode is nil, want a function")
 	case c.Partitions < 0:
 		return fmt.Errorf("Partitions is %d, want more than 0", c.Partitions)
 	case c.Partitions > 1 && c.Partition == nil:

@@ -19,9 +19,10 @@ type Cursor struct {
 	scope   chunk.Scope
 	sieve   *sieve // nil shows everything
 
-	at   chunk.Seq // everything up to here was taken
-	last chunk.Seq // sequence of the last record of the scope that was taken, shown or not
-	sent chunk.Seq // the last id that was handed out
+	start chunk.Seq // the position it was subscribed with
+	at    chunk.Seq // everything up to here was taken
+	last  chunk.Seq // sequence of the last record of the scope that was taken, shown or not
+	sent  chunk.Seq // the last id that was handed out
 
 	// seen is the last ordinal taken of each member of the topic. A session that
 	// is not in it yet has nothing before its first record if the cursor started
@@ -210,9 +211,17 @@ func (c *Cursor) take(ctx context.Context, v view) (Batch, error) {
 // concerns reports whether a record is in the scope of the cursor.
 func (c *Cursor) concerns(f *frame) bool { return c.scope == chunk.ScopeTree || f.who == c.own }
 
-// follows reports whether nothing is missing between what the cursor has of the
-// session and f.
-func (c *Cursor) follows(f *frame) bool { return c.ordinal(f.who) >= f.after }
+// follows reports whether it is proved that nothing is missing between what the
+// cursor has of the session and f. Of a session that it has not met, it has what
+// lies before the position it started with: then the record before f must lie
+// there, by the word of the feed or of the log.
+func (c *Cursor) follows(f *frame) bool {
+	seen := c.ordinal(f.who)
+	if seen != unknown {
+		return f.after <= seen && seen < f.ordinal
+	}
+	return f.after == 0 || f.traits&proved != 0 || (f.prev != 0 && f.prev <= c.start) || c.t.isVouched(f.seq)
+}
 
 func (c *Cursor) step(f *frame) {
 	c.at, c.last, c.retries = f.seq, f.seq, 0

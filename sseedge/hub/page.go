@@ -98,10 +98,10 @@ type pageBuilder struct {
 }
 
 func (b *pageBuilder) add(rec chunk.Record) {
-	f := frame{seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, traits: traitsOf(rec.Type)}
+	f := frame{seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, traits: traitsOf(rec.Type) | proved}
 	f.who, f.kind = b.t.name(rec)
-	// The log explains the holes it yields. Only what lies before a page of a
-	// tree it has not seen: there every cursor judges for itself.
+	// The log explains the holes it yields, and has found what lies before the
+	// page; but only a cursor knows whether its client got that.
 	if tail, seen := b.tails[f.who]; seen {
 		f.after = tail
 	}
@@ -150,8 +150,8 @@ func (c *Cursor) checkShort(v view, lasts map[uint32]chunk.Seq) error {
 		if c.scope == chunk.ScopeSession && who != c.own {
 			continue
 		}
-		if last.known && v.from < last.seq && last.seq <= v.end && lasts[who] < last.seq {
-			return fmt.Errorf("%w: %d of %s, want %d", errShort, lasts[who], t.ids[who], last.seq)
+		if seq := last.at.Seq; last.known && v.from < seq && seq <= v.end && lasts[who] < seq {
+			return fmt.Errorf("%w: %d of %s, want %d", errShort, lasts[who], t.ids[who], seq)
 		}
 	}
 	return nil

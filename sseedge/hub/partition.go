@@ -22,6 +22,7 @@ type partition struct {
 	topics map[key]*topic // watched roots, and those in their grace
 	pos    chunk.Seq      // the feed delivered everything through here …
 	known  bool           // … if this is set
+	stream int            // rises when the stream turns out to be another one
 	start  chan struct{}  // closed when known is set
 	broken error          // why the feed is not open, nil while it is
 }
@@ -86,6 +87,9 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if tip < p.pos {
+		p.stream++ // it was made again, or restored, while no feed was open
+	}
 	p.pos, p.known = tip, true
 	close(p.start)
 	return tip, nil
@@ -134,14 +138,18 @@ func (p *partition) lost(err error) {
 	var truncated *chunk.TruncatedError
 	switch {
 	case errors.As(err, &truncated) && truncated.Reason != chunk.TruncatedExpired:
-		p.abandon(&chunk.TruncatedError{Reason: chunk.TruncatedRecreated})
+		p.mu.Lock()
+		p.stream++
+		p.mu.Unlock()
+		p.abandon(errRestart)
 	case truncated != nil || errors.Is(err, errFeedBackwards):
 		p.abandon(errRestart)
 	}
 }
 
 // abandon parts with all topics: their cursors end with err, or, for
-// errRestart, move to a new topic that begins at a new tip.
+// errRestart, move to a new topic that begins at a new tip, unless the stream is
+// another one by then.
 func (p *partition) abandon(err error) {
 	p.mu.Lock()
 	old := p.topics
@@ -167,7 +175,7 @@ func (p *partition) watch(root chunk.Session) (*topic, <-chan struct{}) {
 	k := key{root.Tenant, root.Root}
 	t := p.topics[k]
 	if t == nil {
-		t = newTopic(p, root, p.pos)
+		t = newTopic(p, root, p.pos, p.stream)
 		p.topics[k] = t
 	}
 	t.watchers++
@@ -211,6 +219,12 @@ func (p *partition) ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.broken
+}
+
+func (p *partition) streamNow() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stream
 }
 
 func (p *partition) count() (topics, watchers int) {

@@ -14,6 +14,7 @@ type frame struct {
 	seq     chunk.Seq
 	ordinal chunk.Ordinal
 	after   chunk.Ordinal // a reader that saw this ordinal of the session, or a later one, misses nothing here
+	prev    chunk.Seq     // the record before it in its session, where the feed brought both; 0 is not known
 	off     uint32        // wire[off:end] is shown to readers of the tree, and to those of the session if alone == end
 	end     uint32
 	alone   uint32 // wire[end:alone] is shown to readers of the session alone, where that differs
@@ -27,6 +28,7 @@ type trait uint8
 const (
 	ofStream trait = 1 << iota // about the stream itself: no filter hides it
 	terminal                   // closes its session until a new run opens it
+	proved                     // the log found what comes before it, wherever that is
 )
 
 const frameSize = int64(unsafe.Sizeof(frame{}))

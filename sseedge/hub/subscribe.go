@@ -16,10 +16,29 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	if err := c.stand(ctx, req.After); err != nil {
 		return nil, err
 	}
-	if last.terminal && req.After.Seq >= last.seq {
-		return nil, ErrEnded
+	if err := t.checkEnded(ctx, lastSpoken(req), last, req.After.Seq); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// checkEnded is ErrEnded when nothing can follow the position. That verdict
+// makes a browser give up for good, so the leader is asked for it:
+//  1. somebody writes a message, and a new run of the session begins,
+//  2. the page opens its stream again, behind the end of the last run,
+//  3. the feed brings the new run a moment later.
+func (t *topic) checkEnded(ctx context.Context, s chunk.Session, last lastRecord, after chunk.Seq) error {
+	if !last.terminal || after < last.at.Seq {
+		return nil
+	}
+	rec, err := t.part.hub.log.Last(ctx, s)
+	if err != nil {
+		return err
+	}
+	if rec.Type.Terminal() && after >= rec.Seq {
+		return ErrEnded
+	}
+	return nil
 }
 
 // lastSpoken is the session whose end ends the response: the root's in a tree.
@@ -71,14 +90,14 @@ func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	if err != nil {
 		return lastRecord{}, err
 	}
-	m.last = lastRecord{known: true, seq: rec.Seq, terminal: rec.Type.Terminal()}
+	m.last = lastOfRecord(rec)
 	return m.last, nil
 }
 
 // stand puts the cursor behind a position: one that is proved by what follows it,
 // one that memory remembers, or one that the log vouches for.
 func (c *Cursor) stand(ctx context.Context, after chunk.Position) error {
-	c.at, c.last, c.sent = after.Seq, after.Seq, after.Seq
+	c.start, c.at, c.last, c.sent = after.Seq, after.Seq, after.Seq, after.Seq
 	c.fromStart = after.Seq == 0
 	if after.Seq == 0 {
 		return nil

@@ -13,8 +13,10 @@ import (
 // which the feed fills, and segments of single sessions that were read for those
 // who asked for no more.
 type topic struct {
-	part *partition
-	root chunk.Session
+	part   *partition
+	root   chunk.Session
+	from   chunk.Seq // the feed brings everything behind this
+	stream int       // which one, as the partition counts
 
 	watchers int       // guarded by part.mu
 	idle     time.Time // guarded by part.mu: when the last watcher left
@@ -30,37 +32,47 @@ type topic struct {
 	wake    chan struct{}            // closed at the next change; nil while nobody waits
 	reads   map[string]chan struct{} // pages being read, by shelf; closed when done
 	asking  map[string]chan struct{} // last records being asked for, by session
+	vouched map[chunk.Seq]struct{}   // frames whose predecessor is not known here but was found in the log
 	era     int                      // rises when memory is dropped because it may not agree with the log
 	gone    error                    // why the topic was dropped
 }
 
 // member is one session of the tree.
 type member struct {
-	ordinal chunk.Ordinal // of the last record that the feed brought, 0 when there was none
-	epoch   chunk.Epoch   // the highest that was seen
-	last    lastRecord
+	fed   chunk.Position // the last record that the feed brought, zero when there was none
+	epoch chunk.Epoch    // the highest that was seen
+	last  lastRecord
 }
 
 // lastRecord is the newest record of a session as far as this node knows: asked
 // from the leader once, then kept up to date by the feed.
 type lastRecord struct {
 	known    bool
-	seq      chunk.Seq
+	at       chunk.Position
+	epoch    chunk.Epoch
 	terminal bool
+}
+
+func lastOfRecord(rec chunk.Record) lastRecord {
+	return lastRecord{known: true, at: rec.Position(), epoch: rec.Epoch, terminal: rec.Type.Terminal()}
 }
 
 // shelfOfTree is the key of the tree in reads; sessions have non-empty ids.
 const shelfOfTree = ""
 
-func newTopic(p *partition, root chunk.Session, from chunk.Seq) *topic {
+func newTopic(p *partition, root chunk.Session, from chunk.Seq, stream int) *topic {
 	t := &topic{
 		part:   p,
 		root:   root,
+		from:   from,
+		stream: stream,
 		pages:  make(map[string][]*segment),
 		index:  make(map[string]uint32),
 		kindOf: make(map[chunk.Type]uint16),
 		reads:  make(map[string]chan struct{}),
 		asking: make(map[string]chan struct{}),
+
+		vouched: make(map[chunk.Seq]struct{}),
 	}
 	t.tree = []*segment{{from: from, open: true}}
 	t.who(root.ID)
@@ -82,17 +94,19 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	}
 	who := t.who(rec.Session.ID)
 	m := &t.members[who]
-	if rec.Epoch < m.epoch {
+	if rec.Epoch < m.epoch || (m.last.known && m.last.at.Seq < rec.Seq && rec.Epoch < m.last.epoch) {
 		return 0 // a writer that was overtaken: every reader drops it
 	}
-	grown := t.agree(m, rec)
-	m.epoch, m.ordinal = rec.Epoch, rec.Ordinal
-	m.last = lastRecord{known: true, seq: rec.Seq, terminal: rec.Type.Terminal()}
+	grown, prev := t.agree(m, rec)
+	m.epoch, m.fed = rec.Epoch, rec.Position()
+	if m.last.at.Seq < rec.Seq {
+		m.last = lastOfRecord(rec)
+	}
 
 	tail := t.tail()
 	before := tail.weight
 	f := frame{
-		seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1,
+		seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, prev: prev,
 		who: who, kind: t.kind(rec.Type), traits: traitsOf(rec.Type),
 	}
 	size := firstSegment
@@ -109,24 +123,41 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	return grown + tail.weight - before
 }
 
-// agree drops what memory holds when it can no longer be what the log holds:
+// agree finds the record before rec in its session, as far as it is known, and
+// drops what memory holds when it can no longer be what the log holds:
 //   - the feed left a record out, so the segments have a hole somewhere,
 //   - a clean-up is about to remove records that stand in them; a reader that
 //     comes later must not be shown what the log does not have.
 //
 // Cursors at the tip stay there. Those behind it read the log, which has the
 // missing record, or the survivors.
-func (t *topic) agree(m *member, rec chunk.Record) int64 {
+func (t *topic) agree(m *member, rec chunk.Record) (grown int64, prev chunk.Seq) {
+	before, hole := t.predecessor(m, rec)
 	switch {
-	case m.ordinal != 0 && rec.Ordinal != m.ordinal+1:
+	case hole:
 		t.part.hub.counters.holes.Add(1)
 		t.part.hub.cfg.Log.Warn("feed left something out", "session", rec.Session.String(),
-			"seq", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "want", uint64(m.ordinal+1))
-		return t.clear(rec.Seq - 1)
+			"seq", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "behind", uint64(before.Ordinal))
+		return t.clear(rec.Seq - 1), 0
 	case rec.Type == chunk.TypeTruncated:
-		return t.clear(t.tail().last())
+		return t.clear(t.tail().last()), before.Seq
 	}
-	return 0
+	return 0, before.Seq
+}
+
+// predecessor is the record before rec in its session: the one that the feed
+// brought, or the one that the leader named as the last while the feed had
+// brought none. That one must lie before the topic, or the feed would have it.
+func (t *topic) predecessor(m *member, rec chunk.Record) (before chunk.Position, hole bool) {
+	switch {
+	case m.fed.Ordinal != 0:
+		before = m.fed
+	case m.last.known && m.last.at.Seq < rec.Seq:
+		before, hole = m.last.at, m.last.at.Seq > t.from
+	default:
+		return chunk.Position{}, false
+	}
+	return before, hole || rec.Ordinal != before.Ordinal+1
 }
 
 // clear drops all segments and goes on with an open one behind from.
@@ -141,6 +172,7 @@ func (t *topic) clear(from chunk.Seq) int64 {
 		}
 	}
 	clear(t.pages)
+	clear(t.vouched)
 	t.tree = []*segment{{from: from, open: true}}
 	t.era++
 	return -freed

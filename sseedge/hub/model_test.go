@@ -1,0 +1,550 @@
+package hub_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/sseedge/hub"
+)
+
+// TestAnyHistory drives a hub with whatever can happen to a log, its feed and
+// its readers, and holds what every client was given against what was written:
+// nothing twice, nothing out of order, nothing left out that no clean-up
+// explains, and the last word before a silence.
+func TestAnyHistory(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		script := rapid.SliceOfN(genOp(), 1, 80).Draw(rt, "script")
+		memory := rapid.SampledFrom([]int64{1, 3 << 10, 20 << 10, 1 << 20}).Draw(rt, "memory")
+		page := rapid.SampledFrom([]int{1, 200, 1 << 20}).Draw(rt, "page")
+		var err error
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, memory, page)
+			defer m.stop()
+			err = m.run(script)
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// op is one event of a history. Its numbers are taken modulo what there is.
+type op struct {
+	Kind string
+	A, B int
+}
+
+func (o op) String() string { return fmt.Sprintf("%s(%d,%d)", o.Kind, o.A, o.B) }
+
+// kinds, with what happens often named often.
+var kinds = []string{
+	"append", "append", "append", "append", "append", "append", "append", "burst", "burst",
+	"attach", "attach", "attach", "attach", "read", "read", "read", "read", "readAll", "readAll", "readNow", "readNow",
+	"detach", "reattach", "reattach", "settle", "settle", "time",
+	"takeover", "stale", "junk", "mark", "delete", "delete", "expire", "purge", "recreate",
+	"cut", "hold", "release", "release", "drop", "down", "up", "up",
+}
+
+func genOp() *rapid.Generator[op] {
+	return rapid.Custom(func(t *rapid.T) op {
+		return op{
+			Kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
+			A:    rapid.IntRange(0, 31).Draw(t, "a"),
+			B:    rapid.IntRange(0, 31).Draw(t, "b"),
+		}
+	})
+}
+
+// model is the world of one history.
+type model struct {
+	t       *testing.T
+	log     *logtest.Log
+	hub     *hub.Hub
+	stop    func()
+	ever    []chunk.Record                    // all that was written in this stream
+	removed map[chunk.Session][]chunk.Ordinal // by clean-ups
+	doomed  []chunk.Seq                       // marked, not deleted yet
+	readers []*modelReader
+	loss    bool // something was taken from the log
+	drops   bool // the feed left something out
+	downs   bool // the log could not be asked at times
+	held    bool
+	isDown  bool
+	now     string // the op under way
+}
+
+// modelReader is one client over all its connections.
+type modelReader struct {
+	req   hub.Request
+	cur   *hub.Cursor
+	start chunk.Seq // baseline: given up to here
+	got   []chunk.Seq
+	last  chunk.Seq // Last-Event-ID
+}
+
+var errDown = errors.New("down for the test")
+
+func newModel(t *testing.T, memory int64, page int) *model {
+	m := &model{t: t, log: logtest.New(), removed: make(map[chunk.Session][]chunk.Ordinal)}
+	h, err := hub.New(m.log, m.log, hub.Config{Encode: plain, Memory: memory, Page: page, Reads: 2, Grace: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.hub = h
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := h.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	m.stop = func() {
+		cancel()
+		<-done
+	}
+	return m
+}
+
+// plain is a dialect that tests can read back.
+func plain(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
+	if scope == chunk.ScopeTree && !rec.Session.IsRoot() && rec.Type.Control() && rec.Type != chunk.TypeRunStarted && rec.Type != chunk.TypeTruncated {
+		return dst
+	}
+	return fmt.Appendf(dst, "%d %d %s %s %s\n", rec.Seq, rec.Ordinal, rec.Session.ID, rec.Type, rec.Data)
+}
+
+func (m *model) run(script []op) error {
+	for i, o := range script {
+		m.now = fmt.Sprintf("op %d %v", i, o)
+		if err := m.do(o); err != nil {
+			return fmt.Errorf("%s: %w", m.now, err)
+		}
+	}
+	return m.finish()
+}
+
+// finish heals everything and checks that nobody is left behind.
+func (m *model) finish() error {
+	m.now = "end"
+	m.log.Release()
+	m.log.Down(nil)
+	m.log.Drop(nil)
+	m.held, m.isDown = false, false
+	if m.drops {
+		// What a feed leaves out shows at the next ordinal, and not before.
+		for _, s := range sessions {
+			m.wrote(m.log.Append(s, chunk.TypeTextDelta, ""))
+		}
+	}
+	time.Sleep(3 * time.Second)
+	for _, r := range m.readers {
+		if r.cur == nil {
+			if err := m.attach(r); err != nil {
+				return err
+			}
+		}
+		if r.cur == nil {
+			continue
+		}
+		if err := m.readToTip(r); err != nil {
+			return err
+		}
+	}
+	for _, r := range m.readers {
+		m.detach(r)
+	}
+	if stats := m.hub.Stats(); stats.Watchers != 0 {
+		return fmt.Errorf("%d watchers are left", stats.Watchers)
+	}
+	time.Sleep(10 * time.Second)
+	if stats := m.hub.Stats(); stats.Topics != 0 || stats.Bytes != 0 {
+		return fmt.Errorf("after the grace: %+v", stats)
+	}
+	return nil
+}
+
+var sessions = func() []chunk.Session {
+	r1, r2 := chunk.RootSession("t", "r1"), chunk.RootSession("t", "r2")
+	return []chunk.Session{r1, r1.Child("c1"), r1, r1.Child("c2"), r2, r2.Child("c1")}
+}()
+
+var types = []chunk.Type{
+	chunk.TypeTextDelta, chunk.TypeTextDelta, chunk.TypeThinking, "new_kind", chunk.TypeTextDelta,
+	chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamEnd, chunk.TypeStreamFailed,
+}
+
+func (m *model) do(o op) error {
+	s := sessions[o.A%len(sessions)]
+	switch o.Kind {
+	case "append":
+		m.wrote(m.log.AppendAt(s, types[o.B%len(types)], int64(o.B%3), ""))
+	case "burst":
+		for i := range o.B {
+			m.wrote(m.log.AppendAt(s, chunk.TypeTextDelta, int64(i%3), fmt.Sprintf(`"delta":"%0*d"`, o.A*10, i)))
+		}
+	case "takeover":
+		m.log.Takeover(s)
+		m.wrote(m.log.Append(s, chunk.TypeRunStarted, ""))
+	case "stale":
+		if recs := m.log.Session(s); len(recs) > 1 && recs[len(recs)-1].Epoch > 1 {
+			m.log.Stale(s)
+		}
+	case "junk":
+		m.log.Junk(s)
+	case "mark":
+		m.mark(s, int64(o.B%3))
+	case "delete":
+		m.log.Delete(m.doomed...)
+		m.doomed = nil
+	case "expire":
+		m.loss = true
+		m.log.Expire(m.log.End() * chunk.Seq(o.B) / 32)
+	case "purge":
+		m.loss = true
+		m.log.Purge(s)
+	case "recreate":
+		return m.recreate()
+	case "cut":
+		m.log.CutFeeds()
+	case "hold":
+		m.held = true
+		m.log.Hold()
+	case "release":
+		m.held = false
+		m.log.Release()
+	case "drop":
+		m.drops = true
+		from := m.log.End()
+		m.log.Drop(func(rec chunk.Record) bool { return rec.Seq > from && rec.Seq <= from+chunk.Seq(o.B%3) })
+	case "down":
+		m.downs, m.isDown = true, true
+		m.log.Down(errDown)
+	case "up":
+		m.isDown = false
+		m.log.Down(nil)
+	case "settle":
+		synctest.Wait()
+	case "time":
+		time.Sleep(time.Duration(o.B) * time.Second)
+	default:
+		return m.doReader(o)
+	}
+	return nil
+}
+
+func (m *model) doReader(o op) error {
+	if o.Kind == "attach" {
+		r := m.newReader(o)
+		m.readers = append(m.readers, r)
+		return m.attach(r)
+	}
+	if len(m.readers) == 0 {
+		return nil
+	}
+	r := m.readers[o.A%len(m.readers)]
+	switch o.Kind {
+	case "detach":
+		m.detach(r)
+	case "reattach":
+		m.detach(r)
+		return m.attach(r)
+	case "read":
+		synctest.Wait()
+		return m.read(r, 1+o.B%3)
+	case "readNow": // whatever the feed is doing at this moment
+		return m.read(r, 1+o.B%3)
+	case "readAll":
+		synctest.Wait()
+		return m.read(r, 1000)
+	}
+	return nil
+}
+
+func (m *model) newReader(o op) *modelReader {
+	r := &modelReader{req: hub.Request{Session: sessions[o.A%len(sessions)], Scope: chunk.Scope(o.B % 2)}}
+	switch o.B % 5 {
+	case 3:
+		r.req.Filter = hub.Filter{Exclude: []chunk.Type{chunk.TypeTextDelta}}
+	case 4:
+		r.req.Filter = hub.Filter{Types: []chunk.Type{chunk.TypeTextDelta, "new_kind"}, Agent: "c1"}
+	}
+	return r
+}
+
+func (m *model) wrote(rec chunk.Record) { m.ever = append(m.ever, rec) }
+
+func (m *model) mark(s chunk.Session, step int64) {
+	seqs := m.log.Mark(s, step, 0)
+	if seqs == nil {
+		return
+	}
+	m.doomed = append(m.doomed, seqs...)
+	m.wrote(slices.MaxFunc(m.log.Session(s), func(a, b chunk.Record) int { return int(a.Seq) - int(b.Seq) }))
+	for _, rec := range m.ever {
+		if slices.Contains(seqs, rec.Seq) {
+			m.removed[s] = append(m.removed[s], rec.Ordinal)
+		}
+	}
+}
+
+// recreate makes the stream anew. Readers that are attached must be told; those
+// who are not could not know: their cursors are forgotten.
+func (m *model) recreate() error {
+	synctest.Wait()
+	wasHeld, wasDown := m.held, m.isDown
+	if wasDown {
+		m.log.Down(nil)
+	}
+	m.log.Release()
+	time.Sleep(3 * time.Second) // the feed is open, so it will see it
+	m.log.Recreate()
+	synctest.Wait()
+	m.ever, m.doomed = nil, nil
+	clear(m.removed)
+	for _, r := range m.readers {
+		if r.cur != nil && r.cur.Position() != 0 {
+			_, err := r.cur.Next(context.Background(), now())
+			if !isReason(err, chunk.TruncatedRecreated) {
+				return fmt.Errorf("reader of a stream that was made again: %v", err)
+			}
+		}
+		m.detach(r)
+		r.start, r.last, r.got = 0, 0, nil
+	}
+	if wasHeld {
+		m.log.Hold()
+	}
+	if wasDown {
+		m.log.Down(errDown)
+	}
+	return nil
+}
+
+func isReason(err error, reason chunk.TruncationReason) bool {
+	truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+	return ok && truncated.Reason == reason
+}
+
+func (m *model) detach(r *modelReader) {
+	if r.cur != nil {
+		r.cur.Close()
+		r.cur = nil
+	}
+}
+
+// attach connects a reader with its last event id. An end or a truncation makes
+// it start again from where a snapshot would stand.
+func (m *model) attach(r *modelReader) error {
+	if r.cur != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	req := r.req
+	req.After = chunk.Position{Seq: r.last}
+	cur, err := m.hub.Subscribe(ctx, req)
+	r.cur = cur
+	return m.judge(r, err)
+}
+
+// judge decides whether an error was called for, and lets the reader start over
+// where a client would.
+func (m *model) judge(r *modelReader, err error) error {
+	if err == nil {
+		return nil
+	}
+	m.detach(r)
+	own := m.log.Session(m.own(r))
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+	switch {
+	case isTruncated:
+		if !m.loss && len(m.removed) == 0 && !(m.drops && truncated.Reason == chunk.TruncatedGap) {
+			return fmt.Errorf("reader %+v at %d: nothing was taken from the log, got %w", r.req, r.last, err)
+		}
+		if truncated.After != r.last && truncated.Session != m.own(r) {
+			return fmt.Errorf("reader at %d of %s: error is about somebody else: %w", r.last, m.own(r), err)
+		}
+		if len(own) > 0 {
+			r.start = own[len(own)-1].Seq
+		} else {
+			r.start = 0
+		}
+		r.last, r.got = r.start, nil
+		return nil
+	case errors.Is(err, chunk.ErrUnknownSession):
+		if len(own) > 0 {
+			return fmt.Errorf("session %s has %d records: %w", r.req.Session, len(own), err)
+		}
+		return nil
+	case errors.Is(err, hub.ErrEnded), errors.Is(err, io.EOF):
+		return m.checkEnd(r, own, err)
+	case m.downs && (errors.Is(err, errDown) || errors.Is(err, context.DeadlineExceeded)):
+		return nil
+	case m.loss:
+		return nil // the log disagreed with itself; the client comes back
+	}
+	return fmt.Errorf("reader %+v at %d: %w", r.req, r.last, err)
+}
+
+// checkEnd: an end is true when the last record of the deciding session that
+// the reader may know is a terminal one. A feed that stands still may not know
+// of a newer run yet.
+func (m *model) checkEnd(r *modelReader, own []chunk.Record, err error) error {
+	for i := len(own) - 1; i >= 0; i-- {
+		if own[i].Seq <= r.last && own[i].Type.Terminal() {
+			if i < len(own)-1 && errors.Is(err, hub.ErrEnded) {
+				return fmt.Errorf("ended at %d, but the log goes on to %d", r.last, own[len(own)-1].Seq)
+			}
+			return nil
+		}
+		if own[i].Seq <= r.last {
+			break
+		}
+	}
+	if m.loss {
+		return nil
+	}
+	return fmt.Errorf("reader %+v at %d: not the end: %w", r.req, r.last, err)
+}
+
+func (m *model) own(r *modelReader) chunk.Session {
+	if r.req.Scope == chunk.ScopeTree {
+		return r.req.Session.Tree()
+	}
+	return r.req.Session
+}
+
+// now is a tick that has fired.
+func now() <-chan time.Time {
+	c := make(chan time.Time, 1)
+	c <- time.Now()
+	return c
+}
+
+func (m *model) read(r *modelReader, batches int) error {
+	for range batches {
+		if r.cur == nil {
+			return nil
+		}
+		batch, err := r.cur.Next(context.Background(), now())
+		if err != nil {
+			return m.judge(r, err)
+		}
+		if err := m.take(r, batch); err != nil {
+			return err
+		}
+		if len(batch.Frames) == 0 && batch.Mark == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// readToTip reads until the reader has the last record of its scope.
+func (m *model) readToTip(r *modelReader) error {
+	for range 50 {
+		synctest.Wait()
+		if err := m.read(r, 1000); err != nil {
+			return err
+		}
+		if r.cur == nil {
+			return nil
+		}
+		if last, ok := m.lastOf(r); !ok || r.cur.Position() >= last {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond) // a page is being read, or asked for again
+	}
+	last, _ := m.lastOf(r)
+	return fmt.Errorf("reader %+v stands at %d, the log ends at %d", r.req, r.cur.Position(), last)
+}
+
+func (m *model) lastOf(r *modelReader) (chunk.Seq, bool) {
+	recs := m.log.Session(r.req.Session)
+	if r.req.Scope == chunk.ScopeTree {
+		recs = m.log.Tree(r.req.Session.Tree())
+	}
+	if len(recs) == 0 {
+		return 0, false
+	}
+	return recs[len(recs)-1].Seq, true
+}
+
+// take holds a batch against what was written.
+func (m *model) take(r *modelReader, batch hub.Batch) error {
+	for line := range bytes.Lines(batch.Frames) {
+		var seq chunk.Seq
+		if _, err := fmt.Sscanf(string(line), "%d ", &seq); err != nil {
+			return fmt.Errorf("frame %q: %w", line, err)
+		}
+		i := slices.IndexFunc(m.ever, func(rec chunk.Record) bool { return rec.Seq == seq })
+		if i < 0 {
+			return fmt.Errorf("frame %q was never written", line)
+		}
+		rec := m.ever[i]
+		if want := plain(nil, rec, r.req.Scope); string(want) != string(line) {
+			return fmt.Errorf("frame %q, want %q", line, want)
+		}
+		if seq <= r.last {
+			return fmt.Errorf("frame %d behind %d: doubled or out of order", seq, r.last)
+		}
+		if !m.shown(r, rec) {
+			return fmt.Errorf("frame %q is not for reader %+v", line, r.req)
+		}
+		if err := m.checkHole(r, rec); err != nil {
+			return err
+		}
+		r.got, r.last = append(r.got, seq), seq
+	}
+	if batch.Mark != 0 {
+		if batch.Mark <= r.last {
+			return fmt.Errorf("mark %d behind %d", batch.Mark, r.last)
+		}
+		r.last = batch.Mark
+	}
+	return nil
+}
+
+// checkHole: whatever was written in the session of rec since the reader's last
+// record of it was given to the reader, or taken back by a clean-up.
+func (m *model) checkHole(r *modelReader, rec chunk.Record) error {
+	for _, other := range m.ever {
+		if other.Session != rec.Session || other.Seq <= r.start || other.Seq >= rec.Seq || !m.shown(r, other) ||
+			slices.Contains(r.got, other.Seq) || slices.Contains(m.removed[other.Session], other.Ordinal) {
+			continue
+		}
+		return fmt.Errorf("reader %+v from %d got %v and then %d of %s, but not %d", r.req, r.start, r.got, rec.Seq, rec.Session, other.Seq)
+	}
+	return nil
+}
+
+// shown reports whether a record is something to show to the reader.
+func (m *model) shown(r *modelReader, rec chunk.Record) bool {
+	if r.req.Scope == chunk.ScopeTree && rec.Session.Tree() != r.req.Session.Tree() {
+		return false
+	}
+	if r.req.Scope == chunk.ScopeSession && rec.Session != r.req.Session {
+		return false
+	}
+	if len(plain(nil, rec, r.req.Scope)) == 0 {
+		return false
+	}
+	if rec.Type.Control() && rec.Type != chunk.TypeRunStarted {
+		return true
+	}
+	f := r.req.Filter
+	return (len(f.Types) == 0 || slices.Contains(f.Types, rec.Type)) && !slices.Contains(f.Exclude, rec.Type) &&
+		(f.Agent == "" || f.Agent == rec.Session.ID)
+}
