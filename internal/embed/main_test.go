@@ -1,9 +1,39 @@
 package embed
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// ownerVariable makes the test binary a process that owns a store directory,
+// the one it names.
+const ownerVariable = "TAILRACE_EMBED_OWNER"
+
+func TestMain(m *testing.M) {
+	if dir, ok := os.LookupEnv(ownerVariable); ok {
+		os.Exit(own(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// own runs a server on dir, says where, and waits to be killed; it ends when
+// its parent does.
+func own(dir string) int {
+	srv, err := Start(context.Background(), Config{StoreDir: dir, Port: RandomPort, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		fmt.Fprintln(os.Stdout, "error:", err)
+		return 1
+	}
+	fmt.Fprintln(os.Stdout, srv.ClientURL())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	if err != nil || srv.Shutdown(context.Background()) != nil {
+		return 1
+	}
+	return 0
+}
