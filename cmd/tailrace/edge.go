@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,9 +50,9 @@ func (b *backbone) newFront(more ...route) (*front, error) {
 	return f, nil
 }
 
-// route is a handler beside the edge's own.
+// route is a handler beside the edge's own, for the paths it matches.
 type route struct {
-	pattern string
+	match   func(path string) bool
 	handler http.Handler
 }
 
@@ -85,20 +86,15 @@ func (f *front) assemble(more []route) error {
 	return nil
 }
 
-// handler puts the edge in front: what is not one of the other routes is the
-// edge's to answer or refuse.
-func (f *front) handler(more []route) http.Handler {
-	if len(more) == 0 {
-		return f.edge
-	}
-	mux := http.NewServeMux()
-	for _, r := range more {
-		mux.Handle(r.pattern, r.handler)
-	}
+// handler gives each route what it matches; everything else, and every path
+// that is not clean, is the edge's to answer or refuse.
+func (f *front) handler(routes []route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" && f.allowed(r) {
-			mux.ServeHTTP(w, r)
-			return
+		for _, route := range routes {
+			if path.Clean(r.URL.Path) == r.URL.Path && route.match(r.URL.Path) && f.allowed(r) {
+				route.handler.ServeHTTP(w, r)
+				return
+			}
 		}
 		f.edge.ServeHTTP(w, r)
 	})

@@ -20,7 +20,7 @@ func printHelp(w io.Writer) error {
 	fmt.Fprint(w, intro)
 	fmt.Fprintln(w, "Commands:")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range commands() {
+	for _, c := range subcommands() {
 		fmt.Fprintf(tw, "  %s\t%s\n", strings.TrimSpace(c.name+" "+c.args), c.summary)
 	}
 	if err := tw.Flush(); err != nil {

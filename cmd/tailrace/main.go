@@ -35,7 +35,7 @@ type command struct {
 	run     func(ctx context.Context, t terminal, args []string) error
 }
 
-func commands() []command {
+func subcommands() []command {
 	return []command{
 		{"up", "", "everything in one process: NATS server, projector, edge, demo worker", runUp},
 		{"edge", "", "the HTTP edge: event streams and snapshots for browsers", runEdge},
@@ -66,7 +66,7 @@ func run(ctx context.Context, t terminal, args []string) int {
 	case "help", "-h", "-help", "--help":
 		return exitCode(t, "help", printHelp(t.out))
 	}
-	for _, c := range commands() {
+	for _, c := range subcommands() {
 		if c.name == args[0] {
 			return exitCode(t, c.name, c.run(ctx, t, args[1:]))
 		}
@@ -107,7 +107,7 @@ func arguments(t terminal, name string, args []string, extra func(*flag.FlagSet)
 }
 
 func printCommandHelp(w io.Writer, name string, extra func(*flag.FlagSet)) error {
-	for _, c := range commands() {
+	for _, c := range subcommands() {
 		if c.name == name {
 			fmt.Fprintf(w, "Usage: tailrace %s %s\n\n%s.\n", c.name, c.args, c.summary)
 		}

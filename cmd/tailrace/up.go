@@ -54,7 +54,7 @@ func (b *backbone) up(ctx context.Context, t terminal) error {
 		if err != nil {
 			return err
 		}
-		routes = append(routes, demo.routes()...)
+		routes = append(routes, demo.route())
 		services = append(services, demo.run)
 	}
 	front, err := b.newFront(routes...)
