@@ -69,7 +69,7 @@ func (c *Cursor) readPage(ctx context.Context, v view) ([]*segment, error) {
 			return b.finish(rec.Seq), nil
 		}
 	}
-	if err := c.checkShort(v, b.lasts); err != nil {
+	if err := c.checkComplete(ctx, v, b.lasts); err != nil {
 		return nil, err
 	}
 	return b.finish(v.end), nil
@@ -138,10 +138,35 @@ func (t *topic) name(rec chunk.Record) (who uint32, kind uint16) {
 	return who, t.kind(rec.Type)
 }
 
-// checkShort makes sure that a read through v.end brought the records that the
-// leader or the feed has told of. One that did not was answered by a replica
-// that lags, and to take its word would lose the last record before a silence.
-func (c *Cursor) checkShort(v view, lasts map[uint32]chunk.Seq) error {
+// checkComplete makes sure that a read through v.end brought the records that
+// the leader or the feed has told of. Either the read was answered by a replica
+// that lags, and to take its word would lose the last record before a silence:
+// it is repeated. Or a record was taken from the log since. A clean-up says so in
+// the log; of anything else the client must be told, because nothing may follow
+// whose ordinal would tell it.
+func (c *Cursor) checkComplete(ctx context.Context, v view, lasts map[uint32]chunk.Seq) error {
+	who, missing, found := c.firstMissing(v, lasts)
+	if !found {
+		return nil
+	}
+	s := c.session.Tree().Child(c.t.names()[who])
+	_, err := c.t.part.hub.log.Verify(ctx, s, chunk.ScopeSession, missing)
+	var truncated *chunk.TruncatedError
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: %d of %s, want %d", errShort, lasts[who], s, missing)
+	case errors.As(err, &truncated):
+		c.t.forgetLast(who)
+		if truncated.Reason == chunk.TruncatedCleanup {
+			return nil
+		}
+	}
+	return err
+}
+
+// firstMissing finds a record that is known to have been in the gap, in the
+// scope of the cursor, and was not read.
+func (c *Cursor) firstMissing(v view, lasts map[uint32]chunk.Seq) (who uint32, missing chunk.Seq, found bool) {
 	t := c.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,10 +176,17 @@ func (c *Cursor) checkShort(v view, lasts map[uint32]chunk.Seq) error {
 			continue
 		}
 		if seq := last.at.Seq; last.known && v.from < seq && seq <= v.end && lasts[who] < seq {
-			return fmt.Errorf("%w: %d of %s, want %d", errShort, lasts[who], t.ids[who], seq)
+			return who, seq, true
 		}
 	}
-	return nil
+	return 0, 0, false
+}
+
+// forgetLast makes the next subscriber ask the log for the last record again.
+func (t *topic) forgetLast(who uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.members[who].last = lastRecord{}
 }
 
 // again lets a cursor try once more after a moment when the log disagreed with
@@ -164,7 +196,6 @@ func (c *Cursor) again(ctx context.Context, err error) error {
 		return err
 	}
 	if c.retries++; c.retries > maxRetries {
-		c.t.forgetLast()
 		return err
 	}
 	select {

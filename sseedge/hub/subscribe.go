@@ -126,12 +126,3 @@ func (t *topic) number(id string) uint32 {
 	defer t.mu.Unlock()
 	return t.who(id)
 }
-
-// forgetLast makes the next subscriber ask the log for the last record again.
-func (t *topic) forgetLast() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range t.members {
-		t.members[i].last = lastRecord{}
-	}
-}
