@@ -14,7 +14,9 @@ import (
 // and the next one goes elsewhere.
 func Await(tb testing.TB, what string, ok func(context.Context) error) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	// Without the cancellation of the test's context, which ends before its
+	// cleanups do: they may wait, too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

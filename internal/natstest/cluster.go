@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // Cluster is a JetStream cluster of processes, numbered from 0.
 type Cluster struct {
 	nodes []*Process
-	js    jetstream.JetStream // the cluster's own eyes; made when first needed
+	js    jetstream.JetStream // the cluster's own eyes
 }
 
 // StartCluster starts n servers and waits until they have a leader, know each
@@ -31,6 +32,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	for i := range n {
 		cfg := newConfig(tb, opts)
 		cfg.Name = nodeName(i)
+		cfg.StoreDir = filepath.Join(cfg.StoreDir, cfg.Name)
 		cfg.Listen = true
 		cfg.Port = reservePort(tb)
 		cfg.Cluster = "test"
@@ -42,6 +44,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 		node.launch(tb)
 	}
 	c.awaitReady(tb)
+	c.js = c.JetStream(tb)
 	return c
 }
 
@@ -170,14 +173,19 @@ func (c *Cluster) MetaLeader(tb testing.TB) int {
 // that is a node that runs.
 func (c *Cluster) Leader(tb testing.TB, stream string) int {
 	tb.Helper()
+	return c.awaitLeader(tb, stream, func(i int) bool { return c.nodes[i].run != nil })
+}
+
+func (c *Cluster) awaitLeader(tb testing.TB, stream string, ok func(node int) bool) int {
+	tb.Helper()
 	found := -1
 	Await(tb, "stream "+stream+" to have a leader", func(ctx context.Context) error {
-		info, err := c.streamInfo(ctx, tb, stream)
+		info, err := c.streamInfo(ctx, stream)
 		if err != nil {
 			return err
 		}
-		for i, node := range c.nodes {
-			if info.Cluster.Leader == nodeName(i) && node.run != nil {
+		for i := range c.nodes {
+			if info.Cluster.Leader == nodeName(i) && ok(i) {
 				found = i
 				return nil
 			}
@@ -187,13 +195,25 @@ func (c *Cluster) Leader(tb testing.TB, stream string) int {
 	return found
 }
 
+// StepDown makes the leader of stream hand over in an orderly way, as in an
+// upgrade, and waits until another node leads; it gives the new leader's number.
+func (c *Cluster) StepDown(tb testing.TB, stream string) int {
+	tb.Helper()
+	old := c.Leader(tb, stream)
+	Await(tb, "stream "+stream+" to accept a step-down", func(ctx context.Context) error {
+		_, err := c.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil)
+		return err
+	})
+	return c.awaitLeader(tb, stream, func(i int) bool { return i != old })
+}
+
 // AwaitCurrent waits until stream has a leader and all its replicas have
 // everything, so that whichever node is killed next, nothing is lost by the
 // test's own doing.
 func (c *Cluster) AwaitCurrent(tb testing.TB, stream string) {
 	tb.Helper()
 	Await(tb, "the replicas of stream "+stream+" to be current", func(ctx context.Context) error {
-		info, err := c.streamInfo(ctx, tb, stream)
+		info, err := c.streamInfo(ctx, stream)
 		if err != nil {
 			return err
 		}
@@ -209,11 +229,7 @@ func (c *Cluster) AwaitCurrent(tb testing.TB, stream string) {
 	})
 }
 
-func (c *Cluster) streamInfo(ctx context.Context, tb testing.TB, stream string) (*jetstream.StreamInfo, error) {
-	tb.Helper()
-	if c.js == nil {
-		c.js = c.JetStream(tb)
-	}
+func (c *Cluster) streamInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	s, err := c.js.Stream(ctx, stream)
 	if err != nil {
 		return nil, err

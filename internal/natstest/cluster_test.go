@@ -29,6 +29,11 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 	}
 	c.Restart(t, first)
 	c.AwaitCurrent(t, "S")
+	third := c.Leader(t, "S")
+	if now := c.StepDown(t, "S"); now == third {
+		t.Errorf("node %d leads after it stepped down", third)
+	}
+	c.AwaitCurrent(t, "S")
 	c.KillAll(t)
 	c.RestartAll(t)
 	if msg := lastMessage(t, js, "S", "s.1"); string(msg.Data) != "one" {

@@ -42,7 +42,7 @@ type config struct {
 	Name        string `json:"name"`
 	StoreDir    string `json:"storeDir"`
 	Listen      bool   `json:"listen"`
-	Port        int    `json:"port"` // 0 is any
+	Port        int    `json:"port"` // 0 unless it listens
 	SyncAlways  bool   `json:"syncAlways"`
 	NoJetStream bool   `json:"noJetStream"`
 	MaxPayload  int32  `json:"maxPayload"`
@@ -80,9 +80,6 @@ func (c config) serverOptions() (*server.Options, error) {
 	o.NoSigs = true // signals are for the test
 	o.Host = loopback
 	o.Port = c.Port
-	if c.Port == 0 {
-		o.Port = server.RANDOM_PORT
-	}
 	o.DontListen = !c.Listen
 	o.JetStream = !c.NoJetStream
 	o.DisableJetStreamBanner = true

@@ -49,13 +49,9 @@ func (l *logTail) takeFatal() string {
 // show prints the tail when the test has failed.
 func (l *logTail) show(tb testing.TB, name string) {
 	tb.Helper()
-	if tb.Failed() {
-		l.print(tb, name)
+	if !tb.Failed() {
+		return
 	}
-}
-
-func (l *logTail) print(tb testing.TB, name string) {
-	tb.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tb.Logf("the end of the log of server %s:\n%s", name, strings.Join(l.lines, "\n"))

@@ -3,6 +3,7 @@ package natstest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -25,7 +26,7 @@ const (
 // while the server that owns the port is down.
 func reservePort(tb testing.TB) int {
 	tb.Helper()
-	dir := filepath.Join(os.TempDir(), "tailrace-natstest-ports")
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("tailrace-natstest-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		tb.Fatalf("reserve a port: %v", err)
 	}

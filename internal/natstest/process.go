@@ -155,7 +155,6 @@ func (p *Process) launch(tb testing.TB) {
 func (p *Process) await(tb testing.TB, what string, ok func(state) bool) {
 	tb.Helper()
 	if err := p.running(tb).await(ok); err != nil {
-		p.log.print(tb, p.cfg.Name)
 		tb.Fatalf("wait for server %s to %s: %v", p.cfg.Name, what, err)
 	}
 }

@@ -3,6 +3,11 @@ package natstest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +40,59 @@ func TestProcessIsKilledAndComesBack(t *testing.T) {
 	if msg := lastMessage(t, js, "S", "s.1"); string(msg.Data) != "one" {
 		t.Errorf("after the shutdown s.1 is %q, want %q", msg.Data, "one")
 	}
+}
+
+// TestParent is a test binary of its own when TestServersDieWithTheirParent
+// starts it: it starts a server, says which process that is, stops it, and
+// waits to be killed. Otherwise it has nothing to do.
+func TestParent(t *testing.T) {
+	if os.Getenv(parentVariable) == "" {
+		return
+	}
+	p := natstest.StartProcess(t)
+	pid := p.PID(t)
+	p.Stop(t)
+	fmt.Fprintf(os.Stdout, "pid %d\n", pid)
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		t.Error(err)
+	}
+}
+
+// A test binary that is killed leaves no server behind, not even a stopped one.
+func TestServersDieWithTheirParent(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.CommandContext(t.Context(), exe, "-test.run=^TestParent$")
+	parent.Env = append(os.Environ(), parentVariable+"=1")
+	stdin, err := parent.StdinPipe() // held open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscanf(stdout, "pid %d\n", &pid); err != nil {
+		t.Fatalf("the parent does not say which process it started: %v", err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // it was killed
+	natstest.Await(t, "the server to die with its parent", func(context.Context) error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if errors.Is(err, os.ErrNotExist) || strings.Contains(string(stat), ") Z ") {
+			return nil // gone, or dead and not yet buried by init
+		}
+		return fmt.Errorf("process %d is still there: %s", pid, stat)
+	})
 }
 
 // A stopped server keeps its connections and answers nobody until it goes on.

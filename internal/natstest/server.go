@@ -35,7 +35,11 @@ type Server struct {
 // test, no port unless Listen is given. It ends with the test.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	s := &Server{cfg: newConfig(tb, opts), log: &logTail{}}
+	cfg := newConfig(tb, opts)
+	if cfg.Listen {
+		cfg.Port = reservePort(tb) // ours also while the server is down
+	}
+	s := &Server{cfg: cfg, log: &logTail{}}
 	tb.Cleanup(func() {
 		s.Shutdown()
 		s.log.show(tb, s.cfg.Name)
@@ -105,7 +109,6 @@ func (s *Server) start(tb testing.TB) {
 	}
 	if s.cfg.Listen {
 		s.URL = srv.ClientURL()
-		s.cfg.Port = portOf(srv)
 	}
 	s.mu.Lock()
 	s.srv = srv
@@ -143,11 +146,4 @@ func startServer(cfg config, log serverLog) (*server.Server, error) {
 		return nil, err
 	}
 	return srv, nil
-}
-
-func portOf(srv *server.Server) int {
-	if tcp, ok := srv.Addr().(*net.TCPAddr); ok {
-		return tcp.Port
-	}
-	return 0
 }
