@@ -6,8 +6,8 @@ import (
 	"github.com/tailrace/tailrace/internal/natstest"
 )
 
-// parentVariable makes the test binary a parent that starts a server and waits
-// to be killed.
+// parentVariable makes TestServersDieWithTheirParent the parent, in a test
+// binary of its own.
 const parentVariable = "TAILRACE_NATSTEST_PARENT"
 
 func TestMain(m *testing.M) { natstest.Main(m) }

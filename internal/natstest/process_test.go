@@ -42,29 +42,17 @@ func TestProcessIsKilledAndComesBack(t *testing.T) {
 	}
 }
 
-// TestParent is a test binary of its own when TestServersDieWithTheirParent
-// starts it: it starts a server, says which process that is, stops it, and
-// waits to be killed. Otherwise it has nothing to do.
-func TestParent(t *testing.T) {
-	if os.Getenv(parentVariable) == "" {
-		return
-	}
-	p := natstest.StartProcess(t)
-	pid := p.PID(t)
-	p.Stop(t)
-	fmt.Fprintf(os.Stdout, "pid %d\n", pid)
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		t.Error(err)
-	}
-}
-
 // A test binary that is killed leaves no server behind, not even a stopped one.
 func TestServersDieWithTheirParent(t *testing.T) {
+	if os.Getenv(parentVariable) != "" {
+		beParent(t)
+		return
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := exec.CommandContext(t.Context(), exe, "-test.run=^TestParent$")
+	parent := exec.CommandContext(t.Context(), exe, "-test.run=^TestServersDieWithTheirParent$")
 	parent.Env = append(os.Environ(), parentVariable+"=1")
 	stdin, err := parent.StdinPipe() // held open
 	if err != nil {
@@ -93,6 +81,19 @@ func TestServersDieWithTheirParent(t *testing.T) {
 		}
 		return fmt.Errorf("process %d is still there: %s", pid, stat)
 	})
+}
+
+// beParent starts a server, stops it, says which process it is, and waits to be
+// killed.
+func beParent(t *testing.T) {
+	t.Helper()
+	p := natstest.StartProcess(t)
+	pid := p.PID(t)
+	p.Stop(t)
+	fmt.Fprintf(os.Stdout, "pid %d\n", pid)
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		t.Error(err)
+	}
 }
 
 // A stopped server keeps its connections and answers nobody until it goes on.
