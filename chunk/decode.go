@@ -232,6 +232,9 @@ func (d *decoder) set(f *field, v reflect.Value, text []byte) bool {
 	case kindStruct:
 		return first == '{'
 	case kindStructs:
+		if f.optional { // present, even when it is empty
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
 		return first == '['
 	}
 	return true

@@ -19,4 +19,16 @@
 // are WTF-8: UTF-8 in which a lone surrogate escape (a JavaScript producer that
 // cut an emoji in two) is held as its three-byte form, so that nothing is lost.
 // Concat joins two such strings; the halves of a pair become one character.
+// Members that the catalogue does not know are kept in Extra, values of type
+// "any" as the text they came in, on one line.
+//
+// What Decode refuses, a *FieldError names: a member of the wrong type, a
+// missing one, a name that comes twice, a text over the limits (MaxDepth and its
+// neighbours). AppendJSON refuses to write what Decode would not read.
+//
+// Readers of the log give an iter.Seq2[Record, error]. FilterType, FilterAgent,
+// Take, Combine and their neighbours work on those:
+//
+//	answer := chunk.FilterAgent(reader.Tree(ctx, root, 0), root.ID)
+//	text, err := chunk.CollectText(answer)
 package chunk

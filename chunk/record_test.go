@@ -40,6 +40,18 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// A record decodes to the chunk in its data, and knows its place.
+func TestRecord(t *testing.T) {
+	for _, r := range recorded("tools") {
+		if r.Position() != (chunk.Position{Seq: r.Seq, Ordinal: r.Ordinal}) {
+			t.Errorf("position of %d is %+v", r.Seq, r.Position())
+		}
+		if c, err := r.Decode(); err != nil || c.Type() != r.Type {
+			t.Errorf("record %d of type %s is read as %s, %v", r.Seq, r.Type, c.Type(), err)
+		}
+	}
+}
+
 func TestControlAndTerminalTypes(t *testing.T) {
 	control, terminal := 0, 0
 	for _, typ := range chunktest.Types() {

@@ -201,9 +201,11 @@ func hasScheme(url, scheme string) bool {
 	return false
 }
 
+// climbs reports a ".." segment, also in the spelling that browsers take for one.
 func climbs(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	path, _, _ = strings.Cut(path, "#")
+	path = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)
 	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
 	return slices.Contains(strings.FieldsFunc(path, isSlash), "..")
 }

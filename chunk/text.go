@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"strconv"
 	"unicode/utf8"
 )
@@ -70,32 +71,32 @@ func escapedUnit(text []byte) (rune, bool) {
 // that is no JSON the result means nothing, but it is not longer than the text.
 func unescape(content []byte) []byte {
 	out := make([]byte, 0, len(content))
-	for i := 0; i < len(content); {
-		if content[i] != '\\' {
-			out = append(out, content[i])
-			i++
-			continue
+	for {
+		i := bytes.IndexByte(content, '\\')
+		if i < 0 || i+1 == len(content) {
+			return append(out, content...)
 		}
-		unit, ok := escapedUnit(content[i:])
-		if !ok {
-			if i+1 < len(content) {
-				out = append(out, shortEscape(content[i+1]))
-			}
-			i += 2
-			continue
-		}
-		i += 6
-		switch low, _ := escapedUnit(content[min(i, len(content)):]); {
-		case isHigh(unit) && isLow(low):
-			out = utf8.AppendRune(out, pair(unit, low))
-			i += 6
-		case isSurrogate(unit):
-			out = appendSurrogate(out, unit)
-		default:
-			out = utf8.AppendRune(out, unit)
-		}
+		out = append(out, content[:i]...)
+		var n int
+		out, n = appendUnescaped(out, content[i:])
+		content = content[i+n:]
 	}
-	return out
+}
+
+// appendUnescaped appends what the escape at the start of text means, together
+// with the other half of a surrogate pair, and returns how long that is in text.
+func appendUnescaped(dst, text []byte) ([]byte, int) {
+	unit, ok := escapedUnit(text)
+	if !ok {
+		return append(dst, shortEscape(text[1])), 2
+	}
+	if !isSurrogate(unit) {
+		return utf8.AppendRune(dst, unit), 6
+	}
+	if low, ok := escapedUnit(text[6:]); ok && isHigh(unit) && isLow(low) {
+		return utf8.AppendRune(dst, pair(unit, low)), 12
+	}
+	return appendSurrogate(dst, unit), 6
 }
 
 func shortEscape(c byte) byte {
