@@ -56,7 +56,7 @@ func Encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk, f Fo
 		return m, nil
 	}
 	if packed, ok := toMsgpack(body); ok {
-		m.Header[headerContentType][0] = mediaMsgpack
+		m.Header[headerDataType][0] = mediaMsgpack
 		m.Data = packed
 	}
 	return m, nil
@@ -84,7 +84,7 @@ func EncodeJSON(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, typ chunk.Type,
 	h[headerID] = values[1:2:2]
 	h[headerSource] = values[2:3:3]
 	h[headerType] = values[3:4:4]
-	h[headerContentType] = values[4:5:5]
+	h[headerDataType] = values[4:5:5]
 	if values[5] != "" {
 		h[headerTime] = values[5:6:6]
 	}

@@ -54,12 +54,12 @@ func TestTheMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := nats.Header{
-			"ce-specversion": {"1.0"},
-			"ce-id":          {"3-17"},
-			"ce-source":      {"/acme/s1/s1-child"},
-			"ce-type":        {"text_delta"},
-			"ce-time":        {"2023-11-14T22:13:20.123Z"},
-			"content-type":   {contentType},
+			"ce-specversion":     {"1.0"},
+			"ce-id":              {"3-17"},
+			"ce-source":          {"/acme/s1/s1-child"},
+			"ce-type":            {"text_delta"},
+			"ce-time":            {"2023-11-14T22:13:20.123Z"},
+			"ce-datacontenttype": {contentType},
 		}
 		if have := nats.Header(m.Header); !reflect.DeepEqual(have, want) {
 			t.Errorf("header %v\nwant   %v", have, want)
@@ -131,7 +131,7 @@ func TestDecodeOfEncode(t *testing.T) {
 		if !reflect.DeepEqual(rec, want) {
 			t.Fatalf("got %+v\nwant %+v", rec, want)
 		}
-		if m.Header["content-type"][0] == "application/json" && !bytes.Equal(rec.Data, text) {
+		if m.Header["ce-datacontenttype"][0] == "application/json" && !bytes.Equal(rec.Data, text) {
 			t.Fatalf("the bytes changed: %s\n%s", rec.Data, text)
 		}
 		if tokensOf(t, rec.Data) != tokensOf(t, text) {
@@ -157,8 +157,8 @@ func TestMsgpackFallsBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := m.Header["content-type"]; len(got) != 1 || got[0] != "application/json" {
-			t.Errorf("%s: content-type %q", name, got)
+		if got := m.Header["ce-datacontenttype"]; len(got) != 1 || got[0] != "application/json" {
+			t.Errorf("%s: ce-datacontenttype %q", name, got)
 		}
 		rec, err := Decode(session, 1, time.Time{}, m.Header, m.Data)
 		if err != nil || !strings.Contains(string(rec.Data), `"output":`+value+`}`) {
@@ -270,7 +270,7 @@ func BenchmarkDecode(b *testing.B) {
 		}
 		for format, data := range map[Format][]byte{FormatJSON: text, FormatMsgpack: packed} {
 			header := EncodeJSON(session, 3, 17, chunk.TypeTextDelta, 1700000000123, nil).Header
-			header["content-type"][0] = format.String()
+			header["ce-datacontenttype"][0] = format.String()
 			b.Run(fmt.Sprintf("text=%d/%s", size, format), func(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(data)))

@@ -28,7 +28,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 
 	t.Run("binary", func(t *testing.T) {
 		want := "NATS/1.0\n"
-		for _, name := range []string{headerSpecVersion, headerID, headerSource, headerType, headerTime, headerContentType} {
+		for _, name := range []string{headerSpecVersion, headerID, headerSource, headerType, headerTime, headerDataType} {
 			want += name + ": " + m.Header[name][0] + "\n"
 		}
 		want += "Nats-Expected-Last-Subject-Sequence: 4710\n\n" + string(m.Data)

@@ -22,7 +22,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(msg.Header["ce-id"], msg.Header["ce-source"], msg.Header["content-type"], len(msg.Data), "bytes")
+	fmt.Println(msg.Header["ce-id"], msg.Header["ce-source"], msg.Header["ce-datacontenttype"], len(msg.Data), "bytes")
 
 	// The other side has the message, its sequence and when it was stored.
 	rec, err := codec.Decode(session, 4711, time.Now(), msg.Header, msg.Data)

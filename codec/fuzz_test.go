@@ -30,7 +30,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version, id, source, typ, at, contentType, extName, extValue string, data []byte) {
 		header := map[string][]string{}
 		for name, value := range map[string]string{
-			"ce-specversion": version, "ce-id": id, "ce-source": source, "ce-type": typ, "ce-time": at, "content-type": contentType,
+			"ce-specversion": version, "ce-id": id, "ce-source": source, "ce-type": typ, "ce-time": at, "ce-datacontenttype": contentType,
 		} {
 			if value != "" {
 				header[name] = []string{value}

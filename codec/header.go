@@ -17,7 +17,8 @@ const (
 	headerSource      = "ce-source"
 	headerType        = "ce-type"
 	headerTime        = "ce-time"
-	headerContentType = "content-type"
+	headerDataType    = "ce-datacontenttype"
+	headerContentType = "content-type" // read only: it marks structured mode, and some write the data's type there
 )
 
 // maxAttribute bounds an attribute. A server refuses messages with more than
@@ -37,6 +38,8 @@ func headerAttribute(name string) attribute {
 		return attrType
 	case headerTime:
 		return attrTime
+	case headerDataType:
+		return attrContentType
 	case headerContentType:
 		return attrTransport
 	}

@@ -22,7 +22,7 @@ import (
 func packed(value string) string { return "\x82\xa4type\xaatext_delta\xa1a" + value }
 
 func packedHeader() map[string][]string {
-	return with(map[string][]string{"content-type": {mediaMsgpack}})
+	return with(map[string][]string{"ce-datacontenttype": {mediaMsgpack}})
 }
 
 // refusedPacked are bodies that never reach the library.

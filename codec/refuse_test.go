@@ -81,16 +81,16 @@ func TestBinaryModeRefusals(t *testing.T) {
 		"extension without name":         {map[string][]string{"ce-": one("x")}, ""},
 		"extension of control":           {map[string][]string{"ce-\r": one("x")}, `"\r"`},
 		"long extension":                 {map[string][]string{"ce-ext": one(strings.Repeat("x", 2000))}, "ext"},
-		"C17 bad media type":             {map[string][]string{"content-type": one("json/;;")}, "datacontenttype"},
-		"text as data":                   {map[string][]string{"content-type": one("text/plain")}, "datacontenttype"},
-		"UTF-16":                         {map[string][]string{"content-type": one("application/json; charset=utf-16")}, "datacontenttype"},
-		"JSON declared as msgpack":       {map[string][]string{"content-type": one(mediaMsgpack)}, "data"},
-		"content types that differ":      {map[string][]string{"ce-datacontenttype": one(mediaMsgpack)}, "datacontenttype"},
+		"C17 bad media type":             {map[string][]string{"ce-datacontenttype": one("json/;;")}, "datacontenttype"},
+		"text as data":                   {map[string][]string{"ce-datacontenttype": one("text/plain")}, "datacontenttype"},
+		"UTF-16":                         {map[string][]string{"ce-datacontenttype": one("application/json; charset=utf-16")}, "datacontenttype"},
+		"JSON declared as msgpack":       {map[string][]string{"ce-datacontenttype": one(mediaMsgpack)}, "data"},
+		"content types that differ":      {map[string][]string{"content-type": one(mediaMsgpack)}, "datacontenttype"},
 		"C19 control in the subject":     {map[string][]string{"ce-subject": one("a\x00")}, "subject"},
 		"C25 id twice":                   {map[string][]string{"ce-id": {"3-17", "3-17"}}, "id"},
 		"C41 id in two spellings":        {map[string][]string{"CE-ID": one("3-17")}, "id"},
 		"id without value":               {map[string][]string{"ce-id": {}}, "id"},
-		"content-type twice":             {map[string][]string{"Content-Type": one(mediaJSON)}, "content-type"},
+		"content-type twice":             {map[string][]string{"content-type": one(mediaJSON), "Content-Type": one(mediaJSON)}, "content-type"},
 		"C40 binary without version":     {map[string][]string{"ce-specversion": nil, "ce-time": nil}, "specversion"},
 		"C42 escaped CRLF":               {map[string][]string{"ce-ext": one("a%0D%0Ab")}, "ext"},
 		"C43 both modes":                 {map[string][]string{"content-type": one("application/cloudevents+json")}, "datacontenttype"},
@@ -105,11 +105,11 @@ func TestBinaryModeRefusals(t *testing.T) {
 func TestBinaryModeTakes(t *testing.T) {
 	one := func(s string) []string { return []string{s} }
 	for name, changes := range map[string]map[string][]string{
-		"no content type is JSON":         {"content-type": nil},
-		"a charset":                       {"content-type": one("Application/JSON; charset=UTF-8")},
-		"the SDK's content type":          {"content-type": nil, "ce-datacontenttype": one(mediaJSON)},
-		"both content types":              {"ce-datacontenttype": one(mediaJSON)},
-		"another case":                    {"ce-id": nil, "Ce-Id": one("3-17"), "content-type": nil, "Content-Type": one("text/json")},
+		"no content type is JSON":         {"ce-datacontenttype": nil},
+		"a charset":                       {"ce-datacontenttype": one("Application/JSON; charset=UTF-8")},
+		"it in the transport's header":    {"ce-datacontenttype": nil, "content-type": one(mediaJSON)},
+		"both content types":              {"content-type": one(mediaJSON)},
+		"another case":                    {"ce-id": nil, "Ce-Id": one("3-17"), "ce-datacontenttype": nil, "CE-DataContentType": one("text/json")},
 		"percent-encoded":                 {"ce-id": one("3%2D17"), "ce-type": one("text%5fdelta"), "ce-source": one("%2Facme/s1/s1-child")},
 		"quoted, as older writers do":     {"ce-id": one(`"3-17"`), "ce-type": one(`"text_delta"`), "ce-source": one(`"\/acme/s1/s1-child"`)},
 		"no time":                         {"ce-time": nil},
@@ -212,7 +212,7 @@ func TestMsgpackMediaTypes(t *testing.T) {
 		t.Fatal("not packed")
 	}
 	for _, media := range []string{"application/msgpack", "application/vnd.msgpack", "application/x-msgpack", "Application/MsgPack; v=1"} {
-		rec, err := Decode(session, 1, time.Time{}, with(map[string][]string{"content-type": {media}}), packed)
+		rec, err := Decode(session, 1, time.Time{}, with(map[string][]string{"ce-datacontenttype": {media}}), packed)
 		if err != nil || string(rec.Data) != body {
 			t.Errorf("%s: %s, %v", media, rec.Data, err)
 		}

@@ -106,7 +106,7 @@ func newFloor(b *testing.B, p place, sessions int) rounds {
 			Data:    body,
 			Header: nats.Header{
 				"ce-specversion": {"1.0"}, "ce-id": {"1-1"}, "ce-source": {s.String()}, "ce-type": {"custom"},
-				"ce-time": {"2026-02-02T02:40:00.000Z"}, "content-type": {"application/json"},
+				"ce-time": {"2026-02-02T02:40:00.000Z"}, "ce-datacontenttype": {"application/json"},
 			},
 		}
 	}

@@ -22,6 +22,12 @@ import (
 //
 // Chunks that others emit on this Run while it looks are not taken back.
 func (r *Run) CleanupToStep(ctx context.Context, step int64, floor chunk.Seq) (removed int, err error) {
+	select { // one at a time: two would promise the same deletes and count them twice
+	case r.cleaning <- struct{}{}:
+		defer func() { <-r.cleaning }()
+	case <-ctx.Done():
+		return 0, r.notStored(chunk.Chunk{Body: chunk.Truncated{}}, ctx.Err())
+	}
 	at, err := r.Flush(ctx)
 	if err != nil {
 		return 0, err

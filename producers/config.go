@@ -26,7 +26,7 @@ type Config struct {
 	Linger time.Duration
 
 	// MaxDelta is the size in bytes of text at which merged deltas are sent
-	// without waiting longer. Defaults to 4 KiB.
+	// without waiting longer, at most an eighth of MaxChunk. Defaults to 4 KiB.
 	MaxDelta int
 
 	// Queue is how many records may wait in one run; Emit blocks when that

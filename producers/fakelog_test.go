@@ -1,9 +1,11 @@
 package producers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -147,7 +149,7 @@ func (l *fakeLog) next(_ context.Context, after chunk.Seq) (message, error) {
 func (l *fakeLog) scan(_ context.Context, r scanRange) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		l.mu.Lock()
-		msgs := append([]message(nil), l.msgs...)
+		msgs := slices.Clone(l.msgs)
 		l.mu.Unlock()
 		for _, m := range msgs {
 			if m.seq > r.after && m.seq <= r.through && !yield(m, nil) {
@@ -166,12 +168,10 @@ func (l *fakeLog) remove(_ context.Context, seq chunk.Seq) error {
 			return err
 		}
 	}
-	for i, m := range l.msgs {
-		if m.seq == seq {
-			l.msgs = append(l.msgs[:i:i], l.msgs[i+1:]...)
-			l.removed = append(l.removed, seq)
-			break
-		}
+	i, there := slices.BinarySearchFunc(l.msgs, seq, func(m message, seq chunk.Seq) int { return cmp.Compare(m.seq, seq) })
+	if there {
+		l.msgs = slices.Delete(l.msgs, i, i+1)
+		l.removed = append(l.removed, seq)
 	}
 	return nil
 }

@@ -31,10 +31,10 @@ type link struct {
 	timeout time.Duration // of one attempt or request
 	slog    *slog.Logger
 	sub     *nats.Subscription
-	news    chan nats.Status
 	watcher sync.WaitGroup
 
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex       // guards the fields below
+	news  chan nats.Status // nil once closed
 	desks map[string]*desk
 	count uint64
 	down  chan struct{} // closed when the present connection breaks
@@ -67,11 +67,12 @@ func newLink(nc *nats.Conn, js jetstream.JetStream, cfg Config) (*link, error) {
 		return nil, err
 	}
 	l.sub = sub
-	l.news = nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
-	l.look()
+	news := nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	l.news = news
+	l.hear(nats.CONNECTED)
 	l.watcher.Go(func() {
-		for range l.news {
-			l.look()
+		for s := range news {
+			l.hear(s)
 		}
 	})
 	return l, nil
@@ -87,22 +88,20 @@ func apiPrefix(o jetstream.JetStreamOptions) string {
 	return "$JS.API."
 }
 
-// look brings the two signals up to date. Events may come late or be dropped by
-// the client when they come fast, so the connection itself is asked.
-func (l *link) look() {
+// hear keeps the two signals. The client drops news when they come too fast, so
+// who waits asks the connection itself as well.
+func (l *link) hear(s nats.Status) {
 	connected := l.nc.IsConnected()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wasUp := isClosed(l.up)
-	switch {
-	case connected && !wasUp:
+	if s != nats.CONNECTED { // it may be back already, but what was under way is lost
+		close(l.down)
+		l.down = make(chan struct{})
+	}
+	switch up := isClosed(l.up); {
+	case connected && !up:
 		close(l.up)
-	case connected: // it broke and came back before we looked
-		close(l.down)
-		l.down = make(chan struct{})
-	case wasUp:
-		close(l.down)
-		l.down = make(chan struct{})
+	case !connected && up:
 		l.up = make(chan struct{})
 	}
 }
@@ -154,7 +153,7 @@ func (l *link) connection(ctx context.Context) (broke <-chan struct{}, err error
 	l.mu.Lock()
 	down, up := l.down, l.up
 	l.mu.Unlock()
-	if isClosed(up) {
+	if isClosed(up) || l.nc.IsConnected() {
 		return down, nil
 	}
 	if l.nc.IsClosed() {

@@ -35,6 +35,8 @@ type Run struct {
 	pumping sync.WaitGroup
 	wake    chan struct{} // tells a lingering pump to look again
 
+	cleaning chan struct{} // holds a token while a clean-up is under way
+
 	mu        sync.Mutex     // guards everything below and the items in queue
 	queue     queue          // what waits
 	flying    *item          // what is on its way, nil when nothing is

@@ -24,11 +24,21 @@ type place struct {
 
 func newPlace(tb testing.TB, nc *nats.Conn, replicas int) place {
 	tb.Helper()
+	return ensurePlace(tb, nc, topology.Config{Replicas: replicas})
+}
+
+func newPlaceWith(tb testing.TB, nc *nats.Conn, layout subjects.Layout) place {
+	tb.Helper()
+	return ensurePlace(tb, nc, topology.Config{Layout: layout})
+}
+
+func ensurePlace(tb testing.TB, nc *nats.Conn, cfg topology.Config) place {
+	tb.Helper()
 	js, err := jetstream.New(nc)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := topology.Ensure(tb.Context(), js, topology.Config{Replicas: replicas}); err != nil {
+	if err := topology.Ensure(tb.Context(), js, cfg); err != nil {
 		tb.Fatal(err)
 	}
 	return place{nc: nc, js: js}
@@ -107,3 +117,5 @@ func numbered(n int) chunk.Chunk {
 }
 
 var testSession = chunk.RootSession("acme", "s1")
+
+func badLayout() subjects.Layout { return subjects.Layout{Partitions: -1} }

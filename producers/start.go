@@ -99,7 +99,12 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 		ctx:       ctx,
 		cancel:    cancel,
 		wake:      make(chan struct{}, 1),
-		queue:     queue{linger: max(0, cfg.Linger), maxDelta: cfg.MaxDelta, limit: cfg.Queue},
+		cleaning:  make(chan struct{}, 1),
+		queue: queue{
+			linger:   max(0, cfg.Linger),
+			maxDelta: min(cfg.MaxDelta, cfg.MaxChunk/8), // a byte of text has up to six of JSON
+			limit:    cfg.Queue,
+		},
 	}
 }
 

@@ -17,16 +17,6 @@ const (
 	maxLimit     = 200
 )
 
-// frontendSnapshot is the snapshot as pages know it, spec/helix.md section 5.1.
-type frontendSnapshot struct {
-	State        json.RawMessage   `json:"state"`
-	Messages     []json.RawMessage `json:"messages"`
-	Sequence     chunk.Seq         `json:"streamSequence"`
-	Status       string            `json:"status"`
-	CheckpointID *string           `json:"checkpointId"`
-	Timestamp    int64             `json:"timestamp"`
-}
-
 // messagePage is a piece of the conversation, oldest message first. Before is
 // what to ask for next, null at the beginning of the conversation.
 type messagePage struct {
@@ -54,14 +44,7 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, s chunk.Session)
 		e.refuse(w, p)
 		return
 	}
-	e.writeJSON(w, s, frontendSnapshot{
-		State:        orNull(snap.State),
-		Messages:     bodies(snap.Messages),
-		Sequence:     snap.Position.Seq,
-		Status:       snap.Status,
-		CheckpointID: snap.CheckpointID,
-		Timestamp:    snap.Timestamp,
-	})
+	e.writeBody(w, s, snap.Page)
 }
 
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages
@@ -127,10 +110,14 @@ func (e *Edge) load(ctx context.Context, s chunk.Session, partial bool) (Snapsho
 func (e *Edge) writeJSON(w http.ResponseWriter, s chunk.Session, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		e.cfg.Log.Error("snapshot is no JSON", "session", s.String(), "err", err)
+		e.cfg.Log.Error("page is no JSON", "session", s.String(), "err", err)
 		e.refuse(w, internal)
 		return
 	}
+	e.writeBody(w, s, body)
+}
+
+func (e *Edge) writeBody(w http.ResponseWriter, s chunk.Session, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -138,7 +125,7 @@ func (e *Edge) writeJSON(w http.ResponseWriter, s chunk.Session, v any) {
 	h.Set("X-Session-Id", s.ID)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if _, err := w.Write(body); err != nil {
-		e.cfg.Log.Debug("snapshot was not read", "session", s.String(), "err", err)
+		e.cfg.Log.Debug("page was not read", "session", s.String(), "err", err)
 	}
 }
 

@@ -22,11 +22,14 @@ type Snapshot struct {
 	// is that of the record at Seq, or 0 when it is not known.
 	Position chunk.Position
 
-	Status       string      // active, paused, ended or failed
-	State        chunk.Value // an object, or null for the zero Value
-	Messages     []Message   // in the order of the conversation
-	CheckpointID *string
-	Timestamp    int64 // Unix milliseconds, when it was made
+	Status string // active, paused, ended or failed
+
+	// Page is the whole snapshot as a browser loads it: the JSON object of
+	// spec/helix.md section 5.1, with members of its maker's own beside. It is
+	// served as it is.
+	Page chunk.Value
+
+	Messages []Message // in the order of the conversation, for pages of history
 }
 
 // Message is one message of the conversation.

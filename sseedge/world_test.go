@@ -177,7 +177,7 @@ func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partia
 		return sseedge.Snapshot{}, err
 	}
 	recs := s.log.Session(session)
-	snap := sseedge.Snapshot{Status: "active", State: chunk.Value(`{"n":1}`), Timestamp: 1}
+	snap := sseedge.Snapshot{Status: "active", Page: chunk.Value(`{"state":{"n":1}}`)}
 	var at, start chunk.Position
 	for _, rec := range recs {
 		switch rec.Type {

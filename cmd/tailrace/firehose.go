@@ -16,10 +16,13 @@ type firehoseFlags struct {
 	tenant  string
 	types   string
 	json    bool
+
+	fromStart bool
 }
 
 func (f *firehoseFlags) register(flags *flag.FlagSet) {
-	flags.StringVar(&f.durable, "durable", "", "remember the place under this name and go on there next time; without it only what is new is shown")
+	flags.StringVar(&f.durable, "durable", "", "remember the place under this name and go on there next time")
+	flags.BoolVar(&f.fromStart, "from-start", false, "begin with the oldest record there is rather than with the next one; a durable does so at its first use only")
 	flags.StringVar(&f.tenant, "tenant", "", "only sessions of this tenant; empty: all tenants")
 	flags.StringVar(&f.types, "types", "", "only these types, separated by commas")
 	flags.BoolVar(&f.json, "json", false, "JSON lines, also on a terminal")
@@ -58,7 +61,7 @@ func (f firehoseFlags) run(ctx context.Context, t terminal, b *backbone) error {
 	if err != nil {
 		return err
 	}
-	config := consumers.FirehoseConfig{Durable: f.durable, Tenant: f.tenant}
+	config := consumers.FirehoseConfig{Name: f.durable, Tenant: f.tenant, FromNow: !f.fromStart}
 	if f.types != "" {
 		config.Types = splitTypes(f.types)
 	}

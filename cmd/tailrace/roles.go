@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -39,10 +41,17 @@ func goodEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// withStreams runs services beside the check of the streams: they start at
-// once and wait by themselves while NATS is away, but streams that differ from
-// the configuration end the process.
+// withStreams makes and checks the streams, then runs the services. While NATS
+// is away the services start without: they wait by themselves, and say that they
+// are not ready. Streams that differ from the configuration end the process,
+// now or when NATS is there.
 func (b *backbone) withStreams(ctx context.Context, services ...func(context.Context) error) error {
+	first, cancel := context.WithTimeout(ctx, 2*time.Second)
+	err := topology.Ensure(first, b.js, b.topologyConfig())
+	cancel()
+	if err != nil && !away(err) {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return goodEnd(ctx, b.ensureTopology(ctx)) })
 	for _, service := range services {

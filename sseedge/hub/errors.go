@@ -16,5 +16,6 @@ var (
 
 	errFeedEnded     = errors.New("the feed ended")
 	errFeedBackwards = errors.New("the feed went backwards")
+	errOverlooked    = errors.New("the log has a record that memory has not")
 	errShort         = errors.New("the log ended before the position that the feed had reached")
 )

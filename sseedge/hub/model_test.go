@@ -75,6 +75,7 @@ type model struct {
 	ever    []chunk.Record                    // all that was written in this stream
 	removed map[chunk.Session][]chunk.Ordinal // by clean-ups
 	doomed  []chunk.Seq                       // marked, not deleted yet
+	deleted []chunk.Seq                       // by clean-ups
 	readers []*modelReader
 	loss    bool // something was taken from the log
 	drops   bool // the feed left something out
@@ -90,7 +91,8 @@ type modelReader struct {
 	cur   *hub.Cursor
 	start chunk.Seq // baseline: given up to here
 	got   []chunk.Seq
-	last  chunk.Seq // Last-Event-ID
+	last  chunk.Seq   // Last-Event-ID
+	never []chunk.Seq // deleted before it attached: not for its eyes
 }
 
 var errDown = errors.New("down for the test")
@@ -207,6 +209,7 @@ func (m *model) do(o op) error {
 		m.mark(s, int64(o.B%3))
 	case "delete":
 		m.log.Delete(m.doomed...)
+		m.deleted = append(m.deleted, m.doomed...)
 		m.doomed = nil
 	case "expire":
 		m.loss = true
@@ -311,7 +314,7 @@ func (m *model) recreate() error {
 	time.Sleep(3 * time.Second) // the feed is open, so it will see it
 	m.log.Recreate()
 	synctest.Wait()
-	m.ever, m.doomed = nil, nil
+	m.ever, m.doomed, m.deleted = nil, nil, nil
 	clear(m.removed)
 	for _, r := range m.readers {
 		if r.cur != nil && r.cur.Position() != 0 {
@@ -355,7 +358,10 @@ func (m *model) attach(r *modelReader) error {
 	req := r.req
 	req.After = chunk.Position{Seq: r.last}
 	cur, err := m.hub.Subscribe(ctx, req)
-	r.cur = cur
+	r.cur, r.never = cur, nil
+	if synctest.Wait(); !m.held && !m.isDown && !m.drops && m.hub.Ready() == nil {
+		r.never = slices.Clone(m.deleted) // the feed has brought all the marks
+	}
 	return m.judge(r, err)
 }
 
@@ -499,6 +505,9 @@ func (m *model) take(r *modelReader, batch hub.Batch) error {
 		}
 		if seq <= r.last {
 			return fmt.Errorf("frame %d behind %d: doubled or out of order", seq, r.last)
+		}
+		if slices.Contains(r.never, seq) {
+			return fmt.Errorf("reader %+v got %q, which was deleted before it came", r.req, line)
 		}
 		if !m.shown(r, rec) {
 			return fmt.Errorf("frame %q is not for reader %+v", line, r.req)

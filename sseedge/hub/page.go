@@ -32,6 +32,12 @@ func (c *Cursor) fill(ctx context.Context, v view) error {
 	stale := t.era != v.era
 	t.mu.Unlock()
 	t.part.hub.charge(grown)
+	if errors.Is(err, errOverlooked) {
+		// The log has a record at a place that the cursor went past, because
+		// memory had nothing there.
+		t.distrust()
+		c.at, err = c.last, errShort
+	}
 	if err != nil || stale {
 		return c.again(ctx, err)
 	}
@@ -61,7 +67,7 @@ func (c *Cursor) readPage(ctx context.Context, v view) ([]*segment, error) {
 			return nil, err
 		}
 		if rec.Seq <= v.from {
-			continue
+			return nil, errOverlooked
 		}
 		b.enc.encode(h.cfg.Encode, rec)
 		b.add(rec)
@@ -99,7 +105,14 @@ type pageBuilder struct {
 
 func (b *pageBuilder) add(rec chunk.Record) {
 	f := frame{seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, traits: traitsOf(rec.Type) | proved}
-	f.who, f.kind = b.t.name(rec)
+	var removed bool
+	f.who, f.kind, removed = b.t.name(rec)
+	if removed {
+		if _, seen := b.tails[f.who]; !seen {
+			b.tails[f.who] = f.after // what comes next follows what came before
+		}
+		return
+	}
 	// The log explains the holes it yields, and has found what lies before the
 	// page; but only a cursor knows whether its client got that.
 	if tail, seen := b.tails[f.who]; seen {
@@ -129,13 +142,15 @@ func (b *pageBuilder) finish(to chunk.Seq) []*segment {
 	return b.pages
 }
 
-// name numbers the session and the type of a record that was read.
-func (t *topic) name(rec chunk.Record) (who uint32, kind uint16) {
+// name numbers the session and the type of a record that was read, and tells
+// whether a clean-up is about to remove it.
+func (t *topic) name(rec chunk.Record) (who uint32, kind uint16, removed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	who = t.who(rec.Session.ID)
-	t.members[who].epoch = max(t.members[who].epoch, rec.Epoch)
-	return who, t.kind(rec.Type)
+	m := &t.members[who]
+	m.epoch = max(m.epoch, rec.Epoch)
+	return who, t.kind(rec.Type), m.isRemoved(rec.Ordinal)
 }
 
 // checkComplete makes sure that a read through v.end brought the records that
@@ -157,7 +172,8 @@ func (c *Cursor) checkComplete(ctx context.Context, v view, lasts map[uint32]chu
 		return fmt.Errorf("%w: %d of %s, want %d", errShort, lasts[who], s, missing)
 	case errors.As(err, &truncated):
 		c.t.forgetLast(who)
-		if truncated.Reason == chunk.TruncatedCleanup {
+		// Foreign: what the feed brought was no record of the session after all.
+		if truncated.Reason == chunk.TruncatedCleanup || truncated.Reason == chunk.TruncatedForeign {
 			return nil
 		}
 	}
@@ -196,6 +212,7 @@ func (c *Cursor) again(ctx context.Context, err error) error {
 		return err
 	}
 	if c.retries++; c.retries > maxRetries {
+		c.t.forgetLast(c.own)
 		return err
 	}
 	select {

@@ -42,6 +42,11 @@ type member struct {
 	fed   chunk.Position // the last record that the feed brought, zero when there was none
 	epoch chunk.Epoch    // the highest that was seen
 	last  lastRecord
+
+	// removed are the ordinals that clean-ups took back since the topic began.
+	// The deletes come after the mark: a page read in between still has them,
+	// and would show them to readers who come when they are long gone.
+	removed []chunk.OrdinalRange
 }
 
 // lastRecord is the newest record of a session as far as this node knows: asked
@@ -140,9 +145,32 @@ func (t *topic) agree(m *member, rec chunk.Record) (grown int64, prev chunk.Seq)
 			"seq", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "behind", uint64(before.Ordinal))
 		return t.clear(rec.Seq - 1), 0
 	case rec.Type == chunk.TypeTruncated:
+		m.removed = append(m.removed, removedBy(rec)...)
 		return t.clear(t.tail().last()), before.Seq
 	}
 	return 0, before.Seq
+}
+
+// removedBy reads the mark of a clean-up. One that cannot be read names nothing.
+func removedBy(rec chunk.Record) []chunk.OrdinalRange {
+	c, err := rec.Decode()
+	if err != nil {
+		return nil
+	}
+	mark, ok := c.Body.(chunk.Truncated)
+	if !ok {
+		return nil
+	}
+	return mark.Removed
+}
+
+func (m *member) isRemoved(o chunk.Ordinal) bool {
+	for _, r := range m.removed {
+		if r.First <= int64(o) && int64(o) <= r.Last {
+			return true
+		}
+	}
+	return false
 }
 
 // predecessor is the record before rec in its session: the one that the feed

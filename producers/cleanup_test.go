@@ -1,0 +1,292 @@
+package producers
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// twoTurns is the history of helix.md CV-8: steps 1, 2, 3 in the first turn, 1
+// and 2 in the second, which is still open. floor is where the second began.
+//
+//	ordinal  1 run_started   2 step 1  3 step 2  4 step 3  5 stream_end
+//	         6 run_started   7 step 1  8 step 2
+func twoTurns(t *testing.T, start func() *Run) (r *Run, floor chunk.Seq) {
+	t.Helper()
+	step := func(r *Run, n int64) {
+		if _, err := r.Write(t.Context(), chunk.Chunk{Step: n, Body: chunk.Custom{EventName: "step", Data: chunk.Value(fmt.Sprint(n))}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r = start()
+	for n := range int64(3) {
+		step(r, n+1)
+	}
+	if err := r.End(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r = start()
+	floor = r.Position().Seq
+	step(r, 1)
+	step(r, 2)
+	return r, floor
+}
+
+// survivors is which ordinals are left.
+func survivors(recs []chunk.Record) []int {
+	var all []int
+	for _, rec := range recs {
+		all = append(all, int(rec.Ordinal))
+	}
+	return all
+}
+
+// markOf is the mark in the last record.
+func markOf(t *testing.T, recs []chunk.Record) chunk.Truncated {
+	t.Helper()
+	c, err := recs[len(recs)-1].Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, ok := c.Body.(chunk.Truncated)
+	if !ok {
+		t.Fatalf("the last record is a %s, want a mark", c.Type())
+	}
+	return m
+}
+
+func TestCleanupToStep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		step    int64
+		floor   bool
+		removed int
+		left    []int
+		ranges  []chunk.OrdinalRange
+	}{
+		"CV-8 with the floor":    {step: 1, floor: true, removed: 1, left: []int{1, 2, 3, 4, 5, 6, 7, 9}, ranges: []chunk.OrdinalRange{{First: 8, Last: 8}}},
+		"CV-8 without the floor": {step: 1, removed: 3, left: []int{1, 2, 5, 6, 7, 9}, ranges: []chunk.OrdinalRange{{First: 3, Last: 4}, {First: 8, Last: 8}}},
+		"everything":             {step: 0, removed: 5, left: []int{1, 5, 6, 9}, ranges: []chunk.OrdinalRange{{First: 2, Last: 4}, {First: 7, Last: 8}}},
+		"nothing, so no mark":    {step: 3, removed: 0, left: []int{1, 2, 3, 4, 5, 6, 7, 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newFakeLog(t, testSession)
+				r, floor := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
+				if !tc.floor {
+					floor = 0
+				}
+				before := r.Position()
+				first := l.records()
+				n, err := r.CleanupToStep(t.Context(), tc.step, floor)
+				if err != nil || n != tc.removed {
+					t.Fatalf("removed %d, %v; want %d", n, err, tc.removed)
+				}
+				if got := survivors(l.records()); !slices.Equal(got, tc.left) {
+					t.Errorf("left: %v, want %v", got, tc.left)
+				}
+				if tc.removed == 0 {
+					return
+				}
+				m := markOf(t, l.records())
+				if m.TruncatedAtStep != tc.step || m.MinSequence != int64(floor) || m.AtSequence != int64(before.Seq) || !reflect.DeepEqual(m.Removed, tc.ranges) ||
+					m.FromSequence != int64(first[tc.ranges[0].First-1].Seq) {
+					t.Errorf("the mark says %+v", m)
+				}
+				if _, err := r.Write(t.Context(), numbered(1)); err != nil || r.Position().Ordinal != 10 {
+					t.Errorf("the next write: %+v, %v", r.Position(), err)
+				}
+				if n, err := r.CleanupToStep(t.Context(), 3, 0); n != 0 || err != nil {
+					t.Errorf("again: %d, %v", n, err)
+				}
+			})
+		})
+	}
+}
+
+// What is still queued belongs to what is taken back.
+func TestCleanupFlushesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{Linger: time.Hour})
+		emitAll(t, r, chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "a"}}, text("b"))
+		if n, err := r.CleanupToStep(t.Context(), 0, 0); n != 2 || err != nil {
+			t.Fatalf("removed %d, %v", n, err)
+		}
+		l.mustHaveOrdinals(1, 4)
+	})
+}
+
+func (l *fakeLog) mustHaveOrdinals(want ...int) {
+	l.t.Helper()
+	if got := survivors(l.records()); !slices.Equal(got, want) {
+		l.t.Errorf("the log has the ordinals %v, want %v", got, want)
+	}
+}
+
+// The process dies between the mark and its deletes. Whoever comes next finds
+// the mark at the end and finishes, before it writes anything of its own.
+func TestDeathAmongTheDeletes(t *testing.T) {
+	for done := range 4 {
+		t.Run(fmt.Sprintf("after %d", done), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newFakeLog(t, testSession)
+				r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
+				dies := errConnClosed
+				l.failRemove = func(n int) error {
+					if n > done {
+						return dies
+					}
+					return nil
+				}
+				_, err := r.CleanupToStep(t.Context(), 1, 0)
+				if (err == nil) != (done == 3) {
+					t.Fatalf("err = %v", err)
+				}
+				_ = r.Close()
+
+				l.failRemove = nil
+				if _, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "execute"}, false); !errors.Is(err, ErrRunning) {
+					t.Fatalf("err = %v, want running: its writer might live", err)
+				}
+				if _, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "takeover"}, true); err != nil {
+					t.Fatal(err)
+				}
+				l.mustHaveOrdinals(1, 2, 5, 6, 7, 9, 10)
+			})
+		})
+	}
+}
+
+// If the deletes cannot be finished, neither can the start: the mark would no
+// longer be the last record, and nobody would ever find it again.
+func TestAStartThatCannotFinishACleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
+		l.failRemove = func(int) error { return errTimeout }
+		ctx := t.Context()
+		r.cfg.Patience = time.Second
+		if _, err := r.CleanupToStep(ctx, 1, 0); err == nil {
+			t.Fatal("it worked")
+		}
+		_ = r.Close()
+		before := len(l.msgs)
+		_, err := tryStart(t, l, Config{Patience: time.Second}, chunk.RunStarted{Mode: "takeover"}, true)
+		if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, errTimeout) {
+			t.Errorf("err = %v, want not stored", err)
+		}
+		if len(l.msgs) != before {
+			t.Error("something was written behind the mark")
+		}
+	})
+}
+
+// A run whose deletes failed tries them again before it writes anything else,
+// and writes nothing before they are done.
+func TestNothingPassesAnUnfinishedCleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{Patience: time.Second}) })
+		l.failRemove = func(n int) error {
+			if n > 1 {
+				return errTimeout
+			}
+			return nil
+		}
+		if _, err := r.CleanupToStep(t.Context(), 1, 0); !errors.Is(err, errTimeout) {
+			t.Fatalf("err = %v, want that the deletes are not done", err)
+		}
+		if _, err := r.Write(t.Context(), numbered(1)); !errors.Is(err, chunk.ErrNotStored) {
+			t.Errorf("a write behind the mark: %v", err)
+		}
+		if err := r.End(t.Context(), nil); !errors.Is(err, chunk.ErrNotStored) {
+			t.Errorf("an end behind the mark: %v", err)
+		}
+		l.failRemove = nil
+		if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+			t.Fatal(err)
+		}
+		l.mustHaveOrdinals(1, 2, 5, 6, 7, 9, 10)
+	})
+}
+
+// A clean-up by a writer that was overtaken changes nothing.
+func TestAFencedCleanupChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
+		l.foreign(3, 9, chunk.Chunk{Body: chunk.RunStarted{RunID: "b", Epoch: 3, Mode: "takeover"}})
+		if _, err := r.CleanupToStep(t.Context(), 1, 0); !errors.Is(err, chunk.ErrFenced) {
+			t.Errorf("err = %v, want fenced", err)
+		}
+		l.mustHaveOrdinals(1, 2, 3, 4, 5, 6, 7, 8, 9)
+	})
+}
+
+// Records that readers drop, because their epoch is over, are not counted among
+// the removed: their ordinals are somebody else's.
+func TestCleanupLooksAtTheLogAsReadersDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{}) // epoch 1, ordinal 1
+		_ = r.Close()
+		r, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "takeover"}, true) // epoch 2, ordinal 2
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.foreign(1, 2, chunk.Chunk{Step: 5, Body: chunk.TextDelta{Delta: "zombie"}})
+		l.stray()
+		r.mu.Lock()
+		r.pos.Seq = l.lastSeq() // as if they had come between our records
+		r.mu.Unlock()
+		if _, err := r.Write(t.Context(), chunk.Chunk{Step: 5, Body: chunk.Custom{EventName: "x", Data: chunk.Value(`1`)}}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := r.CleanupToStep(t.Context(), 1, 0); n != 1 || err != nil {
+			t.Fatalf("removed %d, %v; want 1", n, err)
+		}
+		if n := len(l.removed); n != 1 {
+			t.Errorf("%d messages deleted", n)
+		}
+	})
+}
+
+// A list of removed ordinals that no record could hold becomes several marks.
+func TestACleanupOfManyPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		for n := range 2*maxRemoved + 2 {
+			emitAll(t, r, chunk.Chunk{Step: int64(n % 2), Body: chunk.Custom{EventName: "x", Data: chunk.Value(`1`)}})
+		}
+		if n, err := r.CleanupToStep(t.Context(), 0, 0); n != maxRemoved+1 || err != nil {
+			t.Fatalf("removed %d, %v", n, err)
+		}
+		recs := l.records()
+		if recs[len(recs)-1].Type != chunk.TypeTruncated || recs[len(recs)-2].Type != chunk.TypeTruncated {
+			t.Error("want two marks")
+		}
+	})
+}
+
+func TestRangesOf(t *testing.T) {
+	var ps []chunk.Position
+	for _, o := range []chunk.Ordinal{2, 3, 4, 7, 9, 10} {
+		ps = append(ps, chunk.Position{Ordinal: o})
+	}
+	want := []chunk.OrdinalRange{{First: 2, Last: 4}, {First: 7, Last: 7}, {First: 9, Last: 10}}
+	if got := rangesOf(ps); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for o, want := range map[chunk.Ordinal]bool{1: false, 2: true, 3: true, 4: true, 5: false, 7: true, 8: false, 10: true, 11: false} {
+		if listed(rangesOf(ps), o) != want {
+			t.Errorf("listed(%d) = %v", o, !want)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package producers
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// The log in memory and the log on a server answer alike, so that what the
+// bubbles prove holds outside of them.
+func TestFakeLogIsTrue(t *testing.T) {
+	p := local(t)
+	l := p.producer(t, Config{}).link
+	real, err := newNATSLog(l, p.js, subjects.Layout{}, testSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer real.close()
+	for name, log := range map[string]sessionLog{"in memory": newFakeLog(t, testSession), "on a server": real} {
+		t.Run(name, func(t *testing.T) { exerciseLog(t, log) })
+	}
+}
+
+func exerciseLog(t *testing.T, log sessionLog) {
+	t.Helper()
+	ctx := t.Context()
+	number := uint64(0)
+	out := func(o chunk.Ordinal, after chunk.Seq) outgoing {
+		m := guarded(codec.EncodeJSON(testSession, 1, o, "later", 1, []byte(`{"type":"later","n":`+strconv.Itoa(int(o))+`}`)), after)
+		number++
+		m.number = number
+		return m
+	}
+	wantConflict := func(m outgoing) {
+		t.Helper()
+		if _, err := log.publish(ctx, m); classify(err) != conflict {
+			t.Fatalf("err = %v, want a conflict", err)
+		}
+	}
+	wantNone := func(_ message, err error) {
+		t.Helper()
+		if !errors.Is(err, errNoMessage) {
+			t.Fatalf("err = %v, want none", err)
+		}
+	}
+	wantNone(log.last(ctx))
+	wantNone(log.next(ctx, 0))
+	wantConflict(out(1, 7))
+
+	var seqs []chunk.Seq
+	after := chunk.Seq(0)
+	for o := range chunk.Ordinal(4) {
+		m := out(o+1, after)
+		seq, err := log.publish(ctx, m)
+		if err != nil || seq <= after {
+			t.Fatal(seq, err)
+		}
+		wantConflict(m) // the same again
+		found, err := log.next(ctx, after)
+		if err != nil || found.seq != seq || !m.is(found) {
+			t.Fatalf("next: %+v, %v", found, err)
+		}
+		last, err := log.last(ctx)
+		if err != nil || last.seq != seq || !m.is(last) || out(o+2, seq).is(last) {
+			t.Fatalf("last: %+v, %v", last, err)
+		}
+		wantNone(log.next(ctx, seq))
+		after = seq
+		seqs = append(seqs, seq)
+	}
+	for range 2 { // a second delete of the same is no error
+		if err := log.remove(ctx, seqs[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, err := log.next(ctx, seqs[0]); err != nil || m.seq != seqs[2] {
+		t.Errorf("next over a hole: %d, %v", m.seq, err)
+	}
+	for _, headers := range []bool{false, true} {
+		var got []chunk.Seq
+		for m, err := range log.scan(ctx, scanRange{after: seqs[0], through: seqs[3], headersOnly: headers}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, o, ok := chunk.ParseEventID(headerOf(m.header, headerID)); !ok || o == 0 {
+				t.Errorf("headers of %d: %v", m.seq, m.header)
+			}
+			got = append(got, m.seq)
+		}
+		if want := []chunk.Seq{seqs[2], seqs[3]}; !slices.Equal(got, want) {
+			t.Errorf("scan: %d, want %d", got, want)
+		}
+	}
+	for range log.scan(ctx, scanRange{through: seqs[2]}) {
+		break // a caller that has seen enough
+	}
+	for range log.scan(ctx, scanRange{after: 5, through: 5}) {
+		t.Error("an empty range has something in it")
+	}
+}
+
+// A message of ours, byte for byte what docs/cloudevents.md promises.
+func TestMessageOnTheWire(t *testing.T) {
+	p := local(t)
+	producer := p.producer(t, Config{})
+	r := mustStart(t, producer, testSession, AgentType("writer"))
+	seq, err := r.Write(t.Context(), chunk.Chunk{Timestamp: 1_770_000_000_123, Step: 2, Body: chunk.TextDelta{Delta: "hi"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.log.last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{
+		"ce-specversion":                      {"1.0"},
+		"ce-id":                               {"1-2"},
+		"ce-source":                           {"/acme/s1/s1"},
+		"ce-type":                             {"text_delta"},
+		"ce-time":                             {"2026-02-02T02:40:00.123Z"},
+		"ce-datacontenttype":                  {"application/json"},
+		"Nats-Expected-Last-Subject-Sequence": {strconv.Itoa(int(seq) - 1)},
+	}
+	if string(m.data) != `{"type":"text_delta","agentId":"s1","agentType":"writer","timestamp":1770000000123,"step":2,"delta":"hi"}` {
+		t.Errorf("body %s", m.data)
+	}
+	if len(m.header) != len(want) {
+		t.Errorf("headers %v, want %v", m.header, want)
+	}
+	for name, v := range want {
+		if !slices.Equal(m.header[name], v) {
+			t.Errorf("%s: %q, want %q", name, m.header[name], v)
+		}
+	}
+}
+
+func TestARunOnAServer(t *testing.T) {
+	p := local(t)
+	producer := p.producer(t, Config{})
+	r := mustStart(t, producer, testSession, AgentType("writer"))
+	if r.Session() != testSession || r.Epoch() != 1 || r.ID() == "" || r.Position().Ordinal != 1 {
+		t.Errorf("it is %+v, epoch %d, id %q, at %+v", r.Session(), r.Epoch(), r.ID(), r.Position())
+	}
+	emitAll(t, r, text("Hel"), text("lo"), numbered(1))
+	pos, err := r.Flush(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	recs := p.log(t, testSession)
+	if pos != recs[len(recs)-1].Position() || pos != r.Position() {
+		t.Errorf("Flush: %+v, the log ends at %+v", pos, recs[len(recs)-1].Position())
+	}
+	if err := r.Pause(t.Context(), "approval"); err != nil {
+		t.Fatal(err)
+	}
+	next := mustStart(t, producer, testSession) // a new run opens the paused stream
+	if err := r.Activate(t.Context()); !errors.Is(err, chunk.ErrFenced) {
+		t.Errorf("the old run: %v, want fenced", err)
+	}
+	if err := next.End(t.Context(), chunk.Value(`{"answer":42}`)); err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for i, rec := range p.log(t, testSession) {
+		types = append(types, string(rec.Type))
+		if rec.Ordinal != chunk.Ordinal(i+1) {
+			t.Errorf("record %d has ordinal %d", i, rec.Ordinal)
+		}
+	}
+	joined := strings.Join(types, " ")
+	if joined != "run_started text_delta custom stream_paused run_started stream_end" && joined != "run_started text_delta text_delta custom stream_paused run_started stream_end" {
+		t.Errorf("the log has %s", joined)
+	}
+}
+
+func TestCV8OnAServer(t *testing.T) {
+	p := local(t)
+	producer := p.producer(t, Config{})
+	r, floor := twoTurns(t, func() *Run { return mustStart(t, producer, testSession) })
+	if n, err := r.CleanupToStep(t.Context(), 1, floor); n != 1 || err != nil {
+		t.Fatalf("removed %d, %v", n, err)
+	}
+	if got := survivors(p.log(t, testSession)); !slices.Equal(got, []int{1, 2, 3, 4, 5, 6, 7, 9}) {
+		t.Errorf("left: %v", got)
+	}
+	if n, err := r.CleanupToStep(t.Context(), 1, 0); n != 2 || err != nil {
+		t.Fatalf("removed %d, %v", n, err)
+	}
+	if got := survivors(p.log(t, testSession)); !slices.Equal(got, []int{1, 2, 5, 6, 7, 9, 10}) {
+		t.Errorf("left: %v", got)
+	}
+	if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+		t.Fatal(err)
+	}
+	wantNoConsumers(t, p)
+}
+
+// wantNoConsumers: whoever makes a consumer deletes it.
+func wantNoConsumers(t *testing.T, p place) {
+	t.Helper()
+	stream, err := p.js.Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := stream.ConsumerNames(t.Context())
+	for name := range names.Name() {
+		t.Errorf("consumer %s was left behind", name)
+	}
+	if err := names.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session of some thousand chunks is taken back whole.
+func TestLargeCleanupOnAServer(t *testing.T) {
+	p := local(t)
+	r := mustStart(t, p.producer(t, Config{}), testSession)
+	const n = 1200 // more than two batches of the reader
+	for i := range n {
+		emitAll(t, r, numbered(i))
+	}
+	if removed, err := r.CleanupToStep(t.Context(), 0, 0); removed != n || err != nil {
+		t.Fatalf("removed %d, %v", removed, err)
+	}
+	if got := survivors(p.log(t, testSession)); !slices.Equal(got, []int{1, n + 2}) {
+		t.Errorf("left: %v", got)
+	}
+	wantNoConsumers(t, p)
+}
+
+// The writer dies among its deletes, and the next Start finishes, with a server.
+func TestNextStartFinishesTheDeletes(t *testing.T) {
+	p := local(t)
+	producer := p.producer(t, Config{})
+	r, _ := twoTurns(t, func() *Run { return mustStart(t, producer, testSession) })
+	doomed, err := r.findDoomed(t.Context(), 1, 0, r.Position().Seq)
+	if err != nil || len(doomed) != 3 {
+		t.Fatal(doomed, err)
+	}
+	mark := chunk.Truncated{TruncatedAtStep: 1, FromSequence: int64(doomed[0].Seq), AtSequence: int64(r.Position().Seq), Removed: rangesOf(doomed)}
+	if err := r.writeMark(t.Context(), mark, nil); err != nil { // and no deletes
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustStart(t, producer, testSession, TakeOver())
+	if got := survivors(p.log(t, testSession)); !slices.Equal(got, []int{1, 2, 5, 6, 7, 9, 10}) {
+		t.Errorf("left: %v", got)
+	}
+	wantNoConsumers(t, p)
+}
+
+// A session whose records a purge took goes on where the snapshot knows it, and
+// its old writer is told.
+func TestPurgedSession(t *testing.T) {
+	p := local(t)
+	h := &heads{}
+	producer := p.producer(t, Config{Heads: h, Patience: 5 * time.Second})
+	old := mustStart(t, producer, testSession)
+	if _, err := old.Write(t.Context(), numbered(1)); err != nil {
+		t.Fatal(err)
+	}
+	h.pos, h.epoch = old.Position(), old.Epoch()
+	stream, err := p.js.Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject("tr.chunks.0.acme.s1.s1")); err != nil {
+		t.Fatal(err)
+	}
+	var fenced *FencedError
+	if _, err := old.Write(t.Context(), numbered(2)); !errors.As(err, &fenced) || fenced.At != 0 {
+		t.Errorf("the old writer: %v, want fenced because its records are gone", err)
+	}
+	r := mustStart(t, producer, testSession)
+	if r.Epoch() != 2 || r.Position().Ordinal != 3 {
+		t.Errorf("epoch %d, ordinal %d, want 2 and 3", r.Epoch(), r.Position().Ordinal)
+	}
+}
+
+// A message that is no record does not close a session.
+func TestStrayMessageOnAServer(t *testing.T) {
+	p := local(t)
+	producer := p.producer(t, Config{})
+	r := mustStart(t, producer, testSession)
+	if err := r.End(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.js.Publish(t.Context(), "tr.chunks.0.acme.s1.s1", []byte("hello?")); err != nil {
+		t.Fatal(err)
+	}
+	r = mustStart(t, producer, testSession)
+	if r.Epoch() != 2 || r.Position().Ordinal != 3 {
+		t.Errorf("epoch %d, ordinal %d, want 2 and 3", r.Epoch(), r.Position().Ordinal)
+	}
+	if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+		t.Error(err)
+	}
+	wantNoConsumers(t, p)
+}
+
+func TestPartitionsAndPrefix(t *testing.T) {
+	nc := natstest.Start(t).Conn(t)
+	layout := subjects.Layout{Prefix: "test.x", Partitions: 3}
+	p := newPlaceWith(t, nc, layout)
+	producer := p.producer(t, Config{Layout: layout})
+	for i := range 10 {
+		s := chunk.RootSession("acme", "s"+strconv.Itoa(i))
+		r := mustStart(t, producer, s)
+		seq, err := r.Write(t.Context(), numbered(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := p.js.Stream(t.Context(), layout.Stream(layout.Partition(s)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := stream.GetMsg(t.Context(), uint64(seq))
+		if err != nil || !strings.HasSuffix(m.Subject, ".acme."+s.ID+"."+s.ID) {
+			t.Errorf("%v, %v", m, err)
+		}
+	}
+}

@@ -1,0 +1,354 @@
+package producers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// The log equals the model, whatever happens between a publish and its
+// acknowledgement. A random program of calls runs against a log with random
+// faults; the model is the list of tokens that calls took. In the end
+//
+//   - tokens stand in the log in the order in which they were taken, each once;
+//   - a token whose Write returned nil is there, at the sequence it returned;
+//   - one that is missing was refused by the server, and somebody was told, or
+//     its run ended in an error or was closed: then nothing behind it is there;
+//   - ordinals have no hole, epochs rise, and the record of a higher epoch is
+//     followed by none of a lower one.
+func TestLogEqualsModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		plan := program{
+			ops:    rapid.SliceOfN(opGen(), 1, 40).Draw(rt, "ops"),
+			fates:  rapid.SliceOfN(fateGen(), 0, 60).Draw(rt, "fates"),
+			queue:  rapid.IntRange(1, 5).Draw(rt, "queue"),
+			linger: rapid.SampledFrom([]time.Duration{NoLinger, 10 * time.Millisecond, time.Hour}).Draw(rt, "linger"),
+		}
+		var problems []string
+		synctest.Test(t, func(t *testing.T) { problems = plan.run(t) })
+		if len(problems) > 0 {
+			rt.Fatalf("%s", strings.Join(problems, "\n"))
+		}
+	})
+}
+
+type program struct {
+	ops    []op
+	fates  []fate
+	queue  int
+	linger time.Duration
+}
+
+type op struct {
+	what  string
+	sleep time.Duration
+}
+
+func opGen() *rapid.Generator[op] {
+	return rapid.Custom(func(t *rapid.T) op {
+		return op{
+			what: rapid.SampledFrom([]string{
+				"say", "say", "say", "think", "custom", "write", "write custom", "refused", "write refused",
+				"flush", "pause", "activate", "end", "restart", "foreign", "sleep", "long",
+			}).Draw(t, "what"),
+			sleep: time.Duration(rapid.IntRange(0, 3).Draw(t, "sleep")) * 7 * time.Millisecond,
+		}
+	})
+}
+
+func fateGen() *rapid.Generator[fate] {
+	return rapid.Custom(func(t *rapid.T) fate {
+		d := time.Duration(rapid.IntRange(0, 50).Draw(t, "ms")) * time.Millisecond
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0, 1, 2:
+			return fate{delay: d}
+		case 3:
+			return fate{after: errTimeout}
+		case 4:
+			return fate{before: errDisconnected}
+		case 5:
+			return fate{late: d * 100, after: errTimeout}
+		case 6:
+			return fate{before: &apiError{ErrCode: codeBusy}}
+		case 7:
+			return fate{before: &apiError{ErrCode: codeNoStorage}}
+		case 8:
+			return fate{delay: 40 * time.Second, before: errTimeout} // longer than patience
+		default:
+			return fate{before: errNotConnected}
+		}
+	})
+}
+
+// token is one piece of what the program wrote.
+type token struct {
+	text    string
+	life    int // which run wrote it
+	refused bool
+	written chunk.Seq // what Write returned
+}
+
+// world is the program's state while it runs.
+type world struct {
+	t        *testing.T
+	l        *fakeLog
+	cfg      Config
+	r        *Run
+	life     int
+	tokens   []token
+	broken   map[int]bool // lives that ended in an error, by force or with something queued
+	told     int
+	problems []string
+}
+
+func (w *world) problem(format string, args ...any) {
+	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+}
+
+func (p program) run(t *testing.T) []string {
+	t.Helper()
+	l := newFakeLog(t, testSession)
+	fates := slices.Clone(p.fates)
+	l.fate = func(_ int, m outgoing) fate {
+		if strings.Contains(string(m.data), `"eventName":"refused"`) {
+			return fate{before: &apiError{ErrCode: codeTooLarge}}
+		}
+		if len(fates) == 0 {
+			return fate{}
+		}
+		f := fates[0]
+		fates = fates[1:]
+		return f
+	}
+	w := &world{t: t, l: l, broken: map[int]bool{}, cfg: Config{Queue: p.queue, Linger: p.linger, MaxChunk: 4 << 10}}
+	w.start()
+	for _, o := range p.ops {
+		w.do(o)
+		time.Sleep(o.sleep)
+	}
+	w.finish()
+	time.Sleep(time.Hour) // what is late arrives
+	w.check()
+	return w.problems
+}
+
+func (w *world) start() {
+	for {
+		r, err := tryStart(w.t, w.l, w.cfg, chunk.RunStarted{Mode: "takeover"}, true)
+		if err == nil {
+			w.r = r
+			w.life++
+			return
+		}
+		if !errors.Is(err, chunk.ErrUnknownOutcome) && !errors.Is(err, chunk.ErrNotStored) {
+			w.problem("start: %v", err)
+			return
+		}
+	}
+}
+
+// restart closes the run, as a crash would, and starts another.
+func (w *world) restart() {
+	w.broken[w.life] = true
+	w.heed(w.r.Close())
+	w.start()
+}
+
+// heed takes note of what an error tells, and reports whether there was none.
+func (w *world) heed(err error) bool {
+	if err == nil {
+		return true
+	}
+	if i := strings.Index(err.Error(), "emitted earlier"); i >= 0 {
+		n := 1
+		_, _ = fmt.Sscanf(err.Error(), "%d emitted earlier", &n)
+		w.told += n
+	}
+	return false
+}
+
+func (w *world) do(o op) {
+	ctx := w.t.Context()
+	name := fmt.Sprintf("<%d>", len(w.tokens))
+	custom := func(event string) chunk.Chunk {
+		return chunk.Chunk{Body: chunk.Custom{EventName: event, Data: chunk.Value(`"` + name + `"`)}}
+	}
+	var err error
+	switch o.what {
+	case "say":
+		err = w.emit(name, chunk.Chunk{Body: chunk.TextDelta{Delta: name}})
+	case "think":
+		err = w.emit(name, chunk.Chunk{Body: chunk.Thinking{Content: name}})
+	case "long":
+		name += strings.Repeat(".", 9<<10)
+		err = w.emit(name, chunk.Chunk{Body: chunk.TextDelta{Delta: name}})
+	case "custom":
+		err = w.emit(name, custom("c"))
+	case "refused":
+		if err = w.emit(name, custom("refused")); err == nil {
+			w.tokens[len(w.tokens)-1].refused = true
+		}
+	case "write":
+		err = w.write(name, chunk.Chunk{Body: chunk.TextDelta{Delta: name}})
+	case "write custom":
+		err = w.write(name, custom("c"))
+	case "write refused":
+		if err = w.write(name, custom("refused")); err == nil {
+			w.problem("a refused chunk was written")
+		}
+	case "flush":
+		_, err = w.r.Flush(ctx)
+	case "pause":
+		err = w.r.Pause(ctx, "")
+	case "activate":
+		err = w.r.Activate(ctx)
+	case "end":
+		if err = w.r.End(ctx, nil); err == nil {
+			w.start()
+		}
+	case "restart":
+		w.restart()
+	case "foreign":
+		w.foreign()
+	}
+	w.heed(err)
+	if sticky(err) {
+		w.restart()
+	}
+}
+
+func (w *world) emit(name string, c chunk.Chunk) error {
+	err := w.r.Emit(w.t.Context(), c)
+	if err == nil {
+		w.tokens = append(w.tokens, token{text: name, life: w.life})
+	}
+	return err
+}
+
+func (w *world) write(name string, c chunk.Chunk) error {
+	seq, err := w.r.Write(w.t.Context(), c)
+	if err == nil {
+		w.tokens = append(w.tokens, token{text: name, life: w.life, written: seq})
+	}
+	return err
+}
+
+// foreign is another writer that takes the session over for a moment.
+func (w *world) foreign() {
+	last, err := w.l.last(w.t.Context())
+	if err != nil {
+		return
+	}
+	e, o, _ := chunk.ParseEventID(headerOf(last.header, headerID))
+	w.l.foreign(e+1, o+1, chunk.Chunk{Body: chunk.RunStarted{RunID: "x", Epoch: int64(e) + 1, Mode: "takeover"}})
+}
+
+func (w *world) finish() {
+	for range 100 {
+		_, err := w.r.Flush(w.t.Context())
+		if w.heed(err) {
+			break
+		}
+		if sticky(err) {
+			w.restart()
+		}
+	}
+	w.heed(w.r.Close())
+	if w.r.lost.count > 0 {
+		w.problem("%d losses were told to nobody", w.r.lost.count)
+	}
+}
+
+func (w *world) check() {
+	var all strings.Builder // the log's text
+	var pieces []piece
+	var epoch chunk.Epoch
+	for i, rec := range w.l.records() {
+		if rec.Ordinal != chunk.Ordinal(i+1) {
+			w.problem("record %d has ordinal %d", i+1, rec.Ordinal)
+		}
+		if rec.Epoch < epoch || rec.Type == chunk.TypeRunStarted && rec.Epoch == epoch {
+			w.problem("epoch %d of a %s after %d", rec.Epoch, rec.Type, epoch)
+		}
+		epoch = rec.Epoch
+		c, err := rec.Decode()
+		if err != nil {
+			w.problem("record %d: %v", i, err)
+			return
+		}
+		if s, ok := deltaText(c.Body); ok {
+			all.WriteString(s)
+		} else if b, ok := c.Body.(chunk.Custom); ok {
+			all.WriteString(strings.Trim(string(b.Data), `"`))
+		}
+		pieces = append(pieces, piece{end: all.Len(), seq: rec.Seq})
+	}
+	w.match(all.String(), pieces)
+}
+
+// piece is where the text of one record ends.
+type piece struct {
+	end int
+	seq chunk.Seq
+}
+
+// match walks through the log's text with the tokens.
+func (w *world) match(log string, pieces []piece) {
+	at := 0
+	gone := map[int]bool{} // lives of which a token is missing: nothing of them may follow
+	losses := 0
+	for _, tok := range w.tokens {
+		if strings.HasPrefix(log[at:], tok.text) {
+			at += len(tok.text)
+			if gone[tok.life] {
+				w.problem("%.9s is there and one before it is not", tok.text)
+			}
+			if tok.refused {
+				w.problem("%.9s was refused and is there", tok.text)
+			}
+			i := slices.IndexFunc(pieces, func(p piece) bool { return p.end >= at })
+			if tok.written != 0 && pieces[i].seq != tok.written {
+				w.problem("%.9s ends at sequence %d, Write said %d", tok.text, pieces[i].seq, tok.written)
+			}
+			continue
+		}
+		switch {
+		case tok.written != 0:
+			w.problem("%.9s was acknowledged and is not there; the log goes on with %.20q", tok.text, log[at:])
+		case tok.refused:
+			losses++
+		case !w.broken[tok.life]:
+			losses++ // given up because the store was full for too long: told
+			at += w.skipPart(log[at:], tok.text)
+		default:
+			gone[tok.life] = true
+			at += w.skipPart(log[at:], tok.text)
+		}
+	}
+	if at != len(log) {
+		w.problem("the log has something nobody wrote: %.40q", log[at:])
+	}
+	if w.told != losses && len(w.broken) == 0 {
+		w.problem("%d losses, %d told", losses, w.told)
+	}
+}
+
+// skipPart is how much of a long token is there: its run ended among its parts.
+func (w *world) skipPart(log, text string) int {
+	n := 0
+	for n < len(log) && n < len(text) && log[n] == text[n] {
+		n++
+	}
+	if n <= len("<0>") || !strings.Contains(text[:n], ".") {
+		return 0
+	}
+	return n
+}

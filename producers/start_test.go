@@ -1,0 +1,314 @@
+package producers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+func TestARunAfterARun(t *testing.T) {
+	type want struct {
+		execute  error // what Start with mode "execute" says
+		position chunk.Position
+	}
+	for name, tc := range map[string]struct {
+		before func(l *fakeLog)
+		want   want
+	}{
+		"in an empty session": {
+			before: func(*fakeLog) {},
+			want:   want{position: chunk.Position{Seq: 3, Ordinal: 1}},
+		},
+		"after an end": {
+			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}}) },
+			want:   want{position: chunk.Position{Seq: 6, Ordinal: 10}},
+		},
+		"after a failure": {
+			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamFailed{Error: "x"}}) },
+			want:   want{position: chunk.Position{Seq: 6, Ordinal: 10}},
+		},
+		"after a pause": {
+			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamPaused{}}) },
+			want:   want{position: chunk.Position{Seq: 6, Ordinal: 10}},
+		},
+		"in the middle of one": {
+			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}}) },
+			want:   want{execute: ErrRunning, position: chunk.Position{Seq: 6, Ordinal: 10}},
+		},
+		"right behind a run_started": {
+			before: func(l *fakeLog) {
+				l.foreign(4, 9, chunk.Chunk{Body: chunk.RunStarted{RunID: "x", Epoch: 4, Mode: "execute"}})
+			},
+			want: want{execute: ErrRunning, position: chunk.Position{Seq: 6, Ordinal: 10}},
+		},
+		"right behind a reopened stream": {
+			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamActive{}}) },
+			want:   want{execute: ErrRunning, position: chunk.Position{Seq: 6, Ordinal: 10}},
+		},
+		"after an end and a stray message": {
+			before: func(l *fakeLog) {
+				l.foreign(4, 8, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
+				l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
+				l.stray()
+			},
+			want: want{position: chunk.Position{Seq: 12, Ordinal: 10}},
+		},
+		"in the middle of one with a stray message": {
+			before: func(l *fakeLog) {
+				l.foreign(4, 9, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
+				l.stray()
+				l.stray()
+			},
+			want: want{execute: ErrRunning, position: chunk.Position{Seq: 12, Ordinal: 10}},
+		},
+		"with a zombie's record among the last, and a stray message": {
+			before: func(l *fakeLog) {
+				l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
+				l.foreign(3, 5, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
+				l.stray()
+			},
+			want: want{position: chunk.Position{Seq: 12, Ordinal: 10}},
+		},
+		"with nothing but stray messages": {
+			before: func(l *fakeLog) { l.stray() },
+			want:   want{position: chunk.Position{Seq: 6, Ordinal: 1}},
+		},
+	} {
+		for _, mode := range []string{"execute", "takeover"} {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := newFakeLog(t, testSession)
+					tc.before(l)
+					before := len(l.msgs)
+					r, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: mode}, mode == modeTakeover)
+					if mode == modeExecute && tc.want.execute != nil {
+						var running *RunningError
+						if !errors.Is(err, tc.want.execute) || !errors.Is(err, chunk.ErrNotStored) || !errors.As(err, &running) || running.Epoch != 4 {
+							t.Errorf("err = %v, want %v at epoch 4", err, tc.want.execute)
+						}
+						if len(l.msgs) != before {
+							t.Error("something was written")
+						}
+						return
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Position() != tc.want.position {
+						t.Errorf("position %+v, want %+v", r.Position(), tc.want.position)
+					}
+					if want := chunk.Epoch(5); tc.want.position.Ordinal == 10 && r.Epoch() != want {
+						t.Errorf("epoch %d, want %d", r.Epoch(), want)
+					}
+					if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// stray puts something into the session that is no record.
+func (l *fakeLog) stray() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.put(nil, []byte("hello?"))
+}
+
+type heads struct {
+	pos   chunk.Position
+	epoch chunk.Epoch
+	err   error
+	calls int
+}
+
+func (h *heads) Head(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, error) {
+	h.calls++
+	return h.pos, h.epoch, h.err
+}
+
+// The log has forgotten the session and a snapshot has not: ordinals and epochs
+// go on, or the snapshot's readers would take the new records for old ones.
+func TestASessionThatExpiredGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		h := &heads{pos: chunk.Position{Seq: 77, Ordinal: 41}, epoch: 6}
+		r := startOn(t, l, Config{Heads: h})
+		if r.Epoch() != 7 || r.Position().Ordinal != 42 {
+			t.Errorf("epoch %d, ordinal %d, want 7 and 42", r.Epoch(), r.Position().Ordinal)
+		}
+		if err := r.End(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		h.calls = 0
+		if r := startOn(t, l, Config{Heads: h}); r.Epoch() != 8 || h.calls != 0 {
+			t.Errorf("epoch %d with %d looks at the snapshot, want 8 and none", r.Epoch(), h.calls)
+		}
+	})
+}
+
+// Without knowing whether there is a snapshot nothing may start.
+func TestASnapshotThatCannotBeReadStopsTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		broken := errors.New("the bucket is away")
+		h := &heads{err: broken}
+		begin := time.Now()
+		_, err := tryStart(t, l, Config{Heads: h, Patience: 5 * time.Second}, chunk.RunStarted{Mode: "execute"}, false)
+		if !errors.Is(err, broken) || !errors.Is(err, chunk.ErrNotStored) {
+			t.Errorf("err = %v", err)
+		}
+		if h.calls < 2 || time.Since(begin) > 7*time.Second {
+			t.Errorf("%d looks in %s, want several in some five seconds", h.calls, time.Since(begin))
+		}
+	})
+}
+
+// A head beyond all numbers, which only somebody with bad intentions writes,
+// closes the session and nothing else.
+func TestEpochsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		l.foreign(1<<64-1, 1, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
+		_, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "execute"}, false)
+		if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, chunk.ErrInvalid) {
+			t.Errorf("err = %v, want invalid", err)
+		}
+	})
+}
+
+// The run_started itself meets all the trouble there is, and stands there once.
+func TestStartMeetsTrouble(t *testing.T) {
+	for name, f := range map[string]fate{
+		"lost acknowledgement": {after: errTimeout},
+		"late arrival":         {late: 3 * time.Second, after: errTimeout},
+		"broken connection":    {before: errDisconnected},
+		"busy":                 {before: api(codeBusy)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newFakeLog(t, testSession)
+				l.fate = times(3, f)
+				r := startOn(t, l, Config{})
+				time.Sleep(time.Minute)
+				if len(l.msgs) != 1 || r.Position() != l.records()[0].Position() {
+					t.Errorf("%d records, position %+v", len(l.msgs), r.Position())
+				}
+			})
+		})
+	}
+}
+
+// Two equal starts at the same instant, as when one command is delivered twice:
+// the same run id, the same bytes, the same ce-id. The acknowledgement of the
+// first is lost. Each must find out which of the two is its own.
+func TestEqualStartsAreToldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		l.fate = func(n int, _ outgoing) fate {
+			if n == 1 {
+				return fate{after: errTimeout}
+			}
+			return fate{}
+		}
+		_ = startOn(t, l, Config{})
+		first, err := l.last(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := outgoing{header: map[string][]string{}, data: first.data}
+		for name, v := range first.header {
+			copied.header[name] = v
+		}
+		if !copied.is(first) {
+			t.Error("it does not know itself")
+		}
+		copied.header[headerWriter] = []string{mint()}
+		if copied.is(first) {
+			t.Error("it takes another's run_started for its own")
+		}
+	})
+}
+
+// Of many that start at once one gets an idle session; all take over in turn if
+// they insist, each with an epoch of its own, in one order.
+func TestRacingStarts(t *testing.T) {
+	for _, mode := range []string{modeExecute, modeTakeover} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newFakeLog(t, testSession)
+				l.t = t
+				var all sync.WaitGroup
+				var mu sync.Mutex
+				epochs := map[chunk.Epoch]bool{}
+				refused := 0
+				for i := range 10 {
+					all.Go(func() {
+						r := newRun(Config{}.withDefaults(), l.s, &ownFlights{fakeLog: l}, startOptions{agentType: "a"})
+						defer r.Close()
+						err := r.start(t.Context(), chunk.RunStarted{RunID: fmt.Sprint(i), Mode: mode}, mode == modeTakeover)
+						mu.Lock()
+						defer mu.Unlock()
+						switch {
+						case err == nil:
+							epochs[r.Epoch()] = true
+						case errors.Is(err, ErrRunning):
+							refused++
+						default:
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				want := 1
+				if mode == modeTakeover {
+					want = 10
+				}
+				if len(epochs) != want || len(l.msgs) != want || refused != 10-want {
+					t.Errorf("%d epochs, %d records, %d refused; want %d, %d, %d", len(epochs), len(l.msgs), refused, want, want, 10-want)
+				}
+				for i, rec := range l.records() {
+					if rec.Epoch != chunk.Epoch(i+1) || rec.Ordinal != chunk.Ordinal(i+1) {
+						t.Errorf("record %d has epoch %d, ordinal %d", i, rec.Epoch, rec.Ordinal)
+					}
+				}
+			})
+		})
+	}
+}
+
+// ownFlights is one writer's view of a log that several write to.
+type ownFlights struct{ *fakeLog }
+
+func (l *ownFlights) publish(_ context.Context, m outgoing) (chunk.Seq, error) { return l.take(m) }
+
+func TestConfigSpeaks(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"Linger is -1s":     {Linger: -time.Second},
+		"MaxDelta is -1":    {MaxDelta: -1},
+		"Queue is -1":       {Queue: -1},
+		"MaxChunk is 10":    {MaxChunk: 10},
+		"Attempt is -1ns":   {Attempt: -1},
+		"Patience is -1ns":  {Patience: -1},
+		"Format is 9":       {Format: 9},
+		"Layout: Partition": {Layout: badLayout()},
+	} {
+		if err := cfg.withDefaults().validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %q", err, want)
+		}
+	}
+	if err := (Config{}).withDefaults().validate(); err != nil {
+		t.Errorf("the zero Config: %v", err)
+	}
+	if err := (Config{Linger: NoLinger}).withDefaults().validate(); err != nil {
+		t.Errorf("without lingering: %v", err)
+	}
+}
