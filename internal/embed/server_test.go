@@ -92,10 +92,17 @@ func TestWhatIsInTheWay(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	spoilt := t.TempDir()
+	if err := os.WriteFile(filepath.Join(spoilt, "jetstream"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		cfg  Config
 		want string
 	}{
+		"the server gives up":        {Config{StoreDir: spoilt}, "NATS server: Can't start JetStream: storage directory is not a directory"},
+		"a negative interval":        {Config{StoreDir: dir, SyncInterval: -1}, "SyncInterval is -1ns"},
+		"a negative size":            {Config{StoreDir: dir, MaxStore: -1}, "MaxStore is -1"},
 		"the directory has an owner": {Config{StoreDir: dir}, "is in use by process"},
 		"a file is in the way":       {Config{StoreDir: file}, "cannot be made"},
 		"the port is taken":          {Config{StoreDir: t.TempDir(), Port: port}, "is already in use: stop what listens there"},
@@ -105,6 +112,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			test.cfg.Log = slog.New(slog.DiscardHandler)
 			srv, err := Start(t.Context(), test.cfg)
 			if err == nil {
 				stop(t, srv)
@@ -135,6 +143,19 @@ func TestStartIsGivenUp(t *testing.T) {
 		t.Errorf("Start = %v, want context.Canceled", err)
 	}
 	start1(t, Config{StoreDir: dir})
+}
+
+// Whoever cannot wait for the end is told, and may wait again.
+func TestShutdownIsBounded(t *testing.T) {
+	srv := start1(t, Config{StoreDir: t.TempDir(), SyncAlways: true})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("out of patience"))
+	if err := srv.Shutdown(ctx); err != nil && !strings.Contains(err.Error(), "the NATS server is still stopping: out of patience") {
+		t.Errorf("Shutdown = %v", err)
+	}
+	if err := srv.Shutdown(context.Background()); err != nil {
+		t.Errorf("Shutdown again = %v", err)
+	}
 }
 
 // The log of the server arrives in ours.

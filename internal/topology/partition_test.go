@@ -73,3 +73,36 @@ func TestEachPartitionIsAStream(t *testing.T) {
 		}
 	})
 }
+
+// The longest names that pass the door are ordinary to the server: the log
+// stores them, the bucket too, and the connection stays.
+func TestTheLongestNames(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	long := strings.Repeat("x", subjects.MaxToken)
+	layout := subjects.Layout{Prefix: strings.Repeat("p", 63) + "." + strings.Repeat("q", 64), Partitions: 2}
+	if err := Ensure(t.Context(), js, Config{Layout: layout}); err != nil {
+		t.Fatal(err)
+	}
+	s := chunk.Session{Tenant: long, Root: long, ID: long}
+	subject, err := layout.Subject(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), subject, nil); err != nil {
+		t.Errorf("a subject of %d bytes: %v", len(subject), err)
+	}
+	key, err := subjects.SnapshotMessageKey(s, 1<<63)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), layout.Snapshots())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), key, nil); err != nil {
+		t.Errorf("a key of %d bytes: %v", len(key), err)
+	}
+	if n := js.Conn().Stats().Reconnects; n != 0 || !js.Conn().IsConnected() {
+		t.Errorf("the connection suffered: %d reconnects", n)
+	}
+}
