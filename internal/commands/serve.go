@@ -20,7 +20,7 @@ import (
 //
 // Nil means done. An error that is chunk.ErrFenced means that another worker has
 // the session: the command stays with it. Any other error brings the command
-// back after a pause. When ctx ends, the handler leaves its work as it is and
+// back after a pause, which Later can choose. When ctx ends, the handler leaves its work as it is and
 // returns; the command goes to another worker at once.
 type Handler func(ctx context.Context, c Command) error
 
@@ -223,22 +223,19 @@ func (s *server) settle(ctx context.Context, msg jetstream.Msg, c Command, err e
 		log.InfoContext(ctx, "the worker stops; the command goes to another one")
 		s.tell(ctx, "nak", msg.NakWithDelay(handBack))
 	default:
-		delay := s.retryDelay(msg)
+		delay := s.cfg.rest(err, deliveries(msg))
 		log.WarnContext(ctx, "a command failed and will be tried again", "in", delay, "error", err)
 		s.tell(ctx, "nak", msg.NakWithDelay(delay))
 	}
 }
 
-func (s *server) retryDelay(msg jetstream.Msg) time.Duration {
+// deliveries is how often the message was delivered, this time included.
+func deliveries(msg jetstream.Msg) uint64 {
 	meta, err := msg.Metadata()
 	if err != nil {
-		return s.cfg.RetryDelay
+		return 1
 	}
-	delay := s.cfg.RetryDelay
-	for n := meta.NumDelivered; n > 1 && delay < maxRetryDelay; n-- {
-		delay *= 2
-	}
-	return min(delay, maxRetryDelay)
+	return meta.NumDelivered
 }
 
 // tell logs that the server could not be told. The command comes again, which

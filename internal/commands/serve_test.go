@@ -117,7 +117,8 @@ func TestHeartbeatKeepsCommand(t *testing.T) {
 	}
 }
 
-// A failed command comes again, later each time, and is done when it succeeds.
+// A failed command comes again, later each time or when its handler says, and is
+// done when it succeeds.
 func TestFailedCommandComesAgain(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -126,8 +127,11 @@ func TestFailedCommandComesAgain(t *testing.T) {
 	var tries atomic.Int32
 	done := make(chan struct{})
 	w := serve(t, q, func(context.Context, Command) error {
-		if tries.Add(1) < 4 {
+		switch tries.Add(1) {
+		case 1, 2:
 			return errors.New("not yet")
+		case 3:
+			return fmt.Errorf("soon: %w", Later(5*time.Millisecond, errors.New("busy")))
 		}
 		close(done)
 		return nil
@@ -141,7 +145,7 @@ func TestFailedCommandComesAgain(t *testing.T) {
 			naks = append(naks, s.what)
 		}
 	}
-	want := []string{`-NAK {"delay": 10000000}`, `-NAK {"delay": 20000000}`, `-NAK {"delay": 40000000}`}
+	want := []string{`-NAK {"delay": 10000000}`, `-NAK {"delay": 20000000}`, `-NAK {"delay": 5000000}`}
 	if !reflect.DeepEqual(naks, want) {
 		t.Errorf("naks %q, want %q", naks, want)
 	}

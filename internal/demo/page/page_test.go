@@ -66,7 +66,7 @@ func TestNotModified(t *testing.T) {
 			t.Errorf("If-None-Match %s: %d with %d bytes", header, resp.StatusCode, len(body))
 		}
 	}
-	if resp := get(t, "GET", "/style.css", map[string]string{"If-None-Match": tag}); resp.StatusCode != http.StatusOK {
+	if resp := get(t, "GET", "/style.css", map[string]string{"If-None-Match": tag}); resp.StatusCode != http.StatusOK { //nolint:bodyclose // get closes it with the test
 		t.Errorf("the tag of another file: %d", resp.StatusCode)
 	}
 }
@@ -108,7 +108,7 @@ func TestPageKeepsItsPolicy(t *testing.T) {
 // Every chunk type has a handler in the page's model.
 func TestModelKnowsEveryType(t *testing.T) {
 	model := read(t, "model.js")
-	for _, typ := range strings.FieldsSeq(`run_started text_delta thinking tool_arg_stream_start tool_arg_stream_delta tool_arg_stream_end
+	for typ := range strings.FieldsSeq(`run_started text_delta thinking tool_arg_stream_start tool_arg_stream_delta tool_arg_stream_end
 		tool_start tool_end tool_approval_request tool_approval_response tool_input_error tool_output_error subagent_start
 		subagent_end custom state_patch error output source_url source_document step_start step_end file run_interrupted
 		run_resumed run_paused executor_superseded checkpoint_created step_committed step_discarded stream_resync suspension_marker`) {

@@ -1,0 +1,104 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/commands"
+	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// WorkerConfig is what a Worker needs. Queue, Producer and Log have no default.
+type WorkerConfig struct {
+	Queue    Serving
+	Producer *producers.Producer
+	Log      Log
+
+	// Pace makes the pauses between chunks. Defaults to Tempo(1), a model's.
+	Pace Pace
+
+	// Logger hears what becomes of runs. Defaults to no log.
+	Logger *slog.Logger
+}
+
+// Serving hands out commands. *commands.Queue fits.
+type Serving interface {
+	Serve(ctx context.Context, agentTypes []string, handle commands.Handler) error
+}
+
+// Worker plays scenarios. Any number of workers share the work.
+type Worker struct{ cfg WorkerConfig }
+
+// NewWorker checks cfg and returns a Worker, which does nothing yet.
+func NewWorker(cfg WorkerConfig) (*Worker, error) {
+	if cfg.Queue == nil || cfg.Producer == nil || cfg.Log == nil {
+		return nil, errors.New("demo worker: want a queue, a producer and a log")
+	}
+	if cfg.Pace == nil {
+		cfg.Pace = Tempo(1)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Worker{cfg: cfg}, nil
+}
+
+// Run plays what is asked for until ctx ends. Runs that are under way then stay
+// as they are; the next worker goes on with them.
+func (w *Worker) Run(ctx context.Context) error {
+	return w.cfg.Queue.Serve(ctx, []string{script.AgentType}, w.Handle)
+}
+
+// params is what a command of the demo agent asks for.
+type params struct {
+	Scenario string `json:"scenario"`
+}
+
+// errBusy sends a command back for a while: the session answers another one,
+// and the turns of a session come one after the other.
+var errBusy = errors.New("the session is busy with another run")
+
+const busyDelay = time.Second
+
+// Handle does one command, from wherever the last attempt left it. It is a
+// commands.Handler.
+func (w *Worker) Handle(ctx context.Context, c commands.Command) error {
+	env := script.Env{Session: c.Session, RunID: c.RunID, Issued: c.Issued}
+	var asked params
+	unreadable := json.Unmarshal(c.Params, &asked)
+	scenario, known := script.Find(asked.Scenario)
+	agent := script.Agent{Env: env, Type: c.AgentType}
+	if known {
+		agent = scenario.Agent(env)
+	}
+	p := &player{WorkerConfig: w.cfg, agent: agent, input: c.Input}
+	err := p.perform(ctx, w.open(p), func(ctx context.Context) error {
+		if !known {
+			w.cfg.Logger.WarnContext(ctx, "no such scenario", "session", c.Session.String(), "scenario", asked.Scenario, "error", unreadable)
+			return p.run.Fail(ctx, fmt.Sprintf("there is no scenario %.40q", asked.Scenario), nil)
+		}
+		return p.play(ctx)
+	})
+	switch {
+	case errors.Is(err, producers.ErrRunning):
+		// Another worker was quicker to start it. It is not to be disturbed: the
+		// command stays with it.
+		return fmt.Errorf("%w: %w", chunk.ErrFenced, err)
+	case errors.Is(err, errBusy):
+		return commands.Later(busyDelay, err)
+	}
+	return err
+}
+
+// open starts the run of a root session.
+func (w *Worker) open(p *player) opener {
+	return func(ctx context.Context, run chunk.RunStarted) (*producers.Run, error) {
+		return w.cfg.Producer.Start(ctx, p.agent.Session, run, producers.AgentType(p.agent.Type))
+	}
+}
