@@ -115,16 +115,8 @@ func (d *durable) settleIfDue(ctx context.Context, timer *time.Timer) error {
 // settle commits and acknowledges what was handled. An acknowledgement that
 // gets lost costs a second delivery, which process recognises.
 func (d *durable) settle(ctx context.Context) error {
-	if len(d.owed) == 0 {
-		return nil
-	}
-	if d.hose.cfg.Commit != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.hose.cfg.AckWait/2)
-		defer cancel()
-		if err := d.hose.cfg.Commit(ctx); err != nil {
-			d.owed = nil
-			return fmt.Errorf("commit up to %d of %s: %w", d.handled, d.hose.stream, err)
-		}
+	if err := d.commit(ctx); err != nil {
+		return err
 	}
 	for _, reply := range d.owed {
 		if err := d.pull.api.nc.Publish(reply, nil); err != nil {
@@ -134,6 +126,32 @@ func (d *durable) settle(ctx context.Context) error {
 	d.owed, d.floor = d.owed[:0], d.handled
 	return nil
 }
+
+// commit asks the sink to keep what was handled. What it refuses stays
+// unacknowledged.
+func (d *durable) commit(ctx context.Context) error {
+	if d.hose.cfg.Commit == nil || len(d.owed) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.hose.cfg.AckWait/2)
+	defer cancel()
+	if err := d.hose.cfg.Commit(ctx); err != nil {
+		d.owed = nil
+		return &commitError{stream: d.hose.stream, cause: err}
+	}
+	return nil
+}
+
+// commitError: the sink could not keep what was handled.
+type commitError struct {
+	stream string
+	cause  error
+}
+
+func (e *commitError) Error() string {
+	return fmt.Sprintf("commit records of %s: %v", e.stream, e.cause)
+}
+func (e *commitError) Unwrap() error { return e.cause }
 
 // recover replaces what was lost; other errors end the loop.
 func (d *durable) recover(ctx context.Context, err error) error {
@@ -262,12 +280,12 @@ func differs(got, want jetstream.ConsumerConfig) error {
 	return nil
 }
 
-// standBy asks for messages as one of many. The first that comes says that we
-// are the one.
+// standBy asks for one message as one client of many. When it comes, it says
+// that we are the one now.
 func (d *durable) standBy() error {
-	d.pinID = ""
+	d.pinID, d.active = "", false
 	d.pin = `,"group":"` + priorityGroup + `"`
-	d.watchSilence = true
+	d.standby, d.watchSilence, d.batch = true, true, 1
 	_, err := d.enter()
 	return err
 }
@@ -290,6 +308,7 @@ func (d *durable) takeOver(ctx context.Context, e *entry) error {
 // client. The new inbox comes first: a delivery to the old one is undone by
 // the setting back.
 func (d *durable) activate(ctx context.Context) error {
+	d.standby, d.watchSilence, d.batch = false, false, d.hose.cfg.Batch
 	if _, err := d.enter(); err != nil {
 		return err
 	}
@@ -301,8 +320,51 @@ func (d *durable) activate(ctx context.Context) error {
 		return fmt.Errorf("set firehose %s of %s back: %w", d.hose.cfg.Name, d.hose.stream, err)
 	}
 	d.pin = `,"group":"` + priorityGroup + `","id":"` + d.pinID + `"`
-	d.active, d.watchSilence, d.owed = true, false, d.owed[:0]
+	d.active, d.owed = true, d.owed[:0]
 	return nil
+}
+
+// release lets the next client begin at once and with everything that is not
+// acknowledged. Without it both happens too, after Takeover and AckWait.
+func (d *durable) release(ctx context.Context) {
+	if !d.active {
+		return
+	}
+	d.leave()
+	err := d.pull.api.attempt(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		if err := d.awaitCounted(ctx); err != nil {
+			return err
+		}
+		if _, err := d.pull.api.js.ResetConsumer(ctx, d.hose.stream, d.hose.cfg.Name); err != nil {
+			return err
+		}
+		s, err := d.pull.api.js.Stream(ctx, d.hose.stream)
+		if err != nil {
+			return err
+		}
+		return s.UnpinConsumer(ctx, d.hose.cfg.Name, priorityGroup)
+	})
+	if err != nil {
+		d.pull.cfg.Log.Debug("leaving a firehose to the server's timeouts", slog.String("firehose", d.hose.cfg.Name), slog.Any("error", err))
+	}
+}
+
+// awaitCounted waits until the server has counted our acknowledgements. It does
+// so in its own time, the request to set the consumer back would overtake them,
+// and the next client would get handled records once more.
+func (d *durable) awaitCounted(ctx context.Context) error {
+	for {
+		c, err := d.pull.api.js.Consumer(ctx, d.hose.stream, d.hose.cfg.Name)
+		if err != nil {
+			return err
+		}
+		if chunk.Seq(c.CachedInfo().AckFloor.Stream) >= d.floor {
+			return nil
+		}
+		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 func tooOld(version string) bool {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -151,14 +149,23 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 // that retention has overtaken ends with reason expired; a durable one says so
 // in the log and goes on with what is left.
 func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.Record) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(f.filters))
 	var loops sync.WaitGroup
 	for p := range f.filters {
-		loops.Go(func() { cancel(f.runPartition(ctx, p, handle)) })
+		loops.Go(func() {
+			defer cancel() // one partition that cannot go on ends all
+			errs[p] = f.runPartition(ctx, p, handle)
+		})
 	}
 	loops.Wait()
-	return context.Cause(ctx)
+	for _, err := range errs {
+		if !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return errs[0]
 }
 
 func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.Context, chunk.Record) error) error {
@@ -234,8 +241,12 @@ func (h *hose) runDurable(ctx context.Context, filter string) error {
 	d.open()
 	defer d.close()
 	err := d.run(ctx)
-	if err := d.settle(ctx); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		return err
+	// What was handled is acknowledged, whatever it was that ended the loop.
+	// Only a sink that did not keep it is more important than that.
+	var refused *commitError
+	if failed := d.settle(ctx); errors.As(failed, &refused) {
+		err = failed
 	}
+	d.release(ctx)
 	return err
 }

@@ -1,0 +1,156 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// feeder runs a Feed in the background.
+type feeder struct {
+	msgs   chan Message
+	err    error // readable once msgs is closed
+	cancel context.CancelFunc
+}
+
+func (w *world) feed(partition int, after chunk.Seq) *feeder {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	f := &feeder{msgs: make(chan Message, 100_000), cancel: cancel}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(f.msgs)
+		for m, err := range w.reader.Feed(ctx, partition, after) {
+			if err != nil {
+				f.err = err
+				return
+			}
+			f.msgs <- m
+		}
+	})
+	w.t.Cleanup(func() { cancel(); wg.Wait() })
+	return f
+}
+
+func (f *feeder) get(t testing.TB, n int) []Message {
+	t.Helper()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	var msgs []Message
+	for len(msgs) < n {
+		select {
+		case m, ok := <-f.msgs:
+			if !ok {
+				t.Fatalf("the feed ended after %d of %d messages: %v", len(msgs), n, f.err)
+			}
+			msgs = append(msgs, m)
+		case <-limit.C:
+			t.Fatalf("after 30 seconds %d of %d messages", len(msgs), n)
+		}
+	}
+	return msgs
+}
+
+func (f *feeder) end(t testing.TB) error {
+	t.Helper()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	for {
+		select {
+		case _, ok := <-f.msgs:
+			if !ok {
+				return f.err
+			}
+		case <-limit.C:
+			t.Fatal("the feed does not end")
+		}
+	}
+}
+
+func TestFeedIsThePartition(t *testing.T) {
+	w := newWorld(t, Config{})
+	var want []chunk.Record
+	for range 20 {
+		want = append(want, w.say(alice, "a"), w.say(chunk.RootSession("other", "bob"), "b"), w.say(alice.Child("kid"), "c"))
+	}
+	f := w.feed(0, 0)
+	var got []chunk.Record
+	for _, m := range f.get(t, len(want)) {
+		rec, err := m.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Type() != rec.Type || m.Seq != rec.Seq || !m.Stored().Equal(rec.Stored) || m.Size() != len(rec.Data) {
+			t.Errorf("message %d %s %s %d does not fit its record", m.Seq, m.Type(), m.Stored(), m.Size())
+		}
+		got = append(got, rec)
+	}
+	same(t, got, want)
+
+	junk := w.junk(alice)
+	m := f.get(t, 1)[0]
+	if _, err := m.Record(); err == nil || m.Seq != junk {
+		t.Errorf("junk at %d: record without an error", m.Seq)
+	}
+	f.cancel()
+	if err := f.end(t); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want context.Canceled", err)
+	}
+	w.noConsumers()
+}
+
+func TestFeedBeginsWhereItIsTold(t *testing.T) {
+	w := newWorld(t, Config{})
+	recs := w.sayAll(alice, 10)
+	middle, tip, last := w.feed(0, recs[4].Seq), w.feed(0, LiveTip), w.feed(0, recs[9].Seq)
+	if m := middle.get(t, 5); m[0].Seq != recs[5].Seq {
+		t.Errorf("a feed after %d begins with %d", recs[4].Seq, m[0].Seq)
+	}
+	w.eventually("all feeds are attached", func() bool {
+		info, err := w.stream().Info(t.Context())
+		return err == nil && info.State.Consumers == 3
+	})
+	next := w.say(alice, "next")
+	for name, f := range map[string]*feeder{"middle": middle, "tip": tip, "last": last} {
+		if m := f.get(t, 1)[0]; m.Seq != next.Seq {
+			t.Errorf("%s: %d, want %d", name, m.Seq, next.Seq)
+		}
+	}
+	truncated(t, w.feed(0, next.Seq+1).end(t), chunk.TruncatedFuture)
+	w.purgeUpTo(recs[6].Seq)
+	truncated(t, w.feed(0, recs[2].Seq).end(t), chunk.TruncatedExpired)
+	if m := w.feed(0, recs[5].Seq).get(t, 1)[0]; m.Seq != recs[6].Seq {
+		t.Errorf("a feed at the floor begins with %d, want %d", m.Seq, recs[6].Seq)
+	}
+	var wrong *PartitionError
+	if err := w.feed(3, 0).end(t); !errors.As(err, &wrong) {
+		t.Errorf("partition 3 of 1: err = %v", err)
+	}
+}
+
+func TestFeedOverCutsAndARecreatedStream(t *testing.T) {
+	w := newWorld(t, Config{}, natstest.Listen())
+	proxy := natstest.StartProxy(t, w.srv.URL)
+	w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
+	f := w.feed(0, 0)
+	wait := w.writeInBackground(alice, 1000, time.Millisecond)
+	var got []Message
+	for range 5 {
+		got = append(got, f.get(t, 100)...)
+		proxy.Cut()
+	}
+	got = append(got, f.get(t, 500)...)
+	for i, want := range wait() {
+		if got[i].Seq != want.Seq {
+			t.Fatalf("message %d is %d, want %d", i, got[i].Seq, want.Seq)
+		}
+	}
+	w.recreate()
+	w.sayAll(alice, 3)
+	truncated(t, f.end(t), chunk.TruncatedRecreated)
+	w.noConsumers()
+}
