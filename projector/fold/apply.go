@@ -137,8 +137,7 @@ func (s *Snapshot) apply(rec chunk.Record, c chunk.Chunk) {
 		return
 	}
 	if !rec.Type.Control() {
-		s.beginTurn()
-		s.beginStep(c.Step)
+		s.begin(c.Step)
 	}
 	s.at(rec)
 	if s.AgentType == "" {
@@ -152,25 +151,21 @@ func (s *Snapshot) apply(rec chunk.Record, c chunk.Chunk) {
 	s.finish()
 }
 
-// beginTurn opens a turn for a chunk in a session that no run_started opened,
-// as an import may write it.
-func (s *Snapshot) beginTurn() {
-	if s.turn != nil {
+// begin notices the first chunk of a turn that no run_started opened, as an
+// import may write it, and the first chunk of a step. What the step before said
+// is a message of its own, and the snapshot remembers how it stood before all
+// this: should the step be taken back, folding goes on from there.
+func (s *Snapshot) begin(step int64) {
+	switch {
+	case s.turn == nil:
+		s.turn = s.base()
+		s.Status = Active
+	case step > s.Run.Step:
+		s.step = s.base()
+	default:
 		return
 	}
-	s.turn = s.base()
-	s.Status = Active
-}
-
-// beginStep notices the first chunk of a step. What the step before said is a
-// message of its own, and the snapshot remembers how it stood before all this:
-// should the step be taken back, folding goes on from there.
-func (s *Snapshot) beginStep(step int64) {
-	if step <= s.Run.Step {
-		return
-	}
-	s.step = s.base()
-	s.Run.Step = step
+	s.Run.Step = max(s.Run.Step, step)
 	s.messages.close()
 	s.finish()
 }

@@ -112,7 +112,7 @@ func (s *Snapshot) paused() {
 func (s *Snapshot) awaitClients(m *message) {
 	for i := range m.parts {
 		t := m.parts[i].tool
-		if t == nil || t.state != inputAvailable || t.providerExecuted || m.delegated(t.callID) {
+		if t == nil || t.state != inputAvailable || t.providerExecuted || s.delegated(t.callID) {
 			continue
 		}
 		if place := s.messages.places()[t.callID]; place.index == m.index && place.part == i {
@@ -121,9 +121,22 @@ func (s *Snapshot) awaitClients(m *message) {
 	}
 }
 
-// delegated reports whether a sub-agent is at work on a call of m.
-func (m *message) delegated(callID string) bool {
-	return slices.ContainsFunc(m.children, func(c Child) bool { return c.CallID == callID && c.Status == ChildRunning })
+// delegated reports whether a sub-agent of this turn is at work on a call.
+func (s *Snapshot) delegated(callID string) bool {
+	return s.working(func(c *Child) bool { return c.CallID == callID })
+}
+
+// working reports whether a sub-agent of this turn that fits is at work.
+func (s *Snapshot) working(fits func(*Child) bool) bool {
+	for i := range s.messages.open {
+		m := &s.messages.open[i]
+		for j := range m.children {
+			if c := &m.children[j]; m.index >= s.messages.turnFirst && c.Status == ChildRunning && fits(c) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ended and failed close the run. The first of them wins.
@@ -224,6 +237,9 @@ func (s *Snapshot) sayChild(rec chunk.Record, body chunk.Body) {
 	switch b := body.(type) {
 	case chunk.SubagentStart:
 		s.closeText()
+		if s.working(func(c *Child) bool { return c.Session == b.SubSessionID }) {
+			return // told once more
+		}
 		m := s.speaking(rec)
 		m.children = append(m.children, Child{Session: b.SubSessionID, Type: b.SubAgentType, CallID: b.CallID, Status: ChildRunning})
 	case chunk.SubagentEnd:
@@ -236,18 +252,28 @@ func (s *Snapshot) sayChild(rec chunk.Record, body chunk.Body) {
 	}
 }
 
-// child is the running sub-agent that ended. One whose start nobody saw, or
-// whose message is finished, is listed where its end is.
+// child is the entry of the sub-agent that ended. One whose start nobody saw,
+// that ended already, or that started before the turn before this one, is listed
+// anew where its end is.
 func (s *Snapshot) child(rec chunk.Record, b chunk.SubagentEnd) *Child {
-	for i := range s.messages.open {
+	for i := len(s.messages.open) - 1; i >= 0 && s.messages.open[i].index >= s.messages.prevFirst; i-- {
 		m := &s.messages.open[i]
-		for j := range m.children {
-			if c := &m.children[j]; c.Session == b.SubSessionID && c.Status == ChildRunning {
-				m.last = rec.Seq
-				return c
+		for j := len(m.children) - 1; j >= 0; j-- {
+			c := &m.children[j]
+			if c.Session != b.SubSessionID {
+				continue
 			}
+			if c.Status != ChildRunning {
+				return s.newChild(rec, b)
+			}
+			m.last = rec.Seq
+			return c
 		}
 	}
+	return s.newChild(rec, b)
+}
+
+func (s *Snapshot) newChild(rec chunk.Record, b chunk.SubagentEnd) *Child {
 	m := s.speaking(rec)
 	m.children = append(m.children, Child{Session: b.SubSessionID, Type: b.SubAgentType, CallID: b.CallID})
 	return &m.children[len(m.children)-1]

@@ -119,7 +119,7 @@ func (a *author) tool() {
 
 func (a *author) child() {
 	id := pick(a, "child", "k1", "k2")
-	call := pick(a, "call", "c1", "c2")
+	call := "c" + id[1:] // a child has one call
 	if rapid.Bool().Draw(a.t, "start") {
 		a.write(chunk.SubagentStart{SubAgentType: "x", SubSessionID: id, CallID: call})
 	} else {

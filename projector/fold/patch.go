@@ -202,11 +202,16 @@ func isContainer(v chunk.Value) bool {
 	return i < len(v) && (v[i] == '{' || v[i] == '[')
 }
 
-// isOdd reports whether op has a token that is a good name of a member but, as
-// an index, would be read by the library although the RFC forbids it: 01, +1,
-// -1; or "-" where an element must exist.
+// isOdd reports whether op needs a look at the document. It has a token that is
+// a good name of a member but, as an index, would be read by the library
+// although the RFC forbids it (01, +1, -1); or it tests for null, which the
+// library also finds where nothing is.
 func isOdd(op *chunk.PatchOp) bool {
-	return hasOddToken(op.Path) || op.From != nil && hasOddToken(*op.From)
+	return hasOddToken(op.Path) || op.From != nil && hasOddToken(*op.From) || testsNull(op)
+}
+
+func testsNull(op *chunk.PatchOp) bool {
+	return op.Op == "test" && string(bytes.TrimSpace(*op.Value)) == "null"
 }
 
 func hasOddToken(pointer string) bool {
@@ -229,44 +234,57 @@ func hasOddToken(pointer string) bool {
 }
 
 // checkAgainst walks the document along the pointers of op and refuses an odd
-// token where the document has an array.
+// token where the document has an array, and a test for null of nothing.
 func checkAgainst(state chunk.Value, op *chunk.PatchOp) error {
 	if op.From != nil {
-		if err := checkWalk(state, *op.From); err != nil {
+		if _, err := find(state, *op.From); err != nil {
 			return fmt.Errorf("from: %w", err)
 		}
 	}
-	return checkWalk(state, op.Path)
+	v, err := find(state, op.Path)
+	if err == nil && v == nil && testsNull(op) {
+		err = errors.New("there is nothing to test")
+	}
+	return err
 }
 
-func checkWalk(v chunk.Value, pointer string) error {
+// find is the value that a pointer means, nil when there is none.
+func find(v chunk.Value, pointer string) (chunk.Value, error) {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		if !isContainer(v) {
-			return nil // the library finds nothing there
-		}
-		if v[space(v, 0)] == '{' {
+		switch {
+		case !isContainer(v):
+			return nil, nil
+		case v[space(v, 0)] == '{':
 			m, err := members(v)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			v = m[token]
-			continue
+		default:
+			var err error
+			if v, err = element(v, token); err != nil {
+				return nil, err
+			}
 		}
-		list, err := elements(v)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseUint(token, 10, 31)
-		if token != "-" && (err != nil || strconv.FormatUint(n, 10) != token) {
-			return fmt.Errorf("index %q: want a decimal number", clip(token))
-		}
-		if token == "-" || n >= uint64(len(list)) {
-			return nil
-		}
-		v = list[n]
 	}
-	return nil
+	return v, nil
+}
+
+// element is the element of an array that a token means, nil when there is none.
+func element(v chunk.Value, token string) (chunk.Value, error) {
+	if token == "-" {
+		return nil, nil
+	}
+	n, err := strconv.ParseUint(token, 10, 31)
+	if err != nil || strconv.FormatUint(n, 10) != token {
+		return nil, fmt.Errorf("index %q: want a decimal number", clip(token))
+	}
+	list, err := elements(v)
+	if err != nil || n >= uint64(len(list)) {
+		return nil, err
+	}
+	return list[n], nil
 }
 
 // The library's strings are Unicode: it would make all lone surrogates the
