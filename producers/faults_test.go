@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // storm is some sessions that are written while something breaks. Each writer
@@ -124,13 +126,16 @@ func hasty() Config { return Config{Attempt: 300 * time.Millisecond, Patience: t
 func throughProxy(t *testing.T, url string, cfg Config) (*natstest.Proxy, *Producer) {
 	t.Helper()
 	proxy := natstest.StartProxy(t, url)
-	nc := natstest.Connect(t, proxy.URL, nats.PingInterval(200*time.Millisecond), nats.MaxPingsOutstanding(2))
+	nc := natstest.Connect(t, proxy.URL, nats.PingInterval(200*time.Millisecond), nats.MaxPingsOutstanding(2), nats.ErrorHandler(quiet))
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return proxy, newTestProducer(t, nc, js, cfg)
 }
+
+// quiet keeps the client from writing expected trouble to the terminal.
+func quiet(*nats.Conn, *nats.Subscription, error) {}
 
 // watch counts what the server stores in a stream, around the proxy.
 func (p place) watch(t *testing.T) <-chan *nats.Msg {
@@ -163,20 +168,42 @@ func TestLostAcknowledgementsOfACluster(t *testing.T) {
 
 func loseAcknowledgements(t *testing.T, p place, url string) {
 	t.Helper()
-	proxy, producer := throughProxy(t, url, hasty())
+	var adopted counter
+	cfg := hasty()
+	cfg.Log = slog.New(&adopted)
+	proxy, producer := throughProxy(t, url, cfg)
 	s := newStorm(t, p, producer, 4)
 	s.rage(func() {
 		for range 4 {
 			s.await(20)
-			arrived := p.watch(t)
 			proxy.DropReplies()
-			for range len(s.runs) { // each writer has something on its way that nobody will tell of
+			arrived := p.watch(t)
+			for range len(s.runs) { // each writer has something stored that nobody told it of
 				<-arrived
 			}
 			proxy.Heal()
 		}
 	})
 	s.check()
+	if n := adopted.n.Load(); n < 4 {
+		t.Errorf("%d messages were found in the log after a lost acknowledgement: the test proves nothing", n)
+	}
+}
+
+// counter is a log that counts messages found after a lost acknowledgement.
+type counter struct {
+	slog.Handler
+
+	n atomic.Int64
+}
+
+func (c *counter) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *counter) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == msgAdopted {
+		c.n.Add(1)
+	}
+	return nil
 }
 
 // The connection is cut every few chunks. (F13)
@@ -392,7 +419,7 @@ func TestRacingStartsOnAServer(t *testing.T) {
 // What the server would close the connection for is not sent, and the
 // connection lives. (F34)
 func TestOversizedChunkLeavesTheConnectionAlone(t *testing.T) {
-	p := newPlaceOf(t, natstest.Start(t, natstest.MaxPayload(600<<10)))
+	p := ensurePlace(t, natstest.Start(t).Conn(t), topology.Config{MaxMsgSize: 1 << 20})
 	producer := p.producer(t, Config{MaxChunk: 4 << 20})
 	r := mustStart(t, producer, testSession)
 	big := chunk.Chunk{Body: chunk.Custom{EventName: "n", Data: chunk.Value(`"` + strings.Repeat("x", 2<<20) + `"`)}}
@@ -502,7 +529,7 @@ func TestNoPermission(t *testing.T) {
 			{ user: "some", password: "x", permissions: { publish: { deny: "tr.chunks.0.acme.>" } } }
 		] }`))
 	p := newPlace(t, srv.Conn(t, nats.UserInfo("all", "x")), 1)
-	nc := srv.Conn(t, nats.UserInfo("some", "x"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc := srv.Conn(t, nats.UserInfo("some", "x"), nats.ErrorHandler(quiet))
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)

@@ -48,6 +48,7 @@ func (p *Producer) adopt(r *Run) error {
 	if p.closed {
 		return ErrClosed
 	}
+	r.producer = p
 	p.runs[r] = struct{}{}
 	return nil
 }

@@ -172,8 +172,16 @@ func (r *Run) explain(it *item, err error) error {
 		return &UnknownOutcomeError{Session: r.session, Epoch: r.epoch, Ordinal: r.Position().Ordinal + 1, Type: it.typ, Cause: err}
 	case r.ctx.Err() != nil:
 		err = ErrClosed
+	case tooLarge(err):
+		err = fmt.Errorf("%w: %w", chunk.ErrTooLarge, err)
 	}
 	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, errHalted)}
+}
+
+// tooLarge: the stream's limit is below ours.
+func tooLarge(err error) bool {
+	api, ok := errors.AsType[*apiError](err)
+	return ok && (api.ErrCode == codeTooLarge || api.ErrCode == codeHeaderTooLarge)
 }
 
 func (r *Run) fenced(by message) error {

@@ -75,15 +75,17 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: %w", chunk.ErrInvalid, err)}
 	}
 	r := newRun(p.cfg, s, log, o)
-	r.producer = p
-	err = r.start(ctx, run, o.takeOver)
-	if err == nil {
-		if err = p.adopt(r); err == nil {
-			return r, nil
-		}
+	if err := p.adopt(r); err != nil {
+		log.close()
+		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: err}
 	}
-	r.producer = nil
-	return nil, errors.Join(err, r.Close())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)() // Producer.Close does not wait for us
+	if err := r.start(ctx, run, o.takeOver); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
 // newRun is a Run that has not started yet.

@@ -82,6 +82,7 @@ func (s *storing) settle(ctx context.Context) (seq chunk.Seq, decided bool, err 
 	m, err := s.log.next(ctx, s.m.after)
 	switch {
 	case err == nil && s.m.is(m):
+		s.slog.LogAttrs(ctx, slog.LevelInfo, msgAdopted, slog.Uint64("sequence", uint64(m.seq)))
 		return m.seq, true, nil
 	case err == nil:
 		return 0, true, &overtaken{by: m}
@@ -91,6 +92,9 @@ func (s *storing) settle(ctx context.Context) (seq chunk.Seq, decided bool, err 
 	}
 	return s.settleAtTheEnd(ctx)
 }
+
+// msgAdopted is logged when an acknowledgement was lost and its message is there.
+const msgAdopted = "an earlier attempt was stored"
 
 // goneAfter is how often the log must say that it has nothing of the session.
 // A stream that is being shut down, or recovers, says so as well for a moment.

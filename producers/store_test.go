@@ -250,8 +250,8 @@ func TestAFinalRefusalIsOfOneChunk(t *testing.T) {
 				}
 				emitAll(t, r, numbered(1), numbered(2), numbered(3))
 				_, err := r.Flush(t.Context())
-				if !errors.Is(err, chunk.ErrNotStored) {
-					t.Fatalf("err = %v, want not stored", err)
+				if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, chunk.ErrTooLarge) {
+					t.Fatalf("err = %v, want not stored, too large", err)
 				}
 				if _, err := r.Flush(t.Context()); err != nil {
 					t.Errorf("told twice: %v", err)
