@@ -33,6 +33,9 @@ type config struct {
 	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"where the built-in NATS server of 'up' keeps its files"`
 	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
 
+	SyncInterval time.Duration `envconfig:"SYNC_INTERVAL" default:"2m" desc:"how often the built-in NATS server syncs its files: what a power cut may cost"`
+	SyncAlways   bool          `envconfig:"SYNC_ALWAYS" default:"false" desc:"sync every write of the built-in NATS server before it is acknowledged"`
+
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
 	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"listen beyond loopback although nobody is asked for credentials: something in front does"`
 	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the sessions that are written and served"`
@@ -116,8 +119,8 @@ func (c config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 {
-		return errors.New("linger, drain and max-age are durations of 0 or more")
+	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 {
+		return errors.New("linger, drain, max-age and sync-interval are durations of 0 or more")
 	}
 	return subjects.CheckToken("tenant", c.Tenant)
 }
@@ -138,6 +141,7 @@ func (c config) logger(w io.Writer) *slog.Logger {
 type field struct {
 	value reflect.Value
 	env   string
+	def   string
 	desc  string
 }
 
@@ -146,7 +150,7 @@ func fieldsOf(cfg *config) []field {
 	v := reflect.ValueOf(cfg).Elem()
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
-		fields = append(fields, field{value: v.Field(i), env: tag.Get("envconfig"), desc: tag.Get("desc")})
+		fields = append(fields, field{value: v.Field(i), env: tag.Get("envconfig"), def: tag.Get("default"), desc: tag.Get("desc")})
 	}
 	return fields
 }

@@ -25,7 +25,9 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 	log := cfg.logger(t.err)
 	var options []nats.Option
 	if cfg.NATSURL == "" {
-		server, err := embed.Start(ctx, embed.Config{StoreDir: filepath.Join(cfg.DataDir, "nats"), Port: cfg.NATSPort, Log: log})
+		server, err := embed.Start(ctx, embed.Config{
+			StoreDir: filepath.Join(cfg.DataDir, "nats"), Port: cfg.NATSPort, SyncInterval: cfg.SyncInterval, SyncAlways: cfg.SyncAlways, Log: log,
+		})
 		if err != nil {
 			return err
 		}

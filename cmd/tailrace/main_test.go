@@ -1,0 +1,116 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+var update = flag.Bool("update", false, "rewrite what the tests compare with")
+
+func TestMain(m *testing.M) { natstest.Main(m) }
+
+func TestFlagsWinOverTheEnvironment(t *testing.T) {
+	t.Setenv("TAILRACE_HEARTBEAT", "3s")
+	t.Setenv("TAILRACE_REPLICAS", "3")
+	cfg, rest, err := load([]string{"s1", "--heartbeat", "4s", "--demo=false", "s2"}, os.Stderr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Heartbeat != 4*time.Second || cfg.Replicas != 3 || cfg.Demo {
+		t.Errorf("heartbeat %s, replicas %d, demo %t", cfg.Heartbeat, cfg.Replicas, cfg.Demo)
+	}
+	if strings.Join(rest, " ") != "s1 s2" {
+		t.Errorf("arguments %q, want s1 and s2", rest)
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	for want, args := range map[string][]string{
+		"replicas is 2":     {"--replicas", "2"},
+		"partitions is 0":   {"--partitions", "0"},
+		"log-format is":     {"--log-format", "xml"},
+		"heartbeat is 0s":   {"--heartbeat", "0s"},
+		"nats-cert":         {"--nats-cert", "x"},
+		"tenant":            {"--tenant", "a.b"},
+		"want json":         {"--format", "xml"},
+		"invalid duration":  {"--max-age", "soon"},
+		"demo-pace is -1":   {"--demo-pace", "-1"},
+		"flag provided but": {"--no-such-flag"},
+	} {
+		_, _, err := load(args, &strings.Builder{}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: err = %v, want one with %q", args, err, want)
+		}
+	}
+	t.Setenv("TAILRACE_DRAIN", "later")
+	if _, _, err := load(nil, &strings.Builder{}, nil); err == nil || !strings.Contains(err.Error(), "DRAIN") {
+		t.Errorf("a bad variable: err = %v, want one that names it", err)
+	}
+}
+
+// Every field is a flag, a variable and a line of the help, with words.
+func TestEverySettingIsExplained(t *testing.T) {
+	var help strings.Builder
+	if err := printHelp(&help); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fieldsOf(&config{}) {
+		if f.desc == "" || !strings.Contains(help.String(), "TAILRACE_"+f.env+" ") {
+			t.Errorf("%s is not explained", f.env)
+		}
+	}
+	for _, c := range subcommands() {
+		var out, errs strings.Builder
+		if code := run(t.Context(), terminal{in: strings.NewReader(""), out: &out, err: &errs}, []string{c.name, "--help"}); c.name != "version" && (code != exitOK || !strings.Contains(out.String(), "TAILRACE_NATS_URL")) {
+			t.Errorf("%s --help: exit %d: %s%s", c.name, code, out.String(), errs.String())
+		}
+	}
+}
+
+// The table of settings in the README is the one that --help prints.
+func TestReadmeSettings(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| variable | default | meaning |\n|---|---|---|\n")
+	for _, f := range fieldsOf(&config{}) {
+		table.WriteString("| `TAILRACE_" + f.env + "` | " + code(f.def) + " | " + f.desc + " |\n")
+	}
+	path := filepath.Join("..", "..", "README.md")
+	readme, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const end = "<!-- end of settings -->"
+	before, rest, found := strings.Cut(string(readme), "-update` -->\n")
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatal("the README has lost the marks around its table of settings")
+	}
+	want := before + "-update` -->\n" + table.String() + end + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(readme) != want {
+		t.Error("the README's table of settings is not that of the code: run this test with -update")
+	}
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
+
+// An agent's text is hostile input to a terminal.
+func TestProseCommandsNoTerminal(t *testing.T) {
+	if got, want := printable("a\x1b[2Jb\u009bc\r\nd\te\x00"), "a[2Jbc\nd\te"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
