@@ -21,12 +21,12 @@ import (
 func TestFakeLogIsTrue(t *testing.T) {
 	p := local(t)
 	l := p.producer(t, Config{}).link
-	real, err := newNATSLog(l, p.js, subjects.Layout{}, testSession)
+	served, err := newNATSLog(l, p.js, subjects.Layout{}, testSession)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer real.close()
-	for name, log := range map[string]sessionLog{"in memory": newFakeLog(t, testSession), "on a server": real} {
+	defer served.close()
+	for name, log := range map[string]sessionLog{"in memory": newFakeLog(t, testSession), "on a server": served} {
 		t.Run(name, func(t *testing.T) { exerciseLog(t, log) })
 	}
 }
@@ -177,9 +177,9 @@ func TestARunOnAServer(t *testing.T) {
 			t.Errorf("record %d has ordinal %d", i, rec.Ordinal)
 		}
 	}
-	joined := strings.Join(types, " ")
-	if joined != "run_started text_delta custom stream_paused run_started stream_end" && joined != "run_started text_delta text_delta custom stream_paused run_started stream_end" {
-		t.Errorf("the log has %s", joined)
+	types = slices.Compact(types) // the two deltas merged if the first was still waiting
+	if got := strings.Join(types, " "); got != "run_started text_delta custom stream_paused run_started stream_end" {
+		t.Errorf("the log has %s", got)
 	}
 }
 

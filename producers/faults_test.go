@@ -153,7 +153,7 @@ func (p place) watch(t *testing.T) <-chan *nats.Msg {
 }
 
 // Messages arrive and their acknowledgements do not, again and again; then the
-// connection breaks, and comes back. (F12, F35)
+// connection breaks, and comes back (F12, F35).
 func TestLostAcknowledgements(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	loseAcknowledgements(t, newPlace(t, srv.Conn(t), 1), srv.URL)
@@ -206,7 +206,7 @@ func (c *counter) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The connection is cut every few chunks. (F13)
+// The connection is cut every few chunks (F13).
 func TestConnectionIsCutAgainAndAgain(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	p := newPlace(t, srv.Conn(t), 1)
@@ -227,7 +227,7 @@ func TestConnectionIsCutAgainAndAgain(t *testing.T) {
 }
 
 // The server stands still for four seconds. Everything that was sent meanwhile
-// is stored when it wakes, the first attempts and the repeated ones. (F07)
+// is stored when it wakes, the first attempts and the repeated ones (F07).
 func TestServerStandsStill(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	p := newPlace(t, srv.Conn(t), 1)
@@ -242,7 +242,7 @@ func TestServerStandsStill(t *testing.T) {
 	s.check()
 }
 
-// kill -9 of a single server, three times, started again on the same files. (F04)
+// kill -9 of a single server, three times, started again on the same files (F04).
 func TestKilledServer(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	p := newPlace(t, srv.Conn(t), 1)
@@ -257,7 +257,7 @@ func TestKilledServer(t *testing.T) {
 	s.check()
 }
 
-// kill -9 of the leader of three, and step-downs. (F05, F26)
+// kill -9 of the leader of three, and step-downs (F05, F26).
 func TestClusterWithoutItsLeader(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	p := newPlace(t, cluster.Conn(t), 3)
@@ -281,7 +281,7 @@ func TestClusterWithoutItsLeader(t *testing.T) {
 
 // A worker hangs in the middle of its run, another takes over, and the first one
 // wakes: nothing of it is stored behind the new epoch, not even what was on its
-// way, and it learns so in one publish. (F08, G8)
+// way, and it learns so in one publish (F08, G8).
 func TestTakeoverFencesAWorkerThatWakes(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	p := newPlace(t, srv.Conn(t), 1)
@@ -417,7 +417,7 @@ func TestRacingStartsOnAServer(t *testing.T) {
 }
 
 // What the server would close the connection for is not sent, and the
-// connection lives. (F34)
+// connection lives (F34).
 func TestOversizedChunkLeavesTheConnectionAlone(t *testing.T) {
 	p := ensurePlace(t, natstest.Start(t).Conn(t), topology.Config{MaxMsgSize: 1 << 20})
 	producer := p.producer(t, Config{MaxChunk: 4 << 20})
@@ -472,7 +472,7 @@ func TestStreamWithASmallerLimit(t *testing.T) {
 }
 
 // A full store is waited out; a store that stays full is told, and what comes
-// when there is room again is stored. (F19)
+// when there is room again is stored (F19).
 func TestFullStore(t *testing.T) {
 	srv := natstest.Start(t, natstest.MaxStore(256<<20))
 	p := newPlaceOf(t, srv)

@@ -109,7 +109,7 @@ type world struct {
 	problems []string
 }
 
-func (w *world) problem(format string, args ...any) {
+func (w *world) problemf(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
@@ -149,7 +149,7 @@ func (w *world) start() {
 			return
 		}
 		if !errors.Is(err, chunk.ErrUnknownOutcome) && !errors.Is(err, chunk.ErrNotStored) {
-			w.problem("start: %v", err)
+			w.problemf("start: %v", err)
 			return
 		}
 	}
@@ -202,7 +202,7 @@ func (w *world) do(o op) {
 		err = w.write(name, custom("c"))
 	case "write refused":
 		if err = w.write(name, custom("refused")); err == nil {
-			w.problem("a refused chunk was written")
+			w.problemf("a refused chunk was written")
 		}
 	case "flush":
 		_, err = w.r.Flush(ctx)
@@ -263,7 +263,7 @@ func (w *world) finish() {
 	}
 	w.heed(w.r.Close())
 	if w.r.lost.count > 0 {
-		w.problem("%d losses were told to nobody", w.r.lost.count)
+		w.problemf("%d losses were told to nobody", w.r.lost.count)
 	}
 }
 
@@ -273,15 +273,15 @@ func (w *world) check() {
 	var epoch chunk.Epoch
 	for i, rec := range w.l.records() {
 		if rec.Ordinal != chunk.Ordinal(i+1) {
-			w.problem("record %d has ordinal %d", i+1, rec.Ordinal)
+			w.problemf("record %d has ordinal %d", i+1, rec.Ordinal)
 		}
 		if rec.Epoch < epoch || rec.Type == chunk.TypeRunStarted && rec.Epoch == epoch {
-			w.problem("epoch %d of a %s after %d", rec.Epoch, rec.Type, epoch)
+			w.problemf("epoch %d of a %s after %d", rec.Epoch, rec.Type, epoch)
 		}
 		epoch = rec.Epoch
 		c, err := rec.Decode()
 		if err != nil {
-			w.problem("record %d: %v", i, err)
+			w.problemf("record %d: %v", i, err)
 			return
 		}
 		if s, ok := deltaText(c.Body); ok {
@@ -309,20 +309,20 @@ func (w *world) match(log string, pieces []piece) {
 		if strings.HasPrefix(log[at:], tok.text) {
 			at += len(tok.text)
 			if gone[tok.life] {
-				w.problem("%.9s is there and one before it is not", tok.text)
+				w.problemf("%.9s is there and one before it is not", tok.text)
 			}
 			if tok.refused {
-				w.problem("%.9s was refused and is there", tok.text)
+				w.problemf("%.9s was refused and is there", tok.text)
 			}
 			i := slices.IndexFunc(pieces, func(p piece) bool { return p.end >= at })
 			if tok.written != 0 && pieces[i].seq != tok.written {
-				w.problem("%.9s ends at sequence %d, Write said %d", tok.text, pieces[i].seq, tok.written)
+				w.problemf("%.9s ends at sequence %d, Write said %d", tok.text, pieces[i].seq, tok.written)
 			}
 			continue
 		}
 		switch {
 		case tok.written != 0:
-			w.problem("%.9s was acknowledged and is not there; the log goes on with %.20q", tok.text, log[at:])
+			w.problemf("%.9s was acknowledged and is not there; the log goes on with %.20q", tok.text, log[at:])
 		case tok.refused:
 			losses++
 		case !w.broken[tok.life]:
@@ -334,10 +334,10 @@ func (w *world) match(log string, pieces []piece) {
 		}
 	}
 	if at != len(log) {
-		w.problem("the log has something nobody wrote: %.40q", log[at:])
+		w.problemf("the log has something nobody wrote: %.40q", log[at:])
 	}
 	if w.told != losses && len(w.broken) == 0 {
-		w.problem("%d losses, %d told", losses, w.told)
+		w.problemf("%d losses, %d told", losses, w.told)
 	}
 }
 

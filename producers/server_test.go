@@ -2,6 +2,7 @@ package producers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -99,8 +100,11 @@ func (p place) read(ctx context.Context, s chunk.Session) ([]chunk.Record, error
 	var recs []chunk.Record
 	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; {
 		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
-		if err != nil {
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			break // none further on
+		}
+		if err != nil {
+			return nil, err
 		}
 		rec, err := codec.Decode(s, chunk.Seq(m.Sequence), m.Time, m.Header, m.Data)
 		if err != nil {

@@ -81,7 +81,7 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.ctx, cancel)() // Producer.Close does not wait for us
+	defer context.AfterFunc(r.ctx, cancel)() //nolint:contextcheck // Producer.Close ends the run, and with it this start
 	if err := r.start(ctx, run, o.takeOver); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -225,9 +226,7 @@ func TestEqualStartsAreToldApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := outgoing{header: map[string][]string{}, data: first.data}
-		for name, v := range first.header {
-			copied.header[name] = v
-		}
+		maps.Copy(copied.header, first.header)
 		if !copied.is(first) {
 			t.Error("it does not know itself")
 		}
