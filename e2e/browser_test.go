@@ -139,7 +139,6 @@ func startChromium(t *testing.T) context.Context {
 		chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-sync", true),
-		chromedp.WSURLReadTimeout(60*time.Second),
 	)
 	alloc, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
 	browser, closeBrowser := chromedp.NewContext(alloc)
@@ -148,9 +147,7 @@ func startChromium(t *testing.T) context.Context {
 		closeBrowser()
 		cancel()
 	})
-	if err := chromedp.Run(browser); err != nil {
-		t.Fatalf("chromium: %v", err)
-	}
+	open(t, browser, "about:blank")
 	return browser
 }
 
@@ -158,34 +155,44 @@ func openTab(t *testing.T, browser context.Context, url string) context.Context 
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	run(t, tab, chromedp.Navigate(url))
+	open(t, tab, url)
 	return tab
 }
 
-func run(t *testing.T, tab context.Context, actions ...chromedp.Action) {
+// open is the first thing done in a tab. Its context is the tab's life, so it
+// has no deadline of its own: cancelling it would close the tab.
+func open(t *testing.T, tab context.Context, url string) {
+	t.Helper()
+	if err := chromedp.Do(tab, chromedp.Navigate(url)); err != nil {
+		t.Fatalf("chromium: %s: %v", url, err)
+	}
+}
+
+// run does one thing in a tab and returns what it gives.
+func run[T any](t *testing.T, tab context.Context, action chromedp.Action[T]) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(tab, 90*time.Second)
 	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return value
 }
 
 // awaitSequence waits until the tab has shown n records since the session began.
 func awaitSequence(t *testing.T, tab context.Context, n int) {
 	t.Helper()
-	run(t, tab, chromedp.Poll(fmt.Sprintf(`Number(document.body.dataset.sequence) >= %d`, n), nil, chromedp.WithPollingTimeout(60*time.Second)))
+	run(t, tab, chromedp.Poll[bool](fmt.Sprintf(`Number(document.body.dataset.sequence) > %d`, n), chromedp.WithPollingTimeout(60*time.Second)))
 }
 
 func awaitStatus(t *testing.T, tab context.Context, status string) {
 	t.Helper()
-	run(t, tab, chromedp.Poll(fmt.Sprintf(`document.body.dataset.status === %q`, status), nil, chromedp.WithPollingTimeout(80*time.Second)))
+	run(t, tab, chromedp.Poll[bool](fmt.Sprintf(`document.body.dataset.status === %q`, status), chromedp.WithPollingTimeout(80*time.Second)))
 }
 
 func textOf(t *testing.T, tab context.Context, agent string) string {
 	t.Helper()
-	var text string
 	script := fmt.Sprintf(`[...document.querySelectorAll('[data-session=%q] > .parts > .text')].map(e => e.textContent).join('')`, agent)
-	run(t, tab, chromedp.Evaluate(script, &text))
-	return text
+	return run(t, tab, chromedp.Evaluate[string](script))
 }

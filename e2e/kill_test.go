@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -217,5 +218,5 @@ func (s *storm) check(t *testing.T, i int) {
 }
 
 func sameRecord(a, b chunk.Record) bool {
-	return a.Seq == b.Seq && a.Ordinal == b.Ordinal && a.Type == b.Type && string(a.Data) == string(b.Data)
+	return a.Seq == b.Seq && a.Ordinal == b.Ordinal && a.Type == b.Type && bytes.Equal(a.Data, b.Data)
 }

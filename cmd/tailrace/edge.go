@@ -19,7 +19,7 @@ import (
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
 	return runRole(ctx, t, "edge", args, func(ctx context.Context, b *backbone) error {
-		front, err := b.newFront()
+		front, err := b.newFront(ctx)
 		if err != nil {
 			return err
 		}
@@ -38,8 +38,8 @@ type front struct {
 	listener net.Listener
 }
 
-func (b *backbone) newFront(more ...route) (*front, error) {
-	listener, err := b.listen()
+func (b *backbone) newFront(ctx context.Context, more ...route) (*front, error) {
+	listener, err := b.listen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (f *front) allowed(r *http.Request) bool {
 	return !f.loopback() || sseedge.LoopbackHost(host)
 }
 
-func (b *backbone) listen() (net.Listener, error) {
+func (b *backbone) listen(ctx context.Context) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(b.cfg.Listen)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("listen is %q, want host:port", b.cfg.Listen)}
@@ -117,7 +117,7 @@ func (b *backbone) listen() (net.Listener, error) {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !b.cfg.TrustNetwork {
 		return nil, fmt.Errorf("listen is %s: the edge asks nobody for credentials yet, so it serves loopback only; --trust-network says that a proxy in front of it does", b.cfg.Listen)
 	}
-	listener, err := net.Listen("tcp", b.cfg.Listen)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", b.cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}

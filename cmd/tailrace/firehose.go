@@ -56,7 +56,7 @@ func runFirehose(ctx context.Context, t terminal, args []string) error {
 	return f.run(ctx, t, b)
 }
 
-func (f firehoseFlags) run(ctx context.Context, t terminal, b *backbone) error {
+func (f *firehoseFlags) run(ctx context.Context, t terminal, b *backbone) error {
 	reader, err := b.reader()
 	if err != nil {
 		return err

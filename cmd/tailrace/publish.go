@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -260,7 +261,7 @@ func (p *publisher) filled(line []byte) []byte {
 	}
 	add("agentId", fmt.Sprintf("%q", p.root.ID))
 	add("agentType", fmt.Sprintf("%q", p.flags.agentType))
-	add("timestamp", fmt.Sprint(time.Now().UnixMilli()))
+	add("timestamp", strconv.FormatInt(time.Now().UnixMilli(), 10))
 	open := 0
 	for line[open] != '{' {
 		open++

@@ -69,7 +69,7 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 	return show(ctx, records, printerFor(t, f.json, session))
 }
 
-func (f tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) iter.Seq2[chunk.Record, error] {
+func (f *tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) iter.Seq2[chunk.Record, error] {
 	var opts []consumers.Option
 	if f.keepOpen {
 		opts = append(opts, consumers.KeepOpen())

@@ -59,7 +59,7 @@ func (b *backbone) up(ctx context.Context, t terminal) error {
 		routes = append(routes, demo.route())
 		services = append(services, demo.run)
 	}
-	front, err := b.newFront(routes...)
+	front, err := b.newFront(ctx, routes...)
 	if err != nil {
 		return err
 	}

@@ -67,9 +67,9 @@ var testOnly = []string{
 }
 
 type listed struct {
-	ImportPath string
-	Imports    []string
-	GoFiles    []string
+	ImportPath string   `json:"ImportPath"`
+	Imports    []string `json:"Imports"`
+	GoFiles    []string `json:"GoFiles"`
 }
 
 func TestFloors(t *testing.T) {

@@ -59,7 +59,7 @@ func (l *lab) ourFanout(ctx context.Context, round int) (int, time.Duration, err
 	if err != nil {
 		return 0, 0, err
 	}
-	units, took, err := l.watch(server.Listener.Addr().String(), "/v1/sessions/"+s.ID+"/events", func() error {
+	units, took, err := l.watch(ctx, server.Listener.Addr().String(), "/v1/sessions/"+s.ID+"/events", func() error {
 		for n := range events {
 			if err := run.Emit(ctx, event(s, n)); err != nil {
 				return err
@@ -91,7 +91,7 @@ func (l *lab) rawFanout(ctx context.Context, round int) (int, time.Duration, err
 	if err := write(ctx, 0); err != nil {
 		return 0, 0, err
 	}
-	units, took, err := l.watch(server.Listener.Addr().String(), "/", func() error {
+	units, took, err := l.watch(ctx, server.Listener.Addr().String(), "/", func() error {
 		for n := range events + 1 {
 			if err := write(ctx, n+1); err != nil {
 				return err
@@ -193,7 +193,7 @@ func (t *rawTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // watch opens the clients, waits until each has its first event, lets write go,
 // and measures until the last one has the end.
-func (l *lab) watch(addr, path string, write func() error) (int, time.Duration, error) {
+func (l *lab) watch(ctx context.Context, addr, path string, write func() error) (int, time.Duration, error) {
 	var opened, ended sync.WaitGroup
 	var group errgroup.Group
 	opened.Add(l.cfg.Clients)
@@ -201,7 +201,7 @@ func (l *lab) watch(addr, path string, write func() error) (int, time.Duration, 
 		ended.Add(1)
 		group.Go(func() error {
 			defer ended.Done()
-			return watchOne(addr, path, sync.OnceFunc(opened.Done))
+			return watchOne(ctx, addr, path, sync.OnceFunc(opened.Done))
 		})
 	}
 	opened.Wait()
@@ -213,9 +213,10 @@ func (l *lab) watch(addr, path string, write func() error) (int, time.Duration, 
 }
 
 // watchOne is a client that does as little as can be: it counts lines with data.
-func watchOne(addr, path string, opened func()) error {
+func watchOne(ctx context.Context, addr, path string, opened func()) error {
 	defer opened() // a client that failed must not keep the others waiting
-	conn, err := net.Dial("tcp", addr)
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,8 @@ type Row struct {
 	Aim   float64
 }
 
-// run measures p in turn: floor, ours, ours, floor, … so that a drift of the
-// machine's speed falls on both. The first round of each is a warm-up.
+// run measures both sides in turn, and who goes first changes with the round, so
+// that a drift of the machine's speed falls on both. The first round of each is a warm-up.
 func (p pair) run(ctx context.Context, rounds int) (Row, error) {
 	var ours, raw, ratios []float64
 	for round := range rounds + 1 {

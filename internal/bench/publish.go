@@ -43,13 +43,18 @@ type writer func(ctx context.Context, i int) (write func(ctx context.Context, n 
 // parallel runs the writers side by side and measures only their writes.
 func parallel(ctx context.Context, sessions, each int, open writer) (int, time.Duration, error) {
 	writes := make([]func(context.Context, int) error, sessions)
+	var closers []func() error
+	defer func() {
+		for _, done := range closers {
+			_ = done() // the chunks are stored; nothing is left to fail
+		}
+	}()
 	for i := range sessions {
 		write, done, err := open(ctx, i)
 		if err != nil {
 			return 0, 0, err
 		}
-		defer func() { _ = done() }()
-		writes[i] = write
+		writes[i], closers = write, append(closers, done)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	start := time.Now()
