@@ -96,9 +96,9 @@ func (a *api) lastOf(ctx context.Context, stream, subject string) (message, erro
 	return a.leader(ctx, stream, getRequest{LastFor: subject})
 }
 
-// firstOf is the first message of a subject, from the leader.
-func (a *api) firstOf(ctx context.Context, stream, subject string) (message, error) {
-	return a.leader(ctx, stream, getRequest{Seq: 1, NextFor: subject})
+// firstOf is the first message of a subject from a sequence on, from the leader.
+func (a *api) firstOf(ctx context.Context, stream, subject string, from chunk.Seq) (message, error) {
+	return a.leader(ctx, stream, getRequest{Seq: from, NextFor: subject})
 }
 
 // before is the last message of a subject with a sequence of at most upTo. It

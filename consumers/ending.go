@@ -98,11 +98,6 @@ func (rd *reading) atTheEnd(ctx context.Context) error {
 		// position, and is not now.
 		return rd.truncated(chunk.TruncatedFuture, 0)
 	}
-	if rd.scope == chunk.ScopeSession {
-		if err := rd.meet(m); err != nil {
-			return err
-		}
-	}
 	switch {
 	case !rd.live:
 		return errEnd
@@ -110,21 +105,6 @@ func (rd *reading) atTheEnd(ctx context.Context) error {
 		return nil
 	}
 	return rd.ended(ctx)
-}
-
-// meet holds the position of a session against the record that is there.
-func (rd *reading) meet(m message) error {
-	rec, err := m.record(rd.session)
-	if err != nil {
-		return rd.truncated(chunk.TruncatedForeign, 0)
-	}
-	c := rd.chains[rd.root]
-	if rec.Ordinal != c.last.Ordinal {
-		return rd.truncated(chunk.TruncatedRecreated, 0)
-	}
-	c.accept(rec)
-	rd.rootLast.see(true, rec)
-	return nil
 }
 
 // nothingThere: the log has no record of the scope at all.

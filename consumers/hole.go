@@ -47,7 +47,7 @@ func (rd *reading) findPredecessor(ctx context.Context, c *chain, subject string
 	}
 	var before chunk.Record
 	err := rd.api.retry(ctx, 0, func(ctx context.Context) (err error) {
-		before, err = rd.recordBefore(ctx, c.session, subject, rec.Ordinal)
+		before, err = rd.recordBefore(ctx, c, subject, rec)
 		return err
 	})
 	if errors.Is(err, errMissing) {
@@ -69,41 +69,78 @@ func (rd *reading) checkRoot(ctx context.Context, subject string, rec chunk.Reco
 	if len(rd.chains) > 0 || subject == rd.root {
 		return nil // no beginning, or the root itself, whose ordinal tells
 	}
-	var first message
-	err := rd.api.retry(ctx, 0, func(ctx context.Context) (err error) {
-		first, err = rd.api.firstOf(ctx, rd.stream, rd.root)
-		return err
-	})
-	if errors.Is(err, errMissing) {
+	first, err := rd.firstRecord(ctx, rd.root, rd.session)
+	switch {
+	case errors.Is(err, errMissing):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	if root, err := first.record(rd.session); err == nil && root.Ordinal > 1 {
+	case first.Ordinal > 1:
 		return rd.truncated(chunk.TruncatedExpired, rec.Seq)
 	}
 	return nil
 }
 
+// firstRecord is the first record of a session that is still there.
+func (rd *reading) firstRecord(ctx context.Context, subject string, s chunk.Session) (rec chunk.Record, err error) {
+	err = rd.api.retry(ctx, 0, func(ctx context.Context) error {
+		for from := chunk.Seq(1); ; {
+			m, err := rd.api.firstOf(ctx, rd.stream, subject, from)
+			if err != nil {
+				return err
+			}
+			if rec, err = m.record(s); err == nil {
+				return nil
+			}
+			from = m.seq + 1
+		}
+	})
+	return rec, err
+}
+
 // recordBefore is the last record of a session up to the cursor. The question
 // may be answered by a replica that lags, which then knows of fewer records
 // than there are; so one that does not fit is asked for again.
-func (rd *reading) recordBefore(ctx context.Context, s chunk.Session, subject string, next chunk.Ordinal) (chunk.Record, error) {
+func (rd *reading) recordBefore(ctx context.Context, c *chain, subject string, rec chunk.Record) (chunk.Record, error) {
 	tries := 1
 	if rd.tape.state.replicas > 1 {
 		tries = 5
 	}
 	for {
 		tries--
-		rec, err := rd.recordUpTo(ctx, s, subject, rd.after.Seq)
-		if tries == 0 || err == nil && rec.Ordinal+1 == next || err != nil && !errors.Is(err, errMissing) {
-			return rec, err
+		before, err := rd.predecessor(ctx, c, subject, rec)
+		if tries == 0 || err == nil && before.Ordinal+1 == rec.Ordinal || err != nil && !errors.Is(err, errMissing) {
+			return before, err
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
 			return chunk.Record{}, err
 		}
 	}
+}
+
+// predecessor looks past records of an overtaken writer that lie between rec
+// and the one before it: those have a lower epoch than something before them.
+func (rd *reading) predecessor(ctx context.Context, c *chain, subject string, rec chunk.Record) (chunk.Record, error) {
+	const most = 8
+	var best chunk.Record
+	upTo := rd.after.Seq
+	for range most {
+		before, err := rd.recordUpTo(ctx, c.session, subject, upTo)
+		if errors.Is(err, errMissing) && best.Seq > 0 {
+			break
+		}
+		if err != nil {
+			return chunk.Record{}, err
+		}
+		if best.Seq == 0 || before.Epoch > best.Epoch {
+			best = before
+		}
+		if before.Ordinal+1 == rec.Ordinal || before.Epoch >= rec.Epoch || before.Seq == 1 {
+			break
+		}
+		upTo = before.Seq - 1
+	}
+	return best, nil
 }
 
 func (rd *reading) recordUpTo(ctx context.Context, s chunk.Session, subject string, upTo chunk.Seq) (chunk.Record, error) {
@@ -146,18 +183,14 @@ func (rd *reading) acceptHole(ctx context.Context, c *chain, subject string, rec
 // whyHole tells what was cut off at the beginning from what was taken out of
 // the middle.
 func (rd *reading) whyHole(ctx context.Context, c *chain, subject string, rec chunk.Record) error {
-	var first message
-	err := rd.api.retry(ctx, 0, func(ctx context.Context) (err error) {
-		first, err = rd.api.firstOf(ctx, rd.stream, subject)
-		return err
-	})
+	first, err := rd.firstRecord(ctx, subject, c.session)
 	switch {
 	case errors.Is(err, errMissing): // gone as well by now
 		return rd.truncatedIn(c, chunk.TruncatedExpired, 0)
 	case err != nil:
 		return err
-	case first.seq >= rec.Seq:
-		return rd.truncatedIn(c, chunk.TruncatedExpired, first.seq)
+	case first.Seq >= rec.Seq:
+		return rd.truncatedIn(c, chunk.TruncatedExpired, first.Seq)
 	}
-	return rd.truncatedIn(c, chunk.TruncatedGap, first.seq)
+	return rd.truncatedIn(c, chunk.TruncatedGap, first.Seq)
 }

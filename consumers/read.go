@@ -12,8 +12,8 @@ import (
 // Replay gives the records of s after a position, to the present end: whatever
 // was stored when it began, and perhaps more. The zero position is before the
 // first record. A position with a sequence and no ordinal is a bare cursor and
-// verified first, see Verify; one with both is proved by the record that
-// follows it.
+// verified first, see Verify; one with both, as a snapshot has it, may be older
+// than the log and is proved by the record that follows it.
 //
 // The error, last if there is one, is a *chunk.TruncatedError, chunk.ErrUnknownSession
 // when the position is zero and the log has no record of s, that of ctx, or one
@@ -142,13 +142,33 @@ func (rd *reading) startingPoint(ctx context.Context) error {
 		rd.after = chunk.Position{} // an ordinal alone is no place
 		return nil
 	case rd.after.Ordinal > 0:
-		rd.chains[rd.root] = &chain{session: rd.session, last: rd.after}
-		return nil
+		return rd.provedPoint(ctx)
 	}
 	rec, err := rd.verify(ctx, rd.session, rd.scope, rd.after.Seq)
 	if err != nil {
 		return err
 	}
+	return rd.beginAfter(rec)
+}
+
+// provedPoint: a position from a snapshot may be older than the log. What
+// follows it proves it; what is there, if it is still there, tells the epoch.
+// Without that a record of an overtaken writer might pass for the next one.
+func (rd *reading) provedPoint(ctx context.Context) error {
+	rec, err := rd.recordAt(ctx, rd.stream, rd.session, rd.scope, rd.after.Seq)
+	switch {
+	case errors.Is(err, errMissing):
+		rd.chains[rd.root] = &chain{session: rd.session, last: rd.after}
+		return nil
+	case err != nil:
+		return err
+	case rec.Ordinal != rd.after.Ordinal:
+		return rd.truncated(chunk.TruncatedRecreated, 0)
+	}
+	return rd.beginAfter(rec)
+}
+
+func (rd *reading) beginAfter(rec chunk.Record) error {
 	subject, err := rd.cfg.Layout.Subject(rec.Session)
 	if err != nil {
 		return err
@@ -180,6 +200,9 @@ func (rd *reading) next(ctx context.Context) (chunk.Record, uint64, error) {
 			return chunk.Record{}, 0, err
 		}
 		if !ok {
+			if e.pending == 0 && rd.after.Seq == 0 && rd.last == 0 {
+				return chunk.Record{}, 0, chunk.ErrUnknownSession // there are messages, and no record
+			}
 			continue
 		}
 		if e.seq > rd.bound() {

@@ -203,8 +203,11 @@ func TestFuture(t *testing.T) {
 		}
 	}
 	// The log goes on, but not that of this session.
-	w.sayAll(chunk.RootSession("acme", "bob"), 5)
-	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: recs[2].Seq + 2, Ordinal: 5}))
+	others := w.sayAll(chunk.RootSession("acme", "bob"), 5)
+	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: others[1].Seq, Ordinal: 5}))
+	truncated(t, err, chunk.TruncatedForeign)
+	w.remove(others[1])
+	_, err = collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: others[1].Seq, Ordinal: 5}))
 	truncated(t, err, chunk.TruncatedFuture)
 	w.noConsumers()
 }
@@ -228,7 +231,16 @@ func TestPositionOfAnotherHistory(t *testing.T) {
 	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: recs[4].Seq, Ordinal: 17}))
 	truncated(t, err, chunk.TruncatedRecreated)
 	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[2].Seq, Ordinal: 2}))
+	truncated(t, err, chunk.TruncatedRecreated)
+	// The record of the position is gone; what follows it does not fit.
+	w.remove(recs[2])
+	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[2].Seq, Ordinal: 7}))
 	truncated(t, err, chunk.TruncatedGap)
+	got, err := collect(w.reader.Replay(t.Context(), alice, recs[2].Position()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, recs[3:])
 }
 
 // A purge is noticed when the session goes on: its next record shows the hole.

@@ -25,18 +25,25 @@ func (r *Reader) verify(ctx context.Context, s chunk.Session, scope chunk.Scope,
 		return chunk.Record{}, err
 	}
 	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
-	var m message
-	err = r.api.retry(ctx, r.cfg.Patience, func(ctx context.Context) error {
-		m, err = r.api.bySeq(ctx, stream, after)
-		return err
-	})
+	rec, err := r.recordAt(ctx, stream, s, scope, after)
 	if errors.Is(err, errMissing) {
 		return chunk.Record{}, r.whyMissing(ctx, s, stream, filter, after)
 	}
+	return rec, err
+}
+
+// recordAt is the record at a sequence, if it is of the scope of s: errMissing,
+// or a *chunk.TruncatedError with reason foreign.
+func (r *Reader) recordAt(ctx context.Context, stream string, s chunk.Session, scope chunk.Scope, seq chunk.Seq) (chunk.Record, error) {
+	var m message
+	err := r.api.retry(ctx, r.cfg.Patience, func(ctx context.Context) (err error) {
+		m, err = r.api.bySeq(ctx, stream, seq)
+		return err
+	})
 	if err != nil {
 		return chunk.Record{}, err
 	}
-	foreign := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedForeign, After: after}
+	foreign := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedForeign, After: seq}
 	of, err := r.sessionOf(m.subject)
 	if err != nil || of.Tree() != s.Tree() || scope == chunk.ScopeSession && of != s {
 		return chunk.Record{}, foreign
