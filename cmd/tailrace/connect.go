@@ -56,7 +56,7 @@ func natsOptions(cfg config, log *slog.Logger) []nats.Option {
 		nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
 		nats.PingInterval(3 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.ConnectHandler(func(nc *nats.Conn) { log.Info("nats connected", "server", nc.ConnectedUrlRedacted()) }),
+		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("nats connected", "server", nc.ConnectedUrlRedacted()) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats is back", "server", nc.ConnectedUrlRedacted()) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {

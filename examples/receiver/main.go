@@ -15,6 +15,7 @@ import (
 
 	cejetstream "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
 	cloudevents "github.com/cloudevents/sdk-go/v2"
+	"github.com/cloudevents/sdk-go/v2/client"
 	"github.com/nats-io/nats.go"
 )
 
@@ -39,13 +40,14 @@ func receive(ctx context.Context, url, subject string) error {
 	if err != nil {
 		return err
 	}
-	client, err := cloudevents.NewClient(consumer)
+	// One event after the other: without these the SDK handles them side by side.
+	receiver, err := cloudevents.NewClient(consumer, client.WithPollGoroutines(1), client.WithBlockingCallback())
 	if err != nil {
 		return err
 	}
 	ctx, done := context.WithCancel(ctx)
 	defer done()
-	err = client.StartReceiver(ctx, func(event cloudevents.Event) {
+	err = receiver.StartReceiver(ctx, func(event cloudevents.Event) {
 		fmt.Printf("%s %s %-12s %s\n", event.Source(), event.ID(), event.Type(), event.Data())
 		if event.Type() == "stream_end" || event.Type() == "stream_failed" {
 			done()
