@@ -32,8 +32,8 @@ type Cursor struct {
 
 	page *segment // what this cursor read for all; it takes it from here first
 
-	ended   bool // the last record of the session that decides was a terminal one
-	retries int  // vain attempts to agree with the log, since the last record taken
+	ended   chunk.Seq // the last record of session, if it was a terminal one, else 0
+	retries int       // vain attempts to agree with the log, since the last record taken
 	scratch []byte
 }
 
@@ -96,8 +96,8 @@ func (c *Cursor) Next(ctx context.Context, tick <-chan time.Time) (Batch, error)
 			err = c.fill(ctx, v)
 		case v.wait == nil:
 			batch, err = c.take(ctx, v)
-		case v.tip && c.ended:
-			batch, err = c.finish()
+		case v.tip && c.ended != 0:
+			batch, err = c.finish(ctx)
 		}
 		if err != nil || !batch.empty() {
 			return batch, c.complete(err)
@@ -227,7 +227,10 @@ func (c *Cursor) step(f *frame) {
 	c.at, c.last, c.retries = f.seq, f.seq, 0
 	c.note(f.who, f.ordinal)
 	if f.who == c.own {
-		c.ended = f.traits&terminal != 0
+		c.ended = 0
+		if f.traits&terminal != 0 {
+			c.ended = f.seq
+		}
 	}
 }
 
@@ -263,12 +266,17 @@ func (c *Cursor) mark() chunk.Seq {
 	return c.last
 }
 
-// finish tells the position of what was hidden last, then the end.
-func (c *Cursor) finish() (Batch, error) {
+// finish tells the position of what was hidden last, then the end, if the leader
+// agrees that it is one: a clean end of the response says that nothing is missing.
+func (c *Cursor) finish(ctx context.Context) (Batch, error) {
 	if mark := c.mark(); mark != 0 {
 		return Batch{Mark: mark}, nil
 	}
-	return Batch{}, io.EOF
+	over, err := c.t.confirmEnd(ctx, c.session, c.ended)
+	if over {
+		err = io.EOF
+	}
+	return Batch{}, err
 }
 
 func (b Batch) empty() bool { return len(b.Frames) == 0 && b.Mark == 0 }

@@ -78,6 +78,7 @@ type model struct {
 	deleted []chunk.Seq                       // by clean-ups
 	readers []*modelReader
 	loss    bool // something was taken from the log
+	purged  bool // of a single session
 	drops   bool // the feed left something out
 	downs   bool // the log could not be asked at times
 	held    bool
@@ -216,6 +217,7 @@ func (m *model) do(o op) error {
 		m.log.Expire(m.log.End() * chunk.Seq(o.B) / 32)
 	case "purge":
 		m.loss = true
+		m.purged = true
 		m.log.Purge(s)
 	case "recreate":
 		return m.recreate()
@@ -359,6 +361,11 @@ func (m *model) attach(r *modelReader) error {
 	req.After = chunk.Position{Seq: r.last}
 	cur, err := m.hub.Subscribe(ctx, req)
 	r.cur, r.never = cur, nil
+	if m.purged || m.drops {
+		// What is missing from one session of a tree shows at its next ordinal.
+		// A client that leaves before that takes no ordinals along.
+		r.start = r.last
+	}
 	if synctest.Wait(); !m.held && !m.isDown && !m.drops && m.hub.Ready() == nil {
 		r.never = slices.Clone(m.deleted) // the feed has brought all the marks
 	}

@@ -72,7 +72,8 @@ func (c *Cursor) readPage(ctx context.Context, v view) ([]*segment, error) {
 		b.enc.encode(h.cfg.Encode, rec)
 		b.add(rec)
 		if b.bytes >= h.cfg.Page {
-			return b.finish(rec.Seq), nil
+			v.end = rec.Seq
+			break
 		}
 	}
 	if err := c.checkComplete(ctx, v, b.lasts); err != nil {
@@ -117,6 +118,9 @@ func (b *pageBuilder) add(rec chunk.Record) {
 	// page; but only a cursor knows whether its client got that.
 	if tail, seen := b.tails[f.who]; seen {
 		f.after = tail
+	}
+	if rec.Type == chunk.TypeTruncated {
+		b.t.part.hub.charge(b.t.meetMark(rec, b.pages))
 	}
 	b.tails[f.who] = rec.Ordinal
 	if b.lasts == nil {

@@ -20,7 +20,7 @@ func (c *Cursor) prove(ctx context.Context, f frame, id string) error {
 		if err != nil {
 			return err
 		}
-		if rec.Session.ID == id {
+		if _, _, removed := c.t.name(rec); rec.Session.ID == id && !removed {
 			first = rec.Seq
 			break
 		}
@@ -42,13 +42,14 @@ func (c *Cursor) prove(ctx context.Context, f frame, id string) error {
 }
 
 // evidence reads what the log holds between the cursor and f. Where the cursor
-// knows the session, the log proves that nothing else does; where it does not,
-// the log looks for what came before the position.
+// knows the session, the log proves that nothing else does. Where it does not,
+// the log looks for what came before the position that the cursor began with:
+// behind that it would have met the session.
 func (c *Cursor) evidence(ctx context.Context, f frame, id string) iter.Seq2[chunk.Record, error] {
 	log := c.t.part.hub.log
 	switch seen := c.ordinal(f.who); seen {
 	case unknown:
-		return log.ReplayTree(ctx, c.session, c.last, f.seq)
+		return log.ReplayTree(ctx, c.session, c.start, f.seq)
 	case 0:
 		return log.Replay(ctx, c.session.Tree().Child(id), chunk.Position{}, f.seq)
 	default:

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -53,24 +54,43 @@ func lastSpoken(req Request) chunk.Session {
 // the feed keeps the answer up to date. Who comes meanwhile waits for that one
 // answer.
 func (t *topic) lastOf(ctx context.Context, s chunk.Session) (lastRecord, error) {
+	return t.askUntil(ctx, s, func(last lastRecord) bool { return last.known })
+}
+
+// confirmEnd reports whether the terminal record at seq is the last one of s by
+// the word of the leader, given after the feed brought that record. If it is
+// not, the feed has more to bring.
+func (t *topic) confirmEnd(ctx context.Context, s chunk.Session, seq chunk.Seq) (bool, error) {
+	last, err := t.askUntil(ctx, s, func(last lastRecord) bool {
+		return last.confirmed || last.at.Seq > seq
+	})
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		return true, nil // it expired just now, and was complete
+	}
+	return last.at.Seq == seq, err
+}
+
+// askUntil asks the log for the last record of s if what is known is not good
+// enough; whoever comes meanwhile waits for the one answer.
+func (t *topic) askUntil(ctx context.Context, s chunk.Session, enough func(lastRecord) bool) (lastRecord, error) {
 	for {
 		t.mu.Lock()
-		m := t.members[t.who(s.ID)]
+		last := t.members[t.who(s.ID)].last
 		asking := t.asking[s.ID]
-		if !m.last.known && asking == nil {
+		if !enough(last) && asking == nil {
 			t.asking[s.ID] = make(chan struct{})
 		}
 		t.mu.Unlock()
 		switch {
-		case m.last.known:
-			return m.last, nil
+		case enough(last):
+			return last, nil
 		case asking == nil:
 			return t.ask(ctx, s)
 		}
 		select {
 		case <-asking:
 		case <-ctx.Done():
-			return lastRecord{}, ctx.Err()
+			return lastRecord{}, context.Cause(ctx)
 		}
 	}
 }
@@ -83,14 +103,14 @@ func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	defer t.mu.Unlock()
 	close(t.asking[s.ID])
 	delete(t.asking, s.ID)
-	m := &t.members[t.who(s.ID)]
-	if m.last.known {
-		return m.last, nil
-	}
 	if err != nil {
 		return lastRecord{}, err
 	}
-	m.last = lastOfRecord(rec)
+	m := &t.members[t.who(s.ID)]
+	if !m.last.known || m.last.at.Seq <= rec.Seq {
+		m.last = lastOfRecord(rec)
+		m.last.confirmed = true
+	}
 	return m.last, nil
 }
 

@@ -52,10 +52,11 @@ type member struct {
 // lastRecord is the newest record of a session as far as this node knows: asked
 // from the leader once, then kept up to date by the feed.
 type lastRecord struct {
-	known    bool
-	at       chunk.Position
-	epoch    chunk.Epoch
-	terminal bool
+	known     bool
+	confirmed bool // by the leader, not only by the feed
+	at        chunk.Position
+	epoch     chunk.Epoch
+	terminal  bool
 }
 
 func lastOfRecord(rec chunk.Record) lastRecord {
@@ -145,32 +146,10 @@ func (t *topic) agree(m *member, rec chunk.Record) (grown int64, prev chunk.Seq)
 			"seq", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "behind", uint64(before.Ordinal))
 		return t.clear(rec.Seq - 1), 0
 	case rec.Type == chunk.TypeTruncated:
-		m.removed = append(m.removed, removedBy(rec)...)
+		m.remove(removedBy(rec))
 		return t.clear(t.tail().last()), before.Seq
 	}
 	return 0, before.Seq
-}
-
-// removedBy reads the mark of a clean-up. One that cannot be read names nothing.
-func removedBy(rec chunk.Record) []chunk.OrdinalRange {
-	c, err := rec.Decode()
-	if err != nil {
-		return nil
-	}
-	mark, ok := c.Body.(chunk.Truncated)
-	if !ok {
-		return nil
-	}
-	return mark.Removed
-}
-
-func (m *member) isRemoved(o chunk.Ordinal) bool {
-	for _, r := range m.removed {
-		if r.First <= int64(o) && int64(o) <= r.Last {
-			return true
-		}
-	}
-	return false
 }
 
 // predecessor is the record before rec in its session: the one that the feed
