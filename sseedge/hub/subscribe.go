@@ -54,43 +54,48 @@ func lastSpoken(req Request) chunk.Session {
 // the feed keeps the answer up to date. Who comes meanwhile waits for that one
 // answer.
 func (t *topic) lastOf(ctx context.Context, s chunk.Session) (lastRecord, error) {
-	return t.askUntil(ctx, s, func(last lastRecord) bool { return last.known })
+	if last := t.lastKnown(s); last.known {
+		return last, nil
+	}
+	return t.askOnce(ctx, s)
 }
 
 // confirmEnd reports whether the terminal record at seq is the last one of s by
-// the word of the leader, given after the feed brought that record. If it is
-// not, the feed has more to bring.
+// the word of the leader. If it is not, the feed has more to bring.
 func (t *topic) confirmEnd(ctx context.Context, s chunk.Session, seq chunk.Seq) (bool, error) {
-	last, err := t.askUntil(ctx, s, func(last lastRecord) bool {
-		return last.confirmed || last.at.Seq > seq
-	})
+	last, err := t.askOnce(ctx, s)
 	if errors.Is(err, chunk.ErrUnknownSession) {
 		return true, nil // it expired just now, and was complete
 	}
 	return last.at.Seq == seq, err
 }
 
-// askUntil asks the log for the last record of s if what is known is not good
-// enough; whoever comes meanwhile waits for the one answer.
-func (t *topic) askUntil(ctx context.Context, s chunk.Session, enough func(lastRecord) bool) (lastRecord, error) {
+func (t *topic) lastKnown(s chunk.Session) lastRecord {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.members[t.who(s.ID)].last
+}
+
+// askOnce asks the log for the last record of s; whoever comes meanwhile waits
+// for the one answer, and asks for itself if there was none.
+func (t *topic) askOnce(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	for {
 		t.mu.Lock()
-		last := t.members[t.who(s.ID)].last
 		asking := t.asking[s.ID]
-		if !enough(last) && asking == nil {
+		if asking == nil {
 			t.asking[s.ID] = make(chan struct{})
 		}
 		t.mu.Unlock()
-		switch {
-		case enough(last):
-			return last, nil
-		case asking == nil:
+		if asking == nil {
 			return t.ask(ctx, s)
 		}
 		select {
 		case <-asking:
 		case <-ctx.Done():
 			return lastRecord{}, context.Cause(ctx)
+		}
+		if last := t.lastKnown(s); last.known {
+			return last, nil
 		}
 	}
 }
@@ -109,7 +114,6 @@ func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	m := &t.members[t.who(s.ID)]
 	if !m.last.known || m.last.at.Seq <= rec.Seq {
 		m.last = lastOfRecord(rec)
-		m.last.confirmed = true
 	}
 	return m.last, nil
 }

@@ -52,11 +52,10 @@ type member struct {
 // lastRecord is the newest record of a session as far as this node knows: asked
 // from the leader once, then kept up to date by the feed.
 type lastRecord struct {
-	known     bool
-	confirmed bool // by the leader, not only by the feed
-	at        chunk.Position
-	epoch     chunk.Epoch
-	terminal  bool
+	known    bool
+	at       chunk.Position
+	epoch    chunk.Epoch
+	terminal bool
 }
 
 func lastOfRecord(rec chunk.Record) lastRecord {
