@@ -32,8 +32,9 @@ import (
 // before it is a quarter cheaper: a late one of the last owner would make the
 // server ignore those of the next for as long as its numbers are higher.
 type durable struct {
-	*hose
 	pull
+
+	hose   *hose
 	filter string
 
 	created time.Time // of the stream, to notice that it was made again
@@ -49,7 +50,7 @@ type durable struct {
 const priorityGroup = "tailrace"
 
 func (d *durable) run(ctx context.Context) error {
-	if err := d.reattach(ctx, d.pull.cfg.Patience); err != nil {
+	if err := d.reattach(ctx, d.cfg.Patience); err != nil {
 		return err
 	}
 	timer := time.NewTimer(time.Hour)
@@ -58,7 +59,7 @@ func (d *durable) run(ctx context.Context) error {
 		if err := d.settleIfDue(ctx, timer); err != nil {
 			return err
 		}
-		e, err := d.pull.next(ctx)
+		e, err := d.next(ctx)
 		switch {
 		case errors.Is(err, errAlarm):
 			continue
@@ -82,7 +83,7 @@ func (d *durable) run(ctx context.Context) error {
 // their acknowledgement was lost or late.
 func (d *durable) process(ctx context.Context, e *entry) error {
 	if e.seq > d.handled {
-		if err := d.deliver(ctx, e); err != nil {
+		if err := d.hose.deliver(ctx, e); err != nil {
 			return err
 		}
 		d.handled = e.seq
@@ -119,7 +120,7 @@ func (d *durable) settle(ctx context.Context) error {
 		return err
 	}
 	for _, reply := range d.owed {
-		if err := d.pull.api.nc.Publish(reply, nil); err != nil {
+		if err := d.api.nc.Publish(reply, nil); err != nil {
 			return err
 		}
 	}
@@ -137,7 +138,7 @@ func (d *durable) commit(ctx context.Context) error {
 	defer cancel()
 	if err := d.hose.cfg.Commit(ctx); err != nil {
 		d.owed = nil
-		return &commitError{stream: d.hose.stream, cause: err}
+		return &commitError{stream: d.stream, cause: err}
 	}
 	return nil
 }
@@ -163,8 +164,8 @@ func (d *durable) recover(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	d.reader.resets.Add(1)
-	d.pull.cfg.Log.Debug("attaching anew", slog.String("firehose", d.hose.cfg.Name), slog.String("stream", d.hose.stream), slog.Any("reason", err))
+	d.hose.reader.resets.Add(1)
+	d.cfg.Log.Debug("attaching anew", slog.String("firehose", d.hose.cfg.Name), slog.String("stream", d.stream), slog.Any("reason", err))
 	return d.reattach(ctx, 0)
 }
 
@@ -197,7 +198,7 @@ func (d *durable) attach(ctx context.Context) error {
 }
 
 func (d *durable) checkStream(ctx context.Context) error {
-	state, err := d.pull.api.state(ctx, d.hose.stream)
+	state, err := d.api.state(ctx, d.stream)
 	if err != nil {
 		if !d.created.IsZero() && errors.Is(err, jetstream.ErrStreamNotFound) {
 			return errRecreated
@@ -209,8 +210,8 @@ func (d *durable) checkStream(ctx context.Context) error {
 	}
 	d.created = state.created
 	if d.floor > 0 && state.first > d.floor+1 {
-		d.pull.cfg.Log.Warn("retention has overtaken a firehose",
-			slog.String("firehose", d.hose.cfg.Name), slog.String("stream", d.hose.stream),
+		d.cfg.Log.Warn("retention has overtaken a firehose",
+			slog.String("firehose", d.hose.cfg.Name), slog.String("stream", d.stream),
 			slog.Uint64("after", uint64(d.floor)), slog.Uint64("first", uint64(state.first)))
 	}
 	return nil
@@ -223,17 +224,17 @@ var errOtherSettings = errors.New("a consumer of this name has other settings")
 // and not at the beginning or the end of the stream.
 func (d *durable) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	want := d.config()
-	c, err := d.pull.api.js.Consumer(ctx, d.hose.stream, d.hose.cfg.Name)
+	c, err := d.api.js.Consumer(ctx, d.stream, d.hose.cfg.Name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		d.pinID = ""
-		c, err = d.pull.api.js.CreateConsumer(ctx, d.hose.stream, want)
+		c, err = d.api.js.CreateConsumer(ctx, d.stream, want)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.hose.stream, err)
+		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.stream, err)
 	}
 	info := c.CachedInfo()
 	if err := differs(info.Config, want); err != nil {
-		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.hose.stream, err)
+		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.stream, err)
 	}
 	if floor := chunk.Seq(info.AckFloor.Stream); floor > d.floor {
 		d.floor = floor
@@ -295,9 +296,9 @@ func (d *durable) standBy() error {
 func (d *durable) takeOver(ctx context.Context, e *entry) error {
 	d.pinID = e.header.Get("Nats-Pin-Id")
 	if d.pinID == "" {
-		return fmt.Errorf("firehose %s of %s: %w: the server does not pin clients", d.hose.cfg.Name, d.hose.stream, errOtherSettings)
+		return fmt.Errorf("firehose %s of %s: %w: the server does not pin clients", d.hose.cfg.Name, d.stream, errOtherSettings)
 	}
-	err := d.pull.api.attempt(context.WithoutCancel(ctx), d.activate)
+	err := d.api.attempt(context.WithoutCancel(ctx), d.activate)
 	if err != nil && !final(err) {
 		return lost("becoming active failed")
 	}
@@ -312,14 +313,18 @@ func (d *durable) activate(ctx context.Context) error {
 	if _, err := d.enter(); err != nil {
 		return err
 	}
-	_, err := d.pull.api.js.ResetConsumer(ctx, d.hose.stream, d.hose.cfg.Name)
-	if v := d.pull.api.nc.ConnectedServerVersion(); errors.Is(err, nats.ErrNoResponders) && tooOld(v) {
+	back, err := d.api.js.ResetConsumer(ctx, d.stream, d.hose.cfg.Name)
+	if v := d.api.nc.ConnectedServerVersion(); errors.Is(err, nats.ErrNoResponders) && tooOld(v) {
 		return fmt.Errorf("%w: nats-server %s cannot set it back, 2.14 or newer can", errOtherSettings, v)
 	}
 	if err != nil {
-		return fmt.Errorf("set firehose %s of %s back: %w", d.hose.cfg.Name, d.hose.stream, err)
+		return fmt.Errorf("set firehose %s of %s back: %w", d.hose.cfg.Name, d.stream, err)
 	}
 	d.pin = `,"group":"` + priorityGroup + `","id":"` + d.pinID + `"`
+	if back.ResetSeq > 0 { // another client may have come further than we had
+		d.floor = max(d.floor, chunk.Seq(back.ResetSeq)-1)
+		d.handled = max(d.handled, d.floor)
+	}
 	d.active, d.owed = true, d.owed[:0]
 	return nil
 }
@@ -331,21 +336,21 @@ func (d *durable) release(ctx context.Context) {
 		return
 	}
 	d.leave()
-	err := d.pull.api.attempt(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	err := d.api.attempt(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		if err := d.awaitCounted(ctx); err != nil {
 			return err
 		}
-		if _, err := d.pull.api.js.ResetConsumer(ctx, d.hose.stream, d.hose.cfg.Name); err != nil {
+		if _, err := d.api.js.ResetConsumer(ctx, d.stream, d.hose.cfg.Name); err != nil {
 			return err
 		}
-		s, err := d.pull.api.js.Stream(ctx, d.hose.stream)
+		s, err := d.api.js.Stream(ctx, d.stream)
 		if err != nil {
 			return err
 		}
 		return s.UnpinConsumer(ctx, d.hose.cfg.Name, priorityGroup)
 	})
 	if err != nil {
-		d.pull.cfg.Log.Debug("leaving a firehose to the server's timeouts", slog.String("firehose", d.hose.cfg.Name), slog.Any("error", err))
+		d.cfg.Log.Debug("leaving a firehose to the server's timeouts", slog.String("firehose", d.hose.cfg.Name), slog.Any("error", err))
 	}
 }
 
@@ -354,7 +359,7 @@ func (d *durable) release(ctx context.Context) {
 // and the next client would get handled records once more.
 func (d *durable) awaitCounted(ctx context.Context) error {
 	for {
-		c, err := d.pull.api.js.Consumer(ctx, d.hose.stream, d.hose.cfg.Name)
+		c, err := d.api.js.Consumer(ctx, d.stream, d.hose.cfg.Name)
 		if err != nil {
 			return err
 		}
@@ -382,8 +387,8 @@ func (d *durable) lookForOrphans(ctx context.Context) error {
 	if d.active {
 		return nil
 	}
-	return d.pull.api.attempt(ctx, func(ctx context.Context) error {
-		c, err := d.pull.api.js.Consumer(ctx, d.hose.stream, d.hose.cfg.Name)
+	return d.api.attempt(ctx, func(ctx context.Context) error {
+		c, err := d.api.js.Consumer(ctx, d.stream, d.hose.cfg.Name)
 		if err != nil {
 			return lost("no word about the consumer")
 		}
@@ -391,7 +396,7 @@ func (d *durable) lookForOrphans(ctx context.Context) error {
 		if info.NumAckPending == 0 || len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != "" {
 			return nil
 		}
-		if _, err := d.pull.api.js.ResetConsumer(ctx, d.hose.stream, d.hose.cfg.Name); err != nil {
+		if _, err := d.api.js.ResetConsumer(ctx, d.stream, d.hose.cfg.Name); err != nil {
 			return lost("setting back failed")
 		}
 		return nil

@@ -147,7 +147,7 @@ func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) err
 	}
 	var m message
 	err := r.api.retry(ctx, 0, func(ctx context.Context) (err error) {
-		m, err = r.api.lastOf(ctx, t.spec.stream, t.spec.filter)
+		m, err = r.api.lastOf(ctx, t.stream, t.spec.filter)
 		return err
 	})
 	switch {

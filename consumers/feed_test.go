@@ -36,8 +36,8 @@ func (w *world) feed(partition int, after chunk.Seq) *feeder {
 	return f
 }
 
-func (f *feeder) get(t testing.TB, n int) []Message {
-	t.Helper()
+func (f *feeder) get(tb testing.TB, n int) []Message {
+	tb.Helper()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
 	var msgs []Message
@@ -45,18 +45,18 @@ func (f *feeder) get(t testing.TB, n int) []Message {
 		select {
 		case m, ok := <-f.msgs:
 			if !ok {
-				t.Fatalf("the feed ended after %d of %d messages: %v", len(msgs), n, f.err)
+				tb.Fatalf("the feed ended after %d of %d messages: %v", len(msgs), n, f.err)
 			}
 			msgs = append(msgs, m)
 		case <-limit.C:
-			t.Fatalf("after 30 seconds %d of %d messages", len(msgs), n)
+			tb.Fatalf("after 30 seconds %d of %d messages", len(msgs), n)
 		}
 	}
 	return msgs
 }
 
-func (f *feeder) end(t testing.TB) error {
-	t.Helper()
+func (f *feeder) end(tb testing.TB) error {
+	tb.Helper()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
 	for {
@@ -66,7 +66,7 @@ func (f *feeder) end(t testing.TB) error {
 				return f.err
 			}
 		case <-limit.C:
-			t.Fatal("the feed does not end")
+			tb.Fatal("the feed does not end")
 		}
 	}
 }

@@ -180,6 +180,7 @@ func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.
 // hose is the loop of one partition.
 type hose struct {
 	*Firehose
+
 	stream string
 	handle func(context.Context, chunk.Record) error
 }

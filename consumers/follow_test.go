@@ -49,8 +49,8 @@ func (w *world) followTree(s chunk.Session, after chunk.Seq, opts ...Option) *fo
 }
 
 // get waits for n records.
-func (f *follower) get(t testing.TB, n int) []chunk.Record {
-	t.Helper()
+func (f *follower) get(tb testing.TB, n int) []chunk.Record {
+	tb.Helper()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
 	var recs []chunk.Record
@@ -58,19 +58,19 @@ func (f *follower) get(t testing.TB, n int) []chunk.Record {
 		select {
 		case rec, ok := <-f.recs:
 			if !ok {
-				t.Fatalf("the follower ended after %d of %d records: %v", len(recs), n, f.err)
+				tb.Fatalf("the follower ended after %d of %d records: %v", len(recs), n, f.err)
 			}
 			recs = append(recs, rec)
 		case <-limit.C:
-			t.Fatalf("after 30 seconds %d of %d records: %v", len(recs), n, positions(recs))
+			tb.Fatalf("after 30 seconds %d of %d records: %v", len(recs), n, positions(recs))
 		}
 	}
 	return recs
 }
 
 // end waits for the end of the iteration.
-func (f *follower) end(t testing.TB) ([]chunk.Record, error) {
-	t.Helper()
+func (f *follower) end(tb testing.TB) ([]chunk.Record, error) {
+	tb.Helper()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
 	var recs []chunk.Record
@@ -82,17 +82,17 @@ func (f *follower) end(t testing.TB) ([]chunk.Record, error) {
 			}
 			recs = append(recs, rec)
 		case <-limit.C:
-			t.Fatalf("the follower does not end; it gave %v", positions(recs))
+			tb.Fatalf("the follower does not end; it gave %v", positions(recs))
 		}
 	}
 }
 
 // stop cancels and waits.
-func (f *follower) stop(t testing.TB) {
-	t.Helper()
+func (f *follower) stop(tb testing.TB) {
+	tb.Helper()
 	f.cancel()
-	if _, err := f.end(t); !errors.Is(err, context.Canceled) {
-		t.Fatalf("err = %v, want context.Canceled", err)
+	if _, err := f.end(tb); !errors.Is(err, context.Canceled) {
+		tb.Fatalf("err = %v, want context.Canceled", err)
 	}
 }
 

@@ -8,22 +8,20 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// chainOf is the chain of the session that a message belongs to; nil when the
-// message is to be passed over.
+// chainOf is the chain of the session that a message belongs to, made when the
+// read meets its first record. errPassOver: it belongs to none.
 func (rd *reading) chainOf(ctx context.Context, e *entry) (*chain, error) {
 	if c := rd.chains[e.subject]; c != nil {
 		return c, nil
 	}
 	s, err := rd.sessionOf(e.subject)
 	if err != nil {
-		rd.passOver(Foreign{Stream: rd.stream, Subject: e.subject, Seq: e.seq, Err: err})
-		return nil, nil //nolint:nilnil // no chain is an answer: the message belongs to no session
+		return nil, rd.noRecord(e, err)
 	}
 	c := &chain{session: s}
 	rec, err := e.record(s)
 	if err != nil {
-		rd.passOver(Foreign{Stream: rd.stream, Subject: e.subject, Seq: e.seq, Err: err})
-		return nil, nil //nolint:nilnil // as above; the next message may be a record
+		return nil, rd.noRecord(e, err)
 	}
 	if err := rd.findPredecessor(ctx, c, e.subject, rec); err != nil {
 		return nil, err
@@ -174,7 +172,12 @@ func (rd *reading) acceptHole(ctx context.Context, c *chain, subject string, rec
 		return nil
 	case explains(markers, h):
 		why := rd.truncatedIn(c, chunk.TruncatedCleanup, 0)
-		blame(why, firstAfter(markers, rd.attached))
+		for _, m := range markers {
+			if m.seq > rd.attached && m.overlaps(h) {
+				blame(why, m)
+				break
+			}
+		}
 		return why
 	}
 	return rd.whyHole(ctx, c, subject, rec)

@@ -50,9 +50,11 @@ func upTo(markers []marker, seq chunk.Seq) []marker {
 	return markers[:i]
 }
 
-// firstAfter is the first marker beyond seq; there must be one.
-func firstAfter(markers []marker, seq chunk.Seq) marker {
-	return markers[len(upTo(markers, seq))]
+// overlaps reports whether m lists an ordinal of h.
+func (m marker) overlaps(h hole) bool {
+	return slices.ContainsFunc(m.body.Removed, func(r chunk.OrdinalRange) bool {
+		return r.First <= r.Last && r.Last >= 1 && chunk.Ordinal(r.Last) >= h.first && chunk.Ordinal(max(r.First, 0)) <= h.last
+	})
 }
 
 // markers reads the log of a filter after a sequence, to its present end, for
@@ -64,6 +66,7 @@ func (r *Reader) markers(ctx context.Context, stream, filter string, after chunk
 		return nil, 0, err
 	}
 	var found []marker
+	fences := map[string]chunk.Epoch{}
 	for {
 		e, err := t.next(ctx)
 		if errors.Is(err, errEnd) {
@@ -78,10 +81,27 @@ func (r *Reader) markers(ctx context.Context, stream, filter string, after chunk
 		if err != nil {
 			return nil, 0, err
 		}
+		if overtaken(fences, &e) {
+			continue
+		}
 		if m, ok := r.marker(&e); ok {
 			found = append(found, m)
 		}
 	}
+}
+
+// overtaken reports whether the writer of e was, by what was seen of its
+// session. The word of such a writer explains nothing.
+func overtaken(fences map[string]chunk.Epoch, e *entry) bool {
+	epoch, _, ok := chunk.ParseEventID(e.header.Get("ce-id"))
+	if !ok {
+		return false
+	}
+	highest := fences[e.subject]
+	if epoch > highest {
+		fences[e.subject] = epoch
+	}
+	return epoch < highest
 }
 
 // marker reads e if it is a truncated record. Whatever is none, or is broken,

@@ -195,15 +195,15 @@ func (rd *reading) next(ctx context.Context) (chunk.Record, uint64, error) {
 		if err != nil {
 			return chunk.Record{}, 0, err
 		}
-		rec, ok, err := rd.admit(ctx, &e)
-		if err != nil {
-			return chunk.Record{}, 0, err
-		}
-		if !ok {
+		rec, err := rd.admit(ctx, &e)
+		if errors.Is(err, errPassOver) {
 			if e.pending == 0 && rd.after.Seq == 0 && rd.last == 0 {
 				return chunk.Record{}, 0, chunk.ErrUnknownSession // there are messages, and no record
 			}
 			continue
+		}
+		if err != nil {
+			return chunk.Record{}, 0, err
 		}
 		if e.seq > rd.bound() {
 			return chunk.Record{}, 0, errEnd
@@ -213,35 +213,43 @@ func (rd *reading) next(ctx context.Context) (chunk.Record, uint64, error) {
 	}
 }
 
+// errPassOver: a message that does not count.
+var errPassOver = errors.New("no record that counts")
+
 // admit decides about one message: a record that comes next, something to pass
 // over, or the proof that something is missing.
-func (rd *reading) admit(ctx context.Context, e *entry) (chunk.Record, bool, error) {
+func (rd *reading) admit(ctx context.Context, e *entry) (chunk.Record, error) {
 	c, err := rd.chainOf(ctx, e)
-	if c == nil || err != nil {
-		return chunk.Record{}, false, err
+	if err != nil {
+		return chunk.Record{}, err
 	}
 	rec, err := e.record(c.session)
 	if err != nil {
-		rd.passOver(Foreign{Stream: rd.stream, Subject: e.subject, Seq: e.seq, Err: err})
-		return chunk.Record{}, false, nil
+		return chunk.Record{}, rd.noRecord(e, err)
 	}
 	switch c.judge(rec) {
 	case follows:
 	case stale:
 		rd.stale.Add(1)
-		return chunk.Record{}, false, nil
+		return chunk.Record{}, errPassOver
 	case reborn:
-		return chunk.Record{}, false, rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
+		return chunk.Record{}, rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
 	case broken:
-		return chunk.Record{}, false, rd.truncatedIn(c, chunk.TruncatedGap, 0)
+		return chunk.Record{}, rd.truncatedIn(c, chunk.TruncatedGap, 0)
 	case missing:
 		if err := rd.acceptHole(ctx, c, e.subject, rec); err != nil {
-			return chunk.Record{}, false, err
+			return chunk.Record{}, err
 		}
 	}
 	c.accept(rec)
 	rd.rootLast.see(e.subject == rd.root, rec)
-	return rec, true, nil
+	return rec, nil
+}
+
+// noRecord reports a message that is none, and why.
+func (rd *reading) noRecord(e *entry, why error) error {
+	rd.passOver(Foreign{Stream: rd.stream, Subject: e.subject, Seq: e.seq, Err: why})
+	return errPassOver
 }
 
 // closing ends a bounded read at its bound, and a live one after the terminal

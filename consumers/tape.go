@@ -47,6 +47,7 @@ type tapeSpec struct {
 // A tape belongs to one goroutine and starts none.
 type tape struct {
 	pull
+
 	spec    tapeSpec
 	replace func() // counts the consumers that had to be replaced
 
@@ -131,7 +132,7 @@ func (t *tape) next(ctx context.Context) (entry, error) {
 // out.
 func (t *tape) reset(ctx context.Context, why string) error {
 	t.replace()
-	t.cfg.Log.Debug("attaching anew", slog.String("stream", t.spec.stream), slog.Uint64("after", uint64(t.last)), slog.String("reason", why))
+	t.cfg.Log.Debug("attaching anew", slog.String("stream", t.stream), slog.Uint64("after", uint64(t.last)), slog.String("reason", why))
 	return t.reattach(ctx, 0)
 }
 
@@ -139,7 +140,7 @@ func (t *tape) reset(ctx context.Context, why string) error {
 // patience is for as long as ctx lasts.
 func (t *tape) reattach(ctx context.Context, patience time.Duration) error {
 	t.detach()
-	return t.pull.persist(ctx, patience, t.attach, t.final)
+	return t.persist(ctx, patience, t.attach, t.final)
 }
 
 // final: once begun, the limit of consumers passes (our own old one may count).
@@ -156,7 +157,7 @@ func (t *tape) final(err error) bool {
 // attach makes a consumer and checks that it reads the same log as before.
 func (t *tape) attach(ctx context.Context) error {
 	if t.spec.after == LiveTip {
-		state, err := t.api.state(ctx, t.spec.stream)
+		state, err := t.api.state(ctx, t.stream)
 		if err != nil {
 			return err
 		}
@@ -169,7 +170,7 @@ func (t *tape) attach(ctx context.Context) error {
 		}
 		t.consumer = "reader-" + name
 	}
-	c, err := t.api.js.CreateConsumer(ctx, t.spec.stream, jetstream.ConsumerConfig{
+	c, err := t.api.js.CreateConsumer(ctx, t.stream, jetstream.ConsumerConfig{
 		Name:              t.consumer,
 		FilterSubject:     t.spec.filter,
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
@@ -180,11 +181,11 @@ func (t *tape) attach(ctx context.Context) error {
 		Replicas:          1,
 	})
 	if err != nil {
-		return t.unlessGone(fmt.Errorf("read %s: %w", t.spec.stream, err))
+		return t.unlessGone(fmt.Errorf("read %s: %w", t.stream, err))
 	}
 	// In this order: a consumer lives and dies with its stream, so whatever it
 	// delivers from now on is of the stream whose state we get here.
-	state, err := t.api.state(ctx, t.spec.stream)
+	state, err := t.api.state(ctx, t.stream)
 	if err != nil {
 		return t.unlessGone(err)
 	}
@@ -226,7 +227,7 @@ func (t *tape) compare(ctx context.Context, state streamState) error {
 	// A server that came back with an older copy of its files gives the same
 	// sequences out again. The time of storing is in nanoseconds, so it is not
 	// the same twice.
-	m, err := t.api.bySeq(ctx, t.spec.stream, t.last)
+	m, err := t.api.bySeq(ctx, t.stream, t.last)
 	switch {
 	case errors.Is(err, errMissing):
 		return nil // deleted since, which says nothing
@@ -261,7 +262,7 @@ func (t *tape) detach() {
 	if t.consumer == "" {
 		return
 	}
-	err := t.api.nc.Publish(t.api.prefix+"CONSUMER.DELETE."+t.spec.stream+"."+t.consumer, nil)
+	err := t.api.nc.Publish(t.api.prefix+"CONSUMER.DELETE."+t.stream+"."+t.consumer, nil)
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		t.cfg.Log.Debug("leaving a consumer to the server's clean-up", slog.String("consumer", t.consumer), slog.Any("error", err))
 	}

@@ -74,6 +74,7 @@ func TestTheRootEndsATree(t *testing.T) {
 // is found in the log.
 func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 	setup := func(t *testing.T) (w *world, kid chunk.Session, cursor chunk.Seq, recs []chunk.Record) {
+		t.Helper()
 		w = newWorld(t, Config{})
 		kid = alice.Child("kid")
 		recs = append(recs, w.say(alice, "1"))

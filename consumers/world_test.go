@@ -1,6 +1,7 @@
 package consumers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,14 +35,14 @@ const stream = "TR_CHUNKS_0"
 
 var alice = chunk.RootSession("acme", "alice")
 
-func newWorld(t testing.TB, cfg Config, opts ...natstest.Option) *world {
-	t.Helper()
-	srv := natstest.Start(t, opts...)
-	w := &world{t: t, srv: srv, js: srv.JetStream(t), next: map[chunk.Session]chunk.Ordinal{}}
-	if err := topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
-		t.Fatal(err)
+func newWorld(tb testing.TB, cfg Config, opts ...natstest.Option) *world {
+	tb.Helper()
+	srv := natstest.Start(tb, opts...)
+	w := &world{t: tb, srv: srv, js: srv.JetStream(tb), next: map[chunk.Session]chunk.Ordinal{}}
+	if err := topology.Ensure(tb.Context(), w.js, topology.Config{}); err != nil {
+		tb.Fatal(err)
 	}
-	w.reader = w.newReader(cfg, srv.Conn(t))
+	w.reader = w.newReader(cfg, srv.Conn(tb))
 	return w
 }
 
@@ -239,18 +240,18 @@ func take(seq iter.Seq2[chunk.Record, error], n int) ([]chunk.Record, error) {
 }
 
 // same reports how what was read differs from what was written.
-func same(t testing.TB, got, want []chunk.Record) {
-	t.Helper()
+func same(tb testing.TB, got, want []chunk.Record) {
+	tb.Helper()
 	if len(got) != len(want) {
-		t.Fatalf("read %d records %v, want %d %v", len(got), positions(got), len(want), positions(want))
+		tb.Fatalf("read %d records %v, want %d %v", len(got), positions(got), len(want), positions(want))
 	}
 	for i := range want {
 		g, w := got[i], want[i]
 		if g.Stored.IsZero() {
-			t.Fatalf("record %d has no time of storing", i)
+			tb.Fatalf("record %d has no time of storing", i)
 		}
-		if g.Seq != w.Seq || g.Session != w.Session || g.Epoch != w.Epoch || g.Ordinal != w.Ordinal || g.Type != w.Type || string(g.Data) != string(w.Data) {
-			t.Fatalf("record %d is\n%+v, want\n%+v", i, g, w)
+		if g.Seq != w.Seq || g.Session != w.Session || g.Epoch != w.Epoch || g.Ordinal != w.Ordinal || g.Type != w.Type || !bytes.Equal(g.Data, w.Data) {
+			tb.Fatalf("record %d is\n%+v, want\n%+v", i, g, w)
 		}
 	}
 }
@@ -264,22 +265,22 @@ func positions(recs []chunk.Record) []string {
 }
 
 // truncated asserts the reason of a *chunk.TruncatedError.
-func truncated(t testing.TB, err error, reason chunk.TruncationReason) *chunk.TruncatedError {
-	t.Helper()
+func truncated(tb testing.TB, err error, reason chunk.TruncationReason) *chunk.TruncatedError {
+	tb.Helper()
 	var why *chunk.TruncatedError
 	if !errors.As(err, &why) {
-		t.Fatalf("err = %v, want a TruncatedError", err)
+		tb.Fatalf("err = %v, want a TruncatedError", err)
 	}
 	if !errors.Is(err, chunk.ErrTruncated) || why.Reason != reason {
-		t.Fatalf("err = %v, want reason %s", err, reason)
+		tb.Fatalf("err = %v, want reason %s", err, reason)
 	}
 	return why
 }
 
-func background(t testing.TB, timeout time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	t.Cleanup(cancel)
+func background(tb testing.TB, timeout time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), timeout)
+	tb.Cleanup(cancel)
 	return ctx
 }
 

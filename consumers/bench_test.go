@@ -1,0 +1,225 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// fill writes n records of s, with as many of others between them.
+func (w *world) fill(s chunk.Session, n, between int) {
+	w.t.Helper()
+	for i := range n {
+		w.enqueue(s)
+		for j := range between {
+			w.enqueue(chunk.RootSession("acme", fmt.Sprint("other", (i*between+j)%100)))
+		}
+	}
+	w.settle()
+}
+
+func (w *world) enqueue(s chunk.Session) {
+	w.t.Helper()
+	w.next[s]++
+	msg, _ := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "Some words of an answer, as a model says them, one delta after the other."})
+	if _, err := w.js.PublishMsgAsync(msg); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.next[s]%1000 == 0 {
+		w.settle()
+	}
+}
+
+func (w *world) settle() {
+	w.t.Helper()
+	select {
+	case <-w.js.PublishAsyncComplete():
+	case <-w.t.Context().Done():
+	}
+}
+
+// rawOrdered reads n messages with the library's ordered consumer: the floor.
+func rawOrdered(ctx context.Context, b *testing.B, js jetstream.JetStream, filter string, n int, started func()) {
+	b.Helper()
+	cfg := jetstream.OrderedConsumerConfig{}
+	if filter != "" {
+		cfg.FilterSubjects = []string{filter}
+	}
+	c, err := js.OrderedConsumer(ctx, stream, cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	it, err := c.Messages()
+	if err != nil {
+		b.Fatal(err)
+	}
+	started()
+	for range n {
+		m, err := it.Next()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := m.Metadata(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	it.Stop()
+	if err := js.DeleteConsumer(ctx, stream, c.CachedInfo().Name); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Replay of one session that is one message in ten of the stream.
+func BenchmarkReplay(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000} {
+		w := newWorld(b, Config{})
+		w.fill(alice, n, 9)
+		subject, err := w.layout.Subject(alice)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("records=%d/ours", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				got := 0
+				for _, err := range w.reader.Replay(b.Context(), alice, chunk.Position{}) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					got++
+				}
+				if got != n {
+					b.Fatalf("%d records, want %d", got, n)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("records=%d/raw", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				rawOrdered(b.Context(), b, w.js, subject, n, func() {})
+			}
+		})
+	}
+}
+
+// Following live: how many records per second one reader takes while a writer
+// publishes as fast as it can.
+func BenchmarkFollow(b *testing.B) {
+	read := map[string]func(b *testing.B, w *world, n int, started func()){
+		"ours": func(b *testing.B, w *world, n int, started func()) {
+			b.Helper()
+			got := 0
+			for _, err := range w.reader.Follow(b.Context(), alice, chunk.Position{}, KeepOpen()) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				if got == 0 {
+					started()
+				}
+				if got++; got == n+1 {
+					return
+				}
+			}
+		},
+		"feed": func(b *testing.B, w *world, n int, started func()) {
+			b.Helper()
+			got := 0
+			for m, err := range w.reader.Feed(b.Context(), 0, 0) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := m.Record(); err != nil {
+					b.Fatal(err)
+				}
+				if got == 0 {
+					started()
+				}
+				if got++; got == n+1 {
+					return
+				}
+			}
+		},
+		"raw": func(b *testing.B, w *world, n int, started func()) {
+			b.Helper()
+			subject, err := w.layout.Subject(alice)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rawOrdered(b.Context(), b, w.js, subject, n+1, started)
+		},
+	}
+	for _, name := range []string{"ours", "feed", "raw"} {
+		b.Run(name, func(b *testing.B) {
+			w := newWorld(b, Config{})
+			w.reader = w.newReader(Config{}, w.srv.Conn(b))
+			w.say(alice, "first")
+			b.ReportAllocs()
+			ready, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				read[name](b, w, b.N, func() { close(ready) })
+			}()
+			<-ready
+			b.ResetTimer()
+			w.fill(alice, b.N, 0)
+			<-done
+		})
+	}
+}
+
+// Catching up with a long history and nothing else: the cost of a record at
+// the reader.
+func BenchmarkCatchUp(b *testing.B) {
+	const n = 20_000
+	w := newWorld(b, Config{})
+	w.fill(alice, n, 0)
+	reader := w.newReader(Config{}, w.srv.Conn(b))
+	raw, err := jetstream.New(w.srv.Conn(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	subject, err := w.layout.Subject(alice)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("follow", func(b *testing.B) {
+		for b.Loop() {
+			got, err := 0, errors.New("ended early")
+			for _, e := range reader.Follow(b.Context(), alice, chunk.Position{}) {
+				if got++; e != nil || got == n {
+					err = e
+					break
+				}
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
+	})
+	b.Run("feed without looking", func(b *testing.B) {
+		for b.Loop() {
+			got := 0
+			for _, err := range reader.Feed(b.Context(), 0, 0) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				if got++; got == n {
+					break
+				}
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
+	})
+	b.Run("raw", func(b *testing.B) {
+		for b.Loop() {
+			rawOrdered(b.Context(), b, raw, subject, n, func() {})
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
+	})
+}
