@@ -43,7 +43,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 	}
 	wantConflict := func(m outgoing) {
 		t.Helper()
-		if _, err := log.publish(ctx, m); classify(err) != conflict {
+		if _, err := log.publish(ctx, m, nil); classify(err) != conflict {
 			t.Fatalf("err = %v, want a conflict", err)
 		}
 	}
@@ -61,7 +61,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 	after := chunk.Seq(0)
 	for o := range chunk.Ordinal(4) {
 		m := out(o+1, after)
-		seq, err := log.publish(ctx, m)
+		seq, err := log.publish(ctx, m, nil)
 		if err != nil || seq <= after {
 			t.Fatal(seq, err)
 		}

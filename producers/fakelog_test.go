@@ -27,6 +27,7 @@ type fakeLog struct {
 	seq     chunk.Seq // of the stream, which has other sessions too
 	flights int       // publishes under way: more than one is a bug
 	calls   int
+	left    map[uint64]chan func() (chunk.Seq, error) // attempts whose answer nobody awaits just now
 	removed []chunk.Seq
 
 	// fate decides over the nth call of publish, counted from 1; nil lets all
@@ -52,7 +53,31 @@ func newFakeLog(t *testing.T, s chunk.Session) *fakeLog {
 	return &fakeLog{t: t, s: s, limit: 1 << 20}
 }
 
-func (l *fakeLog) publish(ctx context.Context, m outgoing) (chunk.Seq, error) {
+func (l *fakeLog) publish(ctx context.Context, m outgoing, left <-chan struct{}) (chunk.Seq, error) {
+	l.mu.Lock()
+	answer := l.left[m.number]
+	delete(l.left, m.number)
+	l.mu.Unlock()
+	if answer == nil {
+		answer = make(chan func() (chunk.Seq, error), 1)
+		go func() {
+			seq, err := l.attempt(ctx, m)
+			answer <- func() (chunk.Seq, error) { return seq, err }
+		}()
+	}
+	select {
+	case result := <-answer:
+		return result()
+	case <-left:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.left = map[uint64]chan func() (chunk.Seq, error){m.number: answer}
+		return 0, errLeft
+	}
+}
+
+// attempt is one attempt with its fate.
+func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
 	l.calls++
 	n := l.calls
@@ -109,14 +134,29 @@ func (l *fakeLog) put(header map[string][]string, data []byte) {
 // foreign puts a record there as another writer would.
 func (l *fakeLog) foreign(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
 	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.putRecord(e, o, c)
+}
+
+func (l *fakeLog) putRecord(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
+	l.t.Helper()
 	c.AgentID = l.s.ID
 	m, err := codec.Encode(l.s, e, o, c, codec.FormatJSON)
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Error(err)
+		return
 	}
+	l.put(m.Header, m.Data)
+}
+
+// overtake is a takeover by another writer.
+func (l *fakeLog) overtake() {
+	l.t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.put(m.Header, m.Data)
+	e, o, _ := chunk.ParseEventID(headerOf(l.msgs[len(l.msgs)-1].header, headerID))
+	l.putRecord(e+1, o+1, chunk.Chunk{Body: chunk.RunStarted{RunID: "x", Epoch: int64(e) + 1, Mode: "takeover"}})
 }
 
 func (l *fakeLog) lastSeq() chunk.Seq {

@@ -149,7 +149,7 @@ func (l *link) deliver(m *nats.Msg) {
 
 // connection waits until there is one, for at most an attempt, and returns the
 // signal that it broke.
-func (l *link) connection(ctx context.Context) (broke <-chan struct{}, err error) {
+func (l *link) connection(ctx context.Context, left <-chan struct{}) (broke <-chan struct{}, err error) {
 	l.mu.Lock()
 	down, up := l.down, l.up
 	l.mu.Unlock()
@@ -167,6 +167,7 @@ func (l *link) connection(ctx context.Context) (broke <-chan struct{}, err error
 		defer l.mu.Unlock()
 		return l.down, nil
 	case <-t.C:
+	case <-left:
 	case <-ctx.Done():
 	}
 	return nil, errNotConnected

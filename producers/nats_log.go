@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ type natsLog struct {
 	stream  string
 	desk    *desk
 	timer   *time.Timer // of the attempt under way
+	left    attempt     // sent, and nobody waits for its answer just now
 }
 
 func newNATSLog(l *link, js jetstream.JetStream, layout subjects.Layout, s chunk.Session) (*natsLog, error) {
@@ -45,35 +47,63 @@ func (l *natsLog) room() int {
 	return 1 << 20 // never connected yet: what servers take unless told otherwise
 }
 
-// publish sends m and waits. What is on the desk from attempts at the same
-// message counts, what is of earlier messages does not.
-func (l *natsLog) publish(ctx context.Context, m outgoing) (chunk.Seq, error) {
-	broke, err := l.link.connection(ctx)
-	if err != nil {
-		return 0, err
+// attempt is a message that was sent and whose answer is awaited.
+type attempt struct {
+	number uint64 // of the message, 0 for none
+	reply  string
+	broke  <-chan struct{} // the connection it was sent on is gone
+	before error           // the connection's last error when it was sent
+}
+
+// publish sends m, unless its last attempt was left, and waits.
+func (l *natsLog) publish(ctx context.Context, m outgoing, left <-chan struct{}) (chunk.Seq, error) {
+	if l.left.number != m.number {
+		if err := l.send(ctx, m, left); err != nil {
+			return 0, err
+		}
 	}
-	before := l.link.nc.LastError()
-	reply := l.link.inbox + l.desk.name + "." + strconv.FormatUint(m.number, 36)
-	err = l.link.nc.PublishMsg(&nats.Msg{Subject: l.subject, Reply: reply, Header: m.header, Data: m.data})
-	if err != nil {
-		return 0, sendError(err)
-	}
-	l.timer.Reset(l.link.timeout)
-	defer l.timer.Stop()
+	a := l.left
+	l.left = attempt{}
 	for {
 		select {
-		case a := <-l.desk.answers:
-			if a.Subject == reply {
-				return l.read(a)
+		case answer := <-l.desk.answers:
+			// An answer to an earlier attempt at this message is as good. One to
+			// an earlier message is too late.
+			if answer.Subject == a.reply {
+				l.timer.Stop()
+				return l.read(answer)
 			}
-		case <-broke:
+		case <-a.broke:
 			return 0, errDisconnected
 		case <-l.timer.C:
-			return 0, l.silence(before)
+			return 0, l.silence(a.before)
+		case <-left:
+			l.left = a
+			return 0, errLeft
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
+}
+
+// send makes m the attempt that is waited for.
+func (l *natsLog) send(ctx context.Context, m outgoing, left <-chan struct{}) error {
+	broke, err := l.link.connection(ctx, left)
+	if err != nil {
+		return err
+	}
+	a := attempt{
+		number: m.number,
+		reply:  l.link.inbox + l.desk.name + "." + strconv.FormatUint(m.number, 36),
+		broke:  broke,
+		before: l.link.nc.LastError(),
+	}
+	if err := l.link.nc.PublishMsg(&nats.Msg{Subject: l.subject, Reply: a.reply, Header: m.header, Data: m.data}); err != nil {
+		return sendError(err)
+	}
+	l.timer.Reset(l.link.timeout)
+	l.left = a
+	return nil
 }
 
 // sendError translates what the client says to a message it did not take.
@@ -127,20 +157,17 @@ func (l *natsLog) read(m *nats.Msg) (chunk.Seq, error) {
 
 // readAck reads {"stream":"NAME","seq":N}, which is every answer but the odd one.
 func readAck(data []byte, stream string) (chunk.Seq, bool) {
-	rest, ok := strings.CutPrefix(string(data), `{"stream":"`)
-	if !ok {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	if !ok || len(rest) < len(stream) || string(rest[:len(stream)]) != stream {
 		return 0, false
 	}
-	if rest, ok = strings.CutPrefix(rest, stream); !ok {
+	if rest, ok = bytes.CutPrefix(rest[len(stream):], []byte(`","seq":`)); !ok {
 		return 0, false
 	}
-	if rest, ok = strings.CutPrefix(rest, `","seq":`); !ok {
+	if rest, ok = bytes.CutSuffix(rest, []byte(`}`)); !ok {
 		return 0, false
 	}
-	if rest, ok = strings.CutSuffix(rest, `}`); !ok {
-		return 0, false
-	}
-	seq, err := strconv.ParseUint(rest, 10, 64)
+	seq, err := strconv.ParseUint(string(rest), 10, 64)
 	return chunk.Seq(seq), err == nil && seq > 0
 }
 

@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,7 +58,7 @@ func opGen() *rapid.Generator[op] {
 		return op{
 			what: rapid.SampledFrom([]string{
 				"say", "say", "say", "think", "custom", "write", "write custom", "refused", "write refused",
-				"flush", "pause", "activate", "end", "restart", "foreign", "sleep", "long",
+				"flush", "pause", "activate", "end", "restart", "foreign", "sleep", "long", "impatient",
 			}).Draw(t, "what"),
 			sleep: time.Duration(rapid.IntRange(0, 3).Draw(t, "sleep")) * 7 * time.Millisecond,
 		}
@@ -200,6 +201,8 @@ func (w *world) do(o op) {
 		err = w.write(name, chunk.Chunk{Body: chunk.TextDelta{Delta: name}})
 	case "write custom":
 		err = w.write(name, custom("c"))
+	case "impatient":
+		err = w.impatient(name, custom("c"))
 	case "write refused":
 		if err = w.write(name, custom("refused")); err == nil {
 			w.problemf("a refused chunk was written")
@@ -217,7 +220,7 @@ func (w *world) do(o op) {
 	case "restart":
 		w.restart()
 	case "foreign":
-		w.foreign()
+		w.l.overtake()
 	}
 	w.heed(err)
 	if sticky(err) {
@@ -241,14 +244,18 @@ func (w *world) write(name string, c chunk.Chunk) error {
 	return err
 }
 
-// foreign is another writer that takes the session over for a moment.
-func (w *world) foreign() {
-	last, err := w.l.last(w.t.Context())
-	if err != nil {
-		return
+// impatient is a Write that may not wait for the end.
+func (w *world) impatient(name string, c chunk.Chunk) error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Millisecond)
+	defer cancel()
+	seq, err := w.r.Write(ctx, c)
+	switch {
+	case err == nil:
+		w.tokens = append(w.tokens, token{text: name, life: w.life, written: seq})
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, chunk.ErrNotStored): // it is queued
+		w.tokens = append(w.tokens, token{text: name, life: w.life})
 	}
-	e, o, _ := chunk.ParseEventID(headerOf(last.header, headerID))
-	w.l.foreign(e+1, o+1, chunk.Chunk{Body: chunk.RunStarted{RunID: "x", Epoch: int64(e) + 1, Mode: "takeover"}})
+	return err
 }
 
 func (w *world) finish() {

@@ -93,22 +93,39 @@ func (r *Run) makeSpace() {
 
 // store ends with it in the log or with an error for the caller.
 func (r *Run) store(it *item) (chunk.Seq, error) {
+	s, err := r.ready(it)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := s.run(r.ctx)
+	return r.conclude(it, seq, err)
+}
+
+// ready pays what is owed and makes the message.
+func (r *Run) ready(it *item) (*storing, error) {
 	if err := r.pay(); err != nil {
-		return 0, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: true}
+		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: true}
 	}
 	m, err := r.encode(it)
 	if err != nil {
-		return 0, &NotStoredError{Session: r.session, Type: it.typ, Cause: err}
+		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err}
 	}
-	s := storing{log: r.log, m: m, patience: r.cfg.Patience, slog: r.slog}
-	seq, err := s.run(r.ctx)
+	return r.storing(m), nil
+}
+
+func (r *Run) storing(m outgoing) *storing {
+	return &storing{log: r.log, m: m, slog: r.slog, deadline: time.Now().Add(r.cfg.Patience)}
+}
+
+// conclude takes note of where it is stored, and does what that obliges to.
+func (r *Run) conclude(it *item, seq chunk.Seq, err error) (chunk.Seq, error) {
 	if err != nil {
 		return 0, r.explain(it, err)
 	}
 	r.mu.Lock()
 	r.pos = chunk.Position{Seq: seq, Ordinal: r.pos.Ordinal + 1}
-	r.owed = it.owes
 	r.mu.Unlock()
+	r.owed = it.owes
 	return seq, r.pay()
 }
 
@@ -231,8 +248,8 @@ func (r *Run) resolve(it *item, seq chunk.Seq, err error) {
 	if it.unheard && err != nil && !sticky(err) {
 		r.lost.add(err)
 	}
+	r.told = r.told || sticky(err) && (it.done != nil || it.led)
 	if it.done != nil {
-		r.told = r.told || sticky(err)
 		close(it.done)
 	}
 }

@@ -22,6 +22,7 @@ type item struct {
 
 	unheard bool          // emitted: its failure is told by a later call
 	done    chan struct{} // closed with the result; nil while nobody waits
+	led     bool          // stored by the goroutine that waits for it, see lead
 	seq     chunk.Seq
 	err     error
 

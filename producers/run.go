@@ -129,6 +129,9 @@ func (r *Run) Write(ctx context.Context, c chunk.Chunk) (chunk.Seq, error) {
 	if err != nil {
 		return 0, err
 	}
+	if it.led {
+		r.lead(ctx, it)
+	}
 	if err := r.await(ctx, it); err != nil {
 		return 0, err
 	}
@@ -227,6 +230,10 @@ func (r *Run) enqueue(it *item, wait bool) *item {
 		r.queue.pushParts(it)
 	}
 	last := r.queue.tail()
+	if wait && !merged && r.idle() {
+		r.follow(last)
+		return last
+	}
 	if wait {
 		r.attend(last)
 	} else {
@@ -261,6 +268,9 @@ func (r *Run) awaitSpace(ctx context.Context, typ chunk.Type) error {
 
 // await waits for the result of it and of the parts before it.
 func (r *Run) await(ctx context.Context, it *item) error {
+	if it.led {
+		return it.err // there is nothing to wait for
+	}
 	select {
 	case <-it.done:
 	case <-ctx.Done():

@@ -19,8 +19,10 @@ import (
 // A Run makes one call of publish at a time. The others may overlap with it.
 type sessionLog interface {
 	// publish sends m once and waits for the answer: the sequence, or an error
-	// that classify understands.
-	publish(ctx context.Context, m outgoing) (chunk.Seq, error)
+	// that classify understands. When left is closed, because who waits for the
+	// answer has left, it returns errLeft, and the next call goes on waiting for
+	// the same answer. left may be nil.
+	publish(ctx context.Context, m outgoing, left <-chan struct{}) (chunk.Seq, error)
 
 	// last is the session's last message, errNoMessage if there is none.
 	last(ctx context.Context) (message, error)
@@ -94,6 +96,7 @@ var (
 	errNotConnected = errors.New("no connection to the server")       // nothing was sent
 	errNobody       = errors.New("no stream takes the subject")       // the server has nobody to give it to
 	errTimeout      = errors.New("no answer in time")                 // it may be stored
+	errLeft         = errors.New("nobody waits for the answer")       // it is still under way
 	errDisconnected = errors.New("the connection broke")              // while the answer was awaited
 	errBadAnswer    = errors.New("the answer makes no sense")         // it may be stored
 	errPermission   = errors.New("no permission for the subject")     // the server said so
@@ -132,6 +135,7 @@ type verdict int
 
 const (
 	stored   verdict = iota
+	waiting          // sent, and the answer is still awaited
 	unknown          // may be stored: send the same again, the guard sorts it out
 	unsent           // certainly not stored, and worth trying again
 	busy             // certainly not stored, and worth trying again at once
@@ -147,6 +151,8 @@ func classify(err error) verdict {
 	switch {
 	case err == nil:
 		return stored
+	case errors.Is(err, errLeft):
+		return waiting
 	case errors.Is(err, errNotConnected), errors.Is(err, errNobody):
 		return unsent
 	case errors.Is(err, errConnClosed), errors.Is(err, errPermission):

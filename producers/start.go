@@ -182,8 +182,7 @@ func (r *Run) writeStart(ctx context.Context, h head, run chunk.RunStarted, nonc
 	// Two that start at once write the same id; for equal runs even the bytes
 	// are the same. Only this tells a lost acknowledgement from a lost race.
 	m.header[headerWriter] = []string{nonce}
-	s := storing{log: r.log, m: m, patience: r.cfg.Patience, slog: r.slog}
-	seq, err := s.run(ctx)
+	seq, err := r.storing(m).run(ctx)
 	if err != nil {
 		if _, lost := errors.AsType[*overtaken](err); lost {
 			return err

@@ -287,7 +287,9 @@ func TestRacingStarts(t *testing.T) {
 // ownFlights is one writer's view of a log that several write to.
 type ownFlights struct{ *fakeLog }
 
-func (l *ownFlights) publish(_ context.Context, m outgoing) (chunk.Seq, error) { return l.take(m) }
+func (l *ownFlights) publish(_ context.Context, m outgoing, _ <-chan struct{}) (chunk.Seq, error) {
+	return l.take(m)
+}
 
 func TestConfigSpeaks(t *testing.T) {
 	for want, cfg := range map[string]Config{

@@ -12,16 +12,18 @@ import (
 )
 
 // storing is the procedure that ends with a verdict on one message, whatever
-// happens to the attempts. It is used up by run.
+// happens to the attempts.
 type storing struct {
 	log      sessionLog
 	m        outgoing
-	patience time.Duration
 	slog     *slog.Logger
+	deadline time.Time
 
-	unsure bool  // some attempt may have been stored
-	gone   int   // how often in a row the log had nothing of the session
-	cause  error // what the last attempt came to
+	attempts int
+	last     verdict
+	unsure   bool  // some attempt may have been stored
+	gone     int   // how often in a row the log had nothing of the session
+	cause    error // what the last attempt came to
 }
 
 // outcome errors, which the caller wraps with what it knows about the record.
@@ -39,40 +41,52 @@ func (*overtaken) Error() string { return "overtaken" }
 
 // run sends m until it is known to be stored or known not to be: the sequence,
 // or *overtaken, or an error that wraps errUnknown, errHalted, or neither when
-// only this message is refused.
+// only this message is refused. It goes on where an attempt before it ended.
 //
 // All attempts carry the same expected sequence. So the server stores at most
 // one of them, in whatever order they arrive, and an answer to any is an answer
 // to all.
 func (s *storing) run(ctx context.Context) (chunk.Seq, error) {
-	deadline := time.Now().Add(s.patience)
-	for n := 0; ; n++ {
-		seq, err := s.log.publish(ctx, s.m)
-		if err == nil {
-			if n > 0 {
-				s.slog.LogAttrs(ctx, slog.LevelInfo, "stored after retries", slog.Int("attempts", n+1), slog.Uint64("sequence", uint64(seq)))
-			}
-			return seq, nil
-		}
-		s.cause = err
-		v := classify(err)
-		s.unsure = s.unsure || v == unknown
-		switch v {
-		case refused, closed:
-			return s.giveUp(ctx, v == closed)
-		case conflict:
-			seq, decided, err := s.settle(ctx)
-			if decided {
-				return seq, err
-			}
-		}
-		if n == 0 {
-			s.slog.LogAttrs(ctx, slog.LevelDebug, "publish is tried again", slog.Any("cause", err))
-		}
-		if !time.Now().Before(deadline) || !pause(ctx, delay(v, n)) {
+	for {
+		if again := s.attempts > 0 && s.last != waiting; again && (!time.Now().Before(s.deadline) || !pause(ctx, delay(s.last, s.attempts-1))) {
 			return s.giveUp(ctx, true)
 		}
+		if seq, decided, err := s.attempt(ctx, nil); decided {
+			return seq, err
+		}
 	}
+}
+
+// attempt sends m once. It may leave the matter undecided.
+func (s *storing) attempt(ctx context.Context, left <-chan struct{}) (seq chunk.Seq, decided bool, err error) {
+	if s.last != waiting {
+		s.attempts++
+	}
+	seq, err = s.log.publish(ctx, s.m, left)
+	s.last, s.cause = classify(err), err
+	switch s.last {
+	case stored:
+		if s.attempts > 1 {
+			s.slog.LogAttrs(ctx, slog.LevelInfo, "stored after retries", slog.Int("attempts", s.attempts), slog.Uint64("sequence", uint64(seq)))
+		}
+		return seq, true, nil
+	case refused, closed:
+		seq, err = s.giveUp(ctx, s.last == closed)
+		return seq, true, err
+	case conflict:
+		if seq, decided, err = s.settle(ctx); decided {
+			return seq, true, err
+		}
+	case unknown:
+		s.unsure = true
+	case unsent, busy:
+	case waiting:
+		return 0, false, nil
+	}
+	if s.attempts == 1 {
+		s.slog.LogAttrs(ctx, slog.LevelDebug, "publish is tried again", slog.Any("cause", err))
+	}
+	return 0, false, nil
 }
 
 // settle finds out who stands where m wants to be. The first message of the
