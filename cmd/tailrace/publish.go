@@ -108,17 +108,17 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 			p.bad++
 			p.report(n, err)
 			if !p.flags.keepGoing {
-				return p.finish(ctx, fmt.Errorf("stopped at line %d; --keep-going passes bad lines over", n))
+				return p.finish(ctx, false, fmt.Errorf("stopped at line %d and left the stream open: --keep-going passes bad lines over, --take-over goes on in a stream that is open", n))
 			}
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return p.finish(ctx, fmt.Errorf("line %d: %w", n+1, err))
+		return p.finish(ctx, false, fmt.Errorf("line %d: %w", n+1, err))
 	}
 	if p.bad > 0 {
-		return p.finish(ctx, fmt.Errorf("%d of %d lines refused", p.bad, n))
+		return p.finish(ctx, true, fmt.Errorf("%d of %d lines refused", p.bad, n))
 	}
-	return p.finish(ctx, nil)
+	return p.finish(ctx, true, nil)
 }
 
 // fatal errors end the run: the writer is fenced or does not know what is stored.
@@ -126,17 +126,17 @@ func fatal(err error) bool {
 	return errors.Is(err, chunk.ErrFenced) || errors.Is(err, chunk.ErrUnknownOutcome) || errors.Is(err, producers.ErrRunning)
 }
 
-// finish stores what is queued and ends the runs that are still open, children
-// first. A run that ended in a bad line is left open: its stream did not end.
-func (p *publisher) finish(ctx context.Context, cause error) error {
+// finish stores what is queued and, when the input was read to its end, ends the
+// runs that are still open, children first.
+func (p *publisher) finish(ctx context.Context, end bool, cause error) error {
 	errs := []error{cause}
 	for id, run := range p.runs {
 		if id != p.root.ID {
-			errs = append(errs, p.close(ctx, run, cause == nil))
+			errs = append(errs, p.close(ctx, run, end))
 		}
 	}
 	if run := p.runs[p.root.ID]; run != nil {
-		errs = append(errs, p.close(ctx, run, cause == nil))
+		errs = append(errs, p.close(ctx, run, end))
 	}
 	return errors.Join(errs...)
 }
@@ -197,9 +197,28 @@ func (p *publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	case chunk.Truncated:
 		return errors.New("a truncated record tells of a clean-up in its own log and cannot be published")
 	case chunk.SubagentStart:
+		// Stored before the child says its first word: readers of the tree meet
+		// the sub-agent before its chunks.
 		p.aliases[body.SubSessionID] = body.SubSessionID
+		_, err := run.Write(ctx, c)
+		return err
+	case chunk.SubagentEnd:
+		if err := p.endChild(ctx, body.SubSessionID); err != nil {
+			return err
+		}
 	}
 	return run.Emit(ctx, c)
+}
+
+// endChild ends the stream of a sub-agent whose end its parent tells, unless the
+// input did so itself.
+func (p *publisher) endChild(ctx context.Context, id string) error {
+	run := p.runs[id]
+	if run == nil || id == p.root.ID {
+		return nil
+	}
+	delete(p.runs, id)
+	return p.close(ctx, run, true)
 }
 
 func (p *publisher) ended(session chunk.Session, err error) error {
