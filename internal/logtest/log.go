@@ -88,18 +88,18 @@ func (l *Log) Mark(s chunk.Session, step int64, floor chunk.Seq) []chunk.Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var doomed []chunk.Record
-	for _, m := range l.stored {
-		if m.rec.Session == s && !m.junk && !m.rec.Type.Control() && m.rec.Seq > floor && stepOf(m.rec) > step {
-			doomed = append(doomed, m.rec)
+	for _, rec := range current(l.stored, func(other chunk.Session) bool { return other == s }) {
+		if !rec.Type.Control() && rec.Seq > floor && stepOf(rec) > step {
+			doomed = append(doomed, rec)
 		}
 	}
 	if len(doomed) == 0 {
 		return nil
 	}
-	removed, seqs := "", []chunk.Seq(nil)
+	removed, seqs := "", make([]chunk.Seq, 0, len(doomed))
 	for _, rec := range doomed {
 		seqs = append(seqs, rec.Seq)
-		removed += fmt.Sprintf(`,{"first":%d,"last":%d}`, rec.Ordinal, rec.Ordinal)
+		removed += fmt.Sprintf(`,{"first":%d,"last":%d}`, rec.Ordinal, rec.Ordinal) //nolint:perfsprint // a handful of records, once
 	}
 	l.append(s, chunk.TypeTruncated, Body(s, chunk.TypeTruncated, step, fmt.Sprintf(
 		`"truncatedAtStep":%d,"minSequence":%d,"fromSequence":%d,"atSequence":%d,"removed":[%s]`,

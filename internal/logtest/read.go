@@ -33,7 +33,7 @@ func (l *Log) ReplayTree(ctx context.Context, root chunk.Session, after, through
 			yield(chunk.Record{}, err)
 			return
 		}
-		r := reader{log: l, session: root, at: after, through: through, seen: l.before(root, after), unknown: after != 0}
+		r := reader{log: l, session: root, at: after, through: through, seen: l.before(root, after)}
 		r.run(ctx, func(other chunk.Session) bool { return other.Tree() == root.Tree() }, yield)
 	}
 }
@@ -48,7 +48,6 @@ type reader struct {
 	at      chunk.Seq
 	through chunk.Seq
 	seen    map[chunk.Session]chunk.Ordinal
-	unknown bool // sessions that are not in seen may have had records before
 }
 
 func (r *reader) run(ctx context.Context, of func(chunk.Session) bool, yield func(chunk.Record, error) bool) {
@@ -79,8 +78,8 @@ func (r *reader) next(of func(chunk.Session) bool) (chunk.Record, bool, error) {
 		return chunk.Record{}, false, nil
 	}
 	rec := r.recs[i]
-	seen, known := r.seen[rec.Session]
-	if (known || !r.unknown) && rec.Ordinal != seen+1 && !explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1) {
+	seen := r.seen[rec.Session]
+	if rec.Ordinal != seen+1 && !explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1) {
 		reason := chunk.TruncatedGap
 		if seen == 0 {
 			reason = chunk.TruncatedExpired
@@ -112,7 +111,10 @@ func explained(recs []chunk.Record, s chunk.Session, first, last chunk.Ordinal) 
 
 func removedBy(rec chunk.Record) (ordinals []chunk.Ordinal) {
 	var body struct {
-		Removed []struct{ First, Last chunk.Ordinal } `json:"removed"`
+		Removed []struct {
+			First chunk.Ordinal `json:"first"`
+			Last  chunk.Ordinal `json:"last"`
+		} `json:"removed"`
 	}
 	if err := json.Unmarshal(rec.Data, &body); err != nil {
 		panic(err) // we wrote it

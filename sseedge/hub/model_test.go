@@ -53,6 +53,7 @@ var kinds = []string{
 	"attach", "attach", "attach", "attach", "read", "read", "read", "read", "readAll", "readAll", "readNow", "readNow",
 	"detach", "reattach", "reattach", "settle", "settle", "time",
 	"takeover", "stale", "junk", "mark", "delete", "delete", "expire", "purge", "recreate",
+	"mark", "between", "between", "between",
 	"cut", "hold", "release", "release", "drop", "down", "up", "up",
 }
 
@@ -144,6 +145,7 @@ func (m *model) finish() error {
 	m.log.Release()
 	m.log.Down(nil)
 	m.log.Drop(nil)
+	m.log.During(nil)
 	m.held, m.isDown = false, false
 	if m.drops {
 		// What a feed leaves out shows at the next ordinal, and not before.
@@ -209,9 +211,7 @@ func (m *model) do(o op) error {
 	case "mark":
 		m.mark(s, int64(o.B%3))
 	case "delete":
-		m.log.Delete(m.doomed...)
-		m.deleted = append(m.deleted, m.doomed...)
-		m.doomed = nil
+		m.delete()
 	case "expire":
 		m.loss = true
 		m.log.Expire(m.log.End() * chunk.Seq(o.B) / 32)
@@ -241,6 +241,8 @@ func (m *model) do(o op) error {
 		m.log.Down(nil)
 	case "settle":
 		synctest.Wait()
+	case "between":
+		m.between(o)
 	case "time":
 		time.Sleep(time.Duration(o.B) * time.Second)
 	default:
@@ -286,6 +288,44 @@ func (m *model) newReader(o op) *modelReader {
 		r.req.Filter = hub.Filter{Types: []chunk.Type{chunk.TypeTextDelta, "new_kind"}, Agent: "c1"}
 	}
 	return r
+}
+
+// between lets something happen in the middle of a read: while a cursor is busy
+// with a page, or between a question to the log and what is made of the answer.
+func (m *model) between(o op) {
+	countdown := o.B % 6
+	s := sessions[o.A%len(sessions)]
+	m.log.During(func(_ context.Context, what string) {
+		if what == "tip" {
+			return // that is the feed, not a reader
+		}
+		if countdown--; countdown != -1 {
+			return
+		}
+		switch o.A / len(sessions) {
+		case 0:
+			m.wrote(m.log.AppendAt(s, types[o.B%len(types)], 1, ""))
+		case 1:
+			m.mark(s, 0)
+		case 2:
+			m.mark(s, 0)
+			m.delete()
+		case 3:
+			m.loss = true
+			m.log.Expire(m.log.End() / 2)
+		default:
+			m.log.CutFeeds()
+		}
+		if !m.held && !m.isDown && o.B%2 == 0 {
+			synctest.Wait() // the feed is faster than the read
+		}
+	})
+}
+
+func (m *model) delete() {
+	m.log.Delete(m.doomed...)
+	m.deleted = append(m.deleted, m.doomed...)
+	m.doomed = nil
 }
 
 func (m *model) wrote(rec chunk.Record) { m.ever = append(m.ever, rec) }
