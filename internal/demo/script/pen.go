@@ -27,7 +27,7 @@ func newPen(env Env, agentType string, rate float64) *pen {
 	seed := env.digest("rhythm", agentType)
 	return &pen{
 		agent: Agent{Env: env, Type: agentType},
-		rng:   rand.New(rand.NewChaCha8([32]byte([]byte(seed)[:32]))), //nolint:gosec // a rhythm, not a secret
+		rng:   rand.New(rand.NewChaCha8([32]byte([]byte(seed)[:32]))),
 		rate:  rate,
 	}
 }

@@ -186,6 +186,7 @@ func (p *pen) decided(tool string, input map[string]any, approved bool, reason s
 func (p *pen) tour() {
 	p.text(prose("tour_hello"))
 	p.halves('🌊')
+	p.text("\n\n")
 	p.step("stop")
 	p.thinking()
 	p.toolArgs()

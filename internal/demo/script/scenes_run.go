@@ -43,16 +43,19 @@ func (p *pen) checkpoint() *string {
 // subagents asks two colleagues at the same time; the researcher asks a third.
 func (p *pen) subagents() {
 	p.text(prose("subagents_before"))
-	p.ask(p.researcher(), p.cartographer())
+	p.ask(map[string]string{
+		"researcher":   "Find a way to the lake on Sunday, without a car.",
+		"cartographer": "Say in which direction the ridge is better walked.",
+	}, p.researcher(), p.cartographer())
 	p.step("tool-calls")
 	p.text(prose("subagents_after"))
 	p.step("stop")
 }
 
-// ask calls the agents as tools and waits for all of them.
-func (p *pen) ask(calls ...Call) {
+// ask calls the agents as tools, each with its task, and waits for all of them.
+func (p *pen) ask(tasks map[string]string, calls ...Call) {
 	for _, c := range calls {
-		p.say(chunk.ToolStart{ToolCallID: c.ID, ToolName: c.ToolName(), Arguments: value(map[string]any{"run": c.Agent.RunID})})
+		p.say(chunk.ToolStart{ToolCallID: c.ID, ToolName: c.ToolName(), Arguments: value(map[string]any{"task": tasks[c.Agent.Type]})})
 	}
 	p.act(Act{Ask: calls})
 }
@@ -67,7 +70,7 @@ func (p *pen) researcher() Call {
 	q.step("tool-calls")
 	q.thought("The bus on Sundays is a guess of mine. A colleague should check it.")
 	q.text(prose("researcher_2"))
-	q.ask(q.checker())
+	q.ask(map[string]string{"fact-checker": "Does the bus go on Sundays?"}, q.checker())
 	q.step("tool-calls")
 	q.text(prose("researcher_3"))
 	q.fact(chunk.SourceURL{SourceID: "src-rail", URL: "https://example.org/timetable", Title: new("Timetable of the valley")})

@@ -74,7 +74,7 @@ function accept(model, event, sequence) {
     case 'end': return model.setStatus('ended');
     case 'fail':
       model.event(model.agent(model.root), event.error, 'bad');
-      return model.setStatus('failed', event.error);
+      return model.setStatus('failed');
     case 'status': return model.setStatus(event.status);
   }
 }
@@ -95,7 +95,7 @@ function drawn() {
   $('state-section').hidden = !$('states').childElementCount;
   $('sources-section').hidden = !$('sources').childElementCount;
   $('to-end').hidden = status !== 'active' || atEnd();
-  document.title = model ? `${status === 'active' ? '● ' : ''}${past.titleOf(shown.id) || shown.id} · Tailrace` : 'Tailrace';
+  document.title = model ? `${status === 'active' ? '● ' : ''}${past.titleOf(shown.id) || shown.id.slice(0, 8)} · Tailrace` : 'Tailrace';
 }
 
 function setConnection(state, text) {

@@ -44,9 +44,10 @@ export class Feed {
         missing = 0;
         this.hooks.onReset(loaded.root, loaded.children);
         if (this.hooks.isOver()) return this.hooks.onConnection('done', 'complete');
-        const why = await this.follow(loaded.root.streamSequence);
+        const after = Number(loaded.root.streamSequence);
+        const why = await this.follow(after);
         if (this.stopped) return;
-        if (why === 'resync' || this.opened) delay = firstDelay;
+        if (this.reached > after) delay = firstDelay; // it went well for a while
         if (this.hooks.isOver() && why !== 'resync') return this.hooks.onConnection('done', 'complete');
       } else if (loaded.outcome === 'missing') {
         if (!expected && ++missing >= patience) return this.hooks.onConnection('missing', 'no such session');
@@ -97,7 +98,7 @@ export class Feed {
   // the browser's: it comes back with Last-Event-ID.
   follow(after) {
     return new Promise((resolve) => {
-      this.opened = false;
+      this.reached = 0;
       const done = (why) => {
         this.close();
         resolve(why);
@@ -105,10 +106,7 @@ export class Feed {
       this.wake = () => done('stopped');
       const source = new EventSource(`/v1/sessions/${encodeURIComponent(this.session)}/events?after=${after}&scope=tree`);
       this.source = source;
-      source.onopen = () => {
-        this.opened = true;
-        this.hooks.onConnection('live', 'live');
-      };
+      source.onopen = () => this.hooks.onConnection('live', 'live');
       source.onmessage = (message) => {
         if (this.source !== source) return; // closed with messages still on their way
         let event;
@@ -122,6 +120,7 @@ export class Feed {
           this.hooks.onConnection('connecting', 'loading again');
           return done('resync');
         }
+        this.reached = sequence;
         this.hooks.onEvent(event, sequence);
       };
       source.onerror = () => {
@@ -145,8 +144,5 @@ export class Feed {
 
 // childrenOf are the sub-agents that a snapshot names.
 function childrenOf(snapshot) {
-  return (snapshot.children ?? []).map((c) => ({
-    id: c.sessionId ?? c.subSessionId ?? c.session, type: c.agentType ?? c.subAgentType ?? c.type ?? '',
-    callId: c.callId ?? '', status: c.status ?? '',
-  })).filter((c) => c.id);
+  return (snapshot.children ?? []).map(({ session, type, callId, status }) => ({ id: session, type, callId, status }));
 }

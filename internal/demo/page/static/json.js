@@ -9,9 +9,10 @@ export function parse(text) {
       ? JSON.rawJSON(context.source) : value);
 }
 
-// pretty is JSON for people.
+// pretty is JSON for people: on one line if that is short.
 export function pretty(value) {
-  return JSON.stringify(value ?? null, null, 2);
+  const line = JSON.stringify(value ?? null, null, 1).replace(/\n */g, ' ');
+  return line.length <= 72 ? line : JSON.stringify(value, null, 2);
 }
 
 // patched is the document after all operations of an RFC 6902 patch. The

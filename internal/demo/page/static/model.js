@@ -13,7 +13,6 @@ export class Model {
   reset() {
     this.agents = new Map(); // session id -> agent
     this.status = 'waiting'; // then active, paused, ended or failed
-    this.failure = '';
     this.sequence = 0; // the last record that is shown
     this.log = []; // the latest records: {sequence, type, agentType}
     this.sources = []; // {kind, …} of all agents
@@ -74,9 +73,8 @@ export class Model {
     if (this.log.length > 200) this.log.splice(0, 150);
   }
 
-  setStatus(status, failure = '') {
+  setStatus(status) {
     this.status = status;
-    this.failure = failure;
     const root = this.agent(this.root);
     root.status = status;
     this.changed.add(root);
@@ -134,6 +132,11 @@ export class Model {
   }
 }
 
+// decision is what was decided about a call, for people.
+export function decision({ approved, isAutomatic, reason }) {
+  return `${approved ? 'approved' : 'refused'}${isAutomatic ? ' by a rule' : ''}${reason ? `: ${reason}` : ''}`;
+}
+
 const handlers = {
   run_started(m, agent, c) {
     if (agent.id === m.root) m.setStatus('active');
@@ -174,7 +177,7 @@ const handlers = {
   tool_approval_response(m, agent, c) {
     const part = m.call(agent, c.toolCallId, c.toolName);
     part.phase = 'running';
-    part.notes.push(`${c.approved ? 'approved' : 'refused'}${c.isAutomatic ? ' by a rule' : ''}${c.reason ? `: ${c.reason}` : ''}`);
+    part.notes.push(decision(c));
   },
   tool_input_error(m, agent, c) {
     const part = m.call(agent, c.toolCallId, c.toolName);

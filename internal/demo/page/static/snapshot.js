@@ -1,9 +1,11 @@
 // From a snapshot (GET /v1/sessions/{id}/snapshot?partial=1) to the model.
 
+import { decision } from './model.js';
+
 // load puts what a snapshot holds into the model, as if the records up to its
 // sequence had been applied.
 export function load(model, id, snapshot) {
-  const agent = model.agent(id, snapshot.agentType ?? '');
+  const agent = model.agent(id, snapshot.session?.agentType ?? '');
   agent.position = Number(snapshot.streamSequence);
   agent.state = snapshot.state ?? null;
   agent.status = snapshot.status;
@@ -13,7 +15,8 @@ export function load(model, id, snapshot) {
   model.changed.add(agent);
   if (id === model.root) {
     model.sequence = Math.max(model.sequence, agent.position);
-    model.setStatus(snapshot.status, snapshot.error ?? '');
+    if (snapshot.status === 'failed') model.event(agent, snapshot.error?.message ?? 'the run failed', 'bad');
+    model.setStatus(snapshot.status);
   }
 }
 
@@ -60,8 +63,9 @@ const phases = {
 function addTool(model, agent, part) {
   const call = model.call(agent, part.toolCallId, part.toolName);
   call.phase = phases[part.state] ?? 'running';
-  if (call.phase === 'streaming') call.args = typeof part.input === 'string' ? part.input : part.rawInput ?? '';
+  if (call.phase === 'streaming') call.args = part.rawInput ?? '';
   else call.input = part.input;
+  if (part.approval?.approved !== undefined) call.notes.push(decision(part.approval));
   if (part.state === 'output-available') call.result = part.output;
   if (call.phase === 'failed') call.error = part.errorText ?? 'refused';
 }

@@ -15,11 +15,14 @@ export class View {
     this.drawnAgents = new Map();
     this.drawnStates = new Map();
     this.sourcesShown = 0;
+    this.place = null; // where to be after the next draw, while that is not decided by where we are
     this.scheduled = false;
   }
 
-  // clear forgets what was drawn; the model was reset.
+  // clear forgets what was drawn; the model was reset. Whoever reads further up
+  // stays there when it is drawn again.
   clear() {
+    this.place ??= { follow: atEnd(), y: window.scrollY };
     this.drawnParts.clear();
     this.drawnAgents.clear();
     this.drawnStates.clear();
@@ -47,7 +50,9 @@ export class View {
   }
 
   draw() {
-    const follow = this.model.status === 'active' && atEnd();
+    const place = this.place;
+    this.place = null;
+    const follow = this.model.status === 'active' && (place?.follow ?? atEnd());
     const changed = [...this.model.changed];
     this.model.changed.clear();
     for (const item of changed) if (item.kind !== 'agent') this.drawPart(item);
@@ -55,6 +60,7 @@ export class View {
     this.drawSources();
     this.drawLog();
     if (follow) toEnd();
+    else if (place) window.scrollTo(0, place.y);
     this.onDrawn();
   }
 
@@ -150,8 +156,19 @@ const drawers = {
     },
   },
   text: {
-    make: () => { const node = document.createTextNode(''); const root = el('div', 'text'); root.append(node); return { root, node }; },
-    update: (d, part) => grow(d.node, part.text),
+    // Line breaks at the end stay in the text and out of sight: what comes next
+    // keeps its own distance.
+    make: () => {
+      const node = document.createTextNode('');
+      const tail = el('span', 'tail');
+      const root = el('div', 'text', el('span', '', node), tail);
+      return { root, node, tail };
+    },
+    update: (d, part) => {
+      const end = part.text.length - /\n*$/.exec(part.text)[0].length;
+      grow(d.node, part.text.slice(0, end));
+      setText(d.tail, part.text.slice(end));
+    },
   },
   thinking: {
     make: () => {
