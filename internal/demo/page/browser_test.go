@@ -344,10 +344,24 @@ func eval[T any](t *testing.T, tab context.Context, expression string) T {
 	return value
 }
 
+// poll asks the page until the answer is yes. A question that meets the page in
+// the middle of a navigation has no answer, and is asked again.
 func poll(t *testing.T, tab context.Context, expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(tab, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second), chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
-		t.Fatalf("%s: %v; the page is at %s", expression, err, eval[string](t, tab, `JSON.stringify(document.body.dataset)`))
+	ctx, cancel := context.WithTimeout(tab, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		if yes {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: %v; the page is at %s", expression, err, eval[string](t, tab, `JSON.stringify(document.body.dataset)`))
+		}
 	}
 }
 
