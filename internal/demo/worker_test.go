@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/commands"
 	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/internal/natstest"
 )
 
 // Every scenario is written as its script has it, in every session, and ends.
@@ -234,5 +236,38 @@ func TestKilledWorkerOverTheQueue(t *testing.T) {
 	}
 	if started < 2 {
 		t.Errorf("%d run_started, want a takeover", started)
+	}
+}
+
+// The server is restarted while a worker plays: the worker waits and goes on, and
+// neither the log nor the queue shows it.
+func TestServerRestartsUnderAWorker(t *testing.T) {
+	h := newHouse(t)
+	c := command("subagents", "s1", "r1")
+	var acts atomic.Int32
+	w := h.worker(t, func(ctx context.Context, _ time.Duration) error {
+		if n := acts.Add(1); n == 50 || n == 150 {
+			h.srv.Restart(t)
+		}
+		return ctx.Err()
+	})
+	natstest.Await(t, "publish", func(ctx context.Context) error { return w.queue.Publish(ctx, c) })
+	ctx, cancel := context.WithCancel(background(t))
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Run(ctx) }()
+	h.awaitEnd(t, c.Session)
+	cancel()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	whole := newHouse(t)
+	if err := whole.worker(t, instantly).Handle(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	h.sameStory(t, agentOf(t, c, "subagents"), whole)
+	for _, rec := range h.records(t, c.Session) {
+		if rec.Type == chunk.TypeTruncated || rec.Epoch != 1 {
+			t.Errorf("the log shows %s of epoch %d", rec.Type, rec.Epoch)
+		}
 	}
 }
