@@ -51,8 +51,17 @@ func (v *viewer) resync(ctx context.Context, cause *chunk.TruncatedError) error 
 // seen all of it is done, while any other is told where to find it.
 func (v *viewer) attachExpired(ctx context.Context) error {
 	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), true)
+	if err != nil {
+		return err
+	}
+	// Or the session began just now, between the two questions: then its first
+	// reader would be told that its history is gone.
+	cur, err := v.edge.hub.Subscribe(ctx, v.req)
 	switch {
-	case err != nil:
+	case err == nil:
+		v.cur = cur
+		return nil
+	case !errors.Is(err, chunk.ErrUnknownSession):
 		return err
 	case v.req.After.Seq == snap.Position.Seq:
 		return hub.ErrEnded

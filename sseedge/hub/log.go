@@ -58,6 +58,7 @@ type Feed interface {
 // Message is a message of the feed before anybody has looked inside. The Hub
 // asks for the session, which the subject alone tells, and for the record only
 // when that session is watched: on a busy stream nearly all messages are nobody's.
+// A Message is good until the next one is taken; the Record is for keeps.
 type Message interface {
 	Seq() chunk.Seq
 	Session() chunk.Session // the zero Session when the subject is none of ours

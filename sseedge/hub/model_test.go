@@ -221,6 +221,8 @@ func (m *model) do(o op) error {
 		m.log.Purge(s)
 	case "recreate":
 		return m.recreate()
+	case "recreateDown":
+		return m.recreateDown()
 	case "cut":
 		m.log.CutFeeds()
 	case "hold":
@@ -373,6 +375,24 @@ func (m *model) recreate() error {
 	}
 	if wasDown {
 		m.log.Down(errDown)
+	}
+	return nil
+}
+
+// recreateDown makes the stream anew while the hub cannot see it happen.
+func (m *model) recreateDown() error {
+	m.log.Down(errDown)
+	synctest.Wait()
+	m.log.Recreate()
+	m.ever, m.loss = nil, true
+	m.log.Down(nil)
+	time.Sleep(3 * time.Second)
+	for _, r := range m.readers {
+		if _, err := r.cur.Next(context.Background(), now()); !isReason(err, chunk.TruncatedRecreated) {
+			return fmt.Errorf("reader of a stream that was made again: %v", err)
+		}
+		m.detach(r)
+		r.start, r.last, r.got = 0, 0, nil
 	}
 	return nil
 }

@@ -22,6 +22,21 @@ func TestToldHistories(t *testing.T) {
 				{"attach", 0, 0}, {"readAll", 0, 0}, {"delete", 0, 0}, {"settle", 0, 0}, {"attach", 0, 0}, {"readAll", 1, 0},
 			},
 		},
+		{
+			name:   "a page that is being read when the mark of a clean-up comes is not kept for others",
+			memory: 1 << 20, page: 1 << 20,
+			script: []op{
+				{"append", 0, 0}, {"append", 0, 1}, {"append", 0, 0}, {"settle", 0, 0},
+				{"attach", 0, 0}, {"between", 6, 2}, {"readAll", 0, 0}, {"delete", 0, 0}, {"settle", 0, 0}, {"attach", 0, 0}, {"readAll", 1, 0},
+			},
+		},
+		{
+			name:   "the stream is made again while no feed is open, and is shorter",
+			memory: 1 << 20, page: 1 << 20,
+			script: []op{
+				{"burst", 0, 9}, {"settle", 0, 0}, {"attach", 0, 0}, {"readAll", 0, 0}, {"recreateDown", 0, 0}, {"readNow", 0, 0},
+			},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

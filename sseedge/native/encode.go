@@ -48,7 +48,7 @@ func Encode(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
 func appendChunk(dst []byte, rec chunk.Record) []byte {
 	dst = open(dst, rec.Seq)
 	dst = append(dst, `{"type":"chunk","chunk":`...)
-	dst = append(dst, oneLine(rec.Data)...)
+	dst = append(dst, oneLine(orElse(rec.Data, "null"))...)
 	dst = append(dst, `,"sequence":`...)
 	dst = strconv.AppendUint(dst, uint64(rec.Seq), 10)
 	return closeFrame(dst)
@@ -112,8 +112,8 @@ func members(data []byte) map[string]json.RawMessage {
 	return m
 }
 
-func orElse(value json.RawMessage, absent string) []byte {
-	if value == nil {
+func orElse(value []byte, absent string) []byte {
+	if len(value) == 0 {
 		return []byte(absent)
 	}
 	return value

@@ -2,7 +2,6 @@ package sse
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -95,6 +94,9 @@ func ParseID(s string) (uint64, bool) {
 			return 0, false
 		}
 	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	return n, err == nil && n <= math.MaxInt64
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return uint64(n), true
 }
