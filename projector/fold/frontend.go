@@ -18,7 +18,8 @@ import (
 type FrontendSnapshot struct {
 	State          chunk.Value // nil is written as null
 	Messages       []UIMessage
-	StreamSequence chunk.Seq // resume after it, and nothing is missed or doubled
+	StreamSequence chunk.Seq     // resume after it, and nothing is missed or doubled
+	Ordinal        chunk.Ordinal // of the record there; not part of the JSON
 	Status         Status
 	CheckpointID   *string
 	Timestamp      int64 // Unix milliseconds
@@ -62,7 +63,7 @@ func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
 		at = s.restored(s.turn)
 	}
 	f := FrontendSnapshot{
-		State: at.State, StreamSequence: at.Position.Seq, Status: s.Status, CheckpointID: at.CheckpointID,
+		State: at.State, StreamSequence: at.Position.Seq, Ordinal: at.Position.Ordinal, Status: s.Status, CheckpointID: at.CheckpointID,
 		Timestamp: timestamp, Session: s.Session, AgentType: s.AgentType,
 		Usage: at.Usage, Failure: at.Failure, Faults: at.Faults,
 	}
@@ -161,7 +162,7 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o := beginObject(dst)
 	o.value("state", orNull(f.State))
 	o.name("messages")
-	o.dst = appendList(o.dst, f.Messages, UIMessage.append)
+	o.dst = appendList(o.dst, f.Messages, UIMessage.AppendJSON)
 	o.name("streamSequence")
 	o.dst = strconv.AppendUint(o.dst, uint64(f.StreamSequence), 10)
 	o.str("status", string(f.Status))
@@ -206,7 +207,8 @@ func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []b
 	return append(dst, ']')
 }
 
-func (m UIMessage) append(dst []byte) []byte {
+// AppendJSON appends m as one line of JSON.
+func (m UIMessage) AppendJSON(dst []byte) []byte {
 	o := beginObject(dst)
 	o.str("id", m.ID)
 	o.str("role", string(m.Role))
