@@ -229,21 +229,62 @@ func (s Snapshot) Release() Snapshot {
 	return s
 }
 
-// Hold gives a snapshot its finished messages back: the data of all of them, in
-// order. It is ErrTorn when they are not the very ones that s was folded with.
-func (s Snapshot) Hold(data [][]byte) (Snapshot, error) {
-	if len(data) != s.FinishedCount() {
-		return s, fmt.Errorf("%w: %d messages, want %d", ErrTorn, len(data), s.FinishedCount())
+// Missing is how many finished messages s does not hold: those before the first
+// of Finished.
+func (s Snapshot) Missing() int { return s.messages.released }
+
+// Hold gives a snapshot the finished messages back that it misses: the data of
+// all of them, in order. It is ErrTorn when they are not the very ones that s
+// was folded with.
+func (s Snapshot) Hold(missing [][]byte) (Snapshot, error) {
+	h := &s.messages
+	if len(missing) != h.released {
+		return s, fmt.Errorf("%w: %d messages, want %d", ErrTorn, len(missing), h.released)
 	}
-	finished := make([]Finished, len(data))
+	finished := make([]Finished, 0, h.finishedCount())
+	for n, data := range missing {
+		finished = append(finished, Finished{Index: n, Generation: h.generation(n), Data: data})
+	}
+	finished = append(finished, h.finished...)
 	var chain [sha256.Size]byte
-	for n, d := range data {
-		finished[n] = Finished{Index: n, Generation: s.messages.generation(n), Data: d}
-		chain = link(chain, finished[n])
+	for _, f := range finished {
+		chain = link(chain, f)
 	}
-	if chain != s.messages.chain {
+	if chain != h.chain {
 		return s, ErrTorn
 	}
-	s.messages.released, s.messages.finished = 0, finished
+	h.released, h.finished = 0, finished
 	return s, nil
+}
+
+// Weight is about how many bytes of memory s takes.
+func (s Snapshot) Weight() int {
+	n := s.weight()
+	for _, b := range []*Snapshot{s.turn, s.step} {
+		if b != nil {
+			n += b.weight()
+		}
+	}
+	for i := range s.messages.finished {
+		n += len(s.messages.finished[i].Data)
+	}
+	return n
+}
+
+func (s *Snapshot) weight() int {
+	const fixed, perPart = 2048, 256
+	n := fixed + len(s.State) + len(s.Run.Output)
+	for i := range s.messages.open {
+		m := &s.messages.open[i]
+		for j := range m.parts {
+			n += perPart + cap(m.parts[j].text) + len(m.parts[j].raw)
+			if t := m.parts[j].tool; t != nil {
+				n += len(t.input) + len(t.output) + cap(t.rawInput) + len(t.errorText)
+			}
+		}
+		for j := range m.children {
+			n += perPart + len(m.children[j].Result)
+		}
+	}
+	return n
 }

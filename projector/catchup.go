@@ -1,0 +1,134 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// catchUp folds the rest of the log onto a snapshot, in as many rounds as it
+// takes: a mark may send it back, a clean-up may pull the log away under it.
+type catchUp struct {
+	*folder
+
+	snap  fold.Snapshot
+	floor bool    // the next round begins at the first record that is there
+	undo  *undone // what to go on from when going back turns out impossible
+}
+
+// undone is a mark that sent the fold back to the beginning of the log, and the
+// snapshot that it came upon.
+type undone struct {
+	snap fold.Snapshot
+	mark chunk.Record
+}
+
+func (c *catchUp) run(ctx context.Context) (fold.Snapshot, error) {
+	for range maxRounds {
+		records := c.log.Replay(ctx, c.snap.Session, c.snap.Position)
+		if c.floor {
+			records = c.log.ReplayFloor(ctx, c.snap.Session)
+		}
+		again, err := c.round(ctx, records)
+		if errors.Is(err, chunk.ErrUnknownSession) && c.snap.Position != (chunk.Position{}) {
+			return c.snap, nil // the snapshot has outlived the log
+		}
+		if err != nil {
+			err = c.recover(err)
+		}
+		if err != nil {
+			return c.snap, err
+		}
+		if !again {
+			return c.snap, nil
+		}
+	}
+	return c.snap, fmt.Errorf("session %s: no end of going back after %d rounds", c.snap.Session, maxRounds)
+}
+
+// round folds one reading of the log. It is to be repeated when a mark sent the
+// fold back.
+func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, error]) (again bool, err error) {
+	why := fold.TakenBack
+	if c.floor {
+		why = fold.Expired // what is missing before the first record, if anything
+	}
+	for rec, err := range records {
+		if err != nil {
+			return true, err
+		}
+		if rec.Ordinal <= c.snap.Position.Ordinal {
+			continue
+		}
+		c.snap = fold.Across(c.snap, rec, why)
+		why, c.floor = fold.TakenBack, false
+		if c.snap, err = fold.Apply(c.snap, rec); fold.IsPermanent(err) {
+			c.snap, err = c.skip(ctx, c.snap, rec, err.Error())
+		}
+		if errors.Is(err, fold.ErrRefold) {
+			c.goBack(rec, err)
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// goBack goes on from where a mark wants it. From the beginning of the log is
+// the one place that may be gone: then the mark is passed.
+func (c *catchUp) goBack(mark chunk.Record, why error) {
+	var back *fold.RefoldError
+	if !errors.As(why, &back) {
+		return
+	}
+	if back.Base.Position == (chunk.Position{}) && c.undo == nil {
+		c.undo = &undone{snap: c.snap, mark: mark}
+	}
+	c.snap, c.floor = back.Base, false
+}
+
+// recover decides how to go on when a reading of the log ended early; err when
+// not at all.
+func (c *catchUp) recover(err error) error {
+	begun := c.snap.Position != (chunk.Position{})
+	var truncated *chunk.TruncatedError
+	if !errors.As(err, &truncated) {
+		return err
+	}
+	switch truncated.Reason {
+	case chunk.TruncatedCleanup: // while we read; who comes again sees what it left
+		return nil
+	case chunk.TruncatedExpired:
+		if c.undo != nil && !begun {
+			return c.passMark()
+		}
+		if c.floor {
+			return err
+		}
+		c.floor = true
+		return nil
+	case chunk.TruncatedFuture, chunk.TruncatedForeign, chunk.TruncatedRecreated:
+		// The snapshot is of a log that is no more.
+		if !begun {
+			return err
+		}
+		c.snap, c.undo = fold.New(c.snap.Session), nil
+		return nil
+	default:
+		return err
+	}
+}
+
+// passMark gives up on a mark that reaches back to records which the log no
+// longer has: what it took back stays in the snapshot, and the snapshot says so.
+func (c *catchUp) passMark() error {
+	s, err := fold.Skip(fold.Across(c.undo.snap, c.undo.mark, fold.Expired), c.undo.mark, "it takes back more than the log still has")
+	c.snap, c.undo = s, nil
+	return err
+}

@@ -1,0 +1,74 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// folder folds records onto a snapshot, whatever comes: it reads what is
+// missing from the log, goes back where a mark says so, and passes what cannot
+// be read.
+type folder struct {
+	log Log
+
+	// skipped is called for each record that is passed, when not nil.
+	skipped func(ctx context.Context, rec chunk.Record, reason string)
+}
+
+// maxRounds bounds how often one catch-up starts over. Each mark in the log can
+// send it back once, and each clean-up that runs at the same time too.
+const maxRounds = 1000
+
+// apply folds one delivered record. Afterwards the snapshot is at the record or
+// beyond it.
+func (f *folder) apply(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
+	next, err := fold.Apply(s, rec)
+	switch {
+	case err == nil:
+		return next, nil
+	case fold.IsPermanent(err):
+		return f.skip(ctx, next, rec, err.Error())
+	case errors.Is(err, fold.ErrRefold):
+		c := catchUp{folder: f, snap: next}
+		c.goBack(rec, err)
+		return c.run(ctx)
+	case errors.Is(err, fold.ErrGap):
+		return f.fillGap(ctx, next, rec)
+	}
+	return next, err
+}
+
+// fillGap reads what is missing before rec. When the log has a hole there that
+// nothing explains, the records are lost: rec is what goes on.
+func (f *folder) fillGap(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
+	s, err := f.catchUp(ctx, s)
+	var truncated *chunk.TruncatedError
+	if errors.As(err, &truncated) && truncated.Reason == chunk.TruncatedGap {
+		s = fold.Across(s, rec, fold.Expired)
+		return f.apply(ctx, s, rec)
+	}
+	if err == nil && s.Position.Ordinal < rec.Ordinal {
+		// A replica that lags: it delivered rec and does not have it.
+		err = fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", s.Session, s.Position.Ordinal, rec.Ordinal)
+	}
+	return s, err
+}
+
+func (f *folder) skip(ctx context.Context, s fold.Snapshot, rec chunk.Record, reason string) (fold.Snapshot, error) {
+	s, err := fold.Skip(s, rec, reason)
+	if err == nil && f.skipped != nil {
+		f.skipped(ctx, rec, reason)
+	}
+	return s, err
+}
+
+// catchUp folds the log after s to its present end. It is
+// chunk.ErrUnknownSession when neither s nor the log knows anything.
+func (f *folder) catchUp(ctx context.Context, s fold.Snapshot) (fold.Snapshot, error) {
+	c := catchUp{folder: f, snap: s}
+	return c.run(ctx)
+}

@@ -1,0 +1,111 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// Reader gives snapshots as of now. It needs no Runner. Its methods may be
+// called concurrently; it owns no goroutine.
+type Reader struct {
+	store Store
+	log   Log
+}
+
+// NewReader makes a Reader over a store and the log.
+func NewReader(store Store, log Log) *Reader { return &Reader{store: store, log: log} }
+
+const (
+	// loads is how often a head and its messages are read when they do not fit
+	// together, as when a replica lags. Then the log is folded from its start.
+	loads = 5
+
+	firstPause = 5 * time.Millisecond
+)
+
+// Snapshot is the fold of s up to the present end of its log, complete, exact:
+// every record up to its Position, and nothing beyond. The result is the
+// caller's own. Errors: chunk.ErrUnknownSession when neither store nor log has
+// the session; *chunk.TruncatedError when records are missing in the middle of
+// the log and no head lies behind the hole; fold.ErrTorn when stored messages
+// are gone and the log cannot replace them; those of store and log. When the log
+// has expired beyond the head, or begins late and there is none, the snapshot
+// is of what there is and its Faults say how much is lost.
+func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	for n := range loads {
+		if err := pause(ctx, n); err != nil {
+			return fold.Snapshot{}, err
+		}
+		head, err := r.head(ctx, s)
+		if err != nil {
+			return fold.Snapshot{}, err
+		}
+		snap, err := r.complete(ctx, head)
+		if !errors.Is(err, fold.ErrTorn) {
+			return snap, err
+		}
+	}
+	snap, err := r.complete(ctx, fold.New(s))
+	if err == nil && snap.Faults.Lost > 0 {
+		err = fmt.Errorf("session %s: %w, and the log has lost the beginning", s, fold.ErrTorn)
+	}
+	return snap, err
+}
+
+// Head is how far the stored head of s came: the position and the epoch of the
+// last record that it holds. Both are zero when there is none. The log may be
+// further, or have forgotten.
+func (r *Reader) Head(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error) {
+	head, err := r.head(ctx, s)
+	return head.Position, head.Epoch, err
+}
+
+// head is the stored head, or the snapshot before the first record.
+func (r *Reader) head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	head, _, err := r.store.Load(ctx, s)
+	if unusable(err) {
+		return fold.New(s), nil
+	}
+	return head, err
+}
+
+// complete folds the rest of the log on top of a head and adds the messages
+// that were finished before it.
+func (r *Reader) complete(ctx context.Context, head fold.Snapshot) (fold.Snapshot, error) {
+	f := folder{log: r.log}
+	snap, err := f.catchUp(ctx, head)
+	if err != nil || snap.Complete() {
+		return snap, err
+	}
+	missing, err := r.store.Messages(ctx, snap)
+	if err != nil {
+		return snap, err
+	}
+	return snap.Hold(missing)
+}
+
+// unusable reports whether there is no head to go on from: the session is folded
+// from the start of the log.
+func unusable(err error) bool {
+	return errors.Is(err, ErrNoSnapshot) || errors.Is(err, fold.ErrVersion) || errors.Is(err, ErrDamaged)
+}
+
+// pause waits before try n; not before the first.
+func pause(ctx context.Context, n int) error {
+	if n == 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(firstPause << (n - 1))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,344 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/storetest"
+)
+
+var s1 = chunk.RootSession("acme", "s1")
+
+// What is delivered is folded, saved and then acknowledged.
+func TestRunnerSavesWhatItIsGiven(t *testing.T) {
+	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+	r, _ := start(t, q, store, log, projector.Config{SaveAfter: 5 * time.Millisecond})
+	for i := range 20 {
+		s := chunk.RootSession("acme", fmt.Sprintf("s%d", i))
+		q.put(storetest.NewAuthor(log, s, uint64(i)).Write(t, 150)...)
+	}
+	q.drained(t)
+	for i := range 20 {
+		s := chunk.RootSession("acme", fmt.Sprintf("s%d", i))
+		storetest.Equal(t, s.ID, storetest.Stored(t, store, s), storetest.Fold(t, log, s))
+	}
+	if st := r.Stats(); st.Delivered < 3000 || st.Saved < 20 || st.Conflicts+st.Failures+st.TooLarge != 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+// The save policy: 500 ms after the first record, at the end of a step, or after
+// 200 records; and nothing is acknowledged before.
+func TestSavePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+		begun := log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+		r, stop := start(t, q, store, log, projector.Config{})
+		defer stop()
+		saved := func(want uint64, owed int) {
+			t.Helper()
+			synctest.Wait()
+			if got := r.Stats().Saved; got != want || q.owed() != owed {
+				t.Fatalf("%d saves and %d owed, want %d and %d", got, q.owed(), want, owed)
+			}
+		}
+		time.Sleep(time.Hour)
+		q.put(begun)
+		saved(0, 1)
+		time.Sleep(400 * time.Millisecond)
+		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "a"}))
+		saved(0, 2)
+		time.Sleep(101 * time.Millisecond)
+		saved(1, 0)
+		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "b"}))
+		saved(1, 1)
+		q.put(log.Append(t, s1, 1, chunk.StepEnd{}))
+		saved(2, 0)
+		for range 199 {
+			q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "c"}))
+		}
+		saved(2, 199)
+		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "c"}))
+		saved(3, 0)
+		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "d"}))
+		stop() // saves what is left
+		saved(4, 0)
+	})
+}
+
+// Killed at any of its steps, a hundred times, it ends with the same snapshots.
+func TestKilledAnywhere(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	sessions := []chunk.Session{s1, chunk.RootSession("acme", "s2"), s1.Child("c")}
+	var authors []*storetest.Author
+	for i, s := range sessions {
+		authors = append(authors, storetest.NewAuthor(log, s, uint64(i+10)))
+	}
+	q := newQueue()
+	q.batch = 7
+	for kill := range 100 {
+		for _, a := range authors {
+			q.put(a.Write(t, 1+rng.IntN(25))...)
+			if rng.IntN(2) == 0 {
+				log.Sweep(a.Session)
+			}
+		}
+		dieAt(t, q, store, log, rng.IntN(40), kill)
+	}
+	store.Fault, q.lose = nil, nil
+	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+	q.drained(t)
+	stop()
+	for _, s := range sessions {
+		storetest.Equal(t, s.ID, storetest.Stored(t, store, s), storetest.Fold(t, log, s))
+	}
+}
+
+// dieAt runs a Runner that dies at the n-th step of its store or the n-th
+// acknowledgement. What a dead process would have done after that has no effect.
+func dieAt(t *testing.T, q *queue, store *storetest.Memory, log *storetest.Log, n, kill int) {
+	t.Helper()
+	var mu sync.Mutex
+	ctx, die := context.WithCancel(t.Context())
+	defer die()
+	step := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if n--; n < 0 {
+			die()
+		}
+		return n < 0
+	}
+	dead := errors.New("killed")
+	store.Fault = func(string) error {
+		if step() {
+			return dead
+		}
+		return nil
+	}
+	q.lose = step
+	r, err := projector.NewRunner(q, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 5, Patience: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := make(chan struct{})
+	go func() { // one that got everything done is stopped
+		defer close(idle)
+		for ctx.Err() == nil && q.owed() > 0 {
+			q.mu.Lock()
+			done := q.idle
+			q.mu.Unlock()
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+		}
+		die()
+	}()
+	if err := r.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("kill %d: %v", kill, err)
+	}
+	<-idle
+}
+
+// Two Runners that work on the same sessions cost each other work and nothing
+// else.
+func TestTwoRunners(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	one, two := newQueue(), newQueue()
+	r1, _ := start(t, one, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 3})
+	r2, _ := start(t, two, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 3})
+	a := storetest.NewAuthor(log, s1, 3)
+	for range 40 {
+		for _, rec := range a.Write(t, 20) {
+			one.put(rec) // a server sends a record to both when it is late
+			two.put(rec)
+		}
+	}
+	one.drained(t)
+	two.drained(t)
+	storetest.Equal(t, "shared", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+	if r1.Stats().Failures+r2.Stats().Failures > 0 {
+		t.Errorf("failures: %+v, %+v", r1.Stats(), r2.Stats())
+	}
+}
+
+// A foreign writer on the head's key: the save is refused, what is there now is
+// loaded, and the log folded on it.
+func TestConflictIsFoldedAgain(t *testing.T) {
+	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+	a := storetest.NewAuthor(log, s1, 4)
+	first := a.Write(t, 50)
+	r, _ := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+	q.put(first...)
+	q.drained(t)
+	// Somebody saves what the log says, and then something that is no head.
+	rest := a.Write(t, 50)
+	_, revision, err := store.Load(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Save(t.Context(), storetest.Fold(t, log, s1), revision); err != nil {
+		t.Fatal(err)
+	}
+	q.put(rest...)
+	q.drained(t)
+	store.Spoil(s1, "no head")
+	q.put(a.Write(t, 50)...)
+	q.drained(t)
+	storetest.Equal(t, "after conflicts", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+	if r.Stats().Conflicts == 0 {
+		t.Error("nobody met a conflict")
+	}
+}
+
+// Delivered in any order and several times, applied once and in the right one.
+func TestAnyOrder(t *testing.T) {
+	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+	records := storetest.NewAuthor(log, s1, 5).Write(t, 300)
+	records = append(records, records...)
+	rand.New(rand.NewPCG(5, 5)).Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
+	_, _ = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+	q.put(records...)
+	q.drained(t)
+	storetest.Equal(t, "shuffled", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+}
+
+// graves is a DeadLetter that remembers.
+type graves struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (g *graves) Bury(_ context.Context, rec chunk.Record, reason string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = append(g.list, fmt.Sprintf("%d %s", rec.Ordinal, reason))
+	return errors.New("and the subject is away too")
+}
+
+// A record that cannot be read is reported, marked and passed; the good ones
+// around it count.
+func TestPoisonIsPassed(t *testing.T) {
+	log, store, q, dead := storetest.NewLog(), storetest.NewMemory(), newQueue(), &graves{}
+	q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+	for i, poison := range []string{``, `{`, `[]`, `{"type":"text_delta"}`, `{"type":"tool_end","agentId":"s1"}`, "\xff"} {
+		q.put(log.AppendRaw(s1, chunk.TypeTextDelta, []byte(poison)))
+		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)}))
+	}
+	r, _ := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, DeadLetter: dead})
+	q.drained(t)
+	snap := storetest.Stored(t, store, s1)
+	if snap.Faults.Skipped != 6 || len(dead.list) != 6 || r.Stats().Skipped != 6 {
+		t.Errorf("faults %+v, dead letters %q, stats %+v; want 6 of each", snap.Faults, dead.list, r.Stats())
+	}
+	if page := string(snap.Frontend(true, 0).AppendJSON(nil)); !strings.Contains(page, `"012345"`) {
+		t.Errorf("the good ones are not all there: %s", page)
+	}
+}
+
+// A snapshot that the store cannot hold does not stop the session: the previous
+// head stays, deliveries are acknowledged, and a reader is still exact.
+func TestTooLargeDoesNotBlock(t *testing.T) {
+	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+	store.Limit = 3000
+	q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+	r, _ := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+	q.drained(t)
+	before := storetest.Stored(t, store, s1)
+	q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: strings.Repeat("x", 4000)}))
+	q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "y"}))
+	q.drained(t)
+	storetest.Equal(t, "the head before", storetest.Stored(t, store, s1), before)
+	if r.Stats().TooLarge == 0 {
+		t.Error("nobody counted it")
+	}
+	snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "read", snap, storetest.Fold(t, log, s1))
+}
+
+// Memory is bounded: more sessions than fit are saved and let go, and loaded
+// again when they go on.
+func TestSessionsAreLetGo(t *testing.T) {
+	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Hour, SaveRecords: 1 << 30, Sessions: 3})
+	var authors []*storetest.Author
+	for i := range 12 {
+		authors = append(authors, storetest.NewAuthor(log, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i)))
+	}
+	for range 5 {
+		for _, a := range authors {
+			q.put(a.Write(t, 20)...)
+		}
+	}
+	stop()
+	_, stop = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, Sessions: 3})
+	q.drained(t)
+	stop()
+	for _, a := range authors {
+		storetest.Equal(t, a.Session.ID, storetest.Stored(t, store, a.Session), storetest.Fold(t, log, a.Session))
+	}
+}
+
+// Store and log away for a while: deliveries stay owed, and are made good later.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+		away := errors.New("away")
+		var mu sync.Mutex
+		down := true
+		store.Fault = func(string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if down {
+				return away
+			}
+			return nil
+		}
+		log.Fault = func(chunk.Session) error { return store.Fault("") }
+		r, stop := start(t, q, store, log, projector.Config{})
+		defer stop()
+		q.put(storetest.NewAuthor(log, s1, 6).Write(t, 100)...)
+		time.Sleep(time.Minute)
+		if q.owed() < 100 || r.Stats().Saved > 0 || r.Stats().Failures < 3 || r.Stats().Failures > 40 {
+			t.Errorf("%d owed, stats %+v", q.owed(), r.Stats())
+		}
+		mu.Lock()
+		down = false
+		mu.Unlock()
+		time.Sleep(11 * time.Second)
+		if q.owed() > 0 {
+			t.Errorf("%d are still owed", q.owed())
+		}
+		store.Fault, log.Fault = nil, nil
+		storetest.Equal(t, "after the outage", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+	})
+}
+
+func TestConfigNamesTheField(t *testing.T) {
+	for _, c := range []struct {
+		cfg  projector.Config
+		want string
+	}{
+		{projector.Config{SaveRecords: -1}, "SaveRecords is -1, want at least 1"},
+		{projector.Config{SaveAfter: -1}, "SaveAfter is -1ns, want more than 0"},
+		{projector.Config{Parallel: -2}, "Parallel is -2, want at least 1"},
+	} {
+		if _, err := projector.NewRunner(newQueue(), storetest.NewMemory(), storetest.NewLog(), c.cfg); err == nil || err.Error() != c.want {
+			t.Errorf("err = %v, want %s", err, c.want)
+		}
+	}
+}

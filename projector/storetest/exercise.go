@@ -1,0 +1,205 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// Exercise is the contract of a projector.Store. open gives an empty store whose
+// values may have about 1 MiB.
+func Exercise(t *testing.T, open func(t *testing.T) projector.Store) {
+	t.Helper()
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, projector.Store)
+	}{
+		{"nothing is there at first", nothingAtFirst},
+		{"what is saved is loaded", savedIsLoaded},
+		{"messages are shared by later heads", messagesAreShared},
+		{"a save is a compare-and-set", compareAndSet},
+		{"sessions are apart", sessionsApart},
+		{"too large is refused, the head before stays", tooLarge},
+		{"missing messages are torn", torn},
+		{"many writers lose nothing", manyWriters},
+		{"a context that has ended", endedContext},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
+	}
+}
+
+var session = chunk.RootSession("acme", "s1")
+
+// snapshot folds a session of about n records.
+func snapshot(t *testing.T, s chunk.Session, n int) fold.Snapshot {
+	t.Helper()
+	log := NewLog()
+	NewAuthor(log, s, 1).Write(t, n)
+	return Fold(t, log, s)
+}
+
+func save(t *testing.T, st projector.Store, snap fold.Snapshot, after projector.Revision) projector.Revision {
+	t.Helper()
+	revision, err := st.Save(t.Context(), snap, after)
+	if err != nil || revision == after {
+		t.Fatalf("save after %d: revision %d, %v", after, revision, err)
+	}
+	return revision
+}
+
+func nothingAtFirst(t *testing.T, st projector.Store) {
+	if _, revision, err := st.Load(t.Context(), session); !errors.Is(err, projector.ErrNoSnapshot) || revision != 0 {
+		t.Errorf("revision %d, %v; want 0, ErrNoSnapshot", revision, err)
+	}
+	if data, err := st.Messages(t.Context(), fold.New(session)); err != nil || len(data) != 0 {
+		t.Errorf("messages %v, %v", data, err)
+	}
+}
+
+func savedIsLoaded(t *testing.T, st projector.Store) {
+	snap := snapshot(t, session, 300)
+	if snap.FinishedCount() < 5 {
+		t.Fatalf("the example has only %d finished messages", snap.FinishedCount())
+	}
+	save(t, st, snap, 0)
+	Equal(t, "loaded", Stored(t, st, session), snap)
+}
+
+func messagesAreShared(t *testing.T, st projector.Store) {
+	log := NewLog()
+	a := NewAuthor(log, session, 2)
+	snap, revision := fold.New(session), projector.Revision(0)
+	for range 20 {
+		for _, rec := range a.Write(t, 20) {
+			var err error
+			if snap, err = fold.Apply(snap, rec); fold.IsPermanent(err) {
+				snap, err = fold.Skip(snap, rec, err.Error())
+			}
+			var back *fold.RefoldError
+			if errors.As(err, &back) {
+				snap = Fold(t, log, session)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		revision = save(t, st, snap, revision)
+		snap = snap.Release() // the next save writes only what is new
+		want := Fold(t, log, session)
+		Equal(t, "in between", Stored(t, st, session), want)
+	}
+}
+
+func compareAndSet(t *testing.T, st projector.Store) {
+	one, two := snapshot(t, session, 30), snapshot(t, session, 60)
+	if _, err := st.Save(t.Context(), one, 7); !errors.Is(err, projector.ErrConflict) {
+		t.Errorf("a revision of nothing: %v, want ErrConflict", err)
+	}
+	first := save(t, st, one, 0)
+	if _, err := st.Save(t.Context(), two, 0); !errors.Is(err, projector.ErrConflict) {
+		t.Errorf("as if nothing were there: %v, want ErrConflict", err)
+	}
+	Equal(t, "after refused saves", Stored(t, st, session), one)
+	second := save(t, st, two, first)
+	if _, err := st.Save(t.Context(), two, first); !errors.Is(err, projector.ErrConflict) {
+		t.Errorf("an old revision: %v, want ErrConflict", err)
+	}
+	if _, revision, err := st.Load(t.Context(), session); err != nil || revision != second {
+		t.Errorf("revision %d, %v, want %d", revision, err, second)
+	}
+	Equal(t, "after the second", Stored(t, st, session), two)
+}
+
+func sessionsApart(t *testing.T, st projector.Store) {
+	all := []chunk.Session{
+		chunk.RootSession("a", "x"), chunk.RootSession("b", "x"), chunk.RootSession("a", "x").Child("y"), chunk.RootSession("a", "y"),
+	}
+	for i, s := range all {
+		save(t, st, snapshot(t, s, 50+i), 0)
+	}
+	for i, s := range all {
+		Equal(t, s.String(), Stored(t, st, s), snapshot(t, s, 50+i))
+	}
+}
+
+func tooLarge(t *testing.T, st projector.Store) {
+	log := NewLog()
+	small := func() fold.Snapshot { return Fold(t, log, session) }
+	log.Append(t, session, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	revision := save(t, st, small(), 0)
+	before := small()
+	for range 5 {
+		log.Append(t, session, 1, chunk.TextDelta{Delta: strings.Repeat("x", 300<<10)})
+	}
+	check := func(what string, snap fold.Snapshot) {
+		t.Helper()
+		_, err := st.Save(t.Context(), snap, revision)
+		var large *projector.TooLargeError
+		if !errors.As(err, &large) || !errors.Is(err, projector.ErrTooLarge) || large.Size <= large.Limit || large.Session != session {
+			t.Errorf("%s: %v, want a TooLargeError", what, err)
+		}
+		Equal(t, what, Stored(t, st, session), before)
+	}
+	check("a head", small())
+	log.Append(t, session, 1, chunk.StreamEnd{StreamID: session.ID})
+	check("a message", small())
+}
+
+func torn(t *testing.T, st projector.Store) {
+	snap := snapshot(t, session, 300).Release()
+	if _, err := st.Messages(t.Context(), snap); !errors.Is(err, fold.ErrTorn) {
+		t.Errorf("err = %v, want ErrTorn", err)
+	}
+}
+
+// manyWriters load, fold the next record and save, all on one session. Each save
+// that succeeds adds exactly one record.
+func manyWriters(t *testing.T, st projector.Store) {
+	log := NewLog()
+	log.Append(t, session, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	for range 40 {
+		log.Append(t, session, 1, chunk.TextDelta{Delta: "x"})
+	}
+	records := log.Records(session)
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			for {
+				snap, revision, err := st.Load(t.Context(), session)
+				if errors.Is(err, projector.ErrNoSnapshot) {
+					snap = fold.New(session)
+				} else if err != nil {
+					t.Errorf("load: %v", err)
+					return
+				}
+				n := int(snap.Position.Ordinal)
+				if n == len(records) {
+					return
+				}
+				if snap, err = fold.Apply(snap, records[n]); err != nil {
+					t.Errorf("apply: %v", err)
+					return
+				}
+				if _, err = st.Save(t.Context(), snap, revision); err != nil && !errors.Is(err, projector.ErrConflict) {
+					t.Errorf("save: %v", err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	Equal(t, "in the end", Stored(t, st, session), Fold(t, log, session))
+}
+
+func endedContext(t *testing.T, st projector.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := st.Save(ctx, snapshot(t, session, 50), 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("save: %v, want Canceled", err)
+	}
+}
