@@ -88,4 +88,6 @@ func (e *Edge) refuseStream(w http.ResponseWriter, r *http.Request, p *problem) 
 	panic(http.ErrAbortHandler)
 }
 
-func (e *Edge) retry() time.Duration { return e.cfg.Retry + rand.N(e.cfg.Retry/2+1) }
+func (e *Edge) retry() time.Duration {
+	return e.cfg.Retry + rand.N(e.cfg.Retry/2+1) //nolint:gosec // a delay, not a secret
+}

@@ -20,7 +20,6 @@ var (
 // viewer is one open stream. It runs on the goroutine of its request.
 type viewer struct {
 	edge    *Edge
-	ctx     context.Context
 	req     hub.Request
 	cur     *hub.Cursor // nil when the session is complete and there is nothing to follow
 	out     *sse.Writer
@@ -46,13 +45,13 @@ func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	v := &viewer{edge: e, ctx: ctx, req: req}
+	v := &viewer{edge: e, req: req}
 	if !e.enter(v, cancel) {
 		e.refuseStream(w, r, draining)
 		return
 	}
 	defer e.leave(v)
-	switch err := v.attach(); {
+	switch err := v.attach(ctx); {
 	case errors.Is(err, hub.ErrEnded):
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, chunk.ErrUnknownSession):
@@ -62,7 +61,7 @@ func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 		e.refuseStream(w, r, unavailable)
 	default:
 		defer v.detach()
-		v.stream(w, r)
+		v.stream(ctx, w, r.ProtoMajor)
 	}
 }
 
@@ -78,13 +77,13 @@ func (e *Edge) head(w http.ResponseWriter) {
 
 // attach puts the viewer's cursor in its place. A cursor that cannot be served
 // is an event, not an error.
-func (v *viewer) attach() error {
-	ctx, cancel := context.WithTimeout(v.ctx, v.edge.cfg.Attach)
+func (v *viewer) attach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, v.edge.cfg.Attach)
 	defer cancel()
 	cur, err := v.edge.hub.Subscribe(ctx, v.req)
-	var truncated *chunk.TruncatedError
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
-	case errors.As(err, &truncated):
+	case isTruncated:
 		return v.resync(ctx, truncated)
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return v.attachExpired(ctx)
@@ -95,8 +94,8 @@ func (v *viewer) attach() error {
 
 // stream writes until the session is complete, and returns; or until anything
 // else ends it, and aborts.
-func (v *viewer) stream(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 {
+func (v *viewer) stream(ctx context.Context, w http.ResponseWriter, protocol int) {
+	if protocol == 1 {
 		// The write deadline stays on the connection, where it guards the last
 		// bytes of this response and would cut the next one.
 		w.Header().Set("Connection", "close")
@@ -104,7 +103,7 @@ func (v *viewer) stream(w http.ResponseWriter, r *http.Request) {
 	v.out = sse.NewWriter(w, v.edge.cfg.Patience)
 	err := v.out.Open()
 	if err == nil {
-		err = v.relay()
+		err = v.relay(ctx)
 	}
 	if !errors.Is(err, io.EOF) {
 		v.edge.cfg.Log.Debug("stream cut", "session", v.req.Session.String(), "err", err)
@@ -114,7 +113,7 @@ func (v *viewer) stream(w http.ResponseWriter, r *http.Request) {
 
 // relay moves batches from the cursor to the client. It returns io.EOF when the
 // session is complete.
-func (v *viewer) relay() error {
+func (v *viewer) relay(ctx context.Context) error {
 	heartbeat := v.edge.cfg.Heartbeat
 	tick := time.NewTimer(heartbeat)
 	defer tick.Stop()
@@ -125,10 +124,9 @@ func (v *viewer) relay() error {
 		if v.cur == nil {
 			return v.epilogue()
 		}
-		batch, err := v.cur.Next(v.ctx, tick.C)
-		var truncated *chunk.TruncatedError
-		if errors.As(err, &truncated) {
-			err = v.resyncLive(truncated)
+		batch, err := v.cur.Next(ctx, tick.C)
+		if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok {
+			err = v.resyncLive(ctx, truncated)
 		}
 		if err != nil {
 			return err
@@ -166,8 +164,8 @@ func (v *viewer) detach() {
 
 // resyncLive is resync in the middle of a stream, where nobody else limits how
 // long the log and the snapshots may take.
-func (v *viewer) resyncLive(cause *chunk.TruncatedError) error {
-	ctx, cancel := context.WithTimeout(v.ctx, v.edge.cfg.Attach)
+func (v *viewer) resyncLive(ctx context.Context, cause *chunk.TruncatedError) error {
+	ctx, cancel := context.WithTimeout(ctx, v.edge.cfg.Attach)
 	defer cancel()
 	return v.resync(ctx, cause)
 }

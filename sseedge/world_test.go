@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -40,9 +40,9 @@ type worldConfig struct {
 }
 
 // newWorld starts everything; the test's cleanup ends it.
-func newWorld(t testing.TB, cfg worldConfig) *world {
-	t.Helper()
-	w := &world{t: t, log: cfg.log}
+func newWorld(tb testing.TB, cfg worldConfig) *world {
+	tb.Helper()
+	w := &world{t: tb, log: cfg.log}
 	if w.log == nil {
 		w.log = logtest.New()
 	}
@@ -51,10 +51,10 @@ func newWorld(t testing.TB, cfg worldConfig) *world {
 	}
 	var err error
 	if w.hub, err = hub.New(w.log, w.log, cfg.hub); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if w.edge, err = sseedge.New(w.hub, snapshotsOf{w.log}, cfg.edge); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.server = sseedge.NewServer(cfg.server, w.edge)
 	w.serve(cfg.tcp)
@@ -105,9 +105,7 @@ func (w *world) get(ctx context.Context, path string, header http.Header) *http.
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	resp, err := w.client.Do(req)
 	if err != nil {
 		w.t.Fatalf("GET %s: %v", path, err)
@@ -119,9 +117,7 @@ func (w *world) get(ctx context.Context, path string, header http.Header) *http.
 func (w *world) record(method, path string, header http.Header) *httptest.ResponseRecorder {
 	w.t.Helper()
 	req := httptest.NewRequest(method, path, nil)
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	rec := httptest.NewRecorder()
 	w.edge.ServeHTTP(rec, req)
 	return rec
@@ -200,22 +196,11 @@ func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partia
 	return snap, nil
 }
 
-func testLog(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(testWriter{t}, nil))
-}
-
-type testWriter struct{ t testing.TB }
-
-func (w testWriter) Write(b []byte) (int, error) {
-	w.t.Logf("%s", b)
-	return len(b), nil
-}
-
-func readAll(t testing.TB, r io.Reader) string {
-	t.Helper()
+func readAll(tb testing.TB, r io.Reader) string {
+	tb.Helper()
 	b, err := io.ReadAll(r)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return string(b)
 }

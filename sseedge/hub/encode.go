@@ -1,6 +1,10 @@
 package hub
 
-import "github.com/tailrace/tailrace/chunk"
+import (
+	"bytes"
+
+	"github.com/tailrace/tailrace/chunk"
+)
 
 // encoded holds the bytes of one record. Whoever encodes owns one and uses it
 // again; segments copy out of it.
@@ -16,7 +20,7 @@ func (e *encoded) encode(encode Encode, rec chunk.Record) {
 	e.alone = e.alone[:0]
 	if rec.Type.Control() && !rec.Session.IsRoot() {
 		e.alone = encode(e.alone, rec, chunk.ScopeSession)
-		if string(e.alone) == string(e.tree) {
+		if bytes.Equal(e.alone, e.tree) {
 			e.alone = e.alone[:0]
 		}
 	}

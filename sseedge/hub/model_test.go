@@ -100,6 +100,7 @@ type modelReader struct {
 var errDown = errors.New("down for the test")
 
 func newModel(t *testing.T, memory int64, page int) *model {
+	t.Helper()
 	m := &model{t: t, log: logtest.New(), removed: make(map[chunk.Session][]chunk.Ordinal)}
 	h, err := hub.New(m.log, m.log, hub.Config{Encode: plain, Memory: memory, Page: page, Reads: 2, Grace: 5 * time.Second})
 	if err != nil {
@@ -364,7 +365,7 @@ func (m *model) recreate() error {
 		if r.cur != nil && r.cur.Position() != 0 {
 			_, err := r.cur.Next(context.Background(), now())
 			if !isReason(err, chunk.TruncatedRecreated) {
-				return fmt.Errorf("reader of a stream that was made again: %v", err)
+				return fmt.Errorf("reader of a stream that was made again: %w", err)
 			}
 		}
 		m.detach(r)
@@ -389,7 +390,7 @@ func (m *model) recreateDown() error {
 	time.Sleep(3 * time.Second)
 	for _, r := range m.readers {
 		if _, err := r.cur.Next(context.Background(), now()); !isReason(err, chunk.TruncatedRecreated) {
-			return fmt.Errorf("reader of a stream that was made again: %v", err)
+			return fmt.Errorf("reader of a stream that was made again: %w", err)
 		}
 		m.detach(r)
 		r.start, r.last, r.got = 0, 0, nil
@@ -443,7 +444,7 @@ func (m *model) judge(r *modelReader, err error) error {
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
 	case isTruncated:
-		if !m.loss && len(m.removed) == 0 && !(m.drops && truncated.Reason == chunk.TruncatedGap) {
+		if !m.loss && len(m.removed) == 0 && (!m.drops || truncated.Reason != chunk.TruncatedGap) {
 			return fmt.Errorf("reader %+v at %d: nothing was taken from the log, got %w", r.req, r.last, err)
 		}
 		if truncated.After != r.last && truncated.Session != m.own(r) {
@@ -475,14 +476,14 @@ func (m *model) judge(r *modelReader, err error) error {
 // the reader may know is a terminal one. A feed that stands still may not know
 // of a newer run yet.
 func (m *model) checkEnd(r *modelReader, own []chunk.Record, err error) error {
-	for i := len(own) - 1; i >= 0; i-- {
-		if own[i].Seq <= r.last && own[i].Type.Terminal() {
+	for i, rec := range slices.Backward(own) {
+		if rec.Seq <= r.last && rec.Type.Terminal() {
 			if i < len(own)-1 && errors.Is(err, hub.ErrEnded) {
 				return fmt.Errorf("ended at %d, but the log goes on to %d", r.last, own[len(own)-1].Seq)
 			}
 			return nil
 		}
-		if own[i].Seq <= r.last {
+		if rec.Seq <= r.last {
 			break
 		}
 	}
@@ -567,7 +568,7 @@ func (m *model) take(r *modelReader, batch hub.Batch) error {
 			return fmt.Errorf("frame %q was never written", line)
 		}
 		rec := m.ever[i]
-		if want := plain(nil, rec, r.req.Scope); string(want) != string(line) {
+		if want := plain(nil, rec, r.req.Scope); !bytes.Equal(want, line) {
 			return fmt.Errorf("frame %q, want %q", line, want)
 		}
 		if seq <= r.last {

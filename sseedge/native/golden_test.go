@@ -1,6 +1,7 @@
 package native_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -46,7 +47,7 @@ func TestGolden(t *testing.T) {
 				}
 			}
 			for i, want := range golden.Files {
-				if string(want.Data) != string(got[i].Data) {
+				if !bytes.Equal(want.Data, got[i].Data) {
 					t.Errorf("%s\ngot\n%s\nwant\n%s", want.Name, got[i].Data, want.Data)
 				}
 			}

@@ -20,7 +20,7 @@ func TestEvent(t *testing.T) {
 		{"all members", sse.Event{ID: "7", Name: "x", Retry: 1500 * time.Millisecond, Data: []byte("d")}, "id: 7\nevent: x\nretry: 1500\ndata: d\n\n"},
 		{"id alone", sse.Event{ID: "7"}, "id: 7\n\n"},
 		{"empty data", sse.Event{Data: []byte{}}, "data: \n\n"},
-		{"data with every kind of line break", sse.Event{Data: []byte("a\nb\r\nc\rd\n\rid: 9")}, "data: a\ndata: b\ndata: c\ndata: d\ndata: \ndata: id: 9\n\n"},
+		{"data with every kind of line break", sse.Event{Data: []byte("a\nb\r\nc\rd\n\rid: 9")}, "data: a\ndata: b\ndata: c\ndata: d\ndata: \ndata: id: 9\n\n"}, //nolint:dupword // so it must be
 		{"data that ends with a line break", sse.Event{Data: []byte("a\n")}, "data: a\ndata: \n\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

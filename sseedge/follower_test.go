@@ -1,0 +1,105 @@
+package sseedge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// follower is a client that comes back until it is told that there is nothing
+// more, as an EventSource does.
+type follower struct {
+	parser
+	w      *world
+	path   string
+	events []wireEvent
+	ids    []string
+	bad    error // the first thing that should not be on the wire
+}
+
+func newFollower(w *world, path string) *follower {
+	f := &follower{w: w, path: path}
+	f.onEvent = func(e event) {
+		decoded, err := e.decode()
+		if err == nil && decoded.Type == "chunk" && fmt.Sprint(decoded.Sequence) != e.id {
+			err = fmt.Errorf("event with id %s says it is %d", e.id, decoded.Sequence)
+		}
+		if err != nil && f.bad == nil {
+			f.bad = err
+		}
+		f.events, f.ids = append(f.events, decoded), append(f.ids, e.id)
+	}
+	return f
+}
+
+// how a connection ended.
+type ending int
+
+const (
+	cut     ending = iota // aborted by the server, or by us
+	whole                 // cleanly
+	nothing               // 204
+	refused               // any other status
+)
+
+// connect opens one connection and reads at most limit bytes of it, all if
+// limit is negative.
+func (f *follower) connect(ctx context.Context, limit int64) (ending, int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://edge"+f.path, nil)
+	if err != nil {
+		return refused, 0, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Cache-Control", "no-cache")
+	if f.lastEventID != "" {
+		req.Header.Set("Last-Event-ID", f.lastEventID)
+	}
+	resp, err := f.w.client.Do(req)
+	if err != nil {
+		return cut, 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return nothing, resp.StatusCode, nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		return refused, resp.StatusCode, nil
+	}
+	body := io.Reader(resp.Body)
+	if limit >= 0 {
+		body = io.LimitReader(body, limit)
+	}
+	err = f.read(body)
+	if errors.Is(err, errBadWire) || f.bad != nil {
+		return cut, resp.StatusCode, errors.Join(err, f.bad)
+	}
+	if err != nil || limit >= 0 {
+		return cut, resp.StatusCode, nil
+	}
+	return whole, resp.StatusCode, nil
+}
+
+// sequences are the places of the chunks that were seen.
+func (f *follower) sequences() []chunk.Seq {
+	var seqs []chunk.Seq
+	for _, e := range f.events {
+		if e.Type == "chunk" {
+			seqs = append(seqs, e.Sequence)
+		}
+	}
+	return seqs
+}
+
+// soon is a context for a request that is expected to end by itself.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,230 @@
+package sseedge_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/hub"
+)
+
+// The promise of the edge: whatever the history, however often and wherever a
+// connection is cut, in any scope and through any filter, what a client puts
+// together from its connections is the log.
+func TestResumeAtAnyByte(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := resume{
+			history: rapid.SliceOfN(genWrite(), 0, 60).Draw(rt, "history"),
+			before:  rapid.IntRange(0, 60).Draw(rt, "before"),
+			cuts:    rapid.SliceOfN(rapid.Int64Range(0, 1500), 0, 12).Draw(rt, "cuts"),
+			view:    rapid.SampledFrom(views).Draw(rt, "view"),
+			after:   rapid.IntRange(-1, 59).Draw(rt, "after"),
+			cfg: hub.Config{
+				Memory: rapid.SampledFrom([]int64{1, 4 << 10, 1 << 20}).Draw(rt, "memory"),
+				Page:   rapid.SampledFrom([]int{1, 700, 1 << 20}).Draw(rt, "page"),
+				Grace:  time.Second,
+			},
+		}
+		var err error
+		synctest.Test(t, func(t *testing.T) { err = r.run(t) })
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// write is one thing that happens to the log.
+type write struct {
+	What    string
+	Session int
+	Type    int
+	Pause   int // milliseconds before it
+}
+
+func genWrite() *rapid.Generator[write] {
+	return rapid.Custom(func(t *rapid.T) write {
+		return write{
+			What:    rapid.SampledFrom([]string{"chunk", "chunk", "chunk", "chunk", "chunk", "junk", "cut", "takeover"}).Draw(t, "what"),
+			Session: rapid.IntRange(0, 5).Draw(t, "session"),
+			Type:    rapid.IntRange(0, 6).Draw(t, "type"),
+			Pause:   rapid.SampledFrom([]int{0, 0, 1, 20, 16_000}).Draw(t, "pause"),
+		}
+	})
+}
+
+var (
+	theRoot     = chunk.RootSession("default", "root")
+	allSessions = []chunk.Session{theRoot, theRoot.Child("kid-1"), theRoot, theRoot.Child("kid-2"), chunk.RootSession("default", "other"), theRoot}
+	allTypes    = []chunk.Type{chunk.TypeTextDelta, chunk.TypeThinking, "from_the_future", chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeTextDelta, chunk.TypeStreamEnd}
+)
+
+// view is a way to look at the log, and what is to be seen.
+type view struct {
+	path  string
+	shows func(chunk.Record) bool
+}
+
+func ofTree(rec chunk.Record) bool { return rec.Session.Root == "root" }
+func isChunk(rec chunk.Record) bool {
+	return !rec.Type.Control() || rec.Type == chunk.TypeRunStarted
+}
+
+var views = []view{
+	{"/v1/sessions/root/events", func(rec chunk.Record) bool { return ofTree(rec) && (isChunk(rec) || rec.Session == theRoot) }},
+	{"/v1/sessions/root/events?scope=session", func(rec chunk.Record) bool { return rec.Session == theRoot }},
+	{"/v1/sessions/kid-1/events?root=root", func(rec chunk.Record) bool { return rec.Session.ID == "kid-1" }},
+	{"/v1/sessions/root/events?types=text_delta,run_started", func(rec chunk.Record) bool {
+		return rec.Session == theRoot && !isChunk(rec) || ofTree(rec) && (rec.Type == chunk.TypeTextDelta || rec.Type == chunk.TypeRunStarted)
+	}},
+	{"/v1/sessions/root/events?exclude=text_delta,thinking", func(rec chunk.Record) bool {
+		return rec.Session == theRoot && !isChunk(rec) || ofTree(rec) && isChunk(rec) && rec.Type != chunk.TypeTextDelta && rec.Type != chunk.TypeThinking
+	}},
+	{"/v1/sessions/root/events?agent=kid-2", func(rec chunk.Record) bool {
+		return rec.Session == theRoot && !isChunk(rec) || rec.Session.ID == "kid-2" && isChunk(rec)
+	}},
+}
+
+type resume struct {
+	history []write
+	before  int // so much of it is there when the client comes
+	cuts    []int64
+	view    view
+	after   int // index of the record in ?after=, if there is such a record
+	cfg     hub.Config
+}
+
+func (r resume) String() string {
+	return fmt.Sprintf("%v before %d, cuts %v, %s after %d, %+v", r.history, r.before, r.cuts, r.view.path, r.after, r.cfg)
+}
+
+func (r resume) run(t *testing.T) error {
+	w := newWorld(t, worldConfig{hub: r.cfg, edge: sseedge.Config{}})
+	w.log.Append(theRoot, chunk.TypeRunStarted, "") // so that there is something to find
+	w.log.Append(theRoot.Child("kid-1"), chunk.TypeRunStarted, "")
+	before := min(r.before, len(r.history))
+	for _, h := range r.history[:before] {
+		h.do(w.log)
+	}
+	f, start := r.client(w)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for _, h := range r.history[before:] {
+			time.Sleep(time.Duration(h.Pause) * time.Millisecond)
+			h.do(w.log)
+		}
+		time.Sleep(time.Second)
+		for _, s := range []chunk.Session{theRoot.Child("kid-1"), theRoot} {
+			w.log.Append(s, chunk.TypeStreamEnd, `"streamId":"x"`)
+		}
+	}()
+	err := r.follow(t, f, written)
+	<-written
+	if err != nil {
+		return err
+	}
+	return r.compare(w.log, f, start)
+}
+
+// do is one step of the history. A bubble's time passes outside.
+func (h write) do(log *logtest.Log) {
+	s := allSessions[h.Session]
+	switch h.What {
+	case "chunk":
+		log.Append(s, allTypes[h.Type], `"delta":"some text, as long as it takes"`)
+	case "junk":
+		log.Junk(s)
+	case "cut":
+		log.CutFeeds()
+	case "takeover":
+		log.Takeover(s)
+		log.Append(s, chunk.TypeRunStarted, "")
+	}
+}
+
+// client starts where the property says, if a client could be there.
+func (r resume) client(w *world) (f *follower, start chunk.Seq) {
+	path := r.view.path
+	var shown []chunk.Record
+	for _, rec := range w.log.Tree(theRoot) {
+		if r.view.shows(rec) {
+			shown = append(shown, rec)
+		}
+	}
+	if r.after >= 0 && r.after < len(shown) {
+		start = shown[r.after].Seq
+		path += fmt.Sprintf("%cafter=%d", map[bool]rune{true: '&', false: '?'}[strings.Contains(path, "?")], start)
+	}
+	return newFollower(w, path), start
+}
+
+// follow connects until there is nothing more, and will be nothing more: a page
+// opens its stream again when somebody begins another run. It sleeps in the
+// test's bubble.
+func (r resume) follow(t *testing.T, f *follower, written <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+	defer cancel()
+	for attempt, last := 0, false; ; attempt++ {
+		select {
+		case <-written:
+			last = true
+		default:
+		}
+		limit := int64(-1)
+		if attempt < len(r.cuts) {
+			limit = r.cuts[attempt]
+		}
+		how, status, err := f.connect(ctx, limit)
+		switch {
+		case err != nil:
+			return fmt.Errorf("connection %d: %w", attempt, err)
+		case how == nothing && last:
+			return nil
+		case how == refused:
+			return fmt.Errorf("connection %d: status %d", attempt, status)
+		}
+		time.Sleep(100 * time.Millisecond) // as EventSource waits
+	}
+}
+
+// compare holds what the client has against the log.
+func (r resume) compare(log *logtest.Log, f *follower, start chunk.Seq) error {
+	var want []string
+	for _, rec := range log.Tree(theRoot) {
+		if r.view.shows(rec) && rec.Seq > start {
+			want = append(want, fmt.Sprintf("%d %s", rec.Seq, onWire(rec)))
+		}
+	}
+	var got []string
+	for i, e := range f.events {
+		payload := string(e.Chunk)
+		if payload == "" {
+			payload = e.Type
+		}
+		got = append(got, f.ids[i]+" "+payload)
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("behind %d the client has\n%v\nthe log has\n%v", start, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	return nil
+}
+
+// onWire is the chunk of an event, or its type where it has none.
+func onWire(rec chunk.Record) string {
+	switch rec.Type {
+	case chunk.TypeStreamEnd:
+		return "end"
+	case chunk.TypeStreamPaused:
+		return "status"
+	}
+	return string(rec.Data)
+}
