@@ -203,6 +203,24 @@ func TestPageIsPatient(t *testing.T) {
 	}
 }
 
+// A second turn in a session that has ended: the page waits for it, and is not
+// content with the end of the first.
+func TestPageGoesOnInASession(t *testing.T) {
+	first := snapshotOf("s1", 10, "ended", `{"type":"text","text":"first. ","state":"done"}`, "")
+	s := &script{
+		snapshots: map[string][]string{"s1": {first, first, snapshotOf("s1", 12, "active", `{"type":"text","text":"first. ","state":"done"}`, "")}},
+		streams: []stream{{status: http.StatusNoContent}, {hold: true, frames: []string{
+			chunkOf(13, "s1", "text_delta", `"delta":"second."`), event(14, end),
+		}}},
+	}
+	tab := s.open(t, "#s1")
+	awaitConnection(t, tab, "done")
+	eval[bool](t, tab, `document.querySelector('#same-session').checked = true`)
+	click(t, tab, `[data-scenario="tour"]`)
+	poll(t, tab, `document.body.dataset.status === 'ended' && document.body.dataset.sequence === '14'`)
+	wantText(t, tab, map[string]string{"s1": "first. second."})
+}
+
 // Text is text, whatever it looks like; halves of a character become one, over
 // the edge of a snapshot too; numbers keep their digits.
 func TestPageShowsWhatWasSaid(t *testing.T) {

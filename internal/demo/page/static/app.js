@@ -3,7 +3,7 @@
 import { Feed } from './feed.js';
 import { Model } from './model.js';
 import { load } from './snapshot.js';
-import { View, atEnd, el, toEnd } from './view.js';
+import { View, el } from './view.js';
 import * as past from './past.js';
 
 const $ = (id) => document.getElementById(id);
@@ -13,7 +13,7 @@ let feed = null;
 let shown = null; // {id, model, view} of the session on the page
 
 function sessionInAddress() {
-  const id = decodeURIComponent(location.hash.slice(1));
+  const id = location.hash.slice(1); // ids have no character that an address would escape
   return sessionShape.test(id) ? id : '';
 }
 
@@ -28,7 +28,7 @@ function show(id, { expected = false, beyond = 0 } = {}) {
   $('session-name').textContent = id;
   if (shown?.id !== id) {
     const model = new Model(id);
-    const view = new View(model, { session: $('session'), states: $('states'), sources: $('sources'), log: $('log') }, drawn);
+    const view = new View(model, { main: $('main'), session: $('session'), states: $('states'), sources: $('sources'), log: $('log') }, drawn);
     shown = { id, model, view };
     view.clear();
   }
@@ -94,7 +94,7 @@ function drawn() {
   $('log-section').hidden = !model;
   $('state-section').hidden = !$('states').childElementCount;
   $('sources-section').hidden = !$('sources').childElementCount;
-  $('to-end').hidden = status !== 'active' || atEnd();
+  $('to-end').hidden = status !== 'active' || shown.view.following;
   document.title = model ? `${status === 'active' ? '● ' : ''}${past.titleOf(shown.id) || shown.id.slice(0, 8)} · Tailrace` : 'Tailrace';
 }
 
@@ -177,10 +177,13 @@ function showAddress() {
 
 $('reload').onclick = () => location.reload();
 $('forget').onclick = () => { past.forget(); drawPast(); };
-$('to-end').onclick = toEnd;
+$('to-end').onclick = () => shown?.view.toEnd();
 window.addEventListener('hashchange', showAddress);
 window.addEventListener('popstate', showAddress);
-window.addEventListener('scroll', () => { $('to-end').hidden = shown?.model.status !== 'active' || atEnd(); }, { passive: true });
+window.addEventListener('scroll', () => {
+  shown?.view.scrolled();
+  $('to-end').hidden = shown?.model.status !== 'active' || shown.view.following;
+}, { passive: true });
 window.addEventListener('storage', drawPast); // another tab started one
 window.addEventListener('pagehide', () => { feed?.stop(); feed = null; });
 window.addEventListener('pageshow', (event) => { if (event.persisted) showAddress(); });

@@ -9,7 +9,8 @@ const hiddenTabDelay = 200; // a hidden tab has no frames; tests and titles want
 export class View {
   constructor(model, places, onDrawn) {
     this.model = model;
-    this.places = places; // elements: session, states, sources, log
+    this.places = places; // elements: main, session, states, sources, log
+    this.following = true; // the end is kept in sight, until somebody scrolls away from it
     this.onDrawn = onDrawn;
     this.drawnParts = new Map();
     this.drawnAgents = new Map();
@@ -22,7 +23,7 @@ export class View {
   // clear forgets what was drawn; the model was reset. Whoever reads further up
   // stays there when it is drawn again.
   clear() {
-    this.place ??= { follow: atEnd(), y: window.scrollY };
+    this.place ??= { following: this.following, y: window.scrollY };
     this.drawnParts.clear();
     this.drawnAgents.clear();
     this.drawnStates.clear();
@@ -52,16 +53,32 @@ export class View {
   draw() {
     const place = this.place;
     this.place = null;
-    const follow = this.model.status === 'active' && (place?.follow ?? atEnd());
+    if (place) this.following = place.following;
     const changed = [...this.model.changed];
     this.model.changed.clear();
     for (const item of changed) if (item.kind !== 'agent') this.drawPart(item);
     for (const item of changed) if (item.kind === 'agent') this.drawAgent(item);
     this.drawSources();
     this.drawLog();
-    if (follow) toEnd();
+    if (this.following && this.model.status === 'active') this.toEnd();
     else if (place) window.scrollTo(0, place.y);
     this.onDrawn();
+  }
+
+  // scrolled is told when somebody scrolls. Only then the mind changes: a picture
+  // that arrives late moves the end away too.
+  scrolled() {
+    if (!this.place) this.following = this.beyond() < 160;
+  }
+
+  // beyond is how far the end is below what can be seen, in pixels.
+  beyond() {
+    return this.places.main.getBoundingClientRect().bottom - window.innerHeight;
+  }
+
+  toEnd() {
+    const beyond = this.beyond();
+    if (beyond > 0) window.scrollBy(0, beyond + 24);
   }
 
   agent(agent) {
@@ -116,7 +133,9 @@ export class View {
     if (!drawn) {
       drawn = { json: el('pre', 'json') };
       this.drawnStates.set(agent, drawn);
-      this.places.states.append(el('div', 'state', el('h3', '', agent.type || agent.id), drawn.json));
+      const block = el('div', 'state', el('h3', '', agent.type || agent.id), drawn.json);
+      if (agent.id === this.model.root) this.places.states.prepend(block);
+      else this.places.states.append(block);
     }
     drawn.state = agent.state;
     setText(drawn.json, pretty(agent.state));
@@ -235,7 +254,7 @@ function makeTool(part) {
   const result = el('pre', 'json result');
   const error = el('p', 'tool-error');
   const child = el('div', 'child');
-  const root = el('details', 'tool', el('summary', '', name, pill), args, notes, error, result, child);
+  const root = el('details', 'tool', el('summary', '', name, pill), args, notes, child, error, result);
   root.open = true;
   name.title = part.id;
   return { root, name, pill, node, notes, result, error, child, input: undefined };
@@ -299,14 +318,4 @@ export function el(tag, className, ...children) {
   if (className) element.className = className;
   element.append(...children);
   return element;
-}
-
-// atEnd reports whether the end of the page is in sight, so that it is to be followed.
-export function atEnd() {
-  const page = document.documentElement;
-  return page.scrollHeight - window.scrollY - window.innerHeight < 160;
-}
-
-export function toEnd() {
-  window.scrollTo(0, document.documentElement.scrollHeight);
 }
