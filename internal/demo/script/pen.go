@@ -16,7 +16,7 @@ type pen struct {
 	rng   *rand.Rand
 	rate  float64 // tokens per second
 	calls int
-	said  int // tokens of the step so far
+	said  int // chunks of the step so far
 	open  Step
 	pause time.Duration // before the next act, on top of its own
 }
@@ -57,7 +57,7 @@ func (p *pen) step(finishReason string) {
 // number of the step that is being written.
 func (p *pen) number() int { return len(p.agent.Steps) + 1 }
 
-// think is a pause before whatever comes next.
+// wait is a pause before whatever comes next.
 func (p *pen) wait(d time.Duration) { p.pause += d }
 
 func (p *pen) act(a Act) {
