@@ -34,7 +34,7 @@ check: go-present $(LINT) ## gofmt, vet, lint, shell scripts.
 	$(LINT) run --build-tags e2e ./e2e/... ./internal/demo/page
 
 .PHONY: unit
-unit: go-present chromium ## Unit, property and server-backed tests with the race detector; benchmarks once.
+unit: go-present ## Unit, property and server-backed tests with the race detector; benchmarks once.
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... > /dev/null
 
