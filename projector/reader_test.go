@@ -23,7 +23,7 @@ func TestReadWhileChunksArrive(t *testing.T) {
 	wrote := make(chan []chunk.Record, 1000)
 	go func() {
 		defer close(wrote)
-		for range 150 {
+		for range 80 {
 			records := a.Write(t, 7)
 			q.put(records...)
 			wrote <- records

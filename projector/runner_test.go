@@ -70,6 +70,7 @@ func TestSavePolicy(t *testing.T) {
 		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "c"}))
 		saved(3, 0)
 		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "d"}))
+		saved(3, 1)
 		stop() // saves what is left
 		saved(4, 0)
 	})
@@ -88,7 +89,7 @@ func TestKilledAnywhere(t *testing.T) {
 	q.batch = 7
 	for kill := range 100 {
 		for _, a := range authors {
-			q.put(a.Write(t, 1+rng.IntN(25))...)
+			q.put(a.Write(t, 1+rng.IntN(12))...)
 			if rng.IntN(2) == 0 {
 				log.Sweep(a.Session)
 			}

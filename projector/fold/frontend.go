@@ -79,7 +79,7 @@ func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
 
 // all are the messages of s, the finished ones read anew.
 func (s *Snapshot) all() []message {
-	list := make([]message, 0, s.messages.count())
+	list := make([]message, 0, len(s.messages.finished)+len(s.messages.open))
 	r := reader{}
 	for _, f := range s.messages.finished {
 		list = append(list, r.message(f.Data))

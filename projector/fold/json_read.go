@@ -10,16 +10,25 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
+// maxMessages is more than any session has; a larger number is damage.
+const maxMessages = 1 << 24
+
 var errStored = errors.New("the stored snapshot is damaged")
 
 // ParseHead reads what AppendHead wrote: a snapshot that holds none of its
 // finished messages. Errors: ErrVersion, or that the data is damaged. It does
 // not keep data.
 func ParseHead(data []byte) (Snapshot, error) {
+	head, err := members(append([]byte(nil), data...))
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("%w: %w", errStored, err)
+	}
 	r := reader{}
-	data = append([]byte(nil), data...)
-	head := r.members(data)
-	if v := r.number(head["version"]); v != Version {
+	v := r.number(head["version"])
+	if r.err != nil {
+		return Snapshot{}, r.err
+	}
+	if v != Version {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrVersion, v, Version)
 	}
 	id := chunk.Session{Tenant: r.str(head["tenant"]), Root: r.str(head["root"]), ID: r.str(head["session"])}
@@ -32,7 +41,10 @@ func ParseHead(data []byte) (Snapshot, error) {
 		step := r.snapshot(id, r.members(raw), &s)
 		s.step = &step
 	}
-	return s, r.err
+	if r.err != nil {
+		return Snapshot{}, r.err
+	}
+	return s, nil
 }
 
 // reader reads the stored form and remembers the first thing that was wrong.
@@ -85,6 +97,10 @@ func (r *reader) history(m map[string]chunk.Value) history {
 		shown:     int(r.number(m["shown"])) - 1,
 		turnFirst: int(r.number(m["turnFirst"])),
 		prevFirst: int(r.number(m["prevFirst"])),
+	}
+	if h.released < 0 || h.released > maxMessages {
+		r.fail("the number of finished messages")
+		h.released = 0
 	}
 	if h.released > 0 {
 		chain, err := hex.DecodeString(r.str(m["chain"]))

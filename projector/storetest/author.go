@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,10 +29,10 @@ func NewAuthor(log *Log, s chunk.Session, seed uint64) *Author {
 }
 
 // Write writes about n records and returns them.
-func (a *Author) Write(t testing.TB, n int) []chunk.Record {
-	t.Helper()
+func (a *Author) Write(tb testing.TB, n int) []chunk.Record {
+	tb.Helper()
 	var out []chunk.Record
-	say := func(body chunk.Body) { out = append(out, a.log.Append(t, a.Session, a.step, body)) }
+	say := func(body chunk.Body) { out = append(out, a.log.Append(tb, a.Session, a.step, body)) }
 	for len(out) < n {
 		switch k := a.rng.IntN(100); {
 		case a.run == 0 || k < 4:
@@ -43,7 +44,7 @@ func (a *Author) Write(t testing.TB, n int) []chunk.Record {
 		case k < 80:
 			a.tool(say)
 		case k < 85:
-			v := chunk.Value(fmt.Sprint(a.rng.IntN(100)))
+			v := chunk.Value(strconv.Itoa(a.rng.IntN(100)))
 			say(chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: fmt.Sprintf("/k%d", a.rng.IntN(5)), Value: &v}}})
 		case k < 94:
 			say(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "3", OutputTokens: "4"}})
@@ -57,7 +58,7 @@ func (a *Author) Write(t testing.TB, n int) []chunk.Record {
 		case a.Crashes:
 			say(chunk.RunStarted{RunID: fmt.Sprintf("r%d", a.run), Epoch: 1, Mode: "takeover"})
 			a.step = max(0, a.step-1)
-			if mark, ok := a.log.Mark(t, a.Session, a.step); ok {
+			if mark, ok := a.log.Mark(tb, a.Session, a.step); ok {
 				out = append(out, mark)
 			}
 		}

@@ -54,6 +54,7 @@ func save(t *testing.T, st projector.Store, snap fold.Snapshot, after projector.
 }
 
 func nothingAtFirst(t *testing.T, st projector.Store) {
+	t.Helper()
 	if _, revision, err := st.Load(t.Context(), session); !errors.Is(err, projector.ErrNoSnapshot) || revision != 0 {
 		t.Errorf("revision %d, %v; want 0, ErrNoSnapshot", revision, err)
 	}
@@ -63,6 +64,7 @@ func nothingAtFirst(t *testing.T, st projector.Store) {
 }
 
 func savedIsLoaded(t *testing.T, st projector.Store) {
+	t.Helper()
 	snap := snapshot(t, session, 300)
 	if snap.FinishedCount() < 5 {
 		t.Fatalf("the example has only %d finished messages", snap.FinishedCount())
@@ -72,6 +74,7 @@ func savedIsLoaded(t *testing.T, st projector.Store) {
 }
 
 func messagesAreShared(t *testing.T, st projector.Store) {
+	t.Helper()
 	log := NewLog()
 	a := NewAuthor(log, session, 2)
 	snap, revision := fold.New(session), projector.Revision(0)
@@ -81,8 +84,7 @@ func messagesAreShared(t *testing.T, st projector.Store) {
 			if snap, err = fold.Apply(snap, rec); fold.IsPermanent(err) {
 				snap, err = fold.Skip(snap, rec, err.Error())
 			}
-			var back *fold.RefoldError
-			if errors.As(err, &back) {
+			if errors.Is(err, fold.ErrRefold) {
 				snap = Fold(t, log, session)
 			} else if err != nil {
 				t.Fatal(err)
@@ -96,6 +98,7 @@ func messagesAreShared(t *testing.T, st projector.Store) {
 }
 
 func compareAndSet(t *testing.T, st projector.Store) {
+	t.Helper()
 	one, two := snapshot(t, session, 30), snapshot(t, session, 60)
 	if _, err := st.Save(t.Context(), one, 7); !errors.Is(err, projector.ErrConflict) {
 		t.Errorf("a revision of nothing: %v, want ErrConflict", err)
@@ -116,6 +119,7 @@ func compareAndSet(t *testing.T, st projector.Store) {
 }
 
 func sessionsApart(t *testing.T, st projector.Store) {
+	t.Helper()
 	all := []chunk.Session{
 		chunk.RootSession("a", "x"), chunk.RootSession("b", "x"), chunk.RootSession("a", "x").Child("y"), chunk.RootSession("a", "y"),
 	}
@@ -128,6 +132,7 @@ func sessionsApart(t *testing.T, st projector.Store) {
 }
 
 func tooLarge(t *testing.T, st projector.Store) {
+	t.Helper()
 	log := NewLog()
 	small := func() fold.Snapshot { return Fold(t, log, session) }
 	log.Append(t, session, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
@@ -151,6 +156,7 @@ func tooLarge(t *testing.T, st projector.Store) {
 }
 
 func torn(t *testing.T, st projector.Store) {
+	t.Helper()
 	snap := snapshot(t, session, 300).Release()
 	if _, err := st.Messages(t.Context(), snap); !errors.Is(err, fold.ErrTorn) {
 		t.Errorf("err = %v, want ErrTorn", err)
@@ -160,6 +166,7 @@ func torn(t *testing.T, st projector.Store) {
 // manyWriters load, fold the next record and save, all on one session. Each save
 // that succeeds adds exactly one record.
 func manyWriters(t *testing.T, st projector.Store) {
+	t.Helper()
 	log := NewLog()
 	log.Append(t, session, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	for range 40 {
@@ -197,6 +204,7 @@ func manyWriters(t *testing.T, st projector.Store) {
 }
 
 func endedContext(t *testing.T, st projector.Store) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := st.Save(ctx, snapshot(t, session, 50), 0); !errors.Is(err, context.Canceled) {

@@ -35,12 +35,12 @@ type sessionLog struct {
 func NewLog() *Log { return &Log{sessions: make(map[chunk.Session]*sessionLog)} }
 
 // Append writes one chunk in a step. A run_started begins an epoch.
-func (l *Log) Append(t testing.TB, s chunk.Session, step int64, body chunk.Body) chunk.Record {
-	t.Helper()
+func (l *Log) Append(tb testing.TB, s chunk.Session, step int64, body chunk.Body) chunk.Record {
+	tb.Helper()
 	c := chunk.Chunk{AgentID: s.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
 	data, err := c.AppendJSON(nil)
 	if err != nil {
-		t.Fatalf("%T: %v", body, err)
+		tb.Fatalf("%T: %v", body, err)
 	}
 	return l.AppendRaw(s, body.Type(), data)
 }
@@ -70,8 +70,8 @@ func (l *Log) AppendRaw(s chunk.Session, typ chunk.Type, data []byte) chunk.Reco
 // Mark writes the mark of a clean-up that takes back the chunks of a higher step
 // than the given one, and returns it; without any there is no mark. Sweep
 // deletes what it lists.
-func (l *Log) Mark(t testing.TB, s chunk.Session, step int64) (chunk.Record, bool) {
-	t.Helper()
+func (l *Log) Mark(tb testing.TB, s chunk.Session, step int64) (chunk.Record, bool) {
+	tb.Helper()
 	var removed []chunk.OrdinalRange
 	for _, rec := range l.Records(s) {
 		c, err := rec.Decode()
@@ -82,7 +82,7 @@ func (l *Log) Mark(t testing.TB, s chunk.Session, step int64) (chunk.Record, boo
 	if len(removed) == 0 {
 		return chunk.Record{}, false
 	}
-	rec := l.Append(t, s, step, chunk.Truncated{TruncatedAtStep: step, AtSequence: int64(l.Tip()), FromSequence: 1, Removed: removed})
+	rec := l.Append(tb, s, step, chunk.Truncated{TruncatedAtStep: step, AtSequence: int64(l.Tip()), FromSequence: 1, Removed: removed})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sessions[s].marked = append(l.sessions[s].marked, removed...)

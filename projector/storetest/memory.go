@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -121,7 +122,7 @@ func (m *Memory) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 func (m *Memory) write(name messageName, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if had, ok := m.messages[name]; ok && string(had) != string(data) {
+	if had, ok := m.messages[name]; ok && !bytes.Equal(had, data) {
 		return fmt.Errorf("message %d of generation %d has two contents:\n%s\n%s", name.index, name.generation, had, data)
 	}
 	m.messages[name] = append([]byte(nil), data...)

@@ -1,0 +1,25 @@
+package natssource
+
+import (
+	"context"
+	"iter"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/projector"
+)
+
+// Log is a projector.Log over a consumers.Reader.
+type Log struct{ Reader *consumers.Reader }
+
+var _ projector.Log = Log{}
+
+// Replay implements projector.Log.
+func (l Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return l.Reader.Replay(ctx, s, after)
+}
+
+// ReplayFloor implements projector.Log.
+func (l Log) ReplayFloor(ctx context.Context, s chunk.Session) iter.Seq2[chunk.Record, error] {
+	return l.Reader.Replay(ctx, s, chunk.Position{}, consumers.FromFloor())
+}

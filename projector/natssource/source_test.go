@@ -1,0 +1,246 @@
+package natssource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/storetest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+var s1 = chunk.RootSession("acme", "s1")
+
+// From the log over the durable consumer into the bucket, many sessions at once;
+// and what is read in between is exact.
+func TestLogToBucket(t *testing.T) {
+	w := newWorld(t)
+	p := w.project(Config{})
+	draft := storetest.NewLog()
+	var authors []*storetest.Author
+	for i := range 10 {
+		a := storetest.NewAuthor(draft, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i))
+		authors = append(authors, a)
+	}
+	for range 6 {
+		for _, a := range authors {
+			w.copy(a.Write(t, 15))
+			snap, err := w.reader.Snapshot(t.Context(), a.Session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Equal(t, "read fresh", snap, storetest.Fold(t, w.log, a.Session))
+		}
+	}
+	for _, a := range authors {
+		w.caughtUp(a.Session)
+	}
+	if st := p.runner.Stats(); st.Failures+st.TooLarge > 0 || p.source.Attached() != 1 {
+		t.Errorf("stats %+v, attached %d times", st, p.source.Attached())
+	}
+}
+
+// Somebody deletes the durable consumer: it is made again where it was, and
+// nothing is left out.
+func TestConsumerDeleted(t *testing.T) {
+	w := newWorld(t)
+	p := w.project(Config{})
+	a := storetest.NewAuthor(storetest.NewLog(), s1, 1)
+	for range 3 {
+		w.copy(a.Write(t, 50))
+		w.caughtUp(s1)
+		before := p.source.Attached()
+		if err := w.js.DeleteConsumer(t.Context(), stream, "projector"); err != nil {
+			t.Fatal(err)
+		}
+		w.copy(a.Write(t, 50))
+		w.caughtUp(s1)
+		if p.source.Attached() == before {
+			t.Error("the consumer was not made again")
+		}
+	}
+}
+
+// The floor that a deleted consumer is made again at is that of the last look,
+// not the beginning and not the end.
+func TestMadeAgainAtTheFloor(t *testing.T) {
+	w := newWorld(t)
+	src, err := New(w.js, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 2).Write(t, 20))
+	c, err := src.consumer(t.Context())
+	if err != nil || c.CachedInfo().Config.DeliverPolicy != jetstream.DeliverAllPolicy {
+		t.Fatalf("%+v, %v; want one that delivers all", c.CachedInfo().Config, err)
+	}
+	batch, err := c.Fetch(7, jetstream.FetchPriorityGroup(priorityGroup))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m := range batch.Messages() {
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	src.checked = time.Time{}
+	src.checkFloor(t.Context(), c)
+	if err := w.js.DeleteConsumer(t.Context(), stream, "projector"); err != nil {
+		t.Fatal(err)
+	}
+	c, err = src.consumer(t.Context())
+	if err != nil || c.CachedInfo().Config.OptStartSeq != 8 {
+		t.Errorf("%+v, %v; want to start at 8", c.CachedInfo().Config, err)
+	}
+}
+
+// One of two owns the partition. When it ends, in good order or by death, the
+// other one has it, and what was not saved is made good.
+func TestHandOver(t *testing.T) {
+	w := newWorld(t)
+	a := storetest.NewAuthor(storetest.NewLog(), s1, 3)
+	one := w.project(Config{Takeover: 3 * time.Second, AckWait: 2 * time.Second})
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	two := w.project(Config{Takeover: 3 * time.Second, AckWait: 2 * time.Second})
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	if n := two.runner.Stats().Delivered; n > 0 {
+		t.Errorf("the one that stands by got %d records", n)
+	}
+	one.stop() // in good order
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	if n := two.runner.Stats().Delivered; n == 0 {
+		t.Error("the second one did not take over")
+	}
+	three := w.project(Config{Takeover: 3 * time.Second, AckWait: 2 * time.Second})
+	two.nc.Close() // like a death: no acknowledgement, no word
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	if n := three.runner.Stats().Delivered; n == 0 {
+		t.Error("the third one did not take over")
+	}
+	two.stop()
+}
+
+// Messages that are no records are passed, and so are records whose body cannot
+// be read; the good ones between them count.
+func TestForeignAndPoison(t *testing.T) {
+	w := newWorld(t)
+	subject, err := w.layout.Subject(s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft := storetest.NewLog()
+	w.copy([]chunk.Record{draft.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})})
+	w.publish(subject, nil, []byte("hello"))
+	w.copy([]chunk.Record{draft.AppendRaw(s1, chunk.TypeTextDelta, []byte(`{"type":"text_delta","delta":1}`))})
+	w.publish(subject, map[string][]string{"ce-id": {"1-3"}}, nil)
+	w.publish("tr.chunks.0.acme.s1.*x", nil, []byte("{}"))
+	w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: "good"})})
+	var told []string
+	p := w.project(Config{OnForeign: func(subject string, seq chunk.Seq, err error) {
+		told = append(told, fmt.Sprintf("%d %s: %v", seq, subject, err))
+	}})
+	w.caughtUp(s1)
+	p.stop()
+	if p.source.Foreign() != 3 || len(told) != 3 || p.runner.Stats().Skipped != 1 {
+		t.Errorf("foreign %d %q, stats %+v; want 3 and 1 skipped", p.source.Foreign(), told, p.runner.Stats())
+	}
+	snap, err := w.reader.Snapshot(t.Context(), s1)
+	if err != nil || !strings.Contains(string(snap.Frontend(true, 0).AppendJSON(nil)), `"good"`) {
+		t.Errorf("%s, %v", snap.Frontend(true, 0).AppendJSON(nil), err)
+	}
+}
+
+// A server that goes and comes back, a bucket and a head that somebody deletes.
+func TestThingsGoAndComeBack(t *testing.T) {
+	w := newWorld(t)
+	w.project(Config{})
+	a := storetest.NewAuthor(storetest.NewLog(), s1, 4)
+	w.copy(a.Write(t, 80))
+	w.caughtUp(s1)
+
+	w.srv.Restart(t)
+	natstest.Await(t, "the server", func(ctx context.Context) error { _, err := w.js.AccountInfo(ctx); return err })
+	w.copy(a.Write(t, 40))
+	w.caughtUp(s1)
+
+	kv, err := w.js.KeyValue(t.Context(), w.layout.Snapshots())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete(t.Context(), "h.acme.s1.s1"); err != nil {
+		t.Fatal(err)
+	}
+	w.copy(a.Write(t, 40))
+	w.caughtUp(s1)
+
+	if err := w.js.DeleteKeyValue(t.Context(), w.layout.Snapshots()); err != nil {
+		t.Fatal(err)
+	}
+	w.copy(a.Write(t, 40))
+	w.ensure()
+	w.copy(a.Write(t, 40))
+	w.caughtUp(s1)
+}
+
+// A consumer of our name that is something else is an error for a person.
+func TestOtherSettings(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.js.CreateConsumer(t.Context(), stream, jetstream.ConsumerConfig{Durable: "projector", AckPolicy: jetstream.AckNonePolicy}); err != nil {
+		t.Fatal(err)
+	}
+	src, err := New(w.js, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = src.Run(t.Context(), func(context.Context, []projector.Delivery) error { return nil })
+	if !errors.Is(err, ErrOtherSettings) {
+		t.Errorf("err = %v, want ErrOtherSettings", err)
+	}
+}
+
+// What take refuses ends the Source; nothing of it is acknowledged.
+func TestTakeFails(t *testing.T) {
+	w := newWorld(t)
+	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 5).Write(t, 3))
+	src, err := New(w.js, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	if err := src.Run(t.Context(), func(context.Context, []projector.Delivery) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("err = %v", err)
+	}
+	c, err := w.js.Consumer(t.Context(), stream, "projector")
+	if err != nil || c.CachedInfo().AckFloor.Stream != 0 {
+		t.Errorf("acknowledged %+v, %v", c.CachedInfo().AckFloor, err)
+	}
+}
+
+func TestConfigNamesTheField(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Partition: 1}, "Partition is 1, want 0 to 0"},
+		{Config{Batch: -1}, "Batch is -1, want 1 to 10000"},
+		{Config{Takeover: time.Second}, "Takeover is 1s, want at least 3s"},
+		{Config{Name: "a.b"}, "Name"},
+		{Config{Layout: subjects.Layout{Partitions: -1}}, "Layout: Partitions is -1"},
+	} {
+		if _, err := New(nil, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("err = %v, want %s", err, c.want)
+		}
+	}
+}
