@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/chromiumtest"
 )
 
 // The page in a real Chromium: a second tab that opens late, a reload in the
@@ -25,7 +25,7 @@ func TestBrowserShowsTheLog(t *testing.T) {
 	u := newUp(t, "--demo-pace", "0.4")
 	u.start(t)
 	session := startDemo(t, u.url, "tour")
-	browser := startChromium(t)
+	browser := chromiumtest.Start(t)
 
 	first := openTab(t, browser, u.url+"/#"+session)
 	awaitSequence(t, first, 20)
@@ -56,7 +56,7 @@ func TestBrowserOpensEndedSession(t *testing.T) {
 	u.start(t)
 	session := startDemo(t, u.url, "subagents")
 	log := awaitLog(t, u, session)
-	tab := openTab(t, startChromium(t), u.url+"/#"+session)
+	tab := openTab(t, chromiumtest.Start(t), u.url+"/#"+session)
 	awaitStatus(t, tab, "ended")
 	if len(log) < 3 {
 		t.Fatalf("%d agents spoke, want the root and two sub-agents at least", len(log))
@@ -124,35 +124,6 @@ func awaitLog(t *testing.T, u *up, session string) map[string]string {
 		t.Fatal("the log holds no text")
 	}
 	return text
-}
-
-func startChromium(t *testing.T) context.Context {
-	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		t.Fatal("Chromium is missing: `make chromium` installs it")
-	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-sync", true),
-	)
-	alloc, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
-	browser, closeBrowser := chromedp.NewContext(alloc)
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(browser)
-		closeBrowser()
-		cancel()
-	})
-	open(t, browser, "about:blank")
-	return browser
 }
 
 func openTab(t *testing.T, browser context.Context, url string) context.Context {

@@ -52,7 +52,7 @@ type config struct {
 	Linger   time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
 	Format   format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	Patience time.Duration `envconfig:"PATIENCE" default:"30s" desc:"how long a write is tried while its outcome is unknown"`
-	DemoPace float64       `envconfig:"DEMO_PACE" default:"1" desc:"speed of the demo agent: 1 is a model's, 0 is as fast as it goes"`
+	DemoPace float64       `envconfig:"DEMO_PACE" default:"1" desc:"pauses of the demo agent: 1 is a model's pace, 2 is half as fast, 0 does not wait"`
 	Demo     bool          `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its page"`
 
 	LogLevel  slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`

@@ -57,7 +57,7 @@ var plan = map[string]struct {
 
 // testRooms serve tests only; no package may import them outside its tests.
 var testRooms = []string{
-	"chunk/chunktest", "internal/natstest", "internal/logtest", "internal/archtest", "projector/storetest", "e2e",
+	"chunk/chunktest", "internal/natstest", "internal/chromiumtest", "internal/logtest", "internal/archtest", "projector/storetest", "e2e",
 }
 
 // forbidden outside tests, for every package: what only tests and examples need.

@@ -55,13 +55,13 @@ func encode(l subjects.Layout, c Command) (*nats.Msg, error) {
 		return nil, fmt.Errorf("params: %w: %w", chunk.ErrInvalid, err)
 	}
 	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{
-		"ce-specversion": {"1.0"},
-		"ce-id":          {c.eventID()},
-		"ce-source":      {c.Session.String()},
-		"ce-type":        {"command." + string(c.Kind)},
-		"ce-time":        {c.Issued.UTC().Format("2006-01-02T15:04:05.000Z07:00")},
-		"content-type":   {"application/json"},
-		"Nats-Msg-Id":    {c.id()},
+		"ce-specversion":     {"1.0"},
+		"ce-id":              {c.eventID()},
+		"ce-source":          {c.Session.String()},
+		"ce-type":            {"command." + string(c.Kind)},
+		"ce-time":            {c.Issued.UTC().Format("2006-01-02T15:04:05.000Z07:00")},
+		"ce-datacontenttype": {"application/json"},
+		"Nats-Msg-Id":        {c.id()},
 	}}, nil
 }
 

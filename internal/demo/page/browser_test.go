@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/tailrace/tailrace/internal/chromiumtest"
 )
 
 // script is an edge that says what a test wants, one answer after the other.
@@ -317,31 +318,19 @@ func (s *script) open(t *testing.T, hash string) context.Context {
 	return browser
 }
 
+// startChromium fails the test when a page has something to complain about.
 func startChromium(t *testing.T) context.Context {
 	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		t.Fatal("Chromium is missing: `make chromium` installs it")
-	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()))
-	alloc, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
-	browser, closeBrowser := chromedp.NewContext(alloc)
+	browser := chromiumtest.Start(t)
+	listening, stop := context.WithCancel(browser)
+	var listener sync.WaitGroup
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(browser)
-		closeBrowser()
-		cancel()
+		stop()
+		listener.Wait()
 	})
-	if err := chromedp.Do(browser, chromedp.Navigate("about:blank")); err != nil {
-		t.Fatalf("chromium: %v", err)
-	}
-	go func() {
-		for message, err := range chromedp.Console(browser) {
+	messages := chromedp.Console(listening)
+	listener.Go(func() {
+		for message, err := range messages {
 			if err != nil {
 				return
 			}
@@ -349,7 +338,7 @@ func startChromium(t *testing.T) context.Context {
 				t.Errorf("the page complains: %s", line)
 			}
 		}
-	}()
+	})
 	return browser
 }
 
