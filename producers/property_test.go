@@ -15,6 +15,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
+// What sleeps here sleeps in a bubble.
+
 // The log equals the model, whatever happens between a publish and its
 // acknowledgement. A random program of calls runs against a log with random
 // faults; the model is the list of tokens that calls took. In the end

@@ -17,6 +17,8 @@ import (
 	"github.com/tailrace/tailrace/sseedge/hub"
 )
 
+// What sleeps here sleeps in a bubble.
+
 // The promise of the edge: whatever the history, however often and wherever a
 // connection is cut, in any scope and through any filter, what a client puts
 // together from its connections is the log.

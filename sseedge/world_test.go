@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/logtest"
@@ -36,16 +37,14 @@ type worldConfig struct {
 	edge   sseedge.Config
 	server sseedge.ServerConfig
 	tcp    bool // over loopback instead of memory
-	log    *logtest.Log
+
+	remembered map[string]string // see snapshotsOf
 }
 
 // newWorld starts everything; the test's cleanup ends it.
 func newWorld(tb testing.TB, cfg worldConfig) *world {
 	tb.Helper()
-	w := &world{t: tb, log: cfg.log}
-	if w.log == nil {
-		w.log = logtest.New()
-	}
+	w := &world{t: tb, log: newLog()}
 	if cfg.hub.Encode == nil {
 		cfg.hub.Encode = native.Encode
 	}
@@ -53,7 +52,7 @@ func newWorld(tb testing.TB, cfg worldConfig) *world {
 	if w.hub, err = hub.New(w.log, w.log, cfg.hub); err != nil {
 		tb.Fatal(err)
 	}
-	if w.edge, err = sseedge.New(w.hub, snapshotsOf{w.log}, cfg.edge); err != nil {
+	if w.edge, err = sseedge.New(w.hub, snapshotsOf{w.log, cfg.remembered}, cfg.edge); err != nil {
 		tb.Fatal(err)
 	}
 	w.server = sseedge.NewServer(cfg.server, w.edge)
@@ -61,6 +60,7 @@ func newWorld(tb testing.TB, cfg worldConfig) *world {
 	return w
 }
 
+// serve runs hub and server until the test ends, over loopback or in its bubble.
 func (w *world) serve(tcp bool) {
 	var listener net.Listener
 	if tcp {
@@ -95,6 +95,9 @@ func (w *world) serve(tcp bool) {
 		cancel()
 		w.server.Close()
 		running.Wait()
+		if !tcp {
+			time.Sleep(time.Second) // net/http lets a client read a refusal before it closes
+		}
 	})
 }
 
@@ -121,6 +124,13 @@ func (w *world) record(method, path string, header http.Header) *httptest.Respon
 	rec := httptest.NewRecorder()
 	w.edge.ServeHTTP(rec, req)
 	return rec
+}
+
+// serveRequest serves one request as it is and returns the status.
+func (w *world) serveRequest(req *http.Request) int {
+	rec := httptest.NewRecorder()
+	w.edge.ServeHTTP(rec, req)
+	return rec.Code
 }
 
 // memoryListener accepts connections made of net.Pipe.
@@ -166,16 +176,21 @@ func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory" }
 
 // snapshotsOf folds nothing: what matters to the edge is where a snapshot stands.
-type snapshotsOf struct{ log *logtest.Log }
+type snapshotsOf struct {
+	log        *logtest.Log
+	remembered map[string]string // status of sessions that expired at sequence 9
+}
 
 func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partial bool) (sseedge.Snapshot, error) {
+	if status, ok := s.remembered[session.ID]; ok {
+		return sseedge.Snapshot{Status: status, Position: chunk.Position{Seq: 9, Ordinal: 9}}, nil
+	}
 	if _, err := s.log.Last(ctx, session); err != nil {
 		return sseedge.Snapshot{}, err
 	}
-	recs := s.log.Session(session)
-	snap := sseedge.Snapshot{Status: "active", Page: chunk.Value(`{"state":{"n":1}}`)}
+	snap := sseedge.Snapshot{Status: "active"}
 	var at, start chunk.Position
-	for _, rec := range recs {
+	for _, rec := range s.log.Session(session) {
 		switch rec.Type {
 		case chunk.TypeRunStarted:
 			start, snap.Status = at, "active"
@@ -193,8 +208,11 @@ func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partia
 	if snap.Status == "active" && !partial && start.Seq != 0 {
 		snap.Position = start
 	}
+	snap.Page = fmt.Appendf(nil, `{"streamSequence":%d}`, snap.Position.Seq)
 	return snap, nil
 }
+
+func newLog() *logtest.Log { return logtest.New() }
 
 func readAll(tb testing.TB, r io.Reader) string {
 	tb.Helper()
@@ -203,9 +221,4 @@ func readAll(tb testing.TB, r io.Reader) string {
 		tb.Fatal(err)
 	}
 	return string(b)
-}
-
-// logtestBody is what Append stores for a text delta of s1 with these members.
-func logtestBody(members string) []byte {
-	return logtest.Body(chunk.RootSession("default", "s1"), chunk.TypeTextDelta, 1, members)
 }

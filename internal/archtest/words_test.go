@@ -25,12 +25,12 @@ func TestHouseWords(t *testing.T) {
 			return nil
 		}
 		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return err
 		}
 		for _, decl := range file.Decls {
-			checkWords(t, fset, decl)
+			checkWords(t, fset, decl, saysBubble(file))
 		}
 		return nil
 	})
@@ -39,14 +39,21 @@ func TestHouseWords(t *testing.T) {
 	}
 }
 
-// checkWords judges one top-level declaration. A function that opens a bubble,
-// or is named for use in one (its comment says "bubble"), may sleep.
-func checkWords(t *testing.T, fset *token.FileSet, decl ast.Decl) {
-	t.Helper()
-	bubble := false
-	if fn, ok := decl.(*ast.FuncDecl); ok && fn.Doc != nil {
-		bubble = strings.Contains(fn.Doc.Text(), "bubble")
+// saysBubble reports whether a comment of the file says that it runs in a bubble:
+// helpers sleep in the bubble of the test that calls them.
+func saysBubble(file *ast.File) bool {
+	for _, group := range file.Comments {
+		if strings.Contains(group.Text(), "in a bubble") {
+			return true
+		}
 	}
+	return false
+}
+
+// checkWords judges one top-level declaration. A function that opens a bubble
+// may sleep, and so may a file that says it runs in one.
+func checkWords(t *testing.T, fset *token.FileSet, decl ast.Decl, bubble bool) {
+	t.Helper()
 	ast.Inspect(decl, func(n ast.Node) bool {
 		bubble = bubble || isCall(n, "synctest", "Test")
 		return true

@@ -18,6 +18,8 @@ import (
 	"github.com/tailrace/tailrace/sseedge/hub"
 )
 
+// What sleeps here sleeps in a bubble.
+
 // TestAnyHistory drives a hub with whatever can happen to a log, its feed and
 // its readers, and holds what every client was given against what was written:
 // nothing twice, nothing out of order, nothing left out that no clean-up
