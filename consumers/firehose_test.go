@@ -253,7 +253,7 @@ func TestOneOfTwoFirehosesWorks(t *testing.T) {
 	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
 	cfg := FirehoseConfig{Name: "audit", Batch: 20, Takeover: 500 * time.Millisecond}
 	a, b := w.hose(w.reader, cfg), w.hose(w.newReader(Config{Heartbeat: 100 * time.Millisecond}, w.srv.Conn(t)), cfg)
-	want := w.writeInBackground(alice, 1000, time.Millisecond)()
+	want := w.writeInBackground(alice, 500, time.Millisecond)()
 	w.eventually("all is handled", func() bool { return len(a.got())+len(b.got()) >= len(want) })
 	worker, idle := a, b
 	if len(b.got()) > 0 {
@@ -317,7 +317,7 @@ func TestFirehoseOverADeletedConsumer(t *testing.T) {
 func TestSlowHandlerGetsNothingTwice(t *testing.T) {
 	w := newWorld(t, Config{})
 	want := w.sayAll(alice, 40)
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	s := w.hoseFailing(w.reader, FirehoseConfig{Name: "audit", AckWait: time.Second, Batch: 40, CommitEvery: 20}, func(chunk.Record) error {
 		<-tick.C
@@ -334,17 +334,17 @@ func TestFirehoseOverCuts(t *testing.T) {
 	r := w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	s := w.hose(r, FirehoseConfig{Name: "audit"})
 	e := w.hose(r, FirehoseConfig{})
-	wait := w.writeInBackground(alice, 1000, time.Millisecond)
-	cuts := time.NewTicker(200 * time.Millisecond)
+	wait := w.writeInBackground(alice, 500, time.Millisecond)
+	cuts := time.NewTicker(100 * time.Millisecond)
 	defer cuts.Stop()
-	for range 5 {
+	for range 4 {
 		<-cuts.C
 		proxy.Cut()
 	}
 	want := wait()
-	same(t, w.sinkHas(s, 1000), want)
-	same(t, w.sinkHas(e, 1000), want)
-	w.acked("audit", want[999].Seq)
+	same(t, w.sinkHas(s, 500), want)
+	same(t, w.sinkHas(e, 500), want)
+	w.acked("audit", want[499].Seq)
 }
 
 func TestFirehoseOverPartitions(t *testing.T) {

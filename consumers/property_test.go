@@ -44,7 +44,7 @@ func (h *history) grow(t *rapid.T) {
 	w := h.w
 	sessions := []chunk.Session{h.root, h.root.Child("a"), h.root.Child("b")}
 	epochs := map[chunk.Session]chunk.Epoch{}
-	for range rapid.IntRange(3, 40).Draw(t, "steps") {
+	for range rapid.IntRange(3, 30).Draw(t, "steps") {
 		s := rapid.SampledFrom(sessions).Draw(t, "session")
 		epoch := max(1, epochs[s])
 		switch what := rapid.IntRange(0, 99).Draw(t, "what"); {
@@ -223,7 +223,7 @@ func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		for range 8 {
+		for range 5 {
 			scope := rapid.SampledFrom([]chunk.Scope{chunk.ScopeSession, chunk.ScopeTree}).Draw(rt, "scope")
 			s := rapid.SampledFrom([]chunk.Session{h.root, h.root.Child("a")}).Draw(rt, "of")
 			in := of(s)

@@ -59,6 +59,7 @@ type tape struct {
 	// was rolled back and written differently since. Zero when it was not read.
 	lastStored  int64
 	behindSince time.Time
+	doubtful    []string // consumers that may still be there
 }
 
 const (
@@ -102,7 +103,12 @@ func (t *tape) open(ctx context.Context) error {
 
 // close leaves nothing behind, neither here nor on the server.
 func (t *tape) close() {
-	t.detach()
+	t.leave()
+	if t.consumer != "" {
+		t.deleteConsumer(t.consumer)
+		t.consumer = ""
+	}
+	t.deleteDoubtful()
 	t.pull.close()
 }
 
@@ -163,13 +169,15 @@ func (t *tape) attach(ctx context.Context) error {
 		}
 		t.last, t.spec.after = state.last, state.last
 	}
-	if t.consumer == "" { // otherwise the last attempt failed, and the server may have carried it out
-		name, err := t.enter()
-		if err != nil {
-			return err
-		}
-		t.consumer = "reader-" + name
+	// A new name for each attempt. A cluster may give a consumer to a server that
+	// has just died; asked again for the same one, it has nothing more to do, and
+	// nobody answers until that server is back.
+	t.detach()
+	name, err := t.enter()
+	if err != nil {
+		return err
 	}
+	t.consumer = "reader-" + name
 	c, err := t.api.js.CreateConsumer(ctx, t.stream, jetstream.ConsumerConfig{
 		Name:              t.consumer,
 		FilterSubject:     t.spec.filter,
@@ -194,6 +202,7 @@ func (t *tape) attach(ctx context.Context) error {
 	}
 	t.left = c.CachedInfo().NumPending
 	t.state, t.begun = state, true
+	t.deleteDoubtful()
 	return nil
 }
 
@@ -254,17 +263,36 @@ func (t *tape) behind(state streamState) error {
 	return errors.New("the leader of the stream is behind")
 }
 
-// detach gives the consumer up. The request to delete it has no reply subject:
-// nobody waits for the answer, and a server that does not get it deletes the
-// consumer for inactivity.
+// detach gives the consumer up. A server that has no leader just now does not
+// hear of it, and one that is still busy making the consumer deletes nothing;
+// so the name is kept for a second try.
 func (t *tape) detach() {
 	t.leave()
 	if t.consumer == "" {
 		return
 	}
-	err := t.api.nc.Publish(t.api.prefix+"CONSUMER.DELETE."+t.stream+"."+t.consumer, nil)
-	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		t.cfg.Log.Debug("leaving a consumer to the server's clean-up", slog.String("consumer", t.consumer), slog.Any("error", err))
+	t.deleteConsumer(t.consumer)
+	const most = 64
+	if len(t.doubtful) < most {
+		t.doubtful = append(t.doubtful, t.consumer)
 	}
 	t.consumer = ""
+}
+
+// deleteDoubtful is that second try, when the server has just answered.
+func (t *tape) deleteDoubtful() {
+	for _, name := range t.doubtful {
+		t.deleteConsumer(name)
+	}
+	t.doubtful = nil
+}
+
+// deleteConsumer asks without a reply subject: nobody waits for the answer,
+// and a server that does not get the request deletes the consumer for
+// inactivity.
+func (t *tape) deleteConsumer(name string) {
+	err := t.api.nc.Publish(t.api.prefix+"CONSUMER.DELETE."+t.stream+"."+name, nil)
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		t.cfg.Log.Debug("leaving a consumer to the server's clean-up", slog.String("consumer", name), slog.Any("error", err))
+	}
 }

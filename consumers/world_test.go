@@ -189,11 +189,21 @@ func (w *world) recreate() {
 
 // noConsumers waits until the stream has none: each read deletes its own, and
 // nobody waits for the server's answer.
-func (w *world) noConsumers() {
+func (w *world) noConsumers() { w.t.Helper(); w.consumers(0) }
+
+func (w *world) consumers(n int) {
 	w.t.Helper()
-	w.eventually("no consumer is left", func() bool {
+	defer func() {
+		if !w.t.Failed() {
+			return
+		}
+		for info := range w.stream().ListConsumers(w.t.Context()).Info() {
+			w.t.Logf("left on the server: %+v", info)
+		}
+	}()
+	w.eventually(fmt.Sprintf("%d consumers are left", n), func() bool {
 		info, err := w.stream().Info(w.t.Context())
-		return err == nil && info.State.Consumers == 0
+		return err == nil && info.State.Consumers == n
 	})
 }
 

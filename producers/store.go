@@ -154,13 +154,13 @@ func (s *storing) giveUp(ctx context.Context, halt bool) (chunk.Seq, error) {
 func delay(v verdict, n int) time.Duration {
 	const longest = time.Second
 	if v == busy {
-		return time.Millisecond + rand.N(4*time.Millisecond) //nolint:gosec // jitter is no secret
+		return time.Millisecond + rand.N(4*time.Millisecond)
 	}
 	d := longest
 	if n < 7 {
 		d = 10 * time.Millisecond << n
 	}
-	return d/2 + rand.N(d/2) //nolint:gosec // jitter is no secret
+	return d/2 + rand.N(d/2)
 }
 
 // pause waits for d, and reports false when ctx ended first.

@@ -15,7 +15,7 @@ import (
 // were. Pages and snapshots are served on until the server is shut down.
 func (e *Edge) Drain(ctx context.Context) error {
 	cancels := e.startDraining()
-	rand.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] }) //nolint:gosec // an order, not a secret
+	rand.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
 	began, spread := time.Now(), e.cfg.Spread
 	if deadline, limited := ctx.Deadline(); limited {
 		spread = min(spread, time.Until(deadline)/2)

@@ -89,5 +89,5 @@ func (e *Edge) refuseStream(w http.ResponseWriter, r *http.Request, p *problem) 
 }
 
 func (e *Edge) retry() time.Duration {
-	return e.cfg.Retry + rand.N(e.cfg.Retry/2+1) //nolint:gosec // a delay, not a secret
+	return e.cfg.Retry + rand.N(e.cfg.Retry/2+1)
 }

@@ -1,7 +1,6 @@
 package sseedge_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,9 +8,16 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/logtest"
 )
 
 var s1 = chunk.RootSession("default", "s1")
+
+// chunkFrame is the frame of a text delta of s1.
+func chunkFrame(seq, delta string) string {
+	return "id: " + seq + "\ndata: {\"type\":\"chunk\",\"chunk\":" +
+		string(logtest.Body(s1, chunk.TypeTextDelta, 1, `"delta":"`+delta+`"`)) + ",\"sequence\":" + seq + "}\n\n"
+}
 
 // A client gets what was, then what comes, then a clean end; and 204 when it
 // asks for more.
@@ -27,23 +33,116 @@ func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 			time.Sleep(40 * time.Second) // two heartbeats
 			w.log.Append(s1, chunk.TypeStreamEnd, `"streamId":"s1","finalOutput":{"n":1}`)
 		}()
-		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
-			t.Fatalf("got %d %s", resp.StatusCode, resp.Header)
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("got %d", resp.StatusCode)
 		}
-		body := readAll(t, resp.Body)
-		chunkJSON := func(delta string) string {
-			return string(logtestBody(`"delta":"` + delta + `"`))
+		for name, want := range map[string]string{
+			"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no",
+			"X-Content-Type-Options": "nosniff", "X-Session-Id": "s1", "Access-Control-Allow-Origin": "",
+		} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s: got %q, want %q", name, got, want)
+			}
 		}
-		want := "id: 1\ndata: {\"type\":\"chunk\",\"chunk\":" + chunkJSON("Hel") + ",\"sequence\":1}\n\n" +
-			"id: 2\ndata: {\"type\":\"chunk\",\"chunk\":" + chunkJSON("lo") + ",\"sequence\":2}\n\n" +
-			strings.Repeat(": keepalive\n\n", 2) +
+		want := chunkFrame("1", "Hel") + chunkFrame("2", "lo") + strings.Repeat(": keepalive\n\n", 2) +
 			"id: 3\ndata: {\"type\":\"end\",\"finalOutput\":{\"n\":1}}\n\n"
-		if body != want {
+		if body := readAll(t, resp.Body); body != want {
 			t.Errorf("got\n%s\nwant\n%s", body, want)
 		}
-		if rec := w.record("GET", "/v1/sessions/s1/events", http.Header{"Last-Event-Id": {"3"}}); rec.Code != http.StatusNoContent {
+		rec := w.record(http.MethodGet, "/v1/sessions/s1/events", http.Header{"Last-Event-Id": {"3"}})
+		if rec.Code != http.StatusNoContent {
 			t.Errorf("after the end: %d, want 204", rec.Code)
 		}
-		fmt.Fprintln(t.Output(), w.hub.Stats())
+	})
+}
+
+// A client that is shown nothing is told every now and then how far it came, and
+// that the connection lives.
+func TestFilteredClientKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		f := newFollower(w, "/v1/sessions/s1/events?types=output")
+		go func() {
+			for range 100 {
+				time.Sleep(time.Second)
+				w.log.Append(s1, chunk.TypeTextDelta, `"delta":"x"`)
+			}
+			time.Sleep(31 * time.Second)
+			w.log.Append(s1, chunk.TypeStreamEnd, "")
+		}()
+		if how, _, err := f.connect(t.Context(), -1); how != whole || err != nil {
+			t.Fatal(how, err)
+		}
+		if len(f.events) != 1 || f.events[0].Type != "end" || f.lastEventID != "102" {
+			t.Errorf("events %+v, last id %s", f.events, f.lastEventID)
+		}
+		if f.idOnly < 6 || f.idOnly > 8 || f.comments < 1 || f.comments > 3 {
+			t.Errorf("%d events of an id alone, %d comments in 131 seconds", f.idOnly, f.comments)
+		}
+	})
+}
+
+// A sub-agent's end does not end the tree, and a tree ends with its root, also
+// when a straggler comes behind.
+func TestTreeEndsWithItsRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		kid := s1.Child("kid")
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		w.log.Append(kid, chunk.TypeRunStarted, "")
+		w.log.Append(kid, chunk.TypeStreamEnd, "")
+		w.log.Append(s1, chunk.TypeStreamEnd, "")
+		w.log.Append(kid, chunk.TypeStreamFailed, `"error":"too late"`)
+
+		f := newFollower(w, "/v1/sessions/s1/events")
+		if how, _, err := f.connect(soon(t), -1); how != whole || err != nil {
+			t.Fatal(how, err)
+		}
+		if f.lastEventID != "5" || f.events[len(f.events)-1].Type != "end" {
+			t.Errorf("last id %s, events %+v", f.lastEventID, f.events)
+		}
+		if how, _, _ := f.connect(soon(t), -1); how != nothing {
+			t.Errorf("came back and got %d", how)
+		}
+		alone := newFollower(w, "/v1/sessions/kid/events?root=s1")
+		if how, _, err := alone.connect(soon(t), -1); how != whole || err != nil {
+			t.Fatal(how, err)
+		}
+		if last := alone.events[len(alone.events)-1]; last.Type != "fail" || last.Error != "too late" {
+			t.Errorf("the sub-agent alone: %+v", alone.events)
+		}
+	})
+}
+
+// A session waits for a person: the stream stays open. Then the next run ends it.
+func TestPausedIsNotEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		w.log.Append(s1, chunk.TypeStreamPaused, "")
+		began := time.Now()
+		go func() {
+			time.Sleep(time.Hour)
+			w.log.Append(s1, chunk.TypeStreamActive, "")
+			w.log.Append(s1, chunk.TypeStreamFailed, `"error":"no"`)
+		}()
+		f := newFollower(w, "/v1/sessions/s1/events")
+		if how, _, err := f.connect(t.Context(), -1); how != whole || err != nil || time.Since(began) < time.Hour {
+			t.Fatal(how, err, time.Since(began))
+		}
+		if f.comments < 239 {
+			t.Errorf("%d heartbeats in an hour", f.comments)
+		}
+	})
+}
+
+// HEAD is what GET would be, without the stream.
+func TestHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		rec := w.record(http.MethodHead, "/v1/sessions/s1/events", nil)
+		if rec.Code != http.StatusOK || rec.Body.Len() != 0 || rec.Header().Get("Content-Type") != "text/event-stream" {
+			t.Errorf("got %d %v %q", rec.Code, rec.Header(), rec.Body)
+		}
 	})
 }

@@ -16,37 +16,37 @@ import (
 
 // Start returns the context of a browser with an empty page and an empty
 // profile. It ends with the test.
-func Start(t testing.TB) context.Context {
-	t.Helper()
+func Start(tb testing.TB) context.Context {
+	tb.Helper()
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(find(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(find(tb)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(tb.TempDir()),
 		// A machine without the internet refuses these by the hundred.
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-sync", true),
 	)
 	alloc, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
 	browser, closeBrowser := chromedp.NewContext(alloc)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := chromedp.Cancel(browser); err != nil {
-			t.Logf("chromium did not close in good order: %v", err)
+			tb.Logf("chromium did not close in good order: %v", err)
 		}
 		closeBrowser()
 		cancel()
 	})
 	// The first context a browser is used with is its life: no deadline here.
 	if err := chromedp.Do(browser, chromedp.Navigate("about:blank")); err != nil {
-		t.Fatalf("chromium: %v", err)
+		tb.Fatalf("chromium: %v", err)
 	}
 	return browser
 }
 
-func find(t testing.TB) string {
-	t.Helper()
+func find(tb testing.TB) string {
+	tb.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	t.Fatal("Chromium is missing: `make chromium` installs it")
+	tb.Fatal("Chromium is missing: `make chromium` installs it")
 	return ""
 }

@@ -31,7 +31,7 @@ func reservePort(tb testing.TB) int {
 		tb.Fatalf("reserve a port: %v", err)
 	}
 	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // spreading, not secrecy
+		port := firstPort + rand.IntN(lastPort-firstPort)
 		release, err := lockPort(tb.Context(), filepath.Join(dir, strconv.Itoa(port)), port)
 		if err != nil {
 			continue // somebody has it

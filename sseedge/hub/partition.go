@@ -49,7 +49,7 @@ func (p *partition) run(ctx context.Context) {
 		pause = min(max(2*pause, 50*time.Millisecond), time.Second)
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)): //nolint:gosec // a delay, not a secret
+		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
 	}
 }

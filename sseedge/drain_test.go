@@ -1,0 +1,124 @@
+package sseedge_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge"
+)
+
+// SIGTERM: not ready and nobody new at once, the others cut evenly over the
+// window, each behind a complete event, and none of them with a clean end.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients = 20
+		w := newWorld(t, worldConfig{edge: sseedge.Config{Spread: 10 * time.Second}})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		began := time.Now()
+		var (
+			mu    sync.Mutex
+			ended []time.Duration
+			group sync.WaitGroup
+		)
+		for range clients {
+			group.Go(func() {
+				f := newFollower(w, "/v1/sessions/s1/events")
+				how, _, err := f.connect(t.Context(), -1)
+				if how != cut || err != nil || len(f.data) != 0 {
+					t.Errorf("ended %d with %v, %d lines of an event", how, err, len(f.data))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, time.Since(began))
+			})
+		}
+		stop := make(chan struct{})
+		group.Go(func() { // somebody talks all the time
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+					w.log.Append(s1, chunk.TypeTextDelta, `"delta":"x"`)
+				}
+			}
+		})
+		time.Sleep(time.Minute)
+		drained := make(chan error)
+		go func() { drained <- w.edge.Drain(context.Background()) }()
+		synctest.Wait()
+		checkRefused(t, w)
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		close(stop)
+		group.Wait()
+		checkSpread(t, ended, time.Minute, 10*time.Second)
+		if err := w.edge.Drain(context.Background()); err != nil {
+			t.Errorf("draining twice: %v", err)
+		}
+	})
+}
+
+func checkRefused(t *testing.T, w *world) {
+	t.Helper()
+	if rec := w.record(http.MethodGet, "/readyz", nil); rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), `"draining":"failed"`) {
+		t.Errorf("ready while draining: %d %s", rec.Code, rec.Body)
+	}
+	if rec := w.record(http.MethodGet, "/healthz", nil); rec.Code != http.StatusOK {
+		t.Errorf("not alive while draining: %d", rec.Code)
+	}
+	rec := w.record(http.MethodGet, "/v1/sessions/s1/events", nil)
+	if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), `"DRAINING"`) {
+		t.Errorf("a typed client while draining: %d %v %s", rec.Code, rec.Header(), rec.Body)
+	}
+	f := newFollower(w, "/v1/sessions/s1/events") // looks like an EventSource
+	how, status, err := f.connect(t.Context(), -1)
+	if how != cut || status != http.StatusOK || err != nil || f.retry < 2000 || f.retry > 3000 || len(f.events) > 0 {
+		t.Errorf("an EventSource while draining: %d, status %d, %v, retry %d", how, status, err, f.retry)
+	}
+	if rec := w.record(http.MethodGet, "/v1/sessions/s1/snapshot", nil); rec.Code != http.StatusOK {
+		t.Errorf("snapshot while draining: %d", rec.Code)
+	}
+}
+
+// checkSpread wants the ends to be even over the window, within a step of it.
+func checkSpread(t *testing.T, ended []time.Duration, from, window time.Duration) {
+	t.Helper()
+	slices.Sort(ended)
+	step := window / time.Duration(len(ended))
+	for i, at := range ended {
+		want := from + time.Duration(i)*step
+		if at < want-step || at > want+step {
+			t.Errorf("client %d of %d was cut at %s, want about %s", i, len(ended), at, want)
+		}
+	}
+}
+
+// When the time is over, Drain says who is left.
+func TestDrainInNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		w.log.Append(s1, chunk.TypeTextDelta, fmt.Sprintf(`"delta":"%s"`, strings.Repeat("x", 100<<10)))
+		rawStream(t, w, "/v1/sessions/s1/events") // stalls in the middle of a write
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.edge.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 streams did not end in time") {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(15 * time.Second) // its patience
+		if err := w.edge.Drain(t.Context()); err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}

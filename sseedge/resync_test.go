@@ -1,0 +1,208 @@
+package sseedge_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/hub"
+)
+
+// A cursor that cannot be served is told so, with the reason, and the same
+// response goes on from the snapshot: the one that a page loads, which stands
+// before the message in flight.
+func TestCursorThatCannotBeServed(t *testing.T) {
+	kid := s1.Child("kid")
+	other := chunk.RootSession("default", "other")
+	for _, tt := range []struct {
+		name   string
+		setup  func(w *world)
+		cursor string
+		reason string
+		from   chunk.Seq
+		then   []string // ids behind the event
+	}{
+		{
+			name: "beyond the end", cursor: "4711", reason: "future", from: 4, then: []string{"5", "6", "7"},
+		},
+		{
+			name: "far beyond any end", cursor: "9223372036854775807", reason: "future", from: 4, then: []string{"5", "6", "7"},
+		},
+		{
+			name: "of another session", cursor: "3", reason: "foreign", from: 4, then: []string{"5", "6", "7"},
+		},
+		{
+			name: "below the floor", cursor: "1", reason: "expired", from: 4, then: []string{"5", "6", "7"},
+			setup: func(w *world) { w.log.Expire(3) },
+		},
+		{
+			name: "no cursor, and the beginning is gone", cursor: "", reason: "expired", from: 4, then: []string{"5", "6", "7"},
+			setup: func(w *world) { w.log.Expire(3) },
+		},
+		{
+			name: "taken back by a clean-up", cursor: "6", reason: "cleanup", from: 4, then: []string{"5", "8"},
+			setup: func(w *world) { w.log.Cleanup(s1, 1, 5) },
+		},
+		{
+			name: "the message in flight is not in the log any more", cursor: "1", reason: "expired", from: 7, then: nil,
+			setup: func(w *world) { w.log.Expire(6) },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldConfig{})
+				w.log.Append(s1, chunk.TypeRunStarted, "")   // 1
+				w.log.Append(kid, chunk.TypeTextDelta, "")   // 2
+				w.log.Append(other, chunk.TypeStreamEnd, "") // 3
+				w.log.Append(s1, chunk.TypeStreamEnd, "")    // 4
+				w.log.Append(s1, chunk.TypeRunStarted, "")   // 5, the message in flight
+				w.log.AppendAt(s1, chunk.TypeTextDelta, 2, "")
+				w.log.AppendAt(s1, chunk.TypeTextDelta, 2, "")
+				if tt.setup != nil {
+					tt.setup(w)
+				}
+				f := newFollower(w, "/v1/sessions/s1/events")
+				f.lastEventID = tt.cursor
+				go func() {
+					time.Sleep(time.Minute)
+					w.log.Append(s1, chunk.TypeStreamEnd, "")
+				}()
+				if how, _, err := f.connect(t.Context(), -1); how != whole || err != nil {
+					t.Fatal(how, err)
+				}
+				first := f.events[0]
+				if first.Type != "truncated" || first.Reason != tt.reason || first.ResumeFrom != tt.from || f.ids[0] != fmt.Sprint(tt.from) {
+					t.Errorf("got %+v with id %s, want %s from %d", first, f.ids[0], tt.reason, tt.from)
+				}
+				then := f.ids[1 : len(f.ids)-1]
+				if strings.Join(then, " ") != strings.Join(tt.then, " ") {
+					t.Errorf("then %v, want %v", then, tt.then)
+				}
+			})
+		})
+	}
+}
+
+// The stream is deleted and made again while somebody reads.
+func TestStreamMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		for range 20 {
+			w.log.Append(s1, chunk.TypeTextDelta, "")
+		}
+		f := newFollower(w, "/v1/sessions/s1/events")
+		go func() {
+			time.Sleep(time.Second)
+			w.log.Recreate()
+			w.log.Append(s1, chunk.TypeRunStarted, "")
+			time.Sleep(time.Second)
+			w.log.Append(s1, chunk.TypeStreamEnd, "")
+		}()
+		if how, _, err := f.connect(t.Context(), -1); how != whole || err != nil {
+			t.Fatal(how, err)
+		}
+		resync, end := f.events[20], f.events[len(f.events)-1]
+		if resync.Type != "truncated" || resync.Reason != "recreated" || end.Type != "end" {
+			t.Errorf("got %+v … %+v", resync, end)
+		}
+	})
+}
+
+// What lies ahead of a slow reader is purged: it is told when it gets there.
+func TestPurgeUnderASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{hub: hub.Config{Memory: 1, Page: 1}})
+		for range 50 {
+			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"`+strings.Repeat("x", 1000)+`"`)
+		}
+		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
+		defer resp.Body.Close()
+		synctest.Wait()
+		w.log.Expire(40)
+		w.log.Append(s1, chunk.TypeStreamEnd, "")
+		f := newFollower(w, "")
+		if err := f.read(resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		n := len(f.events)
+		if resync := f.events[n-1]; resync.Type != "truncated" || resync.Reason != "gap" && resync.Reason != "expired" || resync.ResumeFrom != 51 {
+			t.Errorf("the last of %d events is %+v", n, resync)
+		}
+	})
+}
+
+// The log has nothing left of a session; snapshots remember it.
+func TestExpiredSession(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status string
+		cursor string
+		code   int
+		how    ending
+	}{
+		{"complete, and the client has seen it", "ended", "9", http.StatusNoContent, nothing},
+		{"complete, and the client has seen a part", "ended", "5", http.StatusOK, whole},
+		{"waits for a person since long ago", "paused", "5", http.StatusOK, cut},
+		{"waits for a person, and the client has all", "paused", "9", http.StatusNoContent, nothing},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldConfig{remembered: map[string]string{"old": tt.status}})
+				f := newFollower(w, "/v1/sessions/old/events")
+				f.lastEventID = tt.cursor
+				how, code, err := f.connect(soon(t), -1)
+				if how != tt.how || code != tt.code || err != nil {
+					t.Fatal(how, code, err)
+				}
+				if code == http.StatusOK && (f.events[0].Reason != "expired" || f.events[0].ResumeFrom != 9) {
+					t.Errorf("got %+v", f.events)
+				}
+			})
+		})
+	}
+}
+
+// NATS is away: who is connected stays connected, heartbeats go on, and nothing
+// is lost when it is back; who comes is told to come later.
+func TestLogAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		f := newFollower(w, "/v1/sessions/s1/events")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if how, _, err := f.connect(t.Context(), -1); how != whole || err != nil {
+				t.Error(how, err)
+			}
+		}()
+		time.Sleep(time.Second)
+		w.log.Down(errAway)
+		synctest.Wait()
+		for _, path := range []string{"/v1/sessions/s2/events", "/v1/sessions/s2/snapshot", "/v1/sessions/s2/messages"} {
+			rec := w.record(http.MethodGet, path, nil)
+			if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" ||
+				!strings.Contains(rec.Body.String(), `"UNAVAILABLE"`) || strings.Contains(rec.Body.String(), errAway.Error()) {
+				t.Errorf("%s: %d %v %s", path, rec.Code, rec.Header(), rec.Body)
+			}
+		}
+		if rec := w.record(http.MethodGet, "/readyz", nil); rec.Code != http.StatusServiceUnavailable {
+			t.Errorf("ready without a log: %d", rec.Code)
+		}
+		time.Sleep(20 * time.Second)
+		w.log.Down(nil)
+		w.log.Append(s1, chunk.TypeTextDelta, "")
+		w.log.Append(s1, chunk.TypeStreamEnd, "")
+		<-done
+		if len(f.ids) != 3 || f.comments == 0 {
+			t.Errorf("ids %v, %d heartbeats", f.ids, f.comments)
+		}
+		if rec := w.record(http.MethodGet, "/readyz", nil); rec.Code != http.StatusOK {
+			t.Errorf("not ready: %d %s", rec.Code, rec.Body)
+		}
+	})
+}
