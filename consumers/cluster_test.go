@@ -1,0 +1,96 @@
+package consumers
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+)
+
+// On three replicas a consumer may read one that lags. What was acknowledged
+// is there all the same, in every read that begins after it; and the death of
+// a leader costs a follower nothing but time.
+func TestReplicas(t *testing.T) {
+	cluster := natstest.StartCluster(t, 3)
+	w := &world{t: t, js: cluster.JetStream(t), next: map[chunk.Session]chunk.Ordinal{}}
+	natstest.Await(t, "the streams are there", func(context.Context) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return topology.Ensure(ctx, w.js, topology.Config{Replicas: 3})
+	})
+	cluster.AwaitCurrent(t, stream)
+	w.reader = w.newReader(Config{Heartbeat: 500 * time.Millisecond}, cluster.Conn(t))
+	first := w.say(alice, "first")
+	f := w.followSession(alice, chunk.Position{})
+	same(t, f.get(t, 1), []chunk.Record{first})
+	var want []chunk.Record
+	kid := alice.Child("kid")
+	for i := range 25 {
+		want = append(want, w.say(alice, "x"))
+		after := chunk.Position{}
+		if i > 0 {
+			after = want[i-1].Position()
+		}
+		if i == 0 {
+			continue
+		}
+		got, err := collect(w.reader.Replay(t.Context(), alice, after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, want[i:])
+		child := w.say(kid, "y")
+		got, err = collect(w.reader.ReplayTree(t.Context(), alice, want[i].Seq))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, []chunk.Record{child})
+	}
+	same(t, f.get(t, 25), want)
+
+	// A request to delete a consumer that reaches a dying leader is lost; the
+	// server then does it for inactivity, which is longer than we wait here.
+	w.consumers(1)
+	leader := cluster.Leader(t, stream)
+	cluster.Kill(t, leader)
+	more := w.persist(alice, 20)
+	same(t, f.get(t, 20), more)
+	cluster.Restart(t, leader)
+	cluster.AwaitCurrent(t, stream)
+	more = w.persist(alice, 5)
+	same(t, f.get(t, 5), more)
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	if err != nil || len(got) != 51 {
+		t.Fatalf("%d records, %v; want 51", len(got), err)
+	}
+	f.stop(t)
+	w.noConsumers()
+}
+
+// persist writes n records as a writer does, over the election of a leader:
+// the same record with the same expectation until it is stored.
+func (w *world) persist(s chunk.Session, n int) []chunk.Record {
+	w.t.Helper()
+	var recs []chunk.Record
+	for range n {
+		w.next[s]++
+		msg, data := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "on"})
+		msg.Header.Set(jetstream.MsgIDHeader, chunk.EventID(1, w.next[s])) // the test's own way; the SDK does better
+		rec := chunk.Record{Session: s, Epoch: 1, Ordinal: w.next[s], Type: chunk.TypeTextDelta, Data: data}
+		natstest.Await(w.t, "a record is stored", func(ctx context.Context) error {
+			ack, err := w.js.PublishMsg(ctx, &nats.Msg{Subject: msg.Subject, Header: msg.Header, Data: msg.Data})
+			if err == nil {
+				rec.Seq = chunk.Seq(ack.Sequence)
+			}
+			return err
+		})
+		recs = append(recs, rec)
+	}
+	return recs
+}

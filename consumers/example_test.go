@@ -1,0 +1,99 @@
+package consumers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+)
+
+func connect() *consumers.Reader {
+	nc, err := nats.Connect(nats.DefaultURL, nats.MaxReconnects(-1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	reader, err := consumers.New(nc, js, consumers.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return reader
+}
+
+// Show an answer as it is written, from its beginning to its end.
+func ExampleReader_Follow() { //nolint:testableexamples // it would need a server at a known address; it is compiled
+	ctx := context.Background()
+	session := chunk.RootSession("acme", "s1")
+	var last chunk.Position
+	for rec, err := range connect().Follow(ctx, session, last) {
+		switch {
+		case errors.Is(err, chunk.ErrTruncated):
+			fmt.Println("start again from a snapshot:", err)
+		case errors.Is(err, chunk.ErrFailed):
+			fmt.Println("the agent failed:", err)
+		case err != nil:
+			fmt.Println("NATS:", err)
+		default:
+			fmt.Printf("%s\n", rec.Data)
+			last = rec.Position()
+		}
+	}
+	fmt.Println("after a restart, go on after", last)
+}
+
+// Read a session with all its sub-agents again, up to a sequence.
+func ExampleReader_ReplayTree() { //nolint:testableexamples // it would need a server at a known address; it is compiled
+	ctx := context.Background()
+	root := chunk.RootSession("acme", "s1")
+	for rec, err := range connect().ReplayTree(ctx, root, 0, consumers.Through(1042)) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(rec.Seq, rec.Session.ID, rec.Type)
+	}
+}
+
+// Divide a partition among the sessions somebody watches. What nobody watches
+// costs one look into a map.
+func ExampleReader_Feed() { //nolint:testableexamples // it would need a server at a known address; it is compiled
+	ctx := context.Background()
+	watched := map[string]func(chunk.Record){}
+	for msg, err := range connect().Feed(ctx, 0, consumers.LiveTip) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if deliver := watched[msg.Subject]; deliver != nil {
+			if rec, err := msg.Record(); err == nil {
+				deliver(rec)
+			}
+		}
+	}
+}
+
+// Copy the ends of all runs into a ledger, at least once and in order.
+func ExampleFirehose_Run() { //nolint:testableexamples // it would need a server at a known address; it is compiled
+	ctx := context.Background()
+	hose, err := connect().Firehose(consumers.FirehoseConfig{
+		Name:  "ledger",
+		Types: []chunk.Type{chunk.TypeStreamEnd, chunk.TypeStreamFailed},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = hose.Run(ctx, func(_ context.Context, rec chunk.Record) error {
+		fmt.Printf("%s %d-%d %s\n", rec.Session, rec.Epoch, rec.Ordinal, rec.Type)
+		return nil // from here on it will not come again, unless we die before the server knows
+	})
+	fmt.Println("stopped:", err)
+}
