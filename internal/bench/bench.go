@@ -22,6 +22,15 @@ type Config struct {
 	Rounds  int    // measured rounds of each side; defaults to 7
 	Clients int    // of the fan-out; defaults to 1000
 	Dir     string // for the server's files; defaults to a temporary directory
+	Quick   bool   // a fiftieth of the work: to see that it runs, not how fast
+}
+
+// size is how much of n is done.
+func (c Config) size(n int) int {
+	if c.Quick {
+		return max(10, n/50)
+	}
+	return n
 }
 
 // Names of the benchmarks, in the order in which All runs them.

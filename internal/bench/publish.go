@@ -34,7 +34,7 @@ func (l *lab) publish() []pair {
 			},
 		}
 	}
-	return []pair{one(1, 3000, "publish-1-session"), one(64, 400, "publish-64-sessions")}
+	return []pair{one(1, l.cfg.size(3000), "publish-1-session"), one(64, l.cfg.size(400), "publish-64-sessions")}
 }
 
 // writer makes what writes the n-th chunk of a session, and what closes it.

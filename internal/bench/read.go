@@ -16,12 +16,12 @@ import (
 // follow measures Follow over a session of 20,000 chunks up to its end, against
 // a bare ordered consumer that reads the same messages and looks at nothing.
 func (l *lab) follow(ctx context.Context) ([]pair, error) {
-	const size = 20_000
+	size := l.cfg.size(20_000)
 	s := chunk.RootSession("bench", "follow")
 	if err := l.fill(ctx, size, 1, s); err != nil {
 		return nil, err
 	}
-	return []pair{l.reading("follow-20000", s, size, 0.8, func(ctx context.Context) (int, error) {
+	return []pair{l.reading(fmt.Sprintf("follow-%d", size), s, size, 0.8, func(ctx context.Context) (int, error) {
 		n := 0
 		for _, err := range l.reader.Follow(ctx, s, chunk.Position{}) {
 			if err != nil {
@@ -40,6 +40,7 @@ func (l *lab) follow(ctx context.Context) ([]pair, error) {
 func (l *lab) replay(ctx context.Context) ([]pair, error) {
 	var pairs []pair
 	for _, size := range []int{10, 1000, 10_000} {
+		size = l.cfg.size(size)
 		s := chunk.RootSession("bench", fmt.Sprintf("replay-%d", size))
 		if err := l.fill(ctx, size, 10, s); err != nil {
 			return nil, err
@@ -61,7 +62,7 @@ func (l *lab) replay(ctx context.Context) ([]pair, error) {
 // reading compares one way of reading a session of size records with a bare
 // ordered consumer. Short reads are repeated within a round.
 func (l *lab) reading(name string, s chunk.Session, size int, aim float64, ours func(context.Context) (int, error)) pair {
-	repeat := max(1, 2000/size)
+	repeat := max(1, l.cfg.size(2000)/size)
 	measured := func(read func(context.Context) (int, error)) work {
 		return func(ctx context.Context, _ int) (int, time.Duration, error) {
 			start := time.Now()
