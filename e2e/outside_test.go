@@ -1,0 +1,227 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// The same binary on a NATS server that somebody else runs: over TLS, with a
+// credentials file, the roles in processes of their own. NATS is away when they
+// start, and goes away again: they say so, wait, and go on without a restart.
+func TestOutsideNATSThatComesAndGoes(t *testing.T) {
+	dir := t.TempDir()
+	security := newSecurity(t, dir)
+	server := natstest.StartProcess(t, natstest.ServerConfig(security.server))
+	server.Shutdown(t)
+
+	env := append(os.Environ(),
+		"TAILRACE_NATS_URL="+strings.Replace(server.URL, "nats://", "tls://", 1),
+		"TAILRACE_NATS_CREDS="+security.creds, "TAILRACE_NATS_CA="+security.ca, "TAILRACE_LOG_LEVEL=warn")
+	listen := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	edge := startRole(t, env, "edge", "--listen", listen)
+	projector := startRole(t, env, "projector")
+
+	awaitStatusCode(t, "http://"+listen+"/healthz", http.StatusOK)
+	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusServiceUnavailable)
+	server.Start(t)
+	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusOK)
+
+	publish := exec.CommandContext(t.Context(), binary(t), "publish", "--session", "s1")
+	publish.Env = env
+	publish.Stdin = strings.NewReader(`{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":"over TLS"}`)
+	if out, err := publish.CombinedOutput(); err != nil {
+		t.Fatalf("publish: %v: %s", err, out)
+	}
+	if _, _, body := get(t, "http://"+listen+"/v1/sessions/s1/events"); !strings.Contains(body, "over TLS") || !strings.Contains(body, `"type":"end"`) {
+		t.Errorf("the stream lacks the chunk or the end: %s", body)
+	}
+
+	server.Kill(t)
+	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusServiceUnavailable)
+	awaitStatusCode(t, "http://"+listen+"/healthz", http.StatusOK)
+	server.Start(t)
+	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusOK)
+	if _, _, body := get(t, "http://"+listen+"/v1/sessions/s1/snapshot"); !strings.Contains(body, "over TLS") {
+		t.Errorf("the snapshot lacks the text: %s", body)
+	}
+	for name, role := range map[string]*exec.Cmd{"edge": edge, "projector": projector} {
+		if err := role.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := role.Wait(); err != nil {
+			t.Errorf("%s: %v: %s", name, err, role.Stderr)
+		}
+	}
+}
+
+func startRole(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binary(t), args...)
+	var log bytes.Buffer
+	cmd.Env, cmd.Stderr = env, &log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // killed: how it ended is no news
+		}
+		if t.Failed() {
+			t.Logf("log of tailrace %v:\n%s", args, &log)
+		}
+	})
+	return cmd
+}
+
+func awaitStatusCode(t *testing.T, url string, want int) {
+	t.Helper()
+	natstest.Await(t, fmt.Sprintf("%d of %s", want, url), func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return err
+		}
+		if resp.StatusCode != want {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	})
+}
+
+// security is a server's configuration and what a client needs to get in.
+type security struct {
+	server string // fragment of the server's configuration
+	creds  string // credentials file
+	ca     string // PEM file of the authority
+}
+
+func newSecurity(t *testing.T, dir string) security {
+	t.Helper()
+	s := security{creds: filepath.Join(dir, "user.creds"), ca: filepath.Join(dir, "server.pem")}
+	keyFile := filepath.Join(dir, "server.key")
+	writeCertificate(t, s.ca, keyFile)
+
+	operator, system := newKey(t, nkeys.CreateOperator), newKey(t, nkeys.CreateAccount)
+	account, user := newKey(t, nkeys.CreateAccount), newKey(t, nkeys.CreateUser)
+	operatorClaims := jwt.NewOperatorClaims(public(t, operator))
+	accountClaims := jwt.NewAccountClaims(public(t, account))
+	accountClaims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+	userClaims := jwt.NewUserClaims(public(t, user))
+	userJWT := encode(t, userClaims, account)
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := jwt.FormatUserConfig(userJWT, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.creds, creds, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.server = fmt.Sprintf(`
+tls { cert_file: %q, key_file: %q }
+operator: %q
+resolver: MEMORY
+system_account: %s
+resolver_preload: { %s: %q, %s: %q }
+`, s.ca, keyFile, encode(t, operatorClaims, operator), public(t, system),
+		public(t, system), encode(t, jwt.NewAccountClaims(public(t, system)), operator),
+		public(t, account), encode(t, accountClaims, operator))
+	return s
+}
+
+func newKey(t *testing.T, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {
+	t.Helper()
+	pair, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+func public(t *testing.T, pair nkeys.KeyPair) string {
+	t.Helper()
+	key, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func encode(t *testing.T, claims interface {
+	Encode(pair nkeys.KeyPair) (string, error)
+}, pair nkeys.KeyPair,
+) string {
+	t.Helper()
+	token, err := claims.Encode(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// writeCertificate makes a certificate of 127.0.0.1 that is its own authority.
+func writeCertificate(t *testing.T, certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, certFile, "CERTIFICATE", der)
+	writePEM(t, keyFile, "PRIVATE KEY", keyDER)
+}
+
+func writePEM(t *testing.T, file, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
