@@ -119,14 +119,14 @@ func TestPurgeUnderASlowReader(t *testing.T) {
 		for range 50 {
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"`+strings.Repeat("x", 1000)+`"`)
 		}
-		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
+		resp := w.get(soon(t), "/v1/sessions/s1/events", nil)
 		defer resp.Body.Close()
 		synctest.Wait()
 		w.log.Expire(40)
 		w.log.Append(s1, chunk.TypeStreamEnd, "")
 		f := newFollower(w, "")
 		if err := f.read(resp.Body); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v %v %+v %d", err, f.ids, w.hub.Stats(), f.comments)
 		}
 		n := len(f.events)
 		if resync := f.events[n-1]; resync.Type != "truncated" || resync.Reason != "gap" && resync.Reason != "expired" || resync.ResumeFrom != 51 {

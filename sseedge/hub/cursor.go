@@ -96,8 +96,8 @@ func (c *Cursor) Next(ctx context.Context, tick <-chan time.Time) (Batch, error)
 			err = c.fill(ctx, v)
 		case v.wait == nil:
 			batch, err = c.take(ctx, v)
-		case v.tip && c.ended != 0:
-			batch, err = c.finish(ctx)
+		case v.over != 0:
+			batch, err = c.finish(ctx, v.over)
 		}
 		if err != nil || !batch.empty() {
 			return batch, c.complete(err)
@@ -125,7 +125,7 @@ type view struct {
 	to     chunk.Seq // where a cursor stands that took all of frames
 
 	wait <-chan struct{}
-	tip  bool          // the wait is for something new
+	over chunk.Seq     // there is nothing more, and this record was a terminal one
 	lead chan struct{} // this cursor reads the page and closes lead when it is done
 	from chunk.Seq     // … from here …
 	end  chunk.Seq     // … through here
@@ -158,13 +158,23 @@ func (c *Cursor) look() view {
 	g.used.Store(t.part.hub.clock.Load())
 	i := g.after(c.at)
 	if i == len(g.frames) && g.open {
-		return view{wait: t.waiting(), tip: true}
+		return view{wait: t.waiting(), over: c.over(t.members[c.own].last)}
 	}
 	v := view{frames: g.frames[i:], wire: g.wire, kinds: t.kinds, ids: t.ids, to: g.to}
 	if g.open {
 		v.to = g.last()
 	}
 	return v
+}
+
+// over is the terminal record that a cursor at the tip has behind it, if it is
+// the last one. It need not have taken it: a client that got it from another
+// edge may be here before the feed of this one brings it.
+func (c *Cursor) over(last lastRecord) chunk.Seq {
+	if last.known && last.terminal && last.at.Seq <= c.at {
+		return max(last.at.Seq, c.ended)
+	}
+	return c.ended
 }
 
 func (c *Cursor) shelf() string {
@@ -268,11 +278,11 @@ func (c *Cursor) mark() chunk.Seq {
 
 // finish tells the position of what was hidden last, then the end, if the leader
 // agrees that it is one: a clean end of the response says that nothing is missing.
-func (c *Cursor) finish(ctx context.Context) (Batch, error) {
+func (c *Cursor) finish(ctx context.Context, seq chunk.Seq) (Batch, error) {
 	if mark := c.mark(); mark != 0 {
 		return Batch{Mark: mark}, nil
 	}
-	over, err := c.t.confirmEnd(ctx, c.session, c.ended)
+	over, err := c.t.confirmEnd(ctx, c.session, seq)
 	if over {
 		err = io.EOF
 	}
