@@ -17,6 +17,11 @@ type Config struct {
 	// Source delivers again. Defaults to 500 ms.
 	SaveAfter time.Duration
 
+	// Owed is how many deliveries may wait for a save, of all sessions together;
+	// beyond it everything is saved. It must be well below the number that the
+	// Source delivers ahead of acknowledgements. Defaults to 8192.
+	Owed int
+
 	// Sessions is how many sessions are kept in memory, Memory about how many
 	// bytes of them. The least recently used is saved and let go when there are
 	// more. They default to 4096 and 256 MiB.
@@ -46,6 +51,9 @@ func (c Config) withDefaults() Config {
 	if c.SaveAfter == 0 {
 		c.SaveAfter = 500 * time.Millisecond
 	}
+	if c.Owed == 0 {
+		c.Owed = 8192
+	}
 	if c.Sessions == 0 {
 		c.Sessions = 4096
 	}
@@ -68,7 +76,7 @@ func (c Config) validate() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"SaveRecords", c.SaveRecords}, {"Sessions", c.Sessions}, {"Memory", c.Memory}, {"Parallel", c.Parallel}} {
+	}{{"SaveRecords", c.SaveRecords}, {"Owed", c.Owed}, {"Sessions", c.Sessions}, {"Memory", c.Memory}, {"Parallel", c.Parallel}} {
 		if n.value < 1 {
 			return fmt.Errorf("%s is %d, want at least 1", n.name, n.value)
 		}

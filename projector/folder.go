@@ -36,6 +36,8 @@ func (f *folder) apply(ctx context.Context, s fold.Snapshot, rec chunk.Record) (
 		c := catchUp{folder: f, snap: next}
 		c.goBack(rec, err)
 		return c.run(ctx)
+	case errors.Is(err, fold.ErrRewound):
+		return f.catchUp(ctx, fold.New(rec.Session))
 	case errors.Is(err, fold.ErrGap):
 		return f.fillGap(ctx, next, rec)
 	}

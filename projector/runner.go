@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,8 @@ type Runner struct {
 	// Of the loop; during a round each session belongs to one worker.
 	sessions map[chunk.Session]*session
 	recent   *list.List // of *session, the last used first
-	weight   int
+	weight   int        // of all sessions
+	owed     int        // deliveries of all sessions that wait for a save
 }
 
 // Stats counts what a Runner did since it was made.
@@ -115,18 +117,27 @@ func (r *Runner) take(ctx context.Context, batch []Delivery) {
 		s.inbox = append(s.inbox, d)
 	}
 	r.each(ctx, order, (*session).work)
+	if r.owed > r.cfg.Owed {
+		r.each(ctx, r.waiting(math.MaxInt64), (*session).save)
+	}
 	r.evict(ctx)
+}
+
+// waiting are the sessions whose next save is due within a time. Those that
+// failed before wait for their own.
+func (r *Runner) waiting(within time.Duration) []*session {
+	var list []*session
+	for _, s := range r.sessions {
+		if wait, waits := s.wait(); waits && (wait <= 0 || wait <= within && s.failures == 0) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // due works on the sessions whose time has come, and says when to look again.
 func (r *Runner) due(ctx context.Context) time.Duration {
-	var now []*session
-	for _, s := range r.sessions {
-		if wait, waits := s.wait(); waits && wait <= 0 {
-			now = append(now, s)
-		}
-	}
-	r.each(ctx, now, (*session).save)
+	r.each(ctx, r.waiting(0), (*session).save)
 	next := r.cfg.SaveAfter
 	for _, s := range r.sessions {
 		if wait, waits := s.wait(); waits {
@@ -208,6 +219,8 @@ func (r *Runner) weigh(s *session) {
 		s.weight = s.snap.Weight()
 	}
 	r.weight += s.weight
+	r.owed += len(s.owed) - s.counted
+	s.counted = len(s.owed)
 }
 
 // evict lets the least recently used sessions go while there are too many. One

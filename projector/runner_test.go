@@ -343,3 +343,49 @@ func TestConfigNamesTheField(t *testing.T) {
 		}
 	}
 }
+
+// More deliveries than may be owed are saved at once, or a source that waits for
+// acknowledgements and a runner that waits for its timer would wait for each
+// other.
+func TestOwedIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+		_, stop := start(t, q, store, log, projector.Config{Owed: 30, SaveAfter: time.Hour})
+		defer stop()
+		for i := range 20 {
+			s := chunk.RootSession("acme", fmt.Sprintf("s%d", i))
+			q.put(log.Append(t, s, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+			q.put(log.Append(t, s, 1, chunk.TextDelta{Delta: "a"}))
+		}
+		synctest.Wait()
+		if n := q.owed(); n > 30 {
+			t.Errorf("%d are owed, want at most 30", n)
+		}
+	})
+}
+
+// The log is restored from an older copy and goes on differently: the stored
+// snapshot is of a future that never was, and is folded anew.
+func TestLogSetBack(t *testing.T) {
+	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+	write := func(l *storetest.Log, texts ...string) []chunk.Record {
+		out := []chunk.Record{l.Append(t, s1, 0, chunk.RunStarted{RunID: "r" + texts[0], Epoch: 1, Mode: "execute"})}
+		for _, text := range texts {
+			out = append(out, l.Append(t, s1, 1, chunk.TextDelta{Delta: text}))
+		}
+		return out
+	}
+	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+	q.put(write(log, "a")...)
+	q.put(write(log, "b", "c", "d")...)
+	q.drained(t)
+	stop()
+	older := storetest.NewLog()
+	write(older, "a")
+	again := write(older, "x")
+	again = append(again, write(older, "y")...)
+	_, _ = start(t, q, store, older, projector.Config{SaveAfter: time.Millisecond})
+	q.put(again...)
+	q.drained(t)
+	storetest.Equal(t, "anew", storetest.Stored(t, store, s1), storetest.Fold(t, older, s1))
+}

@@ -16,16 +16,17 @@ import (
 type session struct {
 	*Runner
 
-	id     chunk.Session
-	place  *list.Element
-	weight int
+	id      chunk.Session
+	place   *list.Element
+	weight  int
+	counted int // of owed, in the Runner's sum
 
 	loaded   bool // snap and revision are good
 	snap     fold.Snapshot
 	revision Revision
-	saved    chunk.Position // of the stored head
-	tried    chunk.Ordinal  // how far it was when a save was last tried
-	complete bool           // a step or run ended since then
+	saved    savedAt       // the stored head
+	tried    chunk.Ordinal // how far it was when a save was last tried
+	complete bool          // a step or run ended since then
 
 	inbox    []Delivery    // delivered and not yet looked at
 	owed     []Acker       // looked at and not yet acknowledged
@@ -34,6 +35,15 @@ type session struct {
 	failures int           // works in a row that failed
 	retry    time.Time     // not before then, after a failure
 }
+
+// savedAt tells whether a snapshot is the stored one: in a log that was set back
+// the same position comes again, under a later epoch.
+type savedAt struct {
+	position chunk.Position
+	epoch    chunk.Epoch
+}
+
+func stateOf(s fold.Snapshot) savedAt { return savedAt{s.Position, s.Epoch} }
 
 // wait is how long the session may wait for its next save; false when there is
 // nothing to save.
@@ -115,7 +125,7 @@ func (s *session) load(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	s.snap, s.revision, s.saved, s.tried = head, revision, head.Position, head.Position.Ordinal
+	s.snap, s.revision, s.saved, s.tried = head, revision, stateOf(head), head.Position.Ordinal
 	if s.failures > 0 {
 		if s.snap, err = s.fold.catchUp(ctx, s.snap); err != nil {
 			return err
@@ -135,7 +145,7 @@ func (s *session) save(ctx context.Context) error {
 		if err := s.load(ctx); err != nil {
 			return err
 		}
-		if s.snap.Position == s.saved {
+		if stateOf(s.snap) == s.saved {
 			return s.acknowledge()
 		}
 		s.tried, s.complete = s.snap.Position.Ordinal, false
@@ -143,7 +153,7 @@ func (s *session) save(ctx context.Context) error {
 		switch {
 		case err == nil:
 			s.stats.saved.Add(1)
-			s.revision, s.saved = revision, s.snap.Position
+			s.revision, s.saved = revision, stateOf(s.snap)
 			s.snap = s.snap.Release()
 			return s.acknowledge()
 		case errors.Is(err, ErrTooLarge):

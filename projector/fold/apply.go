@@ -12,8 +12,9 @@ import (
 //
 // A record at or before the snapshot's position changes nothing, so applying
 // one twice is harmless. One that is not the next gives ErrGap, a body that
-// cannot be read ErrPoison, a record of another session ErrForeign, and a mark
-// that takes back what was applied a *RefoldError. A record of an epoch that
+// cannot be read ErrPoison, a record of another session ErrForeign, a mark that
+// takes back what was applied a *RefoldError, and a log that was set back
+// ErrRewound. A record of an epoch that
 // was overtaken and one of a type that this build does not know move the
 // position and nothing else.
 func Apply(s Snapshot, rec chunk.Record) (Snapshot, error) {
@@ -21,6 +22,9 @@ func Apply(s Snapshot, rec chunk.Record) (Snapshot, error) {
 		return s, fmt.Errorf("%w: %s, want %s", ErrForeign, rec.Session, s.Session)
 	}
 	if s.seen(rec) {
+		if rec.Ordinal <= s.Position.Ordinal && rec.Epoch > s.Epoch {
+			return s, fmt.Errorf("session %s: record %d has epoch %d, after %d: %w", s.Session, rec.Ordinal, rec.Epoch, s.Epoch, ErrRewound)
+		}
 		return s, nil
 	}
 	if rec.Epoch < s.Epoch {

@@ -24,6 +24,11 @@ var (
 	// *RefoldError wraps it and holds the snapshot to go on from.
 	ErrRefold = errors.New("applied records were taken back")
 
+	// ErrRewound reports a record that a later writer put where s has had one: the
+	// log was set back, as by restoring an older copy, and went on differently.
+	// Nothing changed: fold the session anew.
+	ErrRewound = errors.New("the log was set back behind the snapshot")
+
 	// ErrVersion reports a stored snapshot of another version of the code. Fold
 	// the session anew.
 	ErrVersion = errors.New("the snapshot has another version")

@@ -14,7 +14,8 @@ import (
 //	{"state":…,"messages":[…],"streamSequence":17,"status":"active",
 //	 "checkpointId":null,"timestamp":1760000000000,
 //	 "session":{"tenant":"t","root":"r","id":"s","agentType":"a"},
-//	 "children":[…],"pendingCalls":[…],"usage":{…}}
+//	 "children":[…],"pendingCalls":[…],"usage":{…},
+//	 "error":{…},"faults":{…}}                             if there are any
 type FrontendSnapshot struct {
 	State          chunk.Value // nil is written as null
 	Messages       []UIMessage
@@ -190,8 +191,10 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 		o.dst = f.Failure.append(o.dst)
 	}
 	if f.Faults.Skipped+f.Faults.Patches+f.Faults.Lost > 0 {
+		// How much, not why: reasons are for those who run this.
 		o.name("faults")
-		o.dst = f.Faults.append(o.dst)
+		counts := Faults{Skipped: f.Faults.Skipped, Patches: f.Faults.Patches, Lost: f.Faults.Lost}
+		o.dst = counts.append(o.dst)
 	}
 	return o.end()
 }

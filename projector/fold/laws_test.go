@@ -124,6 +124,34 @@ func TestCleanUpAfterReload(t *testing.T) {
 	})
 }
 
+// Deletes are not atomic: whatever part of what the marks list is gone when
+// somebody looks, and wherever he begins, the end is the same.
+func TestCleanUpHalfThrough(t *testing.T) {
+	laws(t, 80, func(t *rapid.T, a *author) {
+		gone := make(map[chunk.Ordinal]bool)
+		look := func(n int) []chunk.Record {
+			var log []chunk.Record
+			for i, rec := range a.all[:n] {
+				if a.removed[i] != 0 && a.removed[i] < n && !gone[rec.Ordinal] {
+					gone[rec.Ordinal] = rapid.Bool().Draw(t, "deleted")
+				}
+				if !gone[rec.Ordinal] {
+					log = append(log, rec)
+				}
+			}
+			return log
+		}
+		s := New(session)
+		for i, rec := range a.all {
+			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				s = read(t, New(session), look(i))
+			}
+			s = take(t, s, rec, look(i+1))
+		}
+		equal(t, "half through", s, read(t, New(session), a.survivors(len(a.all))))
+	})
+}
+
 // One index and generation name one content, whoever folds, whatever was
 // deleted when: finished messages can be stored under them without a lock.
 func TestOneNameOneContent(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 
 var s1 = chunk.RootSession("acme", "s1")
 
-// From the log over the durable consumer into the bucket, many sessions at once;
-// and what is read in between is exact.
+// From the log over the durable consumer into the bucket, many sessions at once,
+// with clean-ups; and what is read in between is exact.
 func TestLogToBucket(t *testing.T) {
 	w := newWorld(t)
 	p := w.project(Config{})
@@ -30,9 +30,12 @@ func TestLogToBucket(t *testing.T) {
 		a := storetest.NewAuthor(draft, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i))
 		authors = append(authors, a)
 	}
-	for range 6 {
+	for round := range 6 {
 		for _, a := range authors {
 			w.copy(a.Write(t, 15))
+			if round%2 == 1 {
+				w.sweep(draft, a.Session)
+			}
 			snap, err := w.reader.Snapshot(t.Context(), a.Session)
 			if err != nil {
 				t.Fatal(err)

@@ -149,3 +149,32 @@ func (w *world) caughtUp(s chunk.Session) {
 	})
 	storetest.Equal(w.tb, s.String(), storetest.Stored(w.tb, w.store, s), storetest.Fold(w.tb, w.log, s))
 }
+
+func natsMsg(subject string, m codec.Message) *nats.Msg {
+	return &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data}
+}
+
+// sweep deletes from the real log what marks have listed, as a writer does.
+func (w *world) sweep(draft *storetest.Log, s chunk.Session) {
+	w.tb.Helper()
+	draft.Sweep(s)
+	left := make(map[chunk.Ordinal]bool)
+	for _, rec := range draft.Records(s) {
+		left[rec.Ordinal] = true
+	}
+	str, err := w.js.Stream(w.tb.Context(), stream)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	for rec, err := range w.log.Replay(w.tb.Context(), s, chunk.Position{}) {
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+		if left[rec.Ordinal] {
+			continue
+		}
+		if err := str.DeleteMsg(w.tb.Context(), uint64(rec.Seq)); err != nil {
+			w.tb.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package fold
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// stream is a session as a model writes it: turns of three steps, in each some
+// thinking, a tool and many deltas.
+func stream(b *testing.B, n int) []chunk.Record {
+	b.Helper()
+	ours := true
+	log := make([]chunk.Record, 0, n)
+	say := func(body chunk.Body, step int64) {
+		c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1_760_000_000_000, Step: step, Body: body}
+		data, err := c.AppendJSON(nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		o := chunk.Ordinal(len(log) + 1)
+		log = append(log, chunk.Record{Seq: chunk.Seq(3 * o), Session: session, Epoch: 1, Ordinal: o, Type: body.Type(), Data: data})
+	}
+	for turn := 0; len(log) < n; turn++ {
+		say(chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "question"}}}, 0)
+		for step := range int64(3) {
+			say(chunk.StepStart{}, step+1)
+			for range 10 {
+				say(chunk.Thinking{Content: "thought "}, step+1)
+			}
+			call := fmt.Sprintf("c%d-%d", turn, step)
+			say(chunk.ToolStart{ToolCallID: call, ToolName: "search", Arguments: chunk.Value(`{"q":"tailrace"}`)}, step+1)
+			say(chunk.ToolEnd{ToolCallID: call, ToolName: "search", Result: chunk.Value(`{"hits":[1,2,3]}`), ProviderExecuted: &ours}, step+1)
+			for range 80 {
+				say(chunk.TextDelta{Delta: "some words "}, step+1)
+			}
+			say(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "100", OutputTokens: "20"}}, step+1)
+		}
+		say(chunk.StreamEnd{StreamID: session.ID}, 3)
+	}
+	return log[:n]
+}
+
+// What one chunk costs, however long the session is.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("chunks=%d", n), func(b *testing.B) {
+			log := stream(b, n)
+			b.ReportAllocs()
+			b.ResetTimer()
+			s, i := New(session), 0
+			for b.Loop() {
+				if i == len(log) {
+					s, i = New(session), 0
+				}
+				var err error
+				if s, err = Apply(s, log[i]); err != nil {
+					b.Fatal(err)
+				}
+				if i++; i%200 == 0 {
+					s = s.Release()
+				}
+			}
+		})
+	}
+}
+
+// The floor below Apply: reading the chunk.
+func BenchmarkDecodeOnly(b *testing.B) {
+	log := stream(b, 1000)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := log[i%len(log)].Decode(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// One long text: what a delta costs must not depend on what is there.
+func BenchmarkLongText(b *testing.B) {
+	s, err := Apply(New(session), record(b, 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	rec := record(b, 2, chunk.TextDelta{Delta: strings.Repeat("x", 20)})
+	b.ReportAllocs()
+	for b.Loop() {
+		rec.Ordinal, rec.Seq = s.Position.Ordinal+1, s.Position.Seq+1
+		if s, err = Apply(s, rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// What a save writes.
+func BenchmarkAppendHead(b *testing.B) {
+	s := New(session)
+	for _, rec := range stream(b, 10_000) {
+		var err error
+		if s, err = Apply(s, rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+	buf := s.AppendHead(nil)
+	b.SetBytes(int64(len(buf)))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = s.AppendHead(buf[:0])
+	}
+}
+
+func BenchmarkParseHead(b *testing.B) {
+	s := New(session)
+	for _, rec := range stream(b, 10_000) {
+		var err error
+		if s, err = Apply(s, rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+	head := s.AppendHead(nil)
+	b.SetBytes(int64(len(head)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseHead(head); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A patch costs as much as the state is large: the library reads the whole.
+func BenchmarkPatch(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10, 512 << 10} {
+		b.Run(fmt.Sprintf("state=%d", size), func(b *testing.B) {
+			state := chunk.Value(fmt.Sprintf(`{"n":0,"rest":{"text":%q}}`, strings.Repeat("x", size)))
+			v := chunk.Value("1")
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := patchState(state, []chunk.PatchOp{{Op: "replace", Path: "/n", Value: &v}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
