@@ -37,13 +37,14 @@ type durable struct {
 	hose   *hose
 	filter string
 
-	created time.Time // of the stream, to notice that it was made again
-	pinID   string    // "" while standing by
-	active  bool      // set back to the ack floor as the pinned client
-	floor   chunk.Seq // everything up to here is acknowledged
-	handled chunk.Seq // everything up to here is handled
-	owed    []string  // reply subjects of what is handled and not acknowledged
-	since   time.Time // of the oldest of them
+	created time.Time   // of the stream, to notice that it was made again
+	pinID   string      // "" while standing by
+	active  bool        // set back to the ack floor as the pinned client
+	floor   chunk.Seq   // everything up to here is acknowledged
+	handled chunk.Seq   // everything up to here is handled
+	owed    []string    // reply subjects of what is handled and not acknowledged
+	since   time.Time   // of the first of them
+	timer   *time.Timer // runs from then on
 }
 
 // priorityGroup is the one group that our consumers have.
@@ -53,10 +54,10 @@ func (d *durable) run(ctx context.Context) error {
 	if err := d.reattach(ctx, d.cfg.Patience); err != nil {
 		return err
 	}
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	d.timer = time.NewTimer(d.hose.cfg.CommitAfter)
+	defer d.timer.Stop()
 	for {
-		if err := d.settleIfDue(ctx, timer); err != nil {
+		if err := d.settleIfDue(ctx); err != nil {
 			return err
 		}
 		e, err := d.next(ctx)
@@ -90,25 +91,24 @@ func (d *durable) process(ctx context.Context, e *entry) error {
 	}
 	if len(d.owed) == 0 {
 		d.since = time.Now()
+		d.timer.Reset(d.hose.cfg.CommitAfter)
+		d.alarm = d.timer.C
 	}
 	d.owed = append(d.owed, e.reply)
 	return nil
 }
 
-// settleIfDue acknowledges when enough was handled, or something waits for long
-// enough, or there is nothing else to do; otherwise it sets the alarm.
-func (d *durable) settleIfDue(ctx context.Context, timer *time.Timer) error {
-	d.alarm = nil
-	if len(d.owed) == 0 {
+// settleIfDue acknowledges when enough was handled, when something has waited
+// for long enough, or when there is nothing else to do. The alarm is for the
+// second case while nothing comes.
+func (d *durable) settleIfDue(ctx context.Context) error {
+	switch {
+	case len(d.owed) == 0:
 		return nil
-	}
-	rest := d.hose.cfg.CommitAfter - time.Since(d.since)
-	if len(d.owed) >= d.hose.cfg.CommitEvery || rest <= 0 || d.hose.cfg.Commit == nil && d.idle() {
+	case len(d.owed) >= d.hose.cfg.CommitEvery,
+		d.hose.cfg.Commit == nil && d.idle(),
+		time.Since(d.since) >= d.hose.cfg.CommitAfter:
 		return d.settle(ctx)
-	}
-	if d.idle() {
-		timer.Reset(rest)
-		d.alarm = timer.C
 	}
 	return nil
 }
@@ -125,6 +125,7 @@ func (d *durable) settle(ctx context.Context) error {
 		}
 	}
 	d.owed, d.floor = d.owed[:0], d.handled
+	d.alarm = nil
 	return nil
 }
 
@@ -228,6 +229,10 @@ func (d *durable) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		d.pinID = ""
 		c, err = d.api.js.CreateConsumer(ctx, d.stream, want)
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			// The old one is on its way out, or another client was faster.
+			return nil, fmt.Errorf("firehose %s of %s is there and is not: %s", d.hose.cfg.Name, d.stream, err.Error())
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.stream, err)
