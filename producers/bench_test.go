@@ -3,6 +3,7 @@ package producers
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -120,4 +121,68 @@ func newFloor(b *testing.B, p place, sessions int) rounds {
 		}
 		return err
 	}}
+}
+
+// BenchmarkTokens is a model that speaks as fast as it can: tokens of a few
+// bytes, emitted one by one by each session and flushed at the end. What is
+// merged is one message.
+func BenchmarkTokens(b *testing.B) {
+	for _, sessions := range []int{1, 64} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			srv := natstest.Start(b, natstest.Listen())
+			p := newPlace(b, natstest.Connect(b, srv.URL), 1)
+			producer := p.producer(b, Config{})
+			runs := make([]*Run, sessions)
+			for i := range runs {
+				runs[i] = mustStart(b, producer, chunk.RootSession("t", "s"+strconv.Itoa(i)))
+			}
+			b.ReportAllocs()
+			tokens := 0
+			for b.Loop() {
+				var all sync.WaitGroup
+				for _, r := range runs {
+					all.Go(func() {
+						for range 1000 {
+							if err := r.Say(b.Context(), chunk.TextDelta{Delta: "token "}); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+						if _, err := r.Flush(b.Context()); err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				tokens += 1000 * sessions
+			}
+			b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
+}
+
+// BenchmarkIdleRun is what a run costs that has nothing to do.
+func BenchmarkIdleRun(b *testing.B) {
+	p := local(b)
+	producer := p.producer(b, Config{})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	l := producer.link
+	var runs []*Run
+	for b.Loop() {
+		s := chunk.RootSession("t", "s"+strconv.Itoa(len(runs)))
+		log, err := newNATSLog(l, p.js, producer.cfg.Layout, s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		runs = append(runs, newRun(producer.cfg, s, log, startOptions{agentType: "a"}))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(runs)), "B/run")
+	b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
+	for _, r := range runs {
+		_ = r.Close()
+	}
 }

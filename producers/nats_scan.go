@@ -57,41 +57,55 @@ func (l *natsLog) scanOnce(ctx context.Context, r *scanRange, yield func(message
 		return apiErrorOf(err)
 	}
 	defer l.dropConsumer(ctx, c)
-	var delivered uint64
-	pending := c.CachedInfo().NumPending
+	at := progress{pending: c.CachedInfo().NumPending}
 	for r.after < r.through {
-		// Ask for what is there. When nothing is, the replica that serves us lags
-		// behind the leader that named r.through; ask for one and wait.
-		had := delivered
-		batch, err := c.Fetch(int(max(1, min(pending, scanBatch))), jetstream.FetchMaxWait(l.link.timeout))
-		if err != nil {
+		if more, err := l.scanBatch(ctx, c, r, &at, yield); !more {
 			return err
-		}
-		for m := range batch.Messages() {
-			meta, err := m.Metadata()
-			if err != nil {
-				return err
-			}
-			if meta.Sequence.Consumer != delivered+1 {
-				return errMissed
-			}
-			delivered, pending = meta.Sequence.Consumer, meta.NumPending
-			if chunk.Seq(meta.Sequence.Stream) > r.through {
-				return nil
-			}
-			r.after = chunk.Seq(meta.Sequence.Stream)
-			if !yield(message{seq: r.after, stored: meta.Timestamp, header: m.Headers(), data: m.Data()}, nil) {
-				return nil
-			}
-		}
-		if err := batch.Error(); err != nil {
-			return apiErrorOf(err)
-		}
-		if delivered == had {
-			return errLagging
 		}
 	}
 	return nil
+}
+
+// progress of one consumer.
+type progress struct {
+	delivered uint64 // messages so far
+	pending   uint64 // messages that it has for us
+}
+
+// scanBatch fetches what is there. When nothing is, the replica that serves us
+// lags behind the leader that named r.through: it asks for one and waits.
+func (l *natsLog) scanBatch(ctx context.Context, c jetstream.Consumer, r *scanRange, at *progress, yield func(message, error) bool) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.link.timeout)
+	defer cancel()
+	had := at.delivered
+	batch, err := c.Fetch(int(max(1, min(at.pending, scanBatch))), jetstream.FetchContext(ctx))
+	if err != nil {
+		return false, err
+	}
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return false, err
+		}
+		if meta.Sequence.Consumer != at.delivered+1 {
+			return false, errMissed
+		}
+		at.delivered, at.pending = meta.Sequence.Consumer, meta.NumPending
+		if chunk.Seq(meta.Sequence.Stream) > r.through {
+			return false, nil
+		}
+		r.after = chunk.Seq(meta.Sequence.Stream)
+		if !yield(message{seq: r.after, stored: meta.Timestamp, header: m.Headers(), data: m.Data()}, nil) {
+			return false, nil
+		}
+	}
+	if err := batch.Error(); err != nil {
+		return false, apiErrorOf(err)
+	}
+	if at.delivered == had {
+		return false, errLagging
+	}
+	return true, nil
 }
 
 var (

@@ -65,10 +65,13 @@ func (r *Run) checkAgent(c chunk.Chunk) error {
 	return nil
 }
 
+// usualSize of a chunk's JSON, so that it seldom has to be moved.
+const usualSize = 256
+
 // prepareWhole is the item of a chunk that is stored as it is. AppendJSON
 // refuses what is not valid.
 func (r *Run) prepareWhole(c chunk.Chunk) (*item, error) {
-	body, err := c.AppendJSON(nil)
+	body, err := c.AppendJSON(make([]byte, 0, usualSize))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +85,7 @@ func (r *Run) prepareWhole(c chunk.Chunk) (*item, error) {
 const headerRoom = 1 << 10
 
 func (r *Run) prepareDelta(c chunk.Chunk, text string) (*item, error) {
-	body, err := c.AppendJSON(nil)
+	body, err := c.AppendJSON(make([]byte, 0, usualSize))
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,9 @@ func (q *queue) merge(it *item) bool {
 	return true
 }
 
+// keptItems is how much room an idle run keeps from busier times.
+const keptItems = 32
+
 // take removes the oldest item if it may go now. Otherwise it says how long to
 // wait before asking again; 0 when nothing waits.
 func (q *queue) take(now time.Time) (*item, time.Duration) {
@@ -97,6 +100,9 @@ func (q *queue) take(now time.Time) (*item, time.Duration) {
 	q.head++
 	if q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
+		if cap(q.items) > keptItems {
+			q.items = nil
+		}
 	}
 	q.block = keyOf(it)
 	return it, 0

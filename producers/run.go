@@ -16,7 +16,7 @@ import (
 // see one order of everything.
 //
 // A Run owns at most one goroutine, which lives while records wait and ends
-// with them; an idle Run is a few hundred bytes. Close ends it for good.
+// with them; an idle Run is two kilobytes. Close ends it for good.
 type Run struct {
 	session   chunk.Session
 	epoch     chunk.Epoch
@@ -37,6 +37,8 @@ type Run struct {
 
 	cleaning chan struct{} // holds a token while a clean-up is under way
 
+	owed []chunk.Seq // deletes that a clean-up promised; belongs to whoever is the pump
+
 	mu        sync.Mutex     // guards everything below and the items in queue
 	queue     queue          // what waits
 	flying    *item          // what is on its way, nil when nothing is
@@ -46,7 +48,6 @@ type Run struct {
 	state     state          // as the log has it
 	pos       chunk.Position // last stored record
 	number    uint64         // messages made so far
-	owed      []chunk.Seq    // deletes that a clean-up promised and that are not done
 	lost      loss           // emitted chunks that were not stored, until somebody is told
 	dead      error          // fenced or unknown outcome: the end
 	told      bool           // dead was returned to somebody

@@ -246,7 +246,7 @@ func TestAFinalRefusalIsOfOneChunk(t *testing.T) {
 					if strings.Contains(string(m.data), `"data":2`) {
 						return fate{before: api(code)}
 					}
-					return fate{}
+					return fate{delay: time.Millisecond} // long enough to emit the others
 				}
 				emitAll(t, r, numbered(1), numbered(2), numbered(3))
 				_, err := r.Flush(t.Context())
