@@ -11,7 +11,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		if err := checks.Value.Set("5000"); err != nil {
+		if err := checks.Value.Set("10000"); err != nil {
 			panic(err)
 		}
 	}

@@ -1,0 +1,126 @@
+package sseedge_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/hub"
+)
+
+// A thousand clients watch one session. Before every silence each of them has
+// everything: in a bubble that is a fact, not a matter of waiting long enough,
+// because a silence is when nobody in it can go on.
+func TestEverybodyHasTheLastWordBeforeASilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients = 1000
+		w := newWorld(t, worldConfig{})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		var (
+			group sync.WaitGroup
+			last  [clients]atomic.Int64
+		)
+		for i := range clients {
+			group.Go(func() {
+				f := newFollower(w, "/v1/sessions/s1/events")
+				f.onEvent = func(e event) {
+					var seq int64
+					fmt.Sscan(e.id, &seq)
+					if !last[i].CompareAndSwap(seq-1, seq) {
+						t.Errorf("client %d has %d and got %d", i, last[i].Load(), seq)
+					}
+				}
+				if how, _, err := f.connect(t.Context(), -1); how != whole || err != nil {
+					t.Errorf("client %d: ended %d, %v", i, how, err)
+				}
+			})
+		}
+		written := int64(1)
+		for range 30 {
+			for range rand.IntN(8) {
+				w.log.Append(s1, chunk.TypeTextDelta, `"delta":"x"`)
+				written++
+			}
+			synctest.Wait()
+			for i := range clients {
+				if got := last[i].Load(); got != written {
+					t.Fatalf("in the silence behind %d client %d has %d", written, i, got)
+				}
+			}
+		}
+		if s := w.hub.Stats(); s.Watchers != clients || s.Topics != 1 || s.Reads > 2 {
+			t.Errorf("%+v", s)
+		}
+		w.log.Append(s1, chunk.TypeStreamEnd, "")
+		group.Wait()
+	})
+}
+
+// Five hundred clients come back at once, to different places of a long history:
+// the log is read a few times, not five hundred.
+func TestStormSharesItsReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, records, seen = 500, 3000, 2700
+		w := newWorld(t, worldConfig{})
+		for range records {
+			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"some text"`)
+		}
+		w.log.Append(s1, chunk.TypeStreamEnd, "")
+		var group sync.WaitGroup
+		for range clients {
+			group.Go(func() {
+				start := seen + rand.IntN(records-seen)
+				f := newFollower(w, "/v1/sessions/s1/events")
+				f.lastEventID = fmt.Sprint(start)
+				how, _, err := f.connect(t.Context(), -1)
+				if how != whole || err != nil || len(f.events) != records+1-start {
+					t.Errorf("from %d: %d events, ended %d, %v", start, len(f.events), how, err)
+				}
+			})
+		}
+		group.Wait()
+		if reads := w.hub.Stats().Reads; reads > 25 {
+			t.Errorf("%d clients made %d reads", clients, reads)
+		}
+	})
+}
+
+// Many sessions with few watchers each, in little memory.
+func TestManySessionsInLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const sessions, records, memory = 100, 40, 100 << 10
+		w := newWorld(t, worldConfig{hub: hub.Config{Memory: memory}})
+		var group sync.WaitGroup
+		for i := range sessions {
+			s := chunk.RootSession("default", fmt.Sprintf("session-%d", i))
+			w.log.Append(s, chunk.TypeRunStarted, "")
+			group.Go(func() {
+				f := newFollower(w, "/v1/sessions/"+s.ID+"/events")
+				how, _, err := f.connect(t.Context(), -1)
+				if how != whole || err != nil || len(f.events) != records+2 {
+					t.Errorf("%s: %d events, ended %d, %v", s, len(f.events), how, err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		most := int64(0)
+		for range records {
+			for i := range sessions {
+				w.log.Append(chunk.RootSession("default", fmt.Sprintf("session-%d", i)), chunk.TypeTextDelta, `"delta":"some text"`)
+			}
+			most = max(most, w.hub.Stats().Bytes)
+		}
+		for i := range sessions {
+			w.log.Append(chunk.RootSession("default", fmt.Sprintf("session-%d", i)), chunk.TypeStreamEnd, "")
+		}
+		group.Wait()
+		if most > memory+memory/4 {
+			t.Errorf("%d bytes, want about %d", most, memory)
+		}
+	})
+}
