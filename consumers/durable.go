@@ -37,14 +37,14 @@ type durable struct {
 	hose   *hose
 	filter string
 
-	created time.Time   // of the stream, to notice that it was made again
-	pinID   string      // "" while standing by
-	active  bool        // set back to the ack floor as the pinned client
-	floor   chunk.Seq   // everything up to here is acknowledged
-	handled chunk.Seq   // everything up to here is handled
-	owed    []string    // reply subjects of what is handled and not acknowledged
-	since   time.Time   // of the first of them
-	timer   *time.Timer // runs from then on
+	begun  bool        // attached once
+	mark   bookmark    // everything up to here is handled
+	pinID  string      // "" while standing by
+	active bool        // set back to the ack floor as the pinned client
+	floor  chunk.Seq   // everything up to here is acknowledged
+	owed   []string    // reply subjects of what is handled and not acknowledged
+	since  time.Time   // of the first of them
+	timer  *time.Timer // runs from then on
 }
 
 // priorityGroup is the one group that our consumers have.
@@ -83,11 +83,11 @@ func (d *durable) run(ctx context.Context) error {
 // process hands a message over. Those that were handled before come again when
 // their acknowledgement was lost or late.
 func (d *durable) process(ctx context.Context, e *entry) error {
-	if e.seq > d.handled {
+	if e.seq > d.mark.seq {
 		if err := d.hose.deliver(ctx, e); err != nil {
 			return err
 		}
-		d.handled = e.seq
+		d.mark.move(e)
 	}
 	if len(d.owed) == 0 {
 		d.since = time.Now()
@@ -124,7 +124,7 @@ func (d *durable) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	d.owed, d.floor = d.owed[:0], d.handled
+	d.owed, d.floor = d.owed[:0], d.mark.seq
 	d.alarm = nil
 	return nil
 }
@@ -175,7 +175,7 @@ func (d *durable) reattach(ctx context.Context, patience time.Duration) error {
 		return errors.Is(err, errRecreated) || errors.Is(err, errOtherSettings) || final(err)
 	})
 	if errors.Is(err, errRecreated) {
-		return &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: d.handled}
+		return &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: d.mark.seq}
 	}
 	return err
 }
@@ -201,15 +201,17 @@ func (d *durable) attach(ctx context.Context) error {
 func (d *durable) checkStream(ctx context.Context) error {
 	state, err := d.api.state(ctx, d.stream)
 	if err != nil {
-		if !d.created.IsZero() && errors.Is(err, jetstream.ErrStreamNotFound) {
+		if d.begun && errors.Is(err, jetstream.ErrStreamNotFound) {
 			return errRecreated
 		}
 		return err
 	}
-	if !d.created.IsZero() && !d.created.Equal(state.created) {
-		return errRecreated
+	if !d.begun {
+		d.mark.created, d.begun = state.created, true
 	}
-	d.created = state.created
+	if err := d.mark.compare(ctx, d.api, d.stream, state); err != nil {
+		return err
+	}
 	if d.floor > 0 && state.first > d.floor+1 {
 		d.cfg.Log.Warn("retention has overtaken a firehose",
 			slog.String("firehose", d.hose.cfg.Name), slog.String("stream", d.stream),
@@ -261,7 +263,7 @@ func (d *durable) config() jetstream.ConsumerConfig {
 		PriorityGroups: []string{priorityGroup},
 		PinnedTTL:      d.hose.cfg.Takeover,
 	}
-	switch after := max(d.floor, d.handled); {
+	switch after := max(d.floor, d.mark.seq); {
 	case after > 0:
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(d.floor)+1
 	case d.hose.cfg.FromNow:
@@ -304,10 +306,10 @@ func (d *durable) takeOver(ctx context.Context, e *entry) error {
 		return fmt.Errorf("firehose %s of %s: %w: the server does not pin clients", d.hose.cfg.Name, d.stream, errOtherSettings)
 	}
 	err := d.api.attempt(context.WithoutCancel(ctx), d.activate)
-	if err != nil && !final(err) {
-		return lost("becoming active failed")
+	if err == nil || final(err) || errors.Is(err, errOtherSettings) {
+		return err
 	}
-	return err
+	return lost("it could not be set back: " + err.Error())
 }
 
 // activate sets the consumer back to its ack floor and pulls as the pinned
@@ -328,7 +330,9 @@ func (d *durable) activate(ctx context.Context) error {
 	d.pin = `,"group":"` + priorityGroup + `","id":"` + d.pinID + `"`
 	if back.ResetSeq > 0 { // another client may have come further than we had
 		d.floor = max(d.floor, chunk.Seq(back.ResetSeq)-1)
-		d.handled = max(d.handled, d.floor)
+		if d.floor > d.mark.seq {
+			d.mark.seq, d.mark.stored = d.floor, 0
+		}
 	}
 	d.active, d.owed = true, d.owed[:0]
 	return nil

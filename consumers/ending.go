@@ -50,7 +50,7 @@ func (rd *reading) ended(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if rec.Seq > rd.tape.last {
+		if rec.Seq > rd.tape.last() {
 			return nil // it is on its way to us
 		}
 		rd.rootLast.see(true, rec)
@@ -84,7 +84,7 @@ func (rd *reading) watchForTheEnd() {
 // atTheEnd is asked when nothing lies after the position: is there such a
 // session, is the position its end, and has it ended?
 func (rd *reading) atTheEnd(ctx context.Context) error {
-	m, err := rd.lastInScope(ctx)
+	m, err := rd.lastInScope(ctx, rd.cfg.Patience)
 	switch {
 	case errors.Is(err, errMissing):
 		return rd.nothingThere()
@@ -118,8 +118,8 @@ func (rd *reading) nothingThere() error {
 	return errEnd
 }
 
-func (rd *reading) lastInScope(ctx context.Context) (m message, err error) {
-	err = rd.api.retry(ctx, rd.cfg.Patience, func(ctx context.Context) (err error) {
+func (rd *reading) lastInScope(ctx context.Context, patience time.Duration) (m message, err error) {
+	err = rd.api.retry(ctx, patience, func(ctx context.Context) (err error) {
 		m, err = rd.api.lastOf(ctx, rd.stream, rd.filter)
 		return err
 	})
@@ -129,11 +129,11 @@ func (rd *reading) lastInScope(ctx context.Context) (m message, err error) {
 // checkEnding is asked when a terminal record was not the last by the server's
 // count, and then nothing came.
 func (rd *reading) checkEnding(ctx context.Context) error {
-	m, err := rd.lastInScope(ctx)
+	m, err := rd.lastInScope(ctx, 0)
 	if err != nil && !errors.Is(err, errMissing) {
 		return err
 	}
-	if err == nil && m.seq > rd.tape.last {
+	if err == nil && m.seq > rd.tape.last() {
 		return nil
 	}
 	return rd.ended(ctx)
@@ -155,7 +155,7 @@ func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) err
 		return errEnd
 	case err != nil:
 		return err
-	case t.last >= min(m.seq, bound):
+	case t.last() >= min(m.seq, bound):
 		return errEnd
 	}
 	if err := sleep(ctx, 10*time.Millisecond); err != nil {

@@ -38,10 +38,10 @@ func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.
 			yield(Message{}, err)
 			return
 		}
-		t := r.newTape(tapeSpec{stream: r.cfg.Layout.Stream(partition), after: after, live: true, strict: true})
+		t := r.newTape(tapeSpec{stream: r.cfg.Layout.Stream(partition), after: after, live: true, strict: true, patience: r.cfg.Patience})
 		defer t.close()
 		err := t.open(ctx)
-		if err == nil && t.last > t.state.last {
+		if err == nil && t.last() > t.state.last {
 			err = &chunk.TruncatedError{Reason: chunk.TruncatedFuture, After: after, Floor: t.state.first}
 		}
 		for err == nil {
@@ -50,7 +50,7 @@ func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.
 				return
 			}
 		}
-		yield(Message{}, truncation(err, t, chunk.Session{}, t.last))
+		yield(Message{}, truncation(err, t, chunk.Session{}, t.last()))
 	}
 }
 

@@ -190,7 +190,7 @@ func (h *hose) runEphemeral(ctx context.Context, filter string) error {
 	if h.cfg.FromNow {
 		after = LiveTip
 	}
-	t := h.reader.newTape(tapeSpec{stream: h.stream, filter: filter, after: after, live: true, strict: true})
+	t := h.reader.newTape(tapeSpec{stream: h.stream, filter: filter, after: after, live: true, strict: true, patience: h.reader.cfg.Patience})
 	defer t.close()
 	err := t.open(ctx)
 	for err == nil {
@@ -199,7 +199,7 @@ func (h *hose) runEphemeral(ctx context.Context, filter string) error {
 			err = h.deliver(ctx, &e)
 		}
 	}
-	return truncation(err, t, chunk.Session{}, t.last)
+	return truncation(err, t, chunk.Session{}, t.last())
 }
 
 // deliver hands one message over, if it is a record that is wanted.

@@ -57,10 +57,10 @@ func (m marker) overlaps(h hole) bool {
 	})
 }
 
-// markers reads the log of a filter after a sequence, to its present end, for
-// truncated records. It also says how far it read.
-func (r *Reader) markers(ctx context.Context, stream, filter string, after chunk.Seq) ([]marker, chunk.Seq, error) {
-	t := r.newTape(tapeSpec{stream: stream, filter: filter, after: after})
+// markers reads a tape to its end for truncated records. It also says how far
+// it read.
+func (r *Reader) markers(ctx context.Context, spec tapeSpec) ([]marker, chunk.Seq, error) {
+	t := r.newTape(spec)
 	defer t.close()
 	if err := t.open(ctx); err != nil {
 		return nil, 0, err
@@ -72,7 +72,7 @@ func (r *Reader) markers(ctx context.Context, stream, filter string, after chunk
 		if errors.Is(err, errEnd) {
 			err = r.reallyTheEnd(ctx, t, math.MaxUint64)
 			if errors.Is(err, errEnd) {
-				return found, t.last, nil
+				return found, t.last(), nil
 			}
 			if err == nil {
 				continue
@@ -144,7 +144,7 @@ func (rd *reading) lookAhead(ctx context.Context, subject string, seq chunk.Seq)
 		l = &lookout{}
 		rd.ahead[subject] = l
 	}
-	found, read, err := rd.markers(ctx, rd.stream, subject, max(l.read, seq-1))
+	found, read, err := rd.markers(ctx, tapeSpec{stream: rd.stream, filter: subject, after: max(l.read, seq-1)})
 	if err != nil {
 		return nil, err
 	}

@@ -165,7 +165,10 @@ func (p *pull) next(ctx context.Context) (entry, error) {
 			return entry{}, err
 		}
 		if err := p.ask(); err != nil {
-			return entry{}, err
+			if errors.Is(err, nats.ErrConnectionClosed) {
+				return entry{}, err
+			}
+			return entry{}, lost(err.Error()) // the client's buffer for reconnects is full, perhaps
 		}
 		if !p.live && p.asked == 0 {
 			return entry{}, errEnd
@@ -336,7 +339,7 @@ func (p *pull) takeStatus(status string, m *nats.Msg) error {
 // request that is cut short may be carried out all the same, after we have
 // said that the consumer is to be deleted.
 func (p *pull) persist(ctx context.Context, patience time.Duration, attach func(context.Context) error, final func(error) bool) error {
-	began := time.Now()
+	began, told := time.Now(), false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -348,6 +351,9 @@ func (p *pull) persist(ctx context.Context, patience time.Duration, attach func(
 			return err
 		case patience > 0 && time.Since(began) > patience:
 			return fmt.Errorf("NATS did not answer within %s: %w", patience, err)
+		case !told && time.Since(began) > p.cfg.Patience:
+			told = true
+			p.cfg.Log.Warn("a reader waits for NATS", slog.String("stream", p.stream), slog.Any("error", err))
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -107,7 +107,7 @@ func (rd *reading) open(ctx context.Context) error {
 	if err := rd.startingPoint(ctx); err != nil {
 		return err
 	}
-	rd.tape = rd.newTape(tapeSpec{stream: rd.stream, filter: rd.filter, after: rd.after.Seq, live: rd.live})
+	rd.tape = rd.newTape(tapeSpec{stream: rd.stream, filter: rd.filter, after: rd.after.Seq, live: rd.live, patience: rd.cfg.Patience})
 	if err := rd.tape.open(ctx); err != nil {
 		return err
 	}
@@ -117,7 +117,10 @@ func (rd *reading) open(ctx context.Context) error {
 		return rd.truncated(chunk.TruncatedFuture, state.first)
 	}
 	rd.watchForTheEnd()
-	if rd.tape.left > 0 {
+	switch {
+	case rd.after.Seq >= rd.bound():
+		return errEnd // whatever comes next, nobody asked for it
+	case rd.tape.left > 0:
 		return nil
 	}
 	return rd.atTheEnd(ctx)

@@ -30,9 +30,10 @@ func TestRolledBackUnderAReader(t *testing.T) {
 			w.connected()
 			proxy := natstest.StartProxy(t, w.srv.URL)
 			w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
-			f := w.followSession(alice, chunk.Position{})
+			f, hose := w.followSession(alice, chunk.Position{}), w.hose(w.reader, FirehoseConfig{Name: "audit"})
 			want = append(want, w.sayAll(alice, 3)...)
 			same(t, f.get(t, 8), want)
+			same(t, w.sinkHas(hose, 8), want)
 
 			// The reader comes back last: it must not be there to see that the
 			// log is shorter for a moment.
@@ -51,6 +52,8 @@ func TestRolledBackUnderAReader(t *testing.T) {
 			if len(got) > 0 || why.After != want[7].Seq {
 				t.Errorf("gave %v, then %+v", positions(got), why)
 			}
+			<-hose.done
+			truncated(t, hose.err, chunk.TruncatedRecreated)
 		})
 	}
 }

@@ -13,13 +13,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-var (
-	// errRecreated: the stream is no longer the one that the tape began with.
-	errRecreated = errors.New("the stream was deleted, made again or rolled back")
-
-	// errFloor: messages that a strict tape had not delivered are gone.
-	errFloor = errors.New("the floor of the stream has overtaken the reader")
-)
+// errFloor: messages that a strict tape had not delivered are gone.
+var errFloor = errors.New("the floor of the stream has overtaken the reader")
 
 // tapeSpec says what a tape reads.
 type tapeSpec struct {
@@ -28,6 +23,9 @@ type tapeSpec struct {
 	after  chunk.Seq // exclusive; LiveTip is the present end
 	live   bool      // go on at the present end and wait; otherwise errEnd
 	strict bool      // the floor of the stream must not pass the reader unseen
+
+	// patience of open; 0 is for as long as the context lasts.
+	patience time.Duration
 }
 
 // tape gives the messages of a stream in order, each once, whatever happens to
@@ -51,27 +49,27 @@ type tape struct {
 	spec    tapeSpec
 	replace func() // counts the consumers that had to be replaced
 
-	state streamState // when the tape was attached last
-	floor chunk.Seq   // first sequence of the stream when last asked
-	begun bool        // attached once: from now on state.created is the identity
-	last  chunk.Seq   // everything up to here was given out
-	// When the message at last was stored, to notice after a reset that the log
-	// was rolled back and written differently since. Zero when it was not read.
-	lastStored  int64
-	behindSince time.Time
-	doubtful    []string // consumers that may still be there
+	state    streamState // when the tape was attached last
+	floor    chunk.Seq   // first sequence of the stream when last asked
+	begun    bool        // attached once
+	mark     bookmark    // everything up to here was given out
+	doubtful []string    // consumers that may still be there
+	barren   int         // resets since the last message
 }
+
+// last is the sequence up to which everything was given out.
+func (t *tape) last() chunk.Seq { return t.mark.seq }
 
 const (
 	batchLive   = 500
 	batchReplay = 1000
 
+	// manyResets in a row are told to whoever reads the log of the program.
+	manyResets = 10
+
 	// inactive is when the server deletes a consumer whose reader died without
 	// saying so.
 	inactive = 30 * time.Second
-
-	// grace is how long a newly elected leader may know less than we have read.
-	grace = 3 * time.Second
 )
 
 func (r *Reader) newTape(spec tapeSpec) *tape {
@@ -90,7 +88,7 @@ func (r *Reader) newTape(spec tapeSpec) *tape {
 		},
 		spec:    spec,
 		replace: func() { r.resets.Add(1) },
-		last:    spec.after,
+		mark:    bookmark{seq: spec.after},
 	}
 }
 
@@ -98,7 +96,7 @@ func (r *Reader) newTape(spec tapeSpec) *tape {
 // open failed.
 func (t *tape) open(ctx context.Context) error {
 	t.pull.open()
-	return t.reattach(ctx, t.cfg.Patience)
+	return t.reattach(ctx, t.spec.patience)
 }
 
 // close leaves nothing behind, neither here nor on the server.
@@ -127,8 +125,9 @@ func (t *tape) next(ctx context.Context) (entry, error) {
 			}
 			continue
 		}
-		if e.seq > t.last {
-			t.last, t.lastStored = e.seq, e.stored
+		if e.seq > t.last() {
+			t.mark.move(&e)
+			t.barren = 0
 			return e, nil
 		}
 	}
@@ -138,7 +137,12 @@ func (t *tape) next(ctx context.Context) (entry, error) {
 // out.
 func (t *tape) reset(ctx context.Context, why string) error {
 	t.replace()
-	t.cfg.Log.Debug("attaching anew", slog.String("stream", t.stream), slog.Uint64("after", uint64(t.last)), slog.String("reason", why))
+	level := slog.LevelDebug
+	if t.barren++; t.barren%manyResets == 0 { // it does attach, and then nothing comes: a missing permission looks like this
+		level = slog.LevelWarn
+	}
+	t.cfg.Log.Log(ctx, level, "attaching anew to the log", slog.String("stream", t.stream),
+		slog.Uint64("after", uint64(t.last())), slog.String("reason", why), slog.Int("inVain", t.barren))
 	return t.reattach(ctx, 0)
 }
 
@@ -167,7 +171,7 @@ func (t *tape) attach(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.last, t.spec.after = state.last, state.last
+		t.mark.seq, t.spec.after = state.last, state.last
 	}
 	// A new name for each attempt. A cluster may give a consumer to a server that
 	// has just died; asked again for the same one, it has nothing more to do, and
@@ -182,7 +186,7 @@ func (t *tape) attach(ctx context.Context) error {
 		Name:              t.consumer,
 		FilterSubject:     t.spec.filter,
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:       uint64(t.last) + 1,
+		OptStartSeq:       uint64(t.last()) + 1,
 		AckPolicy:         jetstream.AckNonePolicy,
 		InactiveThreshold: inactive,
 		MemoryStorage:     true,
@@ -216,51 +220,18 @@ func (t *tape) unlessGone(err error) error {
 
 // compare holds the log against what was read of it before.
 func (t *tape) compare(ctx context.Context, state streamState) error {
-	if t.begun && !state.created.Equal(t.state.created) {
+	if t.begun && !state.created.Equal(t.mark.created) {
 		return errRecreated
 	}
 	t.floor = state.first
-	if t.spec.strict && state.first > t.last+1 && t.last > 0 {
+	if t.spec.strict && state.first > t.last()+1 && t.last() > 0 {
 		return errFloor
 	}
 	if !t.begun {
+		t.mark.created = state.created
 		return nil
 	}
-	if state.last < t.last {
-		return t.behind(state)
-	}
-	t.behindSince = time.Time{}
-	if t.lastStored == 0 {
-		return nil
-	}
-	// A server that came back with an older copy of its files gives the same
-	// sequences out again. The time of storing is in nanoseconds, so it is not
-	// the same twice.
-	m, err := t.api.bySeq(ctx, t.stream, t.last)
-	switch {
-	case errors.Is(err, errMissing):
-		return nil // deleted since, which says nothing
-	case err != nil:
-		return err
-	case m.time.UnixNano() != t.lastStored:
-		return errRecreated
-	}
-	return nil
-}
-
-// behind: the stream ends before what was read of it, so it was rolled back;
-// unless its leader has just been elected and is still applying what it has.
-func (t *tape) behind(state streamState) error {
-	if state.replicas <= 1 {
-		return errRecreated
-	}
-	if t.behindSince.IsZero() {
-		t.behindSince = time.Now()
-	}
-	if time.Since(t.behindSince) > grace {
-		return errRecreated
-	}
-	return errors.New("the leader of the stream is behind")
+	return t.mark.compare(ctx, t.api, t.stream, state)
 }
 
 // detach gives the consumer up. A server that has no leader just now does not

@@ -179,6 +179,15 @@ func TestGap(t *testing.T) {
 	// record was.
 	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, Through(recs[4].Seq)))
 	truncated(t, err, chunk.TruncatedGap)
+
+	// A bound before it: what lies beyond is not looked at.
+	for _, after := range []chunk.Position{{}, recs[3].Position()} {
+		got, err = collect(w.reader.Replay(t.Context(), alice, after, Through(recs[3].Seq)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, recs[after.Ordinal:4])
+	}
 	w.noConsumers()
 }
 

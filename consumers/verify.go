@@ -83,7 +83,7 @@ func (r *Reader) whyMissing(ctx context.Context, s chunk.Session, stream, filter
 	}
 	// It was deleted by itself. The ordinal is gone with it; what tells a
 	// clean-up from a purge is the stretch of the log that a marker names.
-	markers, _, err := r.markers(ctx, stream, filter, after)
+	markers, _, err := r.markers(ctx, tapeSpec{stream: stream, filter: filter, after: after, patience: r.cfg.Patience})
 	if err != nil {
 		return err
 	}
