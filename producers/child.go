@@ -21,9 +21,6 @@ import (
 // The child's Run is yours to Close, after EndChild if all goes well. It may be
 // a parent itself.
 func (r *Run) Child(ctx context.Context, sub chunk.SubagentStart, run chunk.RunStarted) (*Run, error) {
-	if r.producer == nil {
-		return nil, ErrClosed
-	}
 	if sub.SubSessionID == "" {
 		sub.SubSessionID = mint()
 	}

@@ -180,7 +180,7 @@ func (r *Run) findMarked(ctx context.Context, mark chunk.Truncated, at chunk.Seq
 			return nil, err
 		}
 		_, ordinal, ok := chunk.ParseEventID(headerOf(m.header, headerID))
-		if ok && m.seq <= chunk.Seq(mark.AtSequence) && !chunk.Type(headerOf(m.header, headerType)).Control() && listed(mark.Removed, ordinal) {
+		if ok && !chunk.Type(headerOf(m.header, headerType)).Control() && listed(mark.Removed, ordinal) {
 			seqs = append(seqs, m.seq)
 		}
 	}

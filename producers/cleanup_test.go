@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -207,6 +208,14 @@ func TestNothingPassesAnUnfinishedCleanup(t *testing.T) {
 		}
 		if err := r.End(t.Context(), nil); !errors.Is(err, chunk.ErrNotStored) {
 			t.Errorf("an end behind the mark: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := r.Write(ctx, numbered(1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an impatient write behind the mark: %v", err)
+		}
+		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrNotStored) {
+			t.Errorf("what became of it: %v", err)
 		}
 		l.failRemove = nil
 		if _, err := r.Write(t.Context(), numbered(1)); err != nil {

@@ -33,6 +33,10 @@ type Config struct {
 	// many do. Deltas that merge count once. Defaults to 1,024.
 	Queue int
 
+	// QueueBytes is how many bytes of them may wait; Emit blocks when there are
+	// more, so a run holds at most this and one chunk. Defaults to 16 MiB.
+	QueueBytes int
+
 	// MaxChunk is the size limit of one chunk in bytes of its JSON. A larger
 	// chunk is refused with chunk.ErrTooLarge, a larger delta is split. The
 	// limits of the stream and of the server must be above it, with some room
@@ -77,6 +81,9 @@ func (c Config) withDefaults() Config {
 	if c.Queue == 0 {
 		c.Queue = 1024
 	}
+	if c.QueueBytes == 0 {
+		c.QueueBytes = 16 << 20
+	}
 	if c.MaxChunk == 0 {
 		c.MaxChunk = 512 << 10
 	}
@@ -106,6 +113,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("MaxDelta is %d, want at least 1", c.MaxDelta)
 	case c.Queue < 1:
 		return fmt.Errorf("Queue is %d, want at least 1", c.Queue)
+	case c.QueueBytes < 1:
+		return fmt.Errorf("QueueBytes is %d, want at least 1", c.QueueBytes)
 	case c.MaxChunk < minChunk:
 		return fmt.Errorf("MaxChunk is %d, want at least %d", c.MaxChunk, minChunk)
 	case c.Attempt <= 0:

@@ -67,13 +67,13 @@ type FencedError struct {
 	Session chunk.Session
 	Epoch   chunk.Epoch // of the writer that was fenced
 	By      chunk.Epoch // of the record found instead; 0 when there is none, or it is no record
-	At      chunk.Seq   // its sequence; 0 when the records of the session are gone
+	At      chunk.Seq   // its sequence; 0 when what this writer wrote is gone
 }
 
 func (e *FencedError) Error() string {
 	switch {
 	case e.At == 0:
-		return fmt.Sprintf("session %s: the records of epoch %d are gone from the log, expired or purged: %v", e.Session, e.Epoch, chunk.ErrFenced)
+		return fmt.Sprintf("session %s: what epoch %d wrote is gone from the log, expired, purged or lost: %v", e.Session, e.Epoch, chunk.ErrFenced)
 	case e.By > e.Epoch:
 		return fmt.Sprintf("session %s: epoch %d was overtaken by epoch %d at sequence %d: %v", e.Session, e.Epoch, e.By, e.At, chunk.ErrFenced)
 	}

@@ -210,11 +210,11 @@ func awaitRepeats(t *testing.T, arrived <-chan *nats.Msg, n int) {
 }
 
 // counter is a log that counts messages found after a lost acknowledgement.
-type counter struct {
-	slog.Handler
+type counter struct{ n atomic.Int64 }
 
-	n atomic.Int64
-}
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+func (c *counter) WithGroup(string) slog.Handler { return c }
 
 func (c *counter) Enabled(context.Context, slog.Level) bool { return true }
 
@@ -276,10 +276,11 @@ func TestKilledServer(t *testing.T) {
 	s.check()
 }
 
-// kill -9 of the leader of three, and step-downs (F05, F26).
+// Takeovers, kill -9 of the leader of three, and step-downs (F05, F26).
 func TestClusterWithoutItsLeader(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	p := newPlace(t, cluster.Conn(t), 3)
+	takeOverBusyRuns(t, p)
 	s := newStorm(t, p, p.producer(t, hasty()), 4)
 	s.rage(func() {
 		for range 3 {
@@ -349,8 +350,10 @@ func wantEpochs(t *testing.T, recs []chunk.Record, want ...chunk.Epoch) {
 
 // A run that writes as fast as it can is taken over all the same, and what it
 // wrote before counts.
-func TestTakeoverOfABusyRun(t *testing.T) {
-	p := local(t)
+func TestTakeoverOfABusyRun(t *testing.T) { takeOverBusyRuns(t, local(t)) }
+
+func takeOverBusyRuns(t *testing.T, p place) {
+	t.Helper()
 	producer := p.producer(t, Config{})
 	for round := range 5 {
 		s := chunk.RootSession("busy", strconv.Itoa(round))

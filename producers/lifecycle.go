@@ -129,10 +129,8 @@ func (r *Run) begin(it *item) (*item, error) {
 	if r.state == ended || r.state == failed {
 		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: fmt.Errorf("%w: it is %s", ErrEnded, r.state)}
 	}
-	if it.move.clean || r.closed {
-		if err := r.usable(); err != nil {
-			return nil, err
-		}
+	if r.closed {
+		return nil, r.usable()
 	}
 	r.attend(it)
 	r.moving = it

@@ -47,8 +47,7 @@ type desk struct {
 	answers chan *nats.Msg
 }
 
-// deskSize is more than there are attempts at one message under way at a time;
-// what does not fit is an answer to something long decided.
+// deskSize is more than there are attempts at one message under way at a time.
 const deskSize = 8
 
 func newLink(nc *nats.Conn, js jetstream.JetStream, cfg Config) (*link, error) {
@@ -141,9 +140,16 @@ func (l *link) deliver(m *nats.Msg) {
 	if d == nil {
 		return
 	}
-	select {
-	case d.answers <- m:
-	default:
+	for {
+		select {
+		case d.answers <- m:
+			return
+		default:
+		}
+		select { // the oldest is about something decided long ago
+		case <-d.answers:
+		default:
+		}
 	}
 }
 

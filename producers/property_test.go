@@ -271,6 +271,9 @@ func (w *world) finish() {
 		}
 	}
 	w.heed(w.r.Close())
+	if w.r.queue.bytes != 0 {
+		w.problemf("%d bytes wait in an empty queue", w.r.queue.bytes)
+	}
 	if w.r.lost.count > 0 {
 		w.problemf("%d losses were told to nobody", w.r.lost.count)
 	}

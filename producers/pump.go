@@ -218,7 +218,7 @@ func (r *Run) finish(it *item, seq chunk.Seq, err error) {
 	if err == nil {
 		return
 	}
-	r.slog.Warn("a record was not stored", "session", r.session.String(), "type", string(it.typ), "error", err)
+	r.slog.Warn("a record was not stored", "type", string(it.typ), "error", err)
 	if sticky(err) {
 		r.dead = err
 		r.abandon(err)

@@ -258,6 +258,33 @@ func TestAFullQueueBlocksWithTheContext(t *testing.T) {
 	})
 }
 
+// The bytes that wait are bounded as well as the records.
+func TestAQueueFullOfBytesBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{QueueBytes: 10 << 10})
+		l.fate = always(fate{delay: time.Minute})
+		big := chunk.Chunk{Body: chunk.Custom{EventName: "n", Data: chunk.Value(`"` + strings.Repeat("x", 6<<10) + `"`)}}
+		emitAll(t, r, big)
+		synctest.Wait() // it is on its way
+		begin := time.Now()
+		emitAll(t, r, big, big)
+		if time.Since(begin) > 0 {
+			t.Error("the second that waits blocked")
+		}
+		emitAll(t, r, text("x"))
+		if waited := time.Since(begin); waited != time.Minute {
+			t.Errorf("waited %s, want until one was stored", waited)
+		}
+		if _, err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r.queue.bytes != 0 {
+			t.Errorf("%d bytes wait in an empty queue", r.queue.bytes)
+		}
+	})
+}
+
 // Who gives up waiting gets the context's error, at once, and the chunk still
 // arrives.
 func TestAWriteThatStopsWaiting(t *testing.T) {
@@ -340,6 +367,47 @@ func TestOrderUnderConcurrency(t *testing.T) {
 		if len(next) != writers {
 			t.Errorf("%d writers in the log", len(next))
 		}
+	})
+}
+
+// What is emitted while a Write is on its way goes by itself when that is done.
+func TestEmittedDuringAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		l.fate = always(fate{delay: time.Second})
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		emitAll(t, r, text("a"), text("b"))
+		all.Wait()
+		time.Sleep(time.Minute)
+		l.mustHave("custom", "ab")
+	})
+}
+
+// And a Flush during a Write waits for it.
+func TestFlushDuringAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		l.fate = always(fate{delay: time.Second})
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		pos, err := r.Flush(t.Context())
+		if err != nil || pos.Ordinal != 2 {
+			t.Errorf("position %+v, %v", pos, err)
+		}
+		all.Wait()
 	})
 }
 

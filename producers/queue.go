@@ -36,7 +36,9 @@ type queue struct {
 	linger   time.Duration
 	maxDelta int
 	limit    int
+	maxBytes int
 
+	bytes int // of all that waits
 	items []*item
 	head  int
 	block blockKey // of the record that left last; a delta of the same goes on with it
@@ -44,7 +46,10 @@ type queue struct {
 
 func (q *queue) waiting() int { return len(q.items) - q.head }
 
-func (q *queue) full() bool { return q.waiting() >= q.limit }
+func (q *queue) full() bool { return q.waiting() >= q.limit || q.bytes >= q.maxBytes }
+
+// weight is the memory that a waiting item takes, less what is the same for all.
+func (it *item) weight() int { return len(it.body) + it.size }
 
 // tail is the newest waiting item, nil when none waits.
 func (q *queue) tail() *item {
@@ -54,10 +59,13 @@ func (q *queue) tail() *item {
 	return q.items[len(q.items)-1]
 }
 
-func (q *queue) push(it *item) { q.items = append(q.items, it) }
+func (q *queue) push(it *item) {
+	q.items = append(q.items, it)
+	q.bytes += it.weight()
+}
 
 // pushParts pushes the pieces of a split delta, first to last. They come
-// together or not at all, so they may exceed the limit.
+// together or not at all, so they may exceed the limits.
 func (q *queue) pushParts(last *item) {
 	if last.part != nil {
 		q.pushParts(last.part)
@@ -76,9 +84,9 @@ func (q *queue) merge(it *item) bool {
 	if !ok {
 		return false
 	}
+	q.bytes += it.size - len(t.body)
 	t.c, t.body = c, nil
 	t.size += it.size
-	t.urgent = t.urgent || it.urgent
 	t.unheard = t.unheard || it.unheard
 	return true
 }
@@ -104,6 +112,7 @@ func (q *queue) take(now time.Time) (*item, time.Duration) {
 			q.items = nil
 		}
 	}
+	q.bytes -= it.weight()
 	q.block = keyOf(it)
 	return it, 0
 }
@@ -120,6 +129,6 @@ func (q *queue) hold(it *item, now time.Time) time.Duration {
 // drain removes and returns everything that waits.
 func (q *queue) drain() []*item {
 	all := q.items[q.head:]
-	q.items, q.head = nil, 0
+	q.items, q.head, q.bytes = nil, 0, 0
 	return all
 }

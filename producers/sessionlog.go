@@ -70,7 +70,7 @@ type message struct {
 const (
 	headerID     = "ce-id"
 	headerType   = "ce-type"
-	headerWriter = "ce-writer" // of run_started only, see newNonce
+	headerWriter = "ce-writer" // of run_started only, see writeStart
 	headerGuard  = "Nats-Expected-Last-Subject-Sequence"
 )
 

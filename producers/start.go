@@ -97,7 +97,7 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 		announced: o.announced,
 		cfg:       cfg,
 		log:       log,
-		slog:      cfg.Log,
+		slog:      cfg.Log.With("session", s.String()),
 		ctx:       ctx,
 		cancel:    cancel,
 		wake:      make(chan struct{}, 1),
@@ -106,6 +106,7 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 			linger:   max(0, cfg.Linger),
 			maxDelta: min(cfg.MaxDelta, cfg.MaxChunk/8), // a byte of text has up to six of JSON
 			limit:    cfg.Queue,
+			maxBytes: cfg.QueueBytes,
 		},
 	}
 }
@@ -213,7 +214,7 @@ func (r *Run) readHeadOnce(ctx context.Context) (head, error) {
 	}
 	rec, err := codec.Decode(r.session, m.seq, m.stored, m.header, m.data)
 	if err != nil {
-		r.slog.LogAttrs(ctx, slog.LevelWarn, "the session ends in a message that is no record; it is read from its start", slog.String("session", r.session.String()), slog.Any("error", err))
+		r.slog.LogAttrs(ctx, slog.LevelWarn, "the session ends in a message that is no record; it is read from its start", slog.Any("error", err))
 		return r.scanHead(ctx, m.seq)
 	}
 	return headAt(rec)

@@ -296,6 +296,7 @@ func TestConfigSpeaks(t *testing.T) {
 		"Linger is -1s":     {Linger: -time.Second},
 		"MaxDelta is -1":    {MaxDelta: -1},
 		"Queue is -1":       {Queue: -1},
+		"QueueBytes is -1":  {QueueBytes: -1},
 		"MaxChunk is 10":    {MaxChunk: 10},
 		"Attempt is -1ns":   {Attempt: -1},
 		"Patience is -1ns":  {Patience: -1},

@@ -125,7 +125,7 @@ func (s *storing) settleAtTheEnd(ctx context.Context) (seq chunk.Seq, decided bo
 	if s.gone++; s.gone < goneAfter {
 		return 0, false, nil
 	}
-	return 0, true, &overtaken{by: last}
+	return 0, true, &overtaken{}
 }
 
 // giveUp says what is known at the end. A message that was sent and not

@@ -55,7 +55,7 @@ func TestTroubleThatIsWaitedOut(t *testing.T) {
 		"an error of tomorrow":                     {before: api(19999)},
 		"an error of tomorrow for what was stored": {after: api(19999)},
 	} {
-		for _, n := range []int{1, 4} {
+		for _, n := range []int{1, 4, 9} {
 			t.Run(fmt.Sprintf("%s, %d times", name, n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := newFakeLog(t, testSession)
@@ -362,6 +362,26 @@ func TestARunWhoseRecordsAreGoneIsFenced(t *testing.T) {
 		if !errors.As(err, &f) || f.At != 0 || !strings.Contains(err.Error(), "gone") {
 			t.Fatalf("err = %v, want fenced because the records are gone", err)
 		}
+	})
+}
+
+// A stream that shuts down or recovers refuses everything and knows nothing for
+// a moment. That is no verdict.
+func TestALogThatForgetsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		all := l.msgs
+		l.msgs = nil
+		time.AfterFunc(100*time.Millisecond, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.msgs = all
+		})
+		if _, err := r.Write(t.Context(), numbered(1)); err != nil {
+			t.Fatal(err)
+		}
+		l.mustHave("custom")
 	})
 }
 
