@@ -87,24 +87,32 @@ func (l *Log) Junk(s chunk.Session) {
 func (l *Log) Mark(s chunk.Session, step int64, floor chunk.Seq) []chunk.Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var doomed []chunk.Record
-	for _, rec := range current(l.stored, func(other chunk.Session) bool { return other == s }) {
+	doomed, members := Doom(current(l.stored, func(other chunk.Session) bool { return other == s }), s, step, floor)
+	if len(doomed) > 0 {
+		l.append(s, chunk.TypeTruncated, Body(s, chunk.TypeTruncated, step, members))
+	}
+	return doomed
+}
+
+// Doom tells what a clean-up of s takes of the records that are there, and the
+// members of the truncated record that says so.
+func Doom(there []chunk.Record, s chunk.Session, step int64, floor chunk.Seq) (doomed []chunk.Seq, members string) {
+	last, removed := chunk.Seq(0), ""
+	for _, rec := range there {
+		if rec.Session != s {
+			continue
+		}
+		last = rec.Seq
 		if !rec.Type.Control() && rec.Seq > floor && stepOf(rec) > step {
-			doomed = append(doomed, rec)
+			doomed = append(doomed, rec.Seq)
+			removed += fmt.Sprintf(`,{"first":%d,"last":%d}`, rec.Ordinal, rec.Ordinal) //nolint:perfsprint // a handful of records, once
 		}
 	}
 	if len(doomed) == 0 {
-		return nil
+		return nil, ""
 	}
-	removed, seqs := "", make([]chunk.Seq, 0, len(doomed))
-	for _, rec := range doomed {
-		seqs = append(seqs, rec.Seq)
-		removed += fmt.Sprintf(`,{"first":%d,"last":%d}`, rec.Ordinal, rec.Ordinal) //nolint:perfsprint // a handful of records, once
-	}
-	l.append(s, chunk.TypeTruncated, Body(s, chunk.TypeTruncated, step, fmt.Sprintf(
-		`"truncatedAtStep":%d,"minSequence":%d,"fromSequence":%d,"atSequence":%d,"removed":[%s]`,
-		step, floor, seqs[0], l.last, removed[1:])))
-	return seqs
+	return doomed, fmt.Sprintf(`"truncatedAtStep":%d,"minSequence":%d,"fromSequence":%d,"atSequence":%d,"removed":[%s]`,
+		step, floor, doomed[0], last, removed[1:])
 }
 
 // Delete is the second half of a clean-up, or a hole that nothing explains.

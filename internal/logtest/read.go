@@ -21,6 +21,9 @@ func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position,
 			}
 			after = pos
 		}
+		if after.Seq == 0 {
+			after = chunk.Position{} // an ordinal alone is no place
+		}
 		r := reader{log: l, session: s, at: after.Seq, through: through, seen: map[chunk.Session]chunk.Ordinal{s: after.Ordinal}}
 		r.run(ctx, func(other chunk.Session) bool { return other == s }, yield)
 	}
@@ -33,7 +36,7 @@ func (l *Log) ReplayTree(ctx context.Context, root chunk.Session, after, through
 			yield(chunk.Record{}, err)
 			return
 		}
-		r := reader{log: l, session: root, at: after, through: through, seen: l.before(root, after)}
+		r := reader{log: l, session: root.Tree(), at: after, through: through, seen: l.before(root, after)}
 		r.run(ctx, func(other chunk.Session) bool { return other.Tree() == root.Tree() }, yield)
 	}
 }
@@ -48,6 +51,7 @@ type reader struct {
 	at      chunk.Seq
 	through chunk.Seq
 	seen    map[chunk.Session]chunk.Ordinal
+	given   bool // a record was given out
 }
 
 func (r *reader) run(ctx context.Context, of func(chunk.Session) bool, yield func(chunk.Record, error) bool) {
@@ -73,21 +77,61 @@ func (r *reader) next(of func(chunk.Session) bool) (chunk.Record, bool, error) {
 	if r.recs == nil || r.version != r.log.version {
 		r.recs, r.version = current(r.log.stored, of), r.log.version
 	}
-	i, _ := slices.BinarySearchFunc(r.recs, r.at+1, func(rec chunk.Record, seq chunk.Seq) int { return cmp.Compare(rec.Seq, seq) })
-	if i == len(r.recs) || r.recs[i].Seq > r.through {
+	if r.given && r.at >= r.through {
 		return chunk.Record{}, false, nil
 	}
+	if !r.given && r.at > r.log.last {
+		return chunk.Record{}, false, r.truncated(chunk.TruncatedFuture)
+	}
+	i, _ := slices.BinarySearchFunc(r.recs, r.at+1, func(rec chunk.Record, seq chunk.Seq) int { return cmp.Compare(rec.Seq, seq) })
+	switch {
+	case i == len(r.recs) && !r.given && r.at == 0:
+		return chunk.Record{}, false, chunk.ErrUnknownSession
+	case i == len(r.recs):
+		return chunk.Record{}, false, nil
+	}
+	// Before the bound is looked at: when records are missing before rec, nobody
+	// can say on which side of the bound they were.
+	rec := r.recs[i]
+	if reason := r.judge(i); reason != "" {
+		return chunk.Record{}, false, r.truncated(reason)
+	}
+	if rec.Seq > r.through {
+		return chunk.Record{}, false, nil
+	}
+	r.seen[rec.Session], r.at, r.given = rec.Ordinal, rec.Seq, true
+	return rec, true, nil
+}
+
+func (r *reader) truncated(reason chunk.TruncationReason) error {
+	return &chunk.TruncatedError{Session: r.session, Reason: reason, After: r.at}
+}
+
+// judge says why the record at i cannot be given next, "" when it can.
+func (r *reader) judge(i int) chunk.TruncationReason {
 	rec := r.recs[i]
 	seen := r.seen[rec.Session]
-	if rec.Ordinal != seen+1 && !explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1) {
-		reason := chunk.TruncatedGap
-		if seen == 0 {
-			reason = chunk.TruncatedExpired
-		}
-		return chunk.Record{}, false, &chunk.TruncatedError{Session: r.session, Reason: reason, After: r.at}
+	switch {
+	case !r.given && r.at == 0 && rec.Session != r.session && r.rootExpired():
+		return chunk.TruncatedExpired
+	case rec.Ordinal == seen+1:
+		return ""
+	case rec.Ordinal == 1:
+		return chunk.TruncatedExpired // purged, and begun again
+	case rec.Ordinal <= seen:
+		return chunk.TruncatedGap
+	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1):
+		return "" // never the first record: a clean-up spares it
+	case slices.ContainsFunc(r.recs[:i], func(before chunk.Record) bool { return before.Session == rec.Session }):
+		return chunk.TruncatedGap
 	}
-	r.seen[rec.Session], r.at = rec.Ordinal, rec.Seq
-	return rec, true, nil
+	return chunk.TruncatedExpired
+}
+
+// rootExpired: what expires first of a tree is the beginning of its root.
+func (r *reader) rootExpired() bool {
+	i := slices.IndexFunc(r.recs, func(rec chunk.Record) bool { return rec.Session == r.session })
+	return i >= 0 && r.recs[i].Ordinal > 1
 }
 
 // explained reports whether truncated records of s list all ordinals of a hole.
@@ -183,11 +227,23 @@ func (l *Log) whyMissing(seq chunk.Seq, ours func(chunk.Session) bool) chunk.Tru
 		if m.rec.Seq == seq {
 			return chunk.TruncatedForeign
 		}
-		if m.rec.Type == chunk.TypeTruncated && ours(m.rec.Session) && m.rec.Seq > seq {
+		if m.rec.Type == chunk.TypeTruncated && ours(m.rec.Session) && m.rec.Seq > seq && takes(m.rec, seq) {
 			return chunk.TruncatedCleanup
 		}
 	}
 	return chunk.TruncatedExpired
+}
+
+// takes reports whether a sequence lies in the stretch that a clean-up names.
+func takes(mark chunk.Record, seq chunk.Seq) bool {
+	var body struct {
+		From chunk.Seq `json:"fromSequence"`
+		At   chunk.Seq `json:"atSequence"`
+	}
+	if err := json.Unmarshal(mark.Data, &body); err != nil {
+		panic(err) // we wrote it
+	}
+	return body.From <= seq && seq <= body.At
 }
 
 // Last is hub.Log.

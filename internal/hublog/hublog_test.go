@@ -1,0 +1,168 @@
+package hublog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }
+
+func TestLogKeepsTheContract(t *testing.T) {
+	logtest.Exercise(t, func(t *testing.T) logtest.World {
+		t.Helper()
+		return newWorld(t)
+	})
+}
+
+// world is the log on a real server. It keeps what it has written, to know what is there.
+type world struct {
+	Log
+
+	t      *testing.T
+	js     jetstream.JetStream // of the writing hand
+	layout subjects.Layout
+	stored []chunk.Record
+	last   map[chunk.Session]chunk.Ordinal
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	srv := natstest.Start(t)
+	w := &world{t: t, js: srv.JetStream(t), last: make(map[chunk.Session]chunk.Ordinal)}
+	w.ensure()
+	nc := srv.Conn(t)
+	js, err := jetstream.New(nc)
+	w.must(err)
+	r, err := consumers.New(nc, js, consumers.Config{Heartbeat: 100 * time.Millisecond})
+	w.must(err)
+	w.Log = Log{r}
+	// Whatever was read in the test, nothing of it is left on the server.
+	t.Cleanup(func() {
+		natstest.Await(t, "the consumers to go", func(ctx context.Context) error {
+			s, err := w.js.Stream(ctx, w.layout.Stream(0))
+			if err != nil {
+				return err
+			}
+			if n := s.CachedInfo().State.Consumers; n > 0 {
+				return fmt.Errorf("%d are left", n)
+			}
+			return nil
+		})
+	})
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) Tip(ctx context.Context, partition int) (chunk.Seq, error) {
+	return Feed{w.Reader}.Tip(ctx, partition)
+}
+
+func (w *world) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.Message, error] {
+	return Feed{w.Reader}.Feed(ctx, partition, after)
+}
+
+func (w *world) Append(s chunk.Session, typ chunk.Type, members string) chunk.Record {
+	w.t.Helper()
+	return w.append(s, typ, logtest.Body(s, typ, 1, members))
+}
+
+// append stores as a writer does: only behind the last message it knows of.
+func (w *world) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
+	w.t.Helper()
+	w.last[s]++
+	msg := codec.EncodeJSON(s, 1, w.last[s], typ, 1_700_000_000_000, data)
+	before := chunk.Seq(0)
+	for _, rec := range w.stored {
+		if rec.Session == s {
+			before = rec.Seq
+		}
+	}
+	ack, err := w.js.PublishMsg(w.t.Context(), &nats.Msg{Subject: w.subject(s), Header: msg.Header, Data: msg.Data},
+		jetstream.WithExpectLastSequencePerSubject(uint64(before)))
+	w.must(err)
+	rec := chunk.Record{Seq: chunk.Seq(ack.Sequence), Session: s, Epoch: 1, Ordinal: w.last[s], Type: typ, Data: data}
+	w.stored = append(w.stored, rec)
+	return rec
+}
+
+func (w *world) Cleanup(s chunk.Session, step int64, floor chunk.Seq) {
+	w.t.Helper()
+	doomed, members := logtest.Doom(w.stored, s, step, floor)
+	if len(doomed) == 0 {
+		return
+	}
+	w.append(s, chunk.TypeTruncated, logtest.Body(s, chunk.TypeTruncated, step, members))
+	w.Delete(doomed...)
+}
+
+func (w *world) Delete(seqs ...chunk.Seq) {
+	w.t.Helper()
+	stream := w.stream()
+	for _, seq := range seqs {
+		w.must(stream.DeleteMsg(w.t.Context(), uint64(seq)))
+	}
+	w.forget(func(rec chunk.Record) bool { return slices.Contains(seqs, rec.Seq) })
+}
+
+func (w *world) Expire(through chunk.Seq) {
+	w.t.Helper()
+	w.must(w.stream().Purge(w.t.Context(), jetstream.WithPurgeSequence(uint64(through)+1)))
+	w.forget(func(rec chunk.Record) bool { return rec.Seq <= through })
+}
+
+func (w *world) Purge(s chunk.Session) {
+	w.t.Helper()
+	w.must(w.stream().Purge(w.t.Context(), jetstream.WithPurgeSubject(w.subject(s))))
+	w.forget(func(rec chunk.Record) bool { return rec.Session == s })
+}
+
+func (w *world) Recreate() {
+	w.t.Helper()
+	w.must(w.js.DeleteStream(w.t.Context(), w.layout.Stream(0)))
+	w.ensure()
+	w.stored = nil
+	clear(w.last)
+}
+
+func (w *world) ensure() {
+	w.t.Helper()
+	w.must(topology.Ensure(w.t.Context(), w.js, topology.Config{}))
+}
+
+func (w *world) stream() jetstream.Stream {
+	w.t.Helper()
+	s, err := w.js.Stream(w.t.Context(), w.layout.Stream(0))
+	w.must(err)
+	return s
+}
+
+func (w *world) subject(s chunk.Session) string {
+	w.t.Helper()
+	subject, err := w.layout.Subject(s)
+	w.must(err)
+	return subject
+}
+
+func (w *world) forget(gone func(chunk.Record) bool) { w.stored = slices.DeleteFunc(w.stored, gone) }

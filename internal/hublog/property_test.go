@@ -1,0 +1,142 @@
+package hublog
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/logtest"
+)
+
+// Whatever is done to both, the log in memory answers as the real one does.
+func TestMemoryAnswersAsTheServerDoes(t *testing.T) {
+	server := newWorld(t)
+	memory := logtest.New()
+	round := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		// The same two logs go on, with new sessions: to make the stream again for
+		// every round is slow and not what this is about.
+		round++
+		p := &pair{memory: memory, server: server, base: memory.End()}
+		root := chunk.RootSession("acme", fmt.Sprint("root", round))
+		p.sessions = []chunk.Session{root, root.Child("a"), root.Child("b"), chunk.RootSession("acme", fmt.Sprint("stranger", round))}
+		p.script(rt)
+		for range 6 {
+			p.ask(rt)
+		}
+	})
+}
+
+type pair struct {
+	memory   *logtest.Log
+	server   *world
+	sessions []chunk.Session
+	ever     []chunk.Record
+	base     chunk.Seq // where the round began
+}
+
+// script does the same at random to both.
+func (p *pair) script(rt *rapid.T) {
+	begun := make(map[chunk.Session]bool)
+	for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+		s := rapid.SampledFrom(p.sessions).Draw(rt, "session")
+		floor := p.base + chunk.Seq(rapid.IntRange(0, len(p.ever)+3).Draw(rt, "floor"))
+		switch what := rapid.IntRange(0, 99).Draw(rt, "what"); {
+		case !begun[s]:
+			begun[s] = true
+			p.append(rt, s, chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"start"`)
+		case what < 72:
+			p.append(rt, s, chunk.TypeTextDelta, fmt.Sprintf(`"delta":"%d"`, what))
+		case what < 80:
+			p.append(rt, s, chunk.TypeStreamEnd, "")
+		case what < 95:
+			p.memory.Cleanup(s, 0, floor)
+			p.server.Cleanup(s, 0, floor)
+		default:
+			through := min(floor, p.memory.End())
+			p.memory.Expire(through)
+			p.server.Expire(through)
+		}
+	}
+}
+
+func (p *pair) append(rt *rapid.T, s chunk.Session, typ chunk.Type, members string) {
+	rec := p.memory.Append(s, typ, members)
+	if err := logtest.Same([]chunk.Record{p.server.Append(s, typ, members)}, []chunk.Record{rec}); err != nil {
+		rt.Fatalf("stored: %v", err)
+	}
+	p.ever = append(p.ever, rec)
+}
+
+// ask puts the same question to both.
+func (p *pair) ask(rt *rapid.T) {
+	ctx := p.server.t.Context()
+	s := rapid.SampledFrom(p.sessions).Draw(rt, "of")
+	after := p.position(rt, s)
+	through := logtest.End
+	if rapid.Bool().Draw(rt, "bounded") {
+		through = after.Seq + chunk.Seq(rapid.IntRange(1, 15).Draw(rt, "through"))
+	}
+	got, gotErr := logtest.Collect(p.memory.Replay(ctx, s, after, through))
+	want, wantErr := logtest.Collect(p.server.Replay(ctx, s, after, through))
+	p.compare(rt, fmt.Sprintf("replay of %s after %v through %d", s, after, through), got, want, gotErr, wantErr)
+
+	got, gotErr = logtest.Collect(p.memory.ReplayTree(ctx, s.Tree(), after.Seq, through))
+	want, wantErr = logtest.Collect(p.server.ReplayTree(ctx, s.Tree(), after.Seq, through))
+	p.compare(rt, fmt.Sprintf("replay of the tree of %s after %d through %d", s, after.Seq, through), got, want, gotErr, wantErr)
+
+	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
+		pos, gotErr := p.memory.Verify(ctx, s, scope, after.Seq)
+		wantPos, wantErr := p.server.Verify(ctx, s, scope, after.Seq)
+		p.compare(rt, fmt.Sprintf("verify %d of %s in scope %d", after.Seq, s, scope), nil, nil, gotErr, wantErr)
+		if pos != wantPos {
+			rt.Fatalf("verify %d of %s: %+v, the server %+v", after.Seq, s, pos, wantPos)
+		}
+	}
+}
+
+// position is zero, a bare sequence that may be anything, or one that a reader
+// of s really had.
+func (p *pair) position(rt *rapid.T, s chunk.Session) chunk.Position {
+	switch rapid.IntRange(0, 3).Draw(rt, "position") {
+	case 0:
+		return chunk.Position{}
+	case 1:
+		return chunk.Position{Seq: p.base + chunk.Seq(rapid.IntRange(1, int(p.memory.End()-p.base)+2).Draw(rt, "bare"))}
+	}
+	var own []chunk.Record
+	for _, rec := range p.ever {
+		if rec.Session == s {
+			own = append(own, rec)
+		}
+	}
+	if len(own) == 0 {
+		return chunk.Position{}
+	}
+	return rapid.SampledFrom(own).Draw(rt, "had").Position()
+}
+
+func (p *pair) compare(rt *rapid.T, what string, got, want []chunk.Record, gotErr, wantErr error) {
+	if class(gotErr) != class(wantErr) {
+		rt.Fatalf("%s: memory %v, then %v; the server %v, then %v", what, got, gotErr, want, wantErr)
+	}
+	if err := logtest.Same(got, want); err != nil {
+		rt.Fatalf("%s: %v", what, err)
+	}
+}
+
+func class(err error) string {
+	var truncated *chunk.TruncatedError
+	switch {
+	case err == nil:
+		return "nil"
+	case errors.As(err, &truncated):
+		return string(truncated.Reason)
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return "unknown session"
+	}
+	return err.Error()
+}
