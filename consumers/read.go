@@ -157,10 +157,13 @@ func (rd *reading) startingPoint(ctx context.Context) error {
 // provedPoint: a position from a snapshot may be older than the log. What
 // follows it proves it; what is there, if it is still there, tells the epoch.
 // Without that a record of an overtaken writer might pass for the next one.
+//
+// The place may be that of another session of the tree: whoever reads a tree
+// has one sequence for all of it, and an ordinal for each session.
 func (rd *reading) provedPoint(ctx context.Context) error {
-	rec, err := rd.recordAt(ctx, rd.stream, rd.session, rd.scope, rd.after.Seq)
+	rec, err := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeTree, rd.after.Seq)
 	switch {
-	case errors.Is(err, errMissing):
+	case errors.Is(err, errMissing), err == nil && rec.Session != rd.session:
 		rd.chains[rd.root] = &chain{session: rd.session, last: rd.after}
 		return nil
 	case err != nil:

@@ -221,6 +221,23 @@ func TestFuture(t *testing.T) {
 	w.noConsumers()
 }
 
+// Whoever reads a tree stands at a sequence of one session and knows the
+// ordinals of all: it goes on in any of them.
+func TestProvedPlaceBetweenTheRecords(t *testing.T) {
+	w := newWorld(t, Config{})
+	kid := alice.Child("kid")
+	w.sayAll(alice, 2)
+	between := w.say(kid, "x")
+	next := w.say(alice, "y")
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: between.Seq, Ordinal: 2}))
+	if err != nil || len(got) != 1 || got[0].Seq != next.Seq {
+		t.Errorf("got %v, %v; want the record at %d", got, err, next.Seq)
+	}
+	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: between.Seq, Ordinal: 1}))
+	truncated(t, err, chunk.TruncatedGap)
+	w.noConsumers()
+}
+
 func TestForeignCursor(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.sayAll(alice, 3)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,7 +37,7 @@ func (b *backbone) project(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		runner, err := projector.NewRunner(source, store, foldLog{reader}, projector.Config{DeadLetter: deadLetters{b}, Log: b.log})
+		runner, err := projector.NewRunner(source, store, natssource.Log{Reader: reader}, projector.Config{DeadLetter: deadLetters{b}, Log: b.log})
 		if err != nil {
 			return err
 		}
@@ -56,24 +55,13 @@ func (d deadLetters) Bury(_ context.Context, rec chunk.Record, reason string) er
 	return nil
 }
 
-// foldLog is what a projector sees of a consumers.Reader.
-type foldLog struct{ reader *consumers.Reader }
-
-func (l foldLog) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return l.reader.Replay(ctx, s, after)
-}
-
-func (l foldLog) ReplayFloor(ctx context.Context, s chunk.Session) iter.Seq2[chunk.Record, error] {
-	return l.reader.Replay(ctx, s, chunk.Position{}, consumers.FromFloor())
-}
-
 // snapshotReader reads snapshots fresh: the stored head and the tail of the log.
 func (b *backbone) snapshotReader(reader *consumers.Reader) (*projector.Reader, error) {
 	store, err := kvstore.New(b.js, kvstore.Config{Layout: b.cfg.layout()})
 	if err != nil {
 		return nil, err
 	}
-	return projector.NewReader(store, foldLog{reader}), nil
+	return projector.NewReader(store, natssource.Log{Reader: reader}), nil
 }
 
 // heads are what a writer asks when the log has forgotten a session.

@@ -195,7 +195,7 @@ func (t *rawTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // and measures until the last one has the end.
 func (l *lab) watch(ctx context.Context, addr, path string, write func() error) (int, time.Duration, error) {
 	var opened, ended sync.WaitGroup
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(ctx) // whoever fails ends the round for all
 	opened.Add(l.cfg.Clients)
 	for range l.cfg.Clients {
 		ended.Add(1)
@@ -221,6 +221,7 @@ func watchOne(ctx context.Context, addr, path string, opened func()) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n", path); err != nil {
 		return err
 	}
