@@ -108,7 +108,7 @@ func TestDrainInNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
-		w.log.Append(s1, chunk.TypeTextDelta, fmt.Sprintf(`"delta":"%s"`, strings.Repeat("x", 100<<10)))
+		w.log.Append(s1, chunk.TypeTextDelta, fmt.Sprintf(`"delta":%q`, strings.Repeat("x", 100<<10)))
 		rawStream(t, w, "/v1/sessions/s1/events") // stalls in the middle of a write
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

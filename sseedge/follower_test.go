@@ -16,6 +16,7 @@ import (
 // more, as an EventSource does.
 type follower struct {
 	parser
+
 	w      *world
 	path   string
 	events []wireEvent

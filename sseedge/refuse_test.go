@@ -161,6 +161,7 @@ func checkRefusal(t *testing.T, w *world, request string, statuses []int, code s
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -179,8 +180,11 @@ func checkRefusal(t *testing.T, w *world, request string, statuses []int, code s
 		return
 	}
 	var problem struct {
-		Type, Title, Code, Error string
-		Status                   int
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Code   string `json:"code"`
+		Error  string `json:"error"`
+		Status int    `json:"status"`
 	}
 	if err := json.Unmarshal(body, &problem); err != nil {
 		t.Fatalf("%v in %q", err, body)

@@ -109,6 +109,7 @@ func (r resume) String() string {
 }
 
 func (r resume) run(t *testing.T) error {
+	t.Helper()
 	w := newWorld(t, worldConfig{hub: r.cfg, edge: sseedge.Config{}})
 	w.log.Append(theRoot, chunk.TypeRunStarted, "") // so that there is something to find
 	w.log.Append(theRoot.Child("kid-1"), chunk.TypeRunStarted, "")
@@ -173,6 +174,7 @@ func (r resume) client(w *world) (f *follower, start chunk.Seq) {
 // opens its stream again when somebody begins another run. It sleeps in the
 // test's bubble.
 func (r resume) follow(t *testing.T, f *follower, written <-chan struct{}) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 	defer cancel()
 	for attempt, last := 0, false; ; attempt++ {
