@@ -2,7 +2,10 @@ package consumers
 
 import (
 	"errors"
+	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -63,4 +66,79 @@ func TestUnknownSessionIsNoBlockedReader(t *testing.T) {
 		}
 	}
 	w.noConsumers()
+}
+
+// More than one request may carry: the server ends requests by their bytes.
+func TestLargeRecords(t *testing.T) {
+	w := newWorld(t, Config{})
+	var want []chunk.Record
+	for range 45 {
+		want = append(want, w.say(alice, strings.Repeat("x", 400<<10)))
+	}
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, want)
+	got, err = take(w.reader.Follow(t.Context(), alice, chunk.Position{}), len(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, want)
+	if n := w.reader.Stats().Resets; n > 0 {
+		t.Errorf("%d resets for nothing", n)
+	}
+	w.noConsumers()
+}
+
+// A message that alone is more than a request may carry is asked for without a
+// limit, and does not end every request for ever.
+func TestMessageBeyondTheLimitOfARequest(t *testing.T) {
+	p := pull{served: true}
+	tooLarge := func() *nats.Msg {
+		return &nats.Msg{Header: nats.Header{statusHeader: {"409"}, descriptionHeader: {"Message Size Exceeds MaxBytes"}, "Nats-Pending-Messages": {"3"}}}
+	}
+	p.asked = 5
+	if _, _, err := p.take(tooLarge()); err != nil || p.asked != 2 || p.unbounded {
+		t.Errorf("after messages: asked %d, unbounded %v, %v; want 2, false", p.asked, p.unbounded, err)
+	}
+	p.asked = 3
+	if _, _, err := p.take(tooLarge()); err != nil || p.asked != 0 || !p.unbounded {
+		t.Errorf("again, without a message between: asked %d, unbounded %v, %v; want 0, true", p.asked, p.unbounded, err)
+	}
+}
+
+func TestWordsOfTheServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		header nats.Header
+		asked  int
+		lost   bool
+	}{
+		"heartbeat":                  {nats.Header{statusHeader: {"100"}, "Nats-Last-Consumer": {"7"}}, 10, false},
+		"heartbeat after a loss":     {nats.Header{statusHeader: {"100"}, "Nats-Last-Consumer": {"8"}}, 10, true},
+		"heartbeat without numbers":  {nats.Header{statusHeader: {"100"}}, 10, false},
+		"timeout":                    {nats.Header{statusHeader: {"408"}, "Nats-Pending-Messages": {"4"}}, 6, false},
+		"timeout with more than all": {nats.Header{statusHeader: {"408"}, "Nats-Pending-Messages": {"40"}}, 0, false},
+		"timeout with nonsense":      {nats.Header{statusHeader: {"408"}, "Nats-Pending-Messages": {"-4"}}, 10, false},
+		"nothing there":              {nats.Header{statusHeader: {"404"}}, 0, false},
+		"completed":                  {nats.Header{statusHeader: {"409"}, descriptionHeader: {"Batch Completed"}}, 10, false},
+		"deleted":                    {nats.Header{statusHeader: {"409"}, descriptionHeader: {"Consumer Deleted"}}, 10, true},
+		"leadership":                 {nats.Header{statusHeader: {"409"}, descriptionHeader: {"Leadership Change"}}, 10, true},
+		"shutdown":                   {nats.Header{statusHeader: {"409"}, descriptionHeader: {"Server Shutdown"}}, 10, true},
+		"nobody":                     {nats.Header{statusHeader: {"503"}}, 10, true},
+		"bad request":                {nats.Header{statusHeader: {"400"}, descriptionHeader: {"Bad Request"}}, 10, true},
+	} {
+		p := pull{consumed: 7, asked: 10, quiet: 2}
+		_, ok, err := p.take(&nats.Msg{Header: c.header})
+		var gone *lostError
+		if ok || errors.As(err, &gone) != c.lost || p.asked != c.asked || p.quiet != 0 {
+			t.Errorf("%s: ok %v, err %v, asked %d, quiet %d; want lost %v, asked %d", name, ok, err, p.asked, p.quiet, c.lost, c.asked)
+		}
+	}
+	// A stored message may have such a header of its own.
+	p := pull{asked: 1}
+	e, ok, err := p.take(&nats.Msg{Subject: "s", Reply: "$JS.ACK.S.c.1.9.1.5.0", Header: nats.Header{statusHeader: {"503"}}})
+	if !ok || err != nil || e.seq != 9 {
+		t.Errorf("a stored message: %+v, %v, %v", e, ok, err)
+	}
 }
