@@ -43,9 +43,23 @@
 // nothing more is written cannot be seen by a reader who had everything: it
 // misses nothing. What a writer of a lower epoch managed to store is dropped.
 //
+// A position that is proved by ordinals cannot tell more than they do: of a log
+// that was rolled back and written again with the same ordinals, a new reader
+// sees the new writing. A reader under way notices, by the time of storing.
+//
+// # The firehose
+//
+// A durable Firehose is a consumer on the server that remembers what was
+// acknowledged. One program at a time gets its messages; it begins at the first
+// unacknowledged one, in the order of the log. So what is handled twice, after
+// a crash, is handled twice in order, and nothing is handled before something
+// older of its session. It needs nats-server 2.14; the rest needs 2.12.
+//
 // # What it costs
 //
 // Each read is one ephemeral pull consumer in the server's memory, deleted when
-// the iteration ends, whichever way. A server allows a thousand per stream by
-// default, so services that watch many sessions take a Feed and divide it.
+// the iteration ends, whichever way; should the request get lost in a dying
+// server, after 30 seconds. A server allows a thousand per stream by default, so
+// services that watch many sessions take a Feed and divide it. A read holds at
+// most 16 MiB of messages that are on their way.
 package consumers

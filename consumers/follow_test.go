@@ -333,3 +333,24 @@ func TestBadSessionNamesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot may be all that is left of a session. Whoever follows it from
+// there waits for the next run, which goes on counting.
+func TestPositionOfASessionWhoseLogHasExpired(t *testing.T) {
+	w := newWorld(t, Config{})
+	recs := w.sayAll(alice, 4)
+	last := w.say(chunk.RootSession("acme", "bob"), "somebody else")
+	w.purgeUpTo(last.Seq)
+	got, err := collect(w.reader.Replay(t.Context(), alice, recs[3].Position()))
+	if err != nil || len(got) > 0 {
+		t.Errorf("replay: %v, %v; want nothing", positions(got), err)
+	}
+	f := w.followSession(alice, recs[3].Position())
+	w.consumers(1)
+	more := w.sayAll(alice, 2)
+	same(t, f.get(t, 2), more)
+	f.stop(t)
+	behind := w.followSession(alice, recs[2].Position())
+	_, err = behind.end(t)
+	truncated(t, err, chunk.TruncatedExpired)
+}
