@@ -22,8 +22,9 @@ type storing struct {
 	attempts int
 	last     verdict
 	unsure   bool  // some attempt may have been stored
-	gone     int   // how often in a row the log had nothing of the session
 	cause    error // what the last attempt came to
+
+	goneSince time.Time // when the log began to have nothing of the session
 }
 
 // outcome errors, which the caller wraps with what it knows about the record.
@@ -110,19 +111,22 @@ func (s *storing) settle(ctx context.Context) (seq chunk.Seq, decided bool, err 
 // msgAdopted is logged when an acknowledgement was lost and its message is there.
 const msgAdopted = "an earlier attempt was stored"
 
-// goneAfter is how often the log must say that it has nothing of the session.
+// goneAfter is for how long the log must say that it has nothing of the session.
 // A stream that is being shut down, or recovers, says so as well for a moment.
-const goneAfter = 5
+const goneAfter = 2 * time.Second
 
 // settleAtTheEnd: nothing stands where m wants to be, and still it was refused.
 // Either the server spoke too soon, or records before it have gone.
 func (s *storing) settleAtTheEnd(ctx context.Context) (seq chunk.Seq, decided bool, err error) {
 	last, err := s.log.last(ctx) // none is the zero message
 	if unread := err != nil && !errors.Is(err, errNoMessage); unread || last.seq >= s.m.after {
-		s.gone = 0
+		s.goneSince = time.Time{}
 		return 0, false, nil
 	}
-	if s.gone++; s.gone < goneAfter {
+	if s.goneSince.IsZero() {
+		s.goneSince = time.Now()
+	}
+	if time.Since(s.goneSince) < goneAfter {
 		return 0, false, nil
 	}
 	return 0, true, &overtaken{}

@@ -373,7 +373,7 @@ func TestALogThatForgetsForAMoment(t *testing.T) {
 		r := startOn(t, l, Config{})
 		all := l.msgs
 		l.msgs = nil
-		time.AfterFunc(100*time.Millisecond, func() {
+		time.AfterFunc(1900*time.Millisecond, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.msgs = all
