@@ -106,6 +106,7 @@ func (noSnapshots) Snapshot(context.Context, chunk.Session, bool) (sseedge.Snaps
 }
 
 func (w *resumeWorld) round(t *testing.T, random *rand.Rand, root chunk.Session) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	run, err := w.producer.Start(ctx, root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("random"))
@@ -266,7 +267,7 @@ func (c *resumeClient) read(body io.Reader) error {
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return nil // cut: what was begun is forgotten
+			return nil //nolint:nilerr // cut: what was begun is forgotten, and the client comes back
 		}
 		line = strings.TrimSuffix(line, "\n")
 		switch {

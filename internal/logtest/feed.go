@@ -95,6 +95,10 @@ func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq
 		}
 		opened := l.opened()
 		for {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
 			m, wait, err := l.nextMessage(after, opened)
 			switch {
 			case err != nil:
@@ -104,8 +108,6 @@ func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq
 				select {
 				case <-wait:
 				case <-ctx.Done():
-					yield(nil, ctx.Err())
-					return
 				}
 			default:
 				after = m.rec.Seq
