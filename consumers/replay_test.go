@@ -72,7 +72,7 @@ func TestUnknownSessionIsNoBlockedReader(t *testing.T) {
 func TestLargeRecords(t *testing.T) {
 	w := newWorld(t, Config{})
 	var want []chunk.Record
-	for range 45 {
+	for range 24 {
 		want = append(want, w.say(alice, strings.Repeat("x", 400<<10)))
 	}
 	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
