@@ -30,6 +30,7 @@ type world struct {
 	server *http.Server
 	dial   func() (net.Conn, error)
 	client *http.Client
+	close  func()
 }
 
 type worldConfig struct {
@@ -90,7 +91,7 @@ func (w *world) serve(tcp bool) {
 		DisableCompression: true,
 	}
 	w.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	w.t.Cleanup(func() {
+	w.close = sync.OnceFunc(func() {
 		transport.CloseIdleConnections()
 		cancel()
 		w.server.Close()
@@ -99,6 +100,7 @@ func (w *world) serve(tcp bool) {
 			time.Sleep(time.Second) // net/http lets a client read a refusal before it closes
 		}
 	})
+	w.t.Cleanup(w.close)
 }
 
 // get opens a stream or page.

@@ -30,7 +30,8 @@ type Cursor struct {
 	seen      []chunk.Ordinal
 	fromStart bool
 
-	page *segment // what this cursor read for all; it takes it from here first
+	read *read    // the one that this cursor started for all, until it has the outcome
+	page *segment // what that brought; this cursor takes it from here, not from memory
 
 	ended   chunk.Seq // the last record of session, if it was a terminal one, else 0
 	retries int       // vain attempts to agree with the log, since the last record taken
@@ -88,12 +89,15 @@ func (c *Cursor) Next(ctx context.Context, tick <-chan time.Time) (Batch, error)
 			batch Batch
 			err   error
 		)
-		v := c.look()
+		if c.read != nil {
+			if err := c.collect(ctx); err != nil {
+				return Batch{}, c.complete(err)
+			}
+		}
+		v := c.look(ctx)
 		switch {
 		case v.gone != nil:
 			v.wait, err = c.move(v.gone)
-		case v.lead != nil:
-			err = c.fill(ctx, v)
 		case v.wait == nil:
 			batch, err = c.take(ctx, v)
 		case v.over != 0:
@@ -116,7 +120,7 @@ func (c *Cursor) Next(ctx context.Context, tick <-chan time.Time) (Batch, error)
 }
 
 // view is what a cursor finds in memory at its place: frames to take, or
-// something to wait for, or a gap that it has to fill from the log itself.
+// something to wait for.
 type view struct {
 	frames []frame
 	wire   []byte
@@ -125,17 +129,14 @@ type view struct {
 	to     chunk.Seq // where a cursor stands that took all of frames
 
 	wait <-chan struct{}
-	over chunk.Seq     // there is nothing more, and this record was a terminal one
-	lead chan struct{} // this cursor reads the page and closes lead when it is done
-	from chunk.Seq     // … from here …
-	end  chunk.Seq     // … through here
-	era  int
+	over chunk.Seq // there is nothing more, and this record was a terminal one
 	gone error
 }
 
 // look is the one place where a cursor meets its topic: what it finds and what
-// it waits for are decided under one lock.
-func (c *Cursor) look() view {
+// it waits for are decided under one lock. Where it finds nothing, it begins to
+// read the log, unless somebody is at it.
+func (c *Cursor) look(ctx context.Context) view {
 	t := c.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,12 +149,12 @@ func (c *Cursor) look() view {
 		g, next = t.find(shelf, c.at)
 	}
 	if g == nil {
-		if reading := t.reads[shelf]; reading != nil {
-			return view{wait: reading}
+		r := t.reads[shelf]
+		if r == nil {
+			r = t.startRead(ctx, c, next)
+			c.read = r
 		}
-		lead := make(chan struct{})
-		t.reads[shelf] = lead
-		return view{lead: lead, from: c.at, end: next, era: t.era}
+		return view{wait: r.done}
 	}
 	g.used.Store(t.part.hub.clock.Load())
 	i := g.after(c.at)

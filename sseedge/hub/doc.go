@@ -1,5 +1,6 @@
 // Package hub fans a log out to many clients without asking storage for any of
-// them, and without a queue or a goroutine for any of them.
+// them, and without a queue or a goroutine for any of them: it runs one for each
+// feed, one that sweeps, and one for each page of history being read.
 //
 // There is one feed per partition. Its messages are sorted by subject before
 // anybody looks inside; what belongs to no watched session is dropped there.

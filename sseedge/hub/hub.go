@@ -17,11 +17,12 @@ type Hub struct {
 	feed       Feed
 	cfg        Config
 	partitions []*partition
-	reading    chan struct{} // one token per read of the log that runs
-	clock      atomic.Int64  // seconds of the sweeper, coarse on purpose
-	bytes      atomic.Int64  // weight of all segments
-	shrinking  sync.Mutex    // held by the one goroutine that makes room
-	closed     chan struct{} // closed when Run returns
+	reading    chan struct{}  // one token per read of the log that runs
+	clock      atomic.Int64   // seconds of the sweeper, coarse on purpose
+	bytes      atomic.Int64   // weight of all segments
+	shrinking  sync.Mutex     // held by the one goroutine that makes room
+	closed     chan struct{}  // closed when Run is about to return
+	readers    sync.WaitGroup // goroutines that read pages
 	counters   counters
 }
 
@@ -60,8 +61,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	running.Wait()
 	close(h.closed)
 	for _, p := range h.partitions {
-		p.abandon(ErrClosed)
+		p.abandon(ErrClosed) // and from now on nobody starts a read
 	}
+	h.readers.Wait()
 	return nil
 }
 

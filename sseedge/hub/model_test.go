@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,7 @@ type model struct {
 	held    bool
 	isDown  bool
 	now     string // the op under way
+	stops   chan interruption
 }
 
 // modelReader is one client over all its connections.
@@ -104,7 +106,7 @@ var errDown = errors.New("down for the test")
 
 func newModel(t *testing.T, memory int64, page int) *model {
 	t.Helper()
-	m := &model{t: t, log: logtest.New(), removed: make(map[chunk.Session][]chunk.Ordinal)}
+	m := &model{t: t, log: logtest.New(), removed: make(map[chunk.Session][]chunk.Ordinal), stops: make(chan interruption, 100)}
 	h, err := hub.New(m.log, m.log, hub.Config{Encode: plain, Memory: memory, Page: page, Reads: 2, Grace: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +121,8 @@ func newModel(t *testing.T, memory int64, page int) *model {
 		}
 	}()
 	m.stop = func() {
+		m.log.During(nil)
+		m.settle()
 		cancel()
 		<-done
 	}
@@ -150,6 +154,7 @@ func (m *model) finish() error {
 	m.log.Down(nil)
 	m.log.Drop(nil)
 	m.log.During(nil)
+	m.settle()
 	m.held, m.isDown = false, false
 	if m.drops {
 		// What a feed leaves out shows at the next ordinal, and not before.
@@ -262,7 +267,7 @@ func (m *model) do(o op) error {
 		m.isDown = false
 		m.log.Down(nil)
 	case "settle":
-		synctest.Wait()
+		m.settle()
 	case "between":
 		m.between(o)
 	case "time":
@@ -290,12 +295,12 @@ func (m *model) doReader(o op) error {
 		m.detach(r)
 		return m.attach(r)
 	case "read":
-		synctest.Wait()
+		m.settle()
 		return m.read(r, 1+o.B%3)
 	case "readNow": // whatever the feed is doing at this moment
 		return m.read(r, 1+o.B%3)
 	case "readAll":
-		synctest.Wait()
+		m.settle()
 		return m.read(r, 1000)
 	}
 	return nil
@@ -312,36 +317,86 @@ func (m *model) newReader(o op) *modelReader {
 	return r
 }
 
-// between lets something happen in the middle of a read: while a cursor is busy
-// with a page, or between a question to the log and what is made of the answer.
+// between lets something happen in the middle of a read: while a page is on its
+// way, or between a question to the log and what is made of the answer. Who asks
+// the log at that moment stands still until settle has done it.
 func (m *model) between(o op) {
-	countdown := o.B % 6
-	s := sessions[o.A%len(sessions)]
+	var countdown atomic.Int64
+	countdown.Store(int64(o.B % 6))
 	m.log.During(func(_ context.Context, what string) {
-		if what == "tip" {
-			return // that is the feed, not a reader
+		if what == "tip" || countdown.Add(-1) != -1 {
+			return // that is the feed, or not yet, or not any more
 		}
-		if countdown--; countdown != -1 {
+		stop := interruption{op: o, done: make(chan struct{})}
+		m.stops <- stop
+		<-stop.done
+	})
+}
+
+// interruption is somebody who stands still in the middle of something.
+type interruption struct {
+	op   op
+	done chan struct{}
+}
+
+// settle waits until nobody can go on, and does what is to be done in between.
+func (m *model) settle() {
+	for {
+		synctest.Wait()
+		select {
+		case stop := <-m.stops:
+			m.interrupt(stop.op)
+			close(stop.done)
+		default:
 			return
 		}
-		switch o.A / len(sessions) {
-		case 0:
-			m.wrote(m.log.AppendAt(s, types[o.B%len(types)], 1, ""))
-		case 1:
-			m.mark(s, 0)
-		case 2:
-			m.mark(s, 0)
-			m.delete()
-		case 3:
-			m.loss = true
-			m.log.Expire(m.log.End() / 2)
+	}
+}
+
+func (m *model) interrupt(o op) {
+	s := sessions[o.A%len(sessions)]
+	switch o.A / len(sessions) {
+	case 0:
+		m.wrote(m.log.AppendAt(s, types[o.B%len(types)], 1, ""))
+	case 1:
+		m.mark(s, 0)
+	case 2:
+		m.mark(s, 0)
+		m.delete()
+	case 3:
+		m.loss = true
+		m.log.Expire(m.log.End() / 2)
+	default:
+		m.log.CutFeeds()
+	}
+	if o.B%2 == 0 {
+		synctest.Wait() // the feed is faster than the read
+	}
+}
+
+// call runs f, which may be stopped in the middle, and lets time pass while it
+// waits. It sleeps in the model's bubble.
+func (m *model) call(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	for {
+		m.settle()
+		select {
+		case <-done:
+			return
 		default:
-			m.log.CutFeeds()
+			time.Sleep(10 * time.Millisecond)
 		}
-		if !m.held && !m.isDown && o.B%2 == 0 {
-			synctest.Wait() // the feed is faster than the read
-		}
-	})
+	}
+}
+
+// next is a Next that does not wait for anything.
+func (m *model) next(r *modelReader) (batch hub.Batch, err error) {
+	m.call(func() { batch, err = r.cur.Next(context.Background(), now()) })
+	return batch, err
 }
 
 func (m *model) delete() {
@@ -369,7 +424,7 @@ func (m *model) mark(s chunk.Session, step int64) {
 // recreate makes the stream anew. Readers that are attached must be told; those
 // who are not could not know: their cursors are forgotten.
 func (m *model) recreate() error {
-	synctest.Wait()
+	m.settle()
 	wasHeld, wasDown := m.held, m.isDown
 	if wasDown {
 		m.log.Down(nil)
@@ -377,13 +432,13 @@ func (m *model) recreate() error {
 	m.log.Release()
 	time.Sleep(3 * time.Second) // the feed is open, so it will see it
 	m.log.Recreate()
-	synctest.Wait()
+	m.settle()
 	m.ever, m.doomed, m.deleted = nil, nil, nil
 	clear(m.removed)
 	for _, r := range m.readers {
 		if r.cur != nil && r.cur.Position() != 0 {
-			_, err := r.cur.Next(context.Background(), now())
-			if !isReason(err, chunk.TruncatedRecreated) {
+			_, err := m.next(r)
+			if !isReason(err, chunk.TruncatedRecreated) && (!m.loss || !errors.Is(err, chunk.ErrTruncated)) {
 				return fmt.Errorf("reader of a stream that was made again: %w", err)
 			}
 		}
@@ -402,13 +457,13 @@ func (m *model) recreate() error {
 // recreateDown makes the stream anew while the hub cannot see it happen.
 func (m *model) recreateDown() error {
 	m.log.Down(errDown)
-	synctest.Wait()
+	m.settle()
 	m.log.Recreate()
 	m.ever, m.loss = nil, true
 	m.log.Down(nil)
 	time.Sleep(3 * time.Second)
 	for _, r := range m.readers {
-		if _, err := r.cur.Next(context.Background(), now()); !isReason(err, chunk.TruncatedRecreated) {
+		if _, err := m.next(r); !isReason(err, chunk.TruncatedRecreated) {
 			return fmt.Errorf("reader of a stream that was made again: %w", err)
 		}
 		m.detach(r)
@@ -439,14 +494,15 @@ func (m *model) attach(r *modelReader) error {
 	defer cancel()
 	req := r.req
 	req.After = chunk.Position{Seq: r.last}
-	cur, err := m.hub.Subscribe(ctx, req)
-	r.cur, r.never = cur, nil
+	var err error
+	r.never = nil
+	m.call(func() { r.cur, err = m.hub.Subscribe(ctx, req) })
 	if m.purged || m.drops {
 		// What is missing from one session of a tree shows at its next ordinal.
 		// A client that leaves before that takes no ordinals along.
 		r.start = r.last
 	}
-	if synctest.Wait(); !m.held && !m.isDown && !m.drops && m.hub.Ready() == nil {
+	if !m.held && !m.isDown && !m.drops && m.hub.Ready() == nil {
 		r.never = slices.Clone(m.deleted) // the feed has brought all the marks
 	}
 	return m.judge(r, err)
@@ -526,21 +582,25 @@ func now() <-chan time.Time {
 	return c
 }
 
+// read takes some batches. Where there is none it waits for what is on its way.
 func (m *model) read(r *modelReader, batches int) error {
-	for range batches {
-		if r.cur == nil {
-			return nil
-		}
-		batch, err := r.cur.Next(context.Background(), now())
+	for waited := false; batches > 0 && r.cur != nil; {
+		batch, err := m.next(r)
 		if err != nil {
 			return m.judge(r, err)
 		}
 		if err := m.take(r, batch); err != nil {
 			return err
 		}
-		if len(batch.Frames) == 0 && batch.Mark == 0 {
+		if len(batch.Frames) > 0 || batch.Mark != 0 {
+			batches, waited = batches-1, false
+			continue
+		}
+		if waited {
 			return nil
 		}
+		m.settle()
+		waited = true
 	}
 	return nil
 }
@@ -548,7 +608,7 @@ func (m *model) read(r *modelReader, batches int) error {
 // readToTip reads until the reader has the last record of its scope.
 func (m *model) readToTip(r *modelReader) error {
 	for range 50 {
-		synctest.Wait()
+		m.settle()
 		if err := m.read(r, 1000); err != nil {
 			return err
 		}

@@ -135,14 +135,14 @@ func (p *partition) lost(err error) {
 	p.mu.Lock()
 	p.broken = err
 	p.mu.Unlock()
-	var truncated *chunk.TruncatedError
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
-	case errors.As(err, &truncated) && truncated.Reason != chunk.TruncatedExpired:
+	case isTruncated && truncated.Reason != chunk.TruncatedExpired:
 		p.mu.Lock()
 		p.stream++
 		p.mu.Unlock()
 		p.abandon(errRestart)
-	case truncated != nil || errors.Is(err, errFeedBackwards):
+	case isTruncated || errors.Is(err, errFeedBackwards):
 		p.abandon(errRestart)
 	}
 }
@@ -189,13 +189,17 @@ func (p *partition) leave(t *topic, unknown bool) {
 	t.watchers--
 	t.idle = time.Now()
 	k := key{t.root.Tenant, t.root.Root}
-	gone := unknown && t.watchers == 0 && p.topics[k] == t
+	last := t.watchers == 0
+	gone := unknown && last && p.topics[k] == t
 	if gone {
 		delete(p.topics, k)
 	}
 	p.mu.Unlock()
-	if gone {
+	switch {
+	case gone:
 		t.drop(errRestart)
+	case last:
+		t.unwatched()
 	}
 }
 

@@ -99,7 +99,7 @@ func (c *Cursor) move(gone error) (<-chan struct{}, error) {
 	ids := c.t.names()
 	seen := c.seen
 	p.leave(c.t, false)
-	c.t, c.seen, c.page = t, nil, nil
+	c.t, c.seen, c.read, c.page = t, nil, nil, nil
 	for who, o := range seen {
 		c.note(t.number(ids[who]), o)
 	}
@@ -118,10 +118,14 @@ func (t *topic) names() []string {
 }
 
 // complete makes a verdict of the topic, or of the log about a page, one about
-// this client: where it stands is its own.
+// this client: where it stands is its own. A session that the log knows nothing
+// of any more has expired under it.
 func (c *Cursor) complete(err error) error {
-	var truncated *chunk.TruncatedError
-	if !errors.As(err, &truncated) {
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		err = &chunk.TruncatedError{Reason: chunk.TruncatedExpired}
+	}
+	truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+	if !ok {
 		return err
 	}
 	mine := *truncated

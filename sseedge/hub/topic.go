@@ -30,7 +30,7 @@ type topic struct {
 	kinds   []chunk.Type // types that were seen, by index; append only
 	kindOf  map[chunk.Type]uint16
 	wake    chan struct{}            // closed at the next change; nil while nobody waits
-	reads   map[string]chan struct{} // pages being read, by shelf; closed when done
+	reads   map[string]*read         // pages being read, by shelf
 	asking  map[string]chan struct{} // last records being asked for, by session
 	vouched map[chunk.Seq]struct{}   // frames whose predecessor is not known here but was found in the log
 	era     int                      // rises when memory is dropped because it may not agree with the log
@@ -74,7 +74,7 @@ func newTopic(p *partition, root chunk.Session, from chunk.Seq, stream int) *top
 		pages:  make(map[string][]*segment),
 		index:  make(map[string]uint32),
 		kindOf: make(map[chunk.Type]uint16),
-		reads:  make(map[string]chan struct{}),
+		reads:  make(map[string]*read),
 		asking: make(map[string]chan struct{}),
 
 		vouched: make(map[chunk.Seq]struct{}),
@@ -201,9 +201,23 @@ func (t *topic) drop(err error) {
 		grown = t.clear(t.tail().last())
 		t.gone = err
 	}
+	t.cancelReads()
 	t.changed()
 	t.mu.Unlock()
 	t.part.hub.charge(grown)
+}
+
+// unwatched ends what is only done for watchers.
+func (t *topic) unwatched() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancelReads()
+}
+
+func (t *topic) cancelReads() {
+	for _, r := range t.reads {
+		r.cancel()
+	}
 }
 
 func (t *topic) tail() *segment { return t.tree[len(t.tree)-1] }

@@ -1,0 +1,195 @@
+package sseedge_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/native"
+)
+
+// BenchmarkFanout hands the chunks of one session to many clients over loopback,
+// in turns by the edge and by the least that could do it: a handler for each
+// client that waits for frames which were made before, writes what there is and
+// flushes. It reports both per delivered event, and floor/ours. "flat" writes as
+// fast as the log takes it; "paced" one event a millisecond, so that nearly every
+// delivery is a wake-up and a system call of its own.
+func BenchmarkFanout(b *testing.B) {
+	for _, clients := range []int{100, 1000} {
+		for _, pace := range []time.Duration{0, time.Millisecond} {
+			name := map[bool]string{true: "flat", false: "paced"}[pace == 0]
+			b.Run(fmt.Sprintf("clients=%d/%s", clients, name), func(b *testing.B) {
+				bench := fanout{clients: clients, events: 200, pace: pace}
+				var ours, floor time.Duration
+				for b.Loop() {
+					floor += bench.floor(b)
+					ours += bench.ours(b)
+				}
+				deliveries := float64(b.N) * float64(bench.clients) * float64(bench.events)
+				b.ReportMetric(float64(ours.Nanoseconds())/deliveries, "ours-ns/event")
+				b.ReportMetric(float64(floor.Nanoseconds())/deliveries, "floor-ns/event")
+				b.ReportMetric(float64(floor)/float64(ours), "ratio")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+type fanout struct {
+	clients, events int
+	pace            time.Duration
+}
+
+func (f fanout) record(seq int) chunk.Record {
+	data := fmt.Appendf(nil, `{"type":"text_delta","agentId":"s1","agentType":"tester","timestamp":1700000000000,"step":1,"delta":"some words, token %d "}`, seq)
+	return chunk.Record{Seq: chunk.Seq(seq), Session: s1, Type: chunk.TypeTextDelta, Data: data}
+}
+
+// ours is one round over the edge.
+func (f fanout) ours(b *testing.B) time.Duration {
+	b.Helper()
+	w := newWorld(b, worldConfig{tcp: true})
+	defer w.close()
+	w.log.Append(s1, chunk.TypeTextDelta, `"delta":"some words, token 1 "`)
+	return f.round(b, w.dial, "/v1/sessions/s1/events", func(seq int) {
+		w.log.Append(s1, chunk.TypeTextDelta, fmt.Sprintf(`"delta":"some words, token %d "`, seq))
+	})
+}
+
+// floor is one round over bare net/http.
+func (f fanout) floor(b *testing.B) time.Duration {
+	b.Helper()
+	frames := make([][]byte, f.events+2)
+	for seq := range frames {
+		frames[seq] = native.Encode(nil, f.record(seq), chunk.ScopeTree)
+	}
+	tail := bareTail{frames: frames[1:], ready: 1, more: make(chan struct{})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := &http.Server{Handler: &tail}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.Serve(listener)
+	}()
+	defer func() {
+		server.Close()
+		<-done
+	}()
+	dial := func() (net.Conn, error) { return net.Dial("tcp", listener.Addr().String()) }
+	return f.round(b, dial, "/", func(int) { tail.publish() })
+}
+
+// round connects all clients, lets each have the first event, and measures from
+// the second to the moment when the last client has the last one.
+func (f fanout) round(b *testing.B, dial func() (net.Conn, error), path string, publish func(seq int)) time.Duration {
+	b.Helper()
+	first := len(native.Encode(nil, f.record(1), chunk.ScopeTree))
+	total := first
+	for seq := 2; seq <= f.events+1; seq++ {
+		total += len(native.Encode(nil, f.record(seq), chunk.ScopeTree))
+	}
+	var connected, finished sync.WaitGroup
+	connected.Add(f.clients)
+	for range f.clients {
+		finished.Go(func() {
+			err := f.client(dial, path, first, total, connected.Done)
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	connected.Wait()
+	began := time.Now()
+	for seq := 2; seq <= f.events+1; seq++ {
+		publish(seq)
+		if f.pace > 0 {
+			<-time.After(f.pace)
+		}
+	}
+	finished.Wait()
+	return time.Since(began)
+}
+
+func (f fanout) client(dial func() (net.Conn, error), path string, first, total int, connected func()) error {
+	transport := &http.Transport{
+		Dial: func(string, string) (net.Conn, error) { return dial() }, DisableKeepAlives: true, DisableCompression: true,
+	}
+	resp, err := (&http.Client{Transport: transport}).Get("http://edge" + path)
+	if err != nil {
+		connected()
+		return err
+	}
+	defer resp.Body.Close()
+	buf := make([]byte, 16<<10)
+	_, err = io.ReadFull(resp.Body, buf[:first])
+	connected()
+	for got := first; got < total && err == nil; {
+		var n int
+		n, err = resp.Body.Read(buf)
+		got += n
+	}
+	return err
+}
+
+// bareTail is a broadcast of frames that were made before.
+type bareTail struct {
+	frames [][]byte
+
+	mu    sync.Mutex
+	ready int
+	more  chan struct{}
+}
+
+func (t *bareTail) publish() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ready++
+	close(t.more)
+	t.more = make(chan struct{})
+}
+
+func (t *bareTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	flusher := http.NewResponseController(w)
+	sent := 0
+	for {
+		t.mu.Lock()
+		ready, more := t.ready, t.more
+		t.mu.Unlock()
+		if sent == ready {
+			select {
+			case <-more:
+				continue
+			case <-r.Context().Done():
+				return
+			}
+		}
+		for ; sent < ready; sent++ {
+			if _, err := w.Write(t.frames[sent]); err != nil {
+				return
+			}
+		}
+		if err := flusher.Flush(); err != nil {
+			return
+		}
+	}
+}
+
+// BenchmarkEncode is what a frame costs, once for all clients.
+func BenchmarkEncode(b *testing.B) {
+	rec := fanout{}.record(12345)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(rec.Data)))
+	var dst []byte
+	for b.Loop() {
+		dst = native.Encode(dst[:0], rec, chunk.ScopeTree)
+	}
+}
