@@ -1,6 +1,7 @@
 package sseedge_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -120,7 +121,8 @@ func (f fanout) round(b *testing.B, dial func() (net.Conn, error), path string, 
 
 func (f fanout) client(dial func() (net.Conn, error), path string, first, total int, connected func()) error {
 	transport := &http.Transport{
-		Dial: func(string, string) (net.Conn, error) { return dial() }, DisableKeepAlives: true, DisableCompression: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return dial() },
+		DisableKeepAlives: true, DisableCompression: true,
 	}
 	resp, err := (&http.Client{Transport: transport}).Get("http://edge" + path)
 	if err != nil {

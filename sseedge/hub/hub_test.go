@@ -256,6 +256,7 @@ func TestReadsAreBounded(t *testing.T) {
 // counting is a log whose reads of a tree take a second. It is used in a bubble.
 type counting struct {
 	*logtest.Log
+
 	count func(int)
 }
 
@@ -367,6 +368,7 @@ func TestShortReadIsRepeated(t *testing.T) {
 // lagging is a log whose first reads do not see the last record.
 type lagging struct {
 	*logtest.Log
+
 	times int
 }
 
@@ -425,6 +427,38 @@ func (s *stuttering) Feed(ctx context.Context, partition int, after chunk.Seq) i
 	}
 }
 
+// A snapshot outlives the stream it was made from. Its position lies beyond the
+// end of the new one: that is said, and not waited for.
+func TestPositionThatTheLogDoesNotReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logtest.New()
+		for range 3 {
+			log.Append(aRoot, chunk.TypeTextDelta, "")
+		}
+		h := start(t, log, log, hub.Config{})
+		synctest.Wait()
+		for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
+			_, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot, Scope: scope, After: chunk.Position{Seq: 4711, Ordinal: 42}})
+			if !isReason(err, chunk.TruncatedFuture) {
+				t.Errorf("scope %d: got %v", scope, err)
+			}
+			log.Hold() // the log is ahead of the feed, and the snapshot knows
+			log.Append(aRoot, chunk.TypeTextDelta, "")
+			last := log.Append(aRoot, chunk.TypeTextDelta, "")
+			cur, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot, Scope: scope, After: last.Position()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.Append(aRoot, chunk.TypeTextDelta, "")
+			log.Release()
+			if batch, err := cur.Next(t.Context(), nil); err != nil || !bytes.HasPrefix(batch.Frames, fmt.Append(nil, last.Seq+1)) {
+				t.Errorf("scope %d: got %q, %v", scope, batch.Frames, err)
+			}
+			cur.Close()
+		}
+	})
+}
+
 // Each partition has a feed, and each session is in one of them.
 func TestPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -438,10 +472,10 @@ func TestPartitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer cur.Close()
 			if batch, err := cur.Next(t.Context(), nil); err != nil || !strings.Contains(string(batch.Frames), `"delta":"`+name+`"`) {
 				t.Errorf("%s: %q, %v", name, batch.Frames, err)
 			}
+			cur.Close()
 		}
 		if _, err := h.Subscribe(t.Context(), hub.Request{Session: chunk.RootSession("t", "nobody")}); err == nil {
 			t.Error("a session that is not there")

@@ -9,18 +9,36 @@ import (
 
 // subscribe makes a cursor behind req.After, once the position is proved.
 func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
-	last, err := t.lastOf(ctx, lastSpoken(req))
+	own := lastSpoken(req)
+	last, err := t.lastOf(ctx, own)
 	if err != nil {
 		return nil, err
+	}
+	if req.After.Ordinal != 0 && req.After.Seq > last.at.Seq {
+		if err := t.checkReached(ctx, own, req.After.Seq); err != nil {
+			return nil, err
+		}
 	}
 	c := newCursor(t, req)
 	if err := c.stand(ctx, req.After); err != nil {
 		return nil, err
 	}
-	if err := t.checkEnded(ctx, lastSpoken(req), last, req.After.Seq); err != nil {
+	if err := t.checkEnded(ctx, own, last, req.After.Seq); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// checkReached makes sure that the log goes as far as a position that somebody
+// else vouches for. A snapshot outlives the log it was made from: behind a stream
+// that was made again, its cursor would wait in silence until the new one has
+// grown past it.
+func (t *topic) checkReached(ctx context.Context, s chunk.Session, seq chunk.Seq) error {
+	last, err := t.askOnce(ctx, s)
+	if err == nil && seq > last.at.Seq {
+		err = &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedFuture, After: seq}
+	}
+	return err
 }
 
 // checkEnded is ErrEnded when nothing can follow the position. That verdict

@@ -1,0 +1,70 @@
+package sseedge_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/native"
+)
+
+// An edge over a log, and a client that saw the first chunk of a session.
+func Example() {
+	log := logtest.New() // in production, a consumers.Reader
+	s := chunk.RootSession("default", "s1")
+	log.Append(s, chunk.TypeTextDelta, `"delta":"Hel"`)
+	log.Append(s, chunk.TypeTextDelta, `"delta":"lo"`)
+	log.Append(s, chunk.TypeStreamEnd, `"streamId":"s1"`)
+
+	h, err := hub.New(log, log, hub.Config{Encode: native.Encode})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	edge, err := sseedge.New(h, snapshotsOf{log: log}, sseedge.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() {
+		if err := h.Run(ctx); err != nil {
+			fmt.Println(err)
+		}
+	})
+	server := httptest.NewServer(edge)
+	defer server.Close()
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/sessions/s1/events", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	req.Header.Set("Last-Event-ID", "1")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	fmt.Printf("%s%v\n", body, err)
+	// Output:
+	// id: 2
+	// data: {"type":"chunk","chunk":{"type":"text_delta","agentId":"s1","agentType":"tester","timestamp":1700000000000,"step":1,"delta":"lo"},"sequence":2}
+	//
+	// id: 3
+	// data: {"type":"end"}
+	//
+	// <nil>
+}
