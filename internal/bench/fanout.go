@@ -225,7 +225,11 @@ func watchOne(ctx context.Context, addr, path string, opened func()) error {
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n", path); err != nil {
 		return err
 	}
-	lines := bufio.NewReaderSize(conn, 16<<10)
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 16<<10), nil) //nolint:bodyclose // closing would read on to an end that the floor never writes; the connection is closed
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewReaderSize(resp.Body, 16<<10) // without the chunks of HTTP, whose borders may cut a line
 	for seen := 0; ; {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
