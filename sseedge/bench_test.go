@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -194,4 +196,65 @@ func BenchmarkEncode(b *testing.B) {
 	for b.Loop() {
 		dst = native.Encode(dst[:0], rec, chunk.ScopeTree)
 	}
+}
+
+// BenchmarkIdle is what one more client costs that waits for something to happen,
+// in bytes of heap and stacks, by the edge and by bare net/http.
+func BenchmarkIdle(b *testing.B) {
+	const clients = 2000
+	for b.Loop() {
+		floor := idle(b, clients, func() (dial func() (net.Conn, error), stop func()) {
+			tail := bareTail{frames: [][]byte{[]byte(": hello\n\n")}, ready: 1, more: make(chan struct{})}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			server := &http.Server{Handler: &tail}
+			go server.Serve(listener)
+			return func() (net.Conn, error) { return net.Dial("tcp", listener.Addr().String()) }, func() { server.Close() }
+		})
+		ours := idle(b, clients, func() (dial func() (net.Conn, error), stop func()) {
+			w := newWorld(b, worldConfig{tcp: true})
+			w.log.Append(s1, chunk.TypeRunStarted, "")
+			return w.dial, w.close
+		})
+		b.ReportMetric(float64(floor)/clients, "floor-B/client")
+		b.ReportMetric(float64(ours)/clients, "ours-B/client")
+	}
+}
+
+func idle(b *testing.B, clients int, start func() (func() (net.Conn, error), func())) uint64 {
+	b.Helper()
+	dial, stop := start()
+	defer stop()
+	before := inUse()
+	conns := make([]net.Conn, clients)
+	buf := make([]byte, 4<<10)
+	for i := range conns {
+		conn, err := dial()
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /v1/sessions/s1/events HTTP/1.1\r\nHost: edge\r\n\r\n"); err != nil {
+			b.Fatal(err)
+		}
+		for got := ""; !strings.HasSuffix(got, "\n\n\r\n"); { // the end of the first chunk
+			n, err := conn.Read(buf)
+			if err != nil {
+				b.Fatal(err)
+			}
+			got += string(buf[:n])
+		}
+		conns[i] = conn
+	}
+	return inUse() - before
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
 }

@@ -46,7 +46,7 @@ func TestDrain(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(10 * time.Millisecond):
+				case <-time.After(100 * time.Millisecond):
 					w.log.Append(s1, chunk.TypeTextDelta, `"delta":"x"`)
 				}
 			}

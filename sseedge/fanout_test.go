@@ -61,11 +61,11 @@ func TestEverybodyHasTheLastWordBeforeASilence(t *testing.T) {
 	})
 }
 
-// Five hundred clients come back at once, to different places of a long history:
-// the log is read a few times, not five hundred.
+// Three hundred clients come back at once, to different places of a long history:
+// the log is read a few times, not three hundred.
 func TestStormSharesItsReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const clients, records, seen = 500, 3000, 2700
+		const clients, records, seen = 300, 3000, 2800
 		w := newWorld(t, worldConfig{})
 		for range records {
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"some text"`)
@@ -93,7 +93,7 @@ func TestStormSharesItsReads(t *testing.T) {
 // Many sessions with few watchers each, in little memory.
 func TestManySessionsInLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const sessions, records, memory = 100, 40, 100 << 10
+		const sessions, records, memory = 60, 30, 60 << 10
 		w := newWorld(t, worldConfig{hub: hub.Config{Memory: memory}})
 		var group sync.WaitGroup
 		for i := range sessions {
