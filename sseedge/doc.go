@@ -21,6 +21,8 @@
 // goes on. A response ends cleanly only behind the last word of a session that
 // is complete; a reconnect there is answered with 204. Every other end is an
 // aborted connection, because a clean one would be taken for the whole answer.
+// (HTTP/1.0 cannot tell the two apart: a proxy in front of an edge must speak 1.1.
+// On the native wire the end event tells, whatever lies between.)
 //
 // # What an EventSource is told
 //

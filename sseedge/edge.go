@@ -60,7 +60,10 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, newProblem(http.StatusMethodNotAllowed, codeMethod, "only GET and HEAD", ""))
 	case r.ContentLength != 0:
 		// Not read, not waited for: the connection is given up with the answer.
-		w.Header().Set("Connection", "close")
+		// (In HTTP/2 it is a stream that is given up, and others share the rest.)
+		if r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close")
+		}
 		e.refuse(w, newProblem(http.StatusRequestEntityTooLarge, codeBody, "no body is read here", ""))
 	default:
 		serve(w, r)
