@@ -16,6 +16,7 @@ var (
 
 	errFeedEnded     = errors.New("the feed ended")
 	errFeedBackwards = errors.New("the feed went backwards")
+	errCancelled     = errors.New("nobody waits for the page any more")
 	errOverlooked    = errors.New("the log has a record that memory has not")
 	errShort         = errors.New("the log ended before the position that the feed had reached")
 )

@@ -541,7 +541,7 @@ func (m *model) judge(r *modelReader, err error) error {
 		return m.checkEnd(r, own, err)
 	case m.downs && (errors.Is(err, errDown) || errors.Is(err, context.DeadlineExceeded)):
 		return nil
-	case m.loss:
+	case m.loss && !errors.Is(err, context.Canceled):
 		return nil // the log disagreed with itself; the client comes back
 	}
 	return fmt.Errorf("reader %+v at %d: %w", r.req, r.last, err)

@@ -57,6 +57,9 @@ func (r *read) run(ctx context.Context) {
 	defer close(r.done)
 	defer r.cancel()
 	pages, err := r.page(ctx)
+	if ctx.Err() != nil {
+		err = errCancelled
+	}
 	t := r.t
 	t.mu.Lock()
 	delete(t.reads, r.shelf)
@@ -181,6 +184,9 @@ func (c *Cursor) collect(ctx context.Context) error {
 	}
 	c.read = nil
 	err := r.err
+	if errors.Is(err, errCancelled) {
+		return nil // the topic was dropped; whether that is the end, it will say itself
+	}
 	if errors.Is(err, errOverlooked) {
 		// The log has a record at a place that the cursor went past, because
 		// memory had nothing there.
