@@ -235,7 +235,7 @@ func idle(b *testing.B, clients int, start func() (func() (net.Conn, error), fun
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer conn.Close()
+		b.Cleanup(func() { conn.Close() })
 		if _, err := io.WriteString(conn, "GET /v1/sessions/s1/events HTTP/1.1\r\nHost: edge\r\n\r\n"); err != nil {
 			b.Fatal(err)
 		}
