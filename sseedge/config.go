@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -43,6 +45,10 @@ type Config struct {
 
 	// Checks are asked by /readyz, each with a second of time.
 	Checks []Check
+
+	// Metrics is where the edge and its hub register theirs, all tailrace_*.
+	// Defaults to nil: nothing is registered.
+	Metrics prometheus.Registerer
 
 	// Log hears of what went wrong on our side. Never of tokens, queries or
 	// anything that a client sent. Defaults to silence.

@@ -63,7 +63,7 @@ var testRooms = []string{
 // forbidden outside tests, for every package: what only tests and examples need.
 var testOnly = []string{
 	"github.com/chromedp/", "pgregory.net/rapid", "go.uber.org/goleak",
-	"github.com/cloudevents/sdk-go/protocol/", "github.com/rogpeppe/", "testing",
+	"github.com/cloudevents/sdk-go/protocol/", "github.com/rogpeppe/", "github.com/prometheus/client_golang/prometheus/testutil", "testing",
 }
 
 type listed struct {
