@@ -13,7 +13,8 @@
 // Start is for nearly everything: it costs some 20 ms. StartProcess is for what
 // only a process can suffer: SIGKILL, SIGSTOP. StartCluster is for what
 // replicas change: leaders that fall, followers that lag. A Proxy stands
-// between a client and a server and loses bytes.
+// between a client and a server and loses bytes; a Mangler loses, doubles and
+// swaps single messages.
 //
 // Everything belongs to the test that started it and ends with it; when that
 // test failed, the end of the server's log is printed. A server that does not

@@ -20,6 +20,7 @@ type Proxy struct {
 
 	listener net.Listener
 	target   string
+	replies  func(io.Reader) io.Reader // what clients get to read of what the server says
 	work     sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
@@ -47,6 +48,11 @@ func (f fault) loses(reply bool) bool { return f == blackhole || f == dropReplie
 // test, after the connections through it.
 func StartProxy(tb testing.TB, serverURL string) *Proxy {
 	tb.Helper()
+	return startProxy(tb, serverURL, func(r io.Reader) io.Reader { return r })
+}
+
+func startProxy(tb testing.TB, serverURL string, replies func(io.Reader) io.Reader) *Proxy {
+	tb.Helper()
 	u, err := url.Parse(serverURL)
 	if err != nil || u.Host == "" {
 		tb.Fatalf("proxy to %q: want the URL of a server that listens", serverURL)
@@ -59,6 +65,7 @@ func StartProxy(tb testing.TB, serverURL string) *Proxy {
 		URL:      "nats://" + listener.Addr().String(),
 		listener: listener,
 		target:   u.Host,
+		replies:  replies,
 		links:    make(map[*link]struct{}),
 		changed:  make(chan struct{}),
 	}
@@ -153,7 +160,7 @@ func (p *Proxy) serve(client net.Conn) {
 	defer p.remove(l)
 	var both sync.WaitGroup
 	both.Go(func() { p.carry(l, server, client, false) })
-	both.Go(func() { p.carry(l, client, server, true) })
+	both.Go(func() { p.carry(l, client, p.replies(server), true) })
 	both.Wait()
 }
 

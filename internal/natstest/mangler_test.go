@@ -1,0 +1,71 @@
+package natstest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// What becomes of the third of six messages, and what the consumer's numbers
+// say about it.
+func TestManglerDecidesAboutSingleDeliveries(t *testing.T) {
+	srv := natstest.Start(t, natstest.Listen())
+	direct := srv.JetStream(t)
+	if _, err := direct.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}}); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 6; n++ {
+		if _, err := direct.Publish(t.Context(), fmt.Sprintf("s.%d", n), []byte("body"), jetstream.WithMsgID(fmt.Sprint(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mangler := natstest.StartMangler(t, srv.URL)
+	js, err := jetstream.New(natstest.Connect(t, mangler.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		fate natstest.Fate
+		want []string // subject/number of the delivery
+	}{
+		{natstest.Deliver, []string{"s.1/1", "s.2/2", "s.3/3", "s.4/4", "s.5/5", "s.6/6"}},
+		{natstest.Lose, []string{"s.1/1", "s.2/2", "s.4/4", "s.5/5", "s.6/6"}},
+		{natstest.Double, []string{"s.1/1", "s.2/2", "s.3/3", "s.3/3", "s.4/4", "s.5/5", "s.6/6"}},
+		{natstest.Swap, []string{"s.1/1", "s.2/2", "s.4/4", "s.3/3", "s.5/5", "s.6/6"}},
+		{natstest.Hide, []string{"s.1/1", "s.2/2", "s.4/3", "s.5/4", "s.6/5"}},
+	} {
+		mangler.Mangle(func(d natstest.Delivery) natstest.Fate {
+			if d.Subject == "s.3" && strings.Contains(d.Head, "Nats-Msg-Id: 3") {
+				return tt.fate
+			}
+			return natstest.Deliver
+		})
+		consumer, err := js.CreateConsumer(t.Context(), "S", jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, MaxDeliver: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := consumer.FetchNoWait(10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for msg := range batch.Messages() {
+			meta, err := msg.Metadata()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%s/%d", msg.Subject(), meta.Sequence.Consumer))
+		}
+		if !slices.Equal(got, tt.want) || batch.Error() != nil {
+			t.Errorf("fate %d: got %v, want %v (%v)", tt.fate, got, tt.want, batch.Error())
+		}
+		if mangler.Count(tt.fate) == 0 {
+			t.Errorf("fate %d was not counted", tt.fate)
+		}
+	}
+}
