@@ -34,6 +34,16 @@ func (s Session) String() string { return "/" + s.Tenant + "/" + s.Root + "/" + 
 // is before the first record.
 type Seq uint64
 
+// Tip is the end of a stream.
+type Tip struct {
+	Seq Seq // the last sequence, 0 when the stream is empty
+
+	// Epoch names this life of the stream: 1 to 16 lower-case letters and digits,
+	// another one when the stream was deleted and made again. A Seq of one epoch
+	// means nothing in another.
+	Epoch string
+}
+
 // Ordinal is the number of a record in its session: 1, 2, 3 …, given by the
 // session's one writer. It is no cursor but a proof: who saw 1..N without a
 // hole missed nothing.

@@ -307,8 +307,8 @@ func TestRecordsOfAnOvertakenWriterAreDropped(t *testing.T) {
 
 func TestLastAndTip(t *testing.T) {
 	w := newWorld(t, Config{})
-	if tip, err := w.reader.Tip(t.Context(), 0); err != nil || tip != 0 {
-		t.Errorf("Tip of nothing = %d, %v", tip, err)
+	if tip, err := w.reader.Tip(t.Context(), 0); err != nil || tip.Seq != 0 {
+		t.Errorf("Tip of nothing = %+v, %v", tip, err)
 	}
 	want := w.sayAll(alice, 4)
 	other := w.say(chunk.RootSession("acme", "bob"), "x")
@@ -317,8 +317,8 @@ func TestLastAndTip(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, []chunk.Record{rec}, want[3:])
-	if tip, err := w.reader.Tip(t.Context(), 0); err != nil || tip != other.Seq {
-		t.Errorf("Tip = %d, %v; want %d", tip, err, other.Seq)
+	if tip, err := w.reader.Tip(t.Context(), 0); err != nil || tip.Seq != other.Seq {
+		t.Errorf("Tip = %+v, %v; want %d", tip, err, other.Seq)
 	}
 	if _, err := w.reader.Tip(t.Context(), 1); err == nil {
 		t.Error("Tip of partition 1 of 1: no error")

@@ -230,7 +230,7 @@ func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
 			if scope == chunk.ScopeTree {
 				in = func(*written) bool { return true }
 			}
-			after := h.cursor(rt, s, scope, tip)
+			after := h.cursor(rt, s, scope, tip.Seq)
 			through := chunk.Seq(1) << 62
 			if rapid.Bool().Draw(rt, "bounded") {
 				through = after.Seq + chunk.Seq(rapid.IntRange(1, 20).Draw(rt, "through"))

@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
@@ -59,17 +60,21 @@ func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error
 	return rec, err
 }
 
-// Tip is the last sequence of a partition's stream, 0 when it is empty.
-func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Seq, error) {
+// Tip is the end of a partition's stream, as its leader knows it. The epoch is
+// made of the time of the stream's creation.
+func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if err := r.checkPartition(partition); err != nil {
-		return 0, err
+		return chunk.Tip{}, err
 	}
 	var state streamState
 	err := r.api.retry(ctx, r.cfg.Patience, func(ctx context.Context) (err error) {
 		state, err = r.api.state(ctx, r.cfg.Layout.Stream(partition))
 		return err
 	})
-	return state.last, err
+	if err != nil {
+		return chunk.Tip{}, err
+	}
+	return chunk.Tip{Seq: state.last, Epoch: strconv.FormatInt(state.created.UnixNano(), 36)}, nil
 }
 
 // lastRecord is the last message of the subject that is a record; errMissing

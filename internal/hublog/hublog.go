@@ -32,7 +32,7 @@ type Feed struct{ Reader *consumers.Reader }
 var _ hub.Feed = Feed{}
 
 // Tip is hub.Feed's.
-func (f Feed) Tip(ctx context.Context, partition int) (chunk.Seq, error) {
+func (f Feed) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	return f.Reader.Tip(ctx, partition)
 }
 

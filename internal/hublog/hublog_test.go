@@ -75,7 +75,7 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) Tip(ctx context.Context, partition int) (chunk.Seq, error) {
+func (w *world) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	return Feed{w.Reader}.Tip(ctx, partition)
 }
 

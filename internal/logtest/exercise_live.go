@@ -86,8 +86,9 @@ func testVerifyGone(t *testing.T, w World) {
 		t.Errorf("position %+v, want %+v", pos, recs[3].Position())
 	}
 
-	tip, err := w.Tip(limited(t), 0)
+	end, err := w.Tip(limited(t), 0)
 	reason(t, err)
+	tip := end.Seq
 	w.Expire(tip)
 	_, err = w.Verify(limited(t), root, chunk.ScopeSession, recs[3].Seq)
 	reason(t, err, chunk.TruncatedExpired)
@@ -102,23 +103,29 @@ func testTip(t *testing.T, w World) {
 	t.Helper()
 	root, _, stranger := cast()
 	want := chunk.Seq(0)
-	check := func(what string) {
+	check := func(what string) string {
 		t.Helper()
-		if got, err := w.Tip(limited(t), 0); err != nil || got != want {
-			t.Errorf("%s: tip %d, %v; want %d", what, got, err, want)
+		got, err := w.Tip(limited(t), 0)
+		if err != nil || got.Seq != want || got.Epoch == "" {
+			t.Errorf("%s: tip %+v, %v; want %d, and an epoch", what, got, err, want)
 		}
+		return got.Epoch
 	}
-	check("empty")
+	epoch := check("empty")
 	recs := talk(w, root, 3)
 	want = speak(w, stranger, 1)[0].Seq
 	check("written")
 	w.Delete(want, recs[1].Seq)
 	check("the last one deleted")
 	w.Expire(want)
-	check("all expired")
+	if check("all expired") != epoch {
+		t.Error("the same stream has another epoch")
+	}
 	w.Recreate()
 	want = 0
-	check("made again")
+	if check("made again") == epoch {
+		t.Error("another stream has the same epoch")
+	}
 	if _, err := w.Tip(limited(t), 1); err == nil {
 		t.Error("partition 1 of 1 has a tip")
 	}

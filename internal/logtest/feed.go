@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sseedge/hub"
@@ -76,14 +77,16 @@ func (l *Log) step(ctx context.Context, what string) error {
 }
 
 // Tip is hub.Feed.
-func (l *Log) Tip(ctx context.Context, partition int) (chunk.Seq, error) {
+func (l *Log) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if partition != 0 {
-		return 0, fmt.Errorf("partition %d of 1", partition)
+		return chunk.Tip{}, fmt.Errorf("partition %d of 1", partition)
 	}
 	if err := l.step(ctx, "tip"); err != nil {
-		return 0, err
+		return chunk.Tip{}, err
 	}
-	return l.End(), nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return chunk.Tip{Seq: l.last, Epoch: strconv.Itoa(l.lives)}, nil
 }
 
 // Feed is hub.Feed.

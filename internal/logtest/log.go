@@ -16,6 +16,7 @@ type Log struct {
 	mu      sync.Mutex
 	stored  []message // what is in the stream now, by sequence
 	last    chunk.Seq // of the newest message, deleted or not
+	lives   int       // how often the stream was made again
 	writers map[chunk.Session]*writer
 	changed chan struct{} // closed at the next change
 	version int           // rises with every change
@@ -150,6 +151,7 @@ func (l *Log) Recreate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stored, l.last = nil, 0
+	l.lives++
 	clear(l.writers)
 	l.faults.generation++
 	l.wake()

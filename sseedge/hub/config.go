@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -18,8 +20,13 @@ type Encode func(dst []byte, rec chunk.Record, scope chunk.Scope) []byte
 // Config shapes a Hub. The zero Config is ready for production but for Encode,
 // which is required.
 type Config struct {
-	// Encode makes the frames.
+	// Encode makes the frames of requests that name no encoding.
 	Encode Encode
+
+	// Encodings are further ones by name: other dialects, or the same one with
+	// something left out for an audience. What is watched in two encodings is
+	// encoded, kept and read from the log for each of them.
+	Encodings map[string]Encode
 
 	// Partitions is the number of feeds. Defaults to 1.
 	Partitions int
@@ -78,6 +85,8 @@ func (c Config) validate() error {
 	switch {
 	case c.Encode == nil:
 		return errors.New("Encode is nil, want a function")
+	case slices.Contains(slices.Collect(maps.Keys(c.Encodings)), ""):
+		return errors.New("Encodings has one without a name")
 	case c.Partitions < 0:
 		return fmt.Errorf("Partitions is %d, want more than 0", c.Partitions)
 	case c.Partitions > 1 && c.Partition == nil:

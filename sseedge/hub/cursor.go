@@ -65,6 +65,9 @@ func (c *Cursor) Close() {
 // a client that got all Batches has.
 func (c *Cursor) Position() chunk.Seq { return c.last }
 
+// Epoch names the life of the stream that positions belong to.
+func (c *Cursor) Epoch() string { return c.t.epoch }
+
 // Batch is what to write next. The zero Batch is nothing: time for a heartbeat.
 type Batch struct {
 	// Frames are whole frames, back to back. They are shared with other clients
@@ -74,6 +77,10 @@ type Batch struct {
 	// Mark, if not 0, is a position behind Frames that the client should
 	// remember: what stands between was hidden from it.
 	Mark chunk.Seq
+
+	// Stored, if not zero, is when the log stored the last record in Frames: they
+	// are live, and this tells how late they are.
+	Stored time.Time
 }
 
 // Next waits for what follows and returns as much of it as stands together in
@@ -84,6 +91,24 @@ type Batch struct {
 // a *chunk.TruncatedError when the log cannot give what follows, ErrClosed, the
 // cause of ctx, or that of a log which cannot be asked.
 func (c *Cursor) Next(ctx context.Context, tick <-chan time.Time) (Batch, error) {
+	for {
+		batch, wait, err := c.Poll(ctx)
+		if err != nil || wait == nil {
+			return batch, err
+		}
+		select {
+		case <-wait:
+		case <-tick:
+			return c.Hidden(), nil
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Poll is Next for somebody who waits for several cursors at once: it returns
+// what follows, or, when that has not come yet, a channel that is closed when to
+// poll again.
+func (c *Cursor) Poll(ctx context.Context) (Batch, <-chan struct{}, error) {
 	for ctx.Err() == nil {
 		var (
 			batch Batch
@@ -91,7 +116,7 @@ func (c *Cursor) Next(ctx context.Context, tick <-chan time.Time) (Batch, error)
 		)
 		if c.read != nil {
 			if err := c.collect(ctx); err != nil {
-				return Batch{}, c.complete(err)
+				return Batch{}, nil, c.complete(err)
 			}
 		}
 		v := c.look(ctx)
@@ -104,20 +129,17 @@ func (c *Cursor) Next(ctx context.Context, tick <-chan time.Time) (Batch, error)
 			batch, err = c.finish(ctx, v.over)
 		}
 		if err != nil || !batch.empty() {
-			return batch, c.complete(err)
+			return batch, nil, c.complete(err)
 		}
-		if v.wait == nil {
-			continue
-		}
-		select {
-		case <-v.wait:
-		case <-tick:
-			return Batch{Mark: c.mark()}, nil
-		case <-ctx.Done():
+		if v.wait != nil {
+			return Batch{}, v.wait, nil
 		}
 	}
-	return Batch{}, context.Cause(ctx)
+	return Batch{}, nil, context.Cause(ctx)
 }
+
+// Hidden is what is left to say about hidden records, or the zero Batch.
+func (c *Cursor) Hidden() Batch { return Batch{Mark: c.mark()} }
 
 // view is what a cursor finds in memory at its place: frames to take, or
 // something to wait for.
@@ -127,6 +149,7 @@ type view struct {
 	kinds  []chunk.Type
 	ids    []string
 	to     chunk.Seq // where a cursor stands that took all of frames
+	stored time.Time // when the last of frames was stored, if it is the newest record of all
 
 	wait <-chan struct{}
 	over chunk.Seq // there is nothing more, and this record was a terminal one
@@ -163,7 +186,7 @@ func (c *Cursor) look(ctx context.Context) view {
 	}
 	v := view{frames: g.frames[i:], wire: g.wire, kinds: t.kinds, ids: t.ids, to: g.to}
 	if g.open {
-		v.to = g.last()
+		v.to, v.stored = g.last(), t.newest
 	}
 	return v
 }
@@ -202,7 +225,7 @@ func (c *Cursor) take(ctx context.Context, v view) (Batch, error) {
 			if run.empty() {
 				return Batch{}, c.prove(ctx, *f, v.ids[f.who])
 			}
-			v.to = c.at // hand out what is good; the next call asks the log
+			v.to, v.stored = c.at, time.Time{} // hand out what is good; the next call asks the log
 			break
 		}
 		c.step(f)
@@ -214,7 +237,7 @@ func (c *Cursor) take(ctx context.Context, v view) (Batch, error) {
 	c.at = max(c.at, v.to)
 	var batch Batch
 	if batch.Frames, c.scratch = run.bytes(); len(batch.Frames) > 0 {
-		batch.Mark = c.mark()
+		batch.Mark, batch.Stored = c.mark(), v.stored
 	}
 	return batch, nil
 }

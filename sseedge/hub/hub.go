@@ -80,13 +80,18 @@ func (h *Hub) Ready() error {
 
 // Request says what a client wants to read.
 type Request struct {
-	Session chunk.Session
-	Scope   chunk.Scope
+	Session  chunk.Session
+	Scope    chunk.Scope
+	Encoding string // a name of Config.Encodings, or empty for Config.Encode
 
 	// After is the last thing the client has, the zero Position for the
 	// beginning. A Seq without Ordinal is a claim and is verified; with the
 	// Ordinal of Session's record there it is proved by what follows.
 	After chunk.Position
+
+	// Epoch, if not empty, is the epoch of the stream in which After was read. In
+	// any other it is no position.
+	Epoch string
 
 	Filter Filter
 }
@@ -100,8 +105,11 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.encode(req.Encoding) == nil {
+		return nil, fmt.Errorf("there is no encoding %q", req.Encoding)
+	}
 	for {
-		t, wait := p.watch(req.Session.Tree())
+		t, wait := p.watch(req.Session.Tree(), req.Encoding)
 		if wait == nil {
 			cur, err := t.subscribe(ctx, req)
 			if err != nil {
@@ -120,6 +128,14 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	}
 }
 
+// encode is the function behind a name, nil when there is none.
+func (h *Hub) encode(name string) Encode {
+	if name == "" {
+		return h.cfg.Encode
+	}
+	return h.cfg.Encodings[name]
+}
+
 func (h *Hub) partition(s chunk.Session) (*partition, error) {
 	n := h.cfg.Partition(s)
 	if n < 0 || n >= len(h.partitions) {
@@ -130,7 +146,7 @@ func (h *Hub) partition(s chunk.Session) (*partition, error) {
 
 // Stats is a picture of a Hub, for metrics and tests.
 type Stats struct {
-	Topics   int   // roots held in memory, watched or in their grace
+	Topics   int   // roots held in memory, watched or in their grace, once for each encoding
 	Watchers int   // cursors that are open
 	Bytes    int64 // frames and their places, all topics together
 	Reads    int64 // pages read from the log since the start

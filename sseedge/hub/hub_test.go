@@ -509,7 +509,7 @@ func (p partitioned) Last(ctx context.Context, s chunk.Session) (chunk.Record, e
 	return p.of(s).Last(ctx, s)
 }
 
-func (p partitioned) Tip(ctx context.Context, n int) (chunk.Seq, error) { return p[n].Tip(ctx, 0) }
+func (p partitioned) Tip(ctx context.Context, n int) (chunk.Tip, error) { return p[n].Tip(ctx, 0) }
 
 func (p partitioned) Feed(ctx context.Context, n int, after chunk.Seq) iter.Seq2[hub.Message, error] {
 	return p[n].Feed(ctx, 0, after)

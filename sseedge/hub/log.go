@@ -43,8 +43,8 @@ type Log interface {
 // Feed is what happens now: every message of a partition, in stream order. The
 // Hub opens one iterator per partition and keeps it open.
 type Feed interface {
-	// Tip is the last sequence of the partition's stream, as the leader knows it.
-	Tip(ctx context.Context, partition int) (chunk.Seq, error)
+	// Tip is the end of the partition's stream, as the leader knows it.
+	Tip(ctx context.Context, partition int) (chunk.Tip, error)
 
 	// Feed yields every message of the partition after the sequence, and goes
 	// on; it ends only with an error, or with ctx. Lost connections that it can

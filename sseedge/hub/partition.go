@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,19 +19,20 @@ type partition struct {
 	hub *Hub
 	n   int
 
-	mu     sync.Mutex     // guards the fields below, and watchers and idle of every topic
-	topics map[key]*topic // watched roots, and those in their grace
-	pos    chunk.Seq      // the feed delivered everything through here …
-	known  bool           // … if this is set
-	stream int            // rises when the stream turns out to be another one
-	start  chan struct{}  // closed when known is set
-	broken error          // why the feed is not open, nil while it is
+	mu     sync.Mutex       // guards the fields below, and watchers and idle of every topic
+	topics map[key][]*topic // watched roots, and those in their grace; one for each encoding. The slices are never changed.
+	pos    chunk.Seq        // the feed delivered everything through here …
+	known  bool             // … if this is set
+	stream int              // rises when the stream turns out to be another one
+	epoch  string           // of the stream, as the log names it
+	start  chan struct{}    // closed when known is set
+	broken error            // why the feed is not open, nil while it is
 }
 
 var errNotStarted = errors.New("the feed was not opened yet")
 
 func newPartition(h *Hub, n int) *partition {
-	return &partition{hub: h, n: n, topics: make(map[key]*topic), start: make(chan struct{}), broken: errNotStarted}
+	return &partition{hub: h, n: n, topics: make(map[key][]*topic), start: make(chan struct{}), broken: errNotStarted}
 }
 
 // run keeps the feed open until ctx ends.
@@ -87,12 +89,12 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if tip < p.pos {
+	if tip.Seq < p.pos || (p.epoch != "" && tip.Epoch != p.epoch) {
 		p.stream++ // it was made again, or restored, while no feed was open
 	}
-	p.pos, p.known = tip, true
+	p.pos, p.epoch, p.known = tip.Seq, tip.Epoch, true
 	close(p.start)
-	return tip, nil
+	return tip.Seq, nil
 }
 
 func (p *partition) opened() {
@@ -101,7 +103,7 @@ func (p *partition) opened() {
 	p.broken = nil
 }
 
-// deliver hands one message to its topic. The position moves first: a topic
+// deliver hands one message to its topics. The position moves first: a topic
 // that is made in between starts behind this message, and finds it in the log.
 func (p *partition) deliver(msg Message, enc *encoded) error {
 	s, seq := msg.Session(), msg.Seq()
@@ -111,9 +113,9 @@ func (p *partition) deliver(msg Message, enc *encoded) error {
 		return errFeedBackwards
 	}
 	p.pos = seq
-	t := p.topics[key{s.Tenant, s.Root}]
+	topics := p.topics[key{s.Tenant, s.Root}]
 	p.mu.Unlock()
-	if t == nil {
+	if len(topics) == 0 {
 		return nil
 	}
 	rec, err := msg.Record()
@@ -122,8 +124,10 @@ func (p *partition) deliver(msg Message, enc *encoded) error {
 		p.hub.cfg.Log.Warn("message is no record", "session", s.String(), "seq", uint64(seq), "err", err)
 		return nil
 	}
-	enc.encode(p.hub.cfg.Encode, rec)
-	t.append(rec, enc)
+	for _, t := range topics {
+		enc.encode(t.encode, rec)
+		t.append(rec, enc)
+	}
 	return nil
 }
 
@@ -153,33 +157,53 @@ func (p *partition) lost(err error) {
 func (p *partition) abandon(err error) {
 	p.mu.Lock()
 	old := p.topics
-	p.topics = make(map[key]*topic)
+	p.topics = make(map[key][]*topic)
 	if p.known {
 		p.known, p.start = false, make(chan struct{})
 	}
 	p.mu.Unlock()
-	for _, t := range old {
-		t.drop(err)
+	for _, topics := range old {
+		for _, t := range topics {
+			t.drop(err)
+		}
 	}
 }
 
-// watch returns the topic of a root, made if need be, with one watcher more.
-// While the feed has no position to start it from, it returns a channel instead
-// that is closed when to ask again.
-func (p *partition) watch(root chunk.Session) (*topic, <-chan struct{}) {
+// watch returns the topic of a root in an encoding, made if need be, with one
+// watcher more. While the feed has no position to start it from, it returns a
+// channel instead that is closed when to ask again.
+func (p *partition) watch(root chunk.Session, encoding string) (*topic, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known {
 		return nil, p.start
 	}
 	k := key{root.Tenant, root.Root}
-	t := p.topics[k]
-	if t == nil {
-		t = newTopic(p, root, p.pos, p.stream)
-		p.topics[k] = t
+	for _, t := range p.topics[k] {
+		if t.encoding == encoding {
+			t.watchers++
+			return t, nil
+		}
 	}
+	t := newTopic(p, root, encoding)
 	t.watchers++
+	p.topics[k] = append(slices.Clone(p.topics[k]), t)
 	return t, nil
+}
+
+// remove takes a topic out, and reports whether it was there. The caller holds
+// the lock.
+func (p *partition) remove(t *topic) bool {
+	k := key{t.root.Tenant, t.root.Root}
+	i := slices.Index(p.topics[k], t)
+	if i < 0 {
+		return false
+	}
+	rest := slices.Concat(p.topics[k][:i], p.topics[k][i+1:])
+	if p.topics[k] = rest; len(rest) == 0 {
+		delete(p.topics, k)
+	}
+	return true
 }
 
 // leave takes one watcher back. A topic of a session that does not exist goes at
@@ -188,12 +212,8 @@ func (p *partition) leave(t *topic, unknown bool) {
 	p.mu.Lock()
 	t.watchers--
 	t.idle = time.Now()
-	k := key{t.root.Tenant, t.root.Root}
 	last := t.watchers == 0
-	gone := unknown && last && p.topics[k] == t
-	if gone {
-		delete(p.topics, k)
-	}
+	gone := unknown && last && p.remove(t)
 	p.mu.Unlock()
 	switch {
 	case gone:
@@ -207,11 +227,15 @@ func (p *partition) leave(t *topic, unknown bool) {
 func (p *partition) forget(since time.Time) {
 	var gone []*topic
 	p.mu.Lock()
-	for k, t := range p.topics {
-		if t.watchers == 0 && t.idle.Before(since) {
-			delete(p.topics, k)
-			gone = append(gone, t)
+	for _, topics := range p.topics {
+		for _, t := range topics {
+			if t.watchers == 0 && t.idle.Before(since) {
+				gone = append(gone, t)
+			}
 		}
+	}
+	for _, t := range gone {
+		p.remove(t)
 	}
 	p.mu.Unlock()
 	for _, t := range gone {
@@ -234,17 +258,20 @@ func (p *partition) streamNow() int {
 func (p *partition) count() (topics, watchers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range p.topics {
-		watchers += t.watchers
+	for _, ts := range p.topics {
+		topics += len(ts)
+		for _, t := range ts {
+			watchers += t.watchers
+		}
 	}
-	return len(p.topics), watchers
+	return topics, watchers
 }
 
 func (p *partition) all(dst []*topic) []*topic {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range p.topics {
-		dst = append(dst, t)
+	for _, topics := range p.topics {
+		dst = append(dst, topics...)
 	}
 	return dst
 }

@@ -86,7 +86,7 @@ func (c *Cursor) move(gone error) (<-chan struct{}, error) {
 		return nil, ErrClosed
 	default:
 	}
-	t, wait := p.watch(c.session.Tree())
+	t, wait := p.watch(c.session.Tree(), c.t.encoding)
 	if p.streamNow() != c.t.stream {
 		if t != nil {
 			p.leave(t, false)

@@ -96,7 +96,7 @@ func (r *read) page(ctx context.Context) ([]*segment, error) {
 		if rec.Seq <= r.from {
 			return nil, errOverlooked
 		}
-		b.enc.encode(h.cfg.Encode, rec)
+		b.enc.encode(r.t.encode, rec)
 		b.add(rec)
 		if b.bytes >= h.cfg.Page {
 			end = rec.Seq

@@ -9,6 +9,9 @@ import (
 
 // subscribe makes a cursor behind req.After, once the position is proved.
 func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
+	if req.Epoch != "" && req.Epoch != t.epoch && req.After.Seq > 0 {
+		return nil, &chunk.TruncatedError{Session: lastSpoken(req), Reason: chunk.TruncatedRecreated, After: req.After.Seq}
+	}
 	own := lastSpoken(req)
 	last, err := t.lastOf(ctx, own)
 	if err != nil {

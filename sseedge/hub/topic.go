@@ -9,14 +9,17 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// topic is what memory holds of one root: segments of the tree, the last of
+// topic is what memory holds of one root in one encoding: segments of the tree, the last of
 // which the feed fills, and segments of single sessions that were read for those
 // who asked for no more.
 type topic struct {
-	part   *partition
-	root   chunk.Session
-	from   chunk.Seq // the feed brings everything behind this
-	stream int       // which one, as the partition counts
+	part     *partition
+	root     chunk.Session
+	encoding string
+	encode   Encode
+	from     chunk.Seq // the feed brings everything behind this
+	stream   int       // which one, as the partition counts …
+	epoch    string    // … and as the log names it
 
 	watchers int       // guarded by part.mu
 	idle     time.Time // guarded by part.mu: when the last watcher left
@@ -29,6 +32,7 @@ type topic struct {
 	index   map[string]uint32
 	kinds   []chunk.Type // types that were seen, by index; append only
 	kindOf  map[chunk.Type]uint16
+	newest  time.Time                // when the log stored the last record that the feed brought
 	wake    chan struct{}            // closed at the next change; nil while nobody waits
 	reads   map[string]*read         // pages being read, by shelf
 	asking  map[string]chan struct{} // last records being asked for, by session
@@ -65,21 +69,25 @@ func lastOfRecord(rec chunk.Record) lastRecord {
 // shelfOfTree is the key of the tree in reads; sessions have non-empty ids.
 const shelfOfTree = ""
 
-func newTopic(p *partition, root chunk.Session, from chunk.Seq, stream int) *topic {
+// newTopic begins where the feed stands. The caller holds the lock of the
+// partition.
+func newTopic(p *partition, root chunk.Session, encoding string) *topic {
 	t := &topic{
-		part:   p,
-		root:   root,
-		from:   from,
-		stream: stream,
-		pages:  make(map[string][]*segment),
-		index:  make(map[string]uint32),
-		kindOf: make(map[chunk.Type]uint16),
-		reads:  make(map[string]*read),
-		asking: make(map[string]chan struct{}),
-
-		vouched: make(map[chunk.Seq]struct{}),
+		part:     p,
+		root:     root,
+		encoding: encoding,
+		encode:   p.hub.encode(encoding),
+		from:     p.pos,
+		stream:   p.stream,
+		epoch:    p.epoch,
+		pages:    make(map[string][]*segment),
+		index:    make(map[string]uint32),
+		kindOf:   make(map[chunk.Type]uint16),
+		reads:    make(map[string]*read),
+		asking:   make(map[string]chan struct{}),
+		vouched:  make(map[chunk.Seq]struct{}),
 	}
-	t.tree = []*segment{{from: from, open: true}}
+	t.tree = []*segment{{from: t.from, open: true}}
 	t.who(root.ID)
 	return t
 }
@@ -104,6 +112,7 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	}
 	grown, prev := t.agree(m, rec)
 	m.epoch, m.fed = rec.Epoch, rec.Position()
+	t.newest = rec.Stored
 	if m.last.at.Seq < rec.Seq {
 		m.last = lastOfRecord(rec)
 	}
