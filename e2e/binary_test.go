@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/natstest"
 )
 
 // binary is the built command; `make e2e` builds it first.
@@ -58,15 +59,11 @@ func newUp(t *testing.T, args ...string) *up {
 	return u
 }
 
-// freePort asks the kernel for a port that nobody has now.
+// freePort is a port of this test's own, also while nobody listens there: a
+// process that is killed and started again finds it free.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	return natstest.ReservePort(t)
 }
 
 var urlLine = regexp.MustCompile(`http://[0-9.:]+`)

@@ -26,7 +26,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	tb.Helper()
 	routes := make([]int, n)
 	for i := range routes {
-		routes[i] = reservePort(tb)
+		routes[i] = ReservePort(tb)
 	}
 	c := &Cluster{}
 	for i := range n {
@@ -34,7 +34,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 		cfg.Name = nodeName(i)
 		cfg.StoreDir = filepath.Join(cfg.StoreDir, cfg.Name)
 		cfg.Listen = true
-		cfg.Port = reservePort(tb)
+		cfg.Port = ReservePort(tb)
 		cfg.Cluster = "test"
 		cfg.ClusterPort = routes[i]
 		cfg.Routes = routes

@@ -21,10 +21,10 @@ const (
 	lastPort  = 32000
 )
 
-// reservePort finds a loopback port for the length of the test. Test binaries
+// ReservePort finds a loopback port for the length of the test. Test binaries
 // run side by side; a locked file per port keeps them off each other's, also
 // while the server that owns the port is down.
-func reservePort(tb testing.TB) int {
+func ReservePort(tb testing.TB) int {
 	tb.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("tailrace-natstest-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {

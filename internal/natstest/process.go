@@ -35,7 +35,7 @@ func StartProcess(tb testing.TB, opts ...Option) *Process {
 	tb.Helper()
 	cfg := newConfig(tb, opts)
 	cfg.Listen = true
-	cfg.Port = reservePort(tb)
+	cfg.Port = ReservePort(tb)
 	p := newProcess(tb, cfg)
 	p.Start(tb)
 	return p

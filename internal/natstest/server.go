@@ -37,7 +37,7 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	cfg := newConfig(tb, opts)
 	if cfg.Listen {
-		cfg.Port = reservePort(tb) // ours also while the server is down
+		cfg.Port = ReservePort(tb) // ours also while the server is down
 	}
 	s := &Server{cfg: cfg, log: &logTail{}}
 	tb.Cleanup(func() {
