@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,14 +30,21 @@ type Config struct {
 	// back later. Defaults to 5 seconds.
 	Attach time.Duration
 
-	// Retry is when a client that is refused for now shall come back; a random
-	// part of up to half of it is added, so that they do not come together.
-	// Defaults to 2 seconds.
+	// Retry is when a client that is cut, or refused for now, shall come back; a
+	// random part of up to half of it is added, so that they do not come together.
+	// Every stream begins with it. Defaults to 1 second.
 	Retry time.Duration
 
 	// Spread is the time over which Drain cuts the open streams. Defaults to 10
 	// seconds.
 	Spread time.Duration
+
+	// Limits bound the streams that are open at once.
+	Limits Limits
+
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is
+	// believed. Defaults to none: the peer of a connection is the client.
+	TrustedProxies []netip.Prefix
 
 	// Host tells whether a request for this host, without its port, is for us.
 	// Defaults to every host; LoopbackHost is the rule for an edge that trusts
@@ -69,7 +77,7 @@ func (c Config) withDefaults() Config {
 		{&c.Heartbeat, 15 * time.Second},
 		{&c.Patience, 10 * time.Second},
 		{&c.Attach, 5 * time.Second},
-		{&c.Retry, 2 * time.Second},
+		{&c.Retry, time.Second},
 		{&c.Spread, 10 * time.Second},
 	} {
 		if *d.field == 0 {
@@ -107,6 +115,9 @@ func (c Config) validate() error {
 		if d.value < 0 {
 			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)
 		}
+	}
+	if err := checkProxies(c.TrustedProxies); err != nil {
+		return err
 	}
 	for _, check := range c.Checks {
 		if check.Name == "" || check.Ask == nil {

@@ -64,20 +64,20 @@ func (e *Edge) isDraining() bool {
 }
 
 // enter registers a stream, unless there are to be no new ones.
-func (e *Edge) enter(v *viewer, cancel context.CancelCauseFunc) bool {
+func (e *Edge) enter(s *stream, cancel context.CancelCauseFunc) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.draining {
 		return false
 	}
-	e.streams[v] = cancel
+	e.streams[s] = cancel
 	return true
 }
 
-func (e *Edge) leave(v *viewer) {
+func (e *Edge) leave(s *stream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.streams, v)
+	delete(e.streams, s)
 	if e.draining && len(e.streams) == 0 {
 		close(e.empty)
 	}

@@ -19,10 +19,11 @@ type Edge struct {
 	hub       *hub.Hub
 	snapshots Snapshots
 	cfg       Config
+	limits    *limiter
 
 	mu       sync.Mutex // guards the fields below
 	draining bool
-	streams  map[*viewer]context.CancelCauseFunc
+	streams  map[*stream]context.CancelCauseFunc
 	empty    chan struct{} // closed when draining and the last stream is gone
 }
 
@@ -34,11 +35,13 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
 	return &Edge{
 		hub:       h,
 		snapshots: snapshots,
-		cfg:       cfg.withDefaults(),
-		streams:   make(map[*viewer]context.CancelCauseFunc),
+		cfg:       cfg,
+		limits:    newLimiter(cfg.Limits, cfg.Log),
+		streams:   make(map[*stream]context.CancelCauseFunc),
 		empty:     make(chan struct{}),
 	}, nil
 }
@@ -79,6 +82,8 @@ func (e *Edge) route(u *url.URL) (http.HandlerFunc, *problem) {
 		return e.healthz, nil
 	case "/readyz":
 		return e.readyz, nil
+	case "/v1/events":
+		return e.manyEvents, nil
 	}
 	rest, ours := strings.CutPrefix(path, "/v1/sessions/")
 	escaped, leaf, more := strings.Cut(rest, "/")

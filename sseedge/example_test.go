@@ -1,6 +1,7 @@
 package sseedge_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -58,7 +59,8 @@ func Example() {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	fmt.Printf("%s%v\n", body, err)
+	_, events, _ := bytes.Cut(body, []byte("\n\n")) // first it says when to come back if it is cut
+	fmt.Printf("%s%v\n", events, err)
 	// Output:
 	// id: 2
 	// data: {"type":"chunk","chunk":{"type":"text_delta","agentId":"s1","agentType":"tester","timestamp":1700000000000,"step":1,"delta":"lo"},"sequence":2}

@@ -25,6 +25,10 @@ const (
 	codeUnavailable    = "UNAVAILABLE"
 	codeDraining       = "DRAINING"
 	codeInternal       = "INTERNAL"
+	codeEdgeFull       = "TOO_MANY_STREAMS"
+	codeTenantFull     = "TOO_MANY_STREAMS_OF_TENANT"
+	codeAddressFull    = "TOO_MANY_STREAMS_OF_ADDRESS"
+	codeSessionFull    = "TOO_MANY_STREAMS_OF_SESSION"
 )
 
 // problem is a refusal, RFC 9457. Every word in it is ours: nothing that came
@@ -80,7 +84,7 @@ func (e *Edge) refuseStream(w http.ResponseWriter, r *http.Request, p *problem) 
 		return
 	}
 	out := sse.NewWriter(w, e.cfg.Patience)
-	if err := out.Open(); err == nil {
+	if err := out.Open(0); err == nil {
 		if err := out.Event(sse.Event{Retry: e.retry()}); err != nil {
 			e.cfg.Log.Debug("refusal was not read", "code", p.Code, "err", err)
 		}

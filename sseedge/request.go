@@ -47,22 +47,27 @@ func readQuery(u *url.URL, known ...string) (query, *problem) {
 //	?agent=ID          only what this session says
 func readStream(r *http.Request, s chunk.Session) (hub.Request, *problem) {
 	req := hub.Request{Session: s}
-	q, p := readQuery(r.URL, "scope", "root", "types", "exclude", "agent")
+	q, p := readQuery(r.URL, streamParameters...)
 	if p != nil {
 		return req, p
 	}
-	if p := q.readScope(&req); p != nil {
-		return req, p
-	}
-	if p := q.readFilter(&req.Filter); p != nil {
-		return req, p
-	}
-	after, err := sse.Resume(r.Header, q.values)
+	cursors, err := sse.Resume(r.Header, q.values, 1)
 	if err != nil {
 		return req, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
 	}
-	req.After.Seq = chunk.Seq(after)
-	return req, nil
+	return req, q.readStream(&req, cursors[0])
+}
+
+// streamParameters are given once at most.
+var streamParameters = []string{"scope", "root", "types", "exclude", "agent"}
+
+// readStream reads all but the session.
+func (q query) readStream(req *hub.Request, after sse.Cursor) *problem {
+	if p := q.readScope(req); p != nil {
+		return p
+	}
+	req.After.Seq, req.Epoch = chunk.Seq(after.Seq), after.Epoch
+	return q.readFilter(&req.Filter)
 }
 
 func (q query) readScope(req *hub.Request) *problem {

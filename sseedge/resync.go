@@ -3,25 +3,23 @@ package sseedge
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/native"
 )
 
-// maxResyncs is how often a viewer is moved to a snapshot without getting a
+// maxResyncs is how often a seat is moved to a snapshot without getting a
 // single frame there.
 const maxResyncs = 2
 
-// resync moves a viewer whose position cannot be served to that of a fresh
+// resync moves a seat whose position cannot be served to that of a fresh
 // snapshot, and leaves the truncated event that says so in v.pending. First to
 // the snapshot that a page loads, which stands before the message in flight, so
 // that the page gets that message from the stream. If the log does not hold all
 // of that message any more, to the exact end, which is always there.
-func (v *viewer) resync(ctx context.Context, cause *chunk.TruncatedError) error {
+func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 	v.detach()
-	v.cur = nil
 	for v.resyncs < maxResyncs {
 		v.resyncs++
 		snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), v.resyncs == maxResyncs)
@@ -49,7 +47,7 @@ func (v *viewer) resync(ctx context.Context, cause *chunk.TruncatedError) error 
 // attachExpired serves a session of which the log holds nothing. It may still be
 // known to the snapshots: then nothing can be streamed, and the client that has
 // seen all of it is done, while any other is told where to find it.
-func (v *viewer) attachExpired(ctx context.Context) error {
+func (v *seat) attachExpired(ctx context.Context) error {
 	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), true)
 	if err != nil {
 		return err
@@ -72,16 +70,8 @@ func (v *viewer) attachExpired(ctx context.Context) error {
 	return nil
 }
 
-// epilogue ends a stream that has no cursor: cleanly if the session is complete.
-func (v *viewer) epilogue() error {
-	if v.over {
-		return io.EOF
-	}
-	return errCut
-}
-
 // target is the session whose snapshot belongs to what is streamed.
-func (v *viewer) target() chunk.Session {
+func (v *seat) target() chunk.Session {
 	if v.req.Scope == chunk.ScopeTree {
 		return v.req.Session.Tree()
 	}

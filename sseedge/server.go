@@ -1,6 +1,7 @@
 package sseedge
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,6 +12,14 @@ import (
 type ServerConfig struct {
 	Addr string // as http.Server has it
 
+	// TLS makes it a server for ServeTLS, with HTTP/2 for whoever asks for it;
+	// Certificates makes one from files. Defaults to none.
+	TLS *tls.Config
+
+	// H2C takes HTTP/2 without TLS from a client that starts with it, as proxies
+	// do that were told to. A request to upgrade is passed over either way.
+	H2C bool
+
 	// HeaderTimeout is how long a client may take to send its request.
 	// Defaults to 5 seconds.
 	HeaderTimeout time.Duration
@@ -18,6 +27,11 @@ type ServerConfig struct {
 	// IdleTimeout is how long a connection is kept between requests. Defaults
 	// to 60 seconds.
 	IdleTimeout time.Duration
+
+	// Patience is how long an HTTP/2 connection may take nothing, or leave a
+	// ping without its answer, before it is closed with all its streams. It is
+	// as long as Config.Patience is for one stream. Defaults to 10 seconds.
+	Patience time.Duration
 
 	// HeaderBytes bounds the header of a request. Defaults to 32 KiB.
 	HeaderBytes int
@@ -33,14 +47,32 @@ type ServerConfig struct {
 // it up. There is no timeout for a whole read or write on purpose: a stream may
 // last for days. Reading ends with the header, for no body is read; every write
 // has a deadline of its own, which moves with the progress of the client.
+//
+// In HTTP/2 that deadline resets one stream and leaves the others alone. It is
+// of no help when the connection itself takes nothing: the reset is one more
+// frame that waits to be written, and the handlers wait with it. So the
+// connection has a deadline too; and a ping after 15 seconds without a frame of
+// the client, because a proxy may keep the connection up for one that is gone.
 func NewServer(cfg ServerConfig, handler http.Handler) *http.Server {
+	patience := orDefault(cfg.Patience, 10*time.Second)
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true) // by ALPN: without TLS nobody can ask for it
+	protocols.SetUnencryptedHTTP2(cfg.H2C)
 	server := &http.Server{
 		Addr:              cfg.Addr,
 		Handler:           handler,
+		TLSConfig:         cfg.TLS,
+		Protocols:         protocols,
 		ReadHeaderTimeout: orDefault(cfg.HeaderTimeout, 5*time.Second),
 		IdleTimeout:       orDefault(cfg.IdleTimeout, 60*time.Second),
 		MaxHeaderBytes:    orDefault(cfg.HeaderBytes, 32<<10),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: orDefault(cfg.Streams, 100)},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: orDefault(cfg.Streams, 100),
+			WriteByteTimeout:     patience,
+			SendPingTimeout:      15 * time.Second,
+			PingTimeout:          patience,
+		},
 	}
 	log := cfg.Log
 	if log == nil {

@@ -38,7 +38,7 @@ func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no",
-			"X-Content-Type-Options": "nosniff", "X-Session-Id": "s1", "Access-Control-Allow-Origin": "",
+			"X-Content-Type-Options": "nosniff", "X-Session-Id": "s1", "X-Stream-Epoch": "0", "Access-Control-Allow-Origin": "",
 		} {
 			if got := resp.Header.Get(name); got != want {
 				t.Errorf("%s: got %q, want %q", name, got, want)
@@ -46,7 +46,11 @@ func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 		}
 		want := chunkFrame("1", "Hel") + chunkFrame("2", "lo") + strings.Repeat(": keepalive\n\n", 2) +
 			"id: 3\ndata: {\"type\":\"end\",\"finalOutput\":{\"n\":1}}\n\n"
-		if body := readAll(t, resp.Body); body != want {
+		retry, body, _ := strings.Cut(readAll(t, resp.Body), "\n\n")
+		if !strings.HasPrefix(retry, "retry: 1") {
+			t.Errorf("the stream begins with %q, want when to come back", retry)
+		}
+		if body != want {
 			t.Errorf("got\n%s\nwant\n%s", body, want)
 		}
 		rec := w.record(http.MethodGet, "/v1/sessions/s1/events", http.Header{"Last-Event-Id": {"3"}})

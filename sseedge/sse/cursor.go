@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // The places where a client may say how far it came.
@@ -24,9 +25,15 @@ type CursorError struct {
 
 func (e *CursorError) Error() string { return fmt.Sprintf("%s: %s", e.Place, e.Problem) }
 
-// Resume reads the sequence after which the client wants to go on, exclusive; 0
-// is the beginning, also when nothing was said. The first of these that is
-// present and not empty wins:
+// Cursor is how far a client came in one session.
+type Cursor struct {
+	Seq   uint64 // of the last event it has whole; 0 is before the first
+	Epoch string // of the stream in which it saw that, empty when it does not say
+}
+
+// Resume reads the cursors after which the client wants to go on, exclusive, one
+// for each of n sessions; all are zero, the beginning, when nothing was said. The
+// first of these that is present and not empty wins:
 //
 //  1. X-Resume-From-Sequence
 //  2. X-Resume-At
@@ -41,14 +48,11 @@ func (e *CursorError) Error() string { return fmt.Sprintf("%s: %s", e.Place, e.P
 // If the query won, the page would see 11 … 57 twice. The two X- headers cannot
 // come from an EventSource; who sets them means them, for this request.
 //
-// Every value that is present must be a decimal number below 2^63 without sign
-// or leading zero, given once, also when another one wins. The error is a
-// *CursorError. The query has been parsed by the caller.
-func Resume(h http.Header, query url.Values) (uint64, error) {
-	var (
-		cursor uint64
-		found  bool
-	)
+// A value is "<seq>" or "<seq>-<epoch>", and for several sessions one of these
+// for each, with dots: "17-dk3p9x.0.2093". It must be readable also when another
+// one wins. The error is a *CursorError. The query has been parsed by the caller.
+func Resume(h http.Header, query url.Values, n int) ([]Cursor, error) {
+	var winner []Cursor
 	for _, place := range []struct {
 		name   string
 		values []string
@@ -58,34 +62,65 @@ func Resume(h http.Header, query url.Values) (uint64, error) {
 		{HeaderLastEventID, h.Values(HeaderLastEventID)},
 		{QueryAfter, query[QueryAfter]},
 	} {
-		n, present, err := readCursor(place.name, place.values)
+		cursors, err := readCursors(place.name, place.values, n)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		if present && !found {
-			cursor, found = n, true
+		if winner == nil {
+			winner = cursors
 		}
 	}
-	return cursor, nil
+	if winner == nil {
+		winner = make([]Cursor, n)
+	}
+	return winner, nil
 }
 
-func readCursor(place string, values []string) (n uint64, present bool, err error) {
+// readCursors returns nil when the place says nothing.
+func readCursors(place string, values []string, n int) ([]Cursor, error) {
 	if len(values) > 1 {
-		return 0, false, &CursorError{Place: place, Problem: "given more than once"}
+		return nil, &CursorError{Place: place, Problem: "given more than once"}
 	}
 	if len(values) == 0 || values[0] == "" {
-		return 0, false, nil
+		return nil, nil
 	}
-	n, ok := ParseID(values[0])
-	if !ok {
-		return 0, false, &CursorError{Place: place, Problem: "want a decimal sequence"}
+	cursors := make([]Cursor, 0, n)
+	for part := range strings.SplitSeq(values[0], ".") {
+		cursor, ok := ParseCursor(part)
+		if !ok || len(cursors) == n {
+			return nil, &CursorError{Place: place, Problem: wanted(n)}
+		}
+		cursors = append(cursors, cursor)
 	}
-	return n, true, nil
+	if len(cursors) < n {
+		return nil, &CursorError{Place: place, Problem: wanted(n)}
+	}
+	return cursors, nil
 }
 
-// ParseID reads an event id: a decimal number below 2^63, written as we write
-// it, so that one position has one id.
-func ParseID(s string) (uint64, bool) {
+func wanted(n int) string {
+	if n == 1 {
+		return "want a decimal sequence"
+	}
+	return fmt.Sprintf("want %d decimal sequences with dots between them", n)
+}
+
+// maxEpoch is the length of the longest epoch.
+const maxEpoch = 16
+
+// ParseCursor reads a sequence, a decimal number below 2^63 written as we write
+// it, so that one position has one id, and perhaps an epoch behind a hyphen, 1 to
+// 16 lower-case letters and digits.
+func ParseCursor(s string) (Cursor, bool) {
+	seq, epoch, given := strings.Cut(s, "-")
+	n, ok := parseSeq(seq)
+	if !ok || given && !isEpoch(epoch) {
+		return Cursor{}, false
+	}
+	return Cursor{Seq: n, Epoch: epoch}, true
+}
+
+func parseSeq(s string) (uint64, bool) {
 	if s == "" || len(s) > 19 || (s[0] == '0' && len(s) > 1) {
 		return 0, false
 	}
@@ -99,4 +134,13 @@ func ParseID(s string) (uint64, bool) {
 		return 0, false
 	}
 	return uint64(n), true
+}
+
+func isEpoch(s string) bool {
+	for i := range len(s) {
+		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxEpoch
 }

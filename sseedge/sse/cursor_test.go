@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,9 +34,9 @@ func TestWhichCursorWins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := sse.Resume(tt.header, query)
-			if err != nil || got != tt.want {
-				t.Errorf("got %d, %v, want %d", got, err, tt.want)
+			got, err := sse.Resume(tt.header, query, 1)
+			if err != nil || !slices.Equal(got, []sse.Cursor{{Seq: tt.want}}) {
+				t.Errorf("got %v, %v, want %d", got, err, tt.want)
 			}
 		})
 	}
@@ -48,24 +49,25 @@ func TestBadCursors(t *testing.T) {
 		"abc", "-1", "18446744073709551616", "9223372036854775808", "1.5", "0x10", "+5", // H01-H07
 		"1 2", " 1", "1\t", strings.Repeat("9", 8<<10), "1,2", "1e3", "１２", // H09-H14
 		"id: 9", "1\x00", "NaN", "1e9", "007", "00", "1_000", "٣", "-0",
+		"5-", "5-K3F", "5-a b", "5-a-b", "-a", "5-" + strings.Repeat("a", 17), "5.6", "5.", ".5",
 	}
 	for _, value := range bad {
 		for _, name := range []string{sse.HeaderResumeFrom, sse.HeaderResumeAt, sse.HeaderLastEventID} {
-			_, err := sse.Resume(http.Header{http.CanonicalHeaderKey(name): {value}}, nil)
+			_, err := sse.Resume(http.Header{http.CanonicalHeaderKey(name): {value}}, nil, 1)
 			checkCursorError(t, err, name, value)
 		}
-		_, err := sse.Resume(nil, url.Values{"after": {value}})
+		_, err := sse.Resume(nil, url.Values{"after": {value}}, 1)
 		checkCursorError(t, err, sse.QueryAfter, value)
 	}
 }
 
 func TestCursorGivenTwice(t *testing.T) {
-	_, err := sse.Resume(http.Header{"Last-Event-Id": {"5", "5"}}, nil)
+	_, err := sse.Resume(http.Header{"Last-Event-Id": {"5", "5"}}, nil, 1)
 	checkCursorError(t, err, sse.HeaderLastEventID, "")
-	_, err = sse.Resume(nil, url.Values{"after": {"5", "5"}})
+	_, err = sse.Resume(nil, url.Values{"after": {"5", "5"}}, 1)
 	checkCursorError(t, err, sse.QueryAfter, "")
 	// One that loses must be readable all the same.
-	_, err = sse.Resume(http.Header{"X-Resume-From-Sequence": {"5"}, "Last-Event-Id": {"x"}}, nil)
+	_, err = sse.Resume(http.Header{"X-Resume-From-Sequence": {"5"}, "Last-Event-Id": {"x"}}, nil, 1)
 	checkCursorError(t, err, sse.HeaderLastEventID, "")
 }
 
@@ -81,17 +83,43 @@ func checkCursorError(t *testing.T, err error, place, value string) {
 	}
 }
 
-func FuzzParseID(f *testing.F) {
-	for _, s := range []string{"", "0", "1", "01", "9223372036854775807", "9223372036854775808", "１", "1\n"} {
+func TestCursorWithEpoch(t *testing.T) {
+	got, err := sse.Resume(http.Header{"Last-Event-Id": {"57-dk3p9x0"}}, nil, 1)
+	if err != nil || !slices.Equal(got, []sse.Cursor{{Seq: 57, Epoch: "dk3p9x0"}}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestCursorsOfSeveralSessions(t *testing.T) {
+	got, err := sse.Resume(http.Header{"Last-Event-Id": {"17-dk3p9x.0.2093"}}, url.Values{"after": {"1.2.3"}}, 3)
+	if want := []sse.Cursor{{Seq: 17, Epoch: "dk3p9x"}, {}, {Seq: 2093}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	got, err = sse.Resume(nil, nil, 3)
+	if want := make([]sse.Cursor, 3); err != nil || !slices.Equal(got, want) {
+		t.Errorf("without a word: got %v, %v, want %v", got, err, want)
+	}
+	for _, bad := range []string{"1", "1.2", "1.2.3.4", "1.2.", ".1.2", "1..2", "1.2.x", "1,2,3", strings.Repeat("1.", 5000)} {
+		_, err := sse.Resume(nil, url.Values{"after": {bad}}, 3)
+		checkCursorError(t, err, sse.QueryAfter, bad)
+	}
+}
+
+func FuzzParseCursor(f *testing.F) {
+	for _, s := range []string{"", "0", "1", "01", "9223372036854775807", "9223372036854775808", "１", "1\n", "1-a", "1-", "1-A", "1-a-a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		n, ok := sse.ParseID(s)
-		if ok && strconv.FormatUint(n, 10) != s {
-			t.Fatalf("%q was read as %d", s, n)
+		c, ok := sse.ParseCursor(s)
+		again := strconv.FormatUint(c.Seq, 10)
+		if c.Epoch != "" {
+			again += "-" + c.Epoch
 		}
-		if !ok && n != 0 {
-			t.Fatalf("%q was refused with %d", s, n)
+		if ok && again != s {
+			t.Fatalf("%q was read as %+v", s, c)
+		}
+		if !ok && c != (sse.Cursor{}) {
+			t.Fatalf("%q was refused with %+v", s, c)
 		}
 	})
 }

@@ -8,7 +8,7 @@
 // CR, LF or NUL is refused, data is split into lines.
 //
 //	out := sse.NewWriter(w, 10*time.Second)
-//	if err := out.Open(); err != nil { // headers go out at once
+//	if err := out.Open(0); err != nil { // headers go out at once
 //		return err
 //	}
 //	if err := out.Send(frames, lastID); err != nil {

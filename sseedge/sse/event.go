@@ -53,10 +53,12 @@ func (e Event) Append(dst []byte) ([]byte, error) {
 
 // AppendID appends an event of an id alone. A client shows nothing for it but
 // remembers the id, so that what was held back from it is not asked for again.
-func AppendID(dst []byte, id uint64) []byte {
-	dst = append(dst, "id: "...)
-	dst = strconv.AppendUint(dst, id, 10)
-	return append(dst, "\n\n"...)
+// The error is ErrUnsafe.
+func AppendID(dst []byte, id string) ([]byte, error) {
+	if err := safe("id", id); err != nil {
+		return dst, err
+	}
+	return append(appendLine(dst, "id: ", id), '\n'), nil
 }
 
 // AppendComment appends a comment, which clients and proxies see as life and

@@ -12,16 +12,16 @@ import (
 // A handler that counts, from where its client was.
 func Example() {
 	counter := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		after, err := sse.Resume(r.Header, r.URL.Query())
+		after, err := sse.Resume(r.Header, r.URL.Query(), 1)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		out := sse.NewWriter(w, 10*time.Second)
-		if err := out.Open(); err != nil {
+		if err := out.Open(0); err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		for n := after + 1; n <= 3; n++ {
+		for n := after[0].Seq + 1; n <= 3; n++ {
 			if err := out.Event(sse.Event{ID: fmt.Sprint(n), Data: []byte("tick")}); err != nil {
 				panic(http.ErrAbortHandler)
 			}

@@ -20,6 +20,8 @@ type Writer struct {
 	deadline time.Time // the write deadline that is set on the connection
 	wrote    time.Time // when the last write went through
 	small    []byte    // ids and comments are built here
+
+	multiplexed bool
 }
 
 // NewWriter returns a Writer that gives up on a client which takes nothing for
@@ -29,11 +31,19 @@ func NewWriter(w http.ResponseWriter, patience time.Duration) *Writer {
 	return &Writer{w: w, control: http.NewResponseController(w), patience: patience}
 }
 
+// Multiplexed tells the Writer that it writes one of many streams of an HTTP/2
+// connection. There a deadline resets the stream when it passes, also while
+// nobody writes: the silence of a session would be taken for a stall. So it is
+// taken back whenever everything has been sent. (In HTTP/1 it is heeded by
+// writes alone, and left where it is, which is cheaper.)
+func (w *Writer) Multiplexed() { w.multiplexed = true }
+
 // Open sets the headers of an event stream, sends them with status 200 and
-// flushes, so that the client knows at once that it is connected. It fails when
-// the ResponseWriter can neither flush nor set a deadline: a middleware that
+// flushes, so that the client knows at once that it is connected; with retry, if
+// not 0, goes how long the client shall wait before it comes back when it is cut.
+// It fails when the ResponseWriter can neither flush nor set a deadline: a middleware that
 // hides them would make every promise of this package void.
-func (w *Writer) Open() error {
+func (w *Writer) Open(retry time.Duration) error {
 	h := w.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -43,18 +53,25 @@ func (w *Writer) Open() error {
 		return err
 	}
 	w.w.WriteHeader(http.StatusOK)
+	if retry > 0 {
+		return w.Event(Event{Retry: retry})
+	}
 	return w.flush()
 }
 
-// Send writes whole frames and, when mark is not 0, an event of that id alone
+// Send writes whole frames and, when id is not empty, an event of that id alone
 // behind them, in as few writes as they fit in, and flushes. An error means that
-// the client is gone or does not read; the connection is good for nothing more.
-func (w *Writer) Send(frames []byte, mark uint64) error {
+// the client is gone or does not read, or that id is unsafe; the connection is
+// good for nothing more.
+func (w *Writer) Send(frames []byte, id string) error {
 	if err := w.write(frames); err != nil {
 		return err
 	}
-	if mark != 0 {
-		w.small = AppendID(w.small[:0], mark)
+	if id != "" {
+		var err error
+		if w.small, err = AppendID(w.small[:0], id); err != nil {
+			return err
+		}
 		if err := w.write(w.small); err != nil {
 			return err
 		}
@@ -68,7 +85,7 @@ func (w *Writer) Event(e Event) error {
 	if w.small, err = e.Append(w.small[:0]); err != nil {
 		return err
 	}
-	return w.Send(w.small, 0)
+	return w.Send(w.small, "")
 }
 
 // Comment sends a comment and flushes: a heartbeat.
@@ -77,7 +94,7 @@ func (w *Writer) Comment(text string) error {
 	if w.small, err = AppendComment(w.small[:0], text); err != nil {
 		return err
 	}
-	return w.Send(w.small, 0)
+	return w.Send(w.small, "")
 }
 
 // Wrote says when the last write went through; heartbeats are due after that.
@@ -102,6 +119,10 @@ func (w *Writer) flush() error {
 		return err
 	}
 	w.wrote = time.Now()
+	if w.multiplexed {
+		w.deadline = time.Time{}
+		return w.control.SetWriteDeadline(w.deadline)
+	}
 	return nil
 }
 

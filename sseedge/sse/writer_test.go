@@ -54,7 +54,7 @@ func (c *conn) Write(b []byte) (int, error) {
 
 func TestOpenSendsTheHeaders(t *testing.T) {
 	c := newConn()
-	if err := sse.NewWriter(c, time.Second).Open(); err != nil {
+	if err := sse.NewWriter(c, time.Second).Open(0); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
@@ -76,7 +76,7 @@ func TestSendIsOneFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConn()
 		w := sse.NewWriter(c, time.Second)
-		if err := w.Send([]byte("id: 1\ndata: a\n\nid: 2\ndata: b\n\n"), 5); err != nil {
+		if err := w.Send([]byte("id: 1\ndata: a\n\nid: 2\ndata: b\n\n"), "5"); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Comment("keepalive"); err != nil {
@@ -105,7 +105,7 @@ func TestSlowProgressIsProgress(t *testing.T) {
 		c := newConn()
 		c.stall = 9 * time.Second
 		w := sse.NewWriter(c, 10*time.Second)
-		if err := w.Send(bytes.Repeat([]byte("x"), 200<<10), 0); err != nil {
+		if err := w.Send(bytes.Repeat([]byte("x"), 200<<10), ""); err != nil {
 			t.Fatal(err)
 		}
 		if largest := slices.Max(c.writes); largest > 16<<10 {
@@ -121,13 +121,13 @@ func TestNoProgressIsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConn()
 		w := sse.NewWriter(c, 10*time.Second)
-		if err := w.Open(); err != nil {
+		if err := w.Open(0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		c.stall = time.Hour
 		began := time.Now()
-		err := w.Send([]byte("data: x\n\n"), 0)
+		err := w.Send([]byte("data: x\n\n"), "")
 		waited := time.Since(began)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || waited < 10*time.Second || waited > 13*time.Second {
 			t.Errorf("got %v after %s", err, waited)
@@ -141,7 +141,7 @@ func TestDeadlineIsMovedSeldom(t *testing.T) {
 		c := newConn()
 		w := sse.NewWriter(c, 10*time.Second)
 		for range 60_000 {
-			if err := w.Send([]byte("data: x\n\n"), 0); err != nil {
+			if err := w.Send([]byte("data: x\n\n"), ""); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)
@@ -158,7 +158,7 @@ func TestDeadlineIsMovedSeldom(t *testing.T) {
 // A middleware that hides flushing or deadlines is a bug that shows at once.
 func TestOpenRefusesAWriterThatCannot(t *testing.T) {
 	type plain struct{ http.ResponseWriter }
-	if err := sse.NewWriter(plain{newConn()}, time.Second).Open(); !errors.Is(err, http.ErrNotSupported) {
+	if err := sse.NewWriter(plain{newConn()}, time.Second).Open(0); !errors.Is(err, http.ErrNotSupported) {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(http.ErrNotSupported.Error(), "not supported") {

@@ -1,0 +1,53 @@
+package sseedge_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tailrace/tailrace/sseedge"
+)
+
+// What Listen promises stands on accepted connections. That it is enough, end to
+// end, is shown beside the binary.
+func TestListenBoundsSilence(t *testing.T) {
+	for patience, gone := range map[time.Duration]int{0: 12_000, time.Minute: 62_000} {
+		listener, err := sseedge.Listen(t.Context(), "127.0.0.1:0", patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		client, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, option := range []struct {
+			name               string
+			level, value, want int
+		}{
+			{"SO_KEEPALIVE", unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+			{"TCP_KEEPIDLE, s", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 10},
+			{"TCP_KEEPINTVL, s", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 5},
+			{"TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
+			{"TCP_USER_TIMEOUT, ms", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, gone},
+		} {
+			var got int
+			err := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), option.level, option.value) })
+			if err != nil || got != option.want {
+				t.Errorf("patience %s: %s is %d, %v, want %d", patience, option.name, got, err, option.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package sseedge
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/hub"
+)
+
+// seat is the place of a connection in one session.
+type seat struct {
+	edge    *Edge
+	req     hub.Request
+	cur     *hub.Cursor // nil when the session is complete and there is nothing to follow
+	at      string      // the place as a cursor, for a connection that shows several sessions
+	pending []byte      // a truncated event that goes out first
+	resyncs int         // since the last frame
+	over    bool        // without a cursor: the session is complete
+	done    bool        // it is complete, and was delivered
+}
+
+func newSeat(e *Edge, req hub.Request) *seat {
+	return &seat{edge: e, req: req, at: strconv.FormatUint(uint64(req.After.Seq), 10)}
+}
+
+// attach puts the cursor in its place. A place that cannot be served is an
+// event, not an error.
+func (v *seat) attach(ctx context.Context) error {
+	cur, err := v.edge.hub.Subscribe(ctx, v.req)
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+	switch {
+	case isTruncated:
+		return v.resync(ctx, truncated)
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return v.attachExpired(ctx)
+	}
+	v.cur = cur
+	return err
+}
+
+func (v *seat) detach() {
+	if v.cur != nil {
+		v.cur.Close()
+		v.cur = nil
+	}
+}
+
+// poll is what comes next, or what to wait for. io.EOF: the session is complete
+// and was delivered. A batch may be empty; then it is to be asked again.
+func (v *seat) poll(ctx context.Context) (hub.Batch, <-chan struct{}, error) {
+	if v.pending != nil {
+		batch := hub.Batch{Frames: v.pending}
+		v.pending = nil
+		return batch, nil, nil
+	}
+	if v.cur == nil {
+		return hub.Batch{}, nil, v.epilogue()
+	}
+	batch, wait, err := v.cur.Poll(ctx)
+	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok {
+		return hub.Batch{}, nil, v.resyncLive(ctx, truncated)
+	}
+	if err == nil && wait == nil {
+		v.resyncs = 0
+	}
+	return batch, wait, err
+}
+
+// resyncLive is resync in the middle of a stream, where nobody else limits how
+// long the log and the snapshots may take.
+func (v *seat) resyncLive(ctx context.Context, cause *chunk.TruncatedError) error {
+	ctx, cancel := context.WithTimeout(ctx, v.edge.cfg.Attach)
+	defer cancel()
+	return v.resync(ctx, cause)
+}
+
+// epilogue ends a session that has no cursor: cleanly if it is complete.
+func (v *seat) epilogue() error {
+	if v.over {
+		return io.EOF
+	}
+	return errCut
+}
+
+// epoch is that of the stream behind the cursor, empty when there is none.
+func (v *seat) epoch() string {
+	if v.cur == nil {
+		return ""
+	}
+	return v.cur.Epoch()
+}
