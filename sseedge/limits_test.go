@@ -21,6 +21,7 @@ import (
 // Peer is the address that the edge sees at the other end of the connection.
 func newStreet(t *testing.T, cfg sseedge.Config) *world {
 	t.Helper()
+	cfg.Retry = 2 * time.Second
 	w := newWorld(t, worldConfig{edge: cfg})
 	w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		r.RemoteAddr = r.Header.Get("Peer")
@@ -99,7 +100,7 @@ func checkFull(t *testing.T, w *world, path, peer, code string) {
 	if err := p.read(resp.Body); err == nil {
 		t.Error("an EventSource: a clean end")
 	}
-	if resp.StatusCode != http.StatusOK || p.retry < 1000 || p.retry > 1500 || p.lastEventID != "" {
+	if resp.StatusCode != http.StatusOK || p.retry < 2000 || p.retry > 3000 || p.lastEventID != "" {
 		t.Errorf("an EventSource: %d, retry %d", resp.StatusCode, p.retry)
 	}
 }
