@@ -30,9 +30,9 @@ type Config struct {
 	// back later. Defaults to 5 seconds.
 	Attach time.Duration
 
-	// Retry is when a client that is refused for now shall come back; a random
-	// part of up to half of it is added, so that they do not come together.
-	// Defaults to 2 seconds.
+	// Retry is when a client that is cut, or refused for now, shall come back; a
+	// random part of up to half of it is added, so that they do not come together.
+	// Every stream begins with it. Defaults to 1 second.
 	Retry time.Duration
 
 	// Spread is the time over which Drain cuts the open streams. Defaults to 10
@@ -77,7 +77,7 @@ func (c Config) withDefaults() Config {
 		{&c.Heartbeat, 15 * time.Second},
 		{&c.Patience, 10 * time.Second},
 		{&c.Attach, 5 * time.Second},
-		{&c.Retry, 2 * time.Second},
+		{&c.Retry, time.Second},
 		{&c.Spread, 10 * time.Second},
 	} {
 		if *d.field == 0 {

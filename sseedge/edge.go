@@ -23,7 +23,7 @@ type Edge struct {
 
 	mu       sync.Mutex // guards the fields below
 	draining bool
-	streams  map[*viewer]context.CancelCauseFunc
+	streams  map[*stream]context.CancelCauseFunc
 	empty    chan struct{} // closed when draining and the last stream is gone
 }
 
@@ -41,7 +41,7 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 		snapshots: snapshots,
 		cfg:       cfg,
 		limits:    newLimiter(cfg.Limits, cfg.Log),
-		streams:   make(map[*viewer]context.CancelCauseFunc),
+		streams:   make(map[*stream]context.CancelCauseFunc),
 		empty:     make(chan struct{}),
 	}, nil
 }
@@ -82,6 +82,8 @@ func (e *Edge) route(u *url.URL) (http.HandlerFunc, *problem) {
 		return e.healthz, nil
 	case "/readyz":
 		return e.readyz, nil
+	case "/v1/events":
+		return e.manyEvents, nil
 	}
 	rest, ours := strings.CutPrefix(path, "/v1/sessions/")
 	escaped, leaf, more := strings.Cut(rest, "/")

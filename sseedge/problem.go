@@ -84,7 +84,7 @@ func (e *Edge) refuseStream(w http.ResponseWriter, r *http.Request, p *problem) 
 		return
 	}
 	out := sse.NewWriter(w, e.cfg.Patience)
-	if err := out.Open(); err == nil {
+	if err := out.Open(0); err == nil {
 		if err := out.Event(sse.Event{Retry: e.retry()}); err != nil {
 			e.cfg.Log.Debug("refusal was not read", "code", p.Code, "err", err)
 		}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -17,20 +20,30 @@ var (
 	errCut     = errors.New("the log has nothing to go on with")
 )
 
-// viewer is one open stream. It runs on the goroutine of its request.
-type viewer struct {
-	edge    *Edge
-	req     hub.Request
-	cur     *hub.Cursor // nil when the session is complete and there is nothing to follow
-	out     *sse.Writer
-	pending []byte // a truncated event that goes out first
-	resyncs int    // since the last frame
-	over    bool   // without a cursor: the session is complete
+// stream is one open connection. It runs on the goroutine of its request, and
+// needs no other for its sessions.
+type stream struct {
+	edge  *Edge
+	seats []*seat // one for each session that it shows
+	named bool    // events say which session they are of, see many.go
+	out   *sse.Writer
+
+	waits   []<-chan struct{}
+	cases   []reflect.SelectCase
+	scratch []byte
 }
 
 // events serves GET /v1/sessions/{id}/events.
 func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 	req, p := readStream(r, s)
+	if p == nil {
+		w.Header().Set("X-Session-Id", s.ID)
+	}
+	e.open(w, r, p, &stream{edge: e, seats: []*seat{newSeat(e, req)}})
+}
+
+// open serves a stream, if there is no problem with its request.
+func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *stream) {
 	if p == nil && !sse.Accepts(r.Header) {
 		p = newProblem(http.StatusNotAcceptable, codeNotAcceptable, "this is an event stream", "Accept: want text/event-stream")
 	}
@@ -38,36 +51,34 @@ func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 		e.refuse(w, p)
 		return
 	}
-	w.Header().Set("X-Session-Id", s.ID)
 	if r.Method == http.MethodHead {
 		e.head(w)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	v := &viewer{edge: e, req: req}
-	if !e.enter(v, cancel) {
+	if !e.enter(s, cancel) {
 		e.refuseStream(w, r, draining)
 		return
 	}
-	defer e.leave(v)
-	mine := place{clientAddress(r, e.cfg.TrustedProxies), []chunk.Session{req.Session}}
+	defer e.leave(s)
+	mine := place{clientAddress(r, e.cfg.TrustedProxies), s.sessions()}
 	if p := e.limits.acquire(mine); p != nil {
 		e.refuseStream(w, r, p)
 		return
 	}
 	defer e.limits.release(mine)
-	switch err := v.attach(ctx); {
+	defer s.detach()
+	switch err := s.attach(ctx); {
 	case errors.Is(err, hub.ErrEnded):
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, chunk.ErrUnknownSession):
 		e.refuse(w, noStream)
 	case err != nil:
-		e.cfg.Log.Warn("stream refused", "session", s.String(), "err", err)
+		e.cfg.Log.Warn("stream refused", "session", s.seats[0].req.Session.String(), "err", err)
 		e.refuseStream(w, r, unavailable)
 	default:
-		defer v.detach()
-		v.stream(ctx, w, r.ProtoMajor)
+		s.serve(ctx, w, r.ProtoMajor)
 	}
 }
 
@@ -81,97 +92,184 @@ func (e *Edge) head(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// attach puts the viewer's cursor in its place. A cursor that cannot be served
-// is an event, not an error.
-func (v *viewer) attach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, v.edge.cfg.Attach)
-	defer cancel()
-	cur, err := v.edge.hub.Subscribe(ctx, v.req)
-	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
-	switch {
-	case isTruncated:
-		return v.resync(ctx, truncated)
-	case errors.Is(err, chunk.ErrUnknownSession):
-		return v.attachExpired(ctx)
+func (s *stream) sessions() []chunk.Session {
+	sessions := make([]chunk.Session, len(s.seats))
+	for i, v := range s.seats {
+		sessions[i] = v.req.Session
 	}
-	v.cur = cur
-	return err
+	return sessions
 }
 
-// stream writes until the session is complete, and returns; or until anything
+// attach puts every seat in its place. hub.ErrEnded: nothing can follow for any
+// of them.
+func (s *stream) attach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.edge.cfg.Attach)
+	defer cancel()
+	for _, v := range s.seats {
+		if err := v.attach(ctx); errors.Is(err, hub.ErrEnded) {
+			v.done = true
+		} else if err != nil {
+			return err
+		}
+	}
+	if s.done() {
+		return hub.ErrEnded
+	}
+	return nil
+}
+
+func (s *stream) detach() {
+	for _, v := range s.seats {
+		v.detach()
+	}
+}
+
+// done reports whether every session is complete, and delivered.
+func (s *stream) done() bool {
+	return !slices.ContainsFunc(s.seats, func(v *seat) bool { return !v.done })
+}
+
+// serve writes until every session is complete, and returns; or until anything
 // else ends it, and aborts.
-func (v *viewer) stream(ctx context.Context, w http.ResponseWriter, protocol int) {
+func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int) {
 	if protocol == 1 {
 		// The write deadline stays on the connection, where it guards the last
 		// bytes of this response and would cut the next one.
 		w.Header().Set("Connection", "close")
 	}
-	v.out = sse.NewWriter(w, v.edge.cfg.Patience)
-	err := v.out.Open()
+	w.Header().Set("X-Stream-Epoch", s.epochs())
+	s.out = sse.NewWriter(w, s.edge.cfg.Patience)
+	if protocol > 1 {
+		s.out.Multiplexed()
+	}
+	err := s.out.Open(s.edge.retry())
 	if err == nil {
-		err = v.relay(ctx)
+		err = s.relay(ctx)
 	}
 	if !errors.Is(err, io.EOF) {
-		v.edge.cfg.Log.Debug("stream cut", "session", v.req.Session.String(), "err", err)
+		s.edge.cfg.Log.Debug("stream cut", "session", s.seats[0].req.Session.String(), "err", err)
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// relay moves batches from the cursor to the client. It returns io.EOF when the
-// session is complete.
-func (v *viewer) relay(ctx context.Context) error {
-	heartbeat := v.edge.cfg.Heartbeat
-	tick := time.NewTimer(heartbeat)
+// relay moves batches from the seats to the client, and lets it hear a heartbeat
+// where there are none. It returns io.EOF when every session is complete.
+func (s *stream) relay(ctx context.Context) error {
+	tick := time.NewTimer(s.edge.cfg.Heartbeat)
 	defer tick.Stop()
 	for {
-		if err := v.sendPending(); err != nil {
-			return err
-		}
-		if v.cur == nil {
-			return v.epilogue()
-		}
-		batch, err := v.cur.Next(ctx, tick.C)
-		if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok {
-			err = v.resyncLive(ctx, truncated)
-		}
+		said, err := s.turn(ctx)
 		if err != nil {
 			return err
 		}
-		if len(batch.Frames) > 0 || batch.Mark != 0 {
-			v.resyncs = 0
-			if err := v.out.Send(batch.Frames, uint64(batch.Mark)); err != nil {
-				return err
-			}
-		} else if time.Since(v.out.Wrote()) >= heartbeat {
-			if err := v.out.Comment("keepalive"); err != nil {
-				return err
-			}
+		if said {
+			continue
 		}
-		if len(batch.Frames) == 0 {
-			tick.Reset(heartbeat - time.Since(v.out.Wrote()))
+		switch s.wait(ctx, tick.C) {
+		case ended:
+			return context.Cause(ctx)
+		case ticked:
+			if err := s.beat(); err != nil {
+				return err
+			}
+			tick.Reset(s.edge.cfg.Heartbeat - time.Since(s.out.Wrote()))
+		case woken:
 		}
 	}
 }
 
-func (v *viewer) sendPending() error {
-	if v.pending == nil {
+// turn lets every seat say what it has, and reports whether one had something.
+// If none had, s.waits is what to wait for.
+func (s *stream) turn(ctx context.Context) (said bool, err error) {
+	s.waits = s.waits[:0]
+	for _, v := range s.seats {
+		if v.done {
+			continue
+		}
+		batch, wait, err := v.poll(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			v.done = true
+			v.detach()
+			continue
+		case err != nil:
+			return said, err
+		case wait != nil:
+			s.waits = append(s.waits, wait)
+			continue
+		}
+		said = true
+		if err := s.send(v, batch); err != nil {
+			return said, err
+		}
+	}
+	if !said && len(s.waits) == 0 {
+		return false, io.EOF
+	}
+	return said, nil
+}
+
+// beat tells the places that hidden records moved the client to, or sends a
+// comment when it has heard nothing for too long.
+func (s *stream) beat() error {
+	for _, v := range s.seats {
+		if v.cur == nil {
+			continue
+		}
+		if hidden := v.cur.Hidden(); hidden.Mark != 0 {
+			if err := s.send(v, hidden); err != nil {
+				return err
+			}
+		}
+	}
+	if time.Since(s.out.Wrote()) < s.edge.cfg.Heartbeat {
 		return nil
 	}
-	event := v.pending
-	v.pending = nil
-	return v.out.Send(event, 0)
+	return s.out.Comment("keepalive")
 }
 
-func (v *viewer) detach() {
-	if v.cur != nil {
-		v.cur.Close()
+func (s *stream) send(v *seat, batch hub.Batch) error {
+	if len(batch.Frames) == 0 && batch.Mark == 0 {
+		return nil
 	}
+	if s.named {
+		return s.sendNamed(v, batch)
+	}
+	id := ""
+	if batch.Mark != 0 {
+		id = strconv.FormatUint(uint64(batch.Mark), 10)
+	}
+	return s.out.Send(batch.Frames, id)
 }
 
-// resyncLive is resync in the middle of a stream, where nobody else limits how
-// long the log and the snapshots may take.
-func (v *viewer) resyncLive(ctx context.Context, cause *chunk.TruncatedError) error {
-	ctx, cancel := context.WithTimeout(ctx, v.edge.cfg.Attach)
-	defer cancel()
-	return v.resync(ctx, cause)
+// signal is what ended a wait.
+type signal int
+
+const (
+	ended  signal = iota // the context
+	ticked               // the timer
+	woken                // one of the seats
+)
+
+// wait sleeps until one of s.waits is closed, or the tick or the context ends it.
+func (s *stream) wait(ctx context.Context, tick <-chan time.Time) signal {
+	if len(s.waits) == 1 {
+		select {
+		case <-ctx.Done():
+			return ended
+		case <-tick:
+			return ticked
+		case <-s.waits[0]:
+			return woken
+		}
+	}
+	s.cases = append(s.cases[:0],
+		reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
+		reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(tick)},
+	)
+	for _, wait := range s.waits {
+		s.cases = append(s.cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(wait)})
+	}
+	chosen, _, _ := reflect.Select(s.cases)
+	return min(signal(chosen), woken)
 }
