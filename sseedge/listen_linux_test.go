@@ -18,17 +18,17 @@ func TestListenBoundsSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer listener.Close()
+		t.Cleanup(func() { listener.Close() })
 		client, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer client.Close()
+		t.Cleanup(func() { client.Close() })
 		conn, err := listener.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 		raw, err := conn.(*net.TCPConn).SyscallConn()
 		if err != nil {
 			t.Fatal(err)
@@ -44,9 +44,12 @@ func TestListenBoundsSilence(t *testing.T) {
 			{"TCP_USER_TIMEOUT, ms", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, gone},
 		} {
 			var got int
-			err := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), option.level, option.value) })
-			if err != nil || got != option.want {
-				t.Errorf("patience %s: %s is %d, %v, want %d", patience, option.name, got, err, option.want)
+			var failed error
+			if err := raw.Control(func(fd uintptr) { got, failed = unix.GetsockoptInt(int(fd), option.level, option.value) }); err != nil {
+				t.Fatal(err)
+			}
+			if failed != nil || got != option.want {
+				t.Errorf("patience %s: %s is %d, %v, want %d", patience, option.name, got, failed, option.want)
 			}
 		}
 	}
