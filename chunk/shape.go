@@ -1,0 +1,67 @@
+package chunk
+
+import (
+	"maps"
+	"slices"
+)
+
+// Shape is what the catalogue says about one member of a type: for those who
+// rewrite JSON that must still be read by Decode.
+type Shape struct {
+	Name     string
+	Required bool // a chunk without it is refused; of type "any", it is read as null
+
+	// Blank is what may stand for the member when it is to say nothing: "", {},
+	// [] or null. It is nil when there is no such thing: for an identifier, a
+	// number, a boolean, and a word out of a list.
+	Blank Value
+
+	Any     bool    // whatever is in it is not the catalogue's
+	Members []Shape // of the object that it is, or of each object in the array that it is
+}
+
+// Types has every type of the catalogue and the control records, sorted.
+func Types() []Type { return slices.Sorted(maps.Keys(plans)) }
+
+// Shapes describes the members of a type, without the base members that every
+// chunk has; nil for a type that this build does not know.
+func Shapes(t Type) []Shape {
+	p := plans[t]
+	if p == nil {
+		return nil
+	}
+	return p.shapes()
+}
+
+func (p *plan) shapes() []Shape {
+	all := make([]Shape, 0, len(p.fields))
+	for i := range p.fields {
+		f := &p.fields[i]
+		s := Shape{Name: f.name, Required: !f.optional, Any: f.kind == kindAny || f.kind == kindObject}
+		if text := f.blank(); text != "" {
+			s.Blank = Value(text)
+		}
+		if f.of != nil {
+			s.Members = f.of.shapes()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func (f *field) blank() string {
+	switch f.kind {
+	case kindString:
+		if !f.id && f.enum == nil {
+			return `""`
+		}
+	case kindAny:
+		return "null"
+	case kindObject:
+		return "{}"
+	case kindStructs:
+		return "[]"
+	default:
+	}
+	return ""
+}
