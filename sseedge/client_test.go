@@ -15,6 +15,7 @@ import (
 // event is what a client dispatches.
 type event struct {
 	id   string // lastEventId as of the event
+	name string
 	data string
 }
 
@@ -23,6 +24,7 @@ type event struct {
 type parser struct {
 	lastEventID string // what a reconnect would send
 	idBuffer    string
+	name        string
 	data        []string
 	retry       int
 	comments    int
@@ -33,7 +35,7 @@ type parser struct {
 // read takes everything from r. An event that is not complete at the end is
 // discarded, with its id. The error is that of r, nil for a clean end.
 func (p *parser) read(r io.Reader) error {
-	p.idBuffer, p.data = p.lastEventID, nil
+	p.idBuffer, p.name, p.data = p.lastEventID, "", nil
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := lines.ReadString('\n')
@@ -61,6 +63,8 @@ func (p *parser) line(line string) error {
 		p.comments++
 	case found && field == "id":
 		p.idBuffer = value
+	case found && field == "event":
+		p.name = value
 	case found && field == "data":
 		p.data = append(p.data, value)
 	case found && field == "retry":
@@ -80,6 +84,8 @@ var errBadWire = fmt.Errorf("the wire is not ours")
 func (p *parser) dispatch() {
 	changed := p.lastEventID != p.idBuffer
 	p.lastEventID = p.idBuffer
+	name := p.name
+	p.name = ""
 	if len(p.data) == 0 {
 		if changed {
 			p.idOnly++
@@ -89,7 +95,7 @@ func (p *parser) dispatch() {
 	data := strings.Join(p.data, "\n")
 	p.data = nil
 	if p.onEvent != nil {
-		p.onEvent(event{id: p.lastEventID, data: data})
+		p.onEvent(event{id: p.lastEventID, name: name, data: data})
 	}
 }
 

@@ -21,6 +21,7 @@ type follower struct {
 	path   string
 	events []wireEvent
 	ids    []string
+	names  []string
 	bad    error // the first thing that should not be on the wire
 }
 
@@ -28,13 +29,13 @@ func newFollower(w *world, path string) *follower {
 	f := &follower{w: w, path: path}
 	f.onEvent = func(e event) {
 		decoded, err := e.decode()
-		if err == nil && decoded.Type == "chunk" && fmt.Sprint(decoded.Sequence) != e.id {
+		if err == nil && decoded.Type == "chunk" && e.name == "" && fmt.Sprint(decoded.Sequence) != e.id {
 			err = fmt.Errorf("event with id %s says it is %d", e.id, decoded.Sequence)
 		}
 		if err != nil && f.bad == nil {
 			f.bad = err
 		}
-		f.events, f.ids = append(f.events, decoded), append(f.ids, e.id)
+		f.events, f.ids, f.names = append(f.events, decoded), append(f.ids, e.id), append(f.names, e.name)
 	}
 	return f
 }

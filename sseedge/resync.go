@@ -27,7 +27,7 @@ func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 			return err
 		}
 		req := v.req
-		req.After = snap.Position
+		req.After, req.Epoch = snap.Position, ""
 		cur, err := v.edge.hub.Subscribe(ctx, req)
 		switch {
 		case errors.Is(err, chunk.ErrTruncated):
