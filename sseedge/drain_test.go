@@ -82,7 +82,7 @@ func checkRefused(t *testing.T, w *world) {
 	}
 	f := newFollower(w, "/v1/sessions/s1/events") // looks like an EventSource
 	how, status, err := f.connect(t.Context(), -1)
-	if how != cut || status != http.StatusOK || err != nil || f.retry < 1000 || f.retry > 1500 || len(f.events) > 0 {
+	if how != cut || status != http.StatusOK || err != nil || f.retry < 250 || f.retry > 375 || len(f.events) > 0 {
 		t.Errorf("an EventSource while draining: %d, status %d, %v, retry %d", how, status, err, f.retry)
 	}
 	if rec := w.record(http.MethodGet, "/v1/sessions/s1/snapshot", nil); rec.Code != http.StatusOK {

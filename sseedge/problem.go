@@ -92,6 +92,13 @@ func (e *Edge) refuseStream(w http.ResponseWriter, r *http.Request, p *problem) 
 	panic(http.ErrAbortHandler)
 }
 
+// retry is when a client shall come back. While the edge drains it is soon:
+// another one answers, and a page that came here once more, because its balancer
+// has not noticed yet, was silent for a while already.
 func (e *Edge) retry() time.Duration {
-	return e.cfg.Retry + rand.N(e.cfg.Retry/2+1)
+	pause := e.cfg.Retry
+	if e.isDraining() {
+		pause /= 4
+	}
+	return pause + rand.N(pause/2+1)
 }
