@@ -107,7 +107,7 @@ var errDown = errors.New("down for the test")
 func newModel(t *testing.T, memory int64, page int) *model {
 	t.Helper()
 	m := &model{t: t, log: logtest.New(), removed: make(map[chunk.Session][]chunk.Ordinal), stops: make(chan interruption, 100)}
-	h, err := hub.New(m.log, m.log, hub.Config{Encode: plain, Memory: memory, Page: page, Reads: 2, Grace: 5 * time.Second})
+	h, err := hub.New(m.log, m.log, hub.Config{Encode: plain, Encodings: map[string]hub.Encode{"modest": modest}, Memory: memory, Page: page, Reads: 2, Grace: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +135,21 @@ func plain(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
 		return dst
 	}
 	return fmt.Appendf(dst, "%d %d %s %s %s\n", rec.Seq, rec.Ordinal, rec.Session.ID, rec.Type, rec.Data)
+}
+
+// modest is another dialect, which hides something.
+func modest(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
+	if rec.Type == chunk.TypeThinking {
+		return dst
+	}
+	return append(dst, bytes.Replace(plain(nil, rec, scope), []byte("\n"), []byte(" modestly\n"), 1)...)
+}
+
+func (r *modelReader) encode(rec chunk.Record) []byte {
+	if r.req.Encoding == "modest" {
+		return modest(nil, rec, r.req.Scope)
+	}
+	return plain(nil, rec, r.req.Scope)
 }
 
 func (m *model) run(script []op) error {
@@ -308,6 +323,9 @@ func (m *model) doReader(o op) error {
 
 func (m *model) newReader(o op) *modelReader {
 	r := &modelReader{req: hub.Request{Session: sessions[o.A%len(sessions)], Scope: chunk.Scope(o.B % 2)}}
+	if o.B%4 == 3 {
+		r.req.Encoding = "modest"
+	}
 	switch o.B % 5 {
 	case 3:
 		r.req.Filter = hub.Filter{Exclude: []chunk.Type{chunk.TypeTextDelta}}
@@ -650,7 +668,7 @@ func (m *model) take(r *modelReader, batch hub.Batch) error {
 			return fmt.Errorf("frame %q was never written", line)
 		}
 		rec := m.ever[i]
-		if want := plain(nil, rec, r.req.Scope); !bytes.Equal(want, line) {
+		if want := r.encode(rec); !bytes.Equal(want, line) {
 			return fmt.Errorf("frame %q, want %q", line, want)
 		}
 		if seq <= r.last {
@@ -697,7 +715,7 @@ func (m *model) shown(r *modelReader, rec chunk.Record) bool {
 	if r.req.Scope == chunk.ScopeSession && rec.Session != r.req.Session {
 		return false
 	}
-	if len(plain(nil, rec, r.req.Scope)) == 0 {
+	if len(r.encode(rec)) == 0 {
 		return false
 	}
 	if rec.Type.Control() && rec.Type != chunk.TypeRunStarted {
