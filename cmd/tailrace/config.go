@@ -44,6 +44,11 @@ type config struct {
 	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"time over which open streams are ended at shutdown"`
 	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of watched sessions, in bytes"`
 
+	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open event streams of one edge, -1 for no limit"`
+	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open event streams of one client address (IPv6: of its first 64 bits), -1 for no limit; 0 is 1000 for public addresses and no limit for private ones"`
+	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open event streams of one session, -1 for no limit"`
+	TrustedProxies       prefixes `envconfig:"TRUSTED_PROXIES" desc:"addresses and networks of proxies whose X-Forwarded-For is believed, with commas"`
+
 	Prefix     string        `envconfig:"PREFIX" default:"tr" desc:"first token of every subject, and the prefix of stream names"`
 	Partitions int           `envconfig:"PARTITIONS" default:"1" desc:"number of chunk streams"`
 	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket, 1 or 3"`

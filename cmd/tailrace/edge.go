@@ -38,6 +38,10 @@ type front struct {
 	listener net.Listener
 }
 
+func (c config) limits() sseedge.Limits {
+	return sseedge.Limits{Streams: c.MaxStreams, PerAddress: c.MaxStreamsPerAddress, PerSession: c.MaxStreamsPerSession}
+}
+
 func (b *backbone) newFront(ctx context.Context, more ...route) (*front, error) {
 	listener, err := b.listen(ctx)
 	if err != nil {
@@ -74,7 +78,9 @@ func (f *front) assemble(more []route) error {
 	}
 	cfg := sseedge.Config{
 		Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, Patience: f.b.cfg.WriteTimeout, Spread: f.b.cfg.Drain, Log: f.b.log,
-		Checks: []sseedge.Check{{Name: "nats", Ask: f.b.ready}},
+		Checks:         []sseedge.Check{{Name: "nats", Ask: f.b.ready}},
+		Limits:         f.b.cfg.limits(),
+		TrustedProxies: f.b.cfg.TrustedProxies,
 	}
 	if f.loopback() {
 		cfg.Host = sseedge.LoopbackHost

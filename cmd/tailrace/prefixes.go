@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// prefixes is a list of networks as people write it: "10.0.0.0/8,192.0.2.7".
+type prefixes []netip.Prefix
+
+// UnmarshalText reads networks and single addresses with commas between them.
+func (p *prefixes) UnmarshalText(text []byte) error {
+	*p = nil
+	if len(text) == 0 {
+		return nil
+	}
+	for word := range strings.SplitSeq(string(text), ",") {
+		prefix, err := parsePrefix(strings.TrimSpace(word))
+		if err != nil {
+			return fmt.Errorf("network is %q, want one like 10.0.0.0/8 or 192.0.2.7", word)
+		}
+		*p = append(*p, prefix)
+	}
+	return nil
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if strings.Contains(s, "/") {
+		return netip.ParsePrefix(s)
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return addr.Prefix(addr.BitLen())
+}
+
+// String is the list as it is written.
+func (p prefixes) String() string {
+	words := make([]string, len(p))
+	for i, prefix := range p {
+		words[i] = prefix.String()
+	}
+	return strings.Join(words, ",")
+}
