@@ -2,6 +2,7 @@
 // as snapshots and as pages of messages.
 //
 //	GET /v1/sessions/{id}/events     the native wire; package native
+//	GET /v1/events?session=a&session=b   several of them on one connection
 //	GET /v1/sessions/{id}/snapshot   what a page starts from
 //	GET /v1/sessions/{id}/messages   finished messages, page by page
 //	GET /healthz, /readyz            the process; the process and what it needs
