@@ -55,6 +55,7 @@ type tape struct {
 	mark     bookmark    // everything up to here was given out
 	doubtful []string    // consumers that may still be there
 	barren   int         // resets since the last message
+	skips    int         // times that the server left something out since the last message
 }
 
 // last is the sequence up to which everything was given out.
@@ -115,20 +116,23 @@ func (t *tape) close() {
 func (t *tape) next(ctx context.Context) (entry, error) {
 	for {
 		e, err := t.pull.next(ctx)
-		if err != nil {
-			var gone *lostError
-			if !errors.As(err, &gone) {
-				return entry{}, err
-			}
-			if err := t.reset(ctx, gone.why); err != nil {
-				return entry{}, err
-			}
+		if err == nil && e.seq <= t.last() {
 			continue
 		}
-		if e.seq > t.last() {
+		if err == nil {
+			err = t.checkSkipped(ctx, &e)
+		}
+		if err == nil {
 			t.mark.move(&e)
-			t.barren = 0
+			t.barren, t.skips = 0, 0
 			return e, nil
+		}
+		var gone *lostError
+		if !errors.As(err, &gone) {
+			return entry{}, err
+		}
+		if err := t.reset(ctx, gone.why); err != nil {
+			return entry{}, err
 		}
 	}
 }

@@ -1,0 +1,64 @@
+package consumers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// A consumer goes past a message, and its numbers do not tell. What was deleted
+// is no such thing.
+func TestFeedOverAMessageLeftOut(t *testing.T) {
+	w := newWorld(t, Config{}, natstest.Listen())
+	mangler := natstest.StartMangler(t, w.srv.URL)
+	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, mangler.URL))
+	recs := w.sayAll(alice, 10)
+	for _, seq := range []chunk.Seq{recs[2].Seq, recs[3].Seq, recs[8].Seq} {
+		if err := w.stream().DeleteMsg(t.Context(), uint64(seq)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []chunk.Seq{1, 2, 5, 6, 7, 8, 10}
+	for name, tt := range map[string]struct {
+		times  int // that the sixth message is left out
+		want   []chunk.Seq
+		resets uint64
+	}{
+		"never":  {0, want, 0},
+		"once":   {1, want, 1},
+		"always": {mostSkips, want[:3], mostSkips - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			times := tt.times
+			sixth := "ce-id: " + chunk.EventID(recs[5].Epoch, recs[5].Ordinal) + "\r\n"
+			mangler.Mangle(func(d natstest.Delivery) natstest.Fate {
+				if times > 0 && strings.Contains(d.Head, sixth) {
+					times--
+					return natstest.Hide
+				}
+				return natstest.Deliver
+			})
+			before := w.reader.Stats().Resets
+			f := w.feed(0, 0)
+			var got []chunk.Seq
+			for _, m := range f.get(t, len(tt.want)) {
+				got = append(got, m.Seq)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			if tt.times == mostSkips {
+				truncated(t, f.end(t), chunk.TruncatedExpired)
+			} else {
+				f.cancel()
+			}
+			if n := w.reader.Stats().Resets - before; n != tt.resets {
+				t.Errorf("%d resets, want %d", n, tt.resets)
+			}
+		})
+	}
+}
