@@ -5,205 +5,98 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 )
 
-var seed = flag.Uint64("seed", 0, "seed of the resume test; 0 draws one and prints it")
+var seed = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one and prints it")
+
+// seeded is the dice of a test, thrown again by the flag.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("again with: -seed %d", *seed)
+	return rand.New(rand.NewPCG(*seed, 0))
+}
 
 // Random trees of sessions are written while clients with random scopes watch
 // them over a real server. Each connection is cut after a random number of
 // bytes, in the middle of events too, and the client comes back with the last
 // id it has whole. In the end each client holds the log, once and in order.
 func TestResumeIsExact(t *testing.T) {
-	if *seed == 0 {
-		*seed = rand.Uint64()
-	}
-	t.Logf("again with: -seed %d", *seed)
+	seeded(t)
 	w := newResumeWorld(t)
 	for round := range 8 {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
-			w.round(t, rand.New(rand.NewPCG(*seed, uint64(round))), chunk.RootSession("default", fmt.Sprintf("s%d", round)))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			story, err := w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", round)), 12, rand.New(rand.NewPCG(*seed, uint64(round))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.check(t, story)
 		})
 	}
 }
 
-type resumeWorld struct {
-	producer *producers.Producer
-	reader   *consumers.Reader
-	url      string
-}
-
-func newResumeWorld(t *testing.T) *resumeWorld {
+func newResumeWorld(t *testing.T) *edgeWorld {
 	t.Helper()
-	server := natstest.Start(t)
-	nc := server.Conn(t)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	producer, err := producers.New(nc, js, producers.Config{Linger: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := consumers.New(nc, js, consumers.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	// A small memory, so that clients fall out of it and read the log.
-	h, err := hub.New(hublog.Log{Reader: reader}, hublog.Feed{Reader: reader}, hub.Config{Encode: native.Encode, Memory: 64 << 10, Page: 8 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	edge, err := sseedge.New(h, noSnapshots{}, sseedge.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running errgroup.Group
-	running.Go(func() error { return h.Run(ctx) })
-	front := httptest.NewServer(edge)
-	t.Cleanup(func() {
-		front.CloseClientConnections()
-		front.Close()
-		cancel()
-		if err := errors.Join(running.Wait(), producer.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return &resumeWorld{producer: producer, reader: reader, url: front.URL}
+	return newEdgeWorld(t, worldConfig{write: natstest.Start(t).Conn(t), hub: hub.Config{Memory: 64 << 10, Page: 8 << 10}})
 }
 
-type noSnapshots struct{}
-
-func (noSnapshots) Snapshot(context.Context, chunk.Session, bool) (sseedge.Snapshot, error) {
-	return sseedge.Snapshot{}, errors.New("no client may need a snapshot here")
+// told is a tree that was written while clients watched it.
+type told struct {
+	root    chunk.Session
+	clients []*resumeClient
 }
 
-func (w *resumeWorld) round(t *testing.T, random *rand.Rand, root chunk.Session) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+// tell writes a tree before as many clients, and returns when it is complete and
+// they know.
+func (w *edgeWorld) tell(ctx context.Context, root chunk.Session, clients int, random *rand.Rand) (told, error) {
+	story := told{root: root}
 	run, err := w.producer.Start(ctx, root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("random"))
 	if err != nil {
-		t.Fatal(err)
+		return story, err
 	}
 	if _, err := run.Flush(ctx); err != nil {
-		t.Fatal(err)
+		return story, err
 	}
-	clients := make([]*resumeClient, 12)
-	var group errgroup.Group
-	for i := range clients {
-		clients[i] = newResumeClient(w.url, root, rand.New(rand.NewPCG(random.Uint64(), 1)))
-		group.Go(func() error { return clients[i].watch(ctx) })
+	group, ctx := errgroup.WithContext(ctx)
+	for range clients {
+		client := newResumeClient(w.url, root, rand.New(rand.NewPCG(random.Uint64(), 1)))
+		story.clients = append(story.clients, client)
+		group.Go(func() error { return client.watch(ctx) })
 	}
-	group.Go(func() error { return w.write(ctx, run, rand.New(rand.NewPCG(random.Uint64(), 2))) })
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	for i, client := range clients {
-		if want := w.expected(t, root, client.scope); !slices.Equal(client.got, want) {
-			t.Errorf("client %d (%d connections, scope %d): %s", i, client.connections, client.scope, firstDifference(client.got, want))
-		}
-	}
+	dice := rand.New(rand.NewPCG(random.Uint64(), 2))
+	group.Go(func() error { return w.write(ctx, run, dice) })
+	return story, group.Wait()
 }
 
-// write is a random history: text, tools, sub-agents that talk at the same
-// time, pauses, one or two runs.
-func (w *resumeWorld) write(ctx context.Context, run *producers.Run, random *rand.Rand) error {
-	var children errgroup.Group
-	for n := range 150 + random.IntN(250) {
-		var err error
-		switch random.IntN(12) {
-		case 0:
-			err = run.Say(ctx, chunk.Custom{EventName: "n", Data: chunk.Value(fmt.Sprint(n))})
-		case 1:
-			err = run.Say(ctx, chunk.ToolStart{ToolCallID: fmt.Sprint(n), ToolName: "t", Arguments: chunk.Value(`{}`)})
-		case 2:
-			_, err = run.Flush(ctx)
-		case 3:
-			if random.IntN(8) == 0 {
-				err = w.child(ctx, run, &children, random.IntN(40))
-			}
-		default:
-			err = run.Say(ctx, chunk.TextDelta{Delta: strings.Repeat("é\n", 1+random.IntN(40))})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return errors.Join(children.Wait(), run.End(ctx, chunk.Value(`"done"`)), run.Close())
-}
-
-func (w *resumeWorld) child(ctx context.Context, run *producers.Run, children *errgroup.Group, size int) error {
-	child, err := run.Child(ctx, chunk.SubagentStart{SubAgentType: "helper", CallID: "c"}, chunk.RunStarted{Mode: "execute"})
-	if err != nil {
-		return err
-	}
-	children.Go(func() error {
-		for range size {
-			if err := child.Say(ctx, chunk.TextDelta{Delta: "child "}); err != nil {
-				return err
-			}
-		}
-		return errors.Join(run.EndChild(ctx, child, chunk.Value(`1`)), child.Close())
-	})
-	return nil
-}
-
-// expected are the events of the log for a scope: what Replay reads, encoded
-// one by one, without those that only move the cursor.
-func (w *resumeWorld) expected(t *testing.T, root chunk.Session, scope chunk.Scope) []string {
+// check holds what the clients got against the log.
+func (w *edgeWorld) check(t *testing.T, story told) {
 	t.Helper()
-	records := w.reader.ReplayTree(t.Context(), root, 0)
-	if scope == chunk.ScopeSession {
-		records = w.reader.Replay(t.Context(), root, chunk.Position{})
-	}
-	var events []string
-	for rec, err := range records {
-		if err != nil {
-			t.Fatal(err)
-		}
-		frame := string(native.Encode(nil, rec, scope))
-		if _, data, found := strings.Cut(frame, "data: "); found {
-			events = append(events, fmt.Sprintf("%d %s", rec.Seq, strings.TrimSpace(data)))
+	for i, client := range story.clients {
+		if want := w.expected(t, story.root, client.scope); !slices.Equal(client.got, want) {
+			t.Errorf("%s, client %d (%d connections, scope %d): %s", story.root.ID, i, client.connections, client.scope, firstDifference(client.got, want))
 		}
 	}
-	return events
-}
-
-func firstDifference(got, want []string) string {
-	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
-			return fmt.Sprintf("event %d is %.120s, want %.120s", i, got[i], want[i])
-		}
-	}
-	return fmt.Sprintf("%d events, want %d", len(got), len(want))
 }
 
 // resumeClient is an EventSource with a cut wire.
