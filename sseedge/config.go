@@ -52,7 +52,8 @@ type Config struct {
 	// whoever can reach it.
 	Host func(host string) bool
 
-	// Checks are asked by /readyz, each with a second of time.
+	// Checks are asked by /readyz, one after the other, with 800 milliseconds
+	// for all of them.
 	Checks []Check
 
 	// Metrics is where the edge and its hub register theirs, all tailrace_*.
