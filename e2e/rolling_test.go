@@ -1,0 +1,105 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// edgeProcess is `tailrace edge` on a port of its own, which it keeps over
+// restarts.
+type edgeProcess struct {
+	addr string
+	env  []string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// startEdge starts an edge on the NATS server at natsURL and waits until it is
+// ready.
+func startEdge(t *testing.T, natsURL string, args ...string) *edgeProcess {
+	t.Helper()
+	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	e := &edgeProcess{
+		addr: addr,
+		env:  append(os.Environ(), "TAILRACE_NATS_URL="+natsURL, "TAILRACE_LOG_LEVEL=warn"),
+		args: append([]string{"edge", "--listen", addr, "--heartbeat", "1s"}, args...),
+	}
+	e.start(t)
+	return e
+}
+
+func (e *edgeProcess) start(t *testing.T) {
+	t.Helper()
+	e.cmd = startRole(t, e.env, e.args...)
+	awaitStatusCode(t, "http://"+e.addr+"/readyz", http.StatusOK)
+}
+
+func (e *edgeProcess) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := e.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// terminate is SIGTERM. It returns how long the process took to end, and fails
+// the test when it did not end well.
+func (e *edgeProcess) terminate(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	e.signal(t, syscall.SIGTERM)
+	if err := e.cmd.Wait(); err != nil {
+		t.Errorf("the edge on %s did not end well: %v", e.addr, err)
+	}
+	return time.Since(began)
+}
+
+// Two edges behind a balancer are restarted, one after the other, while 500
+// pages watch. No page loses, repeats or reorders anything, none gets a status
+// at which a browser gives up, and none is without a word for three seconds.
+func TestRollingRestart(t *testing.T) {
+	const drain = 2 * time.Second
+	server := natstest.StartProcess(t)
+	chatter := startChatter(t, server.URL, 20, 150*time.Millisecond)
+	edges := []*edgeProcess{
+		startEdge(t, server.URL, "--drain", drain.String()),
+		startEdge(t, server.URL, "--drain", drain.String()),
+	}
+	front := startBalancer(t, edges[0].addr, edges[1].addr)
+	crowd := chatter.startCrowd(t, front.addr, 500, nil)
+	crowd.awaitAll(t)
+	for _, e := range edges {
+		// The end of the window is when the last stream is cut; then the process
+		// has little to do.
+		if took := e.terminate(t); took > drain+time.Second {
+			t.Errorf("the edge took %s to end, want %s and little more", took, drain)
+		}
+		front.awaitReady(t, e.addr, false)
+		e.start(t)
+		front.awaitReady(t, e.addr, true)
+	}
+	crowd.awaitAll(t)
+	crowd.judge(t)
+	if silence := crowd.longestSilence(everyone); silence > 3*time.Second {
+		t.Errorf("a page heard nothing for %s, want at most 3 s", silence)
+	}
+	cuts, refused := 0, 0
+	for _, f := range crowd.followers {
+		cuts += f.statuses[http.StatusOK] - 1
+		refused += f.refused
+	}
+	t.Logf("longest silence %s; %d connections beyond the first, %d of them refused with a time to come back", crowd.longestSilence(everyone), cuts, refused)
+	if cuts < len(crowd.followers) {
+		t.Errorf("%d cuts for %d pages: each was on an edge that was restarted", cuts, len(crowd.followers))
+	}
+}
+
+func everyone(*follower) bool { return true }
