@@ -52,6 +52,9 @@ func (p *plan) shapes() []Shape {
 func (f *field) blank() string {
 	switch f.kind {
 	case kindString:
+		if f.nullable {
+			return "null"
+		}
 		if !f.id && f.enum == nil {
 			return `""`
 		}

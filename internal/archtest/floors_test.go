@@ -39,6 +39,7 @@ var plan = map[string]struct {
 	"internal/embed":       {floor: second, nats: true},
 	"sseedge/native":       {floor: second},
 	"sseedge/hub":          {floor: second},
+	"sseedge/view":         {floor: second},
 	"producers":            {floor: third, nats: true},
 	"consumers":            {floor: third, nats: true},
 	"projector":            {floor: third},

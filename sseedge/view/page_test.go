@@ -1,0 +1,203 @@
+package view_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge/view"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// The preset as documentation: what the public is shown of a chunk of each type
+// with all its members, and of the page of a session that has had them all.
+func TestPublic(t *testing.T) {
+	const file = "testdata/public.txtar"
+	golden, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lens := lensOf(t, view.View{Preset: view.Public})
+	var chunks []byte
+	for _, rec := range session(t, false, nil) {
+		if got, shown := lens.Record(rec); shown {
+			chunks = append(append(chunks, got.Data...), '\n')
+		}
+	}
+	page, err := lens.Page(root, pageOf(t, session(t, false, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []txtar.File{{Name: "chunks.jsonl", Data: chunks}, {Name: "page.json", Data: append(page, '\n')}}
+	if *update {
+		golden.Files = got
+		if err := os.WriteFile(file, txtar.Format(golden), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range golden.Files {
+		if !bytes.Equal(want.Data, got[i].Data) {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", want.Name, got[i].Data, want.Data)
+		}
+	}
+}
+
+// session has a record of every type, as far as one session can have them.
+func session(t *testing.T, failed bool, change func(typ chunk.Type, data []byte) []byte) []chunk.Record {
+	t.Helper()
+	types := slices.DeleteFunc(chunktest.Types(), func(typ chunk.Type) bool {
+		return typ == chunk.TypeTruncated || typ == chunk.TypeRunStarted || failed && typ == chunk.TypeStreamEnd
+	})
+	var records []chunk.Record
+	for i, typ := range append([]chunk.Type{chunk.TypeRunStarted}, types...) {
+		data := fullOf(t, typ)
+		if typ == chunk.TypeStatePatch {
+			data = bytes.ReplaceAll(data, data[bytes.Index(data, []byte(`[`)):bytes.LastIndexByte(data, ']')+1],
+				[]byte(`[{"op":"add","path":"/draft","value":{"n":1}}]`))
+		}
+		if change != nil {
+			data = change(typ, data)
+		}
+		rec := record(root, typ, data)
+		rec.Seq, rec.Ordinal, rec.Epoch = chunk.Seq(i+1), chunk.Ordinal(i+1), 1
+		records = append(records, rec)
+	}
+	return records
+}
+
+func pageOf(t *testing.T, records []chunk.Record) []byte {
+	t.Helper()
+	s := fold.New(root)
+	for _, rec := range records {
+		var err error
+		if s, err = fold.Apply(s, rec); errors.Is(err, fold.ErrPoison) {
+			t.Fatalf("%s: %v", rec.Data, err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.Frontend(true, 17).AppendJSON(nil)
+}
+
+var token = regexp.MustCompile(`tok[0-9]+x`)
+
+// A page tells nothing that the stream does not tell, whatever the view. Every
+// piece of text in every member of every type is told apart by a token.
+func TestPageTellsNoMoreThanTheStream(t *testing.T) {
+	var shownByPages int
+	rapid.Check(t, func(rt *rapid.T) {
+		n := 0
+		tokens := func(typ chunk.Type, data []byte) []byte {
+			hideable(chunk.Shapes(typ), "", func(path string, s chunk.Shape) {
+				if s.Members != nil || typ == chunk.TypeStatePatch {
+					return
+				}
+				n++
+				changed := plant(t, data, strings.Split(path, "."), s, fmt.Sprintf("tok%dx", n))
+				data = changed
+			})
+			return bytes.ReplaceAll(data, []byte(`"n":1`), []byte(`"n":"tok0x"`))
+		}
+		records := session(t, rapid.Bool().Draw(rt, "failed"), tokens)
+		lens, err := drawView(rt).Lens()
+		if err != nil {
+			return // it would hide in one place what it shows in another
+		}
+		var stream []byte
+		for _, rec := range records {
+			got, _ := lens.Record(rec)
+			stream = append(stream, got.Data...)
+		}
+		page, err := lens.Page(root, pageOf(t, records))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, tok := range token.FindAll(page, -1) {
+			shownByPages++
+			if !bytes.Contains(stream, tok) {
+				rt.Fatalf("the page tells %s, which the stream does not:\n%s\n\n%s", tok, page, bytes.ReplaceAll(stream, []byte("}{"), []byte("}\n{")))
+			}
+		}
+	})
+	if shownByPages == 0 {
+		t.Error("no page told anything: this proves nothing")
+	}
+}
+
+// drawView draws a view: all types or some, with some members hidden.
+func drawView(t *rapid.T) view.View {
+	types := chunk.Types()
+	v := view.View{
+		Types:     []chunk.Type{"*"},
+		Except:    rapid.SliceOfDistinct(rapid.SampledFrom(types), rapid.ID[chunk.Type]).Draw(t, "except"),
+		Hide:      map[chunk.Type][]string{},
+		SubAgents: rapid.Bool().Draw(t, "subAgents"),
+		Extra:     rapid.Bool().Draw(t, "extra"),
+	}
+	for _, typ := range rapid.SliceOfN(rapid.SampledFrom(types), 0, 6).Draw(t, "hide") {
+		hideable(chunk.Shapes(typ), "", func(path string, _ chunk.Shape) {
+			if (typ != chunk.TypeStatePatch || path == "patches") && rapid.Bool().Draw(t, path) {
+				v.Hide[typ] = append(v.Hide[typ], path)
+			}
+		})
+	}
+	return v
+}
+
+// A view that shows everything leaves a page as it is, but for the counts of
+// what the projector could not read; one that shows nothing leaves its position.
+func TestPages(t *testing.T) {
+	page := pageOf(t, session(t, false, nil))
+	whole, err := lensOf(t, everything()).Page(root, page)
+	if err != nil || !bytes.Equal(whole, page) {
+		t.Errorf("%v\n%s\nbecame\n%s", err, page, whole)
+	}
+	for _, v := range []view.View{{}, {Types: []chunk.Type{"*"}}} {
+		s := root
+		if len(v.Types) > 0 {
+			s = child // it does not show what sub-agents say
+		}
+		got, err := lensOf(t, v).Page(s, page)
+		want := `"messages":[],"streamSequence":36,"status":"ended","checkpointId":null,"timestamp":17,` +
+			`"session":{"tenant":"acme","root":"root","id":"root","agentType":"planner"},"children":[],"pendingCalls":[],"usage":{}}`
+		if err != nil || string(got) != `{"state":null,`+want {
+			t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+		}
+	}
+	for _, hostile := range []string{``, `{`, `{"messages":[{"role":"user"`, `{"messages":`} {
+		if got, err := lensOf(t, view.View{}).Page(root, []byte(hostile)); err == nil {
+			t.Errorf("page %s became %s", hostile, got)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	lens := lensOf(t, view.View{Types: []chunk.Type{chunk.TypeTextDelta}})
+	for message, want := range map[string]string{
+		`{"id":"m","role":"assistant","parts":[{"type":"reasoning","text":"a"},{"type":"text","text":"b"}],"metadata":{}}`: `{"id":"m","role":"assistant","parts":[{"type":"text","text":"b"}]}`,
+		`{"id":"m","role":"assistant","parts":[{"type":"reasoning","text":"a"}]}`:                                          ``,
+		`{"id":"m","role":"assistant","parts":[{"type":"hologram","text":"a"},"text"]}`:                                    ``,
+		`{"id":"m","role":"user","parts":[{"type":"text","text":"a"}]}`:                                                    ``,
+		`{"id":"m","role":"system","parts":[{"type":"text","text":"a"}]}`:                                                  ``,
+		`"text"`: ``,
+		``:       ``,
+	} {
+		got, shown, err := lens.Message(root, []byte(message))
+		if err != nil || shown != (want != "") || shown && string(got) != want {
+			t.Errorf("%s\nis %s, %t, %v\nwant %s", message, got, shown, err, want)
+		}
+	}
+}

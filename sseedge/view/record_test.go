@@ -1,0 +1,487 @@
+package view_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/sseedge/view"
+)
+
+const secret = "S3CRET"
+
+var (
+	root  = chunk.RootSession("acme", "root")
+	child = root.Child("kid")
+)
+
+// everything shows all that this build knows of, and what it does not.
+func everything() view.View { return view.View{Types: []chunk.Type{"*"}, SubAgents: true, Extra: true} }
+
+func lensOf(t interface {
+	Helper()
+	Fatal(args ...any)
+}, v view.View,
+) *view.Lens {
+	t.Helper()
+	lens, err := v.Lens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lens
+}
+
+func record(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
+	return chunk.Record{Seq: 7, Ordinal: 3, Session: s, Type: typ, Data: data}
+}
+
+// fullOf is a chunk with all members of its type, and with words of a person
+// that are meant to be shown.
+func fullOf(t *testing.T, typ chunk.Type) []byte {
+	t.Helper()
+	text, err := chunktest.Full(typ).AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.ReplaceAll(text, []byte(`"hidden":true`), []byte(`"tone":"kind"`))
+}
+
+// hideable are the paths of a type that can be hidden, with the shapes there.
+func hideable(shapes []chunk.Shape, under string, yield func(path string, s chunk.Shape)) {
+	for _, s := range shapes {
+		if !s.Required || s.Blank != nil {
+			yield(under+s.Name, s)
+		}
+		hideable(s.Members, under+s.Name+".", yield)
+	}
+}
+
+// Whatever member of whatever type is hidden: its value is nowhere in what is
+// shown, however it was written, and what is shown is still a chunk.
+func TestHiddenMembersAreGone(t *testing.T) {
+	for _, typ := range chunk.Types() {
+		hideable(chunk.Shapes(typ), "", func(path string, s chunk.Shape) {
+			if typ == chunk.TypeStatePatch && path != "patches" {
+				return // refused, see TestViewsThatAreRefused
+			}
+			t.Run(string(typ)+"/"+path, func(t *testing.T) {
+				v := view.View{Types: []chunk.Type{typ}, Hide: map[chunk.Type][]string{typ: {path}}, Extra: true}
+				lens := lensOf(t, v)
+				for _, written := range []string{secret, `\u0053\u0033CRET`} {
+					data := plant(t, fullOf(t, typ), strings.Split(path, "."), s, written)
+					got, shown := lens.Record(record(root, typ, data))
+					if !shown {
+						t.Fatalf("%s is not shown", data)
+					}
+					checkShown(t, got, typ)
+					if tells(t, got.Data) {
+						t.Errorf("%s\ntells the secret of\n%s", got.Data, data)
+					}
+				}
+			})
+		})
+	}
+}
+
+// plant puts the secret into a member, in a form that its shape allows.
+func plant(t *testing.T, data []byte, path []string, s chunk.Shape, written string) []byte {
+	t.Helper()
+	text := plantAt(t, data, path, func(old []byte) []byte {
+		switch {
+		case s.Any:
+			return []byte(`{"deep":[{"` + written + `":"` + written + `"}]}`)
+		case s.Members != nil:
+			return bytes.ReplaceAll(old, []byte("{"), []byte(`{"`+written+`":"`+written+`",`))
+		case len(old) > 0 && old[0] == '"':
+			return []byte(`"` + written + `"`)
+		}
+		return old // a number or a flag: that the member is gone is for the twin to see
+	})
+	if _, err := chunk.Decode(text); err != nil {
+		return data // it must be one of a list of words
+	}
+	return text
+}
+
+func plantAt(t *testing.T, text []byte, path []string, put func(old []byte) []byte) []byte {
+	t.Helper()
+	if len(path) == 0 {
+		return put(text)
+	}
+	var list []json.RawMessage
+	if text[0] == '[' {
+		unmarshal(t, text, &list)
+		for i := range list {
+			list[i] = plantAt(t, list[i], path, put)
+		}
+		return marshal(t, list)
+	}
+	members := map[string]json.RawMessage{}
+	unmarshal(t, text, &members)
+	if old, has := members[path[0]]; has {
+		members[path[0]] = plantAt(t, old, path[1:], put)
+	}
+	return marshal(t, members)
+}
+
+func unmarshal(t *testing.T, text []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// tells reports whether the secret is in text, as it stands or behind escapes.
+func tells(t *testing.T, text []byte) bool {
+	t.Helper()
+	var v any
+	unmarshal(t, text, &v)
+	return strings.Contains(string(text), secret) || strings.Contains(string(marshal(t, v)), secret)
+}
+
+func checkShown(t *testing.T, got chunk.Record, typ chunk.Type) {
+	t.Helper()
+	if got.Seq != 7 || got.Ordinal != 3 || got.Type != typ {
+		t.Errorf("it became record %d of type %s", got.Seq, got.Type)
+	}
+	c, err := chunk.Decode(got.Data)
+	if err != nil {
+		t.Errorf("%s: %v", got.Data, err)
+	} else if c.Type() != typ {
+		t.Errorf("%s: type %s, want %s", got.Data, c.Type(), typ)
+	}
+}
+
+// What a view shows is what a plain walk over the parsed JSON shows, for any
+// chunk and any view. It shows it in the order and the bytes it came in, and
+// nothing changes when it is looked at through the view once more.
+func TestRecordsAgainstTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		typ := rapid.SampledFrom(chunk.Types()).Draw(t, "type")
+		var paths []string
+		hideable(chunk.Shapes(typ), "", func(path string, _ chunk.Shape) {
+			if typ != chunk.TypeStatePatch || path == "patches" {
+				paths = append(paths, path)
+			}
+		})
+		v := view.View{Types: []chunk.Type{typ}, Extra: rapid.Bool().Draw(t, "extra")}
+		if len(paths) > 0 {
+			v.Hide = map[chunk.Type][]string{typ: rapid.SliceOfDistinct(rapid.SampledFrom(paths), rapid.ID[string]).Draw(t, "hide")}
+		}
+		c := chunktest.ChunksOf(typ).Draw(t, "chunk")
+		data, err := c.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lens := lensOf(t, v)
+		got, shown := lens.Record(record(root, typ, data))
+		if !shown {
+			t.Fatalf("%s is not shown", data)
+		}
+		want := twin(t, v, typ, data)
+		if !slices.Equal(canonical(t, parse(t, got.Data)), canonical(t, want)) {
+			t.Fatalf("%+v of\n%s\nis\n%s\nwant\n%s", v, data, got.Data, canonical(t, want))
+		}
+		if v.Extra && len(v.Hide[typ]) == 0 && typ != chunk.TypeRunStarted && !bytes.Equal(got.Data, data) {
+			t.Fatalf("nothing is hidden, and\n%s\nbecame\n%s", data, got.Data)
+		}
+		again, shown := lens.Record(got)
+		if !shown || !bytes.Equal(again.Data, got.Data) {
+			t.Fatalf("%s\nseen once more is\n%s", got.Data, again.Data)
+		}
+		if d, err := chunk.Decode(got.Data); err != nil || d.Type() != typ || d.AgentID != c.AgentID || d.Step != c.Step || d.Timestamp != c.Timestamp {
+			t.Fatalf("%s: %v", got.Data, err)
+		}
+	})
+}
+
+func parse(t *rapid.T, data []byte) any {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return v
+}
+
+func canonical(t *rapid.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// twin is the view in its simplest form.
+func twin(t *rapid.T, v view.View, typ chunk.Type, data []byte) any {
+	t.Helper()
+	value := parse(t, data)
+	shapes := slices.Concat(chunk.Shapes(typ), []chunk.Shape{{Name: "type"}, {Name: "agentId"}, {Name: "agentType"}, {Name: "timestamp"}, {Name: "step"}})
+	if typ == chunk.TypeRunStarted && !slices.Contains(v.Hide[typ], "input") {
+		twinUnshown(value)
+	}
+	if !v.Extra {
+		twinKnown(value, shapes)
+	}
+	for _, path := range v.Hide[typ] {
+		twinHide(t, value, shapes, strings.Split(path, "."), typ)
+	}
+	return value
+}
+
+func twinKnown(value any, shapes []chunk.Shape) {
+	switch value := value.(type) {
+	case []any:
+		for _, e := range value {
+			twinKnown(e, shapes)
+		}
+	case map[string]any:
+		maps.DeleteFunc(value, func(name string, _ any) bool {
+			return !slices.ContainsFunc(shapes, func(s chunk.Shape) bool { return s.Name == name })
+		})
+		for _, s := range shapes {
+			if s.Members != nil {
+				twinKnown(value[s.Name], s.Members)
+			}
+		}
+	}
+}
+
+func twinHide(t *rapid.T, value any, shapes []chunk.Shape, path []string, typ chunk.Type) {
+	t.Helper()
+	switch value := value.(type) {
+	case []any:
+		for _, e := range value {
+			twinHide(t, e, shapes, path, typ)
+		}
+	case map[string]any:
+		s := shapes[slices.IndexFunc(shapes, func(s chunk.Shape) bool { return s.Name == path[0] })]
+		_, has := value[path[0]]
+		switch {
+		case len(path) > 1:
+			twinHide(t, value[path[0]], s.Members, path[1:], typ)
+		case !has || twinIsUnshown(value):
+		case s.Required:
+			value[path[0]] = parse(t, s.Blank)
+		case typ == chunk.TypeToolEnd && path[0] == "error":
+			value[path[0]] = ""
+		default:
+			delete(value, path[0])
+		}
+	}
+}
+
+func twinIsUnshown(message map[string]any) bool {
+	metadata, _ := message["metadata"].(map[string]any)
+	return metadata["hidden"] == true || metadata["hidden"] == "true"
+}
+
+func twinUnshown(started any) {
+	messages, _ := started.(map[string]any)["input"].([]any)
+	for i, m := range messages {
+		if m, ok := m.(map[string]any); ok && twinIsUnshown(m) {
+			messages[i] = map[string]any{"content": "", "metadata": map[string]any{"hidden": true}}
+		}
+	}
+}
+
+// What is not what it says it is, is not shown: there is no telling what a
+// reader would make of it.
+func TestHostileRecords(t *testing.T) {
+	hides := view.View{Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{"tool_start": {"arguments"}}, Except: []chunk.Type{"tool_arg_stream_delta", "tool_approval_request", "tool_input_error"}, Extra: true}
+	lens := lensOf(t, hides)
+	const base = `"agentId":"a","agentType":"","timestamp":1,"toolCallId":"c","toolName":"n"`
+	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
+	for name, data := range map[string]string{
+		"no JSON":                 `{"type":"tool_start",`,
+		"nothing":                 ``,
+		"no object":               `["tool_start"]`,
+		"another type":            `{"type":"text_delta","agentId":"a","agentType":"","timestamp":1,"delta":"` + secret + `"}`,
+		"no type":                 `{` + base + `,"arguments":{}}`,
+		"two types":               `{"type":"text_delta","type":"tool_start",` + base + `,"arguments":{}}`,
+		"a member twice":          `{"type":"tool_start",` + base + `,"arguments":{},"arguments":{"a":"` + secret + `"}}`,
+		"twice, once escaped":     `{"type":"tool_start",` + base + `,"arguments":{},"\u0061rguments":{"a":"` + secret + `"}}`,
+		"twice, a surrogate near": `{"type":"tool_start",` + base + `,"x":"\ud800","arguments":{},"\u0061rguments":{}}`,
+		"more behind it":          `{"type":"tool_start",` + base + `,"arguments":{}}{"a":"` + secret + `"}`,
+		"too deep":                `{"type":"tool_start",` + base + `,"arguments":{},"x":` + deep + `}`,
+		"of another form":         `{"type":"tool_start",` + base + `,"arguments":"` + secret + `"}`,
+		"a member missing":        `{"type":"tool_start","agentId":"a","agentType":"","timestamp":1,"toolCallId":"c","arguments":{}}`,
+		"no UTF-8":                "{\"type\":\"tool_start\"," + base + ",\"arguments\":{\"a\":\"\xff\"}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, shown := lens.Record(record(root, chunk.TypeToolStart, []byte(data))); shown {
+				t.Errorf("shown: %s", got.Data)
+			}
+		})
+	}
+	// A name is the same however it is written, and another one in capitals.
+	data := `{"type":"tool_start",` + base + `,"\u0061rguments":{"a":"` + secret + `"},"Arguments":1,"big":123456789012345678901234567890}`
+	got, _ := lens.Record(record(root, chunk.TypeToolStart, []byte(data)))
+	if want := `{"type":"tool_start",` + base + `,"\u0061rguments":{},"Arguments":1,"big":123456789012345678901234567890}`; string(got.Data) != want {
+		t.Errorf("got  %s\nwant %s", got.Data, want)
+	}
+}
+
+// What happens to the stream is told whatever the view and whatever the record
+// holds, because a reader waits for it.
+func TestStreamEventsAreAlwaysShown(t *testing.T) {
+	lens := lensOf(t, view.View{})
+	for _, typ := range chunk.Types() {
+		event := typ.Control() && typ != chunk.TypeRunStarted
+		for _, s := range []chunk.Session{root, child} {
+			got, shown := lens.Record(record(s, typ, fullOf(t, typ)))
+			if shown != event {
+				t.Errorf("%s shown: %t", typ, shown)
+			}
+			if shown {
+				checkShown(t, got, typ)
+			}
+			if _, shown := lens.Record(record(s, typ, []byte("{"))); shown != event {
+				t.Errorf("%s that nobody can read shown: %t", typ, shown)
+			}
+		}
+	}
+	ended := `{"type":"stream_end","agentId":"a","agentType":"","timestamp":1,"streamId":"root","finalOutput":{"a":"` + secret + `"}}`
+	if got, _ := lens.Record(record(root, chunk.TypeStreamEnd, []byte(ended))); tells(t, got.Data) {
+		t.Errorf("the end tells %s", got.Data)
+	}
+}
+
+// A type that this build does not know is shown when the view names it, whole
+// but for what it hides by name.
+func TestTypesOfTheFuture(t *testing.T) {
+	data := []byte(`{"agentId":"a", "type":"hologram","frame":{"x":1.0,"key":"` + secret + `"}}`)
+	rec := record(root, "hologram", data)
+	if _, shown := lensOf(t, everything()).Record(rec); shown {
+		t.Error("* shows it")
+	}
+	if got, _ := lensOf(t, view.View{Types: []chunk.Type{"hologram"}}).Record(rec); string(got.Data) != `{"agentId":"a","type":"hologram","frame":{"x":1.0,"key":"`+secret+`"}}` {
+		t.Errorf("by name: %s", got.Data)
+	}
+	hides := view.View{Types: []chunk.Type{"hologram"}, Hide: map[chunk.Type][]string{"hologram": {"frame.key"}}}
+	if got, _ := lensOf(t, hides).Record(rec); string(got.Data) != `{"agentId":"a","type":"hologram","frame":{"x":1.0}}` {
+		t.Errorf("without a key: %s", got.Data)
+	}
+}
+
+// A part of a value is hidden through arrays, and where the value is a text,
+// which may be the same value encoded, all of it.
+func TestPartsOfValues(t *testing.T) {
+	lens := lensOf(t, view.View{Types: []chunk.Type{"custom"}, Hide: map[chunk.Type][]string{"custom": {"data.items.price"}}})
+	const base = `{"type":"custom","agentId":"a","agentType":"","timestamp":1,"eventName":"cart","data":`
+	for data, want := range map[string]string{
+		`{"items":[{"id":1,"price":2},{"price":3}],"n":[1,"x"]}`: `{"items":[{"id":1},{}],"n":[1,"x"]}`,
+		`[{"items":{"price":2}}]`:                                `[{"items":{}}]`,
+		`"{\"items\":[{\"price\":2}]}"`:                          `null`,
+		`{"items":"[{\"price\":2}]"}`:                            `{"items":null}`,
+		`42`:                                                     `42`,
+	} {
+		got, _ := lens.Record(record(root, chunk.TypeCustom, []byte(base+data+`}`)))
+		if string(got.Data) != base+want+`}` {
+			t.Errorf("%s\nis %s\nwant %s", data, got.Data, base+want+`}`)
+		}
+	}
+}
+
+// What a sub-agent is asked is what the tool that called it was given, and what
+// it says is shown only by a view that says so.
+func TestSubAgents(t *testing.T) {
+	rec := record(child, chunk.TypeRunStarted, fullOf(t, chunk.TypeRunStarted))
+	v := view.View{Types: []chunk.Type{chunk.TypeRunStarted, chunk.TypeToolStart}}
+	if _, shown := lensOf(t, v).Record(rec); shown {
+		t.Error("a sub-agent is shown by a view that does not say so")
+	}
+	v.SubAgents = true
+	if got, _ := lensOf(t, v).Record(rec); !bytes.Contains(got.Data, []byte(`"clientMessageId"`)) {
+		t.Errorf("its input is gone, although arguments are shown: %s", got.Data)
+	}
+	v.Hide = map[chunk.Type][]string{chunk.TypeToolStart: {"arguments.path"}}
+	if got, _ := lensOf(t, v).Record(rec); !bytes.Contains(got.Data, []byte(`"input":[],`)) {
+		t.Errorf("its input tells what arguments do not: %s", got.Data)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	for _, s := range chunktest.All() {
+		text, err := s.Chunk.AppendJSON(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(s.Chunk.Type()), text)
+	}
+	f.Add("tool_start", []byte(`{"type":"tool_start","\u0061rguments":{},"arguments":{}}`))
+	public := lensOf(f, view.View{Preset: view.Public})
+	wide := lensOf(f, everything())
+	f.Fuzz(func(t *testing.T, typ string, data []byte) {
+		rec := record(root, chunk.Type(typ), data)
+		for _, lens := range []*view.Lens{public, wide} {
+			got, shown := lens.Record(rec)
+			if !shown || got.Data == nil {
+				continue
+			}
+			checkShown(t, got, rec.Type)
+			again, shown := lens.Record(got)
+			if !shown || !bytes.Equal(again.Data, got.Data) {
+				t.Fatalf("%q seen once more is %q", got.Data, again.Data)
+			}
+		}
+		if got, shown := public.Record(rec); shown && got.Data != nil {
+			checkPublic(t, got)
+		}
+	})
+}
+
+// checkPublic holds what the public is shown against what it must not see.
+func checkPublic(t *testing.T, rec chunk.Record) {
+	t.Helper()
+	c, err := rec.Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Extra != nil {
+		t.Errorf("members that nobody knows: %s", rec.Data)
+	}
+	hidden := true
+	switch b := c.Body.(type) {
+	case chunk.ToolStart:
+		hidden = string(b.Arguments) == "{}"
+	case chunk.ToolEnd:
+		hidden = string(b.Result) == "null" && (b.Error == nil || *b.Error == "") && b.ErrorCode == nil
+	case chunk.ToolApprovalRequest:
+		hidden = string(b.Input) == "null"
+	case chunk.ToolInputError:
+		hidden = b.Error == "" && b.PartialInput == nil
+	case chunk.ToolOutputError:
+		hidden = b.Error == ""
+	case chunk.Error:
+		hidden = b.Error == "" && b.Code == nil && b.ErrorDetail == nil
+	case chunk.StreamEnd:
+		hidden = b.FinalOutput == nil
+	case chunk.StreamFailed:
+		hidden = b.Error == "" && b.ErrorDetail == nil
+	case chunk.Thinking, chunk.ToolArgStreamDelta, chunk.SubagentEnd, chunk.Custom, chunk.StatePatch, chunk.Output, chunk.Opaque:
+		hidden = false
+	}
+	if !hidden {
+		t.Errorf("the public is shown %s", rec.Data)
+	}
+}

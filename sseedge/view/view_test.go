@@ -1,0 +1,121 @@
+package view_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/sseedge/view"
+)
+
+// A rule that would not hide what its author thinks it hides is an error, not a
+// rule that is not there.
+func TestViewsThatAreRefused(t *testing.T) {
+	for _, tt := range []struct{ views, want string }{
+		{`{`, "views:"},
+		{`{"views":{"v":{"hidden":{}}}}`, "unknown"},
+		{`{"views":{"v":{}},"views":{}}`, "duplicate"},
+		{`{"views":{"v":{"hide":{"error":["error"],"error":["code"]}}}}`, "duplicate"},
+		{`{"views":{}} {}`, "after top-level value"},
+		{`{"views":{"a b":{}}}`, "view"},
+		{`{"views":{"":{}}}`, "view"},
+		{`{"views":{"v":{"preset":"Public"}}}`, `preset "Public": want "public"`},
+		{`{"views":{"v":{"except":["thinkng"]}}}`, `nobody knows a type "thinkng"`},
+		{`{"views":{"v":{"hide":{"tool_begin":["arguments"]}}}}`, `nobody knows a type "tool_begin"`},
+		{`{"views":{"v":{"hide":{"tool_start":["argments"]}}}}`, "the catalogue has no such member"},
+		{`{"views":{"v":{"hide":{"error":["errorDetail.couse"]}}}}`, "the catalogue has no such member"},
+		{`{"views":{"v":{"hide":{"*":["argments"]}}}}`, "the catalogue has no such member"},
+		{`{"views":{"v":{"hide":{"error":["errorDetail.cause.x"]}}}}`, "has no members"},
+		{`{"views":{"v":{"hide":{"tool_start":["toolCallId"]}}}}`, `"toolCallId" cannot be hidden`},
+		{`{"views":{"v":{"types":["*"],"hide":{"*":["agentId"]}}}}`, `"agentId" cannot be hidden`},
+		{`{"views":{"v":{"hide":{"tool_approval_response":["approved"]}}}}`, `"approved" cannot be hidden`},
+		{`{"views":{"v":{"hide":{"suspension_marker":["kind"]}}}}`, `"kind" cannot be hidden`},
+		{`{"views":{"v":{"hide":{"stream_end":["streamId"]}}}}`, `"streamId" cannot be hidden`},
+		{`{"views":{"v":{"hide":{"custom":["data..a"]}}}}`, "want the names of members"},
+		{`{"views":{"v":{"hide":{"custom":[""]}}}}`, "want the names of members"},
+		{`{"views":{"v":{"hide":{"state_patch":["patches.value"]}}}}`, "another patch"},
+		{`{"views":{"v":{"types":["*"],"hide":{"tool_start":["arguments"]}}}}`, "it hides tool_start.arguments and shows the same in tool_approval_request.input"},
+		{`{"views":{"v":{"types":["tool_start","tool_arg_stream_delta"],"hide":{"tool_start":["arguments.password"]}}}}`, "shows the same in tool_arg_stream_delta.delta"},
+		{`{"views":{"v":{"types":["*"],"hide":{"output":["output"]}}}}`, "shows the same in stream_end.finalOutput"},
+		{`{"views":{"v":{}},"default":"w"}`, `there is no view "w"`},
+		{`{"views":{"v":{}},"default":"v","selectable":["w"]}`, `there is no view "w"`},
+		{`{"views":{"v":{}},"selectable":["v"]}`, "selectable without a default"},
+	} {
+		cfg, err := view.Read(strings.NewReader(tt.views))
+		if err == nil {
+			_, err = view.New(cfg)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s\n%v, want %q", tt.views, err, tt.want)
+		}
+	}
+}
+
+// Who may choose what: with a default nobody sees more by leaving the parameter
+// out, or by naming a view that is not for them.
+func TestChoose(t *testing.T) {
+	three := map[string]view.View{"public": {Preset: view.Public}, "staff": {Types: []chunk.Type{"*"}}, "audit": {}}
+	for _, tt := range []struct {
+		name string
+		cfg  *view.Config // nil: no views at all
+		want map[string]string
+	}{
+		{"no views", nil, map[string]string{"": "", "public": "no"}},
+		{"without a default", &view.Config{Views: three}, map[string]string{"": "", "public": "public", "staff": "staff", "other": "no"}},
+		{"with a default", &view.Config{Views: three, Default: "public"}, map[string]string{"": "public", "public": "public", "staff": "no", "other": "no"}},
+		{"with a choice", &view.Config{Views: three, Default: "public", Selectable: []string{"staff"}}, map[string]string{"": "public", "staff": "staff", "audit": "no", "Public": "no"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var views *view.Views
+			if tt.cfg != nil {
+				var err error
+				if views, err = view.New(*tt.cfg); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for asked, want := range tt.want {
+				got, allowed := views.Choose(asked)
+				if !allowed {
+					got = "no"
+				}
+				if got != want {
+					t.Errorf("%q gets %q, want %q", asked, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A view is an encoding for the hub: the frame of what is shown, or none.
+func TestEncodings(t *testing.T) {
+	cfg, err := view.Read(strings.NewReader(`{"views":{"quiet":{"types":["text_delta"]},"empty":{}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	views, err := view.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encodings := view.Encodings(views, native.Encode)
+	if len(encodings) != 2 || !slices.Equal(views.Names(), []string{"empty", "quiet"}) {
+		t.Errorf("%d encodings of %q", len(encodings), views.Names())
+	}
+	for typ, want := range map[chunk.Type]string{
+		chunk.TypeTextDelta: "id: 7\ndata: {\"type\":\"chunk\",\"chunk\":{\"type\":\"text_delta\",\"agentId\":\"a\",\"agentType\":\"\",\"timestamp\":1,\"delta\":\"x\"},\"sequence\":7}\n\n",
+		chunk.TypeThinking:  "",
+		chunk.TypeStreamEnd: "id: 7\ndata: {\"type\":\"end\"}\n\n",
+	} {
+		data := `{"type":"` + string(typ) + `","agentId":"a","agentType":"","timestamp":1,"delta":"x"}`
+		if typ == chunk.TypeStreamEnd {
+			data = `{"type":"stream_end","agentId":"a","agentType":"","timestamp":1,"streamId":"s","finalOutput":"x"}`
+		}
+		if got := encodings["quiet"](nil, record(root, typ, []byte(data)), chunk.ScopeTree); string(got) != want {
+			t.Errorf("%s: %q, want %q", typ, got, want)
+		}
+	}
+	if view.Encodings(nil, native.Encode) != nil {
+		t.Error("encodings of no views")
+	}
+}
