@@ -141,7 +141,7 @@ func (w *edgeWorld) tellAll(t *testing.T, dice *rand.Rand, n int) {
 	for i := range stories {
 		random := rand.New(rand.NewPCG(dice.Uint64(), uint64(i)))
 		all.Go(func() (err error) {
-			stories[i], err = w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", i)), 4, random)
+			stories[i], err = w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", i)), plot{clients: 4}, random)
 			return err
 		})
 	}

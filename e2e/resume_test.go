@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -46,7 +47,7 @@ func TestResumeIsExact(t *testing.T) {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			story, err := w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", round)), 12, rand.New(rand.NewPCG(*seed, uint64(round))))
+			story, err := w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", round)), plot{clients: 12}, rand.New(rand.NewPCG(*seed, uint64(round))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,9 +68,18 @@ type told struct {
 	clients []*resumeClient
 }
 
-// tell writes a tree before as many clients, and returns when it is complete and
-// they know.
-func (w *edgeWorld) tell(ctx context.Context, root chunk.Session, clients int, random *rand.Rand) (told, error) {
+// plot is how a tree is told. The zero plot is told to nobody, at once.
+type plot struct {
+	clients int
+	chunks  int                         // of the root; 150 to 400 when 0
+	pace    func(context.Context) error // before each of them, when not nil
+	cut     int64                       // bytes of the longest connection of a client; 20,000 when 0
+	patient bool                        // the clients come back when they are refused for now
+}
+
+// tell writes a tree before clients, and returns when it is complete and they
+// know.
+func (w *edgeWorld) tell(ctx context.Context, root chunk.Session, p plot, random *rand.Rand) (told, error) {
 	story := told{root: root}
 	run, err := w.producer.Start(ctx, root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("random"))
 	if err != nil {
@@ -79,13 +89,15 @@ func (w *edgeWorld) tell(ctx context.Context, root chunk.Session, clients int, r
 		return story, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for range clients {
+	for range p.clients {
 		client := newResumeClient(w.url, root, rand.New(rand.NewPCG(random.Uint64(), 1)))
+		client.patient = p.patient
+		client.cut = cmp.Or(p.cut, client.cut)
 		story.clients = append(story.clients, client)
 		group.Go(func() error { return client.watch(ctx) })
 	}
 	dice := rand.New(rand.NewPCG(random.Uint64(), 2))
-	group.Go(func() error { return w.write(ctx, run, dice) })
+	group.Go(func() error { return w.write(ctx, run, p, dice) })
 	return story, group.Wait()
 }
 
@@ -103,14 +115,17 @@ func (w *edgeWorld) check(t *testing.T, story told) {
 type resumeClient struct {
 	url         string
 	scope       chunk.Scope
+	cut         int64 // bytes of the longest connection
+	patient     bool
 	random      *rand.Rand
 	lastID      string
+	retry       time.Duration
 	got         []string
 	connections int
 }
 
 func newResumeClient(base string, root chunk.Session, random *rand.Rand) *resumeClient {
-	c := &resumeClient{scope: chunk.Scope(random.IntN(2)), random: random}
+	c := &resumeClient{scope: chunk.Scope(random.IntN(2)), random: random, cut: 20_000}
 	c.url = base + "/v1/sessions/" + root.ID + "/events"
 	if c.scope == chunk.ScopeSession {
 		c.url += "?scope=session"
@@ -125,6 +140,13 @@ func (c *resumeClient) watch(ctx context.Context) error {
 		if over || err != nil {
 			return err
 		}
+		if c.patient {
+			select {
+			case <-time.After(c.retry):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 	}
 }
 
@@ -135,6 +157,10 @@ func (c *resumeClient) connect(ctx context.Context) (over bool, err error) {
 	}
 	if c.lastID != "" {
 		req.Header.Set("Last-Event-ID", c.lastID)
+	}
+	if c.random.IntN(2) == 0 { // what the edge takes for a browser
+		req.Header.Set("Accept", "text/event-stream")
+		req.Header.Set("Cache-Control", "no-cache")
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
@@ -147,7 +173,11 @@ func (c *resumeClient) connect(ctx context.Context) (over bool, err error) {
 	case http.StatusNoContent:
 		return true, nil
 	case http.StatusOK:
-		return false, c.read(io.LimitReader(resp.Body, c.random.Int64N(20_000)))
+		return false, c.read(io.LimitReader(resp.Body, c.random.Int64N(c.cut)))
+	case http.StatusServiceUnavailable:
+		if c.patient {
+			return false, c.comeBack("1000")
+		}
 	}
 	return false, fmt.Errorf("status %d", resp.StatusCode)
 }
@@ -174,9 +204,20 @@ func (c *resumeClient) read(body io.Reader) error {
 			id = line[len("id: "):]
 		case strings.HasPrefix(line, "data: "):
 			data += line[len("data: "):]
-		case strings.HasPrefix(line, ":"), strings.HasPrefix(line, "retry:"):
+		case strings.HasPrefix(line, "retry: "):
+			if err := c.comeBack(line[len("retry: "):]); err != nil {
+				return err
+			}
+		case strings.HasPrefix(line, ":"):
 		default:
 			return fmt.Errorf("a line of no kind: %q", line)
 		}
 	}
+}
+
+// comeBack notes when the server wants to see the client again.
+func (c *resumeClient) comeBack(milliseconds string) error {
+	var err error
+	c.retry, err = time.ParseDuration(milliseconds + "ms")
+	return err
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type worldConfig struct {
 	history   *nats.Conn // where it reads history; feed when nil
 	heartbeat time.Duration
 	hub       hub.Config
+	edge      sseedge.Config
 }
 
 func newEdgeWorld(t *testing.T, cfg worldConfig) *edgeWorld {
@@ -67,11 +69,12 @@ func newEdgeWorld(t *testing.T, cfg worldConfig) *edgeWorld {
 	ofEdge := consumers.Config{Heartbeat: cfg.heartbeat, Log: log}
 	w.feed = newReader(t, cfg.feed, ofEdge)
 	cfg.hub.Encode, cfg.hub.Log = native.Encode, log
+	cfg.edge.Retry, cfg.edge.Log = 100*time.Millisecond, log
 	w.hub, err = hub.New(hublog.Log{Reader: newReader(t, cfg.history, ofEdge)}, hublog.Feed{Reader: w.feed}, cfg.hub)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge, err := sseedge.New(w.hub, noSnapshots{t}, sseedge.Config{Retry: 100 * time.Millisecond, Log: log})
+	edge, err := sseedge.New(w.hub, noSnapshots{t}, cfg.edge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +122,15 @@ func (n noSnapshots) Snapshot(_ context.Context, s chunk.Session, _ bool) (sseed
 }
 
 // write is a random history: text, tools, sub-agents that talk at the same
-// time, pauses, one or two runs.
-func (w *edgeWorld) write(ctx context.Context, run *producers.Run, random *rand.Rand) error {
+// time, pauses.
+func (w *edgeWorld) write(ctx context.Context, run *producers.Run, p plot, random *rand.Rand) error {
 	var children errgroup.Group
-	for n := range 150 + random.IntN(250) {
+	for n := range cmp.Or(p.chunks, 150+random.IntN(250)) {
+		if p.pace != nil {
+			if err := p.pace(ctx); err != nil {
+				return err
+			}
+		}
 		var err error
 		switch random.IntN(12) {
 		case 0:
