@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -42,6 +43,11 @@ type Config struct {
 
 	// Limits bound the streams that are open at once.
 	Limits Limits
+
+	// Views are what audiences are shown, on streams and pages alike; the hub needs
+	// an encoding for each, see view.Encodings. Defaults to none: everybody is
+	// shown everything.
+	Views *view.Views
 
 	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is
 	// believed. Defaults to none: the peer of a connection is the client.

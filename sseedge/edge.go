@@ -35,6 +35,9 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if err := checkViews(h, cfg.Views); err != nil {
+		return nil, err
+	}
 	cfg = cfg.withDefaults()
 	return &Edge{
 		hub:       h,

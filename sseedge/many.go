@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/sse"
+	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -25,7 +26,7 @@ const maxSessions = 32
 // reconnect with the same query, which is what an EventSource sends. A session
 // that is complete is silent; the response ends when all are.
 func (e *Edge) manyEvents(w http.ResponseWriter, r *http.Request) {
-	reqs, p := readStreams(r, e.cfg.Tenant)
+	reqs, p := readStreams(r, e.cfg.Tenant, e.cfg.Views)
 	s := &stream{edge: e, named: true}
 	for _, req := range reqs {
 		s.seats = append(s.seats, newSeat(e, req))
@@ -33,9 +34,9 @@ func (e *Edge) manyEvents(w http.ResponseWriter, r *http.Request) {
 	e.open(w, r, p, s)
 }
 
-// readStreams reads what a request for several sessions wants. Scope, types and
-// exclude are those of readStream and hold for all of them.
-func readStreams(r *http.Request, tenant string) ([]hub.Request, *problem) {
+// readStreams reads what a request for several sessions wants. Scope, types,
+// exclude and view are those of readStream and hold for all of them.
+func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Request, *problem) {
 	q, p := readQuery(r.URL, streamParameters...)
 	if p != nil {
 		return nil, p
@@ -62,7 +63,7 @@ func readStreams(r *http.Request, tenant string) ([]hub.Request, *problem) {
 			return nil, badRequest(codeBadParameter, "a session is given twice", "session: want each once")
 		}
 		reqs[i].Session = chunk.RootSession(tenant, id)
-		if p := q.readStream(&reqs[i], cursors[i]); p != nil {
+		if p := q.readStream(&reqs[i], cursors[i], views); p != nil {
 			return nil, p
 		}
 	}

@@ -27,9 +27,13 @@ type messagePage struct {
 // snapshot serves GET /v1/sessions/{id}/snapshot. With ?partial=1 the message in
 // flight is in it, and its sequence is the exact last one.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	q, p := readQuery(r.URL, "partial", "root")
+	q, p := readQuery(r.URL, "partial", "root", "view")
 	if p == nil {
 		p = q.readRoot(&s)
+	}
+	var name string
+	if p == nil {
+		name, p = q.readView(e.cfg.Views)
 	}
 	partial := q.values.Get("partial")
 	if p == nil && partial != "" && partial != "0" && partial != "1" {
@@ -40,19 +44,26 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, s chunk.Session)
 		return
 	}
 	snap, p := e.load(r.Context(), s, partial == "1")
-	if p != nil {
-		e.refuse(w, p)
-		return
+	if p == nil {
+		var page []byte
+		if page, p = e.shownPage(name, s, snap.Page); p == nil {
+			e.writeBody(w, s, page)
+			return
+		}
 	}
-	e.writeBody(w, s, snap.Page)
+	e.refuse(w, p)
 }
 
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages
 // before the one with that id, or the last ones.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	q, p := readQuery(r.URL, "before", "limit", "root")
+	q, p := readQuery(r.URL, "before", "limit", "root", "view")
 	if p == nil {
 		p = q.readRoot(&s)
+	}
+	var name string
+	if p == nil {
+		name, p = q.readView(e.cfg.Views)
 	}
 	limit := defaultLimit
 	if n := q.values.Get("limit"); p == nil && n != "" {
@@ -69,6 +80,9 @@ func (e *Edge) messages(w http.ResponseWriter, r *http.Request, s chunk.Session)
 	if p == nil {
 		var page messagePage
 		if page, p = cutPage(snap.Messages, q.values.Get("before"), limit); p == nil {
+			page.Messages, p = e.shownMessages(name, s, page.Messages)
+		}
+		if p == nil {
 			e.writeJSON(w, s, page)
 			return
 		}

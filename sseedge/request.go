@@ -8,6 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/sse"
+	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -45,7 +46,8 @@ func readQuery(u *url.URL, known ...string) (query, *problem) {
 //	?types=a,b         only chunks of these types
 //	?exclude=a,b       no chunks of these types
 //	?agent=ID          only what this session says
-func readStream(r *http.Request, s chunk.Session) (hub.Request, *problem) {
+//	?view=NAME         as this audience is shown it
+func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Request, *problem) {
 	req := hub.Request{Session: s}
 	q, p := readQuery(r.URL, streamParameters...)
 	if p != nil {
@@ -55,15 +57,18 @@ func readStream(r *http.Request, s chunk.Session) (hub.Request, *problem) {
 	if err != nil {
 		return req, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
 	}
-	return req, q.readStream(&req, cursors[0])
+	return req, q.readStream(&req, cursors[0], views)
 }
 
 // streamParameters are given once at most.
-var streamParameters = []string{"scope", "root", "types", "exclude", "agent"}
+var streamParameters = []string{"scope", "root", "types", "exclude", "agent", "view"}
 
 // readStream reads all but the session.
-func (q query) readStream(req *hub.Request, after sse.Cursor) *problem {
+func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views) (p *problem) {
 	if p := q.readScope(req); p != nil {
+		return p
+	}
+	if req.Encoding, p = q.readView(views); p != nil {
 		return p
 	}
 	req.After.Seq, req.Epoch = chunk.Seq(after.Seq), after.Epoch

@@ -35,7 +35,7 @@ type stream struct {
 
 // events serves GET /v1/sessions/{id}/events.
 func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	req, p := readStream(r, s)
+	req, p := readStream(r, s, e.cfg.Views)
 	if p == nil {
 		w.Header().Set("X-Session-Id", s.ID)
 	}

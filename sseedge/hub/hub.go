@@ -128,6 +128,9 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	}
 }
 
+// HasEncoding reports whether requests may name this encoding.
+func (h *Hub) HasEncoding(name string) bool { return h.encode(name) != nil }
+
 // encode is the function behind a name, nil when there is none.
 func (h *Hub) encode(name string) Encode {
 	if name == "" {

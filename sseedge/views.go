@@ -1,0 +1,66 @@
+package sseedge
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/view"
+)
+
+// checkViews makes sure that what a request may choose can be served: a hub that
+// does not know a view would fail every stream in it.
+func checkViews(h *hub.Hub, views *view.Views) error {
+	for _, name := range views.Names() {
+		if !h.HasEncoding(name) {
+			return fmt.Errorf("the hub has no encoding %q, want one for each view", name)
+		}
+	}
+	return nil
+}
+
+// readView is the view that serves the request, "" for none: the one it names,
+// if it may, or the default one. A stranger is not told which there are.
+func (q query) readView(views *view.Views) (string, *problem) {
+	name, allowed := views.Choose(q.values.Get("view"))
+	if !allowed {
+		return "", badRequest(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
+	}
+	return name, nil
+}
+
+// shownPage is what a view shows of a snapshot's page.
+func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte, *problem) {
+	lens := e.cfg.Views.Lens(name)
+	if lens == nil {
+		return page, nil
+	}
+	shown, err := lens.Page(s, page)
+	if err != nil {
+		e.cfg.Log.Error("page cannot be shown", "session", s.String(), "view", name, "err", err)
+		return nil, internal
+	}
+	return shown, nil
+}
+
+// shownMessages is what a view shows of messages; those of which it shows nothing
+// are left out.
+func (e *Edge) shownMessages(name string, s chunk.Session, all []json.RawMessage) ([]json.RawMessage, *problem) {
+	lens := e.cfg.Views.Lens(name)
+	if lens == nil {
+		return all, nil
+	}
+	shown := make([]json.RawMessage, 0, len(all))
+	for _, m := range all {
+		text, any, err := lens.Message(s, m)
+		if err != nil {
+			e.cfg.Log.Error("message cannot be shown", "session", s.String(), "view", name, "err", err)
+			return nil, internal
+		}
+		if any {
+			shown = append(shown, text)
+		}
+	}
+	return shown, nil
+}
