@@ -6,14 +6,18 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/tailrace/tailrace/internal/bench"
 )
 
 func runBench(ctx context.Context, t terminal, args []string) error {
+	if bench.IsCrowd() {
+		return bench.RunCrowd(ctx, t.in, t.out)
+	}
 	var cfg bench.Config
 	_, names, err := arguments(t, "bench", args, func(flags *flag.FlagSet) {
-		flags.IntVar(&cfg.Rounds, "rounds", 7, "measured rounds of each side")
+		flags.IntVar(&cfg.Rounds, "rounds", 5, "measured rounds of each side")
 		flags.IntVar(&cfg.Clients, "clients", 1000, "clients of the fan-out")
 		flags.StringVar(&cfg.Dir, "dir", "", "where the server keeps its files; empty: a temporary directory")
 	})
@@ -21,7 +25,7 @@ func runBench(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	if len(names) == 0 {
-		return usageError{errors.New("want publish, follow, replay, fanout or all")}
+		return usageError{fmt.Errorf("want all, or some of %s", strings.Join(append(bench.Names(), bench.Alone()...), ", "))}
 	}
 	if names[0] == "all" {
 		names = bench.Names()

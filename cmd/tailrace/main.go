@@ -44,7 +44,7 @@ func subcommands() []command {
 		{"publish", "--session ID", "writes chunks from standard input (JSON lines) to a session", runPublish},
 		{"tail", "SESSION", "follows a session in the terminal", runTail},
 		{"firehose", "", "follows every session", runFirehose},
-		{"bench", "publish|follow|fanout|replay|all", "ours against the raw floor, in one run", runBench},
+		{"bench", "NAME…|all", "ours against the raw floor, in one run", runBench},
 		{"version", "", "prints the version", runVersion},
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // Config says how much is measured.
 type Config struct {
-	Rounds  int    // measured rounds of each side; defaults to 7
+	Rounds  int    // measured rounds of each side; defaults to 5
 	Clients int    // of the fan-out; defaults to 1000
 	Dir     string // for the server's files; defaults to a temporary directory
 	Quick   bool   // a fiftieth of the work: to see that it runs, not how fast
@@ -33,17 +33,24 @@ func (c Config) size(n int) int {
 	return n
 }
 
-// Names of the benchmarks, in the order in which All runs them.
-func Names() []string { return []string{"publish", "follow", "replay", "fanout"} }
+const fanoutClients = 1000
+
+// Names of the benchmarks that run together within some minutes.
+func Names() []string {
+	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle"}
+}
+
+// Alone are the names of those that are run by themselves.
+func Alone() []string { return []string{"fanout-10000"} }
 
 // Run runs the named benchmarks on an embedded server of their own, talking to
-// it over loopback, and returns a row for each comparison.
+// it over loopback, and returns a row for each figure.
 func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
 	if cfg.Rounds <= 0 {
-		cfg.Rounds = 7
+		cfg.Rounds = 5
 	}
 	if cfg.Clients <= 0 {
-		cfg.Clients = 1000
+		cfg.Clients = fanoutClients
 	}
 	lab, err := newLab(ctx, cfg)
 	if err != nil {
@@ -57,11 +64,11 @@ func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
 			return rows, err
 		}
 		for _, p := range pairs {
-			row, err := p.run(ctx, cfg.Rounds)
+			more, err := p.run(ctx, cfg.Rounds)
 			if err != nil {
 				return rows, err
 			}
-			rows = append(rows, row)
+			rows = append(rows, more...)
 		}
 	}
 	return rows, nil
@@ -149,9 +156,19 @@ func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
 	case "replay":
 		return l.replay(ctx)
 	case "fanout":
-		return l.fanout(), nil
+		return l.fanout(l.cfg.Clients), nil
+	case "fanout-10000":
+		return l.fanout(10_000), nil
+	case "many":
+		return l.many(), nil
+	case "catchup":
+		return l.catchUps(ctx)
+	case "storm":
+		return l.storm(ctx)
+	case "idle":
+		return l.idle(), nil
 	}
-	return nil, fmt.Errorf("no benchmark %q; there are %v", name, Names())
+	return nil, fmt.Errorf("no benchmark %q; there are %v", name, append(Names(), Alone()...))
 }
 
 // body is what every benchmark publishes: a custom event of some 250 bytes,
@@ -162,6 +179,9 @@ func body(n int) chunk.Custom {
 
 const pad = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
 
+func rootSession(id string) chunk.Session { return chunk.RootSession("default", id) }
+
+// event is the n-th of a session. Clients look for its number.
 func event(s chunk.Session, n int) chunk.Chunk {
 	return chunk.Chunk{AgentID: s.ID, AgentType: "bench", Timestamp: time.Now().UnixMilli(), Step: 1, Body: body(n)}
 }

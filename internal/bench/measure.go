@@ -5,74 +5,148 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
 
-// pair is one comparison: the same units of work done by us and by the floor.
+// pair is one comparison: the same work done by us and by the floor.
 type pair struct {
 	name  string
-	unit  string // what is counted, e.g. "chunks"
 	floor string // what the floor is, in a few words
-	aim   float64
+	aims  []aim
 	ours  work
 	raw   work
 }
 
-// work does the work of one round and says how many units that were and how
-// long the measured part took; setting up and checking are not measured.
-type work func(ctx context.Context, round int) (units int, took time.Duration, err error)
+// work does the work of one round and says what it measured; setting up and
+// checking are not measured.
+type work func(ctx context.Context, round int) (figures, error)
 
-// Row is the outcome of one comparison.
+// figure is one thing that was measured; its name says the unit.
+type figure struct {
+	name  string
+	value float64
+}
+
+type figures []figure
+
+// of returns the figure of that name, and NaN if that side does not have it.
+func (f figures) of(name string) float64 {
+	for _, figure := range f {
+		if figure.name == name {
+			return figure.value
+		}
+	}
+	return math.NaN()
+}
+
+const chunksPerSecond = "chunks/s"
+
+func rate(chunks int, took time.Duration) figures {
+	return figures{{chunksPerSecond, float64(chunks) / took.Seconds()}}
+}
+
+// aim is what a figure shall come to. Members that are 0 are not asked for.
+type aim struct {
+	figure               string
+	atLeast, atMost      float64 // ours
+	ratioFrom, ratioUpTo float64 // ours/floor
+	aboveTheFloorAtMost  float64 // ours-floor
+}
+
+// String says it in the words of the table.
+func (a aim) String() string {
+	var parts []string
+	for _, part := range []struct {
+		format string
+		bound  float64
+	}{
+		{">= %s", a.atLeast},
+		{"<= %s", a.atMost},
+		{">= %sx", a.ratioFrom},
+		{"<= %sx", a.ratioUpTo},
+		{"<= floor + %s", a.aboveTheFloorAtMost},
+	} {
+		if part.bound != 0 {
+			parts = append(parts, fmt.Sprintf(part.format, number(part.bound)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// met tells whether a row reaches it.
+func (a aim) met(r Row) bool {
+	return (a.atLeast == 0 || r.Ours >= a.atLeast) &&
+		(a.atMost == 0 || r.Ours <= a.atMost) &&
+		(a.ratioFrom == 0 || r.Ratio >= a.ratioFrom) &&
+		(a.ratioUpTo == 0 || r.Ratio <= a.ratioUpTo) &&
+		(a.aboveTheFloorAtMost == 0 || r.Ours-r.Raw <= a.aboveTheFloorAtMost)
+}
+
+// Row is one figure of a comparison. What the floor does not have is NaN.
 type Row struct {
-	Name  string
-	Unit  string
-	Floor string
-	Ours  float64 // median units per second
-	Raw   float64 // the same of the floor
-	Ratio float64 // median over rounds of ours/floor
-	Low   float64 // smallest and …
-	High  float64 // … largest ratio of a round
-	Aim   float64
+	Name   string
+	Figure string // with its unit
+	Floor  string
+	Ours   float64 // median over the rounds
+	Raw    float64 // the same of the floor
+	Ratio  float64 // median over the rounds of ours/floor
+	Low    float64 // smallest and …
+	High   float64 // … largest ratio of a round
+	Aim    string  // empty when there is none
+	Met    bool
 }
 
 // run measures both sides in turn, and who goes first changes with the round, so
 // that a drift of the machine's speed falls on both. The first round of each is a warm-up.
-func (p pair) run(ctx context.Context, rounds int) (Row, error) {
-	var ours, raw, ratios []float64
+func (p pair) run(ctx context.Context, rounds int) ([]Row, error) {
+	var ours, raw []figures
 	for round := range rounds + 1 {
 		first, second := p.raw, p.ours
 		if round%2 == 1 {
 			first, second = p.ours, p.raw
 		}
-		a, err := rate(ctx, first, round)
+		a, err := first(ctx, round)
 		if err != nil {
-			return Row{}, fmt.Errorf("%s: %w", p.name, err)
+			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
-		b, err := rate(ctx, second, round)
+		b, err := second(ctx, round)
 		if err != nil {
-			return Row{}, fmt.Errorf("%s: %w", p.name, err)
+			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 		if round%2 == 1 {
 			a, b = b, a
 		}
 		if round > 0 {
-			raw, ours, ratios = append(raw, a), append(ours, b), append(ratios, b/a)
+			raw, ours = append(raw, a), append(ours, b)
 		}
 	}
-	return Row{
-		Name: p.name, Unit: p.unit, Floor: p.floor, Aim: p.aim,
-		Ours: median(ours), Raw: median(raw), Ratio: median(ratios), Low: slices.Min(ratios), High: slices.Max(ratios),
-	}, nil
+	var rows []Row
+	for _, f := range ours[0] {
+		rows = append(rows, p.row(f.name, ours, raw))
+	}
+	return rows, nil
 }
 
-func rate(ctx context.Context, w work, round int) (float64, error) {
-	units, took, err := w(ctx, round)
-	if err != nil {
-		return 0, err
+func (p pair) row(name string, ours, raw []figures) Row {
+	var us, floor, ratios []float64
+	for i := range ours {
+		us, floor = append(us, ours[i].of(name)), append(floor, raw[i].of(name))
+		ratios = append(ratios, us[i]/floor[i])
 	}
-	return float64(units) / took.Seconds(), nil
+	row := Row{
+		Name: p.name, Figure: name, Floor: p.floor,
+		Ours: median(us), Raw: median(floor), Ratio: median(ratios), Low: slices.Min(ratios), High: slices.Max(ratios),
+	}
+	for _, a := range p.aims {
+		if a.figure == name {
+			row.Aim, row.Met = a.String(), a.met(row)
+		}
+	}
+	return row
 }
 
 func median[T cmp.Ordered](values []T) T {
@@ -83,9 +157,30 @@ func median[T cmp.Ordered](values []T) T {
 // Print writes the rows as a table.
 func Print(w io.Writer, rows []Row) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "BENCHMARK\tOURS/S\tFLOOR/S\tRATIO\tLOW..HIGH\tAIM\tFLOOR IS")
+	fmt.Fprintln(tw, "BENCHMARK\tFIGURE\tOURS\tFLOOR\tRATIO\tLOW..HIGH\tAIM\tMET\tFLOOR IS")
 	for _, r := range rows {
-		fmt.Fprintf(tw, "%s\t%.0f %s\t%.0f\t%.2f\t%.2f..%.2f\t%.2f\t%s\n", r.Name, r.Ours, r.Unit, r.Raw, r.Ratio, r.Low, r.High, r.Aim, r.Floor)
+		met := "-"
+		if r.Aim != "" {
+			met = map[bool]string{true: "yes", false: "no"}[r.Met]
+		}
+		ratio, spread := "-", "-"
+		if !math.IsNaN(r.Ratio) {
+			ratio, spread = fmt.Sprintf("%.2f", r.Ratio), fmt.Sprintf("%.2f..%.2f", r.Low, r.High)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Figure, number(r.Ours), number(r.Raw), ratio, spread, cmp.Or(r.Aim, "-"), met, r.Floor)
 	}
 	return tw.Flush()
+}
+
+// number prints three digits or more, and no more than tell something.
+func number(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case math.Abs(v) >= 100 || v == math.Trunc(v):
+		return fmt.Sprintf("%.0f", v)
+	case math.Abs(v) >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
 }

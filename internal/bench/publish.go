@@ -21,13 +21,13 @@ import (
 func (l *lab) publish() []pair {
 	one := func(sessions, each int, name string) pair {
 		return pair{
-			name: name, unit: "chunks", aim: 0.85, floor: "jetstream.PublishMsg, same headers",
-			ours: func(ctx context.Context, round int) (int, time.Duration, error) {
+			name: name, aims: []aim{{figure: chunksPerSecond, ratioFrom: 0.85}}, floor: "jetstream.PublishMsg, same headers",
+			ours: func(ctx context.Context, round int) (figures, error) {
 				return parallel(ctx, sessions, each, func(ctx context.Context, i int) (func(context.Context, int) error, func() error, error) {
 					return l.ourWriter(ctx, chunk.RootSession("bench", fmt.Sprintf("%s-o%d-%d", name, round, i)))
 				})
 			},
-			raw: func(ctx context.Context, round int) (int, time.Duration, error) {
+			raw: func(ctx context.Context, round int) (figures, error) {
 				return parallel(ctx, sessions, each, func(_ context.Context, i int) (func(context.Context, int) error, func() error, error) {
 					return l.rawWriter(chunk.RootSession("bench", fmt.Sprintf("%s-r%d-%d", name, round, i)))
 				})
@@ -41,7 +41,7 @@ func (l *lab) publish() []pair {
 type writer func(ctx context.Context, i int) (write func(ctx context.Context, n int) error, done func() error, err error)
 
 // parallel runs the writers side by side and measures only their writes.
-func parallel(ctx context.Context, sessions, each int, open writer) (int, time.Duration, error) {
+func parallel(ctx context.Context, sessions, each int, open writer) (figures, error) {
 	writes := make([]func(context.Context, int) error, sessions)
 	var closers []func() error
 	defer func() {
@@ -52,7 +52,7 @@ func parallel(ctx context.Context, sessions, each int, open writer) (int, time.D
 	for i := range sessions {
 		write, done, err := open(ctx, i)
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
 		writes[i], closers = write, append(closers, done)
 	}
@@ -69,7 +69,7 @@ func parallel(ctx context.Context, sessions, each int, open writer) (int, time.D
 		})
 	}
 	err := group.Wait()
-	return sessions * each, time.Since(start), err
+	return rate(sessions*each, time.Since(start)), err
 }
 
 func (l *lab) ourWriter(ctx context.Context, s chunk.Session) (func(context.Context, int) error, func() error, error) {
@@ -85,23 +85,36 @@ func (l *lab) ourWriter(ctx context.Context, s chunk.Session) (func(context.Cont
 }
 
 func (l *lab) rawWriter(s chunk.Session) (func(context.Context, int) error, func() error, error) {
-	subject, err := subjects.Layout{}.Subject(s)
+	w, err := newRawWriter(l.raw, s)
 	if err != nil {
 		return nil, nil, err
 	}
-	last := uint64(0)
-	write := func(ctx context.Context, n int) error {
-		m, err := codec.Encode(s, 1, chunk.Ordinal(n+1), event(s, n), codec.FormatJSON)
-		if err != nil {
-			return err
-		}
-		msg := &nats.Msg{Subject: subject, Header: nats.Header(m.Header), Data: m.Data}
-		ack, err := l.raw.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(last))
-		if err != nil {
-			return err
-		}
-		last = ack.Sequence
-		return nil
+	return w.write, func() error { return nil }, nil
+}
+
+// rawWriter is a writer without anything of ours but the bytes.
+type rawWriter struct {
+	js      jetstream.JetStream
+	session chunk.Session
+	subject string
+	last    uint64
+}
+
+func newRawWriter(js jetstream.JetStream, s chunk.Session) (*rawWriter, error) {
+	subject, err := subjects.Layout{}.Subject(s)
+	return &rawWriter{js: js, session: s, subject: subject}, err
+}
+
+func (w *rawWriter) write(ctx context.Context, n int) error {
+	m, err := codec.Encode(w.session, 1, chunk.Ordinal(n+1), event(w.session, n), codec.FormatJSON)
+	if err != nil {
+		return err
 	}
-	return write, func() error { return nil }, nil
+	msg := &nats.Msg{Subject: w.subject, Header: nats.Header(m.Header), Data: m.Data}
+	ack, err := w.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(w.last))
+	if err != nil {
+		return err
+	}
+	w.last = ack.Sequence
+	return nil
 }

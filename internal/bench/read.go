@@ -61,21 +61,21 @@ func (l *lab) replay(ctx context.Context) ([]pair, error) {
 
 // reading compares one way of reading a session of size records with a bare
 // ordered consumer. Short reads are repeated within a round.
-func (l *lab) reading(name string, s chunk.Session, size int, aim float64, ours func(context.Context) (int, error)) pair {
+func (l *lab) reading(name string, s chunk.Session, size int, ratio float64, ours func(context.Context) (int, error)) pair {
 	repeat := max(1, l.cfg.size(2000)/size)
 	measured := func(read func(context.Context) (int, error)) work {
-		return func(ctx context.Context, _ int) (int, time.Duration, error) {
+		return func(ctx context.Context, _ int) (figures, error) {
 			start := time.Now()
 			for range repeat {
 				if n, err := read(ctx); err != nil || n != size {
-					return 0, 0, fmt.Errorf("read %d of %d: %w", n, size, err)
+					return nil, fmt.Errorf("read %d of %d: %w", n, size, err)
 				}
 			}
-			return size * repeat, time.Since(start), nil
+			return rate(size*repeat, time.Since(start)), nil
 		}
 	}
 	return pair{
-		name: name, unit: "chunks", aim: aim, floor: "bare ordered consumer",
+		name: name, aims: []aim{{figure: chunksPerSecond, ratioFrom: ratio}}, floor: "bare ordered consumer",
 		ours: measured(ours),
 		raw:  measured(func(ctx context.Context) (int, error) { return l.rawRead(ctx, s, size) }),
 	}
@@ -140,6 +140,23 @@ func (l *lab) fillOne(s chunk.Session, n int) error {
 	}
 	_, err = l.raw.PublishMsgAsync(&nats.Msg{Subject: subject, Header: nats.Header(m.Header), Data: m.Data})
 	return err
+}
+
+// fillTo is fill for a session alone, which tells the sequence of its record after.
+func (l *lab) fillTo(ctx context.Context, size, after int, s chunk.Session) (uint64, error) {
+	if err := l.fill(ctx, after, 1, s); err != nil {
+		return 0, err
+	}
+	last, err := l.reader.Last(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	for n := after; n < size; n++ {
+		if err := l.fillOne(s, n); err != nil {
+			return 0, err
+		}
+	}
+	return uint64(last.Seq), settled(ctx, l.raw)
 }
 
 func settled(ctx context.Context, js jetstream.JetStream) error {

@@ -1,0 +1,315 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// IsCrowd reports whether this process was started to be the clients of a
+// benchmark: it has RunCrowd to call, and nothing else to do.
+func IsCrowd() bool { return os.Getenv(crowdVariable) != "" }
+
+// RunCrowd does the job that in says and reports to out. The error has been
+// reported as well.
+func RunCrowd(ctx context.Context, in io.Reader, out io.Writer) error {
+	debug.SetGCPercent(1000) // its memory is not what is measured, and its processor time disturbs
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	say := json.NewEncoder(out)
+	m := &crowdMain{in: bufio.NewReader(in), say: say, end: cancel}
+	if err := m.run(ctx); err != nil {
+		return errors.Join(err, say.Encode(report{Error: err.Error()}))
+	}
+	return nil
+}
+
+type crowdMain struct {
+	job  job
+	in   *bufio.Reader
+	say  *json.Encoder
+	end  context.CancelFunc
+	base time.Time
+}
+
+func (m *crowdMain) run(ctx context.Context) error {
+	line, err := m.in.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(line, &m.job); err != nil {
+		return err
+	}
+	m.base = time.Now()
+	var out outcome
+	if m.job.Rush {
+		out, err = m.rush(ctx)
+	} else {
+		out, err = m.watch(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return m.say.Encode(report{Outcome: &out})
+}
+
+// start says that all is open and waits until the time runs.
+func (m *crowdMain) start() error {
+	if err := m.say.Encode(report{Open: true}); err != nil {
+		return err
+	}
+	if _, err := m.in.ReadBytes('\n'); err != nil {
+		return err
+	}
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, m.in) // an error is an end as well
+		m.end()
+	}()
+	return nil
+}
+
+// room is how much one read of a client can bring: few clients catch up, many wait.
+func (m *crowdMain) room() int { return max(4<<10, min(256<<10, 16<<20/m.job.clients())) }
+
+// rush lets all clients come at once.
+func (m *crowdMain) rush(ctx context.Context) (outcome, error) {
+	if err := m.start(); err != nil {
+		return outcome{}, err
+	}
+	var took []time.Duration
+	for range m.job.Repeat {
+		group, ctx := errgroup.WithContext(ctx)
+		gate := make(chan struct{})
+		for _, g := range m.job.Groups {
+			for range g.Clients {
+				group.Go(func() error {
+					<-gate
+					c := client{next: m.job.First, end: m.job.First + m.job.Events}
+					return c.read(ctx, m.job.Addr, g, m.room())
+				})
+			}
+		}
+		began := time.Now()
+		close(gate)
+		if err := group.Wait(); err != nil {
+			return outcome{}, err
+		}
+		took = append(took, time.Since(began))
+	}
+	deliveries := m.job.Repeat * m.job.clients() * m.job.Events
+	return outcome{Took: slices.Sorted(slices.Values(took))[len(took)/2], Deliveries: deliveries}, m.say.Encode(report{Done: true})
+}
+
+// watch opens all clients, then writes, and waits until each has everything.
+func (m *crowdMain) watch(ctx context.Context) (outcome, error) {
+	write, closeWriter, err := m.writer(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer closeWriter()
+	journals := make([]*journal, len(m.job.Groups))
+	var latencies [][]time.Duration
+	group, ctx := errgroup.WithContext(ctx) // whoever fails ends the round for all
+	var opening sync.WaitGroup
+	opening.Add(m.job.clients())
+	atOnce := make(chan struct{}, 128) // connections being opened
+	for i, g := range m.job.Groups {
+		journals[i] = newJournal(m.base, m.job.Events, g.Clients)
+		for range g.Clients {
+			mine := make([]time.Duration, m.job.Events)
+			latencies = append(latencies, mine)
+			group.Go(func() error {
+				atOnce <- struct{}{}
+				opened := sync.OnceFunc(func() { <-atOnce; opening.Done() })
+				defer opened() // a client that failed must not keep the others waiting
+				c := client{end: m.job.Events, hello: opened}
+				c.take = func(n int) { mine[n] = journals[i].took(n, time.Since(m.base)) }
+				return c.read(ctx, m.job.Addr, g, m.room())
+			})
+		}
+	}
+	opening.Wait()
+	if ctx.Err() != nil {
+		return outcome{}, group.Wait()
+	}
+	if err := m.start(); err != nil {
+		return outcome{}, err
+	}
+	began := time.Now()
+	if m.job.Events > 0 {
+		group.Go(func() error { return m.write(ctx, journals, write) })
+	}
+	if err := group.Wait(); err != nil {
+		return outcome{}, err
+	}
+	out := outcome{Took: time.Since(began), Deliveries: m.job.clients() * m.job.Events}
+	if err := m.say.Encode(report{Done: true}); err != nil {
+		return outcome{}, err
+	}
+	if all := slices.Sorted(slices.Values(slices.Concat(latencies...))); len(all) > 0 {
+		out.P50, out.P99 = all[len(all)/2], all[len(all)*99/100]
+	}
+	return out, nil
+}
+
+// write writes all events of all groups, round robin. The time of an event is
+// when it is handed to the writer of its session, which waits for the log.
+func (m *crowdMain) write(ctx context.Context, journals []*journal, write func(ctx context.Context, group, n int) error) error {
+	const hands = 16
+	group, ctx := errgroup.WithContext(ctx)
+	var queues [hands]chan [2]int
+	for i := range queues {
+		queues[i] = make(chan [2]int, m.job.Events*(len(journals)/hands+1))
+		group.Go(func() error {
+			for next := range queues[i] {
+				if err := write(ctx, next[0], next[1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := m.pace(ctx, func(k int) error {
+		i, n := k%len(journals), k/len(journals)
+		if m.job.Pace == 0 {
+			if n >= m.job.Window {
+				select {
+				case <-journals[i].all[n-m.job.Window]:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			journals[i].write(n)
+			return write(ctx, i, n)
+		}
+		journals[i].write(n)
+		queues[i%hands] <- [2]int{i, n}
+		return nil
+	})
+	for _, queue := range queues {
+		close(queue)
+	}
+	return errors.Join(err, group.Wait())
+}
+
+// pace calls step for each event when it is due.
+func (m *crowdMain) pace(ctx context.Context, step func(k int) error) error {
+	began := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for k := range m.job.Events * len(m.job.Groups) {
+		if wait := time.Until(began.Add(time.Duration(k) * m.job.Pace)); wait > 0 {
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := step(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writer makes what writes the n-th event of a group and returns when it is stored.
+func (m *crowdMain) writer(ctx context.Context) (write func(ctx context.Context, group, n int) error, done func(), err error) {
+	switch m.job.Writer {
+	case "":
+		return nil, func() {}, nil
+	case writesChunks:
+		return m.chunkWriter(ctx)
+	case writesMessages:
+		return m.messageWriter()
+	case ringsBell:
+		return m.bellRinger(ctx)
+	}
+	return nil, nil, fmt.Errorf("no writer %q", m.job.Writer)
+}
+
+func (m *crowdMain) chunkWriter(ctx context.Context) (func(ctx context.Context, group, n int) error, func(), error) {
+	nc, js, err := dial(m.job.NATS)
+	if err != nil {
+		return nil, nil, err
+	}
+	producer, err := producers.New(nc, js, producers.Config{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, err
+	}
+	runs := make([]*producers.Run, len(m.job.Groups))
+	starting, ctx := errgroup.WithContext(ctx)
+	starting.SetLimit(32)
+	for i, g := range m.job.Groups {
+		starting.Go(func() (err error) {
+			runs[i], err = producer.Start(ctx, rootSession(g.Session), chunk.RunStarted{Mode: "execute"}, producers.AgentType("bench"))
+			return err
+		})
+	}
+	if err := starting.Wait(); err != nil {
+		return nil, nil, err
+	}
+	write := func(ctx context.Context, group, n int) error {
+		_, err := runs[group].Write(ctx, event(rootSession(m.job.Groups[group].Session), n))
+		return err
+	}
+	return write, func() {
+		for _, run := range runs {
+			_ = run.Close() // all was stored, or the clients have missed it
+		}
+		_ = producer.Close()
+		nc.Close()
+	}, nil
+}
+
+func (m *crowdMain) messageWriter() (func(ctx context.Context, group, n int) error, func(), error) {
+	nc, js, err := dial(m.job.NATS)
+	if err != nil {
+		return nil, nil, err
+	}
+	writers := make([]*rawWriter, len(m.job.Groups))
+	for i, g := range m.job.Groups {
+		if writers[i], err = newRawWriter(js, rootSession(g.Session)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return func(ctx context.Context, group, n int) error { return writers[group].write(ctx, n) }, nc.Close, nil
+}
+
+// bellRinger tells the floor by one small write that the next event of a group
+// is due, and waits for the answer as a writer waits for the log.
+func (m *crowdMain) bellRinger(ctx context.Context) (func(ctx context.Context, group, n int) error, func(), error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", m.job.Bell)
+	if err != nil {
+		return nil, nil, err
+	}
+	var mu sync.Mutex // one ring at a time
+	return func(_ context.Context, group, _ int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		var ring [4]byte
+		binary.BigEndian.PutUint32(ring[:], uint32(group))
+		if _, err := conn.Write(ring[:]); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(conn, ring[:])
+		return err
+	}, func() { _ = conn.Close() }, nil
+}
