@@ -73,6 +73,7 @@ var (
 type view struct {
 	path  string
 	shows func(chunk.Record) bool
+	as    func(data string) string // what becomes of a chunk; nil: nothing
 }
 
 func ofTree(rec chunk.Record) bool { return rec.Session.Root == "root" }
@@ -81,17 +82,23 @@ func isChunk(rec chunk.Record) bool {
 }
 
 var views = []view{
-	{"/v1/sessions/root/events", func(rec chunk.Record) bool { return ofTree(rec) && (isChunk(rec) || rec.Session == theRoot) }},
-	{"/v1/sessions/root/events?scope=session", func(rec chunk.Record) bool { return rec.Session == theRoot }},
-	{"/v1/sessions/kid-1/events?root=root", func(rec chunk.Record) bool { return rec.Session.ID == "kid-1" }},
-	{"/v1/sessions/root/events?types=text_delta,run_started", func(rec chunk.Record) bool {
+	{path: "/v1/sessions/root/events", shows: func(rec chunk.Record) bool { return ofTree(rec) && (isChunk(rec) || rec.Session == theRoot) }},
+	{path: "/v1/sessions/root/events?scope=session", shows: func(rec chunk.Record) bool { return rec.Session == theRoot }},
+	{path: "/v1/sessions/kid-1/events?root=root", shows: func(rec chunk.Record) bool { return rec.Session.ID == "kid-1" }},
+	{path: "/v1/sessions/root/events?types=text_delta,run_started", shows: func(rec chunk.Record) bool {
 		return rec.Session == theRoot && !isChunk(rec) || ofTree(rec) && (rec.Type == chunk.TypeTextDelta || rec.Type == chunk.TypeRunStarted)
 	}},
-	{"/v1/sessions/root/events?exclude=text_delta,thinking", func(rec chunk.Record) bool {
+	{path: "/v1/sessions/root/events?exclude=text_delta,thinking", shows: func(rec chunk.Record) bool {
 		return rec.Session == theRoot && !isChunk(rec) || ofTree(rec) && isChunk(rec) && rec.Type != chunk.TypeTextDelta && rec.Type != chunk.TypeThinking
 	}},
-	{"/v1/sessions/root/events?agent=kid-2", func(rec chunk.Record) bool {
+	{path: "/v1/sessions/root/events?agent=kid-2", shows: func(rec chunk.Record) bool {
 		return rec.Session == theRoot && !isChunk(rec) || rec.Session.ID == "kid-2" && isChunk(rec)
+	}},
+	{path: "/v1/sessions/root/events?view=words", shows: func(rec chunk.Record) bool {
+		return rec.Session == theRoot && !isChunk(rec) || ofTree(rec) && rec.Type == chunk.TypeTextDelta
+	}, as: anonymous},
+	{path: "/v1/sessions/root/events?view=public", shows: func(rec chunk.Record) bool {
+		return rec.Session == theRoot && (!isChunk(rec) || rec.Type == chunk.TypeTextDelta)
 	}},
 }
 
@@ -110,7 +117,9 @@ func (r resume) String() string {
 
 func (r resume) run(t *testing.T) error {
 	t.Helper()
-	w := newWorld(t, worldConfig{hub: r.cfg, edge: sseedge.Config{}})
+	cfg := r.cfg
+	cfg.Encodings = encodingsOf(audiences)
+	w := newWorld(t, worldConfig{hub: cfg, edge: sseedge.Config{Views: audiences}})
 	w.log.Append(theRoot, chunk.TypeRunStarted, "") // so that there is something to find
 	w.log.Append(theRoot.Child("kid-1"), chunk.TypeRunStarted, "")
 	before := min(r.before, len(r.history))
@@ -205,7 +214,7 @@ func (r resume) compare(log *logtest.Log, f *follower, start chunk.Seq) error {
 	var want []string
 	for _, rec := range log.Tree(theRoot) {
 		if r.view.shows(rec) && rec.Seq > start {
-			want = append(want, fmt.Sprintf("%d %s", rec.Seq, onWire(rec)))
+			want = append(want, fmt.Sprintf("%d %s", rec.Seq, r.view.onWire(rec)))
 		}
 	}
 	var got []string
@@ -231,4 +240,11 @@ func onWire(rec chunk.Record) string {
 		return "status"
 	}
 	return string(rec.Data)
+}
+
+func (v view) onWire(rec chunk.Record) string {
+	if v.as == nil {
+		return onWire(rec)
+	}
+	return v.as(onWire(rec))
 }

@@ -53,12 +53,12 @@ func (e *Edge) shownMessages(name string, s chunk.Session, all []json.RawMessage
 	}
 	shown := make([]json.RawMessage, 0, len(all))
 	for _, m := range all {
-		text, any, err := lens.Message(s, m)
+		text, something, err := lens.Message(s, m)
 		if err != nil {
 			e.cfg.Log.Error("message cannot be shown", "session", s.String(), "view", name, "err", err)
 			return nil, internal
 		}
-		if any {
+		if something {
 			shown = append(shown, text)
 		}
 	}

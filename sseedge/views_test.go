@@ -1,0 +1,170 @@
+package sseedge_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/native"
+	audience "github.com/tailrace/tailrace/sseedge/view"
+)
+
+var theAudiences = map[string]audience.View{
+	"words":  {Types: []chunk.Type{chunk.TypeTextDelta}, Hide: map[chunk.Type][]string{"*": {"agentType"}}, SubAgents: true},
+	"public": {Preset: audience.Public},
+	"staff":  {Types: []chunk.Type{"*"}, SubAgents: true},
+	"audit":  {Types: []chunk.Type{"*"}, SubAgents: true, Extra: true},
+}
+
+// audiences have no default: who names no view is shown everything.
+var audiences = mustViews(audience.Config{Views: theAudiences})
+
+func mustViews(cfg audience.Config) *audience.Views {
+	views, err := audience.New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	return views
+}
+
+func encodingsOf(views *audience.Views) map[string]hub.Encode {
+	return audience.Encodings(views, hub.Encode(native.Encode))
+}
+
+// anonymous is a chunk without the name of the agent that said it.
+func anonymous(data string) string {
+	return strings.Replace(data, `"agentType":"tester"`, `"agentType":""`, 1)
+}
+
+// A view holds for every stream in it: one session, several, a sub-agent alone.
+// Where there is a default, nobody gets out of it by the query.
+func TestViewsOfStreams(t *testing.T) {
+	free := audiences
+	bound := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
+	const (
+		secret = `"arguments":{"key":"s3cret"}`
+		blank  = `"arguments":{}`
+		many   = "/v1/events?session=root&session=other"
+		root   = "/v1/sessions/root/events"
+		kid    = "/v1/sessions/kid-1/events?root=root"
+	)
+	for _, tt := range []struct {
+		views  *audience.Views
+		path   string
+		status int
+		want   string
+	}{
+		{nil, root, http.StatusOK, secret},
+		{nil, root + "?view=", http.StatusOK, secret},
+		{nil, root + "?view=public", http.StatusBadRequest, codeBadParameter},
+		{free, root, http.StatusOK, secret},
+		{free, root + "?view=public", http.StatusOK, blank},
+		{free, root + "?view=staff", http.StatusOK, secret},
+		{free, root + "?view=nobody", http.StatusBadRequest, codeBadParameter},
+		{free, root + "?view=public&view=staff", http.StatusBadRequest, codeBadParameter},
+		{bound, root, http.StatusOK, blank},
+		{bound, root + "?view=", http.StatusOK, blank},
+		{bound, root + "?view=public", http.StatusOK, blank},
+		{bound, root + "?scope=session&types=tool_start", http.StatusOK, blank},
+		{bound, root + "?view=staff", http.StatusOK, secret},
+		{bound, root + "?view=audit", http.StatusBadRequest, codeBadParameter},
+		{bound, root + "?view=nobody", http.StatusBadRequest, codeBadParameter},
+		{bound, many, http.StatusOK, blank},
+		{bound, many + "&view=staff", http.StatusOK, secret},
+		{bound, many + "&view=audit", http.StatusBadRequest, codeBadParameter},
+		{bound, kid, http.StatusOK, `"end"`},
+		{bound, kid + "&view=staff", http.StatusOK, secret},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views}})
+			for _, s := range []chunk.Session{theRoot, theRoot.Child("kid-1"), chunk.RootSession("default", "other")} {
+				w.log.Append(s, chunk.TypeToolStart, `"toolCallId":"c1","toolName":"open",`+secret)
+				w.log.Append(s, chunk.TypeStreamEnd, `"streamId":"x","finalOutput":{"key":"s3cret"}`)
+			}
+			resp := w.get(t.Context(), tt.path, nil)
+			defer resp.Body.Close()
+			body := readAll(t, resp.Body)
+			if resp.StatusCode != tt.status || !strings.Contains(body, tt.want) {
+				t.Errorf("%s: %d, want %d and %s\n%s", tt.path, resp.StatusCode, tt.status, tt.want, body)
+			}
+			if tt.want != secret && strings.Contains(body, "s3cret") {
+				t.Errorf("%s tells\n%s", tt.path, body)
+			}
+			if tt.status != http.StatusOK && (strings.Contains(body, "audit") || strings.Contains(body, "staff")) {
+				t.Errorf("%s: the refusal names views\n%s", tt.path, body)
+			}
+		})
+	}
+}
+
+const codeBadParameter = "BAD_PARAMETER"
+
+// page is a snapshot of a session with a thought and a call.
+type page struct{}
+
+func (page) Snapshot(context.Context, chunk.Session, bool) (sseedge.Snapshot, error) {
+	const (
+		asked    = `{"id":"msg-0","role":"user","parts":[{"type":"text","text":"why?","state":"done"}]}`
+		thought  = `{"id":"msg-1","role":"assistant","parts":[{"type":"reasoning","text":"s3cret","state":"done"}]}`
+		answered = `{"id":"msg-2","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"open","toolCallId":"c1","state":"output-available","input":{"key":"s3cret"},"output":"s3cret"}]}`
+	)
+	return sseedge.Snapshot{
+		Position: chunk.Position{Seq: 9}, Status: "ended",
+		Page: chunk.Value(`{"state":{"key":"s3cret"},"messages":[` + asked + `,` + thought + `,` + answered + `],"streamSequence":9,"status":"ended","faults":{"skipped":1}}`),
+		Messages: []sseedge.Message{
+			{ID: "msg-0", JSON: chunk.Value(asked)}, {ID: "msg-1", JSON: chunk.Value(thought)}, {ID: "msg-2", JSON: chunk.Value(answered)},
+		},
+	}, nil
+}
+
+// Pages are seen through the same views as streams.
+func TestViewsOfPages(t *testing.T) {
+	views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
+	w := newWorld(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}})
+	edge, err := sseedge.New(w.hub, page{}, sseedge.Config{Views: views})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		asked    = `{"id":"msg-0","role":"user","parts":[{"type":"text","text":"why?","state":"done"}]}`
+		answered = `{"id":"msg-2","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"open","toolCallId":"c1","state":"output-available","input":null,"output":null}]}`
+	)
+	for _, tt := range []struct {
+		path   string
+		status int
+		want   string
+	}{
+		{"snapshot", http.StatusOK, `{"state":null,"messages":[` + asked + `,` + answered + `],"streamSequence":9,"status":"ended"}`},
+		{"snapshot?view=public&partial=1", http.StatusOK, `{"state":null,"messages":[` + asked + `,` + answered + `],"streamSequence":9,"status":"ended"}`},
+		{"messages", http.StatusOK, `{"messages":[` + asked + `,` + answered + `],"before":null}`},
+		{"messages?limit=1&before=msg-2", http.StatusOK, `{"messages":[],"before":"msg-1"}`},
+		{"messages?root=other", http.StatusOK, `{"messages":[],"before":null}`},
+		{"snapshot?root=other", http.StatusOK, `{"state":null,"messages":[],"streamSequence":9,"status":"ended"}`},
+		{"snapshot?view=staff", http.StatusOK, `s3cret`},
+		{"messages?view=staff", http.StatusOK, `s3cret`},
+		{"snapshot?view=audit", http.StatusBadRequest, codeBadParameter},
+		{"messages?view=audit", http.StatusBadRequest, codeBadParameter},
+		{"messages?view=public&view=staff", http.StatusBadRequest, codeBadParameter},
+	} {
+		rec := httptest.NewRecorder()
+		edge.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/sessions/s1/"+tt.path, nil))
+		got := rec.Body.String()
+		if rec.Code != tt.status || got != tt.want && (tt.want[0] == '{' || !strings.Contains(got, tt.want)) {
+			t.Errorf("%s: %d %s\nwant %d %s", tt.path, rec.Code, got, tt.status, tt.want)
+		}
+	}
+}
+
+// An edge that could not serve a view that it offers is not made.
+func TestViewWithoutEncoding(t *testing.T) {
+	w := newWorld(t, worldConfig{})
+	if _, err := sseedge.New(w.hub, page{}, sseedge.Config{Views: audiences}); err == nil || !strings.Contains(err.Error(), `no encoding "audit"`) {
+		t.Errorf("err = %v", err)
+	}
+}
