@@ -7,6 +7,16 @@ import (
 	"time"
 )
 
+// Probes answers /livez, /readyz and /healthz whatever the host is called, for a
+// listener apart from the one that clients can fill.
+func (e *Edge) Probes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", e.healthz)
+	mux.HandleFunc("GET /healthz", e.healthz)
+	mux.HandleFunc("GET /readyz", e.readyz)
+	return mux
+}
+
 // healthz says that the process answers. It asks nobody.
 func (e *Edge) healthz(w http.ResponseWriter, _ *http.Request) {
 	e.answer(w, http.StatusOK, health{OK: true})

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -94,6 +95,7 @@ func serveHTTP2(t *testing.T, w *world, cfg sseedge.ServerConfig) *http2Client {
 		c.dials.Add(1)
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	})
+	transport.MaxConnsPerHost = 1
 	if cfg.TLS != nil {
 		serve = func() error { return server.ServeTLS(listener, "", "") }
 		c.base = "https://" + listener.Addr().String()
@@ -179,6 +181,7 @@ func TestHTTP2StalledStreamIsCutAlone(t *testing.T) {
 		w.log.Append(s2, chunk.TypeRunStarted, "")
 		client := memoryHTTP2(t, w)
 		stalled := client.get(t, "/v1/sessions/s1/events")
+		synctest.Wait() // until the transport knows that it may use the connection again
 		reading := client.get(t, "/v1/sessions/s2/events")
 		read := make(chan string)
 		go func() {
@@ -431,4 +434,48 @@ func requestBlock(path string) []byte {
 	block = append(block, path...)
 	block = append(block, 0x01, 4)
 	return append(block, "edge"...) // :authority
+}
+
+// A client whose stream was drained comes back on the same connection, is
+// refused, and comes back on another one, which leads to another edge. The
+// stream beside it goes on until its own time has come.
+func TestHTTP2DrainSendsClientsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{edge: sseedge.Config{Spread: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		client := memoryHTTP2(t, w)
+		var ends [2]time.Time
+		var reading sync.WaitGroup
+		for i := range ends {
+			stream := client.get(t, "/v1/sessions/s1/events")
+			synctest.Wait() // until the transport knows that it may use the connection again
+			reading.Go(func() {
+				if _, err := io.ReadAll(stream); err == nil {
+					t.Error("a stream that was cut ended cleanly")
+				}
+				ends[i] = time.Now()
+			})
+		}
+		drained := make(chan error)
+		go func() { drained <- w.edge.Drain(t.Context()) }()
+		synctest.Wait()
+		for attempt := int64(1); attempt <= 2; attempt++ {
+			resp, err := client.Get(client.base + "/v1/sessions/s1/events")
+			if err != nil {
+				t.Fatal(err)
+			}
+			readAll(t, resp.Body)
+			resp.Body.Close()
+			if n := client.dials.Load(); resp.StatusCode != http.StatusServiceUnavailable || n != attempt {
+				t.Errorf("attempt %d: %s on connection %d", attempt, resp.Status, n)
+			}
+		}
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		reading.Wait()
+		if apart := ends[0].Sub(ends[1]).Abs(); apart != 30*time.Second {
+			t.Errorf("the streams ended %s apart, want half of the spread", apart)
+		}
+	})
 }

@@ -58,6 +58,9 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *strea
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	if !e.enter(s, cancel) {
+		// In HTTP/2 this says GOAWAY: a client of one long connection would come
+		// back on it, to the edge that is being stopped.
+		w.Header().Set("Connection", "close")
 		e.refuseStream(w, r, draining)
 		return
 	}
