@@ -3,9 +3,17 @@
 package e2e
 
 import (
+	"os"
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/natstest"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
+// TestMain gives every process of a test a port of its own for its probes and
+// metrics, as --listen does for the edge.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TAILRACE_OPS_LISTEN", "127.0.0.1:0"); err != nil {
+		panic(err)
+	}
+	natstest.Main(m)
+}

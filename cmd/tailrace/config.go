@@ -37,6 +37,7 @@ type config struct {
 	SyncAlways   bool          `envconfig:"SYNC_ALWAYS" default:"false" desc:"sync every write of the built-in NATS server before it is acknowledged"`
 
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
+	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up' and 'edge', apart from the clients'; empty: none"`
 	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"listen beyond loopback although nobody is asked for credentials: something in front does"`
 	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the sessions that are written and served"`
 	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"silence on an event stream after which a comment is sent"`
@@ -48,6 +49,13 @@ type config struct {
 	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open event streams of one client address (IPv6: of its first 64 bits), -1 for no limit; 0 is 1000 for public addresses and no limit for private ones"`
 	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open event streams of one session, -1 for no limit"`
 	TrustedProxies       prefixes `envconfig:"TRUSTED_PROXIES" desc:"addresses and networks of proxies whose X-Forwarded-For is believed, with commas"`
+
+	MaxConnections int    `envconfig:"MAX_CONNECTIONS" default:"0" desc:"connections of the edge, the next ones wait to be accepted; 0: the limit of open files less 256"`
+	TLSCert        string `envconfig:"TLS_CERT" desc:"PEM file of the edge's certificate chain; read again when it changes. Empty: no TLS"`
+	TLSKey         string `envconfig:"TLS_KEY" desc:"PEM key of the edge's certificate"`
+	H2C            bool   `envconfig:"H2C" default:"false" desc:"take HTTP/2 without TLS from a proxy that starts with it"`
+	CORSOrigins    words  `envconfig:"CORS_ORIGINS" desc:"origins whose pages may read from the edge with credentials, with commas: https://app.example"`
+	Pprof          bool   `envconfig:"PPROF" default:"false" desc:"serve profiles of the process beside its metrics"`
 
 	Prefix     string        `envconfig:"PREFIX" default:"tr" desc:"first token of every subject, and the prefix of stream names"`
 	Partitions int           `envconfig:"PARTITIONS" default:"1" desc:"number of chunk streams"`
@@ -116,6 +124,10 @@ func (c config) validate() error {
 		return fmt.Errorf("log-format is %q, want text or json", c.LogFormat)
 	case (c.NATSCert == "") != (c.NATSKey == ""):
 		return errors.New("nats-cert and nats-key go together")
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return errors.New("tls-cert and tls-key go together")
+	case c.MaxConnections < 0:
+		return fmt.Errorf("max-connections is %d, want 0 or more", c.MaxConnections)
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/topology"
@@ -20,12 +21,15 @@ type backbone struct {
 	js  jetstream.JetStream
 	cfg config
 	log *slog.Logger
+
+	metrics *prometheus.Registry // of the whole process
 }
 
 // connect opens the connection. It does not wait for the server: a role starts,
 // says that NATS is away, and works as soon as it is there.
 func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*backbone, error) {
-	opts := append(natsOptions(cfg, log), extra...)
+	metrics := newMetrics()
+	opts := append(natsOptions(cfg, log, newNATSErrors(metrics)), extra...)
 	nc, err := nats.Connect(cfg.natsURL(), opts...)
 	if err != nil {
 		return nil, fmt.Errorf("nats %s: %w", cfg.natsURL(), err)
@@ -35,7 +39,8 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*backbone, err
 		nc.Close()
 		return nil, err
 	}
-	return &backbone{nc: nc, js: js, cfg: cfg, log: log}, nil
+	registerNATS(metrics, nc)
+	return &backbone{nc: nc, js: js, cfg: cfg, log: log, metrics: metrics}, nil
 }
 
 func (c config) natsURL() string {
@@ -47,7 +52,7 @@ func (c config) natsURL() string {
 
 // natsOptions make a dead server noticed within ten seconds and a live one
 // found within a fraction of one, for ever.
-func natsOptions(cfg config, log *slog.Logger) []nats.Option {
+func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 	opts := []nats.Option{
 		nats.Name("tailrace"),
 		nats.RetryOnFailedConnect(true),
@@ -63,7 +68,10 @@ func natsOptions(cfg config, log *slog.Logger) []nats.Option {
 				log.Warn("nats is away, trying again", "err", err)
 			}
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("nats", "err", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			errs.count(err)
+			log.Warn("nats", "err", err)
+		}),
 	}
 	if cfg.NATSCreds != "" {
 		opts = append(opts, nats.UserCredentials(cfg.NATSCreds))

@@ -9,6 +9,7 @@ import (
 	"path"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/internal/hublog"
@@ -36,6 +37,7 @@ type front struct {
 	edge     *sseedge.Edge
 	server   *http.Server
 	listener net.Listener
+	ops      *ops
 }
 
 func (c config) limits() sseedge.Limits {
@@ -47,9 +49,13 @@ func (b *backbone) newFront(ctx context.Context, more ...route) (*front, error) 
 	if err != nil {
 		return nil, err
 	}
-	f := &front{b: b, listener: listener}
-	if err := f.assemble(more); err != nil {
+	ops, err := b.newOps(ctx)
+	if err != nil {
 		return nil, errors.Join(err, listener.Close())
+	}
+	f := &front{b: b, listener: listener, ops: ops}
+	if err := f.assemble(more); err != nil {
+		return nil, errors.Join(err, listener.Close(), ops.close())
 	}
 	return f, nil
 }
@@ -81,6 +87,7 @@ func (f *front) assemble(more []route) error {
 		Checks:         []sseedge.Check{{Name: "nats", Ask: f.b.ready}},
 		Limits:         f.b.cfg.limits(),
 		TrustedProxies: f.b.cfg.TrustedProxies,
+		Metrics:        f.b.metrics,
 	}
 	if f.loopback() {
 		cfg.Host = sseedge.LoopbackHost
@@ -88,7 +95,23 @@ func (f *front) assemble(more []route) error {
 	if f.edge, err = sseedge.New(f.hub, snapshots, cfg); err != nil {
 		return err
 	}
-	f.server = sseedge.NewServer(sseedge.ServerConfig{Log: f.b.log}, f.handler(more))
+	f.ops.assemble(f.b, f.edge.Probes())
+	return f.assembleServer(more)
+}
+
+func (f *front) assembleServer(more []route) error {
+	cfg := sseedge.ServerConfig{H2C: f.b.cfg.H2C, Patience: f.b.cfg.WriteTimeout, Log: f.b.log}
+	if f.b.cfg.TLSCert != "" {
+		var err error
+		if cfg.TLS, err = sseedge.Certificates(f.b.cfg.TLSCert, f.b.cfg.TLSKey, f.b.log); err != nil {
+			return err
+		}
+	}
+	handler, err := sseedge.CORS(f.b.cfg.CORSOrigins, f.handler(more))
+	if err != nil {
+		return usageError{fmt.Errorf("cors-origins: %w", err)}
+	}
+	f.server = sseedge.NewServer(cfg, handler)
 	return nil
 }
 
@@ -108,11 +131,16 @@ func (f *front) handler(routes []route) http.Handler {
 
 // allowed is the edge's own rule for the Host header.
 func (f *front) allowed(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.Host)
+	return !f.loopback() || hostAllowed(r.Host)
+}
+
+// hostAllowed is the rule of listeners on loopback.
+func hostAllowed(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
-		host = r.Host
+		host = hostport
 	}
-	return !f.loopback() || sseedge.LoopbackHost(host)
+	return sseedge.LoopbackHost(host)
 }
 
 func (b *backbone) listen(ctx context.Context) (net.Listener, error) {
@@ -123,19 +151,43 @@ func (b *backbone) listen(ctx context.Context) (net.Listener, error) {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !b.cfg.TrustNetwork {
 		return nil, fmt.Errorf("listen is %s: the edge asks nobody for credentials yet, so it serves loopback only; --trust-network says that a proxy in front of it does", b.cfg.Listen)
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", b.cfg.Listen)
+	listener, err := sseedge.Listen(ctx, b.cfg.Listen, b.cfg.WriteTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}
-	return listener, nil
+	limit := b.cfg.MaxConnections
+	if limit == 0 {
+		limit = connectionLimit(descriptors())
+	}
+	if limit == 0 {
+		return listener, nil
+	}
+	// Connections over the limit stay in the queue of the kernel, where they cost
+	// no descriptor, until others are gone or the client gives up.
+	return netutil.LimitListener(listener, limit), nil
 }
 
-func (f *front) loopback() bool {
-	addr, ok := f.listener.Addr().(*net.TCPAddr)
+func (f *front) loopback() bool { return onLoopback(f.listener) }
+
+func onLoopback(l net.Listener) bool {
+	addr, ok := l.Addr().(*net.TCPAddr)
 	return ok && addr.IP.IsLoopback()
 }
 
-func (f *front) url() string { return "http://" + f.listener.Addr().String() }
+func (f *front) url() string {
+	scheme := "http://"
+	if f.server.TLSConfig != nil {
+		scheme = "https://"
+	}
+	return scheme + f.listener.Addr().String()
+}
+
+func (f *front) serve() error {
+	if f.server.TLSConfig != nil {
+		return f.server.ServeTLS(f.listener, "", "")
+	}
+	return f.server.Serve(f.listener)
+}
 
 // run serves until ctx ends, then drains: not ready and nobody new at once, the
 // open streams cut one by one, then the requests in flight are finished.
@@ -145,17 +197,20 @@ func (f *front) run(ctx context.Context) error {
 	defer stopHub()
 	group.Go(func() error { return f.hub.Run(hubCtx) })
 	group.Go(func() error {
-		if err := f.server.Serve(f.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := f.serve(); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	})
+	group.Go(f.ops.run)
 	group.Go(func() error {
 		<-ctx.Done()
+		// HTTP/2 clients would come back on the connections that they have.
+		f.server.SetKeepAlivesEnabled(false)
 		defer stopHub()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.b.cfg.Drain+5*time.Second)
 		defer cancel()
-		return errors.Join(f.edge.Drain(ending), f.server.Shutdown(ending))
+		return errors.Join(f.edge.Drain(ending), f.server.Shutdown(ending), f.ops.close())
 	})
 	return group.Wait()
 }

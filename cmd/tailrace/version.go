@@ -10,6 +10,9 @@ import (
 // version is set by the release build with -ldflags "-X main.version=…".
 var version = "dev"
 
+// commit is set in the same way; empty: ask the Go command, see builtFrom.
+var commit = ""
+
 func runVersion(_ context.Context, t terminal, _ []string) error {
 	nats := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

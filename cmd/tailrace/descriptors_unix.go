@@ -1,0 +1,15 @@
+//go:build unix
+
+package main
+
+import "golang.org/x/sys/unix"
+
+// descriptors is how many this process may have open: the soft limit, which the
+// Go runtime has raised to the hard one. 0 is not known.
+func descriptors() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return uint64(limit.Cur) //nolint:unconvert // it is signed on some systems
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// natsErrors counts what NATS says out of turn. A publish that is not allowed
+// is only told here; its sender sees a timeout.
+type natsErrors struct{ kinds *prometheus.CounterVec }
+
+func newNATSErrors(registry prometheus.Registerer) natsErrors {
+	e := natsErrors{prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tailrace_nats_async_errors_total", Help: "Errors of NATS that answer no call: slow_consumer, permission, auth, consumer or other.",
+	}, []string{"kind"})}
+	registry.MustRegister(e.kinds)
+	for _, kind := range []string{kindSlow, kindPermission, kindAuth, kindConsumer, kindOther} {
+		e.kinds.WithLabelValues(kind) // a counter that is there from the start shows its first step
+	}
+	return e
+}
+
+func (e natsErrors) count(err error) { e.kinds.WithLabelValues(errorKind(err)).Inc() }
+
+const (
+	kindSlow       = "slow_consumer"
+	kindPermission = "permission"
+	kindAuth       = "auth"
+	kindConsumer   = "consumer"
+	kindOther      = "other"
+)
+
+func errorKind(err error) string {
+	for _, k := range []struct {
+		kind    string
+		targets []error
+	}{
+		{kindSlow, []error{nats.ErrSlowConsumer}},
+		{kindPermission, []error{nats.ErrPermissionViolation}},
+		{kindAuth, []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired}},
+		{kindConsumer, []error{
+			jetstream.ErrNoHeartbeat, jetstream.ErrConsumerDeleted, jetstream.ErrConsumerNotFound, jetstream.ErrConsumerLeadershipChanged, jetstream.ErrOrderedConsumerReset,
+		}},
+	} {
+		for _, target := range k.targets {
+			if errors.Is(err, target) {
+				return k.kind
+			}
+		}
+	}
+	return kindOther
+}
+
+// registerNATS tells of the connection itself.
+func registerNATS(registry prometheus.Registerer, nc *nats.Conn) {
+	registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "tailrace_nats_up", Help: "1 while there is a connection to NATS, else 0.",
+		}, func() float64 {
+			if nc.IsConnected() {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "tailrace_nats_reconnects_total", Help: "Times the connection to NATS was made again.",
+		}, func() float64 { return float64(nc.Stats().Reconnects) }),
+	)
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// running is an edge in this process, without a NATS server to speak to.
+type running struct{ url, ops string }
+
+var opsLine = regexp.MustCompile(`msg=ops url=(\S+)`)
+
+// runEdgeFor starts the edge and stops it when the test ends.
+func runEdgeFor(t *testing.T, args ...string) running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	said, out := io.Pipe()
+	logged, errs := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		args := append([]string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1", "--drain", "0s"}, args...)
+		code <- run(ctx, terminal{in: strings.NewReader(""), out: out, err: errs}, args)
+		out.Close()
+		errs.Close()
+	}()
+	var r running
+	log := bufio.NewScanner(logged)
+	for r.ops == "" && log.Scan() {
+		if match := opsLine.FindStringSubmatch(log.Text()); match != nil {
+			r.ops = match[1]
+		}
+	}
+	go io.Copy(io.Discard, logged)
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	go io.Copy(io.Discard, said)
+	r.url = strings.TrimSpace(strings.TrimPrefix(line, "Tailrace edge: "))
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if got := <-code; got != exitOK {
+			t.Errorf("the edge ended with %d", got)
+		}
+	})
+	return r
+}
+
+func get(t *testing.T, url, host string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// Without NATS the process lives, is not ready, and says so in figures.
+func TestOps(t *testing.T) {
+	edge := runEdgeFor(t)
+	for path, want := range map[string]int{
+		"/livez": 200, "/healthz": 200, "/readyz": 503, "/metrics": 200, "/debug/pprof/": 404, "/debug/pprof/heap": 404, "/v1/sessions/s1/events": 404,
+	} {
+		if status, body := get(t, edge.ops+path, ""); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, body, want)
+		}
+	}
+	_, figures := get(t, edge.ops+"/metrics", "")
+	for _, line := range []string{
+		`tailrace_build_info{commit="`, "tailrace_nats_up 0\n", "tailrace_nats_reconnects_total 0\n", `tailrace_nats_async_errors_total{kind="slow_consumer"} 0`,
+		"go_goroutines ", "process_open_fds ", "process_max_fds ",
+	} {
+		if !strings.Contains(figures, line) {
+			t.Errorf("the figures lack %q:\n%s", line, figures)
+		}
+	}
+	if status, _ := get(t, edge.ops+"/metrics", "evil.example"); status != http.StatusMisdirectedRequest {
+		t.Errorf("a page that has its own name resolved to loopback gets %d", status)
+	}
+	if status, _ := get(t, edge.url+"/metrics", ""); status != http.StatusNotFound {
+		t.Errorf("clients get figures: %d", status)
+	}
+}
+
+func TestOpsServesProfilesWhenAsked(t *testing.T) {
+	edge := runEdgeFor(t, "--pprof")
+	for path, want := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/heap": 200, "/debug/pprof/cmdline": 404} {
+		if status, _ := get(t, edge.ops+path, ""); status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+	}
+}
+
+// F43: with every connection taken the next client waits, the probes answer,
+// and the one who waits is served when there is room.
+func TestFullEdge(t *testing.T) {
+	edge := runEdgeFor(t, "--max-connections", "2")
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(edge.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	answered := func(conn net.Conn, within time.Duration) bool {
+		if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		return strings.Contains(line, "200")
+	}
+	first, second := dial(), dial()
+	if !answered(first, 10*time.Second) || !answered(second, 10*time.Second) {
+		t.Fatal("the first two got no answer")
+	}
+	third := dial()
+	if answered(third, 200*time.Millisecond) {
+		t.Error("there are three connections")
+	}
+	if status, body := get(t, edge.ops+"/livez", ""); status != http.StatusOK {
+		t.Errorf("a full edge is not alive: %d %s", status, body)
+	}
+	first.Close()
+	if !answered(third, 10*time.Second) {
+		t.Error("the one who waited got no answer")
+	}
+}
+
+func TestTakenPortsAreNamed(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, name := range []string{"--listen", "--ops-listen"} {
+		args := []string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1", name, taken.Addr().String()}
+		var errs strings.Builder
+		code := run(t.Context(), terminal{out: io.Discard, err: &errs}, args)
+		if code != exitError || !strings.Contains(errs.String(), "another address with "+name) {
+			t.Errorf("%s is taken: exit %d: %s", name, code, errs.String())
+		}
+	}
+}
+
+func TestWrongFrontSettingsAreNamed(t *testing.T) {
+	for want, args := range map[string][]string{
+		"tls-cert and tls-key":  {"--tls-cert", "x"},
+		"max-connections is -1": {"--max-connections", "-1"},
+		`origin "*"`:            {"--cors-origins", "*"},
+		`origin "null"`:         {"--cors-origins", "https://app.example,null"},
+		`list is "a,,b"`:        {"--cors-origins", "a,,b"},
+		"want host:port":        {"--ops-listen", "4481"},
+		"no such file":          {"--tls-cert", "x", "--tls-key", "y"},
+		"serves loopback only":  {"--listen", "0.0.0.0:0"},
+	} {
+		var errs strings.Builder
+		all := append([]string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1"}, args...)
+		if code := run(t.Context(), terminal{out: io.Discard, err: &errs}, all); code == exitOK || !strings.Contains(errs.String(), want) {
+			t.Errorf("%v: exit %d: %s, want %q", args, code, errs.String(), want)
+		}
+	}
+}
+
+// The edge speaks TLS with the files of its settings, and HTTP/2 on it; the
+// headers of CORS are on everything.
+func TestEdgeOverTLS(t *testing.T) {
+	cert, key := writePair(t)
+	edge := runEdgeFor(t, "--tls-cert", cert, "--tls-key", key, "--cors-origins", "https://app.example")
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, edge.url+"/nowhere", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Origin", "https://app.example")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusNotFound || resp.Header.Get("Access-Control-Allow-Origin") != "https://app.example" {
+		t.Errorf("%s: %s %s %v", edge.url, resp.Proto, resp.Status, resp.Header)
+	}
+}
+
+func writePair(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// The reserve is kept where there is enough, and never all there is.
+func TestConnectionLimit(t *testing.T) {
+	for descriptors, want := range map[uint64]int{0: 0, 1: 1, 256: 128, 512: 256, 1024: 768, 1 << 20: 1<<20 - 256, 1 << 63: 0} {
+		if got := connectionLimit(descriptors); got != want {
+			t.Errorf("%d descriptors: %d connections, want %d", descriptors, got, want)
+		}
+	}
+	if n := descriptors(); n < 64 {
+		t.Errorf("this process may open %d files", n)
+	}
+}
