@@ -57,7 +57,8 @@ func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Reques
 	if err != nil {
 		return req, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
 	}
-	return req, q.readStream(&req, cursors[0], views)
+	p = q.readStream(&req, cursors[0], views)
+	return req, p
 }
 
 // streamParameters are given once at most.
