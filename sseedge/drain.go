@@ -74,6 +74,13 @@ func (e *Edge) enter(s *stream, cancel context.CancelCauseFunc) bool {
 	return true
 }
 
+// connections is how many streams there are, for a gauge.
+func (e *Edge) connections() float64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return float64(len(e.streams))
+}
+
 func (e *Edge) leave(s *stream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

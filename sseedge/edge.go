@@ -20,6 +20,7 @@ type Edge struct {
 	snapshots Snapshots
 	cfg       Config
 	limits    *limiter
+	metrics   *metrics
 
 	mu       sync.Mutex // guards the fields below
 	draining bool
@@ -39,20 +40,28 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Edge{
+	e := &Edge{
 		hub:       h,
 		snapshots: snapshots,
 		cfg:       cfg,
 		limits:    newLimiter(cfg.Limits, cfg.Log),
 		streams:   make(map[*stream]context.CancelCauseFunc),
 		empty:     make(chan struct{}),
-	}, nil
+	}
+	if cfg.Metrics != nil {
+		var err error
+		if e.metrics, err = newMetrics(cfg.Metrics, e); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
 }
 
 // ServeHTTP answers one request. The routes are few and matched by hand: a mux
 // answers an unclean path with a redirect to a clean one, and what a stranger
 // sends is to be refused, not repaired.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = e.metrics.watch(w, r)
 	if !e.cfg.Host(hostname(r.Host)) {
 		e.refuse(w, newProblem(http.StatusMisdirectedRequest, codeMisdirected, "this host is not served here", ""))
 		return

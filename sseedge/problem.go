@@ -79,6 +79,7 @@ func (e *Edge) refuse(w http.ResponseWriter, p *problem) {
 // refuseStream refuses an event stream. An EventSource would take 503 for the
 // end of all attempts; it is told when to come back and cut.
 func (e *Edge) refuseStream(w http.ResponseWriter, r *http.Request, p *problem) {
+	e.metrics.connected(outcome(p))
 	if p.Status != http.StatusServiceUnavailable || !sse.IsEventSource(r.Header) {
 		e.refuse(w, p)
 		return

@@ -38,7 +38,7 @@ func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 			return err
 		}
 		v.cur = cur
-		v.pending = native.Resync(nil, cause, snap.Position.Seq)
+		v.move(cause, snap.Position.Seq)
 		return nil
 	}
 	return errors.Join(errCut, cause)
@@ -65,9 +65,15 @@ func (v *seat) attachExpired(ctx context.Context) error {
 		return hub.ErrEnded
 	}
 	cause := &chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq}
-	v.pending = native.Resync(nil, cause, snap.Position.Seq)
+	v.move(cause, snap.Position.Seq)
 	v.over = snap.over()
 	return nil
+}
+
+// move has the client told that it goes on behind another place, and why.
+func (v *seat) move(cause *chunk.TruncatedError, to chunk.Seq) {
+	v.pending = native.Resync(nil, cause, to)
+	v.edge.metrics.moved(cause.Reason)
 }
 
 // target is the session whose snapshot belongs to what is streamed.

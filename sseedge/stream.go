@@ -27,6 +27,7 @@ type stream struct {
 	seats []*seat // one for each session that it shows
 	named bool    // events say which session they are of, see many.go
 	out   *sse.Writer
+	did   account
 
 	waits   []<-chan struct{}
 	cases   []reflect.SelectCase
@@ -48,7 +49,7 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *strea
 		p = newProblem(http.StatusNotAcceptable, codeNotAcceptable, "this is an event stream", "Accept: want text/event-stream")
 	}
 	if p != nil {
-		e.refuse(w, p)
+		e.refuseStream(w, r, p)
 		return
 	}
 	if r.Method == http.MethodHead {
@@ -74,9 +75,10 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *strea
 	defer s.detach()
 	switch err := s.attach(ctx); {
 	case errors.Is(err, hub.ErrEnded):
+		e.metrics.connected("ended")
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, chunk.ErrUnknownSession):
-		e.refuse(w, noStream)
+		e.refuseStream(w, r, noStream)
 	case err != nil:
 		e.cfg.Log.Warn("stream refused", "session", s.seats[0].req.Session.String(), "err", err)
 		e.refuseStream(w, r, unavailable)
@@ -114,6 +116,9 @@ func (s *stream) attach(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
+		if v.req.After.Seq != 0 && v.pending == nil {
+			s.edge.metrics.resumed()
+		}
 	}
 	if s.done() {
 		return hub.ErrEnded
@@ -145,12 +150,15 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int)
 	if protocol > 1 {
 		s.out.Multiplexed()
 	}
+	s.did = s.edge.metrics.open()
 	err := s.out.Open(s.edge.retry())
 	if err == nil {
 		err = s.relay(ctx)
 	}
-	if !errors.Is(err, io.EOF) {
-		s.edge.cfg.Log.Debug("stream cut", "session", s.seats[0].req.Session.String(), "err", err)
+	reason := s.did.close(ctx, err)
+	s.edge.cfg.Log.Log(ctx, levelOf(reason), "stream ended", "reason", reason, "session", s.seats[0].req.Session.String(),
+		"duration", time.Since(s.did.opened), "events", s.did.events, "bytes", s.did.bytes, "err", err)
+	if reason != endClean {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -172,6 +180,7 @@ func (s *stream) relay(ctx context.Context) error {
 		case ended:
 			return context.Cause(ctx)
 		case ticked:
+			s.did.silent()
 			if err := s.beat(); err != nil {
 				return err
 			}
@@ -235,6 +244,14 @@ func (s *stream) send(v *seat, batch hub.Batch) error {
 	if len(batch.Frames) == 0 && batch.Mark == 0 {
 		return nil
 	}
+	if err := s.write(v, batch); err != nil {
+		return err
+	}
+	s.did.sent(batch, s.out.Wrote())
+	return nil
+}
+
+func (s *stream) write(v *seat, batch hub.Batch) error {
 	if s.named {
 		return s.sendNamed(v, batch)
 	}

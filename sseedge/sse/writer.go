@@ -1,7 +1,9 @@
 package sse
 
 import (
+	"fmt"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -61,8 +63,8 @@ func (w *Writer) Open(retry time.Duration) error {
 
 // Send writes whole frames and, when id is not empty, an event of that id alone
 // behind them, in as few writes as they fit in, and flushes. An error means that
-// the client is gone or does not read, or that id is unsafe; the connection is
-// good for nothing more.
+// the client is gone, or does not read (then it is an os.ErrDeadlineExceeded), or
+// that id is unsafe; the connection is good for nothing more.
 func (w *Writer) Send(frames []byte, id string) error {
 	if err := w.write(frames); err != nil {
 		return err
@@ -107,7 +109,7 @@ func (w *Writer) write(b []byte) error {
 			return err
 		}
 		if _, err := w.w.Write(piece); err != nil {
-			return err
+			return w.failed(err)
 		}
 		b = b[len(piece):]
 	}
@@ -116,7 +118,7 @@ func (w *Writer) write(b []byte) error {
 
 func (w *Writer) flush() error {
 	if err := w.control.Flush(); err != nil {
-		return err
+		return w.failed(err)
 	}
 	w.wrote = time.Now()
 	if w.multiplexed {
@@ -124,6 +126,15 @@ func (w *Writer) flush() error {
 		return w.control.SetWriteDeadline(w.deadline)
 	}
 	return nil
+}
+
+// failed says that the deadline has passed when the error of a write does not: in
+// HTTP/2 a write is told that its stream is gone, and not why.
+func (w *Writer) failed(err error) error {
+	if w.multiplexed && !time.Now().Before(w.deadline) {
+		return fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
+	}
+	return err
 }
 
 // arm sees to it that at least patience is left before the deadline. It is set
