@@ -44,6 +44,7 @@ type config struct {
 	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"time a client may take nothing before it is cut"`
 	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"time over which open streams are ended at shutdown"`
 	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of watched sessions, in bytes"`
+	Views        string        `envconfig:"VIEWS" desc:"JSON file that says what audiences are shown, and by default; empty: everybody is shown everything"`
 
 	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open event streams of one edge, -1 for no limit"`
 	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open event streams of one client address (IPv6: of its first 64 bits), -1 for no limit; 0 is 1000 for public addresses and no limit for private ones"`

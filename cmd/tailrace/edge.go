@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
@@ -71,9 +72,14 @@ func (f *front) assemble(more []route) error {
 	if err != nil {
 		return err
 	}
+	views, err := f.b.cfg.views()
+	if err != nil {
+		return err
+	}
 	layout := f.b.cfg.layout()
 	f.hub, err = hub.New(hublog.Log{Reader: reader}, hublog.Feed{Reader: reader}, hub.Config{
-		Encode: native.Encode, Partitions: f.b.cfg.Partitions, Partition: layout.Partition, Memory: f.b.cfg.HubBytes, Log: f.b.log,
+		Encode: native.Encode, Encodings: view.Encodings(views, hub.Encode(native.Encode)),
+		Partitions: f.b.cfg.Partitions, Partition: layout.Partition, Memory: f.b.cfg.HubBytes, Log: f.b.log,
 	})
 	if err != nil {
 		return err
@@ -87,6 +93,7 @@ func (f *front) assemble(more []route) error {
 		Checks:         []sseedge.Check{{Name: "nats", Ask: f.b.ready}},
 		Limits:         f.b.cfg.limits(),
 		TrustedProxies: f.b.cfg.TrustedProxies,
+		Views:          views,
 		Metrics:        f.b.metrics,
 	}
 	if f.loopback() {

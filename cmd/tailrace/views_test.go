@@ -1,0 +1,45 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A file of views is read at the start, and bad ones end it: an edge that runs
+// without the views it was told to have shows too much.
+func TestViewsFile(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "views.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for text, want := range map[string]string{
+		`{"views":{"customer":{"preset":"public"}},"defualt":"customer"}`: "unknown object member",
+		`{"views":{"customer":{"preset":"pubic"}},"default":"customer"}`:  `want "public"`,
+		`{"default":"customer"}`: `there is no view "customer"`,
+		``:                       "views.json",
+	} {
+		var errs strings.Builder
+		args := []string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "", "--nats-url", "nats://127.0.0.1:1", "--views", file(text)}
+		if code := run(t.Context(), terminal{out: io.Discard, err: &errs}, args); code != exitUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit %d: %s, want %q", text, code, errs.String(), want)
+		}
+	}
+	edge := runEdgeFor(t, "--views", file(`{"views":{"customer":{"preset":"public"},"staff":{"types":["*"]}},"default":"customer"}`))
+	for path, want := range map[string]int{
+		"/v1/sessions/s1/messages":               http.StatusServiceUnavailable, // there is no NATS here
+		"/v1/sessions/s1/messages?view=customer": http.StatusServiceUnavailable,
+		"/v1/sessions/s1/messages?view=staff":    http.StatusBadRequest,
+		"/v1/sessions/s1/events?view=staff":      http.StatusBadRequest,
+	} {
+		if status, body := get(t, edge.url+path, ""); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, body, want)
+		}
+	}
+}
