@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -117,5 +118,27 @@ func TestEncodings(t *testing.T) {
 	}
 	if view.Encodings(nil, native.Encode) != nil {
 		t.Error("encodings of no views")
+	}
+}
+
+// The file in docs/wire.md is one that works.
+func TestDocumentedFile(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/wire.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "## Views")
+	_, rest, _ = strings.Cut(rest, "```json\n")
+	text, _, _ := strings.Cut(rest, "```")
+	cfg, err := view.Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	views, err := view.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, allowed := views.Choose(""); name != "customer" || !allowed {
+		t.Errorf("the default is %q", name)
 	}
 }
