@@ -3,6 +3,7 @@
 GO            ?= go
 GOLANGCI_LINT ?= v2.15.0
 GOVULNCHECK   ?= v1.8.0
+SOAK          ?= 10m
 TOOLS         := $(CURDIR)/.tools
 LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
 
@@ -29,9 +30,9 @@ test: check unit floors e2e vuln ## Everything: style, lint, unit, race, server-
 check: go-present $(LINT) ## gofmt, vet, lint, shell scripts.
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "not gofmt-ed:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags e2e ./e2e/... ./internal/demo/page
+	$(GO) vet -tags e2e,soak ./e2e/... ./internal/demo/page
 	$(LINT) run ./...
-	$(LINT) run --build-tags e2e ./e2e/... ./internal/demo/page
+	$(LINT) run --build-tags e2e,soak ./e2e/... ./internal/demo/page
 
 .PHONY: unit
 unit: go-present ## Unit, property and server-backed tests with the race detector; benchmarks once.
@@ -45,6 +46,10 @@ floors: go-present ## The plan of the house against the real imports, never cach
 .PHONY: e2e
 e2e: go-present chromium build ## The binary as its users run it: kill -9, a cluster, a real browser.
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 15m ./e2e/... ./internal/demo/page
+
+.PHONY: soak
+soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for less).
+	$(GO) test -tags e2e,soak -count=1 -timeout 60m -run '^TestSoak$$' -v ./e2e -soak $(SOAK)
 
 .PHONY: vuln
 vuln: go-present ## Known vulnerabilities in what we link, where the database can be had.

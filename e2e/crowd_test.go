@@ -90,6 +90,20 @@ func (c *chatter) hush(t *testing.T) {
 	})
 }
 
+// awaitMore waits until something more was said in every session.
+func (c *chatter) awaitMore(t *testing.T) {
+	t.Helper()
+	for _, v := range c.voices {
+		now := v.at.Load()
+		natstest.Await(t, "more in "+v.root.ID, func(context.Context) error {
+			if v.at.Load() == now {
+				return errors.New("nothing new")
+			}
+			return nil
+		})
+	}
+}
+
 // talk says something at every pace, a phase later than others do, and lets a
 // sub-agent speak now and then.
 func (v *voice) talk(ctx context.Context, pace, phase time.Duration, quiet <-chan struct{}) error {

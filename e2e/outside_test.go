@@ -80,7 +80,12 @@ func TestOutsideNATSThatComesAndGoes(t *testing.T) {
 
 func startRole(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(binary(t), args...)
+	return startCommand(t, env, binary(t), args...)
+}
+
+func startCommand(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(name, args...)
 	var log bytes.Buffer
 	cmd.Env, cmd.Stderr = env, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -93,7 +98,7 @@ func startRole(t *testing.T, env []string, args ...string) *exec.Cmd {
 			_ = cmd.Wait() // killed: how it ended is no news
 		}
 		if t.Failed() {
-			t.Logf("log of tailrace %v:\n%s", args, &log)
+			t.Logf("log of %s %v:\n%s", filepath.Base(name), args, &log)
 		}
 	})
 	return cmd

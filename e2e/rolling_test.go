@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,28 +20,43 @@ import (
 // restarts.
 type edgeProcess struct {
 	addr string
+	ops  string // host:port of its other listener
 	env  []string
 	args []string
 	cmd  *exec.Cmd
+
+	descriptors int // it may have so many open, when not 0
 }
 
 // startEdge starts an edge on the NATS server at natsURL and waits until it is
 // ready.
 func startEdge(t *testing.T, natsURL string, args ...string) *edgeProcess {
 	t.Helper()
-	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	e := &edgeProcess{
-		addr: addr,
-		env:  append(os.Environ(), "TAILRACE_NATS_URL="+natsURL, "TAILRACE_LOG_LEVEL=warn"),
-		args: append([]string{"edge", "--listen", addr, "--heartbeat", "1s"}, args...),
-	}
+	e := newEdge(t, natsURL, args...)
 	e.start(t)
 	return e
 }
 
+func newEdge(t *testing.T, natsURL string, args ...string) *edgeProcess {
+	t.Helper()
+	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	ops := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	return &edgeProcess{
+		addr: addr,
+		ops:  ops,
+		env:  append(os.Environ(), "TAILRACE_NATS_URL="+natsURL, "TAILRACE_LOG_LEVEL=warn", "TAILRACE_OPS_LISTEN="+ops),
+		args: append([]string{"edge", "--listen", addr, "--heartbeat", "1s"}, args...),
+	}
+}
+
 func (e *edgeProcess) start(t *testing.T) {
 	t.Helper()
-	e.cmd = startRole(t, e.env, e.args...)
+	name, args := binary(t), e.args
+	if e.descriptors > 0 { // the soft limit and the hard one, for a Go program raises the first to the second
+		args = append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, e.descriptors), name}, args...)
+		name = "sh"
+	}
+	e.cmd = startCommand(t, e.env, name, args...)
 	awaitStatusCode(t, "http://"+e.addr+"/readyz", http.StatusOK)
 }
 
@@ -60,6 +77,23 @@ func (e *edgeProcess) terminate(t *testing.T) time.Duration {
 		t.Errorf("the edge on %s did not end well: %v", e.addr, err)
 	}
 	return time.Since(began)
+}
+
+// metric is a figure without labels that the edge tells of itself.
+func (e *edgeProcess) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	status, _, body := get(t, "http://"+e.ops+"/metrics")
+	for line := range strings.Lines(body) {
+		if text, found := strings.CutPrefix(line, name+" "); found {
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value
+		}
+	}
+	t.Fatalf("status %d: the metrics lack %s", status, name)
+	return 0
 }
 
 // Two edges behind a balancer are restarted, one after the other, while 500

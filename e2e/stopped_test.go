@@ -68,19 +68,22 @@ func TestStoppedEdge(t *testing.T) {
 	})
 	crowd.awaitAll(t)
 	stopped := edges[0]
-	before := residentBytes(t, stopped.cmd.Process.Pid)
+	before, goroutines := residentBytes(t, stopped.cmd.Process.Pid), stopped.metric(t, "go_goroutines")
 
 	stopped.signal(t, syscall.SIGSTOP)
 	<-time.After(outage)
 	stopped.signal(t, syscall.SIGCONT)
 	front.awaitReady(t, stopped.addr, true)
 	crowd.awaitAll(t)
-	after := residentBytes(t, stopped.cmd.Process.Pid)
+	after, goroutinesAfter := residentBytes(t, stopped.cmd.Process.Pid), stopped.metric(t, "go_goroutines")
 	crowd.judge(t)
 	if after > before+before/2 {
 		t.Errorf("%d MiB are resident, and %d MiB were before: what was missed is one or two", after>>20, before>>20)
 	}
 
+	if goroutinesAfter > goroutines {
+		t.Errorf("%v goroutines, and %v before: pages have left and none came", goroutinesAfter, goroutines)
+	}
 	stayed := crowd.count(func(f *follower) bool { return patient(f) && f.silence >= outage && f.statuses[http.StatusOK] == 1 })
 	if stayed == 0 {
 		t.Error("no page stayed with the edge that stood still")
@@ -89,7 +92,7 @@ func TestStoppedEdge(t *testing.T) {
 	if left == 0 {
 		t.Error("no page left the edge that stood still")
 	}
-	t.Logf("%d pages stayed, %d left; resident before %d MiB, after %d MiB", stayed, left, before>>20, after>>20)
+	t.Logf("%d pages stayed, %d left; %d MiB and %v goroutines before, %d MiB and %v after", stayed, left, before>>20, goroutines, after>>20, goroutinesAfter)
 }
 
 // The way from an edge to NATS is broken, in two manners: every byte is lost, or
