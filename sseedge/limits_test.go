@@ -118,6 +118,25 @@ func open(t *testing.T, w *world, path, peer string) func() {
 	return closeIt
 }
 
+// A connection that shows several sessions is one stream, and a reader of each.
+func TestLimitsOfSeveralSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newStreet(t, sseedge.Config{Limits: sseedge.Limits{Streams: 2, PerAddress: 1, PerSession: 1}})
+		for _, id := range []string{"s1", "s2", "s3"} {
+			w.log.Append(chunk.RootSession("default", id), chunk.TypeRunStarted, "")
+		}
+		const both = "/v1/events?session=s1&session=s2"
+		leave := open(t, w, both, alice)
+		checkFull(t, w, "/v1/sessions/s2/events", bob, "TOO_MANY_STREAMS_OF_SESSION")
+		checkFull(t, w, "/v1/events?session=s3&session=s1", bob, "TOO_MANY_STREAMS_OF_SESSION") // and takes nothing of s3
+		open(t, w, "/v1/sessions/s3/events", bob)
+		checkFull(t, w, both, "198.51.100.3:1", "TOO_MANY_STREAMS_OF_SESSION")
+		leave()
+		synctest.Wait()
+		open(t, w, both, alice)
+	})
+}
+
 // However a stream ends, or does not begin, its place is free again.
 func TestEveryEndFreesThePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,6 +103,31 @@ requests_total{code="200",route="events"} 1
 	})
 }
 
+// A connection that shows several sessions is one, with the events of all.
+func TestMetricsOfSeveralSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, reg := newCounted(t, worldConfig{})
+		s2 := chunk.RootSession("default", "s2")
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		w.log.Append(s2, chunk.TypeRunStarted, "")
+		w.log.Append(s1, chunk.TypeStreamEnd, "")
+		w.log.Append(s2, chunk.TypeStreamEnd, "")
+		resp := w.get(soon(t), "/v1/events?session=s1&session=s2&after=1.4711", nil)
+		defer resp.Body.Close()
+		if n := strings.Count(readAll(t, resp.Body), "data: "); n != 2 {
+			t.Fatalf("%d events", n)
+		}
+		synctest.Wait()
+		checkMetrics(t, reg, `edge_connects_total{outcome="opened"} 1
+edge_disconnects_total{reason="end"} 1
+edge_events_sent_total 2
+edge_resumes_total{outcome="exact"} 1
+edge_resumes_total{outcome="future"} 1
+requests_total{code="200",route="events"} 1
+`, "edge_connect", "edge_disconnects", "edge_events", "edge_resumes", "requests")
+	})
+}
+
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
