@@ -34,6 +34,7 @@ var plan = map[string]struct {
 	"subjects":             {floor: first},
 	"codec":                {floor: first},
 	"projector/fold":       {floor: first},
+	"projector/structured": {floor: first},
 	"sseedge/sse":          {floor: first},
 	"internal/topology":    {floor: second, nats: true},
 	"internal/embed":       {floor: second, nats: true},

@@ -1,0 +1,121 @@
+package structured
+
+import (
+	"slices"
+)
+
+// node is one value of a stream. The nil node is unset: a place that was never
+// written, a slot that was skipped, or what a set without a value left.
+type node struct {
+	kind  kind
+	text  []byte         // of a number its digits, of a string its WTF-8
+	items []*node        // the slots of an array, the values of an object
+	names []string       // of an object: the names of items, in the order they came
+	index map[string]int // of an object with more than fewNames: where a name is
+}
+
+type kind byte
+
+const (
+	null kind = iota
+	boolFalse
+	boolTrue
+	number
+	text
+	array
+	object
+)
+
+// fewNames are found faster by looking than by hashing.
+const fewNames = 8
+
+// String is the kind as an error names it.
+func (k kind) String() string {
+	switch k {
+	case null:
+		return "null"
+	case boolFalse, boolTrue:
+		return "a boolean"
+	case number:
+		return "a number"
+	case text:
+		return "a string"
+	case array:
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+// find is where the member of that name is, or -1.
+func (n *node) find(name string) int {
+	if n.index == nil {
+		return slices.Index(n.names, name)
+	}
+	if i, ok := n.index[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// add gives an object a member that it does not have.
+func (n *node) add(name string, v *node) {
+	if n.index == nil && len(n.names) == fewNames {
+		n.index = make(map[string]int, 2*fewNames)
+		for i, name := range n.names {
+			n.index[name] = i
+		}
+	}
+	if n.index != nil {
+		n.index[name] = len(n.names)
+	}
+	n.names = append(n.names, name)
+	n.items = append(n.items, v)
+}
+
+// size counts n and all inside it. An unset place counts as a value.
+func (n *node) size() size {
+	total := size{values: 1}
+	if n == nil {
+		return total
+	}
+	total.text = len(n.text)
+	for _, name := range n.names {
+		total.text += len(name)
+	}
+	for _, item := range n.items {
+		total = total.plus(item.size())
+	}
+	return total
+}
+
+// clone is a copy that shares nothing that could change.
+func (n *node) clone() *node {
+	if n == nil {
+		return nil
+	}
+	c := &node{kind: n.kind, text: slices.Clone(n.text)}
+	if n.kind != object {
+		c.items = make([]*node, len(n.items))
+		for i, item := range n.items {
+			c.items[i] = item.clone()
+		}
+		return c
+	}
+	for i, name := range n.names {
+		c.add(name, n.items[i].clone())
+	}
+	return c
+}
+
+// places calls f with every place below and at n, unset ones too, a container
+// before what is in it and everything in the order of the text.
+func places(at **node, f func(at **node)) {
+	f(at)
+	if *at == nil {
+		return
+	}
+	for i := range (*at).items {
+		places(&(*at).items[i], f)
+	}
+}
