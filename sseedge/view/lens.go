@@ -231,12 +231,12 @@ func (in sight) blankUnshownMessages() {
 // true, or "true", as the fold of the session reads it.
 func isUnshown(message []byte) bool {
 	unshown := false
-	err := eachMember(message, func(name string, _, value []byte) error {
-		if name != "metadata" || jsontext.Value(value).Kind() != '{' {
+	err := eachMember(message, func(name, _, value []byte) error {
+		if string(name) != "metadata" || jsontext.Value(value).Kind() != '{' {
 			return nil
 		}
-		return eachMember(value, func(name string, _, value []byte) error {
-			unshown = unshown || name == "hidden" && (string(value) == "true" || string(value) == `"true"`)
+		return eachMember(value, func(name, _, value []byte) error {
+			unshown = unshown || string(name) == "hidden" && (string(value) == "true" || string(value) == `"true"`)
 			return nil
 		})
 	})

@@ -224,8 +224,8 @@ func (in sight) tool() *rule {
 
 // word is a member of object that is a string, "" when there is none.
 func word(object []byte, name string) (found string) {
-	err := eachMember(object, func(n string, _, value []byte) error {
-		if n == name && jsontext.Value(value).Kind() == '"' {
+	err := eachMember(object, func(n, _, value []byte) error {
+		if string(n) == name && jsontext.Value(value).Kind() == '"' {
 			text, err := jsontext.AppendUnquote(nil, value)
 			found = string(text)
 			return err
@@ -240,8 +240,8 @@ func word(object []byte, name string) (found string) {
 
 func hasParts(message []byte) bool {
 	has := false
-	err := eachMember(message, func(name string, _, value []byte) error {
-		if name == "parts" {
+	err := eachMember(message, func(name, _, value []byte) error {
+		if string(name) == "parts" {
 			return eachElement(value, func([]byte) error { has = true; return nil })
 		}
 		return nil

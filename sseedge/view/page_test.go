@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -200,4 +201,19 @@ func TestMessage(t *testing.T) {
 			t.Errorf("%s\nis %s, %t, %v\nwant %s", message, got, shown, err, want)
 		}
 	}
+}
+
+// Whatever is given for a page, it is JSON afterwards if it was before.
+func FuzzPage(f *testing.F) {
+	f.Add([]byte(`{"messages":[{"role":"user","parts":[{"type":"text"}]}],"children":{"a":1},"pendingCalls":[[{"kind":"approval"}]]}`))
+	f.Add([]byte(`{"messages":["role","user"],"session":"s","state":{"a":1},"error":[{"a":2}]}`))
+	lenses := []*view.Lens{lensOf(f, view.View{}), lensOf(f, view.View{Preset: view.Public}), lensOf(f, everything())}
+	f.Fuzz(func(t *testing.T, page []byte) {
+		for _, lens := range lenses {
+			got, err := lens.Page(root, page)
+			if err == nil && json.Valid(page) && !json.Valid(got) {
+				t.Fatalf("%q became %q", page, got)
+			}
+		}
+	})
 }

@@ -485,3 +485,26 @@ func checkPublic(t *testing.T, rec chunk.Record) {
 		t.Errorf("the public is shown %s", rec.Data)
 	}
 }
+
+// What a view costs, once for each record and view, however many read it.
+func BenchmarkRecord(b *testing.B) {
+	lens := lensOf(b, view.View{Preset: view.Public})
+	for _, typ := range []chunk.Type{chunk.TypeTextDelta, chunk.TypeToolEnd, chunk.TypeThinking} {
+		b.Run(string(typ), func(b *testing.B) {
+			c := chunktest.Full(typ)
+			c.Extra = nil
+			if typ == chunk.TypeTextDelta {
+				c.Body = chunk.TextDelta{Delta: "a piece of text as long as they are"}
+			}
+			data, err := c.AppendJSON(nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rec := record(root, typ, data)
+			b.ReportAllocs()
+			for b.Loop() {
+				lens.Record(rec)
+			}
+		})
+	}
+}

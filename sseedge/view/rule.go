@@ -161,8 +161,8 @@ func (r *rule) append(dst, value []byte) ([]byte, error) {
 func (r *rule) appendObject(dst, object []byte) ([]byte, error) {
 	dst = append(dst, '{')
 	start := len(dst)
-	err := eachMember(object, func(name string, raw, value []byte) error {
-		m, known := r.members[name]
+	err := eachMember(object, func(name, raw, value []byte) error {
+		m, known := r.members[string(name)]
 		if !known && r.closed || m != nil && m.hidden && m.instead == nil {
 			return nil
 		}
@@ -210,7 +210,7 @@ func (r *rule) appendArray(dst, array []byte) ([]byte, error) {
 // eachMember visits the members of a JSON object: the name, the name as it is
 // written, the value. A name with half a surrogate pair in it is none that a
 // rule could mean, and is given as "".
-func eachMember(object []byte, visit func(name string, raw, value []byte) error) error {
+func eachMember(object []byte, visit func(name, raw, value []byte) error) error {
 	dec := tokens(object)
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -224,16 +224,24 @@ func eachMember(object []byte, visit func(name string, raw, value []byte) error)
 		if err != nil {
 			return err
 		}
-		name, err := jsontext.AppendUnquote(nil, raw)
-		if err != nil {
-			name = nil
-		}
-		if err := visit(string(name), raw, value); err != nil {
+		if err := visit(plain(raw), raw, value); err != nil {
 			return err
 		}
 	}
 	_, err := dec.ReadToken()
 	return err
+}
+
+// plain is what a name means that is written as raw.
+func plain(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	name, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		return nil
+	}
+	return name
 }
 
 // eachElement visits the elements of a JSON array.
