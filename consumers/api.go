@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -62,13 +64,38 @@ func (a *api) state(ctx context.Context, stream string) (streamState, error) {
 	if err != nil {
 		return streamState{}, fmt.Errorf("stream %s: %w", stream, err)
 	}
-	info := s.CachedInfo()
+	return stateOf(s.CachedInfo()), nil
+}
+
+// list is the state of a stream and then the subjects of a filter that have
+// messages, in this order: a subject that is not listed has none up to the end
+// that the state tells. More than a hundred thousand are not listed in full.
+func (a *api) list(ctx context.Context, stream, filter string) (streamState, []string, error) {
+	resp, err := a.request(ctx, "STREAM.INFO."+stream, map[string]string{"subjects_filter": filter})
+	if err != nil {
+		return streamState{}, nil, fmt.Errorf("stream %s: %w", stream, err)
+	}
+	var answer struct {
+		jetstream.StreamInfo
+
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(resp.Data, &answer); err != nil {
+		return streamState{}, nil, fmt.Errorf("stream %s: %w", stream, err)
+	}
+	if answer.Error != nil {
+		return streamState{}, nil, fmt.Errorf("stream %s: %w", stream, answer.Error)
+	}
+	return stateOf(&answer.StreamInfo), slices.Sorted(maps.Keys(answer.State.Subjects)), nil
+}
+
+func stateOf(info *jetstream.StreamInfo) streamState {
 	return streamState{
 		created:  info.Created,
 		first:    chunk.Seq(info.State.FirstSeq),
 		last:     chunk.Seq(info.State.LastSeq),
 		replicas: info.Config.Replicas,
-	}, nil
+	}
 }
 
 // getRequest is the body of both kinds of get.

@@ -1,9 +1,11 @@
 package consumers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -222,4 +224,84 @@ func BenchmarkCatchUp(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
 	})
+}
+
+// Reading a tree anew from a stream of 200,000 messages, beside one wildcard
+// for all of it. "dense" ran in one go, among ten thousand messages of others;
+// "sparse" is as large and came in four runs, hours apart.
+func BenchmarkTree(b *testing.B) {
+	const others, perSession, window = 200_000, 40, 10_000
+	w := newWorld(b, Config{})
+	type at struct {
+		place int
+		of    chunk.Session
+	}
+	var plan []at
+	for _, kids := range []int{0, 3, 50} {
+		for _, name := range []string{"dense", "sparse"} {
+			root := chunk.RootSession("acme", fmt.Sprint(name, kids))
+			for kid := range kids + 1 {
+				for i := range perSession {
+					place := others/3 + (i*(kids+1)+kid)*window/(perSession*(kids+1))
+					of, run := root, i%4
+					if kid > 0 { // of one run
+						of, run = root.Child(fmt.Sprint("kid", kid)), kid%4
+					}
+					if name == "sparse" {
+						place = run*others/4 + i*7 + kid
+					}
+					plan = append(plan, at{place, of})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(plan, func(a, b at) int { return cmp.Compare(a.place, b.place) })
+	for i := range others {
+		for len(plan) > 0 && plan[0].place <= i {
+			w.enqueue(plan[0].of)
+			plan = plan[1:]
+		}
+		w.enqueue(chunk.RootSession("acme", fmt.Sprint("other", i*7919%10_000)))
+		if i%1000 == 0 {
+			w.settle()
+		}
+	}
+	w.settle()
+	for _, kids := range []int{0, 3, 50} {
+		for _, name := range []string{"dense", "sparse"} {
+			root := chunk.RootSession("acme", fmt.Sprint(name, kids))
+			filter, err := w.layout.Tree(root)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for way, read := range map[string]func(ctx context.Context) (int, error){
+				"ours": func(ctx context.Context) (int, error) {
+					recs, err := collect(w.reader.ReplayTree(ctx, root, 0))
+					return len(recs), err
+				},
+				"wildcard": func(ctx context.Context) (n int, err error) {
+					t := w.reader.newTape(tapeSpec{stream: stream, filter: filter})
+					defer t.close()
+					for err = t.open(ctx); err == nil; n++ {
+						_, err = t.next(ctx)
+					}
+					if errors.Is(err, errEnd) {
+						return n - 1, nil
+					}
+					return n, err
+				},
+			} {
+				b.Run(fmt.Sprintf("sub-agents=%d/%s/%s", kids, name, way), func(b *testing.B) {
+					b.SetParallelism(4)
+					b.RunParallel(func(pb *testing.PB) {
+						for pb.Next() {
+							if n, err := read(b.Context()); err != nil || n != (kids+1)*perSession {
+								b.Errorf("%d records, %v", n, err)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
 }

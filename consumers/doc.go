@@ -60,6 +60,8 @@
 // Each read is one ephemeral pull consumer in the server's memory, deleted when
 // the iteration ends, whichever way; should the request get lost in a dying
 // server, after 30 seconds. A server allows a thousand per stream by default, so
-// services that watch many sessions take a Feed and divide it. A read holds at
-// most 16 MiB of messages that are on their way.
+// services that watch many sessions take a Feed and divide it. The history of a
+// tree of up to four sessions takes one for each, since a consumer that looks for
+// one subject passes over most of the stream; a larger tree takes one wildcard.
+// A read holds at most 16 MiB of messages that are on their way.
 package consumers

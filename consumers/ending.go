@@ -78,7 +78,7 @@ func (rd *reading) lastOfRoot(ctx context.Context) (rec chunk.Record, err error)
 // follow a terminal record is wrong for ever when they are deleted, or are no
 // records.
 func (rd *reading) watchForTheEnd() {
-	rd.tape.watchSilence = rd.live && !rd.options.keepOpen && (rd.rootLast.terminal || !rd.rootLast.known)
+	rd.tape.watchSilence = rd.live && rd.strands == nil && !rd.options.keepOpen && (rd.rootLast.terminal || !rd.rootLast.known)
 }
 
 // atTheEnd is asked when nothing lies after the position: is there such a

@@ -235,6 +235,7 @@ func (h *hose) runDurable(ctx context.Context, filter string) error {
 			stream: h.stream,
 			live:   true,
 			batch:  h.cfg.Batch,
+			bytes:  maxBytes,
 			expiry: h.cfg.Takeover / 2,
 		},
 		filter: filter,

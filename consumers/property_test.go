@@ -16,6 +16,7 @@ import (
 type history struct {
 	w    *world
 	root chunk.Session
+	kids []chunk.Session
 	ever []*written
 }
 
@@ -42,9 +43,12 @@ func of(s chunk.Session) func(*written) bool {
 // grow writes, breaks, cleans up and purges at random.
 func (h *history) grow(t *rapid.T) {
 	w := h.w
-	sessions := []chunk.Session{h.root, h.root.Child("a"), h.root.Child("b")}
+	for i := range rapid.IntRange(1, 2*mostStrands).Draw(t, "sub-agents") { // on both sides of where the way of reading changes
+		h.kids = append(h.kids, h.root.Child(string(rune('a'+i))))
+	}
+	sessions := append([]chunk.Session{h.root}, h.kids...)
 	epochs := map[chunk.Session]chunk.Epoch{}
-	for range rapid.IntRange(3, 30).Draw(t, "steps") {
+	for range rapid.IntRange(3, 40).Draw(t, "steps") {
 		s := rapid.SampledFrom(sessions).Draw(t, "session")
 		epoch := max(1, epochs[s])
 		switch what := rapid.IntRange(0, 99).Draw(t, "what"); {

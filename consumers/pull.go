@@ -47,6 +47,7 @@ type pull struct {
 
 	live   bool          // wait at the end; otherwise errEnd
 	batch  int           // most messages asked for at a time
+	bytes  int           // … and most bytes
 	expiry time.Duration // of a request of a live pull
 
 	// Of the connection, for as long as the pull is open.
@@ -254,7 +255,7 @@ func (p *pull) ask() error {
 	req = strconv.AppendInt(req, int64(batch), 10)
 	if !p.unbounded {
 		req = append(req, `,"max_bytes":`...)
-		req = strconv.AppendInt(req, maxBytes, 10)
+		req = strconv.AppendInt(req, int64(p.bytes), 10)
 	}
 	if p.live {
 		req = append(req, `,"expires":`...)

@@ -82,8 +82,10 @@ type reading struct {
 	stream string
 	filter string
 	root   string // subject of the session whose terminal record counts
-	tape   *tape
-	chains map[string]*chain // by subject; of a session alone there is one
+
+	tape    *tape
+	strands *strands          // while the history of a small tree is read; tape is one of them then
+	chains  map[string]*chain // by subject; of a session alone there is one
 
 	// attached is the end of the log when the read began: a clean-up whose
 	// marker lies beyond it happened under this reader.
@@ -94,7 +96,10 @@ type reading struct {
 }
 
 func (rd *reading) close() {
-	if rd.tape != nil {
+	switch {
+	case rd.strands != nil:
+		rd.strands.close()
+	case rd.tape != nil:
 		rd.tape.close()
 	}
 }
@@ -107,23 +112,40 @@ func (rd *reading) open(ctx context.Context) error {
 	if err := rd.startingPoint(ctx); err != nil {
 		return err
 	}
-	rd.tape = rd.newTape(tapeSpec{stream: rd.stream, filter: rd.filter, after: rd.after.Seq, live: rd.live, patience: rd.cfg.Patience})
-	if err := rd.tape.open(ctx); err != nil {
+	if err := rd.attach(ctx); err != nil {
 		return err
 	}
 	state := rd.tape.state
 	rd.attached = state.last
-	if rd.after.Seq > state.last {
-		return rd.truncated(chunk.TruncatedFuture, state.first)
-	}
-	rd.watchForTheEnd()
 	switch {
+	case rd.after.Seq > state.last:
+		return rd.truncated(chunk.TruncatedFuture, state.first)
 	case rd.after.Seq >= rd.bound():
 		return errEnd // whatever comes next, nobody asked for it
-	case rd.tape.left > 0:
+	case rd.strands != nil && rd.strands.left() > 0:
+		return nil
+	case rd.strands != nil && rd.live:
+		if err := rd.goLive(ctx); err != nil {
+			return err
+		}
+	}
+	rd.watchForTheEnd()
+	if rd.tape.left > 0 {
 		return nil
 	}
 	return rd.atTheEnd(ctx)
+}
+
+func (rd *reading) attach(ctx context.Context) error {
+	if rd.scope == chunk.ScopeTree {
+		return rd.openTree(ctx)
+	}
+	return rd.openTape(ctx)
+}
+
+func (rd *reading) openTape(ctx context.Context) error {
+	rd.tape = rd.newTape(tapeSpec{stream: rd.stream, filter: rd.filter, after: rd.after.Seq, live: rd.live, patience: rd.cfg.Patience})
+	return rd.tape.open(ctx)
 }
 
 func (rd *reading) name() (err error) {
@@ -187,17 +209,7 @@ func (rd *reading) beginAfter(rec chunk.Record) error {
 // next is the next record that counts, and how many messages come after it.
 func (rd *reading) next(ctx context.Context) (chunk.Record, uint64, error) {
 	for {
-		e, err := rd.tape.next(ctx)
-		switch {
-		case errors.Is(err, errEnd):
-			if err = rd.reallyTheEnd(ctx, rd.tape, min(rd.attached, rd.bound())); err == nil {
-				continue
-			}
-		case errors.Is(err, errSilence):
-			if err = rd.checkEnding(ctx); err == nil {
-				continue
-			}
-		}
+		e, err := rd.take(ctx)
 		if err != nil {
 			return chunk.Record{}, 0, err
 		}
@@ -217,6 +229,35 @@ func (rd *reading) next(ctx context.Context) (chunk.Record, uint64, error) {
 		rd.last = e.seq
 		return rec, e.pending, nil
 	}
+}
+
+// take is the next message of the read.
+func (rd *reading) take(ctx context.Context) (entry, error) {
+	for {
+		e, err := rd.source().next(ctx)
+		switch {
+		case errors.Is(err, errEnd) && rd.strands != nil:
+			err = rd.endOfHistory(ctx)
+		case errors.Is(err, errEnd):
+			err = rd.reallyTheEnd(ctx, rd.tape, min(rd.attached, rd.bound()))
+		case errors.Is(err, errSilence):
+			err = rd.checkEnding(ctx)
+		case err == nil:
+			return e, nil
+		}
+		if err != nil {
+			return entry{}, err
+		}
+	}
+}
+
+func (rd *reading) source() interface {
+	next(ctx context.Context) (entry, error)
+} {
+	if rd.strands != nil {
+		return rd.strands
+	}
+	return rd.tape
 }
 
 // errPassOver: a message that does not count.
@@ -268,7 +309,7 @@ func (rd *reading) closing(ctx context.Context, pending uint64) error {
 		return nil
 	}
 	rd.watchForTheEnd()
-	if pending > 0 {
+	if pending > 0 || rd.strands != nil {
 		return nil
 	}
 	return rd.ended(ctx)

@@ -23,6 +23,7 @@ type tapeSpec struct {
 	after  chunk.Seq // exclusive; LiveTip is the present end
 	live   bool      // go on at the present end and wait; otherwise errEnd
 	strict bool      // the floor of the stream must not pass the reader unseen
+	share  int       // how many tapes share the memory of one read; 0 is one
 
 	// patience of open; 0 is for as long as the context lasts.
 	patience time.Duration
@@ -78,13 +79,15 @@ func (r *Reader) newTape(spec tapeSpec) *tape {
 	if spec.live {
 		batch = batchLive
 	}
+	share := max(1, spec.share)
 	return &tape{
 		pull: pull{
 			api:    r.api,
 			cfg:    r.cfg,
 			stream: spec.stream,
 			live:   spec.live,
-			batch:  batch,
+			batch:  batch / share,
+			bytes:  maxBytes / share,
 			expiry: expiryBeats * r.cfg.Heartbeat,
 		},
 		spec:    spec,
@@ -224,7 +227,7 @@ func (t *tape) unlessGone(err error) error {
 
 // compare holds the log against what was read of it before.
 func (t *tape) compare(ctx context.Context, state streamState) error {
-	if t.begun && !state.created.Equal(t.mark.created) {
+	if !t.mark.created.IsZero() && !state.created.Equal(t.mark.created) {
 		return errRecreated
 	}
 	t.floor = state.first

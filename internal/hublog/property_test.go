@@ -22,7 +22,10 @@ func TestMemoryAnswersAsTheServerDoes(t *testing.T) {
 		round++
 		p := &pair{memory: memory, server: server, base: memory.End()}
 		root := chunk.RootSession("acme", fmt.Sprint("root", round))
-		p.sessions = []chunk.Session{root, root.Child("a"), root.Child("b"), chunk.RootSession("acme", fmt.Sprint("stranger", round))}
+		p.sessions = []chunk.Session{root, chunk.RootSession("acme", fmt.Sprint("stranger", round))}
+		for kid := range rapid.IntRange(1, 6).Draw(rt, "sub-agents") { // few and many are read in different ways
+			p.sessions = append(p.sessions, root.Child(fmt.Sprint("kid", kid)))
+		}
 		p.script(rt)
 		for range 6 {
 			p.ask(rt)
