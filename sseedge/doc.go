@@ -28,7 +28,8 @@
 // # What an EventSource is told
 //
 // To an EventSource every status but 200 is final. So when the edge cannot take
-// it at present, because it drains or the log cannot be asked, an EventSource
-// gets 200 with a retry time and is cut; everybody else gets 503 with
-// Retry-After. What is final is told as it is: 204, 400, 404, 406.
+// it at present, because it drains, the log cannot be asked or there are as many
+// streams as Limits allow, an EventSource gets 200 with a retry time and is cut;
+// everybody else gets 503 with Retry-After and a code that says which it was.
+// What is final is told as it is: 204, 400, 404, 406.
 package sseedge
