@@ -60,7 +60,7 @@ func TestAnEventAmissFailsTheBenchmark(t *testing.T) {
 		"lost":      {[]int{0, 1, 3}, "got event 3, want 2"},
 		"repeated":  {[]int{0, 1, 1}, "got event 1, want 2"},
 		"reordered": {[]int{1, 0, 2}, "got event 1, want 0"},
-		"missing":   {[]int{0, 1}, "ended before event 2"},
+		"missing":   {[]int{0, 1}, "before event 2 of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lab{}

@@ -97,15 +97,18 @@ func (l *lab) crowd(ctx context.Context, j job, opened func() error) (outcome, e
 	if err := checkDescriptors(j.clients()); err != nil {
 		return outcome{}, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	crowdCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := startCrowd(ctx)
+	c, err := startCrowd(crowdCtx)
 	if err != nil {
 		return outcome{}, err
 	}
 	out, err := c.run(j, opened)
 	if err != nil {
 		cancel()
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // which is why the crowd fell silent
 	}
 	return out, errors.Join(err, c.wait(err != nil))
 }

@@ -84,9 +84,6 @@ func (m *crowdMain) start() error {
 	return nil
 }
 
-// room is how much one read of a client can bring: few clients catch up, many wait.
-func (m *crowdMain) room() int { return max(4<<10, min(256<<10, 16<<20/m.job.clients())) }
-
 // rush lets all clients come at once.
 func (m *crowdMain) rush(ctx context.Context) (outcome, error) {
 	if err := m.start(); err != nil {
@@ -94,26 +91,20 @@ func (m *crowdMain) rush(ctx context.Context) (outcome, error) {
 	}
 	var took []time.Duration
 	for range m.job.Repeat {
-		group, ctx := errgroup.WithContext(ctx)
-		gate := make(chan struct{})
+		var clients []*client
 		for _, g := range m.job.Groups {
 			for range g.Clients {
-				group.Go(func() error {
-					<-gate
-					c := client{next: m.job.First, end: m.job.First + m.job.Events}
-					return c.read(ctx, m.job.Addr, g, m.room())
-				})
+				clients = append(clients, &client{group: g, next: m.job.First, end: m.job.First + m.job.Events})
 			}
 		}
 		began := time.Now()
-		close(gate)
-		if err := group.Wait(); err != nil {
+		if err := readAll(ctx, m.job.Addr, clients); err != nil {
 			return outcome{}, err
 		}
 		took = append(took, time.Since(began))
 	}
 	deliveries := m.job.Repeat * m.job.clients() * m.job.Events
-	return outcome{Took: slices.Sorted(slices.Values(took))[len(took)/2], Deliveries: deliveries}, m.say.Encode(report{Done: true})
+	return outcome{Took: median(took), Deliveries: deliveries}, m.say.Encode(report{Done: true})
 }
 
 // watch opens all clients, then writes, and waits until each has everything.
@@ -123,48 +114,46 @@ func (m *crowdMain) watch(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	defer closeWriter()
-	journals := make([]*journal, len(m.job.Groups))
-	var latencies [][]time.Duration
-	group, ctx := errgroup.WithContext(ctx) // whoever fails ends the round for all
-	var opening sync.WaitGroup
-	opening.Add(m.job.clients())
-	atOnce := make(chan struct{}, 128) // connections being opened
-	for i, g := range m.job.Groups {
-		journals[i] = newJournal(m.base, m.job.Events, g.Clients)
-		for range g.Clients {
-			mine := make([]time.Duration, m.job.Events)
-			latencies = append(latencies, mine)
-			group.Go(func() error {
-				atOnce <- struct{}{}
-				opened := sync.OnceFunc(func() { <-atOnce; opening.Done() })
-				defer opened() // a client that failed must not keep the others waiting
-				c := client{end: m.job.Events, hello: opened}
-				c.take = func(n int) { mine[n] = journals[i].took(n, time.Since(m.base)) }
-				return c.read(ctx, m.job.Addr, g, m.room())
-			})
+	var (
+		clients   []*client
+		latencies = make([]time.Duration, 0, m.job.clients()*m.job.Events)
+		journals  = make([]*journal, len(m.job.Groups))
+		opened    = make(chan struct{})
+		opening   = m.job.clients()
+	)
+	hello := func() {
+		if opening--; opening == 0 {
+			close(opened)
 		}
 	}
-	opening.Wait()
-	if ctx.Err() != nil {
+	for i, g := range m.job.Groups {
+		journals[i] = newJournal(m.base, m.job.Events, g.Clients)
+		take := func(n int, read time.Time) { latencies = append(latencies, journals[i].took(n, read)) }
+		for range g.Clients {
+			clients = append(clients, &client{group: g, end: m.job.Events, hello: hello, take: take})
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx) // whoever fails ends the round for all
+	group.Go(func() error { return readAll(ctx, m.job.Addr, clients) })
+	select {
+	case <-opened:
+	case <-ctx.Done():
 		return outcome{}, group.Wait()
 	}
 	if err := m.start(); err != nil {
 		return outcome{}, err
 	}
 	began := time.Now()
-	if m.job.Events > 0 {
-		group.Go(func() error { return m.write(ctx, journals, write) })
-	}
+	group.Go(func() error { return m.write(ctx, journals, write) })
 	if err := group.Wait(); err != nil {
 		return outcome{}, err
 	}
-	out := outcome{Took: time.Since(began), Deliveries: m.job.clients() * m.job.Events}
+	out := outcome{Took: time.Since(began), Deliveries: len(latencies)}
 	if err := m.say.Encode(report{Done: true}); err != nil {
 		return outcome{}, err
 	}
-	if all := slices.Sorted(slices.Values(slices.Concat(latencies...))); len(all) > 0 {
-		out.P50, out.P99 = all[len(all)/2], all[len(all)*99/100]
-	}
+	slices.Sort(latencies)
+	out.P50, out.P99 = latencies[len(latencies)/2], latencies[len(latencies)*99/100]
 	return out, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -105,9 +106,9 @@ type Row struct {
 func (p pair) run(ctx context.Context, rounds int) ([]Row, error) {
 	var ours, raw []figures
 	for round := range rounds + 1 {
-		first, second := p.raw, p.ours
+		first, second := p.labelled("floor", p.raw), p.labelled("ours", p.ours)
 		if round%2 == 1 {
-			first, second = p.ours, p.raw
+			first, second = second, first
 		}
 		a, err := first(ctx, round)
 		if err != nil {
@@ -129,6 +130,14 @@ func (p pair) run(ctx context.Context, rounds int) ([]Row, error) {
 		rows = append(rows, p.row(f.name, ours, raw))
 	}
 	return rows, nil
+}
+
+// labelled has a profile tell the sides apart, also in the goroutines they start.
+func (p pair) labelled(side string, do work) work {
+	return func(ctx context.Context, round int) (f figures, err error) {
+		pprof.Do(ctx, pprof.Labels("bench", p.name, "side", side), func(ctx context.Context) { f, err = do(ctx, round) })
+		return f, err
+	}
 }
 
 func (p pair) row(name string, ours, raw []figures) Row {
