@@ -33,8 +33,8 @@ type Config struct {
 
 	// Retry is when a client that is cut, or refused for now, shall come back; a
 	// random part of up to half of it is added, so that they do not come together.
-	// Every stream begins with it. Whoever is refused because the edge drains is
-	// told a quarter of it. Defaults to 1 second.
+	// Every stream begins with it. Whoever is cut or refused because the edge
+	// drains is told a quarter of it. Defaults to 1 second.
 	Retry time.Duration
 
 	// Spread is the time over which Drain cuts the open streams. Defaults to 10

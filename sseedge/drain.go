@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tailrace/tailrace/sseedge/sse"
 )
 
 // Drain ends the work of this edge: it is not ready from now on and takes no new
-// streams, and it cuts the open ones, each behind a complete event, spread
-// evenly over Config.Spread or half of what ctx still allows, so that the other
-// edges do not get them all at once. It returns when the last one is gone. When
-// ctx ends first, the rest is cut at once and the error says how many there
-// were. Pages and snapshots are served on until the server is shut down.
+// streams, and it cuts the open ones, each behind a complete event and with a
+// short time to come back, spread evenly over Config.Spread or half of what ctx
+// still allows, so that the other edges do not get them all at once. It returns
+// when the last one is gone. When ctx ends first, the rest is cut at once and
+// the error says how many there were. Pages and snapshots are served on until
+// the server is shut down.
 func (e *Edge) Drain(ctx context.Context) error {
 	cancels := e.startDraining()
 	rand.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
@@ -40,6 +43,14 @@ func (e *Edge) Drain(ctx context.Context) error {
 			return nil
 		}
 		return fmt.Errorf("%d streams did not end in time: %w", len(e.streams), context.Cause(ctx))
+	}
+}
+
+// farewell tells a page to come back at once, and not in the time that was said
+// when the stream began: another edge answers. The next stream says that again.
+func (s *stream) farewell() {
+	if err := s.out.Event(sse.Event{Retry: s.edge.retry()}); err != nil {
+		s.edge.cfg.Log.Debug("farewell was not read", "err", err)
 	}
 }
 

@@ -32,8 +32,8 @@ func TestDrain(t *testing.T) {
 			group.Go(func() {
 				f := newFollower(w, "/v1/sessions/s1/events")
 				how, _, err := f.connect(t.Context(), -1)
-				if how != cut || err != nil || len(f.data) != 0 {
-					t.Errorf("ended %d with %v, %d lines of an event", how, err, len(f.data))
+				if how != cut || err != nil || len(f.data) != 0 || f.retry < 250 || f.retry > 375 {
+					t.Errorf("ended %d with %v, %d lines of an event, retry %d", how, err, len(f.data), f.retry)
 				}
 				mu.Lock()
 				defer mu.Unlock()

@@ -94,8 +94,8 @@ func (e *Edge) refuseStream(w http.ResponseWriter, r *http.Request, p *problem) 
 }
 
 // retry is when a client shall come back. While the edge drains it is soon:
-// another one answers, and a page that came here once more, because its balancer
-// has not noticed yet, was silent for a while already.
+// another one answers. A page may come here once more, or several times, because
+// its balancer has not noticed yet; the sum must not be a long silence.
 func (e *Edge) retry() time.Duration {
 	pause := e.cfg.Retry
 	if e.isDraining() {

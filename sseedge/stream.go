@@ -158,6 +158,9 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int)
 	reason := s.did.close(ctx, err)
 	s.edge.cfg.Log.Log(ctx, levelOf(reason), "stream ended", "reason", reason, "session", s.seats[0].req.Session.String(),
 		"duration", time.Since(s.did.opened), "events", s.did.events, "bytes", s.did.bytes, "err", err)
+	if reason == endDrain {
+		s.farewell()
+	}
 	if reason != endClean {
 		panic(http.ErrAbortHandler)
 	}
