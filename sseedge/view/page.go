@@ -98,6 +98,10 @@ var (
 		by(chunk.TypeToolApprovalRequest, "toolName"), by(chunk.TypeToolApprovalResponse, "toolName"),
 		by(chunk.TypeToolInputError, "toolName"), by(chunk.TypeToolOutputError, "toolName"),
 	}
+	checkpoints = []fed{
+		by(chunk.TypeCheckpointCreated, "checkpointId"), by(chunk.TypeRunInterrupted, "checkpointId"),
+		by(chunk.TypeStepCommitted, "checkpointId"), by(chunk.TypeStreamResync, "checkpointId"),
+	}
 	toolErrors = []fed{
 		by(chunk.TypeToolEnd, "error"), by(chunk.TypeToolInputError, "error"), by(chunk.TypeToolOutputError, "error"),
 	}
@@ -112,7 +116,7 @@ func (in sight) page() page {
 	r.members["children"] = in.children()
 	r.members["pendingCalls"] = in.pendingCalls()
 	r.blank("state", in.allOf(by(chunk.TypeStatePatch, "patches")), "null")
-	r.blank("checkpointId", in.allOf(by(chunk.TypeCheckpointCreated, "checkpointId")), "null")
+	r.blank("checkpointId", in.allOf(checkpoints...), "null")
 	r.blank("usage", in.allOf(by(chunk.TypeStepEnd, "usage")), "{}")
 	r.blank("error", in.allOf(by(chunk.TypeStreamFailed, "error"), by(chunk.TypeStreamFailed, "errorDetail")), `{"message":""}`)
 	return page{snapshot: r, message: messages}
@@ -140,6 +144,7 @@ func (in sight) pendingCalls() *rule {
 	call := open("kind", "toolCallId", "toolName", "runId", "approvalId", "input")
 	call.blank("toolName", in.allOf(toolNames...), `""`)
 	call.blank("input", in.allOf(toolInputs...), "null")
+	call.drop("runId", in.allOf(by(chunk.TypeRunStarted, "runId")))
 	return &rule{pick: func(object []byte) (*rule, bool) {
 		of := chunk.TypeToolStart
 		if word(object, "kind") == "approval" {
