@@ -40,8 +40,8 @@
 //
 // Applying a chunk costs its own length, not that of what is there already.
 // The value is a tree of nodes; a path is followed by one step per segment. A
-// string is a byte slice with room at its end, which doubles as it fills up, so
-// a text of a million bytes that arrives ten bytes at a time is copied a few
+// string is a byte slice that grows by a part of its own length when it is full,
+// so a text of a million bytes that arrives ten bytes at a time is copied a few
 // times in all; an array likewise. A set drops the tree that was there and
 // counts what it leaves behind, which costs no more than it did to put it there.
 // Numbers are kept as the text they came in, strings as WTF-8 (see package

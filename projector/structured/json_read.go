@@ -98,7 +98,7 @@ func (r *reader) item(n *node, depth int) *RefusedError {
 		if bad != nil {
 			return bad
 		}
-		if name = string(unquote(raw)); len(name) > MaxName {
+		if name = unquoteName(raw); len(name) > MaxName {
 			return &RefusedError{Want: fmt.Sprintf("names of at most %d bytes", MaxName), Got: "a longer one"}
 		}
 		if n.find(name) >= 0 {
@@ -128,6 +128,14 @@ func (r *reader) raw() ([]byte, *RefusedError) {
 
 func (r *reader) syntax() *RefusedError {
 	return &RefusedError{Want: "JSON", Got: fmt.Sprintf("something else behind byte %d", r.dec.InputOffset())}
+}
+
+// unquoteName is unquote for names, which seldom have escapes.
+func unquoteName(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
+	}
+	return string(unquote(raw))
 }
 
 // unquote reads a JSON string into WTF-8. The decoder has accepted it.

@@ -60,6 +60,9 @@ func (n *node) find(name string) int {
 
 // add gives an object a member that it does not have.
 func (n *node) add(name string, v *node) {
+	if n.names == nil {
+		n.names, n.items = make([]string, 0, 4), make([]*node, 0, 4)
+	}
 	if n.index == nil && len(n.names) == fewNames {
 		n.index = make(map[string]int, 2*fewNames)
 		for i, name := range n.names {
