@@ -13,7 +13,7 @@ import (
 func TestCountingABatchAllocatesNothing(t *testing.T) {
 	for name, m := range map[string]*metrics{"with metrics": someMetrics(t), "without": nil} {
 		did, now := m.open(), time.Now()
-		batch := hub.Batch{Frames: []byte("id: 1\ndata: {}\n\nid: 2\ndata: {}\n\n"), Stored: now}
+		batch := hub.Batch{Records: 2, Frames: []byte("id: 1\ndata: {}\n\nid: 2\ndata: {}\n\n"), Stored: now}
 		allocs := testing.AllocsPerRun(1000, func() { did.sent(batch, now) })
 		if allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
@@ -37,7 +37,7 @@ func BenchmarkCountingABatch(b *testing.B) {
 	for name, m := range map[string]*metrics{"metrics": someMetrics(b), "none": nil} {
 		b.Run(name, func(b *testing.B) {
 			did, now := m.open(), time.Now()
-			batch := hub.Batch{Frames: []byte("id: 1042\ndata: {\"type\":\"chunk\",\"chunk\":{\"type\":\"text_delta\",\"delta\":\"some text\"},\"sequence\":1042}\n\n"), Stored: now}
+			batch := hub.Batch{Records: 1, Frames: []byte("id: 1042\ndata: {\"type\":\"chunk\",\"chunk\":{\"type\":\"text_delta\",\"delta\":\"some text\"},\"sequence\":1042}\n\n"), Stored: now}
 			b.ReportAllocs()
 			for b.Loop() {
 				did.sent(batch, now)

@@ -108,14 +108,13 @@ var (
 
 // around is the part of a cursor before the place of v, and that behind it.
 func (s *stream) around(v *seat) (before, behind string) {
+	places := make([]string, len(s.seats))
+	for i, other := range s.seats {
+		places[i] = other.at
+	}
 	i := slices.Index(s.seats, v)
-	for _, other := range s.seats[:i] {
-		before += other.at + "."
-	}
-	for _, other := range s.seats[i+1:] {
-		behind += "." + other.at
-	}
-	return before, behind
+	places[i] = ""
+	return strings.Join(places[:i+1], "."), strings.Join(places[i:], ".")
 }
 
 // epochs are those of the streams that the sessions are in, in the order of the

@@ -105,7 +105,7 @@ func (h manyHistory) compare(w *world, f *follower) error {
 	for _, s := range chats {
 		var want, got []string
 		for _, rec := range w.log.Tree(s) {
-			if (rec.Session == s || isChunk(rec)) && !(h.hides && rec.Type == chunk.TypeTextDelta) {
+			if (rec.Session == s || isChunk(rec)) && (!h.hides || rec.Type != chunk.TypeTextDelta) {
 				want = append(want, onWire(rec))
 			}
 		}

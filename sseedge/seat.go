@@ -52,7 +52,7 @@ func (v *seat) detach() {
 // and was delivered. A batch may be empty; then it is to be asked again.
 func (v *seat) poll(ctx context.Context) (hub.Batch, <-chan struct{}, error) {
 	if v.pending != nil {
-		batch := hub.Batch{Frames: v.pending}
+		batch := hub.Batch{Frames: v.pending, Records: 1}
 		v.pending = nil
 		return batch, nil, nil
 	}

@@ -74,6 +74,9 @@ type Batch struct {
 	// and must not be changed; they are good until the next call of Next.
 	Frames []byte
 
+	// Records is how many records Frames show.
+	Records int
+
 	// Mark, if not 0, is a position behind Frames that the client should
 	// remember: what stands between was hidden from it.
 	Mark chunk.Seq
@@ -231,13 +234,14 @@ func (c *Cursor) take(ctx context.Context, v view) (Batch, error) {
 		c.step(f)
 		if from, to := f.shown(c.scope); from < to && (c.sieve == nil || c.sieve.shows(f)) {
 			run.add(from, to)
+			run.records++
 			c.sent = f.seq
 		}
 	}
 	c.at = max(c.at, v.to)
 	var batch Batch
 	if batch.Frames, c.scratch = run.bytes(); len(batch.Frames) > 0 {
-		batch.Mark, batch.Stored = c.mark(), v.stored
+		batch.Records, batch.Mark, batch.Stored = run.records, c.mark(), v.stored
 	}
 	return batch, nil
 }
@@ -321,6 +325,7 @@ type gather struct {
 	wire     []byte
 	scratch  []byte
 	from, to uint32
+	records  int
 }
 
 func (g *gather) empty() bool { return g.from == g.to && len(g.scratch) == 0 }
