@@ -10,10 +10,14 @@
 // You hold a hub.Hub, whose Run is yours, and something that knows snapshots:
 //
 //	edge, err := sseedge.New(h, snapshots, sseedge.Config{})
-//	server := sseedge.NewServer(sseedge.ServerConfig{Addr: ":8080"}, edge)
+//	handler, err := sseedge.CORS([]string{"https://app.example"}, edge)
+//	server := sseedge.NewServer(sseedge.ServerConfig{}, handler)
+//	listener, err := sseedge.Listen(ctx, ":8080", 0) // notices hosts that vanish
+//	go server.Serve(listener)
 //	…
-//	edge.Drain(ctx)      // not ready, nobody new, then everybody out, one by one
-//	server.Shutdown(ctx) // nothing is left that it would wait for
+//	server.SetKeepAlivesEnabled(false) // HTTP/2 clients do not come back on the same connection
+//	edge.Drain(ctx)                    // not ready, nobody new, then everybody out, one by one
+//	server.Shutdown(ctx)               // nothing is left that it would wait for
 //
 // # What a client can rely on
 //

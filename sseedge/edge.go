@@ -62,6 +62,13 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 // sends is to be refused, not repaired.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = e.metrics.watch(w, r)
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		// A body is not read and not waited for, whatever the answer is: the
+		// connection is given up with it. Else net/http reads the body before it
+		// answers, as slowly as it comes. (In HTTP/2 it is a stream that is given
+		// up, and others share the rest.)
+		w.Header().Set("Connection", "close")
+	}
 	if !e.cfg.Host(hostname(r.Host)) {
 		e.refuse(w, newProblem(http.StatusMisdirectedRequest, codeMisdirected, "this host is not served here", ""))
 		return
@@ -74,11 +81,6 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "GET, HEAD")
 		e.refuse(w, newProblem(http.StatusMethodNotAllowed, codeMethod, "only GET and HEAD", ""))
 	case r.ContentLength != 0:
-		// Not read, not waited for: the connection is given up with the answer.
-		// (In HTTP/2 it is a stream that is given up, and others share the rest.)
-		if r.ProtoMajor == 1 {
-			w.Header().Set("Connection", "close")
-		}
 		e.refuse(w, newProblem(http.StatusRequestEntityTooLarge, codeBody, "no body is read here", ""))
 	default:
 		serve(w, r)

@@ -2,6 +2,8 @@ package sseedge
 
 import (
 	"crypto/tls"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -24,6 +26,10 @@ type ServerConfig struct {
 	// Defaults to 5 seconds.
 	HeaderTimeout time.Duration
 
+	// BodyTimeout is how long a client may take to send what follows, for those
+	// handlers beside an Edge that read a body. Defaults to 10 seconds.
+	BodyTimeout time.Duration
+
 	// IdleTimeout is how long a connection is kept between requests. Defaults
 	// to 60 seconds.
 	IdleTimeout time.Duration
@@ -45,8 +51,9 @@ type ServerConfig struct {
 
 // NewServer returns a server with the limits that keep strangers from holding
 // it up. There is no timeout for a whole read or write on purpose: a stream may
-// last for days. Reading ends with the header, for no body is read; every write
-// has a deadline of its own, which moves with the progress of the client.
+// last for days. Reading ends with the header, for an Edge reads no body, or has a
+// deadline that is taken back at the end of the body; every write has a deadline
+// of its own, which moves with the progress of the client.
 //
 // In HTTP/2 that deadline resets one stream and leaves the others alone. It is
 // of no help when the connection itself takes nothing: the reset is one more
@@ -61,7 +68,7 @@ func NewServer(cfg ServerConfig, handler http.Handler) *http.Server {
 	protocols.SetUnencryptedHTTP2(cfg.H2C)
 	server := &http.Server{
 		Addr:              cfg.Addr,
-		Handler:           handler,
+		Handler:           boundBodies(handler, orDefault(cfg.BodyTimeout, 10*time.Second)),
 		TLSConfig:         cfg.TLS,
 		Protocols:         protocols,
 		ReadHeaderTimeout: orDefault(cfg.HeaderTimeout, 5*time.Second),
@@ -80,6 +87,41 @@ func NewServer(cfg ServerConfig, handler http.Handler) *http.Server {
 	}
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	return server
+}
+
+// boundBodies sets a deadline for the body of a request. It holds for what
+// net/http reads by itself, too, when a handler has left something.
+func boundBodies(next http.Handler, limit time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			control := http.NewResponseController(w)
+			if err := control.SetReadDeadline(time.Now().Add(limit)); err != nil {
+				panic(err) // net/http's own ResponseWriter can do that
+			}
+			bounded := *r // net/http looks at the body of its own when it is done
+			bounded.Body = &boundedBody{r.Body, control}
+			r = &bounded
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type boundedBody struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+}
+
+// Read takes the deadline back at the end. After it net/http reads on in the
+// background, to see the client leave, and would take the deadline for that.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		if failed := b.control.SetReadDeadline(time.Time{}); failed != nil {
+			return n, failed
+		}
+	}
+	return n, err
 }
 
 func orDefault[T comparable](value, def T) T {
