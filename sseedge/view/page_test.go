@@ -112,34 +112,71 @@ func TestPageTellsNoMoreThanTheStream(t *testing.T) {
 		if err != nil {
 			return // it would hide in one place what it shows in another
 		}
-		records := past.records(t)
-		var stream []byte
-		for _, rec := range records {
-			got, _ := lens.Record(rec)
-			stream = append(append(stream, got.Data...), '\n')
-		}
-		page, err := lens.Page(root, pageOf(t, records))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		for _, tok := range token.FindAll(page, -1) {
-			if !bytes.Contains(stream, tok) {
-				rt.Fatalf("the page tells %s, which the stream does not:\n%s\n\n%s", tok, page, stream)
-			}
+		if more := tellsMore(t, lens, past.records(t)); more != "" {
+			rt.Fatal(more)
 		}
 	})
 }
 
-// The sessions of the test above do fill the pages that it looks for tokens in.
-func TestPagesTellEverything(t *testing.T) {
-	open := []chunk.Type{chunk.TypeStreamEnd, chunk.TypeStreamFailed}
-	tells := make(map[string]bool)
-	for _, past := range []past{
-		{},
-		{fine: true, without: []chunk.Type{chunk.TypeStreamEnd}},
-		{without: append(open, chunk.TypeToolStart, chunk.TypeToolEnd)},
-		{asks: true, without: append(open, chunk.TypeToolApprovalResponse)},
+// The same for every type and every member by itself, and for those that say the
+// same in several places.
+func TestPagesWithOneThingHidden(t *testing.T) {
+	var all []view.View
+	for _, typ := range chunk.Types() {
+		all = append(all, view.View{Types: []chunk.Type{"*"}, Except: []chunk.Type{typ}})
+		hideable(chunk.Shapes(typ), "", func(path string, _ chunk.Shape) {
+			if typ != chunk.TypeStatePatch || path == "patches" {
+				all = append(all, view.View{Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{typ: {path}}})
+			}
+		})
+	}
+	for _, hide := range []map[chunk.Type][]string{
+		{"tool_start": {"arguments"}, "tool_arg_stream_delta": {"delta"}, "tool_approval_request": {"input"}, "tool_input_error": {"partialInput"}},
+		{"tool_end": {"result"}, "subagent_end": {"result"}},
+		{"tool_end": {"error"}, "tool_input_error": {"error"}, "tool_output_error": {"error"}},
+		{"error": {"error"}, "stream_failed": {"error"}},
+		{"error": {"errorDetail"}, "stream_failed": {"errorDetail"}},
 	} {
+		all = append(all, view.View{Types: []chunk.Type{"*"}, Hide: hide})
+	}
+	for _, past := range pasts {
+		records := past.records(t)
+		for _, v := range all {
+			lens, err := v.Lens()
+			if err != nil {
+				continue // it hides in one place what it shows in another
+			}
+			if more := tellsMore(t, lens, records); more != "" {
+				t.Errorf("except %s, hide %v: %s", v.Except, v.Hide, more)
+			}
+		}
+	}
+}
+
+// tellsMore says what the page tells that the stream does not, "" for nothing.
+func tellsMore(t *testing.T, lens *view.Lens, records []chunk.Record) string {
+	t.Helper()
+	var stream []byte
+	for _, rec := range records {
+		got, _ := lens.Record(rec)
+		stream = append(append(stream, got.Data...), '\n')
+	}
+	page, err := lens.Page(root, pageOf(t, records))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tok := range token.FindAll(page, -1) {
+		if !bytes.Contains(stream, tok) {
+			return fmt.Sprintf("the page tells %s, which the stream does not:\n%s\n\n%s", tok, page, stream)
+		}
+	}
+	return ""
+}
+
+// The sessions of these tests do fill the pages that are searched for tokens.
+func TestPagesTellEverything(t *testing.T) {
+	tells := make(map[string]bool)
+	for _, past := range pasts {
 		page, err := lensOf(t, everything()).Page(root, pageOf(t, past.records(t)))
 		if err != nil {
 			t.Fatal(err)
@@ -165,6 +202,14 @@ type past struct {
 	fine    bool // the tool does not fail
 	asks    bool // a person is asked for approval
 	without []chunk.Type
+}
+
+// pasts fill between them every member of a page.
+var pasts = []past{
+	{},
+	{fine: true, without: []chunk.Type{chunk.TypeStreamEnd}},
+	{without: []chunk.Type{chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeToolStart, chunk.TypeToolEnd}},
+	{asks: true, without: []chunk.Type{chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeToolApprovalResponse}},
 }
 
 var toolError = regexp.MustCompile(`"error":"[^"]*",`)

@@ -420,6 +420,27 @@ func TestSubAgents(t *testing.T) {
 	}
 }
 
+// Words of a person that the application keeps from people lose their content in
+// every view; the message and the mark stay, or clients would count and show wrong.
+func TestUnshownMessages(t *testing.T) {
+	const base = `{"type":"run_started","agentId":"a","agentType":"","timestamp":1,"runId":"r","epoch":1,"mode":"execute","input":[`
+	for message, want := range map[string]string{
+		`{"content":"S3CRET","files":[{"url":"S3CRET","mediaType":"a/b"}],"metadata":{"hidden":true,"a":"S3CRET"}}`: `{"content":"","metadata":{"hidden":true}}`,
+		`{"metadata":{"a":1,"\u0068idden":"true"},"content":"S3CRET"}`:                                              `{"metadata":{"hidden":true},"content":""}`,
+		`{"content":"hello","metadata":{"hidden":false}}`:                                                           `{"content":"hello","metadata":{"hidden":false}}`,
+		`{"content":"hello","metadata":{"a":{"hidden":true}}}`:                                                      `{"content":"hello","metadata":{"a":{"hidden":true}}}`,
+		`{"content":"hello"}`: `{"content":"hello"}`,
+	} {
+		rec := record(root, chunk.TypeRunStarted, []byte(base+message+`]}`))
+		if got, _ := lensOf(t, everything()).Record(rec); string(got.Data) != base+want+`]}` {
+			t.Errorf("%s\nis   %s\nwant %s", message, got.Data, base+want+`]}`)
+		}
+		if got, _ := lensOf(t, view.View{Preset: view.Public}).Record(rec); tells(t, got.Data) {
+			t.Errorf("the public is told %s", got.Data)
+		}
+	}
+}
+
 func FuzzRecord(f *testing.F) {
 	for _, s := range chunktest.All() {
 		text, err := s.Chunk.AppendJSON(nil)
