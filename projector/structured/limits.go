@@ -7,8 +7,7 @@ const (
 	MaxChunk    = 1 << 20 // bytes of one chunk's JSON
 	MaxSegments = 64      // of a path
 	MaxName     = 1024    // bytes of a path's segment, or of a name inside a value
-	MaxIndex    = 100_000 // largest array index
-	MaxGap      = 1024    // slots that may be skipped beyond an array's end; none when Strict
+	MaxGap      = 1024    // slots that may be skipped beyond an array's end, which are values too; none when Strict
 	MaxLabel    = 256     // bytes of a stream id, a data type or another label
 
 	MaxStreams = 1000             // streams of one State

@@ -64,8 +64,8 @@ func parseSegment(name string) (_ segment, problem string) {
 		return segment{}, "an index with leading zeros"
 	}
 	i, err := strconv.Atoi(name)
-	if err != nil || i > MaxIndex {
-		return segment{}, "an index above " + strconv.Itoa(MaxIndex)
+	if err != nil {
+		return segment{}, "an index that no array has"
 	}
 	return segment{name: name, index: i}, ""
 }

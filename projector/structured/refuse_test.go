@@ -42,6 +42,7 @@ func TestRefusals(t *testing.T) {
 		{"an index with leading zeros", set("o.l.01", "1"), false},
 		{"an index far beyond the end", set("o.l.1027", "1"), false},
 		{"an index beyond the end", set("o.l.3", "1"), true},
+		{"an index far beyond the end of an array to be", set("o.l.2.1025", "1"), false},
 		{"index 1 of a new array", set("new.1", "1"), true},
 		{"index -1 of an array", set("o.l.-1", "1"), false},
 		{"index -1 of nothing", set("new.-1", "1"), true},
@@ -107,6 +108,94 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What lies just within the bounds is applied.
+func TestJustWithin(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		chunk  []byte
+		strict bool // applied when Strict too
+	}{
+		{"an index at the end", set("o.l.2", "1"), true},
+		{"index 0 of a new array", set("new.0.0", "1"), true},
+		{"an index a little beyond the end", set("o.l.1026", "1"), false},
+		{"an index in an array to be", set("o.l.2.1024", "1"), false},
+		{"64 segments", set("a"+strings.Repeat(".a", MaxSegments-1), "1"), true},
+		{"a long segment", set(strings.Repeat("a", MaxName), "1"), true},
+		{"a long label", sayTo(strings.Repeat("x", MaxLabel), `"kind":"final","data":1`), true},
+		{"null", set("a", "null"), true},
+		{"a name of the prototype, as data", set("a", `{"__proto__":{"constructor":1}}`), true},
+		{"what every object inherits, set", set("o.toString", `"x"`), true},
+		{"stars among others", set("a.*b.-.1x", "1"), true},
+		{"31 levels", set("a", strings.Repeat("[", 31)+strings.Repeat("]", 31)), true},
+		{"nearly 20,000 values", set("a", "[0"+strings.Repeat(",0", 19_979)+"]"), true},
+		{"1 MiB", append(say(`"kind":"final","data":1`), strings.Repeat(" ", MaxChunk-len(say(`"kind":"final","data":1`)))...), true},
+	} {
+		for _, strict := range []bool{false, true} {
+			s := State{Strict: strict}
+			if err := s.Apply(say(before)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Apply(c.chunk); (err == nil) != (c.strict || !strict) {
+				t.Errorf("%s, strict %t: %v", c.name, strict, err)
+			}
+			if err := sound(&s); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+}
+
+// Halves of characters find each other however they are written and wherever
+// they were cut; what stays alone leaves as the escape it came as.
+func TestHalves(t *testing.T) {
+	for _, c := range []struct {
+		deltas []string // as in JSON
+		want   string
+	}{
+		{[]string{`\ud83d`, `\ude00`}, `"😀"`},
+		{[]string{`\ud83d\ude00 \uD83D`}, `"😀 \ud83d"`},
+		{[]string{`\ud83d 😀\n\u00e9\/`, `\ude00`}, `"\ud83d 😀\né/\ude00"`},
+		{[]string{`\ud83d`, ``, `\ude00\ud83d`, `\ude00`}, `"😀😀"`},
+		{[]string{`\ude00`, `\ud83d`}, `"\ude00\ud83d"`},
+		{[]string{`\ud83d`, `\ud83d`, `\ude00`}, `"\ud83d😀"`},
+		{[]string{`\uDBFF\uDFFF\uABCD\udFfF`}, `"􏿿\uABCD\udfff"`},
+	} {
+		var s State
+		for _, delta := range c.deltas {
+			if err := s.Apply(say(`"kind":"text-delta","path":"t","delta":"` + delta + `"`)); err != nil {
+				t.Fatal(err)
+			}
+			s = *reload(t, &s)
+		}
+		want := `{"streamId":"s","dataType":"d","status":"streaming","data":{"t":` + strings.ReplaceAll(c.want, `\uABCD`, "\uABCD") + `}}`
+		if got := string(s.Stream("s").AppendView(nil)); got != want {
+			t.Errorf("%q: %s, want %s", c.deltas, got, want)
+		}
+	}
+}
+
+// A clone and its original grow each in its own room.
+func TestCloneGrowsAlone(t *testing.T) {
+	var s State
+	apply := func(s *State, path, delta string) {
+		t.Helper()
+		if err := s.Apply(say(fmt.Sprintf(`"kind":"text-delta","path":%q,"delta":%q`, path, delta))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(&s, "t", "one two three ")
+	apply(&s, "t", "four ") // now there is room for more behind the text
+	c := s.Clone()
+	apply(&s, "t", "five")
+	apply(c, "t", "six")
+	apply(&s, "u", "x")
+	for want, s := range map[string]*State{`{"t":"one two three four five","u":"x"}`: &s, `{"t":"one two three four six"}`: c} {
+		if got := string(s.Stream("s").data.append(nil, false)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // What is no chunk, is over the limits of one or names no stream, is counted and
 // touches none.
 func TestNoChunk(t *testing.T) {
@@ -117,7 +206,7 @@ func TestNoChunk(t *testing.T) {
 		`{"type":"structured-data","streamId":"` + strings.Repeat("x", MaxLabel+1) + `","dataType":"d","kind":"final","data":1}`,
 		`{"type":"custom","streamId":"s","dataType":"d","kind":"final","data":1}`,
 		"{\"type\":\"structured-data\",\"streamId\":\"\xff\",\"dataType\":\"d\",\"kind\":\"final\",\"data\":1}",
-		strings.Repeat("[", 1<<19), strings.Repeat(" ", MaxChunk) + "{}",
+		strings.Repeat("[", 1<<19), string(say(`"kind":"final","data":1`)) + strings.Repeat(" ", MaxChunk),
 		string(set("a", `{"`+strings.Repeat("a", MaxName+1)+`":1}`)),      // a long name in a value
 		string(set("a", strings.Repeat("[", 32)+strings.Repeat("]", 32))), // 32 levels
 		string(set("a", "[0"+strings.Repeat(",0", 19_999)+"]")),           // 20,000 values
