@@ -364,6 +364,10 @@ func TestStreamEventsAreAlwaysShown(t *testing.T) {
 	if got, _ := lens.Record(record(root, chunk.TypeStreamEnd, []byte(ended))); tells(t, got.Data) {
 		t.Errorf("the end tells %s", got.Data)
 	}
+	nameless := lensOf(t, view.View{Types: []chunk.Type{chunk.TypeTextDelta}, Hide: map[chunk.Type][]string{"*": {"agentType"}}})
+	if got, _ := nameless.Record(record(root, chunk.TypeStreamEnd, fullOf(t, chunk.TypeStreamEnd))); !bytes.Contains(got.Data, []byte(`"agentType":"",`)) {
+		t.Errorf("the end tells who spoke: %s", got.Data)
+	}
 }
 
 // A type that this build does not know is shown when the view names it, whole
