@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 )
 
 // Certificates returns a TLS configuration, 1.2 or later, that serves the
@@ -37,10 +36,19 @@ type certificates struct {
 	valid *tls.Certificate
 }
 
-// version tells one state of the two files from another.
-type version struct {
-	certTime, keyTime time.Time
-	certSize, keySize int64
+// version tells one state of the two files from another. The zero version is
+// that of files that are not there.
+type version struct{ cert, key os.FileInfo }
+
+func (v version) equal(w version) bool { return sameFile(v.cert, w.cert) && sameFile(v.key, w.key) }
+
+// sameFile looks at the time too, for a file that was written in place, and at
+// more than the time, which is the same for two files of the same moment.
+func sameFile(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 // current is what a handshake gets. A version is tried once: while the two files
@@ -50,7 +58,7 @@ func (c *certificates) current() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	version, err := c.version()
-	if version == c.read {
+	if version.equal(c.read) {
 		return c.valid
 	}
 	if c.read = version; err == nil {
@@ -75,7 +83,7 @@ func (c *certificates) load() error {
 }
 
 // version looks at the files before they are read: if they change in between,
-// the next look shows it. Files that are not there are the zero version.
+// the next look shows it.
 func (c *certificates) version() (version, error) {
 	cert, err := os.Stat(c.certFile)
 	if err != nil {
@@ -85,7 +93,7 @@ func (c *certificates) version() (version, error) {
 	if err != nil {
 		return version{}, err
 	}
-	return version{cert.ModTime(), key.ModTime(), cert.Size(), key.Size()}, nil
+	return version{cert, key}, nil
 }
 
 func (c *certificates) loadPair() error {
