@@ -47,7 +47,7 @@ func readChange(data []byte) (change, *RefusedError) {
 		return change{}, f.bad
 	}
 	id := f.label("streamId", true)
-	c := change{named: f.bad == nil, labels: f.labels()}
+	c := change{named: f.bad == nil, labels: f.labels(id)}
 	f.change(&c)
 	if f.bad != nil {
 		f.bad.Stream = id
@@ -92,10 +92,10 @@ func (f *fields) text(name string, required bool) string {
 	return ""
 }
 
-// labels reads the labels.
-func (f *fields) labels() Labels {
+// labels reads the labels beside the stream's id.
+func (f *fields) labels(id string) Labels {
 	return Labels{
-		StreamID:      f.label("streamId", true),
+		StreamID:      id,
 		DataType:      f.label("dataType", true),
 		SchemaID:      f.label("schemaId", false),
 		SchemaVersion: f.label("schemaVersion", false),

@@ -17,7 +17,7 @@ var ErrState = errors.New("not a state of structured streams")
 // A stream reads like its view, but members without a value are there, as null,
 // and unset tells which nulls were never written: pairs of a place, counted
 // through the whole of data from 0 in the order of the text, and how many there
-// are from it on.
+// are from it on. Strict is a setting, not part of it.
 func (s *State) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendInt(append(dst, `{"refused":`...), s.Refused, 10)
 	dst = append(dst, `,"streams":[`...)
@@ -109,7 +109,7 @@ func Parse(data []byte) (*State, error) {
 
 func parseStream(n *node) (*Stream, *RefusedError) {
 	f := fields{root: n}
-	s := &Stream{Labels: f.labels(), Refused: f.count("refused"), failure: f.text("failed", false)}
+	s := &Stream{Labels: f.labels(f.label("streamId", true)), Refused: f.count("refused"), failure: f.text("failed", false)}
 	switch f.text("status", true) {
 	case Streaming.String():
 		s.status = Streaming

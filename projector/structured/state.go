@@ -28,12 +28,25 @@ type State struct {
 // says that nothing changed but the counts and the stream's mark.
 func (s *State) Apply(data []byte) error {
 	c, bad := readChange(data)
-	stream, known := s.streams[c.labels.StreamID]
-	if !known && len(s.order) == MaxStreams && bad == nil {
-		bad = &RefusedError{Stream: c.labels.StreamID, Want: "at most " + strconv.Itoa(MaxStreams) + " streams", Got: "one more"}
+	if c.named {
+		bad = s.change(c, bad)
 	}
-	if !known {
+	if bad != nil {
+		s.Refused++
+		return bad
+	}
+	return nil
+}
+
+// change applies c to its stream, or marks the stream when c is bad already.
+func (s *State) change(c change, bad *RefusedError) *RefusedError {
+	stream := s.streams[c.labels.StreamID]
+	if stream == nil {
+		if len(s.order) == MaxStreams {
+			return &RefusedError{Stream: c.labels.StreamID, Want: "at most " + strconv.Itoa(MaxStreams) + " streams", Got: "one more"}
+		}
 		stream = &Stream{Labels: Labels{StreamID: c.labels.StreamID}}
+		s.add(stream)
 	}
 	if bad == nil {
 		before := stream.size
@@ -41,16 +54,9 @@ func (s *State) Apply(data []byte) error {
 		s.size = s.size.minus(before).plus(stream.size)
 	}
 	if bad != nil {
-		s.Refused++
 		stream.refuse(bad)
 	}
-	if !known && c.named && len(s.order) < MaxStreams {
-		s.add(stream)
-	}
-	if bad != nil {
-		return bad
-	}
-	return nil
+	return bad
 }
 
 // room is what a stream of that size may become.

@@ -55,7 +55,8 @@ func (s *Stream) Failed() string { return s.failure }
 
 // Apply changes the stream by one chunk, JSON. Text that is no such chunk, one of
 // another stream, and one that cannot be applied gives a *RefusedError: the
-// value stays as it was.
+// value stays as it was and the stream is marked. A State finds the stream that a
+// chunk belongs to.
 func (s *Stream) Apply(data []byte) error {
 	c, bad := readChange(data)
 	if bad == nil {
