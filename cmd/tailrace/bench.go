@@ -26,6 +26,7 @@ func runBench(ctx context.Context, t terminal, args []string) error {
 	_, names, err := arguments(t, "bench", args, func(flags *flag.FlagSet) {
 		flags.IntVar(&cfg.Rounds, "rounds", 5, "measured rounds of each side")
 		flags.IntVar(&cfg.Clients, "clients", 1000, "clients of the fan-out")
+		flags.IntVar(&cfg.Window, "window", 16, "how many chunks the writer of the fan-out is ahead of its slowest client at most, flat out")
 		flags.StringVar(&cfg.Dir, "dir", "", "where the server keeps its files; empty: a temporary directory")
 		flags.StringVar(&profile, "cpuprofile", "", "where to write a profile of the serving process, with the labels bench and side")
 	})

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Rounds  int    // measured rounds of each side; defaults to 5
 	Clients int    // of the fan-out; defaults to 1000
+	Window  int    // how many chunks a writer that writes flat out is ahead of its slowest client at most; defaults to 16
 	Dir     string // for the server's files; defaults to a temporary directory
 	Quick   bool   // a fiftieth of the work: to see that it runs, not how fast
 }
@@ -51,6 +52,9 @@ func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
 	}
 	if cfg.Clients <= 0 {
 		cfg.Clients = fanoutClients
+	}
+	if cfg.Window <= 0 {
+		cfg.Window = 16
 	}
 	lab, err := newLab(ctx, cfg)
 	if err != nil {

@@ -20,7 +20,7 @@ type client struct {
 	event []byte // the beginning of an event that is not complete
 
 	next, end int                         // numbers of the events it waits for
-	hello     func()                      // called at the first event, if not nil
+	hello     func()                      // called at the first event with data, if not nil
 	take      func(n int, read time.Time) // called for each numbered event, if not nil
 }
 
@@ -28,6 +28,7 @@ var (
 	blankLine = []byte("\n\n")
 	lineEnd   = []byte("\r\n")
 	headEnd   = []byte("\r\n\r\n")
+	dataLine  = []byte("\ndata:")
 	numberOf  = []byte(`{"n":`)
 	statusOK  = []byte("HTTP/1.1 200 ")
 	inChunks  = []byte("\r\nTransfer-Encoding: chunked\r\n")
@@ -122,7 +123,9 @@ func (c *client) events(data []byte, read time.Time) error {
 
 // check sees to it that numbered events come in order, each once.
 func (c *client) check(event []byte, read time.Time) error {
-	if c.hello != nil {
+	// An event without data is said before the log is read; who counts as open
+	// has what is there already.
+	if c.hello != nil && bytes.Contains(event, dataLine) {
 		c.hello()
 		c.hello = nil
 	}

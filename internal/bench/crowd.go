@@ -36,8 +36,8 @@ type job struct {
 	Rush   bool `json:"rush"`
 	Repeat int  `json:"repeat"`
 
-	// Without a rush all clients are open, and have seen an event without a
-	// number, before the time runs.
+	// Without a rush all clients are open, and have seen an event with data
+	// and without a number, before the time runs.
 	Writer string        `json:"writer"` // writesChunks, writesMessages or ringsBell; empty: nothing is written
 	NATS   string        `json:"nats"`   // URL of the server to write to
 	Bell   string        `json:"bell"`   // address of the bell

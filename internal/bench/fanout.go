@@ -17,13 +17,10 @@ type live struct {
 	pace     time.Duration
 }
 
-// window is how far the writer that writes flat out may be ahead of the slowest
-// client, in events. It keeps the edge busy and the queue short: without it the
-// latency would tell how long the queue was made, not how long the work takes.
-const window = 3
-
-// fanout measures one session watched by many clients, in two modes: flat out
-// and 50 chunks a second.
+// fanout measures one session watched by many clients, in two modes: 50 chunks a
+// second; and flat out, where the writer gives the next chunk as soon as the log
+// has the last one. It is never more than a window ahead of the slowest client:
+// the latency shall tell how long the work takes, not how long a queue was made.
 func (l *lab) fanout(clients int) []pair {
 	name := fmt.Sprintf("fanout-%d", clients)
 	flat := live{lab: l, name: name + "-flat", sessions: 1, clients: clients, events: l.cfg.size(max(60, 400_000/clients))}
@@ -73,7 +70,7 @@ func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 // job is one round: sessions of its own, with the paths that path says.
 func (b live) job(addr string, path func(i int, session string) string) job {
-	j := job{Addr: addr, Events: b.events, NATS: b.lab.server.ClientURL(), Pace: b.pace, Window: window}
+	j := job{Addr: addr, Events: b.events, NATS: b.lab.server.ClientURL(), Pace: b.pace, Window: b.lab.cfg.Window}
 	for i := range b.sessions {
 		id := fmt.Sprintf("%s-%d-%d", "live", time.Now().UnixNano(), i)
 		j.Groups = append(j.Groups, group{Session: id, Path: path(i, id), Clients: b.clients})
