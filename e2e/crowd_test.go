@@ -38,12 +38,19 @@ type chatter struct {
 type voice struct {
 	root chunk.Session
 	run  *producers.Run
+	more string        // said each time
 	at   atomic.Uint64 // sequence of the last thing said that is stored
 }
 
 // startChatter opens sessions on the server at url, in each of which something
 // is said at every pace. All of them exist when it returns.
 func startChatter(t *testing.T, url string, sessions int, pace time.Duration) *chatter {
+	t.Helper()
+	return startLongChatter(t, url, sessions, pace, 0)
+}
+
+// startLongChatter says so many bytes more each time.
+func startLongChatter(t *testing.T, url string, sessions int, pace time.Duration, more int) *chatter {
 	t.Helper()
 	nc := natstest.Connect(t, url)
 	js, err := jetstream.New(nc)
@@ -69,7 +76,7 @@ func startChatter(t *testing.T, url string, sessions int, pace time.Duration) *c
 		if _, err := run.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.voices = append(c.voices, &voice{root: root, run: run})
+		c.voices = append(c.voices, &voice{root: root, run: run, more: strings.Repeat(".", more)})
 	}
 	ctx := context.WithoutCancel(t.Context()) // hush ends it, in the worst case at clean-up
 	for i, v := range c.voices {
@@ -129,7 +136,7 @@ func (v *voice) talk(ctx context.Context, pace, phase time.Duration, quiet <-cha
 
 func (v *voice) say(ctx context.Context, n int) error {
 	if n%20 != 0 {
-		return v.run.Say(ctx, chunk.TextDelta{Delta: fmt.Sprintf("line %d é\n", n)})
+		return v.run.Say(ctx, chunk.TextDelta{Delta: fmt.Sprintf("line %d é\n%s", n, v.more)})
 	}
 	child, err := v.run.Child(ctx, chunk.SubagentStart{SubAgentType: "helper", CallID: fmt.Sprint(n)}, chunk.RunStarted{Mode: "execute"})
 	if err != nil {
@@ -159,6 +166,7 @@ type crowd struct {
 	chatter   *chatter
 	followers []*follower
 	following errgroup.Group
+	kept      func(heard) heard // what they keep of an event, nil for all
 }
 
 // startCrowd lets n followers come, evenly over the sessions; shape may say more
@@ -216,7 +224,13 @@ func (c *crowd) judge(t *testing.T) {
 	}
 	logs := make(map[chunk.Session][]heard)
 	for _, v := range c.chatter.voices {
-		logs[v.root] = c.chatter.log(t, v.root)
+		log := c.chatter.log(t, v.root)
+		for i := range log {
+			if c.kept != nil {
+				log[i] = c.kept(log[i])
+			}
+		}
+		logs[v.root] = log
 	}
 	wrong := 0
 	for i, f := range c.followers {

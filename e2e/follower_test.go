@@ -45,6 +45,9 @@ type follower struct {
 	// do that know the heartbeat. An EventSource knows none: 0 waits for ever.
 	liveness time.Duration
 
+	// dial connects to addr in a way of its own. When it is nil TCP is as it is.
+	dial func(ctx context.Context) (net.Conn, error)
+
 	// take gets each event. When it is nil they are kept in got.
 	take func(heard)
 
@@ -88,7 +91,7 @@ func (f *follower) run(ctx context.Context) error {
 // connect opens one stream and reads it to its end. A connection that fails
 // before it brings an answer is nothing that a page would notice.
 func (f *follower) connect(ctx context.Context) (over bool, err error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.addr)
+	conn, err := f.reach(ctx)
 	if err != nil {
 		return false, nil
 	}
@@ -112,6 +115,13 @@ func (f *follower) connect(ctx context.Context) (over bool, err error) {
 	}
 	body, err := io.ReadAll(resp.Body)
 	return false, errors.Join(fmt.Errorf("%s: status %d: %s", f.root.ID, resp.StatusCode, body), err)
+}
+
+func (f *follower) reach(ctx context.Context) (net.Conn, error) {
+	if f.dial != nil {
+		return f.dial(ctx)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", f.addr)
 }
 
 // request has the headers by which an edge knows an EventSource.
