@@ -47,7 +47,8 @@ func readChange(data []byte) (change, *RefusedError) {
 		return change{}, f.bad
 	}
 	id := f.label("streamId", true)
-	c := change{named: f.bad == nil, labels: f.labels(id)}
+	c := change{named: f.bad == nil}
+	c.labels = f.labels(id)
 	f.change(&c)
 	if f.bad != nil {
 		f.bad.Stream = id
