@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -189,20 +190,37 @@ func BenchmarkCatchUp(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Run("follow", func(b *testing.B) {
-		for b.Loop() {
-			got, err := 0, errors.New("ended early")
-			for _, e := range reader.Follow(b.Context(), alice, chunk.Position{}) {
-				if got++; e != nil || got == n {
-					err = e
-					break
-				}
-			}
-			if err != nil {
-				b.Fatal(err)
+	follow := func(b *testing.B) {
+		b.Helper()
+		got, err := 0, errors.New("ended early")
+		for _, e := range reader.Follow(b.Context(), alice, chunk.Position{}) {
+			if got++; e != nil || got == n {
+				err = e
+				break
 			}
 		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("follow", func(b *testing.B) {
+		for b.Loop() {
+			follow(b)
+		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
+	})
+	// In turns, so that whatever else the machine does happens to both: speed
+	// of ours as a share of the floor's.
+	b.Run("follow to raw", func(b *testing.B) {
+		var ours, floor time.Duration
+		for b.Loop() {
+			began := time.Now()
+			rawOrdered(b.Context(), b, raw, subject, n, func() {})
+			between := time.Now()
+			follow(b)
+			floor, ours = floor+between.Sub(began), ours+time.Since(between)
+		}
+		b.ReportMetric(floor.Seconds()/ours.Seconds(), "of-raw")
 	})
 	b.Run("feed without looking", func(b *testing.B) {
 		for b.Loop() {

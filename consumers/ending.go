@@ -139,10 +139,13 @@ func (rd *reading) checkEnding(ctx context.Context) error {
 	return rd.ended(ctx)
 }
 
-// reallyTheEnd gives errEnd unless the tape reads a replica that has not yet
-// what the leader has, up to a bound. nil: go on.
+// reallyTheEnd gives errEnd unless the leader has more than the tape gave, up to
+// a bound: the tape reads a replica that lags, or its consumer said that there
+// was nothing more before it had delivered what it had announced. Mostly that
+// was deleted; but the server counts on its own, and a count that is wrong must
+// not end a read in silence. nil: go on.
 func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) error {
-	if t.state.replicas <= 1 {
+	if t.state.replicas <= 1 && !t.denied {
 		return errEnd
 	}
 	var m message
@@ -161,5 +164,5 @@ func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) err
 	if err := sleep(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}
-	return t.reset(ctx, "the replica lags")
+	return t.reset(ctx, "the leader has more")
 }

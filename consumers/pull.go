@@ -63,6 +63,7 @@ type pull struct {
 	consumed  uint64 // deliveries so far
 	asked     int    // messages asked for that did not come yet
 	left      uint64 // of a pull that is not live: messages to the present end
+	denied    bool   // the server said that nothing is there, and left had said something else
 	unbounded bool   // the next request has no limit of bytes
 	served    bool   // a message came since the last request that was ended by its bytes
 	quiet     int    // ticks since anything was heard
@@ -132,7 +133,7 @@ func (p *pull) enter() (string, error) {
 	}
 	p.sub = sub
 	p.consumed, p.asked, p.left, p.quiet, p.silent = 0, 0, 0, 0, 0
-	p.unbounded, p.served = false, true
+	p.denied, p.unbounded, p.served = false, false, true
 	return inbox[strings.LastIndexByte(inbox, '.')+1:], nil
 }
 
@@ -316,7 +317,8 @@ func (p *pull) takeStatus(status string, m *nats.Msg) error {
 			return lost("a delivery is missing")
 		}
 		return nil
-	case status == "404": // what we were told to expect was deleted meanwhile
+	case status == "404": // what we were told to expect was deleted meanwhile, or the server has lost count
+		p.denied = p.left > 0
 		p.asked, p.left = 0, 0
 		return nil
 	case status == "408", status == "409" && strings.Contains(text, "batch completed"):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -141,4 +142,39 @@ func TestWordsOfTheServer(t *testing.T) {
 	if !ok || err != nil || e.seq != 9 {
 		t.Errorf("a stored message: %+v, %v, %v", e, ok, err)
 	}
+}
+
+// A consumer that has lost count says that nothing is there before it has
+// delivered what it announced. A read does not end with that.
+func TestConsumerThatLostCount(t *testing.T) {
+	w := newWorld(t, Config{})
+	want := w.sayAll(alice, 30)
+	subject, err := w.layout.Subject(alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := w.reader.newTape(tapeSpec{stream: stream, filter: subject, patience: time.Second})
+	defer tp.close()
+	if err := tp.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &strands{Reader: w.reader, end: want[len(want)-1].Seq, open: []*strand{{tape: tp}}}
+	for i, rec := range want {
+		if i == 10 { // the server's word in the place of a message
+			if err := tp.takeStatus("404", &nats.Msg{Header: nats.Header{statusHeader: {"404"}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := s.next(background(t, 10*time.Second))
+		if err != nil {
+			t.Fatalf("after %d records: %v", i, err)
+		}
+		if e.seq != rec.Seq {
+			t.Fatalf("record %d has sequence %d, want %d", i, e.seq, rec.Seq)
+		}
+	}
+	if _, err := s.next(t.Context()); !errors.Is(err, errEnd) {
+		t.Fatalf("err = %v, want the end", err)
+	}
+	w.noConsumers()
 }
