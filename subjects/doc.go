@@ -5,6 +5,8 @@
 //	tr.commands.<tenant>.<agentType>.<session>   work for workers   stream TR_COMMANDS
 //	h.<tenant>.<root>.<session>                  snapshot head      bucket TR_SNAPSHOTS
 //	m.<tenant>.<root>.<session>.<n>              finished message   bucket TR_SNAPSHOTS
+//	o.<tenant>.<root>.<session>.<object>         has an object      bucket TR_SNAPSHOTS
+//	<object>                                     what is too large  bucket TR_OBJECTS
 //
 // You hold a Layout, whose zero value is what everybody uses, and ask it:
 //

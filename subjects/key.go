@@ -10,6 +10,7 @@ import (
 const (
 	headKey    = "h."
 	messageKey = "m."
+	objectKey  = "o."
 )
 
 // SnapshotHeadKey is the key of the snapshot head of s: h.<tenant>.<root>.<session>.
@@ -46,6 +47,62 @@ func SnapshotTreeHeadKeys(s chunk.Session) (string, error) {
 		return "", err
 	}
 	return headKey + s.Tenant + "." + s.Root + ".*", nil
+}
+
+// SnapshotTenantHeadKeys is the filter h.<tenant>.*.* of the heads of all
+// sessions of a tenant. The error is a *TokenError.
+func SnapshotTenantHeadKeys(tenant string) (string, error) {
+	if err := CheckToken("tenant", tenant); err != nil {
+		return "", err
+	}
+	return headKey + tenant + ".*.*", nil
+}
+
+// SnapshotHeadKeys is the filter h.> of all heads.
+func SnapshotHeadKeys() string { return headKey + ">" }
+
+// SnapshotObjectKey is the key that says that s has an object:
+// o.<tenant>.<root>.<session>.<name>. The error is a *TokenError.
+func SnapshotObjectKey(s chunk.Session, name string) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	if err := CheckToken("object", name); err != nil {
+		return "", err
+	}
+	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + "." + name, nil
+}
+
+// SnapshotObjectKeys is the filter o.<tenant>.<root>.<session>.* of all objects
+// of s. The error is a *TokenError.
+func SnapshotObjectKeys(s chunk.Session) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+}
+
+// SnapshotTreeKeys is the filter *.<tenant>.<root>.> of all keys of all sessions
+// under the root of s. The error is a *TokenError.
+func SnapshotTreeKeys(s chunk.Session) (string, error) {
+	if err := CheckSession(s.Tree()); err != nil {
+		return "", err
+	}
+	return "*." + s.Tenant + "." + s.Root + ".>", nil
+}
+
+// ParseSnapshotKey is the session of a key of any kind. The error is a *ParseError.
+func ParseSnapshotKey(key string) (chunk.Session, error) {
+	kind, rest, _ := strings.Cut(key, ".")
+	switch kind + "." {
+	case headKey:
+		return parseKeySession(key, rest)
+	case messageKey, objectKey:
+		if i := strings.LastIndexByte(rest, '.'); i >= 0 {
+			return parseKeySession(key, rest[:i])
+		}
+	}
+	return chunk.Session{}, newParseError(key, "want a key of a head, a message or an object", nil)
 }
 
 // ParseSnapshotHeadKey is the inverse of SnapshotHeadKey. The error is a *ParseError.

@@ -31,6 +31,21 @@ func TestKeysAreReversible(t *testing.T) {
 		if !matches(must(SnapshotMessageKeys(s)), message) || !matches(must(SnapshotTreeHeadKeys(s)), head) {
 			t.Fatalf("a filter misses %q or %q", head, message)
 		}
+		object := must(SnapshotObjectKey(s, "head-0af1"))
+		if !kvKey.MatchString(object) || !matches(must(SnapshotObjectKeys(s)), object) {
+			t.Fatalf("%q is no key, or a filter misses it", object)
+		}
+		if !matches(must(SnapshotTenantHeadKeys(s.Tenant)), head) {
+			t.Fatalf("the filter of the tenant misses %q", head)
+		}
+		for _, key := range []string{head, message, object} {
+			if got, err := ParseSnapshotKey(key); err != nil || got != s {
+				t.Fatalf("ParseSnapshotKey(%q) = %v, %v", key, got, err)
+			}
+			if !matches(must(SnapshotTreeKeys(s)), key) {
+				t.Fatalf("the filter of the tree misses %q", key)
+			}
+		}
 	})
 }
 
@@ -45,12 +60,22 @@ func TestKeysRefuse(t *testing.T) {
 			t.Errorf("ParseSnapshotMessageKey(%q) = %v, %d, want an error", key, s, n)
 		}
 	}
+	for _, key := range []string{"", "h", "h.a.b", "m.a.b.c", "o.a.b", "x.a.b.c", "o.a.b.c.d.e", "m"} {
+		if s, err := ParseSnapshotKey(key); err == nil {
+			t.Errorf("ParseSnapshotKey(%q) = %v, want an error", key, s)
+		}
+	}
 	bad := chunk.Session{Tenant: "a", Root: "*", ID: "c"}
 	for name, key := range map[string]func() (string, error){
 		"head":       func() (string, error) { return SnapshotHeadKey(bad) },
 		"message":    func() (string, error) { return SnapshotMessageKey(bad, 1) },
 		"messages":   func() (string, error) { return SnapshotMessageKeys(bad) },
 		"tree heads": func() (string, error) { return SnapshotTreeHeadKeys(bad) },
+		"object":     func() (string, error) { return SnapshotObjectKey(bad, "x") },
+		"no object":  func() (string, error) { return SnapshotObjectKey(chunk.RootSession("a", "b"), "a.b") },
+		"objects":    func() (string, error) { return SnapshotObjectKeys(bad) },
+		"tree":       func() (string, error) { return SnapshotTreeKeys(bad) },
+		"tenant":     func() (string, error) { return SnapshotTenantHeadKeys("*") },
 	} {
 		if got, err := key(); !errors.Is(err, chunk.ErrInvalid) {
 			t.Errorf("%s of %v = %q, %v; want ErrInvalid", name, bad, got, err)

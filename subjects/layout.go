@@ -109,6 +109,10 @@ func (l Layout) ChunkStreams() string { return l.name("_CHUNKS_") }
 // Snapshots is the name of the key-value bucket of the folds: TR_SNAPSHOTS.
 func (l Layout) Snapshots() string { return l.name("_SNAPSHOTS") }
 
+// Objects is the name of the object bucket of what is too large for a value:
+// TR_OBJECTS.
+func (l Layout) Objects() string { return l.name("_OBJECTS") }
+
 // CommandStream is the name of the work queue: TR_COMMANDS.
 func (l Layout) CommandStream() string { return l.name("_COMMANDS") }
 

@@ -13,6 +13,7 @@ func TestNames(t *testing.T) {
 		"TR_CHUNKS_0":        Layout{}.Stream(0),
 		"TR_COMMANDS":        Layout{}.CommandStream(),
 		"TR_SNAPSHOTS":       Layout{}.Snapshots(),
+		"TR_OBJECTS":         Layout{}.Objects(),
 		"tr.chunks.0.*.*.*":  Layout{}.AllFilter(0),
 		"tr.chunks.*.*.*.*":  Layout{}.AllChunks(),
 		"tr.commands.*.*.*":  Layout{}.AllCommands(),

@@ -56,13 +56,14 @@ type Config struct {
 	// forgotten. Defaults to 24 hours.
 	CommandMaxAge time.Duration
 
-	// SnapshotMaxAge is how long a snapshot is kept after it was last
-	// written. Defaults to 0, for ever: snapshots outlive the log on purpose.
-	SnapshotMaxAge time.Duration
-
 	// SnapshotMaxBytes bounds the bucket; beyond it writes are refused.
-	// Defaults to 0, no limit but the disk.
+	// Defaults to 0, no limit but the disk. There is no age: a session's
+	// messages are written once and would be gone before its head.
 	SnapshotMaxBytes int64
+
+	// ObjectMaxBytes bounds the bucket of what is too large for the other;
+	// beyond it writes are refused. Defaults to 0, no limit but the disk.
+	ObjectMaxBytes int64
 
 	// MaxSnapshot is the largest value in the bucket in bytes, its headers
 	// included. Defaults to 1 MiB, the server's own max_payload.
@@ -108,10 +109,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("MaxConsumers is %d, want at least 1", c.MaxConsumers)
 	case c.CommandMaxAge < commandWindow:
 		return fmt.Errorf("CommandMaxAge is %s, want at least %s", c.CommandMaxAge, commandWindow)
-	case c.SnapshotMaxAge < 0 || c.SnapshotMaxAge > 0 && c.SnapshotMaxAge < time.Minute:
-		return fmt.Errorf("SnapshotMaxAge is %s, want 0 (for ever) or at least 1m", c.SnapshotMaxAge)
 	case c.SnapshotMaxBytes < 0:
 		return fmt.Errorf("SnapshotMaxBytes is %d, want 0 (no limit) or more", c.SnapshotMaxBytes)
+	case c.ObjectMaxBytes < 0:
+		return fmt.Errorf("ObjectMaxBytes is %d, want 0 (no limit) or more", c.ObjectMaxBytes)
 	case c.MaxSnapshot < HeaderRoom:
 		return fmt.Errorf("MaxSnapshot is %d, want at least %d", c.MaxSnapshot, HeaderRoom)
 	}

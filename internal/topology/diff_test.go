@@ -171,10 +171,10 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Fatal(err)
 	}
-	err := Ensure(t.Context(), js, Config{CommandMaxAge: time.Hour, SnapshotMaxAge: time.Hour, SnapshotMaxBytes: 5 << 20, MaxSnapshot: 1 << 19})
+	err := Ensure(t.Context(), js, Config{CommandMaxAge: time.Hour, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19})
 	for _, want := range []string{
 		"TR_COMMANDS: max age is 24h0m0s, want 1h0m0s; change it with `nats stream edit TR_COMMANDS`, or set CommandMaxAge to 24h0m0s",
-		"KV_TR_SNAPSHOTS: max age is none, want 1h0m0s; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set SnapshotMaxAge to 0",
+		"OBJ_TR_OBJECTS: max bytes is unlimited, want 6291456; change it with `nats stream edit OBJ_TR_OBJECTS`, or set ObjectMaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max bytes is unlimited, want 5242880; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set SnapshotMaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max message size is 1048576, want 524288; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set MaxSnapshot to 1048576",
 	} {
@@ -209,7 +209,7 @@ func TestChangedPartitions(t *testing.T) {
 	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
 	more := Ensure(t.Context(), js, of(3))
 	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
-	wantStreams(t, js, "KV_TR_SNAPSHOTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS")
+	wantStreams(t, js, "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS")
 }
 
 // A stream that is none of ours and listens on our subjects is named.

@@ -1,9 +1,10 @@
-// Package topology creates and checks the streams and the bucket that Tailrace
+// Package topology creates and checks the streams and the buckets that Tailrace
 // lives on.
 //
 //	TR_CHUNKS_<p>    the log, one stream per partition
 //	TR_COMMANDS      work for workers, a work queue
 //	TR_SNAPSHOTS     the folds, a key-value bucket
+//	TR_OBJECTS       what is too large for it, an object bucket
 //
 // Every program calls Ensure (or Verify, when its account may not create) once
 // at the start, before it reads or writes:
@@ -27,5 +28,5 @@
 // longer (72 hours after the last write the log is empty by itself) or copy each
 // session to its new subject, delete the TR_CHUNKS streams and start again
 // with the new number. Snapshots name sequences of the old streams: delete
-// the bucket too.
+// the buckets too.
 package topology

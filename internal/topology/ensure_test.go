@@ -24,8 +24,8 @@ func TestEnsureTwice(t *testing.T) {
 	cfg := Config{
 		Layout:           subjects.Layout{Prefix: "acme.prod", Partitions: 3},
 		MaxBytes:         1 << 30,
-		SnapshotMaxAge:   time.Minute,
 		SnapshotMaxBytes: 1 << 30,
+		ObjectMaxBytes:   1 << 30,
 	}
 	for range 2 {
 		if err := Ensure(t.Context(), js, cfg); err != nil {
@@ -45,7 +45,8 @@ func TestVerifyOnAnEmptyServer(t *testing.T) {
 	err := Verify(t.Context(), js, Config{})
 	want := "TR_CHUNKS_0: is missing, want a stream that listens on tr.chunks.0.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
 		"TR_COMMANDS: is missing, want a stream that listens on tr.commands.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
-		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace up` or a program whose account may create streams"
+		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace up` or a program whose account may create streams\n" +
+		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace up` or a program whose account may create streams"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -117,7 +118,7 @@ func TestEnsureAfterAnInterruptedOne(t *testing.T) {
 	if err := Ensure(t.Context(), js, cfg); err != nil {
 		t.Fatalf("Ensure: %v", err)
 	}
-	wantStreams(t, js, "KV_TR_SNAPSHOTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS")
+	wantStreams(t, js, "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS")
 }
 
 // The largest chunk goes in with generous headers; one byte over the limit of
@@ -165,18 +166,28 @@ func TestTheBucketIsTheLibrarys(t *testing.T) {
 	theirs := natstest.Start(t).JetStream(t)
 	for _, bucket := range []jetstream.KeyValueConfig{
 		{Bucket: "TR_SNAPSHOTS", MaxValueSize: 1 << 20},
-		{Bucket: "BRIEF_SNAPSHOTS", MaxValueSize: 1 << 20, TTL: time.Minute, MaxBytes: 5 << 20},
+		{Bucket: "BRIEF_SNAPSHOTS", MaxValueSize: 1 << 20, MaxBytes: 5 << 20},
 	} {
 		if _, err := theirs.CreateKeyValue(t.Context(), bucket); err != nil {
+			t.Fatal(err)
+		}
+		// Keys that expire are an option of the library that brings markers along.
+		stream, err := theirs.Stream(t.Context(), "KV_"+bucket.Bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		cfg.AllowMsgTTL = true
+		if _, err := theirs.UpdateStream(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := Ensure(t.Context(), theirs, Config{}); err != nil {
 		t.Errorf("Ensure with a bucket of the library: %v", err)
 	}
-	brief := Config{Layout: subjects.Layout{Prefix: "brief"}, SnapshotMaxAge: time.Minute, SnapshotMaxBytes: 5 << 20}
+	brief := Config{Layout: subjects.Layout{Prefix: "brief"}, SnapshotMaxBytes: 5 << 20}
 	if err := Ensure(t.Context(), theirs, brief); err != nil {
-		t.Errorf("Ensure with a bucket of the library that forgets: %v", err)
+		t.Errorf("Ensure with a bucket of the library that has a bound: %v", err)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 		"an account that wants limits": {
 			server: []natstest.Option{accounts},
 			client: []nats.Option{nats.UserInfo("bounded", "p")},
-			want:   "this account wants a size limit for every stream: set MaxBytes and SnapshotMaxBytes",
+			want:   "this account wants a size limit for every stream: set MaxBytes, SnapshotMaxBytes and ObjectMaxBytes",
 		},
 		"three replicas on one server": {
 			cfg:  Config{Replicas: 3},
@@ -114,8 +114,8 @@ func TestConfigIsRefused(t *testing.T) {
 		"message size": {Config{MaxMsgSize: 1}, "MaxMsgSize is 1, want at least 16384"},
 		"consumers":    {Config{MaxConsumers: -1}, "MaxConsumers is -1, want at least 1"},
 		"command age":  {Config{CommandMaxAge: time.Second}, "CommandMaxAge is 1s, want at least 2m0s"},
-		"bucket age":   {Config{SnapshotMaxAge: time.Second}, "SnapshotMaxAge is 1s, want 0 (for ever) or at least 1m"},
 		"bucket bytes": {Config{SnapshotMaxBytes: -1}, "SnapshotMaxBytes is -1, want 0 (no limit) or more"},
+		"object bytes": {Config{ObjectMaxBytes: -1}, "ObjectMaxBytes is -1, want 0 (no limit) or more"},
 		"value size":   {Config{MaxSnapshot: 1}, "MaxSnapshot is 1, want at least 16384"},
 	}
 	for name, test := range tests {

@@ -38,7 +38,7 @@ func (c Config) streams() []wanted {
 	for p := range c.Layout.PartitionCount() {
 		all = append(all, c.chunks(p))
 	}
-	return append(all, c.commands(), c.snapshots())
+	return append(all, c.commands(), c.snapshots(), c.objects())
 }
 
 // chunks is one partition of the log. It may delete single messages, because
@@ -107,12 +107,9 @@ func (c Config) commands() wanted {
 }
 
 // snapshots is the stream behind the bucket, with what the client library
-// demands of one: a test compares it with what the library makes.
+// demands of one: a test compares it with what the library makes. The head of a
+// deleted session has a TTL.
 func (c Config) snapshots() wanted {
-	window := commandWindow
-	if c.SnapshotMaxAge > 0 {
-		window = min(window, c.SnapshotMaxAge)
-	}
 	bucket := c.Layout.Snapshots()
 	stream := jetstream.StreamConfig{
 		Name:              "KV_" + bucket,
@@ -122,24 +119,52 @@ func (c Config) snapshots() wanted {
 		Storage:           c.Storage,
 		Replicas:          c.Replicas,
 		Discard:           jetstream.DiscardNew,
-		MaxAge:            c.SnapshotMaxAge,
 		MaxBytes:          limit(c.SnapshotMaxBytes),
 		MaxMsgs:           unlimited,
 		MaxMsgsPerSubject: 1,
 		MaxMsgSize:        c.MaxSnapshot,
 		MaxConsumers:      unlimited,
-		Duplicates:        window,
+		Duplicates:        commandWindow,
 		AllowDirect:       true,
 		AllowRollup:       true,
 		DenyDelete:        true,
+		AllowMsgTTL:       true,
 	}
 	return wanted{StreamConfig: stream, fields: map[string]string{
 		subjectsSetting:   "Layout",
 		storageSetting:    "Storage",
 		replicasSetting:   "Replicas",
-		maxAgeSetting:     "SnapshotMaxAge",
 		maxBytesSetting:   "SnapshotMaxBytes",
 		maxMsgSizeSetting: "MaxSnapshot",
+	}}
+}
+
+// objects is the stream behind the bucket of what is too large for a value. It is
+// the library's but for direct reads: these may be answered by a replica that
+// lags, and an object that is not there must be one that was deleted.
+func (c Config) objects() wanted {
+	bucket := c.Layout.Objects()
+	stream := jetstream.StreamConfig{
+		Name:              "OBJ_" + bucket,
+		Description:       "Tailrace: what is too large for a snapshot's bucket",
+		Subjects:          []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardNew,
+		MaxBytes:          limit(c.ObjectMaxBytes),
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: unlimited,
+		MaxMsgSize:        unlimited,
+		MaxConsumers:      unlimited,
+		Duplicates:        commandWindow,
+		AllowRollup:       true,
+	}
+	return wanted{StreamConfig: stream, fields: map[string]string{
+		subjectsSetting: "Layout",
+		storageSetting:  "Storage",
+		replicasSetting: "Replicas",
+		maxBytesSetting: "ObjectMaxBytes",
 	}}
 }
 
