@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/tailrace/tailrace/sseedge/hub"
@@ -87,14 +88,16 @@ func (a *account) close(ctx context.Context, err error) (reason string) {
 }
 
 // whyEnded tells the reasons apart. A write that fails ends the context as well,
-// so a slow client is looked for before one that is gone.
+// so a slow client is looked for before one that is gone. The kernel may be the
+// first to find it slow (see Listen): it sees that the window stays closed, while
+// its own buffer still takes what is written.
 func whyEnded(ctx context.Context, err error) string {
 	switch {
 	case errors.Is(err, io.EOF):
 		return endClean
 	case errors.Is(context.Cause(ctx), errDrained):
 		return endDrain
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return endSlow
 	case ctx.Err() != nil:
 		return endClient
