@@ -132,6 +132,18 @@ func (s Snapshot) pass(rec chunk.Record) (Snapshot, error) {
 func (s *Snapshot) at(rec chunk.Record) {
 	s.Position = rec.Position()
 	s.Epoch = max(s.Epoch, rec.Epoch)
+	s.deleted = false
+	if s.Created == 0 {
+		s.Created = millis(rec)
+	}
+}
+
+// millis is when the log stored rec, 0 when it does not say.
+func millis(rec chunk.Record) int64 {
+	if rec.Stored.IsZero() {
+		return 0
+	}
+	return rec.Stored.UnixMilli()
 }
 
 // apply folds the next record, whatever it is but a mark.

@@ -38,11 +38,11 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	s.messages.close()
 	s.stepStart = false
 	run := Run{
-		ID: b.RunID, Epoch: rec.Epoch, Mode: b.Mode, Started: rec.Seq,
+		ID: b.RunID, Epoch: rec.Epoch, Mode: b.Mode, Started: rec.Seq, Began: millis(rec),
 		CheckpointID: b.CheckpointID, Parent: b.Parent,
 	}
 	if same {
-		run.Started, run.Usage = s.Run.Started, s.Run.Usage
+		run.Started, run.Began, run.Usage = s.Run.Started, s.Run.Began, s.Run.Usage
 	}
 	if !opens {
 		// The step goes on counting: what a dead worker said of it is taken back

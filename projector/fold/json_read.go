@@ -62,6 +62,7 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 		AgentType:    r.str(m["agentType"]),
 		Position:     chunk.Position{Seq: chunk.Seq(r.number(m["seq"])), Ordinal: chunk.Ordinal(r.number(m["ordinal"]))},
 		Epoch:        chunk.Epoch(r.number(m["epoch"])),
+		Created:      r.number(m["created"]),
 		Status:       Status(r.str(m["status"])),
 		Run:          r.run(m["run"]),
 		CheckpointID: r.maybe(m["checkpointId"]),
@@ -69,6 +70,7 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 		State:        m["state"],
 		Faults:       r.faults(m["faults"]),
 		stepStart:    r.flag(m["stepStart"]),
+		deleted:      r.flag(m["deleted"]),
 	}
 	if r.flag(m["sameState"]) {
 		s.State = outer.State
@@ -128,7 +130,7 @@ func (r *reader) run(raw []byte) Run {
 	m := r.members(raw)
 	run := Run{
 		ID: r.str(m["id"]), Epoch: chunk.Epoch(r.number(m["epoch"])), Mode: r.str(m["mode"]),
-		Started: chunk.Seq(r.number(m["started"])), Step: r.number(m["step"]),
+		Started: chunk.Seq(r.number(m["started"])), Began: r.number(m["began"]), Step: r.number(m["step"]),
 		CheckpointID: r.maybe(m["checkpointId"]), FinishReason: r.str(m["finishReason"]),
 		Interrupted: r.flag(m["interrupted"]), Usage: r.usage(m["usage"]), Output: m["output"],
 	}

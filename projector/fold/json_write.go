@@ -117,6 +117,8 @@ func (s *Snapshot) writeState(o *object, outer *Snapshot) {
 	o.number("seq", int64(s.Position.Seq))
 	o.number("ordinal", int64(s.Position.Ordinal))
 	o.number("epoch", int64(s.Epoch))
+	o.number("created", s.Created)
+	o.flag("deleted", s.deleted)
 	o.str("status", string(s.Status))
 	if s.Failure != nil {
 		o.name("failure")
@@ -172,6 +174,7 @@ func (r *Run) append(dst []byte) []byte {
 	o.number("epoch", int64(r.Epoch))
 	o.text("mode", r.Mode)
 	o.number("started", int64(r.Started))
+	o.number("began", r.Began)
 	o.number("step", r.Step)
 	o.maybe("checkpointId", r.CheckpointID)
 	o.text("finishReason", r.FinishReason)

@@ -32,6 +32,10 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	// Epoch is the highest seen. Records of a lower one change nothing.
 	Epoch chunk.Epoch
 
+	// Created is when the log stored the first record that was folded, in
+	// milliseconds since 1970 UTC; 0 before it.
+	Created int64
+
 	Status  Status
 	Failure *Failure // why Status is Failed, nil otherwise
 	Run     Run      // the latest run, zero before the first
@@ -54,6 +58,7 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	turn      *Snapshot            // how it stood when the turn opened, nil before the first
 	step      *Snapshot            // how it stood before the latest step began, nil when that is the turn
 	stepStart bool                 // a step was opened that has said nothing yet
+	deleted   bool                 // see Grave
 }
 
 // Run is one execution inside the session.
@@ -62,6 +67,7 @@ type Run struct {
 	Epoch        chunk.Epoch
 	Mode         string    // execute, takeover, or a mode of chunk.RunResumed
 	Started      chunk.Seq // of its run_started record; 0 when there was none
+	Began        int64     // when the log stored that, in milliseconds since 1970 UTC
 	Step         int64     // highest step it reached
 	CheckpointID *string   // the checkpoint it started from, nil for none
 	FinishReason string    // of the last step that gave one
@@ -122,6 +128,20 @@ const maxMarks = 16
 func New(s chunk.Session) Snapshot {
 	return Snapshot{Session: s, Status: Ended, messages: history{shown: noMessage}}
 }
+
+// Grave is what is left of a session that was deleted with everything up to a
+// record: a snapshot of nothing that stands there. It is stored like others, so
+// that nobody who comes late with what was deleted can bring it back: records up
+// to there change nothing, and a head that was loaded before cannot be replaced.
+// The first record behind it makes it a snapshot like others.
+func Grave(s chunk.Session, at chunk.Position, e chunk.Epoch) Snapshot {
+	g := New(s)
+	g.Position, g.Epoch, g.deleted = at, e, true
+	return g
+}
+
+// Deleted reports whether s is a Grave.
+func (s Snapshot) Deleted() bool { return s.deleted }
 
 // InFlight reports whether an answer is on its way: a turn is open and a run is
 // at work on it. Frontend leaves that answer out.
