@@ -36,7 +36,7 @@ type backend struct {
 
 // probeInterval is how often a backend is asked. One that begins to drain gets
 // new connections for as long.
-const probeInterval = time.Second
+const probeInterval = 500 * time.Millisecond
 
 func startBalancer(t *testing.T, addrs ...string) *balancer {
 	t.Helper()

@@ -250,15 +250,24 @@ func (c *crowd) judge(t *testing.T) {
 	}
 }
 
-// longestSilence is the worst of all followers for which of is true.
-func (c *crowd) longestSilence(of func(*follower) bool) time.Duration {
-	var longest time.Duration
+// checkSilence wants that no follower for which of is true was without a word
+// for longer than most.
+func (c *crowd) checkSilence(t *testing.T, most time.Duration, of func(*follower) bool) {
+	t.Helper()
+	var worst *follower
 	for _, f := range c.followers {
-		if of(f) {
-			longest = max(longest, f.silence)
+		if of(f) && (worst == nil || f.silence > worst.silence) {
+			worst = f
 		}
 	}
-	return longest
+	if worst == nil {
+		t.Error("there is nobody whose silence could be long")
+		return
+	}
+	t.Logf("the longest silence of %d pages was %s (%s)", c.count(of), worst.silence, worst.quiet)
+	if worst.silence > most {
+		t.Errorf("a page heard nothing for %s, want %s at most", worst.silence, most)
+	}
 }
 
 // count is how many followers of is true for.

@@ -55,13 +55,15 @@ type follower struct {
 	statuses map[int]int   // answers by status
 	refused  int           // of those with 200: told to come back, and nothing else
 	silence  time.Duration // the longest between two events or heartbeats, across connections
+	quiet    string        // what happened in it
 	at       atomic.Uint64 // sequence of the last event
 
 	lastID    string
 	pause     time.Duration // before the next connection
 	told      bool          // the server said how long that is
 	lastHeard time.Time
-	ended     bool // the last event was the end of the session
+	since     []string // what happened after that
+	ended     bool     // the last event was the end of the session
 }
 
 // run follows the session until it is over. The error is the first thing that
@@ -93,8 +95,10 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) connect(ctx context.Context) (over bool, err error) {
 	conn, err := f.reach(ctx)
 	if err != nil {
+		f.notef("no connection")
 		return false, nil
 	}
+	f.notef("connected")
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	in := bufio.NewReaderSize(&livelyReader{conn: conn, limit: f.liveness}, 1<<10)
@@ -103,9 +107,11 @@ func (f *follower) connect(ctx context.Context) (over bool, err error) {
 	}
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
+		f.notef("no answer")
 		return false, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
+	f.notef("status %d", resp.StatusCode)
 	f.statuses[resp.StatusCode]++
 	switch resp.StatusCode {
 	case http.StatusNoContent:
@@ -165,7 +171,8 @@ func (f *follower) read(body io.Reader) error {
 			if events == 0 && b.retries > 0 {
 				f.refused++
 			}
-			return nil // cut, and what was begun is forgotten
+			f.notef("cut, pause %s", f.pause)
+			return nil // and what was begun is forgotten
 		case line != "\n":
 			if err := b.add(strings.TrimSuffix(line, "\n")); err != nil {
 				return fmt.Errorf("%s after %d: %w", f.root.ID, f.at.Load(), err)
@@ -185,10 +192,16 @@ func (f *follower) read(body io.Reader) error {
 // hear notes that there is life.
 func (f *follower) hear() {
 	now := time.Now()
-	if !f.lastHeard.IsZero() {
-		f.silence = max(f.silence, now.Sub(f.lastHeard))
+	if silence := now.Sub(f.lastHeard); silence > f.silence && !f.lastHeard.IsZero() {
+		f.silence, f.quiet = silence, strings.Join(f.since, ", ")
 	}
-	f.lastHeard = now
+	f.lastHeard, f.since = now, f.since[:0]
+}
+
+// notef keeps what happens while nothing is heard.
+func (f *follower) notef(format string, args ...any) {
+	after := time.Since(f.lastHeard).Round(time.Millisecond)
+	f.since = append(f.since, fmt.Sprintf("after %s: ", after)+fmt.Sprintf(format, args...))
 }
 
 // dispatch gives a complete block to the page.

@@ -100,9 +100,9 @@ func (e *edgeProcess) metric(t *testing.T, name string) float64 {
 // pages watch. No page loses, repeats or reorders anything, none gets a status
 // at which a browser gives up, and none is without a word for three seconds.
 func TestRollingRestart(t *testing.T) {
-	const drain = 2 * time.Second
+	const drain = 3 * time.Second
 	server := natstest.StartProcess(t)
-	chatter := startChatter(t, server.URL, 20, 150*time.Millisecond)
+	chatter := startChatter(t, server.URL, 20, 250*time.Millisecond)
 	edges := []*edgeProcess{
 		startEdge(t, server.URL, "--drain", drain.String()),
 		startEdge(t, server.URL, "--drain", drain.String()),
@@ -122,15 +122,13 @@ func TestRollingRestart(t *testing.T) {
 	}
 	crowd.awaitAll(t)
 	crowd.judge(t)
-	if silence := crowd.longestSilence(everyone); silence > 3*time.Second {
-		t.Errorf("a page heard nothing for %s, want at most 3 s", silence)
-	}
+	crowd.checkSilence(t, 3*time.Second, everyone)
 	cuts, refused := 0, 0
 	for _, f := range crowd.followers {
 		cuts += f.statuses[http.StatusOK] - 1
 		refused += f.refused
 	}
-	t.Logf("longest silence %s; %d connections beyond the first, %d of them refused with a time to come back", crowd.longestSilence(everyone), cuts, refused)
+	t.Logf("%d connections beyond the first, %d of them refused with a time to come back", cuts, refused)
 	if cuts < len(crowd.followers) {
 		t.Errorf("%d cuts for %d pages: each was on an edge that was restarted", cuts, len(crowd.followers))
 	}

@@ -41,13 +41,8 @@ func TestKilledEdge(t *testing.T) {
 	if n := crowd.count(moved); n != victims || n == 0 {
 		t.Errorf("%d pages came back, want the %d of the edge that was killed", n, victims)
 	}
-	t.Logf("longest silence of those that moved %s, of the others %s", crowd.longestSilence(moved), crowd.longestSilence(not(moved)))
-	if silence := crowd.longestSilence(moved); silence > 3*time.Second {
-		t.Errorf("a page that moved heard nothing for %s, want at most 3 s", silence)
-	}
-	if silence := crowd.longestSilence(not(moved)); silence > 2*time.Second {
-		t.Errorf("a page of the other edge heard nothing for %s, want two heartbeats at most", silence)
-	}
+	crowd.checkSilence(t, 3*time.Second, moved)
+	crowd.checkSilence(t, 2*time.Second, not(moved)) // two heartbeats
 }
 
 // An edge stands still while its sessions are written, and goes on. Pages that
@@ -152,9 +147,7 @@ func TestEdgeWithoutNATS(t *testing.T) {
 		if n := h.crowd.count(func(f *follower) bool { return f.statuses[http.StatusOK] > 1 }); n > 0 {
 			t.Errorf("%s: %d streams were cut", h.name, n)
 		}
-		if silence := h.crowd.longestSilence(everyone); silence > 2*time.Second {
-			t.Errorf("%s: a page heard nothing for %s, want two heartbeats at most", h.name, silence)
-		}
+		h.crowd.checkSilence(t, 2*time.Second, everyone) // two heartbeats
 	}
 }
 
