@@ -39,6 +39,15 @@ func (at attribute) String() string {
 // readHeaders takes what CloudEvents put into the headers and passes over the
 // rest, which belongs to NATS.
 func (ev *event) readHeaders(header map[string][]string) error {
+	if ev.readOurs(header) {
+		return nil
+	}
+	*ev = event{data: ev.data}
+	return ev.readAny(header)
+}
+
+// readAny reads headers in any spelling.
+func (ev *event) readAny(header map[string][]string) error {
 	for name, values := range header {
 		at := headerAttribute(name)
 		if at == attrNobody {
@@ -52,6 +61,27 @@ func (ev *event) readHeaders(header map[string][]string) error {
 		}
 	}
 	return nil
+}
+
+// readOurs reads headers as our own writers spell them, when there are no
+// others and nothing is to be said against them: a few lookups cost less than to
+// go through a map and ask what each name is.
+func (ev *event) readOurs(header map[string][]string) bool {
+	found := 0
+	if _, ok := header[headerExpected]; ok {
+		found++
+	}
+	for at, name := range ourHeaders {
+		values, ok := header[name]
+		if !ok {
+			continue
+		}
+		if len(values) != 1 || ev.setHeader(attribute(at), name, values[0]) != nil {
+			return false
+		}
+		found++
+	}
+	return found == len(header)
 }
 
 func (ev *event) setHeader(at attribute, name, value string) error {

@@ -39,6 +39,7 @@ func FuzzDecode(f *testing.F) {
 		if extName != "" {
 			header[extName] = append(header[extName], extValue)
 		}
+		checkBothWays(t, header)
 		rec, err := Decode(session, 1, time.Time{}, header, data)
 		if err != nil {
 			if _, ours := errors.AsType[*EnvelopeError](err); !ours || strings.ContainsAny(err.Error(), "\r\n") {
@@ -51,6 +52,49 @@ func FuzzDecode(f *testing.F) {
 			checkAgainstSDK(t, rec, data)
 		}
 	})
+}
+
+// checkBothWays: what the short way of reading headers takes, the long way reads
+// the same.
+func checkBothWays(t *testing.T, header map[string][]string) (short bool) {
+	t.Helper()
+	var ours, other event
+	if !ours.readOurs(header) {
+		return false
+	}
+	if err := other.readAny(header); err != nil || ours.attributes != other.attributes || ours.binary != other.binary {
+		t.Fatalf("%q is read as %q, %v and as %q, %v: %v", header, ours.attributes, ours.binary, other.attributes, other.binary, err)
+	}
+	return true
+}
+
+// Ours take the short way, and nothing else does that the long way would read
+// in another manner, or refuse.
+func TestHeadersAreReadTheSameBothWays(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(h map[string][]string)
+		short  bool
+	}{
+		"as written":           {func(map[string][]string) {}, true},
+		"as stored":            {func(h map[string][]string) { h["Nats-Expected-Last-Subject-Sequence"] = []string{"7"} }, true},
+		"without a time":       {func(h map[string][]string) { delete(h, "ce-time") }, true},
+		"an encoded type":      {func(h map[string][]string) { h["ce-type"] = []string{"caf%C3%A9"} }, true},
+		"none":                 {func(h map[string][]string) { clear(h) }, true},
+		"an extension":         {func(h map[string][]string) { h["ce-traceparent"] = []string{"00"} }, false},
+		"one of NATS":          {func(h map[string][]string) { h["Nats-TTL"] = []string{"1m"} }, false},
+		"a name in capitals":   {func(h map[string][]string) { h["CE-ID"] = h["ce-id"] }, false},
+		"a content type":       {func(h map[string][]string) { h["content-type"] = []string{mediaJSON} }, false},
+		"two values":           {func(h map[string][]string) { h["ce-id"] = []string{"1-1", "1-2"} }, false},
+		"no value":             {func(h map[string][]string) { h["ce-id"] = nil }, false},
+		"an empty value":       {func(h map[string][]string) { h["ce-source"] = []string{""} }, false},
+		"a value beyond bound": {func(h map[string][]string) { h["ce-time"] = []string{strings.Repeat("x", maxAttribute+1)} }, false},
+	} {
+		header := EncodeJSON(session, 3, 17, chunk.TypeTextDelta, 1700000000123, nil).Header
+		c.change(header)
+		if short := checkBothWays(t, header); short != c.short {
+			t.Errorf("%s: the short way %v, want %v", name, short, c.short)
+		}
+	}
 }
 
 func checkRecord(t *testing.T, rec chunk.Record) {

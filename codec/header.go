@@ -21,6 +21,19 @@ const (
 	headerContentType = "content-type" // read only: it marks structured mode, and some write the data's type there
 )
 
+// headerExpected is what the writer adds for the server.
+const headerExpected = "Nats-Expected-Last-Subject-Sequence"
+
+// ourHeaders are the headers that a record of ours has, by attribute.
+var ourHeaders = [...]string{
+	attrSpecVersion: headerSpecVersion,
+	attrID:          headerID,
+	attrSource:      headerSource,
+	attrType:        headerType,
+	attrTime:        headerTime,
+	attrContentType: headerDataType,
+}
+
 // maxAttribute bounds an attribute. A server refuses messages with more than
 // 64 KiB of headers.
 const maxAttribute = 1024
