@@ -3,6 +3,7 @@
 //
 //	tr.chunks.<p>.<tenant>.<root>.<session>      the log            stream TR_CHUNKS_<p>
 //	tr.commands.<tenant>.<agentType>.<session>   work for workers   stream TR_COMMANDS
+//	tr.deadletters.<tenant>.<root>.<session>.<id> was not folded    stream TR_DEADLETTERS
 //	h.<tenant>.<root>.<session>                  snapshot head      bucket TR_SNAPSHOTS
 //	m.<tenant>.<root>.<session>.<n>              finished message   bucket TR_SNAPSHOTS
 //	o.<tenant>.<root>.<session>.<object>         has an object      bucket TR_SNAPSHOTS

@@ -116,6 +116,10 @@ func (l Layout) Objects() string { return l.name("_OBJECTS") }
 // CommandStream is the name of the work queue: TR_COMMANDS.
 func (l Layout) CommandStream() string { return l.name("_COMMANDS") }
 
+// DeadLetterStream is the name of the stream of messages that could not be
+// folded: TR_DEADLETTERS.
+func (l Layout) DeadLetterStream() string { return l.name("_DEADLETTERS") }
+
 // name is a stream name. Dots are not allowed in one; should two prefixes meet
 // in the same name (a.b and a_b), topology refuses the second, because its
 // streams listen on other subjects.

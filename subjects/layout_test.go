@@ -14,6 +14,7 @@ func TestNames(t *testing.T) {
 		"TR_COMMANDS":        Layout{}.CommandStream(),
 		"TR_SNAPSHOTS":       Layout{}.Snapshots(),
 		"TR_OBJECTS":         Layout{}.Objects(),
+		"TR_DEADLETTERS":     Layout{}.DeadLetterStream(),
 		"tr.chunks.0.*.*.*":  Layout{}.AllFilter(0),
 		"tr.chunks.*.*.*.*":  Layout{}.AllChunks(),
 		"tr.commands.*.*.*":  Layout{}.AllCommands(),

@@ -11,6 +11,7 @@ import (
 const (
 	chunksToken   = ".chunks."
 	commandsToken = ".commands."
+	lettersToken  = ".deadletters."
 )
 
 // Subject is the one literal subject of s: tr.chunks.<p>.<tenant>.<root>.<session>.
@@ -162,6 +163,39 @@ func checkCommand(tenant, agentType, session string) error {
 		return err
 	}
 	return CheckToken("session", session)
+}
+
+// DeadLetter is the subject of one message of s that could not be folded:
+// tr.deadletters.<tenant>.<root>.<session>.<id>. Each has a subject of its own,
+// so that burying it twice can be refused. The error is a *TokenError, or says
+// what is wrong with the Layout.
+func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
+	if err := l.check(s); err != nil {
+		return "", err
+	}
+	if err := CheckToken("dead letter", id); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + lettersToken + s.Tenant + "." + s.Root + "." + s.ID + "." + id, nil
+}
+
+// StrayDeadLetter is DeadLetter for a message of partition p whose subject is no
+// session's: tr.deadletters.<p>.<id>.
+func (l Layout) StrayDeadLetter(p int, id string) (string, error) {
+	if err := l.Validate(); err != nil {
+		return "", err
+	}
+	if err := CheckToken("dead letter", id); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + lettersToken + strconv.Itoa(p) + "." + id, nil
+}
+
+// AllDeadLetters are the filters of all dead letters, on which their stream
+// listens: tr.deadletters.*.*.*.* and tr.deadletters.*.*.
+func (l Layout) AllDeadLetters() []string {
+	all := l.withDefaults().Prefix + lettersToken
+	return []string{all + "*.*.*.*", all + "*.*"}
 }
 
 // cut takes two parts off the front of s without joining them first.

@@ -259,3 +259,28 @@ func TestCommandIsReversible(t *testing.T) {
 		}
 	})
 }
+
+// Every dead letter has a subject of its own, which one of the filters takes.
+func TestDeadLettersAreApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, s, id := anyLayout().Draw(t, "layout"), anySession().Draw(t, "session"), anyToken().Draw(t, "id")
+		of, err := l.DeadLetter(s, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stray, err := l.StrayDeadLetter(l.PartitionCount()-1, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filters := l.AllDeadLetters()
+		if !matches(filters[0], of) || matches(filters[1], of) || matches(filters[0], stray) || !matches(filters[1], stray) {
+			t.Fatalf("filters %q, subjects %q and %q: want one each", filters, of, stray)
+		}
+	})
+	if _, err := (Layout{}).DeadLetter(chunk.RootSession("t", "s"), "1.2"); err == nil {
+		t.Error("an id with a dot is taken")
+	}
+	if _, err := (Layout{}).StrayDeadLetter(0, "*"); err == nil {
+		t.Error("a wildcard is taken")
+	}
+}

@@ -65,6 +65,12 @@ type Config struct {
 	// beyond it writes are refused. Defaults to 0, no limit but the disk.
 	ObjectMaxBytes int64
 
+	// DeadLetterMaxAge is how long a message that could not be folded is kept,
+	// DeadLetterMaxBytes how many bytes of them; beyond it the oldest go. They
+	// default to 30 days and 256 MiB.
+	DeadLetterMaxAge   time.Duration
+	DeadLetterMaxBytes int64
+
 	// MaxSnapshot is the largest value in the bucket in bytes, its headers
 	// included. Defaults to 1 MiB, the server's own max_payload.
 	MaxSnapshot int32
@@ -85,6 +91,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.CommandMaxAge == 0 {
 		c.CommandMaxAge = 24 * time.Hour
+	}
+	if c.DeadLetterMaxAge == 0 {
+		c.DeadLetterMaxAge = 30 * 24 * time.Hour
+	}
+	if c.DeadLetterMaxBytes == 0 {
+		c.DeadLetterMaxBytes = 256 << 20
 	}
 	if c.MaxSnapshot == 0 {
 		c.MaxSnapshot = 1 << 20
@@ -113,6 +125,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("SnapshotMaxBytes is %d, want 0 (no limit) or more", c.SnapshotMaxBytes)
 	case c.ObjectMaxBytes < 0:
 		return fmt.Errorf("ObjectMaxBytes is %d, want 0 (no limit) or more", c.ObjectMaxBytes)
+	case c.DeadLetterMaxAge < time.Minute:
+		return fmt.Errorf("DeadLetterMaxAge is %s, want at least 1m", c.DeadLetterMaxAge)
+	case c.DeadLetterMaxBytes < 1<<20:
+		return fmt.Errorf("DeadLetterMaxBytes is %d, want at least %d", c.DeadLetterMaxBytes, 1<<20)
 	case c.MaxSnapshot < HeaderRoom:
 		return fmt.Errorf("MaxSnapshot is %d, want at least %d", c.MaxSnapshot, HeaderRoom)
 	}

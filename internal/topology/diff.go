@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,12 +141,15 @@ func (w wanted) remedy(got string, s setting) string {
 		return change + ", or choose another " + field
 	case got != nothing && got != unlimitedText:
 		return fmt.Sprintf("%s, or set %s to %s", change, field, got)
-	case field == "MaxAge" || field == "CommandMaxAge" || field == "MaxConsumers" || field == "MaxMsgSize" || field == "MaxSnapshot":
-		return change // these have to have a bound
+	case slices.Contains(bounded, field):
+		return change
 	default:
 		return fmt.Sprintf("%s, or set %s to 0", change, field)
 	}
 }
+
+// bounded are the fields that cannot mean "no limit".
+var bounded = []string{"MaxAge", "CommandMaxAge", "DeadLetterMaxAge", "DeadLetterMaxBytes", "MaxConsumers", "MaxMsgSize", "MaxSnapshot"}
 
 // How settings say that they are not in use.
 const (

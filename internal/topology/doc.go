@@ -5,6 +5,7 @@
 //	TR_COMMANDS      work for workers, a work queue
 //	TR_SNAPSHOTS     the folds, a key-value bucket
 //	TR_OBJECTS       what is too large for it, an object bucket
+//	TR_DEADLETTERS   messages of the log that could not be folded
 //
 // Every program calls Ensure (or Verify, when its account may not create) once
 // at the start, before it reads or writes:

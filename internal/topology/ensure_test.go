@@ -46,7 +46,8 @@ func TestVerifyOnAnEmptyServer(t *testing.T) {
 	want := "TR_CHUNKS_0: is missing, want a stream that listens on tr.chunks.0.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
 		"TR_COMMANDS: is missing, want a stream that listens on tr.commands.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
 		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace up` or a program whose account may create streams\n" +
-		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace up` or a program whose account may create streams"
+		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace up` or a program whose account may create streams\n" +
+		"TR_DEADLETTERS: is missing, want a stream that listens on tr.deadletters.*.*.*.*; run `tailrace up` or a program whose account may create streams"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -118,7 +119,7 @@ func TestEnsureAfterAnInterruptedOne(t *testing.T) {
 	if err := Ensure(t.Context(), js, cfg); err != nil {
 		t.Fatalf("Ensure: %v", err)
 	}
-	wantStreams(t, js, "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS")
+	wantStreams(t, js, "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS")
 }
 
 // The largest chunk goes in with generous headers; one byte over the limit of

@@ -78,7 +78,7 @@ func explain(js jetstream.JetStream, doing string, err error) error {
 
 // subjectSpace is every subject that is ours, as filters.
 func (c Config) subjectSpace() []string {
-	return []string{c.Layout.AllChunks(), c.Layout.AllCommands()}
+	return append(c.Layout.AllDeadLetters(), c.Layout.AllChunks(), c.Layout.AllCommands())
 }
 
 // partitionOf tells whether a stream bears the name of a partition.

@@ -38,7 +38,7 @@ func (c Config) streams() []wanted {
 	for p := range c.Layout.PartitionCount() {
 		all = append(all, c.chunks(p))
 	}
-	return append(all, c.commands(), c.snapshots(), c.objects())
+	return append(all, c.commands(), c.snapshots(), c.objects(), c.deadLetters())
 }
 
 // chunks is one partition of the log. It may delete single messages, because
@@ -165,6 +165,35 @@ func (c Config) objects() wanted {
 		storageSetting:  "Storage",
 		replicasSetting: "Replicas",
 		maxBytesSetting: "ObjectMaxBytes",
+	}}
+}
+
+// deadLetters is the stream of messages that could not be folded. It is read from
+// the leader only, so that a letter that was dropped is gone for whoever looks.
+func (c Config) deadLetters() wanted {
+	stream := jetstream.StreamConfig{
+		Name:              c.Layout.DeadLetterStream(),
+		Description:       "Tailrace: messages of the log that could not be folded",
+		Subjects:          c.Layout.AllDeadLetters(),
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardOld,
+		MaxAge:            c.DeadLetterMaxAge,
+		MaxBytes:          c.DeadLetterMaxBytes,
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: unlimited,
+		MaxMsgSize:        c.MaxMsgSize + HeaderRoom,
+		MaxConsumers:      unlimited,
+		Duplicates:        chunkWindow,
+	}
+	return wanted{StreamConfig: stream, fields: map[string]string{
+		subjectsSetting:   "Layout",
+		storageSetting:    "Storage",
+		replicasSetting:   "Replicas",
+		maxAgeSetting:     "DeadLetterMaxAge",
+		maxBytesSetting:   "DeadLetterMaxBytes",
+		maxMsgSizeSetting: "MaxMsgSize",
 	}}
 }
 
