@@ -18,6 +18,10 @@ var (
 	// ErrUnknownSession reports a session that has no record in the log.
 	ErrUnknownSession = errors.New("no such session")
 
+	// ErrUnknownCheckpoint reports a checkpoint that no record of the session says
+	// was saved.
+	ErrUnknownCheckpoint = errors.New("no such checkpoint")
+
 	// ErrTruncated reports that the log no longer holds, or never held, all that
 	// was asked for. A *TruncatedError wraps it and says why. Start again from a
 	// snapshot.

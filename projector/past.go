@@ -1,0 +1,139 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// At is the fold of s through the last record at or before a sequence, complete,
+// as Snapshot gave it then. What a clean-up has deleted since is not in it. The
+// stored head is where it begins if it lies before the sequence, else it folds
+// the log from its first record: a long work for a long session, which ends with
+// ctx. Errors, beside those of Snapshot: chunk.ErrUnknownSession when the session
+// began later; a *chunk.TruncatedError when the log does not reach back so far.
+// It does not look whether the log has come to the sequence yet.
+func (r *Reader) At(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.Snapshot, error) {
+	head, err := r.head(ctx, s)
+	if err != nil {
+		return fold.Snapshot{}, err
+	}
+	p := &prefix{log: r.log, over: func(rec chunk.Record) bool { return rec.Seq > seq }}
+	base := head
+	if head.Position.Seq > seq {
+		base = fold.New(s)
+	}
+	snap, err := r.past(ctx, p, base)
+	if errors.Is(err, chunk.ErrUnknownSession) && head.Position.Seq > seq {
+		err = expired(s) // the log has forgotten a session that the store knows
+	}
+	return snap, err
+}
+
+// Checkpoint is the fold of s through the record that says that a checkpoint was
+// saved, the first if there are several. It folds the log from its first record.
+// Errors, beside those of At: chunk.ErrUnknownCheckpoint.
+func (r *Reader) Checkpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error) {
+	snap, err := r.pastCheckpoint(ctx, fold.New(s), id)
+	if !errors.Is(err, chunk.ErrTruncated) && !errors.Is(err, chunk.ErrUnknownSession) {
+		return snap, err
+	}
+	// The log begins late. The checkpoint may still lie behind the stored head.
+	head, failed := r.head(ctx, s)
+	switch {
+	case failed != nil:
+		return snap, failed
+	case head.Position == (chunk.Position{}):
+		return snap, err
+	}
+	if snap, failed = r.pastCheckpoint(ctx, head, id); errors.Is(failed, chunk.ErrUnknownCheckpoint) {
+		return snap, expired(s) // or it never was: nobody knows any more
+	}
+	return snap, failed
+}
+
+func (r *Reader) pastCheckpoint(ctx context.Context, base fold.Snapshot, id string) (fold.Snapshot, error) {
+	p := &prefix{log: r.log, last: func(rec chunk.Record) bool { return saves(rec, id) }}
+	snap, err := r.past(ctx, p, base)
+	if err == nil && !p.ended {
+		err = fmt.Errorf("session %s: %w", base.Session, chunk.ErrUnknownCheckpoint)
+	}
+	return snap, err
+}
+
+// saves reports whether a record says that the checkpoint was saved. Records that
+// go back to one do not.
+func saves(rec chunk.Record, id string) bool {
+	switch rec.Type {
+	case chunk.TypeCheckpointCreated, chunk.TypeStepCommitted, chunk.TypeRunInterrupted:
+	default:
+		return false
+	}
+	c, err := rec.Decode()
+	if err != nil {
+		return false
+	}
+	switch b := c.Body.(type) {
+	case chunk.CheckpointCreated:
+		return b.CheckpointID == id
+	case chunk.StepCommitted:
+		return b.CheckpointID == id
+	case chunk.RunInterrupted:
+		return b.CheckpointID != nil && *b.CheckpointID == id
+	}
+	return false
+}
+
+// past folds a prefix of the log onto base and adds what base misses.
+func (r *Reader) past(ctx context.Context, p *prefix, base fold.Snapshot) (fold.Snapshot, error) {
+	at := Reader{store: r.store, log: p}
+	snap, err := at.complete(ctx, base)
+	if errors.Is(err, fold.ErrTorn) {
+		snap, err = at.complete(ctx, fold.New(base.Session))
+	}
+	if err == nil && snap.Position == (chunk.Position{}) {
+		err = fmt.Errorf("session %s, at that time: %w", base.Session, chunk.ErrUnknownSession)
+	}
+	return snap, err
+}
+
+// prefix is a Log as it was at some time. It has no floor: what it cannot give
+// from where it is asked is gone, for a state that lacks the beginning is not the
+// one that there was.
+type prefix struct {
+	log   Log
+	over  func(rec chunk.Record) bool // rec is beyond the end; may be nil
+	last  func(rec chunk.Record) bool // rec is the end; may be nil
+	ended bool                        // the latest reading found the end
+}
+
+func (p *prefix) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		p.ended = false
+		for rec, err := range p.log.Replay(ctx, s, after) {
+			if err == nil && p.over != nil && p.over(rec) {
+				p.ended = true
+				return
+			}
+			if !yield(rec, err) {
+				return
+			}
+			if err == nil && p.last != nil && p.last(rec) {
+				p.ended = true
+				return
+			}
+		}
+	}
+}
+
+func (p *prefix) ReplayFloor(_ context.Context, s chunk.Session) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, expired(s)) }
+}
+
+func expired(s chunk.Session) error {
+	return &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedExpired}
+}

@@ -1,0 +1,199 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/projector/storetest"
+)
+
+// The state at any sequence is the fold of the log up to it, wherever the stored
+// head is, and whatever was taken back later.
+func TestAt(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 4))
+	for seed := range uint64(12) {
+		log, store := storetest.NewLog(), storetest.NewMemory()
+		a := storetest.NewAuthor(log, s1, 100+seed)
+		a.Write(t, 1+rng.IntN(60))
+		stored(t, store, log, s1)
+		a.Write(t, rng.IntN(60))
+		reader := projector.NewReader(store, log)
+		prefix := storetest.NewLog()
+		for _, rec := range log.Records(s1) {
+			prefix.AppendRaw(s1, rec.Type, rec.Data)
+			snap, err := reader.At(t.Context(), s1, rec.Seq)
+			if err != nil {
+				t.Fatalf("author %d at %d: %v", 100+seed, rec.Seq, err)
+			}
+			storetest.Equal(t, fmt.Sprintf("author %d at %d", 100+seed, rec.Seq), snap, storetest.Fold(t, prefix, s1))
+		}
+	}
+}
+
+// A sequence between two records of the session belongs to the first of them.
+func TestAtBetweenRecords(t *testing.T) {
+	log := storetest.NewLog()
+	s2 := chunk.RootSession("t", "s2")
+	var said []chunk.Record
+	for range 3 {
+		log.Append(t, s2, 1, chunk.TextDelta{Delta: "elsewhere"})
+		said = append(said, log.Append(t, s1, 1, chunk.TextDelta{Delta: "here"}))
+		log.Append(t, s2, 1, chunk.TextDelta{Delta: "elsewhere"})
+	}
+	reader := projector.NewReader(storetest.NewMemory(), log)
+	if _, err := reader.At(t.Context(), s1, said[0].Seq-1); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("before its first record: %v, want ErrUnknownSession", err)
+	}
+	for i, rec := range said {
+		for _, seq := range []chunk.Seq{rec.Seq, rec.Seq + 1} {
+			if snap, err := reader.At(t.Context(), s1, seq); err != nil || snap.Position != said[i].Position() {
+				t.Errorf("at %d: %+v, %v; want %+v", seq, snap.Position, err, said[i].Position())
+			}
+		}
+	}
+}
+
+// The log lets go of the beginning: what lies before the stored head is gone and
+// said to be, what lies behind it is there.
+func TestAtWhenTheLogExpires(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	a := storetest.NewAuthor(log, s1, 31)
+	a.Crashes = false
+	a.Write(t, 100)
+	head := stored(t, store, log, s1)
+	later := a.Write(t, 50)
+	want := storetest.Fold(t, log, s1)
+	reader := projector.NewReader(store, log)
+	log.Expire(s1, 40)
+	var gone *chunk.TruncatedError
+	if _, err := reader.At(t.Context(), s1, head.Position.Seq-1); !errors.As(err, &gone) || gone.Reason != chunk.TruncatedExpired {
+		t.Errorf("before the head: %v, want it expired", err)
+	}
+	last := later[len(later)-1].Seq
+	snap, err := reader.At(t.Context(), s1, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "behind the head", snap, want)
+	if snap, err = reader.At(t.Context(), s1, head.Position.Seq); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "at the head", snap, head)
+
+	log.Expire(s1, later[len(later)-1].Ordinal)
+	if snap, err = reader.At(t.Context(), s1, last); err != nil || snap.Position != head.Position {
+		t.Errorf("all of the log is gone: %+v, %v; want the head", snap.Position, err)
+	}
+	if _, err = reader.At(t.Context(), s1, head.Position.Seq-1); !errors.As(err, &gone) {
+		t.Errorf("all of the log is gone, before the head: %v, want it expired", err)
+	}
+}
+
+// A head whose messages are not there yet does not stand in the way.
+func TestAtWithATornHead(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	records := storetest.NewAuthor(log, s1, 32).Write(t, 200)
+	want := stored(t, store, log, s1)
+	store.Tear(s1)
+	snap, err := projector.NewReader(store, log).At(t.Context(), s1, records[len(records)-1].Seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "torn", snap, want)
+}
+
+// checkpoints writes three steps with a checkpoint behind each, which is loaded
+// with all that was said before it, also when that was still being said.
+func checkpoints(t *testing.T, log *storetest.Log) []chunk.Record {
+	t.Helper()
+	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "hi"}}})
+	var saved []chunk.Record
+	for n := range int64(3) {
+		log.Append(t, s1, n+1, chunk.TextDelta{Delta: fmt.Sprintf("step %d", n)})
+		saved = append(saved, log.Append(t, s1, n+1, chunk.CheckpointCreated{RunID: "r1", CheckpointID: fmt.Sprintf("cp%d", n), StepCount: n + 1}))
+	}
+	log.Append(t, s1, 4, chunk.StreamResync{CheckpointID: "cp0", Reason: "rollback"})
+	log.Append(t, s1, 4, chunk.TextDelta{Delta: "again"})
+	return saved
+}
+
+func TestCheckpoint(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	saved := checkpoints(t, log)
+	reader := projector.NewReader(store, log)
+	for n, rec := range saved {
+		id := fmt.Sprintf("cp%d", n)
+		snap, err := reader.Checkpoint(t.Context(), s1, id)
+		if err != nil || snap.Position != rec.Position() {
+			t.Fatalf("%s: %+v, %v; want %+v", id, snap.Position, err, rec.Position())
+		}
+		page := snap.Checkpoint(id, 5)
+		if page.Status != fold.Ended || *page.CheckpointID != id || page.StreamSequence != rec.Seq || len(page.Messages) != 2 || len(page.Messages[1].Parts) != n+1 {
+			t.Errorf("%s: %s", id, page.AppendJSON(nil))
+		}
+		if last := string(page.Messages[1].Parts[n]); last != fmt.Sprintf(`{"type":"text","text":"step %d","state":"done"}`, n) {
+			t.Errorf("%s ends with %s", id, last)
+		}
+	}
+	if _, err := reader.Checkpoint(t.Context(), s1, "cp9"); !errors.Is(err, chunk.ErrUnknownCheckpoint) {
+		t.Errorf("no such checkpoint: %v", err)
+	}
+	if _, err := reader.Checkpoint(t.Context(), chunk.RootSession("t", "nobody"), "cp0"); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("no such session: %v", err)
+	}
+}
+
+func TestCheckpointWhenTheLogExpires(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	saved := checkpoints(t, log)
+	at, err := projector.NewReader(store, log).At(t.Context(), s1, saved[1].Seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Save(t.Context(), at, 0); err != nil {
+		t.Fatal(err)
+	}
+	log.Expire(s1, saved[0].Ordinal)
+	reader := projector.NewReader(store, log)
+	if snap, err := reader.Checkpoint(t.Context(), s1, "cp2"); err != nil || snap.Position != saved[2].Position() {
+		t.Errorf("behind the head: %+v, %v; want %+v", snap.Position, err, saved[2].Position())
+	}
+	for _, id := range []string{"cp0", "cp1", "cp9"} {
+		if _, err := reader.Checkpoint(t.Context(), s1, id); !errors.Is(err, chunk.ErrTruncated) {
+			t.Errorf("%s: %v, want that it may be gone", id, err)
+		}
+	}
+}
+
+// blocked gives the records of a log and then blocks until the reader gives up.
+type blocked struct{ *storetest.Log }
+
+func (b blocked) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		for rec, err := range b.Log.Replay(ctx, s, after) {
+			if !yield(rec, err) {
+				return
+			}
+		}
+		<-ctx.Done()
+		yield(chunk.Record{}, ctx.Err())
+	}
+}
+
+// A long fold ends with its context.
+func TestAtEndsWithItsContext(t *testing.T) {
+	log := storetest.NewLog()
+	rec := log.Append(t, s1, 1, chunk.TextDelta{Delta: "x"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := projector.NewReader(storetest.NewMemory(), blocked{log}).At(ctx, s1, rec.Seq+1); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want context.Canceled", err)
+	}
+}
