@@ -36,11 +36,19 @@ type stream struct {
 
 // events serves GET /v1/sessions/{id}/events.
 func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	req, p := readStream(r, s, e.cfg.Views)
+	one, p := e.newStream(r, s)
 	if p == nil {
 		w.Header().Set("X-Session-Id", s.ID)
 	}
-	e.open(w, r, p, &stream{edge: e, seats: []*seat{newSeat(e, req)}})
+	e.open(w, r, p, one)
+}
+
+// newStream is apart from events for the sake of the stack, see serve.
+//
+//go:noinline
+func (e *Edge) newStream(r *http.Request, s chunk.Session) (*stream, *problem) {
+	req, p := readStream(r, s, e.cfg.Views)
+	return &stream{edge: e, seats: []*seat{newSeat(e, req)}}, p
 }
 
 // open serves a stream, if there is no problem with its request.
@@ -73,6 +81,15 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *strea
 	}
 	defer e.limits.release(mine)
 	defer s.detach()
+	if e.attach(ctx, w, r, s) {
+		s.serve(ctx, w, r.ProtoMajor)
+	}
+}
+
+// attach puts the stream in its places, or answers why there is none.
+//
+//go:noinline
+func (e *Edge) attach(ctx context.Context, w http.ResponseWriter, r *http.Request, s *stream) bool {
 	switch err := s.attach(ctx); {
 	case errors.Is(err, hub.ErrEnded):
 		e.metrics.connected("ended")
@@ -83,8 +100,9 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *strea
 		e.cfg.Log.Warn("stream refused", "session", s.seats[0].req.Session.String(), "err", err)
 		e.refuseStream(w, r, unavailable)
 	default:
-		s.serve(ctx, w, r.ProtoMajor)
+		return true
 	}
+	return false
 }
 
 // head answers as GET would, without a stream.
@@ -139,7 +157,20 @@ func (s *stream) done() bool {
 
 // serve writes until every session is complete, and returns; or until anything
 // else ends it, and aborts.
+//
+// A client spends its life in relay, on the stack of everything above it. What
+// is done once, before and after, stands in functions that are not inlined:
+// their frames would make the stack of every idle client twice as large.
 func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int) {
+	err := s.begin(w, protocol)
+	if err == nil {
+		err = s.relay(ctx)
+	}
+	s.finish(ctx, err)
+}
+
+//go:noinline
+func (s *stream) begin(w http.ResponseWriter, protocol int) error {
 	if protocol == 1 {
 		// The write deadline stays on the connection, where it guards the last
 		// bytes of this response and would cut the next one.
@@ -151,10 +182,11 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int)
 		s.out.Multiplexed()
 	}
 	s.did = s.edge.metrics.open()
-	err := s.out.Open(s.edge.retry())
-	if err == nil {
-		err = s.relay(ctx)
-	}
+	return s.out.Open(s.edge.retry())
+}
+
+//go:noinline
+func (s *stream) finish(ctx context.Context, err error) {
 	reason := s.did.close(ctx, err)
 	s.edge.cfg.Log.Log(ctx, levelOf(reason), "stream ended", "reason", reason, "session", s.seats[0].req.Session.String(),
 		"duration", time.Since(s.did.opened), "events", s.did.events, "bytes", s.did.bytes, "err", err)
@@ -286,6 +318,11 @@ func (s *stream) wait(ctx context.Context, tick <-chan time.Time) signal {
 			return woken
 		}
 	}
+	return s.waitAny(ctx, tick)
+}
+
+//go:noinline
+func (s *stream) waitAny(ctx context.Context, tick <-chan time.Time) signal {
 	s.cases = append(s.cases[:0],
 		reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
 		reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(tick)},
