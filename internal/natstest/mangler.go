@@ -27,7 +27,7 @@ const (
 // Delivery is a message that a consumer of a stream hands to a client.
 type Delivery struct {
 	Subject string // of the message in the stream
-	Head    string // its header, as it stands on the wire
+	Head    string // its header, as it stands on the wire: every line with its end
 }
 
 // Mangler is a Proxy that reads what the server says and does to single
@@ -107,8 +107,7 @@ func (r *mangled) next() error {
 	}
 	fate := Deliver
 	if o.delivery() {
-		head, _, _ := bytes.Cut(o.payload, []byte("\r\n\r\n"))
-		fate = r.m.judge(Delivery{Subject: o.subject, Head: string(head)})
+		fate = r.m.judge(Delivery{Subject: o.subject, Head: string(o.payload[:o.headed])})
 	}
 	if fate == Hide {
 		r.hidden[o.sid]++
