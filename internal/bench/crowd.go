@@ -49,7 +49,7 @@ type job struct {
 const (
 	writesChunks   = "chunks"   // a producers.Run for each group
 	writesMessages = "messages" // bare JetStream, the same messages
-	ringsBell      = "bell"     // tells the bell of the floor that it is time for the next event
+	ringsBell      = "bell"     // a producers.Run for each group, too; when a chunk is stored it tells the bell of the floor
 )
 
 // group is the clients of one session.

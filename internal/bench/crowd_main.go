@@ -13,7 +13,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -281,24 +280,28 @@ func (m *crowdMain) messageWriter() (func(ctx context.Context, group, n int) err
 	return func(ctx context.Context, group, n int) error { return writers[group].write(ctx, n) }, nc.Close, nil
 }
 
-// bellRinger tells the floor by one small write that the next event of a group
-// is due, and waits for the answer as a writer waits for the log.
+// bellRinger is a chunkWriter that tells the floor by one small write that the
+// next event of a group is stored. It waits for no answer: neither does the log
+// wait for its feed.
 func (m *crowdMain) bellRinger(ctx context.Context) (func(ctx context.Context, group, n int) error, func(), error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", m.job.Bell)
+	store, closeWriter, err := m.chunkWriter(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	var mu sync.Mutex // one ring at a time
-	return func(_ context.Context, group, _ int) error {
-		mu.Lock()
-		defer mu.Unlock()
-		var ring [4]byte
-		binary.BigEndian.PutUint32(ring[:], uint32(group))
-		if _, err := conn.Write(ring[:]); err != nil {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", m.job.Bell)
+	if err != nil {
+		closeWriter()
+		return nil, nil, err
+	}
+	write := func(ctx context.Context, group, n int) error {
+		if err := store(ctx, group, n); err != nil {
 			return err
 		}
-		_, err := io.ReadFull(conn, ring[:])
+		var ring [4]byte
+		binary.BigEndian.PutUint32(ring[:], uint32(group))
+		_, err := conn.Write(ring[:]) // whole, also beside other writers
 		return err
-	}, func() { _ = conn.Close() }, nil
+	}
+	return write, func() { _ = conn.Close(); closeWriter() }, nil
 }

@@ -30,9 +30,9 @@ func (l *lab) fanout(clients int) []pair {
 		aims = nil // they are said for a thousand
 	}
 	return []pair{
-		{name: flat.name, floor: "net/http, frames made before", aims: aims, ours: flat.ours, raw: flat.bare},
+		{name: flat.name, floor: "net/http, frames made before, same log", aims: aims, ours: flat.ours, raw: flat.bare},
 		{name: flat.name, floor: "net/http behind an ordered consumer", aims: aims[:min(1, len(aims))], ours: flat.ours, raw: flat.bareFeed},
-		{name: paced.name, floor: "net/http, frames made before", ours: paced.ours, raw: paced.bare},
+		{name: paced.name, floor: "net/http, frames made before, same log", ours: paced.ours, raw: paced.bare},
 	}
 }
 
@@ -45,7 +45,7 @@ func (l *lab) many() []pair {
 			lab: l, name: fmt.Sprintf("many-%d-sessions", sessions), sessions: sessions, clients: 2,
 			events: max(1, l.cfg.size(4000)/sessions), pace: time.Millisecond,
 		}
-		pairs = append(pairs, pair{name: m.name, floor: "net/http, frames made before", ours: m.ours, raw: m.bare})
+		pairs = append(pairs, pair{name: m.name, floor: "net/http, frames made before, same log", ours: m.ours, raw: m.bare})
 	}
 	return pairs
 }
@@ -102,8 +102,9 @@ func (b live) watchEdge(ctx context.Context, opened func() error) (outcome, erro
 	return out, errors.Join(err, edge.close())
 }
 
-// watchBare does the same with nothing of ours, and without NATS: the frames were made
-// before, and the crowd rings for each of them when it would have written it.
+// watchBare does the same with nothing of ours between the log and the client: the
+// frames were made before. The crowd stores each chunk as it does for ours, so that
+// both sides wait for the log and carry its cost, and then rings for its frame.
 func (b live) watchBare(ctx context.Context, opened func() error) (outcome, error) {
 	tails := newBroadcast(b.sessions)
 	frames, err := frames("bare", 0, b.events)
