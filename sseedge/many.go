@@ -24,12 +24,16 @@ const maxSessions = 32
 // Every event has the name "session:<id>", and its id is the place in all the
 // sessions, in the order of the query: "17.0.2093". So it is a cursor for a
 // reconnect with the same query, which is what an EventSource sends. A session
-// that is complete is silent; the response ends when all are.
+// that is complete is silent, and so is one that does not exist, or not any
+// more, behind the truncated event that says so: one chat that was deleted must
+// not take the others along. The response ends when all are silent.
 func (e *Edge) manyEvents(w http.ResponseWriter, r *http.Request) {
 	reqs, p := readStreams(r, e.cfg.Tenant, e.cfg.Views)
 	s := &stream{edge: e, named: true}
 	for _, req := range reqs {
-		s.seats = append(s.seats, newSeat(e, req))
+		v := newSeat(e, req)
+		v.oneOfMany = true
+		s.seats = append(s.seats, v)
 	}
 	e.open(w, r, p, s)
 }

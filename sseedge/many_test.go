@@ -200,6 +200,30 @@ func TestSeveralSessionsOneExpired(t *testing.T) {
 	})
 }
 
+// One that was deleted takes nobody along.
+func TestSeveralSessionsOneUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		w.log.Append(chats[0], chunk.TypeRunStarted, "") // 1
+		w.log.Append(chats[1], chunk.TypeRunStarted, "") // 2
+		resp := w.get(t.Context(), chatsPath+"&after=1.2.7", nil)
+		defer resp.Body.Close()
+		go func() {
+			for _, s := range chats[:2] {
+				time.Sleep(time.Second)
+				w.log.Append(s, chunk.TypeStreamEnd, `"streamId":"x"`) // 3, 4
+			}
+		}()
+		_, body, _ := strings.Cut(readAll(t, resp.Body), "\n\n")
+		want := "event: session:c\nid: 1.2.0\ndata: {\"type\":\"truncated\",\"reason\":\"expired\",\"resumeFrom\":0}\n\n" +
+			"event: session:a\nid: 3.2.0\ndata: {\"type\":\"end\"}\n\n" +
+			"event: session:b\nid: 3.4.0\ndata: {\"type\":\"end\"}\n\n"
+		if body != want {
+			t.Errorf("got\n%s\nwant\n%s", body, want)
+		}
+	})
+}
+
 func TestBadRequestsForSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldConfig{})
@@ -226,7 +250,8 @@ func TestBadRequestsForSeveralSessions(t *testing.T) {
 			{"session=a&session=b&agent=x", 400},
 			{"session=a&root=b", 400},
 			{"session=a&session=b&scope=all", 400},
-			{"session=a&session=nobody", 404},
+			{"session=nobody", 404},
+			{"session=nobody&session=noone", 404},
 		} {
 			if rec := w.record(http.MethodGet, "/v1/events?"+tt.query, nil); rec.Code != tt.want {
 				t.Errorf("?%s: %d, want %d", tt.query, rec.Code, tt.want)

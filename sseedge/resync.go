@@ -17,7 +17,8 @@ const maxResyncs = 2
 // snapshot, and leaves the truncated event that says so in v.pending. First to
 // the snapshot that a page loads, which stands before the message in flight, so
 // that the page gets that message from the stream. If the log does not hold all
-// of that message any more, to the exact end, which is always there.
+// of that message any more, which may show only when it is read, to the exact
+// end, which is always there.
 func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 	v.detach()
 	for v.resyncs < maxResyncs {
@@ -74,6 +75,18 @@ func (v *seat) attachExpired(ctx context.Context) error {
 func (v *seat) move(cause *chunk.TruncatedError, to chunk.Seq) {
 	v.pending = native.Resync(nil, cause, to)
 	v.edge.metrics.moved(cause.Reason)
+}
+
+// lose has the client told that there is nothing of the session any more, neither
+// a log nor a snapshot: it was deleted, or the stream was made again without it.
+// The event takes the client's cursor back to the beginning. With its old one it
+// would come back, and might find something else in that place:
+//  1. the stream is made again, and a client cut without a word,
+//  2. the session speaks in the new stream, beyond the old place,
+//  3. the client comes back with that place, which is a record of the session.
+func (v *seat) lose(cause *chunk.TruncatedError) {
+	v.detach()
+	v.move(cause, 0)
 }
 
 // target is the session whose snapshot belongs to what is streamed.

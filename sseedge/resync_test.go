@@ -112,6 +112,30 @@ func TestStreamMadeAgain(t *testing.T) {
 	})
 }
 
+// The new stream does not know the session: the client is told, loses its place,
+// and finds nothing when it comes back.
+func TestStreamMadeAgainWithoutTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		f := newFollower(w, "/v1/sessions/s1/events")
+		go func() {
+			time.Sleep(time.Second)
+			w.log.Recreate()
+		}()
+		if how, _, err := f.connect(t.Context(), -1); how != cut || err != nil {
+			t.Fatal(how, err)
+		}
+		last := f.events[len(f.events)-1]
+		if last.Type != "truncated" || last.Reason != "recreated" || last.ResumeFrom != 0 || f.lastEventID != "0" {
+			t.Errorf("got %+v, and goes on behind %s", last, f.lastEventID)
+		}
+		if how, status, err := f.connect(t.Context(), -1); how != refused || status != http.StatusNotFound || err != nil {
+			t.Errorf("again: %d, %d, %v", how, status, err)
+		}
+	})
+}
+
 // What lies ahead of a slow reader is purged: it is told when it gets there.
 func TestPurgeUnderASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

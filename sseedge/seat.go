@@ -18,8 +18,10 @@ type seat struct {
 	at      string      // the place as a cursor, for a connection that shows several sessions
 	pending []byte      // a truncated event that goes out first
 	resyncs int         // since the last frame
-	over    bool        // without a cursor: the session is complete
-	done    bool        // it is complete, and was delivered
+
+	oneOfMany bool // there are others on the connection
+	over      bool // without a cursor: the session is complete
+	done      bool // it is complete, and was delivered
 }
 
 func newSeat(e *Edge, req hub.Request) *seat {
@@ -74,12 +76,18 @@ func (v *seat) poll(ctx context.Context) (hub.Batch, <-chan struct{}, error) {
 func (v *seat) resyncLive(ctx context.Context, cause *chunk.TruncatedError) error {
 	ctx, cancel := context.WithTimeout(ctx, v.edge.cfg.Attach)
 	defer cancel()
-	return v.resync(ctx, cause)
+	err := v.resync(ctx, cause)
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		v.lose(cause)
+		return nil
+	}
+	return err
 }
 
-// epilogue ends a session that has no cursor: cleanly if it is complete.
+// epilogue ends a session that has no cursor: cleanly if it is complete, or if
+// others on the connection go on.
 func (v *seat) epilogue() error {
-	if v.over {
+	if v.over || v.oneOfMany {
 		return io.EOF
 	}
 	return errCut

@@ -124,14 +124,22 @@ func (s *stream) sessions() []chunk.Session {
 }
 
 // attach puts every seat in its place. hub.ErrEnded: nothing can follow for any
-// of them.
+// of them. chunk.ErrUnknownSession: there is none of the sessions.
 func (s *stream) attach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.edge.cfg.Attach)
 	defer cancel()
+	unknown := 0
 	for _, v := range s.seats {
-		if err := v.attach(ctx); errors.Is(err, hub.ErrEnded) {
+		err := v.attach(ctx)
+		switch {
+		case errors.Is(err, hub.ErrEnded):
 			v.done = true
-		} else if err != nil {
+		case errors.Is(err, chunk.ErrUnknownSession):
+			if unknown++; unknown == len(s.seats) {
+				return err
+			}
+			v.lose(&chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq})
+		case err != nil:
 			return err
 		}
 		if v.req.After.Seq != 0 && v.pending == nil {
