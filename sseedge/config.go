@@ -31,6 +31,11 @@ type Config struct {
 	// back later. Defaults to 5 seconds.
 	Attach time.Duration
 
+	// Rewind is how long a request may work on what goes through all of a session:
+	// an earlier state of it, for which the log is read from its beginning, or its
+	// deletion. Defaults to 10 seconds.
+	Rewind time.Duration
+
 	// Retry is when a client that is cut, or refused for now, shall come back; a
 	// random part of up to half of it is added, so that they do not come together.
 	// Every stream begins with it. Whoever is cut or refused because the edge
@@ -48,6 +53,14 @@ type Config struct {
 	// an encoding for each, see view.Encodings. Defaults to none: everybody is
 	// shown everything.
 	Views *view.Views
+
+	// Directory lists sessions. Defaults to none: nobody is told which there are.
+	Directory Directory
+
+	// Eraser deletes sessions. Defaults to none: nothing can be deleted here.
+	// Whoever can reach the edge can then delete what he can name, so somebody must
+	// have asked who he is.
+	Eraser Eraser
 
 	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is
 	// believed. Defaults to none: the peer of a connection is the client.
@@ -85,6 +98,7 @@ func (c Config) withDefaults() Config {
 		{&c.Heartbeat, 15 * time.Second},
 		{&c.Patience, 10 * time.Second},
 		{&c.Attach, 5 * time.Second},
+		{&c.Rewind, 10 * time.Second},
 		{&c.Retry, time.Second},
 		{&c.Spread, 10 * time.Second},
 	} {
@@ -117,6 +131,7 @@ func (c Config) validate() error {
 		{"Heartbeat", c.Heartbeat},
 		{"Patience", c.Patience},
 		{"Attach", c.Attach},
+		{"Rewind", c.Rewind},
 		{"Retry", c.Retry},
 		{"Spread", c.Spread},
 	} {

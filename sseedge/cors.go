@@ -12,8 +12,8 @@ import (
 // because browsers ask it without a preflight.
 const (
 	corsMethods = "GET, HEAD, POST, OPTIONS"
-	corsHeaders = "Content-Type, Authorization, X-Resume-From-Sequence, X-Resume-At, X-Existing-Message-Id, Last-Event-Id, User-Agent"
-	corsExposed = "X-Session-Id, X-Stream-Epoch, X-Vercel-Ai-Ui-Message-Stream, Retry-After"
+	corsHeaders = "Content-Type, Authorization, X-Resume-From-Sequence, X-Resume-At, X-Existing-Message-Id, Last-Event-Id, If-None-Match, User-Agent"
+	corsExposed = "ETag, X-Session-Id, X-Stream-Epoch, X-Vercel-Ai-Ui-Message-Stream, Retry-After"
 	corsMaxAge  = "600" // seconds
 )
 

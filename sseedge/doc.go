@@ -3,8 +3,11 @@
 //
 //	GET /v1/sessions/{id}/events     the native wire; package native
 //	GET /v1/events?session=a&session=b   several of them on one connection
-//	GET /v1/sessions/{id}/snapshot   what a page starts from
+//	GET /v1/sessions/{id}/snapshot   what a page starts from, now or at a moment
 //	GET /v1/sessions/{id}/messages   finished messages, page by page
+//	GET /v1/sessions/{id}/tree       its sub-agents
+//	GET /v1/sessions                 which there are, if Config.Directory knows
+//	DELETE /v1/sessions/{id}         if there is a Config.Eraser
 //	GET /healthz, /readyz            the process; the process and what it needs
 //
 // You hold a hub.Hub, whose Run is yours, and something that knows snapshots:

@@ -5,19 +5,19 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // Edge is an http.Handler. It starts no goroutine.
 type Edge struct {
 	hub       *hub.Hub
 	snapshots Snapshots
+	past      Past // nil: there is none
+	rewinds   rewinds
+	csrf      http.CrossOriginProtection
 	cfg       Config
 	limits    *limiter
 	metrics   *metrics
@@ -48,6 +48,7 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 		streams:   make(map[*stream]context.CancelCauseFunc),
 		empty:     make(chan struct{}),
 	}
+	e.past, _ = snapshots.(Past)
 	if cfg.Metrics != nil {
 		var err error
 		if e.metrics, err = newMetrics(cfg.Metrics, e); err != nil {
@@ -57,9 +58,7 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 	return e, nil
 }
 
-// ServeHTTP answers one request. The routes are few and matched by hand: a mux
-// answers an unclean path with a redirect to a clean one, and what a stranger
-// sends is to be refused, not repaired.
+// ServeHTTP answers one request.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = e.metrics.watch(w, r)
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {
@@ -73,57 +72,19 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, newProblem(http.StatusMisdirectedRequest, codeMisdirected, "this host is not served here", ""))
 		return
 	}
-	serve, p := e.route(r.URL)
+	serve, allowed, p := e.route(r)
+	if allowed != "" {
+		w.Header().Set("Allow", allowed)
+	}
 	switch {
 	case p != nil:
 		e.refuse(w, p)
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Allow", "GET, HEAD")
-		e.refuse(w, newProblem(http.StatusMethodNotAllowed, codeMethod, "only GET and HEAD", ""))
 	case r.ContentLength != 0:
 		e.refuse(w, newProblem(http.StatusRequestEntityTooLarge, codeBody, "no body is read here", ""))
 	default:
 		serve(w, r)
 	}
 }
-
-// route finds the handler of a path. Segments are taken from the path as it was
-// sent and decoded once, so that an escaped slash does not make two of one.
-func (e *Edge) route(u *url.URL) (http.HandlerFunc, *problem) {
-	path := u.EscapedPath()
-	switch path {
-	case "/healthz":
-		return e.healthz, nil
-	case "/readyz":
-		return e.readyz, nil
-	case "/v1/events":
-		return e.manyEvents, nil
-	}
-	rest, ours := strings.CutPrefix(path, "/v1/sessions/")
-	escaped, leaf, more := strings.Cut(rest, "/")
-	if !ours || !more {
-		return nil, notFound
-	}
-	var serve func(http.ResponseWriter, *http.Request, chunk.Session)
-	switch leaf {
-	case "events":
-		serve = e.events
-	case "snapshot":
-		serve = e.snapshot
-	case "messages":
-		serve = e.messages
-	default:
-		return nil, notFound
-	}
-	id, err := url.PathUnescape(escaped)
-	if err != nil || subjects.CheckToken("session", id) != nil {
-		return nil, badSession
-	}
-	s := chunk.RootSession(e.cfg.Tenant, id)
-	return func(w http.ResponseWriter, r *http.Request) { serve(w, r, s) }, nil
-}
-
-var badSession = badRequest(codeBadSession, "this is no session id", "want 1 to 64 letters, digits, - or _")
 
 // hostname is the host of a Host header without its port, in lower case.
 func hostname(hostport string) string {

@@ -119,7 +119,7 @@ func (m *metrics) watch(w http.ResponseWriter, r *http.Request) http.ResponseWri
 	if m == nil {
 		return w
 	}
-	return &watched{ResponseWriter: w, m: m, route: routeName(r.URL.Path)}
+	return &watched{ResponseWriter: w, m: m, route: routeName(r.URL)}
 }
 
 // watched counts a request when its status is known: a stream lasts for days.
@@ -148,15 +148,6 @@ func (w *watched) Write(b []byte) (int, error) {
 
 // Unwrap is for http.ResponseController, which flushes and sets deadlines.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// routeName is the route that a path belongs to, or would.
-func routeName(path string) string {
-	switch leaf := path[strings.LastIndexByte(path, '/')+1:]; leaf {
-	case "events", "snapshot", "messages", "healthz", "readyz":
-		return leaf
-	}
-	return "other"
-}
 
 // Describe and Collect make it one prometheus.Collector, which is registered as
 // a whole or not at all.

@@ -24,70 +24,105 @@ type messagePage struct {
 	Before   *string           `json:"before"`
 }
 
-// snapshot serves GET /v1/sessions/{id}/snapshot. With ?partial=1 the message in
-// flight is in it, and its sequence is the exact last one.
+// snapshot serves GET /v1/sessions/{id}/snapshot at a moment. The message in
+// flight is left out unless it is asked for, and then the snapshot is for reading,
+// not for a chat to resume from.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	q, p := readQuery(r.URL, "partial", "root", "view")
-	if p == nil {
-		p = q.readRoot(&s)
+	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
+	if p != nil {
+		e.refuse(w, p)
+		return
 	}
-	var name string
+	name, p := e.readPage(q, &s)
+	var m moment
 	if p == nil {
-		name, p = q.readView(e.cfg.Views)
+		m, p = q.readMoment()
 	}
-	partial := q.values.Get("partial")
-	if p == nil && partial != "" && partial != "0" && partial != "1" {
-		p = badRequest(codeBadParameter, "unknown value", "partial: want 0 or 1")
+	var snap Snapshot
+	if p == nil {
+		snap, p = e.loadMoment(r.Context(), s, m)
+	}
+	var page []byte
+	if p == nil {
+		page, p = e.shownPage(name, s, snap.Page)
 	}
 	if p != nil {
 		e.refuse(w, p)
 		return
 	}
-	snap, p := e.load(r.Context(), s, partial == "1")
-	if p == nil {
-		var page []byte
-		if page, p = e.shownPage(name, s, snap.Page); p == nil {
-			e.writeBody(w, s, page)
-			return
-		}
+	// A browser may keep it, and asks each time whether it is still right; nobody
+	// between may, for what is shown depends on who asks.
+	w.Header().Set("Cache-Control", "private, no-cache")
+	etag := m.etag(name, snap, page)
+	w.Header().Set("ETag", etag)
+	if matches(r.Header, etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
 	}
-	e.refuse(w, p)
+	e.writeBody(w, s.ID, page)
 }
 
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages
-// before the one with that id, or the last ones.
+// before the one with that id, or the last ones. A call is whole in the message
+// that made it, with what came of it later. The message in flight is left out
+// unless ?partial=1 asks for it, as from the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	q, p := readQuery(r.URL, "before", "limit", "root", "view")
-	if p == nil {
-		p = q.readRoot(&s)
-	}
-	var name string
-	if p == nil {
-		name, p = q.readView(e.cfg.Views)
-	}
-	limit := defaultLimit
-	if n := q.values.Get("limit"); p == nil && n != "" {
-		var err error
-		if limit, err = strconv.Atoi(n); err != nil || limit < 1 || limit > maxLimit {
-			p = badRequest(codeBadParameter, "this is no limit", "limit: want 1 to 200")
-		}
-	}
+	q, p := readQuery(r.URL, "before", "limit", "partial", "root", "view")
 	if p != nil {
 		e.refuse(w, p)
 		return
 	}
-	snap, p := e.load(r.Context(), s, true)
-	if p == nil {
-		var page messagePage
-		if page, p = cutPage(snap.Messages, q.values.Get("before"), limit); p == nil {
-			page.Messages, p = e.shownMessages(name, s, page.Messages)
-		}
-		if p == nil {
-			e.writeJSON(w, s, page)
-			return
-		}
+	page, p := e.readMessages(r.Context(), q, s)
+	if p != nil {
+		e.refuse(w, p)
+		return
 	}
-	e.refuse(w, p)
+	e.writeJSON(w, s.ID, page)
+}
+
+func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (messagePage, *problem) {
+	name, p := e.readPage(q, &s)
+	if p != nil {
+		return messagePage{}, p
+	}
+	partial, p := q.readPartial()
+	if p != nil {
+		return messagePage{}, p
+	}
+	limit, p := q.readLimit()
+	if p != nil {
+		return messagePage{}, p
+	}
+	snap, p := e.load(ctx, s, partial)
+	if p != nil {
+		return messagePage{}, p
+	}
+	page, p := cutPage(snap.Messages, q.values.Get("before"), limit)
+	if p != nil {
+		return messagePage{}, p
+	}
+	page.Messages, p = e.shownMessages(name, s, page.Messages)
+	return page, p
+}
+
+// readPage reads what every page of a session has: whose it is, and in which view.
+func (e *Edge) readPage(q query, s *chunk.Session) (view string, p *problem) {
+	if p := q.readRoot(s); p != nil {
+		return "", p
+	}
+	return q.readView(e.cfg.Views)
+}
+
+func (q query) readLimit() (int, *problem) {
+	text := q.values.Get("limit")
+	if text == "" {
+		return defaultLimit, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > maxLimit {
+		return 0, badRequest(codeBadParameter, "this is no limit", "limit: want 1 to 200")
+	}
+	return limit, nil
 }
 
 // cutPage takes the last limit messages before the one with the id, or of all.
@@ -111,35 +146,42 @@ func (e *Edge) load(ctx context.Context, s chunk.Session, partial bool) (Snapsho
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Attach)
 	defer cancel()
 	snap, err := e.snapshots.Snapshot(ctx, s, partial)
-	switch {
-	case errors.Is(err, chunk.ErrUnknownSession):
-		return Snapshot{}, noStream
-	case err != nil:
-		e.cfg.Log.Warn("no snapshot", "session", s.String(), "err", err)
-		return Snapshot{}, unavailable
-	}
-	return snap, nil
+	return snap, e.loadProblem(s, err)
 }
 
-func (e *Edge) writeJSON(w http.ResponseWriter, s chunk.Session, v any) {
+func (e *Edge) loadProblem(s chunk.Session, err error) *problem {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return noStream
+	}
+	e.cfg.Log.Warn("no snapshot", "session", s.String(), "err", err)
+	return unavailable
+}
+
+// writeJSON answers with a page that nobody may keep.
+func (e *Edge) writeJSON(w http.ResponseWriter, session string, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		e.cfg.Log.Error("page is no JSON", "session", s.String(), "err", err)
+		e.cfg.Log.Error("page is no JSON", "session", session, "err", err)
 		e.refuse(w, internal)
 		return
 	}
-	e.writeBody(w, s, body)
+	w.Header().Set("Cache-Control", "no-store")
+	e.writeBody(w, session, body)
 }
 
-func (e *Edge) writeBody(w http.ResponseWriter, s chunk.Session, body []byte) {
+func (e *Edge) writeBody(w http.ResponseWriter, session string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Session-Id", s.ID)
+	if session != "" {
+		h.Set("X-Session-Id", session)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if _, err := w.Write(body); err != nil { //nolint:gosec // JSON with nosniff; the query only chooses what is left out of it
-		e.cfg.Log.Debug("page was not read", "session", s.String(), "err", err)
+		e.cfg.Log.Debug("page was not read", "session", session, "err", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestSnapshot(t *testing.T) {
 		} {
 			rec := w.record(http.MethodGet, path, nil)
 			if rec.Code != http.StatusOK || rec.Body.String() != want || rec.Header().Get("Content-Type") != "application/json" ||
-				rec.Header().Get("Cache-Control") != "no-store" || rec.Header().Get("X-Session-Id") != "s1" {
+				rec.Header().Get("Cache-Control") != "private, no-cache" || rec.Header().Get("X-Session-Id") != "s1" {
 				t.Errorf("%s: got %d %v %s", path, rec.Code, rec.Header(), rec.Body)
 			}
 		}
@@ -95,6 +95,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"Heartbeat": {Heartbeat: -1},
 		"Patience":  {Patience: -1},
 		"Attach":    {Attach: -1},
+		"Rewind":    {Rewind: -1},
 		"Retry":     {Retry: -1},
 		"Spread":    {Spread: -1},
 		"check":     {Checks: []sseedge.Check{{Name: "x"}}},

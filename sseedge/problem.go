@@ -15,6 +15,7 @@ import (
 const (
 	codeStreamNotFound = "STREAM_NOT_FOUND"
 	codeNotFound       = "NOT_FOUND"
+	codeNoCheckpoint   = "CHECKPOINT_NOT_FOUND"
 	codeBadCursor      = "BAD_CURSOR" // the catalogue's bad_event_id, wherever the cursor stood
 	codeBadSession     = "BAD_SESSION_ID"
 	codeBadParameter   = "BAD_PARAMETER"
@@ -22,6 +23,11 @@ const (
 	codeMethod         = "METHOD_NOT_ALLOWED"
 	codeBody           = "CONTENT_TOO_LARGE"
 	codeMisdirected    = "MISDIRECTED"
+	codeCrossOrigin    = "CROSS_ORIGIN"
+	codeFuture         = "SEQUENCE_IN_FUTURE"
+	codeExpired        = "HISTORY_EXPIRED"
+	codeBusy           = "BUSY"
+	codeTooLong        = "TAKES_TOO_LONG"
 	codeUnavailable    = "UNAVAILABLE"
 	codeDraining       = "DRAINING"
 	codeInternal       = "INTERNAL"
@@ -55,11 +61,18 @@ func badRequest(code, title, detail string) *problem {
 }
 
 var (
-	notFound    = newProblem(http.StatusNotFound, codeNotFound, "there is nothing here", "")
-	noStream    = newProblem(http.StatusNotFound, codeStreamNotFound, "no such session", "")
-	unavailable = newProblem(http.StatusServiceUnavailable, codeUnavailable, "the log cannot be asked at present", "come back in a moment")
-	draining    = newProblem(http.StatusServiceUnavailable, codeDraining, "this edge is being stopped", "come back in a moment; another one answers")
-	internal    = newProblem(http.StatusInternalServerError, codeInternal, "this should not have happened", "")
+	notFound     = newProblem(http.StatusNotFound, codeNotFound, "there is nothing here", "")
+	noStream     = newProblem(http.StatusNotFound, codeStreamNotFound, "no such session", "")
+	noCheckpoint = newProblem(http.StatusNotFound, codeNoCheckpoint, "no such checkpoint in this session", "")
+	inFuture     = badRequest(codeFuture, "the log has not come so far", "at: want the sequence of a record that was written")
+	hasExpired   = newProblem(http.StatusGone, codeExpired, "the log does not reach back so far", "ask for a later state, or for the present one")
+	busy         = newProblem(http.StatusServiceUnavailable, codeBusy, "another earlier state is being made", "come back in a moment")
+	takesTooLong = newProblem(http.StatusServiceUnavailable, codeTooLong, "this earlier state takes longer to make than it may", "ask for a later one")
+	notErased    = newProblem(http.StatusServiceUnavailable, codeUnavailable, "the session could not be deleted, or not all of it", "delete it once more")
+	crossOrigin  = newProblem(http.StatusForbidden, codeCrossOrigin, "a page of another origin may not do this", "")
+	unavailable  = newProblem(http.StatusServiceUnavailable, codeUnavailable, "the log cannot be asked at present", "come back in a moment")
+	draining     = newProblem(http.StatusServiceUnavailable, codeDraining, "this edge is being stopped", "come back in a moment; another one answers")
+	internal     = newProblem(http.StatusInternalServerError, codeInternal, "this should not have happened", "")
 )
 
 func (e *Edge) refuse(w http.ResponseWriter, p *problem) {

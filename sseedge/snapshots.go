@@ -16,6 +16,21 @@ type Snapshots interface {
 	Snapshot(ctx context.Context, s chunk.Session, partial bool) (Snapshot, error)
 }
 
+// Past is what a Snapshots can do beside if it can also tell how a session stood
+// before. It may take long: it is given as much time as Config.Rewind, for one
+// session once at a time.
+type Past interface {
+	// At is what Snapshot gave when the log ended at a sequence. The errors, beside
+	// those of Snapshot: a *chunk.TruncatedError, of the reason future when the log
+	// has not come so far, of any other when it does not reach back so far.
+	At(ctx context.Context, s chunk.Session, seq chunk.Seq, partial bool) (Snapshot, error)
+
+	// Checkpoint is what a checkpoint holds: everything up to its record, where it
+	// stands, with the status ended. The errors, beside those of At:
+	// chunk.ErrUnknownCheckpoint.
+	Checkpoint(ctx context.Context, s chunk.Session, id string) (Snapshot, error)
+}
+
 // Snapshot is what one session amounts to at a position.
 type Snapshot struct {
 	// Position is the exclusive cursor from which a stream goes on. Its Ordinal
@@ -28,6 +43,10 @@ type Snapshot struct {
 	// spec/helix.md section 5.1, with members of its maker's own beside. It is
 	// served as it is.
 	Page chunk.Value
+
+	// Made is the member timestamp of Page, in Unix milliseconds: the one thing in
+	// it that the log does not say.
+	Made int64
 
 	Messages []Message // in the order of the conversation, for pages of history
 }

@@ -27,6 +27,10 @@ func (l *Lens) Page(s chunk.Session, text []byte) ([]byte, error) {
 	return out, nil
 }
 
+// AgentTypes reports whether it is shown what agent a session is of. Who may not
+// see it may not look for it either.
+func (l *Lens) AgentTypes() bool { return l.root.agentType() }
+
 // Message is what is shown of one message of s, and whether anything of it is.
 func (l *Lens) Message(s chunk.Session, text []byte) ([]byte, bool, error) {
 	picked, shown := l.pageOf(s).message.pick(text)
@@ -109,7 +113,7 @@ var (
 
 func (in sight) page() page {
 	messages := in.messages()
-	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "session", "children", "pendingCalls", "usage", "error")
+	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error")
 	r.members["messages"] = messages
 	r.members["session"] = open("tenant", "root", "id", "agentType")
 	r.members["session"].drop("agentType", in.agentType())

@@ -1,0 +1,57 @@
+package sseedge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Eraser deletes sessions. It may be asked by many requests at once.
+type Eraser interface {
+	// Erase takes a root session and its sub-agents away: log, snapshots, all that
+	// belongs to them. Once more is no error. It is chunk.ErrUnknownSession when
+	// there is nothing of it. After any other error some of it may be gone, and
+	// the next Erase takes the rest.
+	Erase(ctx context.Context, s chunk.Session) error
+}
+
+// erase serves DELETE /v1/sessions/{id}.
+func (e *Edge) erase(w http.ResponseWriter, r *http.Request, s chunk.Session) {
+	// A browser sends whoever is logged in along with what any page asks for.
+	// Without CORS the page would not see the answer, but the session be gone.
+	if e.csrf.Check(r) != nil {
+		e.refuse(w, crossOrigin)
+		return
+	}
+	q, p := readQuery(r.URL, "root")
+	if p == nil && q.values.Get("root") != "" {
+		p = badRequest(codeBadParameter, "a sub-agent goes with its root", "root: want none")
+	}
+	if p == nil {
+		p = e.eraseNow(r.Context(), s)
+	}
+	if p != nil {
+		e.refuse(w, p)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// eraseNow goes on when the client has left: half of a session is of no use.
+func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *problem {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Rewind)
+	defer cancel()
+	err := e.cfg.Eraser.Erase(ctx, s)
+	switch {
+	case err == nil:
+		e.cfg.Log.Info("session deleted", "session", s.String())
+		return nil
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return noStream
+	}
+	e.cfg.Log.Warn("session not deleted", "session", s.String(), "err", err)
+	return notErased
+}

@@ -1,0 +1,121 @@
+package sseedge
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// How far a tree is followed: levels below where it begins, and sessions in all.
+const (
+	maxTreeDepth    = 8
+	maxTreeSessions = 200
+)
+
+// treePage is a session and the sub-agents under it, each where it was called.
+type treePage struct {
+	Session  string      `json:"session"`
+	Type     string      `json:"type,omitempty"`
+	Status   string      `json:"status"`
+	Children []*treeNode `json:"children"`
+}
+
+// treeNode is a sub-agent as its caller knows it. More says that nobody has looked
+// whether it has called others: it is too far down, or there are too many.
+type treeNode struct {
+	Session  string          `json:"session"`
+	Type     string          `json:"type,omitempty"`
+	CallID   string          `json:"callId"`
+	Status   string          `json:"status"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Children []*treeNode     `json:"children"`
+	More     bool            `json:"more,omitempty"`
+}
+
+// tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session and of them,
+// with those that are at work in the present turn.
+func (e *Edge) tree(w http.ResponseWriter, r *http.Request, s chunk.Session) {
+	q, p := readQuery(r.URL, "root", "view")
+	if p != nil {
+		e.refuse(w, p)
+		return
+	}
+	name, p := e.readPage(q, &s)
+	var page treePage
+	if p == nil {
+		page, p = e.readTree(r.Context(), name, s)
+	}
+	if p != nil {
+		e.refuse(w, p)
+		return
+	}
+	e.writeJSON(w, s.ID, page)
+}
+
+// readTree goes level by level, so that a limit cuts what is farthest down.
+func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (treePage, *problem) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Attach) // for all of it
+	defer cancel()
+	top, p := e.readFamily(ctx, view, s)
+	if p != nil {
+		return treePage{}, p
+	}
+	page := treePage{Session: s.ID, Type: top.Session.AgentType, Status: top.Status, Children: top.Children}
+	seen := map[string]bool{s.ID: true}
+	level := page.Children
+	for depth := 1; len(level) > 0; depth++ {
+		var next []*treeNode
+		for _, node := range level {
+			node.Children = []*treeNode{}
+			if seen[node.Session] || subjects.CheckToken("session", node.Session) != nil {
+				continue // it is somewhere else in the tree with all that is under it, or no session
+			}
+			if depth >= maxTreeDepth || len(seen) >= maxTreeSessions {
+				node.More = true
+				continue
+			}
+			seen[node.Session] = true
+			child, p := e.readFamily(ctx, view, s.Child(node.Session))
+			if p == noStream {
+				continue // it has not said anything yet
+			}
+			if p != nil {
+				return treePage{}, p
+			}
+			node.Children = child.Children
+			next = append(next, node.Children...)
+		}
+		level = next
+	}
+	return page, nil
+}
+
+// family is what a page tells of the session itself and of its children. It is
+// read from what a view shows of the page: what is hidden there is hidden here.
+type family struct {
+	Status  string `json:"status"`
+	Session struct {
+		AgentType string `json:"agentType"`
+	} `json:"session"`
+	Children []*treeNode `json:"children"`
+}
+
+func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (family, *problem) {
+	snap, p := e.load(ctx, s, true)
+	if p != nil {
+		return family{}, p
+	}
+	page, p := e.shownPage(view, s, snap.Page)
+	if p != nil {
+		return family{}, p
+	}
+	f := family{Children: []*treeNode{}}
+	if err := json.Unmarshal(page, &f); err != nil {
+		e.cfg.Log.Error("page is no JSON", "session", s.String(), "err", err)
+		return family{}, internal
+	}
+	return f, nil
+}
