@@ -107,19 +107,15 @@ func (b live) watchEdge(ctx context.Context, opened func() error) (outcome, erro
 // both sides wait for the log and carry its cost, and then rings for its frame.
 func (b live) watchBare(ctx context.Context, opened func() error) (outcome, error) {
 	tails := newBroadcast(b.sessions)
-	frames, err := frames("bare", 0, b.events)
-	if err != nil {
-		return outcome{}, err
-	}
-	bell, err := ringFor(ctx, tails, frames)
-	if err != nil {
-		return outcome{}, err
-	}
 	site, err := serve(ctx, plainServer(tails))
 	if err != nil {
-		return outcome{}, errors.Join(err, bell.close())
+		return outcome{}, err
 	}
 	j := b.job(site.addr, byNumber)
+	bell, err := ringFor(ctx, tails, j)
+	if err != nil {
+		return outcome{}, errors.Join(err, site.close())
+	}
 	j.Writer, j.Bell = ringsBell, bell.listener.Addr().String()
 	out, err := b.lab.crowd(ctx, j, opened)
 	return out, errors.Join(err, bell.close(), site.close())

@@ -211,7 +211,14 @@ type bell struct {
 	running  errgroup.Group
 }
 
-func ringFor(ctx context.Context, tails broadcast, frames [][]byte) (*bell, error) {
+func ringFor(ctx context.Context, tails broadcast, j job) (*bell, error) {
+	made := make([][][]byte, len(j.Groups))
+	for i, g := range j.Groups {
+		var err error
+		if made[i], err = frames(g.Session, 0, j.Events); err != nil {
+			return nil, err
+		}
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -233,7 +240,7 @@ func ringFor(ctx context.Context, tails broadcast, frames [][]byte) (*bell, erro
 				return nil // the crowd is gone; what it missed it has said
 			}
 			i := binary.BigEndian.Uint32(ring[:])
-			tails[i].add(frames[next[i]])
+			tails[i].add(made[i][next[i]])
 			next[i]++
 		}
 	})
