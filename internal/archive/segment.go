@@ -1,0 +1,179 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// ErrCorrupt reports that a segment is not what its index says.
+var ErrCorrupt = errors.New("the segment is not what was archived")
+
+// mostPacked is how large a segment is at most before it is compressed, unless
+// its only record is larger. It is one message, which even incompressible fits
+// below the server's usual max_payload of 1 MiB. Larger segments would compress
+// little better, and each is held in memory by whoever reads it.
+const mostPacked = 512 << 10
+
+// Packed is a segment that was not stored yet.
+type Packed struct {
+	Segment
+
+	Data []byte
+}
+
+// A Packer packs the records of one session, in their order. Which records go
+// into which segment depends only on those before, so that of a session that
+// has grown all segments but the last are the same as before. The zero Packer
+// is ready for use.
+type Packer struct {
+	plain   []byte
+	segment Segment
+	seq     uint64 // of the record before, and so on
+	stored  int64
+	ordinal uint64
+}
+
+// Add packs a record. It gives the segment before, when that is full.
+func (p *Packer) Add(rec chunk.Record) (full Packed, ok bool) {
+	size := 6*binary.MaxVarintLen64 + len(rec.Type) + len(rec.Data)
+	if p.segment.Count > 0 && len(p.plain)+size > mostPacked {
+		full, ok = p.Rest()
+	}
+	if p.segment.Count == 0 {
+		p.segment.First = rec.Seq
+	}
+	p.plain = binary.AppendUvarint(p.plain, uint64(rec.Seq)-p.seq)
+	p.plain = binary.AppendVarint(p.plain, rec.Stored.UnixNano()-p.stored)
+	p.plain = binary.AppendUvarint(p.plain, uint64(rec.Epoch))
+	p.plain = binary.AppendUvarint(p.plain, uint64(rec.Ordinal)-p.ordinal)
+	p.plain = binary.AppendUvarint(p.plain, uint64(len(rec.Type)))
+	p.plain = append(p.plain, rec.Type...)
+	p.plain = binary.AppendUvarint(p.plain, uint64(len(rec.Data)))
+	p.plain = append(p.plain, rec.Data...)
+	p.seq, p.stored, p.ordinal = uint64(rec.Seq), rec.Stored.UnixNano(), uint64(rec.Ordinal)
+	p.segment.Last = rec.Seq
+	p.segment.Count++
+	return full, ok
+}
+
+// Rest is what was not given yet, if anything.
+func (p *Packer) Rest() (Packed, bool) {
+	if p.segment.Count == 0 {
+		return Packed{}, false
+	}
+	out := Packed{Segment: p.segment, Data: encoder.EncodeAll(p.plain, nil)}
+	out.SHA256 = digest(out.Data)
+	*p = Packer{plain: p.plain[:0]}
+	return out, true
+}
+
+// Unpack gives the records of a segment, which share the memory of one buffer.
+// The error is ErrCorrupt.
+func Unpack(s chunk.Session, segment Segment, data []byte) ([]chunk.Record, error) {
+	if digest(data) != segment.SHA256 {
+		return nil, fmt.Errorf("%w: another checksum", ErrCorrupt)
+	}
+	plain, err := decoder.DecodeAll(data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	r := reader{rest: plain, types: make(map[string]chunk.Type)}
+	records := make([]chunk.Record, 0, min(segment.Count, len(plain)))
+	var last chunk.Record
+	var stored int64
+	for len(r.rest) > 0 {
+		rec := chunk.Record{Session: s}
+		rec.Seq = last.Seq + chunk.Seq(r.uvarint())
+		stored += r.varint()
+		rec.Stored = time.Unix(0, stored).UTC()
+		rec.Epoch = chunk.Epoch(r.uvarint())
+		rec.Ordinal = last.Ordinal + chunk.Ordinal(r.uvarint())
+		rec.Type = r.typ()
+		rec.Data = r.bytes()
+		if r.broken || rec.Seq <= last.Seq {
+			return nil, fmt.Errorf("%w: record %d of it", ErrCorrupt, len(records))
+		}
+		records = append(records, rec)
+		last = rec
+	}
+	if len(records) != segment.Count || len(records) == 0 || records[0].Seq != segment.First || last.Seq != segment.Last {
+		return nil, fmt.Errorf("%w: %d records, want %d", ErrCorrupt, len(records), segment.Count)
+	}
+	return records, nil
+}
+
+// reader takes one part after the other; when one is not there it is broken.
+type reader struct {
+	rest   []byte
+	types  map[string]chunk.Type // there are few, so each is made once
+	broken bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	return v * r.skip(n)
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	return v * int64(r.skip(n))
+}
+
+// skip is 1, and 0 when there were no n bytes to skip.
+func (r *reader) skip(n int) uint64 {
+	if n <= 0 {
+		r.broken, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return 1
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.broken, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) typ() chunk.Type {
+	b := r.bytes()
+	t, ok := r.types[string(b)]
+	if !ok {
+		t = chunk.Type(b)
+		r.types[string(t)] = t
+	}
+	return t
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Of the standard levels the second: the first takes as long to read and is
+// larger, the better ones take several times as long to write for a few
+// percent. The checksum is ours.
+var (
+	encoder = must(zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)))
+	decoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(64<<20)))
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // options that we wrote are wrong
+	}
+	return v
+}
