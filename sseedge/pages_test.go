@@ -21,9 +21,9 @@ func TestSnapshot(t *testing.T) {
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		for path, want := range map[string]string{
-			"/v1/sessions/s1/snapshot":           `{"streamSequence":1}`,
-			"/v1/sessions/s1/snapshot?partial=0": `{"streamSequence":1}`,
-			"/v1/sessions/s1/snapshot?partial=1": `{"streamSequence":3}`,
+			"/v1/sessions/s1/snapshot":           `{"streamSequence":1,"timestamp":946684800000}`,
+			"/v1/sessions/s1/snapshot?partial=0": `{"streamSequence":1,"timestamp":946684800000}`,
+			"/v1/sessions/s1/snapshot?partial=1": `{"streamSequence":3,"timestamp":946684800000}`,
 		} {
 			rec := w.record(http.MethodGet, path, nil)
 			if rec.Code != http.StatusOK || rec.Body.String() != want || rec.Header().Get("Content-Type") != "application/json" ||

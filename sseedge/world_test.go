@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -190,9 +191,42 @@ func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partia
 	if _, err := s.log.Last(ctx, session); err != nil {
 		return sseedge.Snapshot{}, err
 	}
-	snap := sseedge.Snapshot{Status: "active"}
-	var at, start chunk.Position
+	return foldOf(s.log.Session(session), partial), nil
+}
+
+func (s snapshotsOf) At(_ context.Context, session chunk.Session, seq chunk.Seq, partial bool) (sseedge.Snapshot, error) {
+	if seq > s.log.End() {
+		return sseedge.Snapshot{}, &chunk.TruncatedError{Session: session, Reason: chunk.TruncatedFuture, After: seq}
+	}
+	records := s.log.Session(session)
+	beyond := slices.IndexFunc(records, func(rec chunk.Record) bool { return rec.Seq > seq })
+	switch {
+	case len(records) > 0 && records[0].Ordinal > 1:
+		return sseedge.Snapshot{}, &chunk.TruncatedError{Session: session, Reason: chunk.TruncatedExpired}
+	case len(records) == 0, beyond == 0:
+		return sseedge.Snapshot{}, chunk.ErrUnknownSession
+	case beyond < 0:
+		beyond = len(records)
+	}
+	return foldOf(records[:beyond], partial), nil
+}
+
+// Checkpoint takes "cp-17" for the one that the record at 17 made.
+func (s snapshotsOf) Checkpoint(ctx context.Context, session chunk.Session, id string) (sseedge.Snapshot, error) {
 	for _, rec := range s.log.Session(session) {
+		if rec.Type == chunk.TypeCheckpointCreated && id == fmt.Sprintf("cp-%d", rec.Seq) {
+			snap, err := s.At(ctx, session, rec.Seq, true)
+			snap.Status = "ended"
+			return snap, err
+		}
+	}
+	return sseedge.Snapshot{}, chunk.ErrUnknownCheckpoint
+}
+
+func foldOf(records []chunk.Record, partial bool) sseedge.Snapshot {
+	snap := sseedge.Snapshot{Status: "active", Made: time.Now().UnixMilli()}
+	var at, start chunk.Position
+	for _, rec := range records {
 		switch rec.Type {
 		case chunk.TypeRunStarted:
 			start, snap.Status = at, "active"
@@ -210,8 +244,8 @@ func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partia
 	if snap.Status == "active" && !partial && start.Seq != 0 {
 		snap.Position = start
 	}
-	snap.Page = fmt.Appendf(nil, `{"streamSequence":%d}`, snap.Position.Seq)
-	return snap, nil
+	snap.Page = fmt.Appendf(nil, `{"streamSequence":%d,"timestamp":%d}`, snap.Position.Seq, snap.Made)
+	return snap
 }
 
 func newLog() *logtest.Log { return logtest.New() }

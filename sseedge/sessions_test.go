@@ -1,0 +1,109 @@
+package sseedge_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	audience "github.com/tailrace/tailrace/sseedge/view"
+)
+
+// directory lists these sessions, and pages by their number.
+type directory []sseedge.Listed
+
+func (d directory) Sessions(_ context.Context, tenant string, q sseedge.Listing) ([]sseedge.Listed, string, error) {
+	from := 0
+	if q.Before != "" {
+		var err error
+		if from, err = strconv.Atoi(q.Before); err != nil {
+			return nil, "", errors.Join(err, sseedge.ErrBefore)
+		}
+	}
+	var list []sseedge.Listed
+	for n, l := range slices.All(d[from:]) {
+		if len(list) == q.Limit {
+			return list, strconv.Itoa(from + n), nil
+		}
+		if l.Session.Tenant == tenant && (q.Status == "" || l.Status == q.Status) && (q.AgentType == "" || l.AgentType == q.AgentType) {
+			list = append(list, l)
+		}
+	}
+	return list, "", nil
+}
+
+func someSessions() directory {
+	listed := func(id, agent, status string) sseedge.Listed {
+		return sseedge.Listed{
+			Session: chunk.RootSession("default", id), AgentType: agent, Status: status, Seq: 7,
+			Created: time.UnixMilli(1000), Began: time.UnixMilli(2000), Saved: time.UnixMilli(3000),
+		}
+	}
+	d := directory{listed("a", "writer", "active"), listed("b", "coder", "ended"), listed("c", "coder", "active")}
+	d[1].Began = time.Time{}
+	return d
+}
+
+func TestSessions(t *testing.T) {
+	bound := mustViews(audience.Config{Views: theAudiences, Default: "words", Selectable: []string{"staff"}})
+	const (
+		a = `{"session":{"tenant":"default","root":"a","id":"a","agentType":"writer"},"status":"active","streamSequence":7,"created":1000,"began":2000,"timestamp":3000}`
+		b = `{"session":{"tenant":"default","root":"b","id":"b","agentType":"coder"},"status":"ended","streamSequence":7,"created":1000,"began":null,"timestamp":3000}`
+		c = `{"session":{"tenant":"default","root":"c","id":"c","agentType":"coder"},"status":"active","streamSequence":7,"created":1000,"began":2000,"timestamp":3000}`
+	)
+	blind := strings.NewReplacer(`,"agentType":"writer"`, "", `,"agentType":"coder"`, "")
+	for _, tt := range []struct {
+		views  *audience.Views
+		query  string
+		status int
+		want   string
+	}{
+		{nil, "", 200, `{"sessions":[` + a + `,` + b + `,` + c + `],"before":null}`},
+		{nil, "?status=active", 200, `{"sessions":[` + a + `,` + c + `],"before":null}`},
+		{nil, "?status=active&agentType=coder", 200, `{"sessions":[` + c + `],"before":null}`},
+		{nil, "?status=paused", 200, `{"sessions":[],"before":null}`},
+		{nil, "?limit=2", 200, `{"sessions":[` + a + `,` + b + `],"before":"2"}`},
+		{nil, "?limit=2&before=2", 200, `{"sessions":[` + c + `],"before":null}`},
+		{nil, "?status=asleep", 400, codeBadParameter},
+		{nil, "?limit=0", 400, codeBadParameter},
+		{nil, "?limit=201", 400, codeBadParameter},
+		{nil, "?limit=1&limit=2", 400, codeBadParameter},
+		{nil, "?view=staff", 400, codeBadParameter},
+		{nil, "?before=x", 400, "BAD_CURSOR"},
+		{nil, "?before=" + strings.Repeat("1", 257), 400, "BAD_CURSOR"},
+		{nil, "?agentType=" + strings.Repeat("x", 257), 400, codeBadParameter},
+		{bound, "", 200, blind.Replace(`{"sessions":[` + a + `,` + b + `,` + c + `],"before":null}`)},
+		{bound, "?agentType=coder", 400, codeBadParameter}, // it would tell what it hides
+		{bound, "?view=staff&agentType=coder", 200, `{"sessions":[` + b + `,` + c + `],"before":null}`},
+		{bound, "?view=audit", 400, codeBadParameter},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views, Directory: someSessions()}})
+			rec := w.record(http.MethodGet, "/v1/sessions"+tt.query, nil)
+			got := rec.Body.String()
+			if rec.Code != tt.status || got != tt.want && (tt.status == 200 || !strings.Contains(got, tt.want)) || rec.Header().Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %d %s\nwant %d %s", tt.query, rec.Code, got, tt.status, tt.want)
+			}
+		})
+	}
+}
+
+// An edge that knows of no list says that there is nothing.
+func TestNoDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldConfig{})
+		for _, path := range []string{"/v1/sessions", "/v1/sessions/"} {
+			if rec := w.record(http.MethodGet, path, nil); rec.Code != http.StatusNotFound {
+				t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+			}
+		}
+	})
+}
