@@ -26,7 +26,7 @@ func open(t *testing.T, js jetstream.JetStream, layout subjects.Layout) *Store {
 	if err := topology.Ensure(t.Context(), js, topology.Config{Layout: layout}); err != nil {
 		t.Fatal(err)
 	}
-	st, err := New(js, Config{Layout: layout})
+	st, err := New(js, Config{Layout: layout, Largest: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,11 +90,12 @@ func TestDeathBeforeTheHead(t *testing.T) {
 	log := storetest.NewLog()
 	storetest.NewAuthor(log, s1, 1).Write(t, 200)
 	snap := storetest.Fold(t, log, s1)
-	kv, limit, err := st.open(t.Context())
+	b, err := st.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.saveMessages(t.Context(), kv, limit, snap); err != nil {
+	died := saving{Store: st, b: b, session: s1, key: "h.acme.s1.s1"}
+	if err := died.saveMessages(t.Context(), snap.Finished()); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := st.Load(t.Context(), s1); !errors.Is(err, projector.ErrNoSnapshot) {

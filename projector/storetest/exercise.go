@@ -13,7 +13,7 @@ import (
 )
 
 // Exercise is the contract of a projector.Store. open gives an empty store whose
-// values may have about 1 MiB.
+// heads and messages may have about 4 MiB.
 func Exercise(t *testing.T, open func(t *testing.T) projector.Store) {
 	t.Helper()
 	for _, c := range []struct {
@@ -25,7 +25,9 @@ func Exercise(t *testing.T, open func(t *testing.T) projector.Store) {
 		{"messages are shared by later heads", messagesAreShared},
 		{"a save is a compare-and-set", compareAndSet},
 		{"sessions are apart", sessionsApart},
+		{"two megabytes are nothing special", twoMegabytes},
 		{"too large is refused, the head before stays", tooLarge},
+		{"a grave refuses who comes late", graves},
 		{"missing messages are torn", torn},
 		{"many writers lose nothing", manyWriters},
 		{"a context that has ended", endedContext},
@@ -138,7 +140,7 @@ func tooLarge(t *testing.T, st projector.Store) {
 	log.Append(t, session, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	revision := save(t, st, small(), 0)
 	before := small()
-	for range 5 {
+	for range 15 {
 		log.Append(t, session, 1, chunk.TextDelta{Delta: strings.Repeat("x", 300<<10)})
 	}
 	check := func(what string, snap fold.Snapshot) {
@@ -153,6 +155,57 @@ func tooLarge(t *testing.T, st projector.Store) {
 	check("a head", small())
 	log.Append(t, session, 1, chunk.StreamEnd{StreamID: session.ID})
 	check("a message", small())
+}
+
+// twoMegabytes: heads that grow far beyond what a message of NATS holds, saved
+// again and again, then a message of that size, then a small head.
+func twoMegabytes(t *testing.T, st projector.Store) {
+	t.Helper()
+	log := NewLog()
+	snap := func() fold.Snapshot { return Fold(t, log, session) }
+	log.Append(t, session, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	revision := save(t, st, snap(), 0)
+	for range 7 {
+		log.Append(t, session, 1, chunk.TextDelta{Delta: strings.Repeat("x", 300<<10)})
+		revision = save(t, st, snap(), revision)
+	}
+	Equal(t, "a head", Stored(t, st, session), snap())
+	if _, err := st.Save(t.Context(), snap(), revision-1); !errors.Is(err, projector.ErrConflict) {
+		t.Errorf("a large head of an old revision: %v, want ErrConflict", err)
+	}
+	if n := len(snap().AppendHead(nil)); n < 2<<20 {
+		t.Fatalf("the head has only %d bytes", n)
+	}
+	log.Append(t, session, 1, chunk.StreamEnd{StreamID: session.ID})
+	log.Append(t, session, 1, chunk.RunStarted{RunID: "r2", Epoch: 2, Mode: "execute", Input: []chunk.InputMessage{{Content: "q"}}})
+	if n := len(snap().Finished()[0].Data); n < 2<<20 {
+		t.Fatalf("the message has only %d bytes", n)
+	}
+	revision = save(t, st, snap(), revision)
+	Equal(t, "a message", Stored(t, st, session), snap())
+	log.Append(t, session, 1, chunk.TextDelta{Delta: "y"})
+	save(t, st, snap(), revision)
+	Equal(t, "a head behind the message", Stored(t, st, session), snap())
+}
+
+// graves: whoever has loaded a session before it was deleted cannot bring it back.
+func graves(t *testing.T, st projector.Store) {
+	t.Helper()
+	log := NewLog()
+	NewAuthor(log, session, 3).Write(t, 100)
+	snap := Fold(t, log, session)
+	revision := save(t, st, snap, 0)
+	grave := fold.Grave(session, snap.Position, snap.Epoch+1)
+	buried := save(t, st, grave, revision)
+	for _, after := range []projector.Revision{revision, 0} {
+		if _, err := st.Save(t.Context(), snap, after); !errors.Is(err, projector.ErrConflict) {
+			t.Errorf("a late save after %d: %v, want ErrConflict", after, err)
+		}
+	}
+	head, now, err := st.Load(t.Context(), session)
+	if err != nil || now != buried || !head.Deleted() || head.Position != snap.Position || head.Epoch != snap.Epoch+1 {
+		t.Errorf("the grave: %+v, revision %d, %v", head, now, err)
+	}
 }
 
 func torn(t *testing.T, st projector.Store) {

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestMemoryKeepsTheContract(t *testing.T) {
 	Exercise(t, func(*testing.T) projector.Store {
 		m := NewMemory()
-		m.Limit = 1 << 20
+		m.Limit = 4 << 20
 		return m
 	})
 }

@@ -1,0 +1,2 @@
+// Package erase deletes sessions, for good and from everywhere.
+package erase
