@@ -67,12 +67,14 @@ type Store interface {
 	// Save stores the finished messages that snap holds, then its head if the
 	// stored one still has the Revision. Errors: ErrConflict when it has not, a
 	// *TooLargeError when a part of snap does not fit. Any other error leaves it
-	// open whether the head was stored. Nothing of snap is kept.
+	// open whether the head was stored. Nothing of snap is kept. The head of a
+	// fold.Grave is stored like others, and refuses them in the same way.
 	Save(ctx context.Context, snap fold.Snapshot, after Revision) (Revision, error)
 }
 
-// DeadLetter is told of records that cannot be folded. It may be told of one
-// more than once. Its error is logged, and the record passed all the same: the
+// DeadLetter is told of records that cannot be folded, before they are passed.
+// It may be told of one more than once. After an error the session is tried again;
+// when that has failed often enough the record is passed all the same: the
 // snapshot has a mark.
 type DeadLetter interface {
 	Bury(ctx context.Context, rec chunk.Record, reason string) error

@@ -66,10 +66,7 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 		}
 		c.snap = fold.Across(c.snap, rec, why)
 		why, c.floor = fold.TakenBack, false
-		if c.snap, err = fold.Apply(c.snap, rec); fold.IsPermanent(err) {
-			c.snap, err = c.skip(ctx, c.snap, rec, err.Error())
-		}
-		if errors.Is(err, fold.ErrRefold) {
+		if c.snap, err = c.step(ctx, c.snap, rec); errors.Is(err, fold.ErrRefold) {
 			c.goBack(rec, err)
 			return true, nil
 		}

@@ -40,6 +40,10 @@ type Config struct {
 	// DeadLetter, if not nil, is told of records that cannot be folded.
 	DeadLetter DeadLetter
 
+	// Metrics, if not nil, counts what this Runner does; the Runners of one
+	// process share them.
+	Metrics *Metrics
+
 	// Log, if not nil, gets what goes wrong.
 	Log *slog.Logger
 }

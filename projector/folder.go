@@ -15,8 +15,12 @@ import (
 type folder struct {
 	log Log
 
-	// skipped is called for each record that is passed, when not nil.
-	skipped func(ctx context.Context, rec chunk.Record, reason string)
+	// skipped is called for each record that is passed, when not nil. With its
+	// error the fold ends, to be tried again.
+	skipped func(ctx context.Context, rec chunk.Record, reason string) error
+
+	// applied is called for each record that changed the snapshot, when not nil.
+	applied func(t chunk.Type)
 }
 
 // maxRounds bounds how often one catch-up starts over. Each mark in the log can
@@ -26,12 +30,10 @@ const maxRounds = 1000
 // apply folds one delivered record. Afterwards the snapshot is at the record or
 // beyond it.
 func (f *folder) apply(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
-	next, err := fold.Apply(s, rec)
+	next, err := f.step(ctx, s, rec)
 	switch {
 	case err == nil:
 		return next, nil
-	case fold.IsPermanent(err):
-		return f.skip(ctx, next, rec, err.Error())
 	case errors.Is(err, fold.ErrRefold):
 		c := catchUp{folder: f, snap: next}
 		c.goBack(rec, err)
@@ -60,12 +62,29 @@ func (f *folder) fillGap(ctx context.Context, s fold.Snapshot, rec chunk.Record)
 	return s, err
 }
 
-func (f *folder) skip(ctx context.Context, s fold.Snapshot, rec chunk.Record, reason string) (fold.Snapshot, error) {
-	s, err := fold.Skip(s, rec, reason)
-	if err == nil && f.skipped != nil {
-		f.skipped(ctx, rec, reason)
+// step applies one record, or passes it when it cannot be read.
+func (f *folder) step(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
+	before := s.Position
+	s, err := fold.Apply(s, rec)
+	switch {
+	case fold.IsPermanent(err):
+		return f.skip(ctx, s, rec, err.Error())
+	case err == nil && s.Position != before && f.applied != nil:
+		f.applied(rec.Type)
 	}
 	return s, err
+}
+
+// skip passes a record and says so first: were it the other way round, a record
+// whose letter could not be written would be passed already when it is tried
+// again.
+func (f *folder) skip(ctx context.Context, s fold.Snapshot, rec chunk.Record, reason string) (fold.Snapshot, error) {
+	if f.skipped != nil {
+		if err := f.skipped(ctx, rec, reason); err != nil {
+			return s, err
+		}
+	}
+	return fold.Skip(s, rec, reason)
 }
 
 // catchUp folds the log after s to its present end. It is

@@ -3,7 +3,6 @@ package projector
 import (
 	"container/list"
 	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"sync"
@@ -18,8 +17,8 @@ import (
 type Runner struct {
 	source Source
 	store  Store
+	log    Log
 	cfg    Config
-	fold   folder
 	stats  counters
 
 	// Of the loop; during a round each session belongs to one worker.
@@ -49,9 +48,7 @@ func NewRunner(source Source, store Store, log Log, cfg Config) (*Runner, error)
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Runner{source: source, store: store, cfg: cfg, sessions: make(map[chunk.Session]*session), recent: list.New()}
-	r.fold = folder{log: log, skipped: r.bury}
-	return r, nil
+	return &Runner{source: source, store: store, log: log, cfg: cfg, sessions: make(map[chunk.Session]*session), recent: list.New()}, nil
 }
 
 // Stats may be called at any time.
@@ -207,6 +204,7 @@ func (r *Runner) session(id chunk.Session) *session {
 		return s
 	}
 	s := &session{Runner: r, id: id}
+	s.fold = folder{log: r.log, skipped: s.bury, applied: r.cfg.Metrics.appliedOne}
 	s.place = r.recent.PushFront(s)
 	r.sessions[id] = s
 	return s
@@ -237,21 +235,5 @@ func (r *Runner) evict(ctx context.Context) {
 			r.recent.Remove(s.place)
 			delete(r.sessions, s.id)
 		}
-	}
-}
-
-// bury reports a record that cannot be folded.
-func (r *Runner) bury(ctx context.Context, rec chunk.Record, reason string) {
-	r.stats.skipped.Add(1)
-	attrs := []slog.Attr{
-		slog.String("session", rec.Session.String()), slog.Uint64("sequence", uint64(rec.Seq)),
-		slog.String("type", string(rec.Type)), slog.String("reason", reason),
-	}
-	r.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "a record cannot be folded and is passed", attrs...)
-	if r.cfg.DeadLetter == nil {
-		return
-	}
-	if err := r.cfg.DeadLetter.Bury(ctx, rec, reason); err != nil && !errors.Is(err, context.Canceled) {
-		r.cfg.Log.LogAttrs(ctx, slog.LevelError, "a dead letter could not be kept", append(attrs, slog.Any("error", err))...)
 	}
 }

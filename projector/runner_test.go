@@ -215,36 +215,52 @@ func TestAnyOrder(t *testing.T) {
 	storetest.Equal(t, "shuffled", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 }
 
-// graves is a DeadLetter that remembers.
+// graves is a DeadLetter that remembers, and is away at first, or for ever.
 type graves struct {
-	mu   sync.Mutex
-	list []string
+	mu    sync.Mutex
+	away  int // how often it still fails
+	tries int
+	list  []string
 }
 
 func (g *graves) Bury(_ context.Context, rec chunk.Record, reason string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.tries++; g.tries <= g.away {
+		return errors.New("away")
+	}
 	g.list = append(g.list, fmt.Sprintf("%d %s", rec.Ordinal, reason))
-	return errors.New("and the subject is away too")
+	return nil
 }
 
 // A record that cannot be read is reported, marked and passed; the good ones
-// around it count.
+// around it count. While it cannot be reported the session waits, but not for
+// ever.
 func TestPoisonIsPassed(t *testing.T) {
-	log, store, q, dead := storetest.NewLog(), storetest.NewMemory(), newQueue(), &graves{}
-	q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
-	for i, poison := range []string{``, `{`, `[]`, `{"type":"text_delta"}`, `{"type":"tool_end","agentId":"s1"}`, "\xff"} {
-		q.put(log.AppendRaw(s1, chunk.TypeTextDelta, []byte(poison)))
-		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)}))
-	}
-	r, _ := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, DeadLetter: dead})
-	q.drained(t)
-	snap := storetest.Stored(t, store, s1)
-	if snap.Faults.Skipped != 6 || len(dead.list) != 6 || r.Stats().Skipped != 6 {
-		t.Errorf("faults %+v, dead letters %q, stats %+v; want 6 of each", snap.Faults, dead.list, r.Stats())
-	}
-	if page := string(snap.Frontend(true, 0).AppendJSON(nil)); !strings.Contains(page, `"012345"`) {
-		t.Errorf("the good ones are not all there: %s", page)
+	for _, c := range []struct {
+		name          string
+		away, letters int
+	}{{"at once", 0, 6}, {"away for a while", 3, 6}, {"away for ever", 1 << 30, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log, store, q, dead := storetest.NewLog(), storetest.NewMemory(), newQueue(), &graves{away: c.away}
+				q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+				for i, poison := range []string{``, `{`, `[]`, `{"type":"text_delta"}`, `{"type":"tool_end","agentId":"s1"}`, "\xff"} {
+					q.put(log.AppendRaw(s1, chunk.TypeTextDelta, []byte(poison)))
+					q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)}))
+				}
+				r, stop := start(t, q, store, log, projector.Config{DeadLetter: dead})
+				defer stop()
+				q.drained(t)
+				snap := storetest.Stored(t, store, s1)
+				if snap.Faults.Skipped != 6 || len(dead.list) != c.letters || r.Stats().Skipped != 6 {
+					t.Errorf("faults %+v, dead letters %q, stats %+v; want 6, %d and 6", snap.Faults, dead.list, r.Stats(), c.letters)
+				}
+				if page := string(snap.Frontend(true, 0).AppendJSON(nil)); !strings.Contains(page, `"012345"`) {
+					t.Errorf("the good ones are not all there: %s", page)
+				}
+			})
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -17,6 +18,7 @@ type session struct {
 	*Runner
 
 	id      chunk.Session
+	fold    folder
 	place   *list.Element
 	weight  int
 	counted int // of owed, in the Runner's sum
@@ -149,10 +151,12 @@ func (s *session) save(ctx context.Context) error {
 			return s.acknowledge()
 		}
 		s.tried, s.complete = s.snap.Position.Ordinal, false
+		begun := time.Now()
 		revision, err := s.store.Save(ctx, s.snap, s.revision)
 		switch {
 		case err == nil:
 			s.stats.saved.Add(1)
+			s.cfg.Metrics.saved(s.snap, time.Since(begun))
 			s.revision, s.saved = revision, stateOf(s.snap)
 			s.snap = s.snap.Release()
 			return s.acknowledge()
@@ -162,6 +166,7 @@ func (s *session) save(ctx context.Context) error {
 			return err
 		}
 		s.stats.conflicts.Add(1)
+		s.cfg.Metrics.conflict()
 		s.loaded = false
 		if err := s.reload(ctx); err != nil {
 			return err
@@ -200,5 +205,29 @@ func (s *session) acknowledge() error {
 		}
 	}
 	s.owed, s.upTo = nil, 0
+	return nil
+}
+
+// burials is how many works in a row may fail before a record is passed without
+// its letter: somebody may have deleted what keeps the letters.
+const burials = 5
+
+// bury reports a record that cannot be folded.
+func (s *session) bury(ctx context.Context, rec chunk.Record, reason string) error {
+	attrs := []slog.Attr{
+		slog.String("session", rec.Session.String()), slog.Uint64("sequence", uint64(rec.Seq)),
+		slog.String("type", string(rec.Type)), slog.String("reason", reason),
+	}
+	if s.cfg.DeadLetter != nil {
+		err := s.cfg.DeadLetter.Bury(ctx, rec, reason)
+		if err != nil && s.failures < burials {
+			return fmt.Errorf("dead letter: %w", err)
+		}
+		if err != nil {
+			s.cfg.Log.LogAttrs(ctx, slog.LevelError, "a dead letter could not be kept", append(attrs, slog.Any("error", err))...)
+		}
+	}
+	s.stats.skipped.Add(1)
+	s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "a record cannot be folded and is passed", attrs...)
 	return nil
 }

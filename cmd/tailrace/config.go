@@ -63,6 +63,13 @@ type config struct {
 	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket, 1 or 3"`
 	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"how long the log keeps a chunk"`
 
+	SaveRecords     int           `envconfig:"SAVE_RECORDS" default:"200" desc:"records of a session after which its snapshot is saved at the latest"`
+	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"500ms" desc:"time after which a folded record is saved at the latest"`
+	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for the snapshots that the projector works on, per partition, in bytes"`
+
+	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"720h" desc:"how long messages that could not be folded are kept"`
+	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"268435456" desc:"bytes of them that are kept, the oldest go first"`
+
 	Linger   time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
 	Format   format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	Patience time.Duration `envconfig:"PATIENCE" default:"30s" desc:"how long a write is tried while its outcome is unknown"`
@@ -129,6 +136,12 @@ func (c config) validate() error {
 		return errors.New("tls-cert and tls-key go together")
 	case c.MaxConnections < 0:
 		return fmt.Errorf("max-connections is %d, want 0 or more", c.MaxConnections)
+	case c.SaveRecords < 1:
+		return fmt.Errorf("save-records is %d, want at least 1", c.SaveRecords)
+	case c.SaveAfter <= 0 || c.SaveAfter > 10*time.Second:
+		return fmt.Errorf("save-after is %s, want more than 0 and at most 10s", c.SaveAfter)
+	case c.ProjectorMemory < 1:
+		return fmt.Errorf("projector-memory is %d, want at least 1", c.ProjectorMemory)
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}

@@ -87,7 +87,10 @@ func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 
 // topologyConfig is what the streams and buckets must look like.
 func (b *backbone) topologyConfig() topology.Config {
-	return topology.Config{Layout: b.cfg.layout(), Replicas: b.cfg.Replicas, MaxAge: b.cfg.MaxAge}
+	return topology.Config{
+		Layout: b.cfg.layout(), Replicas: b.cfg.Replicas, MaxAge: b.cfg.MaxAge,
+		DeadLetterMaxAge: b.cfg.DeadLetterMaxAge, DeadLetterMaxBytes: b.cfg.DeadLetterMaxBytes,
+	}
 }
 
 // ensureTopology creates and checks the streams. While the server is away it
@@ -96,6 +99,21 @@ func (b *backbone) ensureTopology(ctx context.Context) error {
 	return b.untilThere(ctx, "streams", func(ctx context.Context) error {
 		return topology.Ensure(ctx, b.js, b.topologyConfig())
 	})
+}
+
+// keepStreams makes again what somebody deletes while we run, until ctx ends. A
+// stream that differs by now is for a person: it is said, once for each difference.
+func (b *backbone) keepStreams(ctx context.Context) error {
+	for said := ""; ; {
+		if err := pause(ctx, 5*time.Second); err != nil {
+			return err
+		}
+		err := b.ensureTopology(ctx)
+		if err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			b.log.Error("the streams are not as they should be", "err", err)
+		}
+	}
 }
 
 // untilThere repeats what fails only because the server is away or has no

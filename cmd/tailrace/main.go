@@ -44,6 +44,7 @@ func subcommands() []command {
 		{"publish", "--session ID", "writes chunks from standard input (JSON lines) to a session", runPublish},
 		{"tail", "SESSION", "follows a session in the terminal", runTail},
 		{"firehose", "", "follows every session", runFirehose},
+		{"deadletters", "list|show N…|replay N…|drop N…", "messages of the log that could not be folded", runDeadLetters},
 		{"bench", "NAME…|all", "ours against the raw floor, in one run", runBench},
 		{"version", "", "prints the version", runVersion},
 	}

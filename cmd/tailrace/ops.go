@@ -92,6 +92,13 @@ func (o *ops) run() error {
 	return nil
 }
 
+// runUntil is run for a role that has nothing else to end: it ends with ctx.
+func (o *ops) runUntil(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = o.close() }) // run returns what is wrong
+	defer stop()
+	return o.run()
+}
+
 // close ends everything at once: there is nothing that must be finished.
 func (o *ops) close() error {
 	switch {
@@ -101,6 +108,28 @@ func (o *ops) close() error {
 		return o.listener.Close()
 	}
 	return o.server.Close()
+}
+
+// probes are those of a role without an edge.
+func (b *backbone) probes() http.Handler {
+	answer := func(w http.ResponseWriter, status int) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, "{\"ok\":%t}\n", status == http.StatusOK)
+	}
+	alive := func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := b.ready(r.Context()); err != nil {
+			b.log.Info("not ready", "err", err)
+			answer(w, http.StatusServiceUnavailable)
+			return
+		}
+		answer(w, http.StatusOK)
+	})
+	return mux
 }
 
 // newMetrics is a registry with what every process tells of itself.

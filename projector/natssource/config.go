@@ -1,6 +1,7 @@
 package natssource
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -38,14 +39,37 @@ type Config struct {
 	// partition. Defaults to 6 s, at least 3.
 	Takeover time.Duration
 
-	// OnForeign, if not nil, is told of messages that are no records.
-	OnForeign func(subject string, seq chunk.Seq, err error)
+	// Bucket is the key-value bucket that is saved to before records are
+	// acknowledged. The consumer belongs to it: when it was deleted and made
+	// again, what was acknowledged is nowhere any more, and the Source begins at
+	// the start of the log. Defaults to that of the Layout.
+	Bucket string
+
+	// Foreign, if not nil, is told of messages that are no records. One that it
+	// fails for comes again after AckWait, a few times.
+	Foreign func(ctx context.Context, f Foreign) error
+
+	// Metrics, if not nil, gets lag and redeliveries; the Sources of one process
+	// share them.
+	Metrics *Metrics
 
 	// Log, if not nil, gets what goes wrong.
 	Log *slog.Logger
 }
 
+// Foreign is a message in the log that is no record.
+type Foreign struct {
+	Partition int
+	Subject   string
+	Seq       chunk.Seq
+	Stored    time.Time
+	Err       error // *subjects.ParseError or *codec.EnvelopeError
+}
+
 func (c Config) withDefaults() Config {
+	if c.Bucket == "" {
+		c.Bucket = c.Layout.Snapshots()
+	}
 	if c.Name == "" {
 		c.Name = "projector"
 	}

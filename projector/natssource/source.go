@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,11 +23,11 @@ type Source struct {
 
 	foreign, attached atomic.Uint64
 
-	// Of Run.
-	known   bool      // the consumer was there, floor is its
-	floor   chunk.Seq // everything up to here is acknowledged
-	checked time.Time // when floor was last asked for
-	pin     string    // of the last message, "" before the first
+	mu     sync.Mutex // guards floor and bucket
+	floor  chunk.Seq  // everything up to here is acknowledged, as far as is known
+	bucket string     // the life of the bucket, "" before it was asked for
+
+	pin string // of Run: that of the last message, "" before the first
 }
 
 var _ projector.Source = (*Source)(nil)
@@ -51,23 +52,42 @@ func (s *Source) Attached() uint64 { return s.attached.Load() }
 // would deliver something else, or not wait for acknowledgements.
 var ErrOtherSettings = errors.New("a consumer of this name has other settings")
 
-// priorityGroup is the one group that the consumer has.
-const priorityGroup = "tailrace"
+// ErrNewBucket reports that the bucket is not the one that the Runner has saved
+// to: run a new Source with a new Runner, which begins at the start of the log.
+var ErrNewBucket = errors.New("the bucket of snapshots was made anew")
+
+const (
+	// priorityGroup is the one group that the consumer has.
+	priorityGroup = "tailrace"
+
+	// bucketKey holds, in the consumer, the life of the bucket that its
+	// acknowledgements speak of.
+	bucketKey = "tailrace.bucket"
+
+	// mostBurials is how often a message that is no record comes again because
+	// nobody could be told of it.
+	mostBurials = 5
+)
 
 // Run implements projector.Source. It returns when ctx ends, when take fails, or
-// with ErrOtherSettings. It is called once.
+// with ErrOtherSettings or ErrNewBucket. It is called once.
 func (s *Source) Run(ctx context.Context, take func(context.Context, []projector.Delivery) error) error {
 	defer s.release(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx, stop) })
+	defer watching.Wait()
+	defer stop(nil)
 	for failures := 0; ; failures++ {
 		begun := time.Now()
 		err := s.attach(ctx, take)
 		var refused *takeError
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return context.Cause(ctx)
 		case errors.As(err, &refused):
 			return refused.cause
-		case errors.Is(err, ErrOtherSettings):
+		case errors.Is(err, ErrOtherSettings), errors.Is(err, ErrNewBucket):
 			return err
 		}
 		if time.Since(begun) > time.Minute {
@@ -76,7 +96,7 @@ func (s *Source) Run(ctx context.Context, take func(context.Context, []projector
 		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "the projector's source is interrupted; attaching again",
 			slog.String("stream", s.stream()), slog.Any("reason", err))
 		if err := sleep(ctx, min(5*time.Second, 50*time.Millisecond<<min(failures, 10))); err != nil {
-			return err
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -115,30 +135,48 @@ func (s *Source) attach(ctx context.Context, take func(context.Context, []projec
 		if err != nil {
 			return err
 		}
+		if pin := batch[0].Headers().Get("Nats-Pin-Id"); pin != s.pin {
+			s.pin = pin
+			s.takeOver(ctx, consumer, batch[0])
+		}
 		if err := s.hand(ctx, batch, take); err != nil {
 			return err
 		}
-		s.checkFloor(ctx, consumer)
+	}
+}
+
+// takeOver makes the server send at once what the owner before us had and did
+// not acknowledge. Without it that comes after AckWait, and a session that says
+// nothing more waits for so long. A server before 2.14 cannot be asked.
+func (s *Source) takeOver(ctx context.Context, consumer jetstream.Consumer, first jetstream.Msg) {
+	meta, err := first.Metadata()
+	if err != nil {
+		return
+	}
+	info, err := consumer.Info(ctx)
+	if err == nil && info.AckFloor.Stream+1 < meta.Sequence.Stream && info.NumAckPending > 0 {
+		_, err = s.js.ResetConsumer(ctx, s.stream(), s.cfg.Name)
+	}
+	if err != nil {
+		s.cfg.Log.Debug("what the last owner left comes later", slog.String("stream", s.stream()), slog.Any("error", err))
 	}
 }
 
 // hand gives the records of a batch to take.
 func (s *Source) hand(ctx context.Context, batch []jetstream.Msg, take func(context.Context, []projector.Delivery) error) error {
-	s.pin = batch[len(batch)-1].Headers().Get("Nats-Pin-Id")
 	deliveries := make([]projector.Delivery, 0, len(batch))
 	for _, m := range batch {
-		rec, seq, err := s.record(m)
+		meta, err := m.Metadata()
+		if err != nil {
+			return err // not from a consumer
+		}
+		s.cfg.Metrics.delivered(meta)
+		rec, err := s.record(m, meta)
 		if err == nil {
 			deliveries = append(deliveries, projector.Delivery{Record: rec, Acker: m})
 			continue
 		}
-		s.foreign.Add(1)
-		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "a message is no record and is passed",
-			slog.String("subject", m.Subject()), slog.Uint64("sequence", uint64(seq)), slog.Any("error", err))
-		if s.cfg.OnForeign != nil {
-			s.cfg.OnForeign(m.Subject(), seq, err)
-		}
-		if err := m.Ack(); err != nil {
+		if err := s.pass(ctx, m, meta, err); err != nil {
 			return err
 		}
 	}
@@ -151,25 +189,44 @@ func (s *Source) hand(ctx context.Context, batch []jetstream.Msg, take func(cont
 	return nil
 }
 
-func (s *Source) record(m jetstream.Msg) (chunk.Record, chunk.Seq, error) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return chunk.Record{}, 0, err
+// pass reports a message that is no record and acknowledges it.
+func (s *Source) pass(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata, why error) error {
+	f := Foreign{Partition: s.cfg.Partition, Subject: m.Subject(), Seq: chunk.Seq(meta.Sequence.Stream), Stored: meta.Timestamp, Err: why}
+	attrs := []slog.Attr{slog.String("subject", f.Subject), slog.Uint64("sequence", uint64(f.Seq)), slog.Any("error", why)}
+	if s.cfg.Foreign != nil {
+		err := s.cfg.Foreign(ctx, f)
+		if err != nil {
+			s.cfg.Log.LogAttrs(ctx, slog.LevelError, "nobody could be told of a message that is no record", append(attrs, slog.Any("cause", err))...)
+		}
+		if err != nil && meta.NumDelivered < mostBurials {
+			return nil // it comes again
+		}
 	}
-	seq := chunk.Seq(meta.Sequence.Stream)
+	s.foreign.Add(1)
+	s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "a message is no record and is passed", attrs...)
+	return m.Ack()
+}
+
+func (s *Source) record(m jetstream.Msg, meta *jetstream.MsgMetadata) (chunk.Record, error) {
 	id, err := s.cfg.Layout.Parse(m.Subject())
 	if err != nil {
-		return chunk.Record{}, seq, err
+		return chunk.Record{}, err
 	}
-	rec, err := codec.Decode(id, seq, meta.Timestamp, m.Headers(), m.Data())
-	return rec, seq, err
+	return codec.Decode(id, chunk.Seq(meta.Sequence.Stream), meta.Timestamp, m.Headers(), m.Data())
 }
 
 // consumer finds the durable consumer, or makes it. One that was deleted is made
 // again at the last known floor: at the end would lose records, at the beginning
 // would cost everything once more.
 func (s *Source) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	bucket, err := s.sameBucket(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c, err := s.js.Consumer(ctx, s.stream(), s.cfg.Name)
+	if err == nil {
+		c, err = s.ofBucket(ctx, c, bucket)
+	}
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		c, err = s.js.CreateConsumer(ctx, s.stream(), s.config())
 	}
@@ -184,6 +241,8 @@ func (s *Source) consumer(ctx context.Context) (jetstream.Consumer, error) {
 }
 
 func (s *Source) config() jetstream.ConsumerConfig {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	cfg := jetstream.ConsumerConfig{
 		Durable:        s.cfg.Name,
 		Description:    "tailrace projector",
@@ -196,8 +255,9 @@ func (s *Source) config() jetstream.ConsumerConfig {
 		PriorityPolicy: jetstream.PriorityPolicyPinned,
 		PriorityGroups: []string{priorityGroup},
 		PinnedTTL:      s.cfg.Takeover,
+		Metadata:       map[string]string{bucketKey: s.bucket},
 	}
-	if s.known && s.floor > 0 {
+	if s.floor > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(s.floor)+1
 	}
 	return cfg
@@ -218,22 +278,6 @@ func (s *Source) check(have jetstream.ConsumerConfig) error {
 		return fmt.Errorf("%s of %s: %w: it gives up after %d deliveries", s.cfg.Name, s.stream(), ErrOtherSettings, have.MaxDeliver)
 	}
 	return nil
-}
-
-func (s *Source) note(info *jetstream.ConsumerInfo) {
-	s.known, s.floor, s.checked = true, chunk.Seq(info.AckFloor.Stream), time.Now()
-}
-
-// checkFloor asks now and then how far everything is acknowledged, for the case
-// that the consumer is deleted.
-func (s *Source) checkFloor(ctx context.Context, c jetstream.Consumer) {
-	if time.Since(s.checked) < 30*time.Second {
-		return
-	}
-	s.checked = time.Now()
-	if info, err := c.Info(ctx); err == nil {
-		s.note(info)
-	}
 }
 
 // release lets another Source have the partition at once.

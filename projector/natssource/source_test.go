@@ -94,8 +94,9 @@ func TestMadeAgainAtTheFloor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	src.checked = time.Time{}
-	src.checkFloor(t.Context(), c)
+	if err := src.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.js.DeleteConsumer(t.Context(), stream, "projector"); err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +152,9 @@ func TestForeignAndPoison(t *testing.T) {
 	w.publish("tr.chunks.0.acme.s1.*x", nil, []byte("{}"))
 	w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: "good"})})
 	var told []string
-	p := w.project(Config{OnForeign: func(subject string, seq chunk.Seq, err error) {
-		told = append(told, fmt.Sprintf("%d %s: %v", seq, subject, err))
+	p := w.project(Config{Foreign: func(_ context.Context, f Foreign) error {
+		told = append(told, fmt.Sprintf("%d %s: %v", f.Seq, f.Subject, f.Err))
+		return nil
 	}})
 	w.caughtUp(s1)
 	p.stop()
