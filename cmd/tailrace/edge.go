@@ -84,7 +84,7 @@ func (f *front) assemble(more []route) error {
 	if err != nil {
 		return err
 	}
-	snapshots, err := f.b.snapshots(reader)
+	snapshots, err := f.b.pages(reader)
 	if err != nil {
 		return err
 	}

@@ -3,18 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/deadletters"
 	"github.com/tailrace/tailrace/projector/kvstore"
 	"github.com/tailrace/tailrace/projector/natssource"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 func runProjector(ctx context.Context, t terminal, args []string) error {
@@ -114,30 +111,4 @@ func (b *backbone) snapshotReader(reader *consumers.Reader) (*projector.Reader, 
 // heads are what a writer asks when the log has forgotten a session.
 func (b *backbone) heads(reader *consumers.Reader) (producers.Heads, error) {
 	return b.snapshotReader(reader)
-}
-
-// pages are what the edge sees of a projector.Reader.
-type pages struct{ reader *projector.Reader }
-
-func (b *backbone) snapshots(reader *consumers.Reader) (sseedge.Snapshots, error) {
-	snapshots, err := b.snapshotReader(reader)
-	return pages{snapshots}, err
-}
-
-// Snapshot is sseedge.Snapshots'.
-func (p pages) Snapshot(ctx context.Context, s chunk.Session, partial bool) (sseedge.Snapshot, error) {
-	snap, err := p.reader.Snapshot(ctx, s)
-	if err != nil {
-		return sseedge.Snapshot{}, err
-	}
-	page := snap.Frontend(partial, time.Now().UnixMilli())
-	out := sseedge.Snapshot{
-		Position: chunk.Position{Seq: page.StreamSequence, Ordinal: page.Ordinal},
-		Status:   string(page.Status),
-		Page:     page.AppendJSON(nil),
-	}
-	for _, message := range page.Messages {
-		out.Messages = append(out.Messages, sseedge.Message{ID: message.ID, JSON: message.AppendJSON(nil)})
-	}
-	return out, nil
 }
