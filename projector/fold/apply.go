@@ -57,6 +57,7 @@ func Skip(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
 	if !s.next(rec, nil) {
 		return s, gap(s.Session, s.Position.Ordinal, rec)
 	}
+	s.link(rec)
 	s.at(rec)
 	s.Faults.Skipped++
 	s.fault(rec, reason)
@@ -93,6 +94,7 @@ func Across(s Snapshot, rec chunk.Record, why Hole) Snapshot {
 	// What follows differs from what a fold of the whole would give, and from a
 	// fold that lost less: its messages must not share their keys.
 	s.messages.startGeneration(rec.Ordinal)
+	s.startChain(rec.Ordinal)
 	return s
 }
 
@@ -124,6 +126,7 @@ func (s Snapshot) pass(rec chunk.Record) (Snapshot, error) {
 	if !s.next(rec, nil) {
 		return s, gap(s.Session, s.Position.Ordinal, rec)
 	}
+	s.link(rec)
 	s.at(rec)
 	return s, nil
 }
@@ -149,12 +152,14 @@ func millis(rec chunk.Record) int64 {
 // apply folds the next record, whatever it is but a mark.
 func (s *Snapshot) apply(rec chunk.Record, c chunk.Chunk) {
 	if _, opaque := c.Body.(chunk.Opaque); opaque {
+		s.link(rec)
 		s.at(rec)
 		return
 	}
 	if !rec.Type.Control() {
 		s.begin(c.Step)
 	}
+	s.link(rec)
 	s.at(rec)
 	if s.AgentType == "" {
 		s.AgentType = c.AgentType
@@ -162,7 +167,7 @@ func (s *Snapshot) apply(rec chunk.Record, c chunk.Chunk) {
 	if rec.Type.Control() {
 		s.control(rec, c.Body)
 	} else {
-		s.say(rec, c.Body)
+		s.say(rec, c)
 	}
 	s.finish()
 }
@@ -175,7 +180,7 @@ func (s *Snapshot) begin(step int64) {
 	switch {
 	case s.turn == nil:
 		s.turn = s.base()
-		s.Status = Active
+		s.Status, s.Run.Status = Active, RunRunning
 	case step > s.Run.Step:
 		s.step = s.base()
 	default:
@@ -206,19 +211,19 @@ func (s *Snapshot) holding() bool {
 }
 
 // say folds a chunk.
-func (s *Snapshot) say(rec chunk.Record, body chunk.Body) {
-	switch b := body.(type) {
+func (s *Snapshot) say(rec chunk.Record, c chunk.Chunk) {
+	switch b := c.Body.(type) {
 	case chunk.TextDelta:
 		s.appendText(rec, textPart, b.Delta)
 	case chunk.Thinking:
 		s.think(rec, b)
 	case chunk.ToolArgStreamStart, chunk.ToolArgStreamDelta, chunk.ToolStart, chunk.ToolEnd,
 		chunk.ToolInputError, chunk.ToolOutputError, chunk.ToolApprovalRequest, chunk.ToolApprovalResponse:
-		s.sayTool(rec, b)
+		s.sayTool(rec, c)
 	case chunk.SubagentStart, chunk.SubagentEnd:
 		s.sayChild(rec, b)
 	case chunk.Custom:
-		s.appendRaw(rec, appendData(nil, b))
+		s.sayCustom(rec, b)
 	case chunk.File:
 		s.closeText()
 		s.appendRaw(rec, appendFile(nil, b.URL, b.MediaType, b.Filename))
@@ -231,7 +236,7 @@ func (s *Snapshot) say(rec chunk.Record, body chunk.Body) {
 	case chunk.StatePatch:
 		s.patch(rec, b)
 	default:
-		s.sayRun(b)
+		s.sayRun(rec, c)
 	}
 }
 

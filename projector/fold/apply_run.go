@@ -19,7 +19,7 @@ func (s *Snapshot) control(rec chunk.Record, body chunk.Body) {
 		s.paused()
 	case chunk.StreamActive:
 		if s.Status == Paused {
-			s.Status, s.Run.Interrupted = Active, false
+			s.resume()
 		}
 	case chunk.StreamEnd:
 		s.ended(b)
@@ -38,11 +38,13 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	s.messages.close()
 	s.stepStart = false
 	run := Run{
-		ID: b.RunID, Epoch: rec.Epoch, Mode: b.Mode, Started: rec.Seq, Began: millis(rec),
+		ID: b.RunID, Status: RunRunning, Epoch: rec.Epoch, Mode: b.Mode, Started: rec.Seq, Began: millis(rec),
 		CheckpointID: b.CheckpointID, Parent: b.Parent,
 	}
 	if same {
 		run.Started, run.Began, run.Usage = s.Run.Started, s.Run.Began, s.Run.Usage
+	} else {
+		s.leave(s.Run)
 	}
 	if !opens {
 		// The step goes on counting: what a dead worker said of it is taken back
@@ -55,6 +57,30 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	}
 }
 
+// leave remembers a run that another one follows.
+func (s *Snapshot) leave(r Run) {
+	if r.ID == "" {
+		return // none, or one that nobody opened
+	}
+	if r.Status == RunRunning {
+		r.Status = RunSuperseded
+	}
+	r.Output = nil // it may be large
+	s.Past = latestOf(s.Past, r, maxPast)
+}
+
+// latestOf is list with one more, without the oldest when there are too many. It
+// is a new list: earlier snapshots share the old one.
+func latestOf[T any](list []T, more T, most int) []T {
+	kept := list[max(0, len(list)+1-most):]
+	return append(append(make([]T, 0, len(kept)+1), kept...), more)
+}
+
+// resume makes a session that waited go on.
+func (s *Snapshot) resume() {
+	s.Status, s.Run.Status, s.Run.Interrupted = Active, RunRunning, false
+}
+
 // openTurn ends what the turn before could still change, and takes the inputs. A
 // call that has no outcome yet may get one in this turn, but not in the next.
 func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
@@ -63,6 +89,7 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 		h.finish(h.turnFirst)
 	}
 	h.beginTurn()
+	s.streams.beginTurn()
 	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool {
 		t, _ := s.find(p.CallID)
 		return t == nil
@@ -102,6 +129,9 @@ func (s *Snapshot) paused() {
 	}
 	s.messages.close()
 	s.Status = Paused
+	if s.Run.Status == RunRunning {
+		s.Run.Status = RunSuspended
+	}
 	for i := range s.messages.open {
 		if m := &s.messages.open[i]; m.index >= s.messages.turnFirst {
 			s.awaitClients(m)
@@ -116,7 +146,7 @@ func (s *Snapshot) awaitClients(m *message) {
 			continue
 		}
 		if place := s.messages.places()[t.callID]; place.index == m.index && place.part == i {
-			s.awaitClient(t.callID)
+			s.awaitClient(t.callID, 0)
 		}
 	}
 }
@@ -144,9 +174,9 @@ func (s *Snapshot) ended(b chunk.StreamEnd) {
 	if !s.close() {
 		return
 	}
-	s.Status = Ended
+	s.Status, s.Run.Status = Ended, RunEnded
 	if s.Run.Interrupted {
-		s.Status = Paused // stopped softly: it may be resumed
+		s.Status, s.Run.Status = Paused, RunInterrupted // stopped softly: it may be resumed
 	}
 	if b.FinalOutput != nil {
 		s.Run.Output = *b.FinalOutput
@@ -157,6 +187,7 @@ func (s *Snapshot) failed(b chunk.StreamFailed) {
 	if !s.close() {
 		return
 	}
+	s.Run.Status = RunFailed
 	s.Status, s.Failure = Failed, &Failure{Message: b.Error, Detail: b.ErrorDetail}
 }
 
@@ -173,31 +204,37 @@ func (s *Snapshot) close() bool {
 }
 
 // sayRun folds chunks about the run and its steps.
-func (s *Snapshot) sayRun(body chunk.Body) {
-	switch b := body.(type) {
+func (s *Snapshot) sayRun(rec chunk.Record, c chunk.Chunk) {
+	switch b := c.Body.(type) {
 	case chunk.StepStart:
 		s.messages.close()
 		s.stepStart = true
 	case chunk.StepEnd:
 		s.stepEnd(b)
-	case chunk.Error, chunk.ExecutorSuperseded:
+	case chunk.Error:
 		s.closeText()
+		s.reported(rec, b)
+	case chunk.ExecutorSuperseded:
+		s.closeText()
+		if s.Run.Status == RunRunning {
+			s.Run.Status = RunSuperseded
+		}
 	case chunk.Output:
 		s.Run.Output = orNull(b.Output)
 	case chunk.RunInterrupted:
 		s.closeText()
 		s.checkpoint(b.CheckpointID)
 		if s.Status == Active {
-			s.Status, s.Run.Interrupted = Paused, true
+			s.Status, s.Run.Status, s.Run.Interrupted = Paused, RunInterrupted, true
 		}
 	case chunk.RunResumed:
 		if s.Status == Paused && s.Run.Interrupted {
-			s.Status, s.Run.Interrupted = Active, false
+			s.resume()
 		}
 	case chunk.RunPaused:
 		s.closeText()
 		if b.PendingToolCallID != nil {
-			s.awaitClient(*b.PendingToolCallID)
+			s.awaitClient(*b.PendingToolCallID, deadline(c.Extra))
 		}
 	case chunk.CheckpointCreated:
 		s.checkpoint(&b.CheckpointID)
@@ -207,11 +244,21 @@ func (s *Snapshot) sayRun(body chunk.Body) {
 		s.closeText()
 		s.checkpoint(&b.CheckpointID)
 	case chunk.SuspensionMarker:
-		for _, id := range suspendedCalls(b) {
-			s.awaitClient(id)
+		calls, deadline := suspendedCalls(b)
+		for _, id := range calls {
+			s.awaitClient(id, deadline)
 		}
 	default: // step_discarded: what it threw away was never said, or a mark takes it back
 	}
+}
+
+// reported keeps an error that did not end the run.
+func (s *Snapshot) reported(rec chunk.Record, b chunk.Error) {
+	e := Error{Seq: rec.Seq, RunID: s.Run.ID, Message: cut(b.Error, maxErrorText), Recoverable: b.Recoverable}
+	if b.Code != nil {
+		e.Code = cut(*b.Code, maxErrorText)
+	}
+	s.Errors = latestOf(s.Errors, e, maxErrors)
 }
 
 func (s *Snapshot) checkpoint(id *string) {
@@ -279,20 +326,26 @@ func (s *Snapshot) newChild(rec chunk.Record, b chunk.SubagentEnd) *Child {
 	return &m.children[len(m.children)-1]
 }
 
-// await lists a call that waits for somebody.
+// await lists a call that waits for somebody. A deadline holds until another
+// one is set.
 func (s *Snapshot) await(p Pending) {
+	for _, was := range s.Pending {
+		if was.CallID == p.CallID && was.Kind == p.Kind && p.Deadline == 0 {
+			p.Deadline = was.Deadline
+		}
+	}
 	s.answered(p.CallID)
 	s.Pending = append(s.Pending, p)
 }
 
 // awaitClient lists a call that the client must run, if it has no outcome yet
 // and does not wait for something else.
-func (s *Snapshot) awaitClient(callID string) {
+func (s *Snapshot) awaitClient(callID string, deadline int64) {
 	t, _ := s.find(callID)
 	if t == nil || t.state.settled() || t.state == approvalRequested {
 		return
 	}
-	s.await(Pending{Kind: PendingClient, CallID: callID, ToolName: t.name, RunID: s.Run.ID})
+	s.await(Pending{Kind: PendingClient, CallID: callID, ToolName: t.name, RunID: s.Run.ID, Deadline: deadline})
 }
 
 // answered takes a call off the list.

@@ -54,8 +54,8 @@ func TestRefusedRecordsChangeNothing(t *testing.T) {
 	}
 }
 
-// A record of an overtaken epoch moves the position when its turn comes, and
-// nothing else; one of a type that nobody knows too.
+// A record of an overtaken epoch moves the position when its turn comes, and the
+// chain, and nothing else; one of a type that nobody knows too.
 func TestPassedOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -76,8 +76,11 @@ func TestPassedOver(t *testing.T) {
 			if err != nil || s.Position != rec.Position() {
 				t.Fatalf("position %+v, %v", s.Position, err)
 			}
-			s.Position = want.Position
-			equal(t, "all but the position", s, want)
+			if s.chain == want.chain {
+				t.Error("the chain does not tell")
+			}
+			s.Position, s.chain = want.Position, want.chain
+			equal(t, "all but position and chain", s, want)
 		})
 	}
 }
@@ -120,12 +123,12 @@ func TestHostileMarks(t *testing.T) {
 
 // A head of another version is not guessed at.
 func TestOtherVersion(t *testing.T) {
-	for _, head := range []string{`{}`, `{"version":2}`, `{"version":0}`} {
+	for _, head := range []string{`{}`, `{"version":3}`, `{"version":0}`} {
 		if _, err := ParseHead([]byte(head)); !errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v, want ErrVersion", head, err)
 		}
 	}
-	for _, head := range []string{``, `[]`, `{`, `{"version":1,"open":{}}`, `{"version":1,"seq":"x"}`, `{"version":1,"finished":2,"chain":"00"}`} {
+	for _, head := range []string{``, `[]`, `{`, `{"version":2,"open":{}}`, `{"version":2,"seq":"x"}`, `{"version":2,"finished":2,"chain":"00"}`} {
 		if _, err := ParseHead([]byte(head)); err == nil || errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v, want that it is damaged", head, err)
 		}

@@ -7,8 +7,8 @@ var emptyInput = chunk.Value(`{}`)
 
 // sayTool folds the records of tool calls. What belongs to the injected finish
 // tool is not shown.
-func (s *Snapshot) sayTool(rec chunk.Record, body chunk.Body) {
-	switch b := body.(type) {
+func (s *Snapshot) sayTool(rec chunk.Record, c chunk.Chunk) {
+	switch b := c.Body.(type) {
 	case chunk.ToolArgStreamStart:
 		s.toolArgsStart(rec, b)
 	case chunk.ToolArgStreamDelta:
@@ -27,7 +27,7 @@ func (s *Snapshot) sayTool(rec chunk.Record, body chunk.Body) {
 			s.settled(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:
-		s.approvalRequest(rec, b)
+		s.approvalRequest(rec, b, deadline(c.Extra))
 	case chunk.ToolApprovalResponse:
 		s.approvalResponse(rec, b)
 	}
@@ -85,7 +85,7 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError) {
 
 // approvalRequest makes a call wait for a decision. One that a rule decides is
 // not shown as a question.
-func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest) {
+func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest, deadline int64) {
 	if b.ToolName == finishTool {
 		return
 	}
@@ -95,7 +95,9 @@ func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest
 		return
 	}
 	t.state, t.approval = approvalRequested, &approval{id: b.ApprovalID}
-	s.await(Pending{Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID})
+	s.await(Pending{
+		Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID, Deadline: deadline,
+	})
 }
 
 func (s *Snapshot) approvalResponse(rec chunk.Record, b chunk.ToolApprovalResponse) {

@@ -28,8 +28,8 @@ type author struct {
 func newAuthor(t *rapid.T) *author { return &author{t: t, epoch: 1} }
 
 // write appends one record.
-func (a *author) write(body chunk.Body) {
-	c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: a.step, Body: body}
+func (a *author) write(body chunk.Body, extra ...chunk.Member) {
+	c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: a.step, Body: body, Extra: extra}
 	data, err := c.AppendJSON(nil)
 	if err != nil {
 		a.t.Fatalf("%T: %v", body, err)
@@ -110,7 +110,7 @@ func (a *author) tool() {
 	case 8:
 		a.write(chunk.ToolOutputError{ToolCallID: id, ToolName: name, Error: "broke"})
 	case 9:
-		a.write(chunk.ToolApprovalRequest{ToolCallID: id, ToolName: name, ApprovalID: "r::" + id, Input: chunk.Value(`{"q":3}`), IsAutomatic: pick(a, "auto", nil, &yes)})
+		a.write(chunk.ToolApprovalRequest{ToolCallID: id, ToolName: name, ApprovalID: "r::" + id, Input: chunk.Value(`{"q":3}`), IsAutomatic: pick(a, "auto", nil, &yes)}, a.until()...)
 	case 10:
 		reason := "because"
 		a.write(chunk.ToolApprovalResponse{ToolCallID: id, ToolName: name, ApprovalID: "r::" + id, Approved: rapid.Bool().Draw(a.t, "approved"), Reason: pick(a, "reason", nil, &reason)})
@@ -129,7 +129,9 @@ func (a *author) child() {
 
 func (a *author) things() {
 	name := "n\xed\xa0\x80"
-	switch pick(a, "thing", 0, 1, 2, 3, 4, 5, 6) {
+	switch pick(a, "thing", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9) {
+	case 7, 8, 9:
+		a.structured()
 	case 0:
 		a.write(chunk.Custom{EventName: "progress", Data: chunk.Value(`{"p":0.5}`)})
 	case 1:
@@ -147,6 +149,31 @@ func (a *author) things() {
 			}
 		})})
 	}
+}
+
+func (a *author) structured() {
+	id := pick(a, "stream", "d1", "d2", "d3")
+	data := fmt.Sprintf(`{"type":"structured-data","streamId":%q,"dataType":"t",%s}`, id, pick(a, "piece",
+		`"kind":"set","path":"a.b","value":1`, `"kind":"set","path":"a.b","value":1`,
+		`"kind":"text-delta","path":"t","delta":"x"`, `"kind":"text-delta","path":"a.b","delta":"x"`,
+		`"kind":"append","path":"l","items":[1,"\ud800"]`, `"kind":"set","path":"0","value":null`,
+		`"kind":"final","data":{"f":[1]}`, `"kind":"final"`, `"kind":"none"`))
+	switch rapid.IntRange(0, 9).Draw(a.t, "event") {
+	case 0:
+		a.write(chunk.Custom{EventName: "kortyx.structured-data-invalidated", Data: chunk.Value(fmt.Sprintf(`{"streamId":%q}`, id))})
+	case 1:
+		a.write(chunk.Custom{EventName: pick(a, "bad", "kortyx.structured-data-invalidated", "kortyx.structured-data"), Data: chunk.Value(`{"streamId":1}`)})
+	default:
+		a.write(chunk.Custom{EventName: "kortyx.structured-data", Data: chunk.Value(data)})
+	}
+}
+
+// until is a deadline, or none.
+func (a *author) until() []chunk.Member {
+	if rapid.Bool().Draw(a.t, "until") {
+		return nil
+	}
+	return []chunk.Member{{Name: "deadline", Value: chunk.Value(pick(a, "deadline", "1760000000000", `"soon"`, "-1"))}}
 }
 
 func (a *author) stepwise() {
@@ -174,13 +201,13 @@ func (a *author) aboutRun() {
 	case 1:
 		a.write(chunk.RunResumed{RunID: "r", FromStepCount: 1, Mode: "continue"})
 	case 2:
-		a.write(chunk.RunPaused{RunID: "r", Reason: "waits", PendingToolCallID: &id})
+		a.write(chunk.RunPaused{RunID: "r", Reason: "waits", PendingToolCallID: &id}, a.until()...)
 	case 3:
-		a.write(chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: chunk.Value(`{"toolCallIds":["c1","c3"]}`)})
+		a.write(chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: chunk.Value(pick(a, "payload", `{"toolCallIds":["c1","c3"]}`, `{"toolCallIds":["c1","c3"],"deadline":17}`))})
 	case 4:
 		a.write(chunk.StreamResync{CheckpointID: "cp0", Reason: "retry"})
 	case 5:
-		a.write(chunk.Error{Error: "oops", Recoverable: true})
+		a.write(chunk.Error{Error: "oops\xed\xa0\x80", Code: pick(a, "code", nil, &id), Recoverable: rapid.Bool().Draw(a.t, "recoverable")})
 	case 6:
 		a.write(chunk.Output{Output: chunk.Value(`{"o":1}`)})
 	case 7:

@@ -67,6 +67,16 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
+// What the chain over the records adds to it.
+func BenchmarkLink(b *testing.B) {
+	log := stream(b, 1000)
+	s := New(session)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		s.link(log[i%len(log)])
+	}
+}
+
 // The floor below Apply: reading the chunk.
 func BenchmarkDecodeOnly(b *testing.B) {
 	log := stream(b, 1000)

@@ -52,12 +52,17 @@ func (e *RefoldError) Is(target error) bool { return target == ErrRefold }
 // clip keeps a reason short enough for a head, without cutting a character.
 func clip(reason string) string {
 	const most = 200
-	if len(reason) <= most {
-		return reason
+	return cut(reason, most)
+}
+
+// cut is the beginning of a text, without half a character at its end.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
 	n := most
-	for !utf8.RuneStart(reason[n]) {
+	for !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return reason[:n]
+	return text[:n]
 }

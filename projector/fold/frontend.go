@@ -9,13 +9,15 @@ import (
 
 // FrontendSnapshot is what a browser loads: the six members of spec section 5.1
 // and, beside them, the session, its sub-agents, the calls that wait for
-// somebody and why the last run failed.
+// somebody, the runs, the structured data that still grows and what went wrong.
 //
 //	{"state":…,"messages":[…],"streamSequence":17,"status":"active",
 //	 "checkpointId":null,"timestamp":1760000000000,
 //	 "session":{"tenant":"t","root":"r","id":"s","agentType":"a"},
 //	 "children":[…],"pendingCalls":[…],"usage":{…},
-//	 "error":{…},"faults":{…}}                             if there are any
+//	 "chain":{"since":1,"sum":"…"},                        of the records up to streamSequence
+//	 "run":{…},"pastRuns":[…],"structured":[…],
+//	 "errors":[…],"error":{…},"faults":{…}}                if there are any
 type FrontendSnapshot struct {
 	State          chunk.Value // nil is written as null
 	Messages       []UIMessage
@@ -29,6 +31,11 @@ type FrontendSnapshot struct {
 	Children       []Child
 	PendingCalls   []PendingCall
 	Usage          Usage
+	Chain          Chain
+	Run            Run
+	PastRuns       []Run
+	Structured     []chunk.Value // streams that grow, as structured.Stream.AppendView writes them
+	Errors         []Error
 	Failure        *Failure
 	Faults         Faults
 }
@@ -67,6 +74,7 @@ func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
 		State: at.State, StreamSequence: at.Position.Seq, Ordinal: at.Position.Ordinal, Status: s.Status, CheckpointID: at.CheckpointID,
 		Timestamp: timestamp, Session: s.Session, AgentType: s.AgentType,
 		Usage: at.Usage, Failure: at.Failure, Faults: at.Faults,
+		Chain: at.chain, Run: at.Run, PastRuns: at.Past, Structured: at.streams.growing(), Errors: at.Errors,
 	}
 	list := at.all()
 	f.Messages = shownMessages(list)
@@ -186,17 +194,37 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o.dst = appendList(o.dst, f.PendingCalls, PendingCall.append)
 	o.name("usage")
 	o.dst = f.Usage.append(o.dst)
+	o.name("chain")
+	c := beginObject(o.dst)
+	c.number("since", int64(f.Chain.Since))
+	c.str("sum", f.Chain.String())
+	o.dst = c.end()
+	if f.Run.Status != "" {
+		o.name("run")
+		o.dst = f.Run.append(o.dst)
+	}
+	some(&o, "pastRuns", f.PastRuns, func(r Run, dst []byte) []byte { return r.append(dst) })
+	some(&o, "structured", f.Structured, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
+	some(&o, "errors", f.Errors, Error.append)
 	if f.Failure != nil {
 		o.name("error")
 		o.dst = f.Failure.append(o.dst)
 	}
-	if f.Faults.Skipped+f.Faults.Patches+f.Faults.Lost > 0 {
+	if f.Faults.Skipped+f.Faults.Patches+f.Faults.Streams+f.Faults.Lost > 0 {
 		// How much, not why: reasons are for those who run this.
 		o.name("faults")
-		counts := Faults{Skipped: f.Faults.Skipped, Patches: f.Faults.Patches, Lost: f.Faults.Lost}
+		counts := Faults{Skipped: f.Faults.Skipped, Patches: f.Faults.Patches, Streams: f.Faults.Streams, Lost: f.Faults.Lost}
 		o.dst = counts.append(o.dst)
 	}
 	return o.end()
+}
+
+// some writes a list, if there is anything in it.
+func some[T any](o *object, name string, list []T, element func(T, []byte) []byte) {
+	if len(list) > 0 {
+		o.name(name)
+		o.dst = appendList(o.dst, list, element)
+	}
 }
 
 func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {

@@ -273,7 +273,10 @@ func (s Snapshot) Weight() int {
 
 func (s *Snapshot) weight() int {
 	const fixed, perPart = 2048, 256
-	n := fixed + len(s.State) + len(s.Run.Output)
+	n := fixed + len(s.State) + len(s.Run.Output) + maxErrorText*len(s.Errors)
+	if s.streams.state != nil && !s.streams.shared {
+		n += s.streams.state.Weight()
+	}
 	for i := range s.messages.open {
 		m := &s.messages.open[i]
 		for j := range m.parts {

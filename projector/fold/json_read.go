@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/structured"
 )
 
 // maxMessages is more than any session has; a larger number is damage.
@@ -28,7 +29,7 @@ func ParseHead(data []byte) (Snapshot, error) {
 	if r.err != nil {
 		return Snapshot{}, r.err
 	}
-	if v != Version {
+	if v != Version && v != Version-1 {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrVersion, v, Version)
 	}
 	id := chunk.Session{Tenant: r.str(head["tenant"]), Root: r.str(head["root"]), ID: r.str(head["session"])}
@@ -44,7 +45,28 @@ func ParseHead(data []byte) (Snapshot, error) {
 	if r.err != nil {
 		return Snapshot{}, r.err
 	}
+	if v < Version {
+		s.upgrade()
+	}
 	return s, nil
+}
+
+// upgrade makes a snapshot of version 1 one of version 2: what it did not keep
+// begins now. A run's status is what the session's says about it.
+func (s *Snapshot) upgrade() {
+	for _, b := range []*Snapshot{s, s.turn, s.step} {
+		if b == nil {
+			continue
+		}
+		b.startChain(s.Position.Ordinal + 1)
+		switch {
+		case b.Run.ID == "" && b.Status == Ended: // there was none yet
+		case b.Run.Interrupted:
+			b.Run.Status = RunInterrupted
+		default:
+			b.Run.Status = map[Status]RunStatus{Active: RunRunning, Paused: RunSuspended, Ended: RunEnded, Failed: RunFailed}[b.Status]
+		}
+	}
 }
 
 // reader reads the stored form and remembers the first thing that was wrong.
@@ -67,14 +89,12 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 		Run:          r.run(m["run"]),
 		CheckpointID: r.maybe(m["checkpointId"]),
 		Usage:        r.usage(m["usage"]),
-		State:        m["state"],
 		Faults:       r.faults(m["faults"]),
 		stepStart:    r.flag(m["stepStart"]),
 		deleted:      r.flag(m["deleted"]),
 	}
-	if r.flag(m["sameState"]) {
-		s.State = outer.State
-	}
+	r.large(&s, m, outer)
+	r.chain(&s.chain, m)
 	if raw, ok := m["failure"]; ok {
 		s.Failure = r.failure(raw)
 	}
@@ -82,7 +102,7 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 		p := r.members(raw)
 		s.Pending = append(s.Pending, Pending{
 			Kind: PendingKind(r.str(p["kind"])), CallID: r.str(p["toolCallId"]), ToolName: r.str(p["toolName"]),
-			RunID: r.str(p["runId"]), ApprovalID: r.str(p["approvalId"]),
+			RunID: r.str(p["runId"]), ApprovalID: r.str(p["approvalId"]), Deadline: r.number(p["deadline"]),
 		})
 	})
 	r.each(m["gone"], func(raw []byte) {
@@ -91,6 +111,56 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 	})
 	s.messages = r.history(m)
 	return s
+}
+
+// large reads what writeLarge wrote. What an inner snapshot shares with the outer
+// one it shares in memory too.
+func (r *reader) large(s *Snapshot, m map[string]chunk.Value, outer *Snapshot) {
+	if outer == nil {
+		outer = &Snapshot{}
+	}
+	if s.State = m["state"]; r.flag(m["sameState"]) {
+		s.State = outer.State
+	}
+	if raw, ok := m["structured"]; ok {
+		state, err := structured.Parse(raw)
+		if err != nil {
+			r.fail(err.Error())
+		}
+		s.streams.state = state
+	}
+	if r.flag(m["sameStructured"]) {
+		s.streams = outer.streams.base()
+	}
+	s.streams.over = nil
+	r.each(m["streamsOver"], func(raw []byte) { s.streams.over = append(s.streams.over, r.str(raw)) })
+	r.each(m["past"], func(raw []byte) { s.Past = append(s.Past, r.run(raw)) })
+	if r.flag(m["samePast"]) {
+		s.Past = outer.Past
+	}
+	r.each(m["errors"], func(raw []byte) {
+		e := r.members(raw)
+		s.Errors = append(s.Errors, Error{
+			Seq: chunk.Seq(r.number(e["seq"])), RunID: r.str(e["runId"]), Message: r.str(e["message"]),
+			Code: r.str(e["code"]), Recoverable: r.flag(e["recoverable"]),
+		})
+	})
+	if r.flag(m["sameErrors"]) {
+		s.Errors = outer.Errors
+	}
+}
+
+func (r *reader) chain(c *Chain, m map[string]chunk.Value) {
+	raw, ok := m["records"]
+	if !ok {
+		return // version 1
+	}
+	sum, err := hex.DecodeString(r.str(raw))
+	if err != nil || len(sum) != len(c.sum) {
+		r.fail("records")
+	}
+	copy(c.sum[:], sum)
+	c.Since = chunk.Ordinal(r.number(m["recordsSince"]))
 }
 
 func (r *reader) history(m map[string]chunk.Value) history {
@@ -129,7 +199,7 @@ func (r *reader) history(m map[string]chunk.Value) history {
 func (r *reader) run(raw []byte) Run {
 	m := r.members(raw)
 	run := Run{
-		ID: r.str(m["id"]), Epoch: chunk.Epoch(r.number(m["epoch"])), Mode: r.str(m["mode"]),
+		ID: r.str(m["id"]), Status: RunStatus(r.str(m["status"])), Epoch: chunk.Epoch(r.number(m["epoch"])), Mode: r.str(m["mode"]),
 		Started: chunk.Seq(r.number(m["started"])), Began: r.number(m["began"]), Step: r.number(m["step"]),
 		CheckpointID: r.maybe(m["checkpointId"]), FinishReason: r.str(m["finishReason"]),
 		Interrupted: r.flag(m["interrupted"]), Usage: r.usage(m["usage"]), Output: m["output"],
@@ -167,7 +237,7 @@ func (r *reader) failure(raw []byte) *Failure {
 
 func (r *reader) faults(raw []byte) Faults {
 	m := r.members(raw)
-	f := Faults{Skipped: r.number(m["skipped"]), Patches: r.number(m["patches"]), Lost: r.number(m["lost"])}
+	f := Faults{Skipped: r.number(m["skipped"]), Patches: r.number(m["patches"]), Streams: r.number(m["streams"]), Lost: r.number(m["lost"])}
 	r.each(m["recent"], func(raw []byte) {
 		m := r.members(raw)
 		f.Recent = append(f.Recent, Mark{

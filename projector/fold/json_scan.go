@@ -183,22 +183,43 @@ func hasError(result chunk.Value) bool {
 }
 
 // suspendedCalls are the calls that a suspension marker names.
-func suspendedCalls(b chunk.SuspensionMarker) []string {
+// The deadline is of all of them, 0 for none.
+func suspendedCalls(b chunk.SuspensionMarker) (ids []string, deadline int64) {
 	payload, err := members(b.Payload)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	list, err := elements(payload["toolCallIds"])
 	if err != nil {
-		return nil
+		return nil, 0
 	}
-	var ids []string
 	for _, raw := range list {
 		if id, err := unquote(raw); err == nil {
 			ids = append(ids, string(id))
 		}
 	}
-	return ids
+	return ids, moment(payload["deadline"])
+}
+
+// deadline is the member of that name that a chunk may have beside those of the
+// catalogue, 0 for none.
+func deadline(extra []chunk.Member) int64 {
+	for _, m := range extra {
+		if m.Name == "deadline" {
+			return moment(m.Value)
+		}
+	}
+	return 0
+}
+
+// moment is a whole number of milliseconds that a browser can hold, 0 when raw
+// is none.
+func moment(raw chunk.Value) int64 {
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || n < 0 || n > maxCount {
+		return 0
+	}
+	return n
 }
 
 // count reads a number of tokens: never negative, without a fraction, at most

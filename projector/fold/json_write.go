@@ -127,14 +127,11 @@ func (s *Snapshot) writeState(o *object, outer *Snapshot) {
 	o.name("run")
 	o.dst = s.Run.append(o.dst)
 	o.maybe("checkpointId", s.CheckpointID)
+	o.str("records", s.chain.String())
+	o.number("recordsSince", int64(s.chain.Since))
 	o.name("usage")
 	o.dst = s.Usage.append(o.dst)
-	// The custom state may be large and mostly has not changed since.
-	if outer != nil && outer.State != nil && string(outer.State) == string(s.State) {
-		o.flag("sameState", true)
-	} else {
-		o.value("state", s.State)
-	}
+	s.writeLarge(o, outer)
 	o.list("pending", len(s.Pending), func(dst []byte, i int) []byte { return s.Pending[i].append(dst) })
 	o.name("faults")
 	o.dst = s.Faults.append(o.dst)
@@ -143,6 +140,65 @@ func (s *Snapshot) writeState(o *object, outer *Snapshot) {
 	})
 	o.flag("stepStart", s.stepStart)
 	s.messages.write(o)
+}
+
+// writeLarge writes what may be large. In a snapshot inside another one it mostly
+// is the same as outside, and is only said to be.
+func (s *Snapshot) writeLarge(o *object, outer *Snapshot) {
+	if outer == nil {
+		outer = &Snapshot{}
+	}
+	if s.State != nil && string(outer.State) == string(s.State) {
+		o.flag("sameState", true)
+	} else {
+		o.value("state", s.State)
+	}
+	switch {
+	case s.streams.state == nil:
+	case s.streams.state == outer.streams.state:
+		o.flag("sameStructured", true)
+	case outer.streams.state == nil:
+		o.value("structured", s.streams.state.AppendJSON(nil))
+	default: // not the same in memory; after a load it would be
+		o.unless("sameStructured", "structured", s.streams.state.AppendJSON(nil), outer.streams.state.AppendJSON(nil))
+	}
+	o.list("streamsOver", len(s.streams.over), func(dst []byte, i int) []byte { return appendString(dst, s.streams.over[i]) })
+	writeList(o, "past", "samePast", s.Past, outer.Past, func(r Run, dst []byte) []byte { return r.append(dst) })
+	writeList(o, "errors", "sameErrors", s.Errors, outer.Errors, Error.append)
+}
+
+// unless writes a value, or that it is the same as another one.
+func (o *object) unless(same, name string, v, other chunk.Value) {
+	if string(v) == string(other) {
+		o.flag(same, true)
+		return
+	}
+	o.value(name, v)
+}
+
+// writeList writes a list, or that it is the same as another one. An empty one is
+// left out.
+func writeList[T any](o *object, name, same string, list, other []T, element func(T, []byte) []byte) {
+	switch {
+	case len(list) == 0:
+	case len(list) != len(other):
+		o.name(name)
+		o.dst = appendList(o.dst, list, element)
+	case &list[0] == &other[0]:
+		o.flag(same, true)
+	default: // not the same in memory; after a load it would be
+		o.unless(same, name, appendList(nil, list, element), appendList(nil, other, element))
+	}
+}
+
+func (e Error) append(dst []byte) []byte {
+	o := beginObject(dst)
+	o.number("seq", int64(e.Seq))
+	o.text("runId", e.RunID)
+	o.str("message", e.Message)
+	o.text("code", e.Code)
+	o.flag("recoverable", e.Recoverable)
+	return o.end()
 }
 
 func (h *history) write(o *object) {
@@ -171,6 +227,7 @@ func appendPair(dst []byte, a, b int64) []byte {
 func (r *Run) append(dst []byte) []byte {
 	o := beginObject(dst)
 	o.text("id", r.ID)
+	o.text("status", string(r.Status))
 	o.number("epoch", int64(r.Epoch))
 	o.text("mode", r.Mode)
 	o.number("started", int64(r.Started))
@@ -232,12 +289,14 @@ func (p Pending) write(o *object) {
 	o.str("toolName", p.ToolName)
 	o.text("runId", p.RunID)
 	o.text("approvalId", p.ApprovalID)
+	o.number("deadline", p.Deadline)
 }
 
 func (f *Faults) append(dst []byte) []byte {
 	o := beginObject(dst)
 	o.number("skipped", f.Skipped)
 	o.number("patches", f.Patches)
+	o.number("streams", f.Streams)
 	o.number("lost", f.Lost)
 	o.list("recent", len(f.Recent), func(dst []byte, i int) []byte {
 		m := beginObject(dst)

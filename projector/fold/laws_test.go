@@ -9,6 +9,32 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
+// All laws at once, on one log: what `make unit` does to a hundred thousand of
+// them. The tests below look for each law by itself, on longer logs, and shrink
+// to what breaks it.
+func TestLaws(t *testing.T) {
+	laws(t, 24, func(t *rapid.T, a *author) {
+		plain, saved, twice := New(session), New(session), New(session)
+		for i, rec := range a.all {
+			log := a.survivors(i + 1)
+			plain = take(t, plain, rec, log)
+			// A save and a load after every record: at every cut at once.
+			saved = take(t, reload(t, saved), rec, log)
+			equal(t, "saved and loaded", saved, plain)
+			twice = take(t, take(t, twice, rec, log), rec, log)
+		}
+		again := a.all[:rapid.IntRange(0, len(a.all)).Draw(t, "again")]
+		for _, rec := range again {
+			twice = take(t, twice, rec, again)
+		}
+		equal(t, "twice", twice, plain)
+		twinAgrees(t, a, plain)
+		if n := len(a.all); n > 0 && len(plain.gone) == 0 {
+			equal(t, "the survivors", read(t, New(session), a.survivors(n)), plain)
+		}
+	})
+}
+
 // Folding a prefix, saving, loading and folding the rest is folding all: at
 // every cut, with and without the finished messages in memory.
 func TestPrefixSaveLoadRestIsAll(t *testing.T) {

@@ -4,9 +4,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Version is the version of the stored form. ParseHead refuses another one with
-// ErrVersion; the snapshot is then folded anew from the log.
-const Version = 1
+// Version is the version of the stored form. ParseHead reads the one before too,
+// so that a session whose log has expired survives the change, and refuses any
+// other with ErrVersion; the snapshot is then folded anew from the log.
+const Version = 2
 
 // Status says how a session stands.
 type Status string
@@ -40,6 +41,13 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	Failure *Failure // why Status is Failed, nil otherwise
 	Run     Run      // the latest run, zero before the first
 
+	// Past are the runs before it, oldest first, at most maxPast of them.
+	Past []Run
+
+	// Errors are what the agent reported while its stream went on, the latest
+	// maxErrors of them.
+	Errors []Error
+
 	// CheckpointID is the latest checkpoint the session stands on, nil when
 	// there is none.
 	CheckpointID *string
@@ -54,6 +62,8 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	Faults  Faults    // what could not be folded
 
 	messages  history
+	streams   streams              // structured data
+	chain     Chain                // of the records folded
 	gone      []chunk.OrdinalRange // taken back; the mark that says so is still ahead
 	turn      *Snapshot            // how it stood when the turn opened, nil before the first
 	step      *Snapshot            // how it stood before the latest step began, nil when that is the turn
@@ -64,6 +74,7 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 // Run is one execution inside the session.
 type Run struct {
 	ID           string
+	Status       RunStatus
 	Epoch        chunk.Epoch
 	Mode         string    // execute, takeover, or a mode of chunk.RunResumed
 	Started      chunk.Seq // of its run_started record; 0 when there was none
@@ -76,6 +87,36 @@ type Run struct {
 	Output       chunk.Value   // final structured output, nil for none
 	Parent       *chunk.Parent // where a sub-agent was called from, nil in a root session
 }
+
+// RunStatus says how a run stands, or how it was left.
+type RunStatus string
+
+// The statuses of a run.
+const (
+	RunRunning     RunStatus = "running"
+	RunSuspended   RunStatus = "suspended"   // it waits for people or children
+	RunInterrupted RunStatus = "interrupted" // it was stopped softly and may be resumed
+	RunEnded       RunStatus = "ended"
+	RunFailed      RunStatus = "failed"
+	RunSuperseded  RunStatus = "superseded" // another run, or another executor, took its place while it was running
+)
+
+// maxPast is how many runs before the latest one a snapshot remembers.
+const maxPast = 8
+
+// Error is an error that the agent reported while its stream went on.
+type Error struct {
+	Seq         chunk.Seq
+	RunID       string // "" outside of a run
+	Message     string // at most maxErrorText bytes
+	Code        string // "" for none
+	Recoverable bool
+}
+
+const (
+	maxErrors    = 16
+	maxErrorText = 1024
+)
 
 // Usage counts tokens. Sums stay at the largest integer a browser can hold
 // (2^53-1) when they would go beyond it.
@@ -105,12 +146,14 @@ type Pending struct {
 	ToolName   string
 	RunID      string // the run that asked
 	ApprovalID string // of an approval, "" otherwise
+	Deadline   int64  // in milliseconds since 1970 UTC, 0 for none
 }
 
 // Faults counts what the fold had to pass over. A session with faults goes on.
 type Faults struct {
 	Skipped int64 // records that could not be read, passed by Skip
 	Patches int64 // state patches that were refused as a whole
+	Streams int64 // pieces of structured data that were refused
 	Lost    int64 // records that were gone from the log before they were folded
 	Recent  []Mark
 }
@@ -126,7 +169,7 @@ const maxMarks = 16
 
 // New is the snapshot of s before its first record.
 func New(s chunk.Session) Snapshot {
-	return Snapshot{Session: s, Status: Ended, messages: history{shown: noMessage}}
+	return Snapshot{Session: s, Status: Ended, messages: history{shown: noMessage}, chain: Chain{Since: 1}}
 }
 
 // Grave is what is left of a session that was deleted with everything up to a
@@ -137,6 +180,7 @@ func New(s chunk.Session) Snapshot {
 func Grave(s chunk.Session, at chunk.Position, e chunk.Epoch) Snapshot {
 	g := New(s)
 	g.Position, g.Epoch, g.deleted = at, e, true
+	g.startChain(at.Ordinal + 1)
 	return g
 }
 

@@ -17,6 +17,7 @@ func (s Snapshot) truncate(rec chunk.Record, mark chunk.Truncated) (Snapshot, er
 	if len(applied) > 0 {
 		return s, &RefoldError{Base: s.before(applied[0].First, removed), Mark: rec.Position()}
 	}
+	s.link(rec)
 	s.at(rec)
 	s.gone = subtractRanges(s.gone, removed)
 	s.messages.close()
@@ -74,6 +75,7 @@ func (s *Snapshot) base() *Snapshot {
 	b := *s
 	b.turn, b.step = nil, nil
 	b.messages = s.messages.base()
+	b.streams = s.streams.base()
 	// Holes ahead are met again by whoever goes on from here; those behind are
 	// not, and their mark is still to come.
 	b.gone = upTo(s.gone, int64(s.Position.Ordinal))

@@ -105,7 +105,7 @@ func (w *twin) tool(body chunk.Body) bool {
 		w.input(p, twinParse(b.Input))
 		if b.IsAutomatic == nil {
 			p.json["state"], p.json["approval"] = "approval-requested", map[string]any{"id": b.ApprovalID}
-			w.await(b.ToolCallID, map[string]any{"kind": "approval", "toolCallId": b.ToolCallID, "toolName": b.ToolName, "approvalId": b.ApprovalID})
+			w.await(b.ToolCallID, map[string]any{"deadline": w.until(), "kind": "approval", "toolCallId": b.ToolCallID, "toolName": b.ToolName, "approvalId": b.ApprovalID})
 		}
 	case chunk.ToolApprovalResponse:
 		if finish(b.ToolName) {
@@ -175,7 +175,9 @@ func (w *twin) rest(body chunk.Body) {
 	case chunk.Thinking:
 		w.think(b)
 	case chunk.Custom:
-		w.part(map[string]any{"type": "data-" + b.EventName, "data": twinParse(b.Data)})
+		if !w.structured(b) {
+			w.part(map[string]any{"type": "data-" + b.EventName, "data": twinParse(b.Data)})
+		}
 	case chunk.File:
 		w.text = nil
 		add(map[string]any{"type": "file", "url": b.URL, "mediaType": b.MediaType}, "filename", b.Filename)
@@ -214,24 +216,33 @@ func (w *twin) rest(body chunk.Body) {
 			w.cp = *b.CheckpointID
 		}
 		if w.status == "active" {
+			w.run["status"] = "interrupted"
 			w.status, w.soft = "paused", true
 		}
 	case chunk.RunResumed:
 		if w.status == "paused" && w.soft {
+			w.run["status"] = "running"
 			w.status, w.soft = "active", false
 		}
 	case chunk.RunPaused:
 		w.text = nil
-		w.awaitClient(*b.PendingToolCallID)
+		w.awaitClient(*b.PendingToolCallID, w.until())
 	case chunk.SuspensionMarker:
-		w.awaitClient("c1")
-		w.awaitClient("c3")
+		deadline := twinParse(b.Payload).(map[string]any)["deadline"]
+		w.awaitClient("c1", deadline)
+		w.awaitClient("c3", deadline)
 	case chunk.CheckpointCreated:
 		w.cp = b.CheckpointID
 	case chunk.StreamResync:
 		w.text, w.cp = nil, b.CheckpointID
-	case chunk.Error, chunk.ExecutorSuperseded:
+	case chunk.Error:
 		w.text = nil
+		w.reported(b)
+	case chunk.ExecutorSuperseded:
+		w.text = nil
+		w.runIs("running", "superseded")
+	case chunk.Output:
+		w.run["output"] = twinParse(b.Output)
 	}
 }
 

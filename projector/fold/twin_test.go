@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"unicode/utf8"
 
@@ -25,7 +26,11 @@ type twin struct {
 	pending  []map[string]any
 	children map[string]map[string]any
 	order    []string // children, in the order they came
-	run      string
+	run      map[string]any
+	past     []any
+	errors   []any
+	streams  []*twinStream
+	bad      int // pieces of streams
 	step     int64
 	soft     bool // stopped softly
 	turns    int
@@ -38,6 +43,7 @@ type twin struct {
 	skipped  int
 	patches  int
 	seq      chunk.Seq
+	rec      chunk.Record // the one at hand
 }
 
 type twinMessage struct {
@@ -60,11 +66,11 @@ func (p *twinPart) settled() bool {
 }
 
 func newTwin() *twin {
-	return &twin{status: "ended", calls: map[string]*twinPart{}, children: map[string]map[string]any{}, join: -1}
+	return &twin{run: map[string]any{}, status: "ended", calls: map[string]*twinPart{}, children: map[string]map[string]any{}, join: -1}
 }
 
 func (w *twin) take(rec chunk.Record) {
-	w.seq = rec.Seq
+	w.seq, w.rec = rec.Seq, rec
 	c, err := rec.Decode()
 	if err != nil {
 		w.skipped++
@@ -76,6 +82,7 @@ func (w *twin) take(rec chunk.Record) {
 	if !rec.Type.Control() {
 		if !w.opened {
 			w.opened, w.status = true, "active"
+			w.run["status"] = "running"
 			w.closeMessage()
 			w.step = max(w.step, c.Step)
 		} else if c.Step > w.step {
@@ -126,11 +133,12 @@ func (w *twin) control(body chunk.Body) bool {
 	over := w.status == "ended" || w.status == "failed"
 	switch b := body.(type) {
 	case chunk.RunStarted:
-		same := w.opened && b.RunID == w.run
+		same := w.opened && b.RunID == w.run["id"]
 		opens := !w.opened || !same && (b.Mode == "execute" || len(b.Input) > 0)
 		w.closeMessage()
 		w.boundary, w.soft, w.failure = false, false, nil
-		w.run, w.status, w.opened = b.RunID, "active", true
+		w.startRun(b, same)
+		w.status, w.opened = "active", true
 		if !opens {
 			return true
 		}
@@ -141,6 +149,7 @@ func (w *twin) control(body chunk.Body) bool {
 			}
 		}
 		w.turns++
+		w.turnStreams()
 		w.pending = slices.DeleteFunc(w.pending, func(p map[string]any) bool { return w.calls[p["toolCallId"].(string)] == nil })
 		for _, in := range b.Input {
 			m := &twinMessage{index: len(w.msgs), shown: len(w.msgs), role: "user", turn: w.turns}
@@ -161,27 +170,33 @@ func (w *twin) control(body chunk.Body) bool {
 		}
 		w.closeMessage()
 		w.status = "paused"
+		w.runIs("running", "suspended")
 		for _, m := range w.msgs {
 			for _, p := range m.parts {
 				id, _ := p.json["toolCallId"].(string)
 				if m.turn == w.turns && w.calls[id] == p && p.state() == "input-available" && p.json["providerExecuted"] == nil && !w.delegated(id) {
-					w.awaitClient(id)
+					w.awaitClient(id, nil)
 				}
 			}
 		}
 	case chunk.StreamActive:
 		if w.status == "paused" {
+			w.run["status"] = "running"
 			w.status, w.soft = "active", false
 		}
 	case chunk.StreamEnd:
 		if w.over(over) {
-			w.status = "ended"
+			w.status, w.run["status"] = "ended", "ended"
 			if w.soft {
-				w.status = "paused"
+				w.status, w.run["status"] = "paused", "interrupted"
+			}
+			if b.FinalOutput != nil {
+				w.run["output"] = twinParse(*b.FinalOutput)
 			}
 		}
 	case chunk.StreamFailed:
 		if w.over(over) {
+			w.run["status"] = "failed"
 			w.status, w.failure = "failed", map[string]any{"message": b.Error}
 		}
 	case chunk.Truncated:
@@ -199,7 +214,7 @@ func (w *twin) over(already bool) bool {
 	}
 	w.closeMessage()
 	w.boundary = false
-	w.pending = slices.DeleteFunc(w.pending, func(p map[string]any) bool { r, _ := p["runId"].(string); return r == w.run })
+	w.pending = slices.DeleteFunc(w.pending, func(p map[string]any) bool { return p["runId"] == w.run["id"] })
 	return true
 }
 
@@ -212,18 +227,26 @@ func (w *twin) delegated(call string) bool {
 	return false
 }
 
-func (w *twin) awaitClient(id string) {
+func (w *twin) awaitClient(id string, deadline any) {
 	p := w.calls[id]
 	if p == nil || p.json == nil || p.settled() || p.state() == "approval-requested" {
 		return
 	}
-	w.await(id, map[string]any{"kind": "client-tool", "toolCallId": id, "toolName": p.json["toolName"]})
+	w.await(id, map[string]any{"kind": "client-tool", "toolCallId": id, "toolName": p.json["toolName"], "deadline": deadline})
 }
 
 func (w *twin) await(id string, call map[string]any) {
+	for _, p := range w.pending {
+		if p["toolCallId"] == id && p["kind"] == call["kind"] && call["deadline"] == nil {
+			call["deadline"] = p["deadline"]
+		}
+	}
+	if call["deadline"] == nil {
+		delete(call, "deadline")
+	}
 	w.answered(id)
-	if w.run != "" {
-		call["runId"] = w.run
+	if w.run["id"] != nil {
+		call["runId"] = w.run["id"]
 	}
 	w.pending = append(w.pending, call)
 }
@@ -266,7 +289,8 @@ func (w *twin) page() map[string]any {
 		}
 		pending = append(pending, p)
 	}
-	return map[string]any{"messages": msgs, "status": w.status, "state": w.state, "children": children, "pending": pending, "error": w.failure, "checkpointId": w.cp}
+	return map[string]any{"messages": msgs, "status": w.status, "state": w.state, "children": children, "pending": pending, "error": w.failure, "checkpointId": w.cp,
+		"run": w.run, "pastRuns": w.past, "errors": w.errors, "structured": w.growing()}
 }
 
 func (w *twin) partJSON(p *twinPart) map[string]any {
@@ -314,6 +338,10 @@ func plain(v any) any {
 		return out
 	case bool, json.Number, nil:
 		return v
+	case chunk.Seq:
+		return json.Number(strconv.FormatUint(uint64(v), 10))
+	case chunk.Epoch:
+		return json.Number(strconv.FormatUint(uint64(v), 10))
 	}
 	panic(reflect.TypeOf(v).String())
 }
@@ -322,37 +350,43 @@ func plain(v any) any {
 // are what the obvious fold of the survivors says.
 func TestTwinAgrees(t *testing.T) {
 	laws(t, 80, func(t *rapid.T, a *author) {
-		w := newTwin()
-		log := a.survivors(len(a.all))
-		for _, rec := range log {
-			w.take(rec)
-		}
-		s := whole(t, a, len(a.all), true)
-		got, _ := twinParse(chunk.Value(s.Frontend(true, 0).AppendJSON(nil))).(map[string]any)
-		want := w.page()
-		for _, c := range []struct {
-			what      string
-			got, want any
-		}{
-			{"messages", got["messages"], want["messages"]},
-			{"status", got["status"], want["status"]},
-			{"state", got["state"], want["state"]},
-			{"children", got["children"], want["children"]},
-			{"pending", got["pendingCalls"], want["pending"]},
-			{"error", got["error"], want["error"]},
-			{"checkpoint", got["checkpointId"], want["checkpointId"]},
-		} {
-			if want := plain(c.want); !reflect.DeepEqual(c.got, want) && (!isEmpty(c.got) || !isEmpty(want)) {
-				g, _ := json.Marshal(c.got)
-				w, _ := json.Marshal(want)
-				t.Fatalf("%s:\n got %s\nwant %s", c.what, g, w)
-			}
-		}
-		if s.Faults.Skipped != int64(w.skipped) || s.Faults.Patches != int64(w.patches) || s.Position.Seq != w.seq ||
-			[3]int64{s.Usage.Input, s.Usage.Output, s.Usage.Cached} != [3]int64(w.usage[:3]) {
-			t.Fatalf("faults %+v, usage %+v, seq %d; want %+v", s.Faults, s.Usage, s.Position.Seq, w)
-		}
+		twinAgrees(t, a, whole(t, a, len(a.all), true))
 	})
+}
+
+// twinAgrees compares the fold of all that a wrote.
+func twinAgrees(t failer, a *author, s Snapshot) {
+	t.Helper()
+	w := newTwin()
+	for _, rec := range a.survivors(len(a.all)) {
+		w.take(rec)
+	}
+	got, _ := twinParse(chunk.Value(s.Frontend(true, 0).AppendJSON(nil))).(map[string]any)
+	want := w.page()
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"messages", got["messages"], want["messages"]},
+		{"status", got["status"], want["status"]},
+		{"state", got["state"], want["state"]},
+		{"children", got["children"], want["children"]},
+		{"pending", got["pendingCalls"], want["pending"]},
+		{"error", got["error"], want["error"]},
+		{"checkpoint", got["checkpointId"], want["checkpointId"]},
+		{"run", brief(got["run"]), brief(want["run"])},
+		{"past", briefs(got["pastRuns"]), briefs(want["pastRuns"])},
+		{"errors", got["errors"], want["errors"]},
+		{"structured", got["structured"], want["structured"]},
+	} {
+		if want := plain(c.want); !reflect.DeepEqual(c.got, want) && (!isEmpty(c.got) || !isEmpty(want)) {
+			t.Fatalf("%s:\n got %v\nwant %v", c.what, c.got, want)
+		}
+	}
+	if s.Faults.Skipped != int64(w.skipped) || s.Faults.Patches != int64(w.patches) || s.Faults.Streams != int64(w.bad) || s.Position.Seq != w.seq ||
+		[3]int64{s.Usage.Input, s.Usage.Output, s.Usage.Cached} != [3]int64(w.usage[:3]) {
+		t.Fatalf("faults %+v, usage %+v, seq %d; want %+v", s.Faults, s.Usage, s.Position.Seq, w)
+	}
 }
 
 func isEmpty(v any) bool {

@@ -20,6 +20,9 @@ func (s *Stream) AppendView(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// AppendData appends the value as AppendView shows it; null when there is none.
+func (s *Stream) AppendData(dst []byte) []byte { return s.data.append(dst, false) }
+
 func (s *Stream) appendHead(dst []byte) []byte {
 	dst = appendText(append(dst, `"streamId":`...), s.Labels.StreamID)
 	dst = appendText(append(dst, `,"dataType":`...), s.Labels.DataType)

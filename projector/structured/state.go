@@ -27,15 +27,21 @@ type State struct {
 // Apply changes one stream by one chunk, JSON, which names it. A *RefusedError
 // says that nothing changed but the counts and the stream's mark.
 func (s *State) Apply(data []byte) error {
+	_, err := s.ApplyStream(data)
+	return err
+}
+
+// ApplyStream is Apply, and tells which stream changed.
+func (s *State) ApplyStream(data []byte) (*Stream, error) {
 	c, bad := readChange(data)
 	if c.named {
 		bad = s.change(c, bad)
 	}
 	if bad != nil {
 		s.Refused++
-		return bad
+		return nil, bad
 	}
-	return nil
+	return s.streams[c.labels.StreamID], nil
 }
 
 // change applies c to its stream, or marks the stream when c is bad already.
@@ -90,6 +96,24 @@ func (s *State) Drop(id string) {
 	delete(s.streams, id)
 	s.order = slices.DeleteFunc(s.order, func(o *Stream) bool { return o == stream })
 	s.size = s.size.minus(stream.size)
+}
+
+// Forget lets go of the value of a stream that is done, which somebody has kept
+// elsewhere. Its id stays: chunks that come late are refused as before. It does
+// nothing to other streams, and to one that is not there.
+func (s *State) Forget(id string) {
+	stream := s.streams[id]
+	if stream == nil || stream.status != Final {
+		return
+	}
+	s.size = s.size.minus(stream.size)
+	stream.data, stream.size = nil, size{}
+}
+
+// Weight is about how many bytes of memory s takes.
+func (s *State) Weight() int {
+	const perStream, perValue = 1024, 64
+	return len(s.order)*perStream + s.size.values*perValue + s.size.text
 }
 
 // Clone is a State that goes its own way from here.

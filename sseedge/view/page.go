@@ -113,7 +113,8 @@ var (
 
 func (in sight) page() page {
 	messages := in.messages()
-	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error")
+	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error",
+		"chain", "run", "pastRuns", "structured", "errors")
 	r.members["messages"] = messages
 	r.members["session"] = open("tenant", "root", "id", "agentType")
 	r.members["session"].drop("agentType", in.agentType())
@@ -123,7 +124,26 @@ func (in sight) page() page {
 	r.blank("checkpointId", in.allOf(checkpoints...), "null")
 	r.blank("usage", in.allOf(by(chunk.TypeStepEnd, "usage")), "{}")
 	r.blank("error", in.allOf(by(chunk.TypeStreamFailed, "error"), by(chunk.TypeStreamFailed, "errorDetail")), `{"message":""}`)
+	// Nearly every type says something about a run, and the chain is a hash of them
+	// all: they are for those who see everything.
+	for _, name := range []string{"chain", "run", "pastRuns"} {
+		r.drop(name, in.everything())
+	}
+	r.drop("structured", in.allOf(by(chunk.TypeCustom, "eventName"), by(chunk.TypeCustom, "data")))
+	r.drop("errors", in.allOf(by(chunk.TypeError), by(chunk.TypeRunStarted, "runId")))
 	return page{snapshot: r, message: messages}
+}
+
+// everything reports whether nothing is hidden but what no view shows unasked.
+func (in sight) everything() bool {
+	for _, t := range chunk.Types() {
+		for _, member := range shapesOf(t) {
+			if t != chunk.TypeSuspensionMarker && !in.allOf(by(t, member.Name)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // agentType reports whether no type hides who is speaking.
@@ -145,9 +165,10 @@ func (in sight) children() *rule {
 }
 
 func (in sight) pendingCalls() *rule {
-	call := open("kind", "toolCallId", "toolName", "runId", "approvalId", "input")
+	call := open("kind", "toolCallId", "toolName", "runId", "approvalId", "deadline", "input")
 	call.blank("toolName", in.allOf(toolNames...), `""`)
 	call.blank("input", in.allOf(toolInputs...), "null")
+	call.drop("deadline", in.allOf(by(chunk.TypeToolApprovalRequest), by(chunk.TypeRunPaused), by(chunk.TypeSuspensionMarker)))
 	call.drop("runId", in.allOf(by(chunk.TypeRunStarted, "runId")))
 	return &rule{pick: func(object []byte) (*rule, bool) {
 		of := chunk.TypeToolStart

@@ -1,0 +1,153 @@
+package fold
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/structured"
+)
+
+func (w *twin) startRun(b chunk.RunStarted, same bool) {
+	if w.run["id"] != nil && !same {
+		w.runIs("running", "superseded")
+		past := maps.Clone(w.run)
+		delete(past, "output")
+		w.past = append(w.past, past)
+		w.past = w.past[max(0, len(w.past)-8):]
+	}
+	w.run = map[string]any{"id": b.RunID, "status": "running", "mode": b.Mode, "epoch": w.rec.Epoch}
+}
+
+func (w *twin) runIs(was, now string) {
+	if w.run["status"] == was {
+		w.run["status"] = now
+	}
+}
+
+func (w *twin) reported(b chunk.Error) {
+	e := map[string]any{"seq": w.rec.Seq, "message": b.Error}
+	if w.run["id"] != nil {
+		e["runId"] = w.run["id"]
+	}
+	if b.Code != nil {
+		e["code"] = *b.Code
+	}
+	if b.Recoverable {
+		e["recoverable"] = true
+	}
+	w.errors = append(w.errors, e)
+	w.errors = w.errors[max(0, len(w.errors)-16):]
+}
+
+// until is the deadline that the record at hand names outside of its catalogue.
+func (w *twin) until() any {
+	data, _ := twinParse(w.rec.Data).(map[string]any)
+	if n, ok := data["deadline"].(json.Number); ok && !strings.HasPrefix(n.String(), "-") {
+		return n
+	}
+	return nil
+}
+
+// twinStream is all that was said of a stream, put together anew each time.
+type twinStream struct {
+	id     string
+	pieces [][]byte
+	quiet  bool // it was done or empty when this turn began
+}
+
+func (st *twinStream) value() *structured.Stream {
+	var s structured.Stream
+	for _, p := range st.pieces {
+		_ = s.Apply(p) // refused ones too, as they came
+	}
+	return &s
+}
+
+func (w *twin) structured(b chunk.Custom) bool {
+	m, _ := twinParse(b.Data).(map[string]any)
+	id, named := m["streamId"].(string)
+	at := slices.IndexFunc(w.streams, func(st *twinStream) bool { return st.id == id })
+	switch b.EventName {
+	case structuredData:
+		if !named {
+			w.bad++
+			return true
+		}
+		if at < 0 {
+			at = len(w.streams)
+			w.streams = append(w.streams, &twinStream{id: id})
+		}
+		st := w.streams[at]
+		st.pieces = append(st.pieces, b.Data)
+		before := (&twinStream{pieces: st.pieces[:len(st.pieces)-1]}).value()
+		after := st.value()
+		if after.Refused > before.Refused {
+			w.bad++
+			return true
+		}
+		if after.Status() == structured.Final {
+			view, _ := twinParse(after.AppendView(nil)).(map[string]any)
+			w.part(map[string]any{"type": "data-structured", "id": id, "data": map[string]any{
+				"dataType": view["dataType"], "status": "done", "data": view["data"],
+			}})
+		}
+	case structuredInvalidated:
+		if !named {
+			w.bad++
+			return true
+		}
+		if at >= 0 {
+			grew := w.streams[at].value().Status() == structured.Streaming
+			w.streams = slices.Delete(w.streams, at, at+1)
+			if grew {
+				return true
+			}
+		}
+		w.part(map[string]any{"type": "data-structured", "id": id, "data": map[string]any{"status": "invalidated"}})
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *twin) turnStreams() {
+	w.streams = slices.DeleteFunc(w.streams, func(st *twinStream) bool {
+		was := st.quiet
+		st.quiet = st.value().Status() != structured.Streaming
+		return was && st.quiet
+	})
+}
+
+func (w *twin) growing() []any {
+	var out []any
+	for _, st := range w.streams {
+		if s := st.value(); s.Status() == structured.Streaming {
+			out = append(out, twinParse(s.AppendView(nil)))
+		}
+	}
+	return out
+}
+
+// brief is what the twin knows of a run.
+func brief(run any) any {
+	m, _ := run.(map[string]any)
+	out := map[string]any{}
+	for _, name := range []string{"id", "status", "mode", "epoch", "output"} {
+		if v, ok := m[name]; ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+func briefs(runs any) any {
+	list, _ := runs.([]any)
+	out := []any{}
+	for _, r := range list {
+		out = append(out, brief(r))
+	}
+	return out
+}

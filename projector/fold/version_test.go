@@ -1,0 +1,109 @@
+package fold
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Snapshots that version 1 stored. They are never rewritten: what is loaded from
+// them shows the page that version 1 showed, and goes on as it would have. A
+// session whose log has expired has nothing else.
+func TestVersion1IsRead(t *testing.T) {
+	files, err := filepath.Glob("testdata/version1/*.txtar")
+	if err != nil || len(files) != 20 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var page, partial, head []byte
+			var messages [][]byte
+			for _, f := range archive.Files {
+				switch {
+				case f.Name == "page.json":
+					page = f.Data
+				case f.Name == "partial.json":
+					partial = f.Data
+				case f.Name == "head.json":
+					head = compact(t, f.Data)
+				case strings.HasPrefix(f.Name, "message-"):
+					messages = append(messages, bytes.TrimSuffix(f.Data, []byte("\n")))
+				}
+			}
+			s, err := ParseHead(head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err = s.Hold(messages); err != nil {
+				t.Fatal(err)
+			}
+			holds(t, "page", s.Frontend(false, 0).AppendJSON(nil), page)
+			holds(t, "partial", s.Frontend(true, 0).AppendJSON(nil), partial)
+			if s.Chain().Since != s.Position.Ordinal+1 {
+				t.Errorf("the chain begins at %d, want after %d", s.Chain().Since, s.Position.Ordinal)
+			}
+			equal(t, "saved and loaded", reload(t, s), s)
+			goesOn(t, s)
+		})
+	}
+}
+
+// goesOn folds another turn and looks for it.
+func goesOn(t *testing.T, s Snapshot) {
+	t.Helper()
+	for _, body := range []chunk.Body{
+		chunk.RunStarted{RunID: "next", Epoch: int64(s.Epoch) + 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "and now?"}}},
+		chunk.TextDelta{Delta: "this"}, chunk.StreamEnd{StreamID: s.Session.ID},
+	} {
+		rec := record(t, int(s.Position.Ordinal)+1, body)
+		rec.Session, rec.Epoch, rec.Seq = s.Session, s.Epoch+1, s.Position.Seq+1
+		if body.Type() != chunk.TypeRunStarted {
+			rec.Epoch = s.Epoch
+		}
+		var err error
+		if s, err = Apply(s, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	messages := s.Frontend(false, 0).Messages
+	if last := messages[len(messages)-1]; s.Run.Status != RunEnded || len(last.Parts) != 1 || !bytes.Contains(last.Parts[0], []byte(`"this"`)) {
+		t.Errorf("went on to %s", stored(s))
+	}
+}
+
+// holds compares the members that the old page has.
+func holds(t *testing.T, what string, got, old []byte) {
+	t.Helper()
+	var g, o map[string]any
+	if err := json.Unmarshal(got, &g); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(old, &o); err != nil || len(o) < 8 {
+		t.Fatalf("%d members, %v", len(o), err)
+	}
+	for name, want := range o {
+		if !reflect.DeepEqual(g[name], want) {
+			t.Errorf("%s: %s is %v, was %v", what, name, g[name], want)
+		}
+	}
+}
+
+func compact(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Compact(&out, data); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
