@@ -209,8 +209,18 @@ func (s *stream) finish(ctx context.Context, err error) {
 // relay moves batches from the seats to the client, and lets it hear a heartbeat
 // where there are none. It returns io.EOF when every session is complete.
 func (s *stream) relay(ctx context.Context) error {
-	tick := time.NewTimer(s.edge.cfg.Heartbeat)
+	// One channel for the heartbeat and for the end: a select locks each of its
+	// channels for every wake-up, and takes the timer of one in and out.
+	bell := make(chan struct{}, 1)
+	ring := func() {
+		select {
+		case bell <- struct{}{}:
+		default: // it rings
+		}
+	}
+	tick := time.AfterFunc(s.edge.cfg.Heartbeat, ring)
 	defer tick.Stop()
+	defer context.AfterFunc(ctx, ring)()
 	for {
 		said, err := s.turn(ctx)
 		if err != nil {
@@ -219,17 +229,17 @@ func (s *stream) relay(ctx context.Context) error {
 		if said {
 			continue
 		}
-		switch s.wait(ctx, tick.C) {
-		case ended:
-			return context.Cause(ctx)
-		case ticked:
-			s.did.silent()
-			if err := s.beat(); err != nil {
-				return err
-			}
-			tick.Reset(s.edge.cfg.Heartbeat - time.Since(s.out.Wrote()))
-		case woken:
+		if !s.wait(bell) {
+			continue
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.did.silent()
+		if err := s.beat(); err != nil {
+			return err
+		}
+		tick.Reset(s.edge.cfg.Heartbeat - time.Since(s.out.Wrote()))
 	}
 }
 
@@ -305,39 +315,26 @@ func (s *stream) write(v *seat, batch hub.Batch) error {
 	return s.out.Send(batch.Frames, id)
 }
 
-// signal is what ended a wait.
-type signal int
-
-const (
-	ended  signal = iota // the context
-	ticked               // the timer
-	woken                // one of the seats
-)
-
-// wait sleeps until one of s.waits is closed, or the tick or the context ends it.
-func (s *stream) wait(ctx context.Context, tick <-chan time.Time) signal {
+// wait sleeps until one of s.waits is closed, or the bell rings, and reports
+// whether that was it.
+func (s *stream) wait(bell <-chan struct{}) (rang bool) {
 	if len(s.waits) == 1 {
 		select {
-		case <-ctx.Done():
-			return ended
-		case <-tick:
-			return ticked
+		case <-bell:
+			return true
 		case <-s.waits[0]:
-			return woken
+			return false
 		}
 	}
-	return s.waitAny(ctx, tick)
+	return s.waitAny(bell)
 }
 
 //go:noinline
-func (s *stream) waitAny(ctx context.Context, tick <-chan time.Time) signal {
-	s.cases = append(s.cases[:0],
-		reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
-		reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(tick)},
-	)
+func (s *stream) waitAny(bell <-chan struct{}) (rang bool) {
+	s.cases = append(s.cases[:0], reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(bell)})
 	for _, wait := range s.waits {
 		s.cases = append(s.cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(wait)})
 	}
 	chosen, _, _ := reflect.Select(s.cases)
-	return min(signal(chosen), woken)
+	return chosen == 0
 }
