@@ -7,6 +7,7 @@ type chain struct {
 	session chunk.Session
 	last    chunk.Position // of the record before; Ordinal 0 is before the first
 	epoch   chunk.Epoch    // highest seen, 0 when none was
+	begun   bool           // a record was accepted
 }
 
 // verdict on a record that comes next.
@@ -47,6 +48,6 @@ func (c *chain) judge(rec chunk.Record) verdict {
 
 // accept takes rec as the last record.
 func (c *chain) accept(rec chunk.Record) {
-	c.last = rec.Position()
+	c.last, c.begun = rec.Position(), true
 	c.epoch = max(c.epoch, rec.Epoch)
 }

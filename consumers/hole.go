@@ -159,6 +159,9 @@ func (rd *reading) recordUpTo(ctx context.Context, s chunk.Session, subject stri
 // acceptHole decides about the records that are missing before rec: nil when a
 // clean-up that is older than this read took them.
 func (rd *reading) acceptHole(ctx context.Context, c *chain, subject string, rec chunk.Record) error {
+	if rd.options.fromFloor && !c.begun {
+		return nil
+	}
 	if c.last.Ordinal == 0 { // the first record of a session is never cleaned up
 		return rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
 	}

@@ -12,9 +12,10 @@ type options struct {
 	through   chunk.Seq
 }
 
-// FromFloor lets a read from the zero position begin at the first record that
-// is still there. Without it a session whose beginning has expired yields a
-// *chunk.TruncatedError before any record.
+// FromFloor lets a read begin at the first record after its position that is
+// still there, whatever is missing in between. Without it a session whose
+// beginning has expired yields a *chunk.TruncatedError before any record, and so
+// does a read at the edge of a gap.
 func FromFloor() Option { return func(o *options) { o.fromFloor = true } }
 
 // KeepOpen lets Follow and Tree go on after the terminal record and wait for

@@ -188,6 +188,17 @@ func TestGap(t *testing.T) {
 		}
 		same(t, got, recs[after.Ordinal:4])
 	}
+
+	// Who knows of it goes on behind it, and not across the next one.
+	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFloor()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, recs[5:])
+	w.remove(recs[6])
+	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFloor()))
+	truncated(t, err, chunk.TruncatedGap)
+	same(t, got, recs[5:6])
 	w.noConsumers()
 }
 

@@ -42,9 +42,9 @@ type Log interface {
 	// when the log has no record of s, or none at all; *chunk.TruncatedError.
 	Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error]
 
-	// ReplayFloor is Replay from the first record that is still there, whatever
-	// its ordinal.
-	ReplayFloor(ctx context.Context, s chunk.Session) iter.Seq2[chunk.Record, error]
+	// ReplayFloor is Replay from the first record after a position that is still
+	// there, whatever its ordinal.
+	ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error]
 }
 
 // Revision is the version of a stored head. The zero Revision is of a session

@@ -16,7 +16,7 @@ type catchUp struct {
 	*folder
 
 	snap  fold.Snapshot
-	floor bool    // the next round begins at the first record that is there
+	floor bool    // the next round begins at the first record after snap that is there
 	undo  *undone // what to go on from when going back turns out impossible
 }
 
@@ -31,7 +31,7 @@ func (c *catchUp) run(ctx context.Context) (fold.Snapshot, error) {
 	for range maxRounds {
 		records := c.log.Replay(ctx, c.snap.Session, c.snap.Position)
 		if c.floor {
-			records = c.log.ReplayFloor(ctx, c.snap.Session)
+			records = c.log.ReplayFloor(ctx, c.snap.Session, c.snap.Position)
 		}
 		again, err := c.round(ctx, records)
 		if errors.Is(err, chunk.ErrUnknownSession) && c.snap.Position != (chunk.Position{}) {
@@ -105,11 +105,11 @@ func (c *catchUp) recover(err error) error {
 		if c.undo != nil && !begun {
 			return c.passMark()
 		}
-		if c.floor {
-			return err
-		}
-		c.floor = true
-		return nil
+		return c.across(err)
+	case chunk.TruncatedGap:
+		// A message that is no record has taken the number of one, or somebody
+		// deleted what no mark lists.
+		return c.across(err)
 	case chunk.TruncatedFuture, chunk.TruncatedForeign, chunk.TruncatedRecreated:
 		// The snapshot is of a log that is no more.
 		if !begun {
@@ -120,6 +120,16 @@ func (c *catchUp) recover(err error) error {
 	default:
 		return err
 	}
+}
+
+// across lets the next round begin behind what is missing; err when that has led
+// to nothing.
+func (c *catchUp) across(err error) error {
+	if c.floor {
+		return err
+	}
+	c.floor = true
+	return nil
 }
 
 // passMark gives up on a mark that reaches back to records which the log no

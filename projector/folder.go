@@ -46,8 +46,8 @@ func (f *folder) apply(ctx context.Context, s fold.Snapshot, rec chunk.Record) (
 	return next, err
 }
 
-// fillGap reads what is missing before rec. When the log has a hole there that
-// nothing explains, the records are lost: rec is what goes on.
+// fillGap reads what is missing before rec. Where the log cannot be read at all,
+// as when a number was given out twice, rec is what goes on.
 func (f *folder) fillGap(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
 	s, err := f.catchUp(ctx, s)
 	var truncated *chunk.TruncatedError

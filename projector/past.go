@@ -130,7 +130,7 @@ func (p *prefix) Replay(ctx context.Context, s chunk.Session, after chunk.Positi
 	}
 }
 
-func (p *prefix) ReplayFloor(_ context.Context, s chunk.Session) iter.Seq2[chunk.Record, error] {
+func (p *prefix) ReplayFloor(_ context.Context, s chunk.Session, _ chunk.Position) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, expired(s)) }
 }
 

@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -215,23 +216,23 @@ func TestTornHead(t *testing.T) {
 	}
 }
 
-// A hole that nothing explains is an error, and behind it only a Runner's head
-// helps, which counts what is lost.
-func TestHoleInTheLog(t *testing.T) {
+// A hole in the middle that nothing explains: the snapshot says how much is
+// missing, whoever folds it and from where.
+func TestGapIsCrossed(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-	a := storetest.NewAuthor(log, s1, 13)
-	a.Crashes = false
-	records := a.Write(t, 100)
-	log.Lose(s1, 50)
-	reader := projector.NewReader(store, log)
-	if _, err := reader.Snapshot(t.Context(), s1); !errors.Is(err, chunk.ErrTruncated) {
-		t.Errorf("err = %v, want ErrTruncated", err)
+	records := []chunk.Record{log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})}
+	for i := range 9 {
+		records = append(records, log.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)}))
+	}
+	log.Lose(s1, 4)
+	log.Lose(s1, 5)
+	log.Lose(s1, 8)
+	want, err := projector.NewReader(storetest.NewMemory(), log).Snapshot(t.Context(), s1)
+	if err != nil || want.Faults.Lost != 3 || want.Position != records[9].Position() {
+		t.Fatalf("faults %+v at %+v, %v; want 3 lost", want.Faults, want.Position, err)
 	}
 	_, _ = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
-	q.put(append(records[:49:49], records[50:]...)...)
+	q.put(records[9], records[0], records[6])
 	q.drained(t)
-	snap, err := reader.Snapshot(t.Context(), s1)
-	if err != nil || snap.Faults.Lost != 1 || snap.Position != records[len(records)-1].Position() {
-		t.Errorf("faults %+v, position %+v, %v", snap.Faults, snap.Position, err)
-	}
+	storetest.Equal(t, "delivered", storetest.Stored(t, store, s1), want)
 }

@@ -20,6 +20,6 @@ func (l Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position) 
 }
 
 // ReplayFloor implements projector.Log.
-func (l Log) ReplayFloor(ctx context.Context, s chunk.Session) iter.Seq2[chunk.Record, error] {
-	return l.Reader.Replay(ctx, s, chunk.Position{}, consumers.FromFloor())
+func (l Log) ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return l.Reader.Replay(ctx, s, after, consumers.FromFloor())
 }

@@ -162,8 +162,8 @@ func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position)
 }
 
 // ReplayFloor implements projector.Log.
-func (l *Log) ReplayFloor(ctx context.Context, s chunk.Session) iter.Seq2[chunk.Record, error] {
-	return l.replay(ctx, s, chunk.Position{}, true)
+func (l *Log) ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return l.replay(ctx, s, after, true)
 }
 
 func (l *Log) replay(ctx context.Context, s chunk.Session, after chunk.Position, floor bool) iter.Seq2[chunk.Record, error] {
@@ -183,12 +183,12 @@ func (l *Log) replay(ctx context.Context, s chunk.Session, after chunk.Position,
 			return
 		}
 		last := after.Ordinal
-		if floor {
-			last = records[0].Ordinal - 1
-		}
 		for _, rec := range records {
 			if rec.Ordinal <= last {
 				continue
+			}
+			if floor {
+				last, floor = rec.Ordinal-1, false
 			}
 			if err := l.explain(s, last, rec, records[0], after); err != nil {
 				yield(chunk.Record{}, err)
