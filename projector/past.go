@@ -24,7 +24,11 @@ func (r *Reader) At(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.S
 	}
 	p := &prefix{log: r.log, over: func(rec chunk.Record) bool { return rec.Seq > seq }}
 	base := head
-	if head.Position.Seq > seq {
+	switch {
+	case head.Position.Seq <= seq:
+	case head.Deleted():
+		return fold.Snapshot{}, fmt.Errorf("session %s, deleted since: %w", s, chunk.ErrUnknownSession)
+	default:
 		base = fold.New(s)
 	}
 	snap, err := r.past(ctx, p, base)
@@ -38,22 +42,22 @@ func (r *Reader) At(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.S
 // saved, the first if there are several. It folds the log from its first record.
 // Errors, beside those of At: chunk.ErrUnknownCheckpoint.
 func (r *Reader) Checkpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error) {
+	head, err := r.head(ctx, s)
+	if err != nil {
+		return fold.Snapshot{}, err
+	}
+	if head.Deleted() {
+		return r.pastCheckpoint(ctx, head, id)
+	}
 	snap, err := r.pastCheckpoint(ctx, fold.New(s), id)
-	if !errors.Is(err, chunk.ErrTruncated) && !errors.Is(err, chunk.ErrUnknownSession) {
+	if !errors.Is(err, chunk.ErrTruncated) && !errors.Is(err, chunk.ErrUnknownSession) || head.Position == (chunk.Position{}) {
 		return snap, err
 	}
 	// The log begins late. The checkpoint may still lie behind the stored head.
-	head, failed := r.head(ctx, s)
-	switch {
-	case failed != nil:
-		return snap, failed
-	case head.Position == (chunk.Position{}):
-		return snap, err
+	if snap, err = r.pastCheckpoint(ctx, head, id); errors.Is(err, chunk.ErrUnknownCheckpoint) {
+		err = expired(s) // or it never was: nobody knows any more
 	}
-	if snap, failed = r.pastCheckpoint(ctx, head, id); errors.Is(failed, chunk.ErrUnknownCheckpoint) {
-		return snap, expired(s) // or it never was: nobody knows any more
-	}
-	return snap, failed
+	return snap, err
 }
 
 func (r *Reader) pastCheckpoint(ctx context.Context, base fold.Snapshot, id string) (fold.Snapshot, error) {

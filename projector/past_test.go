@@ -96,6 +96,36 @@ func TestAtWhenTheLogExpires(t *testing.T) {
 	}
 }
 
+// A session that was deleted is unknown, now and at any time, until it begins anew.
+func TestDeleted(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	checkpoints(t, log)
+	last := log.Append(t, s1, 4, chunk.StreamFailed{Error: "deleted"})
+	if _, err := store.Save(t.Context(), fold.Grave(s1, last.Position(), last.Epoch), 0); err != nil {
+		t.Fatal(err)
+	}
+	reader := projector.NewReader(store, log)
+	for _, through := range []chunk.Ordinal{0, last.Ordinal - 1, last.Ordinal} {
+		log.Expire(s1, through)
+		_, now := reader.Snapshot(t.Context(), s1)
+		_, early := reader.At(t.Context(), s1, 3)
+		_, late := reader.At(t.Context(), s1, last.Seq+5)
+		_, saved := reader.Checkpoint(t.Context(), s1, "cp1")
+		for what, err := range map[string]error{"now": now, "early": early, "late": late, "checkpoint": saved} {
+			if !errors.Is(err, chunk.ErrUnknownSession) {
+				t.Errorf("%s, %d purged: %v, want ErrUnknownSession", what, through, err)
+			}
+		}
+	}
+	again := log.Append(t, s1, 0, chunk.RunStarted{RunID: "r2", Epoch: 2, Mode: "execute", Input: []chunk.InputMessage{{Content: "hi again"}}})
+	if snap, err := reader.Snapshot(t.Context(), s1); err != nil || snap.Position != again.Position() || len(snap.Frontend(true, 0).Messages) != 1 {
+		t.Errorf("anew: %+v, %v", snap.Position, err)
+	}
+	if snap, err := reader.At(t.Context(), s1, again.Seq); err != nil || snap.Position != again.Position() {
+		t.Errorf("anew, at: %+v, %v", snap.Position, err)
+	}
+}
+
 // A head whose messages are not there yet does not stand in the way.
 func TestAtWithATornHead(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()

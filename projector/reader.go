@@ -75,10 +75,14 @@ func (r *Reader) head(ctx context.Context, s chunk.Session) (fold.Snapshot, erro
 }
 
 // complete folds the rest of the log on top of a head and adds the messages
-// that were finished before it.
+// that were finished before it. Of a session that was deleted, and has not begun
+// anew, there is nothing to tell.
 func (r *Reader) complete(ctx context.Context, head fold.Snapshot) (fold.Snapshot, error) {
 	f := folder{log: r.log}
 	snap, err := f.catchUp(ctx, head)
+	if err == nil && snap.Deleted() {
+		return snap, fmt.Errorf("session %s, deleted: %w", head.Session, chunk.ErrUnknownSession)
+	}
 	if err != nil || snap.Complete() {
 		return snap, err
 	}
