@@ -205,6 +205,11 @@ func (s *session) acknowledge() error {
 		}
 	}
 	s.owed, s.upTo = nil, 0
+	if s.snap.Deleted() {
+		// A grave expires, and then the session's ordinals begin anew: here they
+		// would be those of long ago.
+		s.loaded, s.snap = false, fold.Snapshot{}
+	}
 	return nil
 }
 

@@ -1,0 +1,43 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/projector/storetest"
+)
+
+// A session that was deleted is unknown, though records of it are still in the
+// log, until a run begins behind the grave.
+func TestReadAGrave(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	s := chunk.RootSession("acme", "s1")
+	storetest.NewAuthor(log, s, 1).Write(t, 50)
+	last := log.Append(t, s, 1, chunk.StreamFailed{Error: "the session was deleted"})
+	if _, err := store.Save(t.Context(), fold.Grave(s, last.Position(), last.Epoch), 0); err != nil {
+		t.Fatal(err)
+	}
+	reader := projector.NewReader(store, log)
+	for _, what := range []string{"before the purge", "after it", "when all has expired"} {
+		if snap, err := reader.Snapshot(t.Context(), s); !errors.Is(err, chunk.ErrUnknownSession) {
+			t.Errorf("%s: %v, %v; want ErrUnknownSession", what, snap.Position, err)
+		}
+		if pos, epoch, err := reader.Head(t.Context(), s); err != nil || pos != last.Position() || epoch != last.Epoch {
+			t.Errorf("%s: a writer goes on behind %v, %d, %v", what, pos, epoch, err)
+		}
+		if what == "before the purge" {
+			log.Expire(s, last.Ordinal-1)
+		} else {
+			log.Expire(s, last.Ordinal)
+		}
+	}
+	log.Append(t, s, 0, chunk.RunStarted{RunID: "new", Epoch: 9, Mode: "execute", Input: []chunk.InputMessage{{Content: "again"}}})
+	snap, err := reader.Snapshot(context.WithoutCancel(t.Context()), s)
+	if err != nil || snap.Deleted() || snap.FinishedCount() != 1 || snap.Faults.Lost != 0 {
+		t.Errorf("begun anew: %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
+	}
+}
