@@ -10,11 +10,11 @@ import (
 
 // Eraser deletes sessions. It may be asked by many requests at once.
 type Eraser interface {
-	// Erase takes a root session and its sub-agents away: log, snapshots, all that
+	// Delete takes a root session and its sub-agents away: log, snapshots, all that
 	// belongs to them. Once more is no error. It is chunk.ErrUnknownSession when
 	// there is nothing of it. After any other error some of it may be gone, and
-	// the next Erase takes the rest.
-	Erase(ctx context.Context, s chunk.Session) error
+	// the next Delete takes the rest.
+	Delete(ctx context.Context, s chunk.Session) error
 }
 
 // erase serves DELETE /v1/sessions/{id}.
@@ -44,7 +44,7 @@ func (e *Edge) erase(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Rewind)
 	defer cancel()
-	err := e.cfg.Eraser.Erase(ctx, s)
+	err := e.cfg.Eraser.Delete(ctx, s)
 	switch {
 	case err == nil:
 		e.cfg.Log.Info("session deleted", "session", s.String())

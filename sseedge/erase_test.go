@@ -18,7 +18,7 @@ type purge struct {
 	away bool
 }
 
-func (p *purge) Erase(_ context.Context, s chunk.Session) error {
+func (p *purge) Delete(_ context.Context, s chunk.Session) error {
 	switch {
 	case p.away:
 		return errAway

@@ -88,12 +88,17 @@ func (f *front) assemble(more []route) error {
 	if err != nil {
 		return err
 	}
+	store, err := f.b.store()
+	if err != nil {
+		return err
+	}
 	cfg := sseedge.Config{
 		Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, Patience: f.b.cfg.WriteTimeout, Spread: f.b.cfg.Drain, Log: f.b.log,
 		Checks:         []sseedge.Check{{Name: "nats", Ask: f.b.ready}},
 		Limits:         f.b.cfg.limits(),
 		TrustedProxies: f.b.cfg.TrustedProxies,
 		Views:          views,
+		Directory:      directory{store},
 		Metrics:        f.b.metrics,
 	}
 	if f.loopback() {

@@ -63,7 +63,7 @@ func (b *backbone) newProjector() (*projectorParts, error) {
 		return nil, err
 	}
 	p := &projectorParts{b: b, log: natssource.Log{Reader: reader}}
-	if p.store, err = kvstore.New(b.js, kvstore.Config{Layout: b.cfg.layout()}); err != nil {
+	if p.store, err = b.store(); err != nil {
 		return nil, err
 	}
 	if p.box, err = deadletters.New(b.js, deadletters.Config{Layout: b.cfg.layout(), Metrics: b.metrics}); err != nil {
@@ -99,9 +99,14 @@ func (p *projectorParts) bury(ctx context.Context, f natssource.Foreign) error {
 	return p.box.BuryForeign(ctx, f.Partition, deadletters.Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
 }
 
+// store is where snapshots are.
+func (b *backbone) store() (*kvstore.Store, error) {
+	return kvstore.New(b.js, kvstore.Config{Layout: b.cfg.layout()})
+}
+
 // snapshotReader reads snapshots fresh: the stored head and the tail of the log.
 func (b *backbone) snapshotReader(reader *consumers.Reader) (*projector.Reader, error) {
-	store, err := kvstore.New(b.js, kvstore.Config{Layout: b.cfg.layout()})
+	store, err := b.store()
 	if err != nil {
 		return nil, err
 	}
