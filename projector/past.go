@@ -105,20 +105,34 @@ func (r *Reader) past(ctx context.Context, p *prefix, base fold.Snapshot) (fold.
 	return snap, err
 }
 
-// prefix is a Log as it was at some time. It has no floor: what it cannot give
-// from where it is asked is gone, for a state that lacks the beginning is not the
-// one that there was.
+// prefix is a Log as it was at some time. What has expired since it does not pass
+// over: a state that lacks the beginning is not the one that there was. A gap was
+// there then.
 type prefix struct {
 	log   Log
 	over  func(rec chunk.Record) bool // rec is beyond the end; may be nil
 	last  func(rec chunk.Record) bool // rec is the end; may be nil
 	ended bool                        // the latest reading found the end
+	gap   bool                        // it ended at a gap
 }
 
 func (p *prefix) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return p.cut(p.log.Replay(ctx, s, after))
+}
+
+func (p *prefix) ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	if p.gap {
+		return p.cut(p.log.ReplayFloor(ctx, s, after))
+	}
+	return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, expired(s)) }
+}
+
+func (p *prefix) cut(records iter.Seq2[chunk.Record, error]) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		p.ended = false
-		for rec, err := range p.log.Replay(ctx, s, after) {
+		p.ended, p.gap = false, false
+		for rec, err := range records {
+			truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+			p.gap = ok && truncated.Reason == chunk.TruncatedGap
 			if err == nil && p.over != nil && p.over(rec) {
 				p.ended = true
 				return
@@ -132,10 +146,6 @@ func (p *prefix) Replay(ctx context.Context, s chunk.Session, after chunk.Positi
 			}
 		}
 	}
-}
-
-func (p *prefix) ReplayFloor(_ context.Context, s chunk.Session, _ chunk.Position) iter.Seq2[chunk.Record, error] {
-	return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, expired(s)) }
 }
 
 func expired(s chunk.Session) error {

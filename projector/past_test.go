@@ -96,6 +96,31 @@ func TestAtWhenTheLogExpires(t *testing.T) {
 	}
 }
 
+// A hole that nothing explains is passed over and counted, as it is now.
+func TestAtBehindAGap(t *testing.T) {
+	log := storetest.NewLog()
+	a := storetest.NewAuthor(log, s1, 33)
+	a.Crashes = false
+	records := a.Write(t, 100)
+	log.Lose(s1, 50)
+	reader := projector.NewReader(storetest.NewMemory(), log)
+	for _, n := range []int{48, 50, 70} {
+		snap, err := reader.At(t.Context(), s1, records[n].Seq)
+		if lost := int64(min(1, max(0, n-49))); err != nil || snap.Position != records[n].Position() || snap.Faults.Lost != lost {
+			t.Errorf("at %d: %+v, faults %+v, %v; want %d lost", records[n].Seq, snap.Position, snap.Faults, err, lost)
+		}
+	}
+	now, err := reader.Snapshot(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := reader.At(t.Context(), s1, now.Position.Seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "at the end", at, now)
+}
+
 // A session that was deleted is unknown, now and at any time, until it begins anew.
 func TestDeleted(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
