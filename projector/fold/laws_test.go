@@ -13,7 +13,7 @@ import (
 // them. The tests below look for each law by itself, on longer logs, and shrink
 // to what breaks it.
 func TestLaws(t *testing.T) {
-	laws(t, 24, func(t *rapid.T, a *author) {
+	laws(t, 16, func(t *rapid.T, a *author) {
 		plain, saved, twice := New(session), New(session), New(session)
 		for i, rec := range a.all {
 			log := a.survivors(i + 1)
