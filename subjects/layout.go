@@ -32,6 +32,10 @@ type Layout struct {
 	// them, chosen by a hash of its root, so the number cannot be changed
 	// while there are sessions. Defaults to 1, at most 1024.
 	Partitions int
+
+	// SnapshotBucket is the key-value bucket of the folds. Empty: the one that is
+	// named after Prefix. It is another one after a rebuild beside the live one.
+	SnapshotBucket string
 }
 
 func (l Layout) withDefaults() Layout {
@@ -53,6 +57,9 @@ func (l Layout) Validate() error {
 	}
 	if len(l.Prefix) > maxPrefix {
 		return fmt.Errorf("Prefix has %d bytes, want at most %d", len(l.Prefix), maxPrefix)
+	}
+	if problem := tokenProblem(l.SnapshotBucket); l.SnapshotBucket != "" && problem != "" {
+		return fmt.Errorf("SnapshotBucket %q %s", clip(l.SnapshotBucket), problem)
 	}
 	if l.Prefix == defaultPrefix {
 		return nil
@@ -106,8 +113,14 @@ func (l Layout) Stream(p int) string { return l.ChunkStreams() + strconv.Itoa(p)
 // ChunkStreams is what the names of all partitions begin with: TR_CHUNKS_.
 func (l Layout) ChunkStreams() string { return l.name("_CHUNKS_") }
 
-// Snapshots is the name of the key-value bucket of the folds: TR_SNAPSHOTS.
-func (l Layout) Snapshots() string { return l.name("_SNAPSHOTS") }
+// Snapshots is the name of the key-value bucket of the folds: TR_SNAPSHOTS, or
+// SnapshotBucket.
+func (l Layout) Snapshots() string {
+	if l.SnapshotBucket != "" {
+		return l.SnapshotBucket
+	}
+	return l.name("_SNAPSHOTS")
+}
 
 // Objects is the name of the object bucket of what is too large for a value:
 // TR_OBJECTS.

@@ -63,6 +63,7 @@ type config struct {
 	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket, 1 or 3"`
 	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"how long the log keeps a chunk"`
 
+	SnapshotBucket  string        `envconfig:"SNAPSHOT_BUCKET" desc:"bucket of snapshots, to go over to one that 'rebuild --to' has filled; empty: the one named after the prefix"`
 	SaveRecords     int           `envconfig:"SAVE_RECORDS" default:"200" desc:"records of a session after which its snapshot is saved at the latest"`
 	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"500ms" desc:"time after which a folded record is saved at the latest"`
 	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for the snapshots that the projector works on, per partition, in bytes"`
@@ -157,7 +158,7 @@ func (c config) validate() error {
 }
 
 func (c config) layout() subjects.Layout {
-	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions}
+	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions, SnapshotBucket: c.SnapshotBucket}
 }
 
 func (c config) logger(w io.Writer) *slog.Logger {

@@ -44,6 +44,8 @@ func subcommands() []command {
 		{"publish", "--session ID", "writes chunks from standard input (JSON lines) to a session", runPublish},
 		{"tail", "SESSION", "follows a session in the terminal", runTail},
 		{"firehose", "", "follows every session", runFirehose},
+		{"verify", "--session ID|--all", "compares stored snapshots with a fold of the log; exit code 1 if any differs", runVerify},
+		{"rebuild", "--session ID|--all", "folds sessions anew from the log, in place or into another bucket", runRebuild},
 		{"deadletters", "list|show N…|replay N…|drop N…", "messages of the log that could not be folded", runDeadLetters},
 		{"bench", "NAME…|all", "ours against the raw floor, in one run", runBench},
 		{"version", "", "prints the version", runVersion},
