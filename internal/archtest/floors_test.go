@@ -63,13 +63,13 @@ var plan = map[string]struct {
 
 // testRooms serve tests only; no package may import them outside its tests.
 var testRooms = []string{
-	"chunk/chunktest", "internal/natstest", "internal/chromiumtest", "internal/logtest", "internal/archtest", "projector/storetest", "e2e",
+	"chunk/chunktest", "internal/natstest", "internal/chromiumtest", "internal/logtest", "internal/openapitest", "internal/archtest", "projector/storetest", "e2e",
 }
 
 // forbidden outside tests, for every package: what only tests and examples need.
 var testOnly = []string{
 	"github.com/chromedp/", "pgregory.net/rapid", "go.uber.org/goleak",
-	"github.com/cloudevents/sdk-go/protocol/", "github.com/rogpeppe/", "github.com/prometheus/client_golang/prometheus/testutil", "testing",
+	"github.com/cloudevents/sdk-go/protocol/", "github.com/rogpeppe/", "github.com/getkin/", "github.com/prometheus/client_golang/prometheus/testutil", "testing",
 }
 
 type listed struct {
