@@ -67,7 +67,8 @@ type Config struct {
 
 	// DeadLetterMaxAge is how long a message that could not be folded is kept,
 	// DeadLetterMaxBytes how many bytes of them; beyond it the oldest go. They
-	// default to 30 days and 256 MiB.
+	// default to 30 days and 64 MiB, which the
+	// server sets aside from its store at once.
 	DeadLetterMaxAge   time.Duration
 	DeadLetterMaxBytes int64
 
@@ -96,7 +97,7 @@ func (c Config) withDefaults() Config {
 		c.DeadLetterMaxAge = 30 * 24 * time.Hour
 	}
 	if c.DeadLetterMaxBytes == 0 {
-		c.DeadLetterMaxBytes = 256 << 20
+		c.DeadLetterMaxBytes = 64 << 20
 	}
 	if c.MaxSnapshot == 0 {
 		c.MaxSnapshot = 1 << 20
