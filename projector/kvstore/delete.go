@@ -18,12 +18,26 @@ import (
 // sits on records that it was given, or any writer on where a session stood.
 const graveTTL = 72 * time.Hour
 
-// Clear removes what a deleted session has beside its grave, which was saved with
-// the Revision: messages, objects, and in the end, after 72 hours, the grave.
-// What was written behind the grave belongs to the session that began anew, and
-// stays. Clear reports whether there was anything. It may be repeated, and is to
-// be when it failed.
-func (st *Store) Clear(ctx context.Context, grave fold.Snapshot, r projector.Revision) (bool, error) {
+// Now is behind everything that is stored.
+func (st *Store) Now(ctx context.Context) (projector.Revision, error) {
+	b, err := st.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	info, err := b.stream.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
+	}
+	return projector.Revision(info.State.LastSeq + 1), nil
+}
+
+// Clear removes what a deleted session has beside its grave, of Revision r:
+// messages and objects that were stored before a place, which is r itself or a
+// Now when nothing is known of a session that began anew. Clear reports whether
+// there was anything. It may be repeated, and is to be: the first Clear that
+// comes when a projector can no longer be at work on the session lets the grave
+// expire, after 72 hours.
+func (st *Store) Clear(ctx context.Context, grave fold.Snapshot, r, before projector.Revision) (bool, error) {
 	s := grave.Session
 	b, err := st.open(ctx)
 	if err != nil {
@@ -33,18 +47,18 @@ func (st *Store) Clear(ctx context.Context, grave fold.Snapshot, r projector.Rev
 	if err != nil {
 		return false, err
 	}
-	messages, err := st.api.Purge(ctx, b.name, b.subject(filter), sequence(r))
+	messages, err := st.api.Purge(ctx, b.name, b.subject(filter), sequence(before))
 	if err != nil {
 		return false, fmt.Errorf("remove messages of %s: %w", s, err)
 	}
-	objects, err := st.collect(ctx, b, s, r, func(string) bool { return false })
-	if err != nil {
-		return false, err
+	objects, err := st.collect(ctx, b, s, sequence(before), func(string) bool { return false })
+	if err == nil && !objects.left {
+		err = st.seal(ctx, b, grave, sequence(r))
 	}
-	return messages > 0 || objects, st.seal(ctx, b, grave, sequence(r))
+	return messages > 0 || objects.found, err
 }
 
-// seal lets a grave expire, now that nothing is left to be done.
+// seal lets a grave expire, if nothing is left to be done.
 func (st *Store) seal(ctx context.Context, b *bucket, grave fold.Snapshot, seq uint64) error {
 	key, err := subjects.SnapshotHeadKey(grave.Session)
 	if err != nil {
@@ -58,6 +72,8 @@ func (st *Store) seal(ctx context.Context, b *bucket, grave fold.Snapshot, seq u
 		return fmt.Errorf("read %s: %w", key, err)
 	case m.Seq != seq || m.Header.Get(jetstream.MsgTTLHeader) != "":
 		return nil // it is sealed, or the session has begun anew
+	case time.Since(m.Time) < st.cfg.Settle:
+		return nil
 	}
 	ttl := []jetstream.PublishOpt{jetstream.WithMsgTTL(graveTTL)}
 	_, err = st.put(ctx, b, key, write{data: grave.AppendHead(nil), header: index(grave), expect: &seq, opts: ttl})
@@ -99,7 +115,7 @@ func (st *Store) Remains(ctx context.Context, s chunk.Session) ([]chunk.Session,
 type Aged struct {
 	Session chunk.Session
 	Saved   time.Time
-	Deleted bool // it is a grave, and what it stands for was not cleared
+	Deleted bool // it is a grave that does not expire yet
 }
 
 // Aged gives heads that were saved before a time, at most so many, the oldest

@@ -132,7 +132,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	}
 	r := revision(seq, spilled)
 	if spilled || after&isObject != 0 {
-		if _, err := st.collect(ctx, b, snap.Session, r, s.wanted); err != nil {
+		if _, err := st.collect(ctx, b, snap.Session, seq, s.wanted); err != nil {
 			// The head is stored; what is left is removed behind the next one.
 			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "an old snapshot could not be removed", slog.Any("error", err))
 		}

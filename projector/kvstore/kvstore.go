@@ -29,6 +29,11 @@ type Config struct {
 	// value of the bucket holds it is an object. Defaults to 64 MiB.
 	Largest int
 
+	// Settle is after how long nobody is still at work on one save: what its
+	// session had and was deleted meanwhile is removed for good. Defaults to
+	// one minute.
+	Settle time.Duration
+
 	// Log, if not nil, gets what goes wrong and stops nothing.
 	Log *slog.Logger
 }
@@ -67,6 +72,12 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	}
 	if cfg.Largest < 1 {
 		return nil, fmt.Errorf("Largest is %d, want at least 1", cfg.Largest)
+	}
+	if cfg.Settle == 0 {
+		cfg.Settle = time.Minute
+	}
+	if cfg.Settle < 0 {
+		return nil, fmt.Errorf("Settle is %s, want more than 0", cfg.Settle)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

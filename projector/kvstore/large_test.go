@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -27,7 +28,7 @@ func openSmall(t *testing.T, js jetstream.JetStream) *Store {
 	if err := topology.Ensure(t.Context(), js, topology.Config{MaxSnapshot: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
-	st, err := New(js, Config{})
+	st, err := New(js, Config{Settle: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestDeathWithObjects(t *testing.T) {
 	log.say(t, "more")
 	old := r
 	r = mustSave(t, st, log.fold(t), r)
-	if _, err := st.collect(t.Context(), b, s1, old, func(string) bool { return false }); err != nil {
+	if _, err := st.collect(t.Context(), b, s1, sequence(old), func(string) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Equal(t, "after a late collection", storetest.Stored(t, st, s1), log.fold(t))
@@ -196,7 +197,7 @@ func TestDeathWithObjects(t *testing.T) {
 	die()
 	grave := fold.Grave(s1, log.fold(t).Position, 9)
 	r = mustSave(t, st, grave, r)
-	if found, err := st.Clear(t.Context(), grave, r); err != nil || !found {
+	if found, err := st.Clear(t.Context(), grave, r, r); err != nil || !found {
 		t.Errorf("clear: %v, %v", found, err)
 	}
 	wantObjects(t, js, 0, 0)
@@ -282,7 +283,7 @@ func TestLateSaveOfWhatWasDeleted(t *testing.T) {
 
 	grave := fold.Grave(s1, chunk.Position{Seq: 100, Ordinal: 100}, 9)
 	buried := mustSave(t, st, grave, r)
-	if _, err := st.Clear(t.Context(), grave, buried); err != nil {
+	if _, err := st.Clear(t.Context(), grave, buried, buried); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.Save(t.Context(), late, r); !errors.Is(err, projector.ErrConflict) {
@@ -323,7 +324,7 @@ func TestAged(t *testing.T) {
 		case 4:
 			r = mustSave(t, st, grave, r)
 			for _, want := range []bool{true, false} {
-				if found, err := st.Clear(t.Context(), grave, r); err != nil || found != want {
+				if found, err := st.Clear(t.Context(), grave, r, r); err != nil || found != want {
 					t.Errorf("clear: %v, %v, want %v", found, err, want)
 				}
 				_, r, _ = st.Load(t.Context(), s)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -37,7 +38,9 @@ import (
 //     was the one that stored it.
 //
 // So of the notes older than a head only the one it points to is still wanted,
-// whoever looks, and however late.
+// whoever looks, and however late. But its writer may not have noticed yet and
+// write on, so a note says when its object is complete; until then it stays for
+// Config.Settle, in which a writer is done or dead.
 
 // pointer is the value of a key whose data is an object. It begins like no head
 // and no message.
@@ -82,29 +85,39 @@ func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, kind str
 	if _, err := st.put(ctx, b, note, write{}); err != nil {
 		return nil, err
 	}
+	if err := st.writeObject(ctx, b, s, p.Object, data, sum); err != nil {
+		return nil, err
+	}
+	if _, err := st.put(ctx, b, note, write{data: complete}); err != nil {
+		return nil, err
+	}
+	return json.Marshal(p)
+}
+
+// complete is the value of a note whose object has been written.
+var complete = []byte("complete")
+
+func (st *Store) writeObject(ctx context.Context, b *bucket, s chunk.Session, object string, data []byte, sum [sha256.Size]byte) error {
 	size := max(1, min(objectChunk, b.limit))
 	info := jetstream.ObjectInfo{
-		Bucket: st.cfg.Layout.Objects(), NUID: p.Object, Size: uint64(len(data)),
+		Bucket: st.cfg.Layout.Objects(), NUID: object, Size: uint64(len(data)),
 		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]),
 		ObjectMeta: jetstream.ObjectMeta{
-			Name: p.Object, Description: "of session " + s.String(),
+			Name: object, Description: "of session " + s.String(),
 			Opts: &jetstream.ObjectMetaOptions{ChunkSize: uint32(size)},
 		},
 	}
 	for piece := range slices.Chunk(data, size) {
 		info.Chunks++
-		if err := st.putObject(ctx, dataSubject(st.cfg.Layout, p.Object), piece); err != nil {
-			return nil, err
+		if err := st.putObject(ctx, dataSubject(st.cfg.Layout, object), piece); err != nil {
+			return err
 		}
 	}
 	meta, err := json.Marshal(info)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := st.putObject(ctx, metaSubject(st.cfg.Layout, p.Object), meta); err != nil {
-		return nil, err
-	}
-	return json.Marshal(p)
+	return st.putObject(ctx, metaSubject(st.cfg.Layout, object), meta)
 }
 
 func (st *Store) putObject(ctx context.Context, subject string, data []byte) error {
@@ -158,36 +171,47 @@ func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
 
 func objectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
 
-// collect removes the objects of s that are noted before a head, but for those
-// that keep says are wanted. It reports whether there were any.
-func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, head projector.Revision, keep func(object string) bool) (bool, error) {
+// collection is what a collect came to.
+type collection struct {
+	found bool // there was something
+	left  bool // there still is: an object whose writer may be at work
+}
+
+// collect removes the objects of s that are noted before a place in the bucket,
+// but for those that keep says are wanted.
+func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before uint64, keep func(object string) bool) (c collection, err error) {
 	filter, err := subjects.SnapshotObjectKeys(s)
 	if err != nil {
-		return false, err
+		return c, err
 	}
 	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(filter)))
 	if err != nil {
-		return false, fmt.Errorf("list objects of %s: %w", s, err)
+		return c, fmt.Errorf("list objects of %s: %w", s, err)
 	}
-	found := false
 	for subject := range info.State.Subjects {
 		object := subject[len(b.subject(filter))-1:]
 		if keep(object) {
 			continue
 		}
 		note, err := st.api.Last(ctx, b.name, subject)
-		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && note.Seq >= sequence(head) {
-			continue // somebody else collected it; or will
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			continue // somebody else collected it
+		case err != nil:
+			return c, err
+		case note.Seq >= before:
+			continue
 		}
-		if err != nil {
-			return found, err
+		c.found = true
+		if !bytes.Equal(note.Data, complete) && time.Since(note.Time) < st.cfg.Settle {
+			c.left = true
+			continue
 		}
-		found = true
 		if err := st.discard(ctx, b, s, object); err != nil {
-			return found, err
+			return c, err
 		}
 	}
-	return found, nil
+	return c, nil
 }
 
 // discard removes an object and then its note: who dies between comes here again.

@@ -1,0 +1,486 @@
+package erase
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/jsapi"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/projector/kvstore"
+	"github.com/tailrace/tailrace/projector/natssource"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }
+
+var s1 = chunk.RootSession("acme", "s1")
+
+// world is a server with everything that has a part in a deletion.
+type world struct {
+	*testing.T
+
+	js        jetstream.JetStream
+	store     *kvstore.Store
+	consumer  *consumers.Reader
+	snapshots *projector.Reader
+	producer  *producers.Producer
+	eraser    *Eraser
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	srv := natstest.Start(t)
+	nc := srv.Conn(t)
+	w := &world{T: t}
+	var err error
+	must := func() {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.js, err = jetstream.New(nc)
+	must()
+	err = topology.Ensure(t.Context(), w.js, topology.Config{MaxSnapshot: 64 << 10})
+	must()
+	w.store, err = kvstore.New(w.js, kvstore.Config{Settle: 50 * time.Millisecond})
+	must()
+	w.consumer, err = consumers.New(nc, w.js, consumers.Config{})
+	must()
+	w.snapshots = projector.NewReader(w.store, natssource.Log{Reader: w.consumer})
+	w.producer, err = producers.New(nc, w.js, producers.Config{Heads: w.snapshots})
+	must()
+	t.Cleanup(func() {
+		if err := w.producer.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	w.eraser, err = New(w.js, w.store, Config{})
+	must()
+	return w
+}
+
+// project lets a projector work until the function that it returns is called.
+func (w *world) project() (stop func()) {
+	w.Helper()
+	source, err := natssource.New(w.js, natssource.Config{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	runner, err := projector.NewRunner(source, w.store, natssource.Log{Reader: w.consumer}, projector.Config{SaveAfter: 10 * time.Millisecond})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			w.Errorf("projector: %v", err)
+		}
+	}
+}
+
+// say begins a run that says something large and does not end it.
+func (w *world) say(s chunk.Session) *producers.Run {
+	w.Helper()
+	run, err := w.producer.Start(w.Context(), s, chunk.RunStarted{Input: []chunk.InputMessage{{Content: "question"}}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.write(run, strings.Repeat("long ", 15_000))
+	return run
+}
+
+func (w *world) write(run *producers.Run, text string) {
+	w.Helper()
+	if err := run.Say(w.Context(), chunk.TextDelta{Delta: text}); err != nil {
+		w.Fatal(err)
+	}
+	if _, err := run.Flush(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// projected waits for a head that holds all of the log.
+func (w *world) projected(s chunk.Session) {
+	w.Helper()
+	natstest.Await(w.T, "the projector", func(ctx context.Context) error {
+		snap, err := w.snapshots.Snapshot(ctx, s)
+		if err != nil {
+			return err
+		}
+		if pos, _, err := w.snapshots.Head(ctx, s); err != nil || pos != snap.Position {
+			return fmt.Errorf("head at %v of %v, %w", pos, snap.Position, err)
+		}
+		return nil
+	})
+}
+
+func (w *world) delete(s chunk.Session) {
+	w.Helper()
+	if err := w.eraser.Delete(w.Context(), s); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.eraser.Delete(w.Context(), s); !errors.Is(err, chunk.ErrUnknownSession) {
+		w.Errorf("delete again: %v, want ErrUnknownSession", err)
+	}
+}
+
+// left are the subjects that the server holds, but for those of the session that
+// is called other.
+func (w *world) left() (all []string) {
+	w.Helper()
+	theirs := make(map[string]bool)
+	for _, name := range []string{"TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"} {
+		stream, err := w.js.Stream(w.Context(), name)
+		if err != nil {
+			w.Fatal(err)
+		}
+		info, err := stream.Info(w.Context(), jetstream.WithSubjectFilter(">"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		for subject, n := range info.State.Subjects {
+			last := subject[strings.LastIndexByte(subject, '.')+1:]
+			switch {
+			case strings.Contains(subject, ".other."):
+				theirs[last], theirs[base64.URLEncoding.EncodeToString([]byte(last))] = true, true
+			case !theirs[last]:
+				all = append(all, fmt.Sprintf("%s %d", subject, n))
+			}
+		}
+	}
+	return all
+}
+
+// onlyGraves: when those who were at work are done or dead, of a session there is
+// its last record and its grave, and both expire.
+func (w *world) onlyGraves(sessions ...chunk.Session) {
+	w.Helper()
+	natstest.Await(w.T, "nothing but graves", func(ctx context.Context) error {
+		if _, err := w.eraser.Sweep(ctx, time.Now().Add(time.Hour)); err != nil {
+			return err
+		}
+		want := make(map[string]bool)
+		for _, s := range sessions {
+			name := s.Tenant + "." + s.Root + "." + s.ID
+			want["tr.chunks.0."+name+" 1"], want["$KV.TR_SNAPSHOTS.h."+name+" 1"] = true, true
+		}
+		for _, subject := range w.left() {
+			if !want[subject] {
+				return fmt.Errorf("left: %s", subject)
+			}
+			delete(want, subject)
+		}
+		if len(want) > 0 {
+			return fmt.Errorf("missing: %v", want)
+		}
+		return w.expires(ctx, sessions)
+	})
+	for _, s := range sessions {
+		if snap, err := w.snapshots.Snapshot(w.Context(), s); !errors.Is(err, chunk.ErrUnknownSession) {
+			w.Errorf("snapshot of %s: at %v, %v; want ErrUnknownSession", s, snap.Position, err)
+		}
+	}
+}
+
+func (w *world) expires(ctx context.Context, sessions []chunk.Session) error {
+	api := jsapi.New(w.js)
+	for _, s := range sessions {
+		name := s.Tenant + "." + s.Root + "." + s.ID
+		for stream, subject := range map[string]string{"TR_CHUNKS_0": "tr.chunks.0." + name, "KV_TR_SNAPSHOTS": "$KV.TR_SNAPSHOTS.h." + name} {
+			m, err := api.Last(ctx, stream, subject)
+			if err != nil || m.Header.Get(jetstream.MsgTTLHeader) == "" {
+				return fmt.Errorf("%s stays for ever, %w", subject, err)
+			}
+		}
+	}
+	return nil
+}
+
+// A root goes with its children, a child alone, and others stay.
+func TestDeleteTree(t *testing.T) {
+	w := newWorld(t)
+	stop := w.project()
+	child, other := s1.Child("helper"), chunk.RootSession("acme", "other")
+	for _, s := range []chunk.Session{s1, child, other, s1.Child("second")} {
+		w.say(s)
+		w.projected(s)
+	}
+	w.delete(child)
+	if _, err := w.snapshots.Snapshot(t.Context(), s1); err != nil {
+		t.Errorf("the root of a deleted child: %v", err)
+	}
+	w.delete(s1)
+	stop()
+	w.onlyGraves(s1, child, s1.Child("second"))
+	if snap, err := w.snapshots.Snapshot(t.Context(), other); err != nil || snap.Position.Ordinal < 2 {
+		t.Errorf("another session: %v, %v", snap.Position, err)
+	}
+}
+
+// A writer that is still writing hears that it was overtaken, and a reader that
+// is attached gets a last record; one that comes later is told that its place is
+// gone.
+func TestWriterAndReaders(t *testing.T) {
+	w := newWorld(t)
+	run := w.say(s1)
+	next := make(chan chunk.Record)
+	ended := make(chan error, 1)
+	go func() {
+		for rec, err := range w.consumer.Follow(t.Context(), s1, chunk.Position{}) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			next <- rec
+		}
+		ended <- nil
+	}()
+	first := <-next
+	for at := first; at.Position() != run.Position(); { // until it has all
+		at = <-next
+	}
+	deleted := make(chan error, 1)
+	go func() { deleted <- w.eraser.Delete(t.Context(), s1) }()
+	for rec := range next {
+		if rec.Type == chunk.TypeStreamFailed {
+			break
+		}
+	}
+	var failed *chunk.StreamFailedError
+	if err := <-ended; !errors.As(err, &failed) || failed.Message != "the session was deleted" {
+		t.Errorf("the reader ends with %v", err)
+	}
+	if err := <-deleted; err != nil {
+		t.Fatal(err)
+	}
+	err := run.Say(t.Context(), chunk.TextDelta{Delta: "and more"})
+	if err == nil {
+		_, err = run.Flush(t.Context())
+	}
+	if !errors.Is(err, chunk.ErrFenced) {
+		t.Errorf("the writer hears %v, want ErrFenced", err)
+	}
+	for _, err := range w.consumer.Replay(t.Context(), s1, chunk.Position{Seq: first.Seq}) {
+		var truncated *chunk.TruncatedError
+		if !errors.As(err, &truncated) || truncated.Reason != chunk.TruncatedExpired {
+			t.Errorf("a cursor of before: %v, want TruncatedExpired", err)
+		}
+	}
+	w.onlyGraves(s1)
+}
+
+// A session begins anew where the old one was: nothing of that comes back.
+func TestBeginAnew(t *testing.T) {
+	w := newWorld(t)
+	stop := w.project()
+	w.say(s1)
+	w.projected(s1)
+	w.delete(s1)
+	run := w.say(s1)
+	w.write(run, "new")
+	if err := run.End(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.projected(s1)
+	stop()
+	snap, err := w.snapshots.Snapshot(t.Context(), s1)
+	if err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 || snap.Status != fold.Ended {
+		t.Errorf("%d messages, %d lost, %s, %v", snap.FinishedCount(), snap.Faults.Lost, snap.Status, err)
+	}
+	w.delete(s1)
+	w.onlyGraves(s1)
+}
+
+// A session whose log has expired, and one that no projector has seen.
+func TestOneHalfOnly(t *testing.T) {
+	w := newWorld(t)
+	w.say(s1)
+	w.delete(s1)
+	w.onlyGraves(s1)
+
+	stop := w.project()
+	old := chunk.RootSession("acme", "old")
+	w.say(old)
+	w.projected(old)
+	stop()
+	stream, err := w.js.Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.delete(old)
+	if snap, err := w.snapshots.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("at %v, %v", snap.Position, err)
+	}
+	if err := w.eraser.Delete(t.Context(), chunk.RootSession("acme", "nobody")); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("a session that never was: %v", err)
+	}
+}
+
+// errDied is a process that dies at a step.
+var errDied = errors.New("died")
+
+// dying is a store whose process dies before a step.
+type dying struct {
+	*kvstore.Store
+
+	before string
+}
+
+func (d dying) Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error) {
+	if d.before == "grave" {
+		return 0, errDied
+	}
+	r, err := d.Store.Save(ctx, snap, after)
+	if err == nil && d.before == "purge" {
+		err = errDied
+	}
+	return r, err
+}
+
+func (d dying) Clear(ctx context.Context, grave fold.Snapshot, r, before projector.Revision) (bool, error) {
+	if d.before == "clear" {
+		return false, errDied
+	}
+	return d.Store.Clear(ctx, grave, r, before)
+}
+
+// A process dies between the steps: until the grave is there the session lives,
+// and whoever deletes again finishes; afterwards it is gone, and whoever sweeps
+// finishes. A run that has begun since stays as it is.
+func TestDeath(t *testing.T) {
+	for _, step := range []string{"grave", "purge", "clear"} {
+		t.Run("before the "+step, func(t *testing.T) {
+			w := newWorld(t)
+			stop := w.project()
+			anew := chunk.RootSession("acme", "other")
+			for _, s := range []chunk.Session{s1, anew} {
+				w.say(s)
+				w.projected(s)
+				eraser, err := New(w.js, dying{w.store, step}, Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := eraser.Delete(t.Context(), s); !errors.Is(err, errDied) {
+					t.Fatal(err)
+				}
+				_, err = w.snapshots.Snapshot(t.Context(), s)
+				if step == "grave" {
+					if err != nil {
+						t.Fatalf("after a death before the grave: %v", err)
+					}
+					w.delete(s)
+				} else if !errors.Is(err, chunk.ErrUnknownSession) {
+					t.Fatalf("after a death behind the grave: %v, want ErrUnknownSession", err)
+				}
+			}
+			w.say(anew)
+			w.projected(anew)
+			stop()
+			w.onlyGraves(s1)
+			snap, err := w.snapshots.Snapshot(t.Context(), anew)
+			if err != nil || snap.TurnMessages() != 1 || snap.Faults.Lost != 0 {
+				t.Errorf("the session that began anew: %d messages, %d lost, %v", snap.TurnMessages(), snap.Faults.Lost, err)
+			}
+		})
+	}
+}
+
+// A projector dies at any moment of a deletion, and another one comes: nothing
+// comes back, nothing is left.
+func TestProjectorDies(t *testing.T) {
+	w := newWorld(t)
+	var all []chunk.Session
+	for n := range 20 {
+		s := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
+		all = append(all, s)
+		stop := w.project()
+		run := w.say(s)
+		if n%2 == 0 {
+			w.projected(s)
+		}
+		w.write(run, strings.Repeat("more ", 10_000))
+		deleted := make(chan error, 1)
+		go func() { deleted <- w.eraser.Delete(t.Context(), s) }()
+		stop()
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := w.project()
+	last := chunk.RootSession("acme", "other")
+	w.say(last)
+	w.projected(last)
+	stop()
+	w.onlyGraves(all...)
+}
+
+// A snapshot that nobody has written to expires with everything, unless the log
+// has something of it; one that is written to stays, with all its messages.
+func TestTTL(t *testing.T) {
+	w := newWorld(t)
+	stop := w.project()
+	old, written := chunk.RootSession("acme", "old"), chunk.RootSession("acme", "written")
+	for _, s := range []chunk.Session{old, written} {
+		run := w.say(s)
+		if err := run.End(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.projected(s)
+	}
+	eraser, err := New(w.js, w.store, Config{TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep := func(in time.Duration, want int) {
+		t.Helper()
+		if n, err := eraser.Sweep(t.Context(), time.Now().Add(in)); err != nil || n != want {
+			t.Errorf("in %s: %d removed, %v; want %d", in, n, err, want)
+		}
+	}
+	sweep(2*time.Hour, 0) // the log still has them
+	stream, err := w.js.Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []chunk.Session{old, written} { // the snapshot outlives the log
+		if snap, err := w.snapshots.Snapshot(t.Context(), s); err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 {
+			t.Errorf("%s: %d messages, %v", s, snap.FinishedCount(), err)
+		}
+	}
+	run := w.say(written)
+	if err := run.End(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.projected(written)
+	stop()
+	sweep(time.Minute, 0)
+	sweep(2*time.Hour, 1)
+	if snap, err := w.snapshots.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("the old one: %v, %v", snap.Position, err)
+	}
+	if snap, err := w.snapshots.Snapshot(t.Context(), written); err != nil || snap.FinishedCount() != 4 || snap.Faults.Lost != 0 {
+		t.Errorf("the one that was written to: %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
+	}
+}
