@@ -21,8 +21,9 @@ const (
 	// Replaced: the fold of the log is stored now.
 	Replaced
 
-	// Kept: the log no longer has all of the session. The stored snapshot knows
-	// more than a fold of the log would, and stays.
+	// Kept: the log no longer has all of the session, and the stored snapshot knows
+	// more than a fold of the log would; or the session was deleted, and a fold of
+	// what is left of it would bring it back. What is stored stays.
 	Kept
 
 	// Copied: the same, and it was brought to the other store.
@@ -114,6 +115,9 @@ func (r *rebuild) run(ctx context.Context, build func(context.Context, stored) (
 
 // anew folds the log from its beginning, in the place of what is stored.
 func (r *rebuild) anew(ctx context.Context, was stored) (fold.Snapshot, Outcome, error) {
+	if was.err == nil && was.head.Deleted() {
+		return was.head, Kept, &logGoneError{"the session was deleted"}
+	}
 	snap, err := r.wholeLog(ctx)
 	if _, ok := errors.AsType[*logGoneError](err); ok && errors.Is(was.err, ErrNoSnapshot) {
 		return r.rest(ctx)
@@ -137,6 +141,10 @@ func (r *rebuild) anew(ctx context.Context, was stored) (fold.Snapshot, Outcome,
 
 // beside brings the other store to the end of the log.
 func (r *rebuild) beside(ctx context.Context, was stored) (fold.Snapshot, Outcome, error) {
+	old, _, oldErr := r.from.Load(ctx, r.session)
+	if oldErr == nil && old.Deleted() {
+		return old, Copied, nil
+	}
 	if was.err == nil {
 		lost := was.head.Faults.Lost
 		snap, err := r.catchUp(ctx, was.head)
@@ -149,12 +157,11 @@ func (r *rebuild) beside(ctx context.Context, was stored) (fold.Snapshot, Outcom
 	if _, ok := errors.AsType[*logGoneError](err); !ok {
 		return snap, Replaced, err
 	}
-	old, _, err := r.from.Load(ctx, r.session)
-	if errors.Is(err, ErrNoSnapshot) {
+	if errors.Is(oldErr, ErrNoSnapshot) {
 		return r.rest(ctx)
 	}
-	if err != nil {
-		return old, Copied, err
+	if oldErr != nil {
+		return old, Copied, oldErr
 	}
 	data, err := r.from.Messages(ctx, old)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/projector/storetest"
 )
 
@@ -109,6 +110,25 @@ func stored2(t *testing.T, store projector.Store, log projector.Log) {
 	if _, err := store.Save(t.Context(), snap, revision); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A session that was deleted while the log still has it stays deleted, here and
+// in the other store.
+func TestRebuildWhatWasDeleted(t *testing.T) {
+	log, store, other := storetest.NewLog(), storetest.NewMemory(), storetest.NewMemory()
+	records := storetest.NewAuthor(log, s1, 15).Write(t, 60)
+	rebuiltTo(t, store, other, log, projector.Replaced)
+	grave := fold.Grave(s1, records[len(records)-1].Position(), 1)
+	if _, err := store.Save(t.Context(), grave, 0); err != nil {
+		t.Fatal(err)
+	}
+	rebuilt(t, store, log, projector.Kept)
+	verified(t, store, log, projector.Unprovable)
+	rebuiltTo(t, store, other, log, projector.Copied)
+	if head, _, err := other.Load(t.Context(), s1); err != nil || !head.Deleted() {
+		t.Errorf("head %+v, %v", head, err)
+	}
+	rebuiltTo(t, store, other, log, projector.Unchanged)
 }
 
 func TestRebuildNothing(t *testing.T) {

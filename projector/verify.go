@@ -67,6 +67,8 @@ func Verify(ctx context.Context, store Store, log Log, s chunk.Session) (Verdict
 		return v, nil
 	case err != nil:
 		return v, err
+	case head.Deleted():
+		return v.unprovable("the session was deleted"), nil
 	}
 	if v.Differences, err = tornMessages(ctx, store, head); len(v.Differences) > 0 || err != nil {
 		v.Finding = Different
@@ -81,16 +83,16 @@ func Verify(ctx context.Context, store Store, log Log, s chunk.Session) (Verdict
 	case err != nil:
 		return v, err
 	}
-	if now.Position != head.Position || len(fold.Compare(head, now)) > 0 {
-		// A mark further on may have taken back what the head counts, and the log has
-		// let go of it: then only what comes after the mark is the same.
+	if now.Unexplained() || now.Position.Ordinal < head.Position.Ordinal {
+		// A mark further on has taken back what the head counts, and the log has let
+		// go of it: only what comes after the mark is the same.
 		if head, now, err = atTheEnd(ctx, log, head); err != nil {
 			return v, err
 		}
-	}
-	v.At, v.Chain = now.Position, head.Chain()
-	if now.Position != head.Position {
-		return v.unprovable(fmt.Sprintf("the log ends at record %d, the snapshot at %d", now.Position.Ordinal, head.Position.Ordinal)), nil
+		if now.Position.Ordinal < v.At.Ordinal {
+			return v.unprovable(fmt.Sprintf("the log ends at record %d", now.Position.Ordinal)), nil
+		}
+		v.At, v.Chain = head.Position, head.Chain()
 	}
 	v.Differences = fold.Compare(head, now)
 	switch {

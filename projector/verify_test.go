@@ -63,6 +63,28 @@ func TestVerifyWhatIsWrong(t *testing.T) {
 	}
 }
 
+// A log that was set back, and one that went on differently from there.
+func TestVerifyAgainstALogThatWasSetBack(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	stored(t, store, log60(t, log), s1)
+	back := storetest.NewLog()
+	a := storetest.NewAuthor(back, s1, 22)
+	a.Crashes = false
+	a.Write(t, 20)
+	verified(t, store, back, projector.Unprovable)
+	a.Write(t, 100)
+	verified(t, store, back, projector.Different)
+}
+
+// log60 has a session of about 60 records.
+func log60(t *testing.T, log *storetest.Log) *storetest.Log {
+	t.Helper()
+	a := storetest.NewAuthor(log, s1, 21)
+	a.Crashes = false
+	a.Write(t, 60)
+	return log
+}
+
 // Messages that are not those that the head counts are a difference.
 func TestVerifyMessages(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()

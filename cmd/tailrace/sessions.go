@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -192,11 +193,11 @@ func (t *tally) report(ctx context.Context) (stop func()) {
 
 // summary is one line; the caller holds the mutex, or is alone.
 func (t *tally) summary() string {
-	text := fmt.Sprintf("%d sessions", t.done)
+	parts := []string{fmt.Sprintf("%d sessions", t.done)}
 	for _, result := range []string{"same", "older", "unsaved", "unprovable", "different", "unreadable", "unchanged", "replaced", "copied", "kept", "failed"} {
 		if n := t.count[result]; n > 0 {
-			text += fmt.Sprintf(", %d %s", n, result)
+			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
 	}
-	return text
+	return strings.Join(parts, ", ")
 }

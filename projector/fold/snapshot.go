@@ -187,6 +187,10 @@ func Grave(s chunk.Session, at chunk.Position, e chunk.Epoch) Snapshot {
 // Deleted reports whether s is a Grave.
 func (s Snapshot) Deleted() bool { return s.deleted }
 
+// Unexplained reports whether records before the snapshot's position are missing
+// whose mark is still ahead.
+func (s Snapshot) Unexplained() bool { return len(s.gone) > 0 }
+
 // InFlight reports whether an answer is on its way: a turn is open and a run is
 // at work on it. Frontend leaves that answer out.
 func (s Snapshot) InFlight() bool { return s.Status == Active && s.turn != nil }

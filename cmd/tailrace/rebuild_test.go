@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/projector/kvstore"
+	"github.com/tailrace/tailrace/projector/storetest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// site is a server with sessions in its log.
+type site struct {
+	t     *testing.T
+	url   string
+	js    jetstream.JetStream
+	store *kvstore.Store
+	draft *storetest.Log // what is in the log
+	all   []chunk.Session
+}
+
+var siteLayout = subjects.Layout{Partitions: 2}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	srv := natstest.Start(t, natstest.Listen())
+	js, err := jetstream.New(srv.Conn(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := topology.Ensure(t.Context(), js, topology.Config{Layout: siteLayout}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := kvstore.New(js, kvstore.Config{Layout: siteLayout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, url: srv.URL, js: js, store: store, draft: storetest.NewLog()}
+	for n := range 6 {
+		root := chunk.RootSession([]string{"default", "other"}[n%2], fmt.Sprintf("s%d", n))
+		s.all = append(s.all, root, root.Child("sub"))
+	}
+	for n, session := range s.all {
+		s.write(session, uint64(n), 60)
+	}
+	return s
+}
+
+// write puts records of a random session into the log.
+func (s *site) write(session chunk.Session, seed uint64, n int) {
+	s.t.Helper()
+	a := storetest.NewAuthor(s.draft, session, seed)
+	a.Crashes = false
+	for _, rec := range a.Write(s.t, n) {
+		subject, err := siteLayout.Subject(session)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		m := codec.EncodeJSON(session, rec.Epoch, rec.Ordinal, rec.Type, rec.Stored.UnixMilli(), rec.Data)
+		if _, err := s.js.PublishMsg(s.t.Context(), &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// run is a command as a person types it. It gives what was printed.
+func (s *site) run(want int, args ...string) (out, errs string) {
+	s.t.Helper()
+	var o, e strings.Builder
+	args = append(args, "--nats-url", s.url, "--partitions", "2")
+	if code := run(s.t.Context(), terminal{in: strings.NewReader(""), out: &o, err: &e}, args); code != want {
+		s.t.Fatalf("%q ended with %d, want %d:\n%s%s", args, code, want, o.String(), e.String())
+	}
+	return o.String(), e.String()
+}
+
+// results runs a command with --json and counts results.
+func (s *site) results(want int, args ...string) map[string]int {
+	s.t.Helper()
+	out, _ := s.run(want, append(args, "--json")...)
+	count := make(map[string]int)
+	for text := range strings.Lines(out) {
+		var l struct {
+			Result string `json:"result"`
+		}
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			s.t.Fatalf("%q: %v", text, err)
+		}
+		count[l.Result]++
+	}
+	return count
+}
+
+func (s *site) expect(got map[string]int, want string) {
+	s.t.Helper()
+	if text := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(got), "map["), "]"); text != want {
+		s.t.Fatalf("%s, want %s", text, want)
+	}
+}
+
+// falsify stores, for a session, the fold of another log at the same position.
+func (s *site) falsify(session chunk.Session) {
+	s.t.Helper()
+	head, revision, err := s.store.Load(s.t.Context(), session)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	other := storetest.NewLog()
+	a := storetest.NewAuthor(other, session, 1000)
+	a.Crashes = false
+	a.Write(s.t, int(head.Position.Ordinal))
+	wrong := fold.New(session)
+	for _, rec := range other.Records(session) {
+		if rec.Ordinal > head.Position.Ordinal {
+			break
+		}
+		if rec.Ordinal == head.Position.Ordinal {
+			rec.Seq = head.Position.Seq
+		}
+		if wrong, err = fold.Apply(wrong, rec); fold.IsPermanent(err) {
+			wrong, err = fold.Skip(wrong, rec, "poison")
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if _, err := s.store.Save(s.t.Context(), wrong, revision); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expire lets the log forget a session up to its last records.
+func (s *site) expire(session chunk.Session, keep uint64) {
+	s.t.Helper()
+	stream, err := s.js.Stream(s.t.Context(), siteLayout.Stream(siteLayout.Partition(session)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	subject, err := siteLayout.Subject(session)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := stream.Purge(s.t.Context(), jetstream.WithPurgeSubject(subject), jetstream.WithPurgeKeep(keep)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// From nothing to snapshots, a wrong one found and put right, one whose log is
+// gone kept; all of it a second time for nothing.
+func TestVerifyAndRebuild(t *testing.T) {
+	s := newSite(t)
+	s.expect(s.results(exitOK, "verify", "--all"), "unsaved:12")
+	s.expect(s.results(exitOK, "rebuild", "--all"), "replaced:12")
+	s.expect(s.results(exitOK, "verify", "--all"), "same:12")
+	s.expect(s.results(exitOK, "rebuild", "--all"), "unchanged:12")
+
+	s.falsify(s.all[2])
+	out, errs := s.run(exitError, "verify", "--all")
+	if !strings.Contains(out, "different   "+s.all[2].String()) || !strings.Contains(out, "\n  records\n    stored \"") || !strings.Contains(errs, "12 sessions, 11 same, 1 different") {
+		t.Errorf("verify says %s%s", out, errs)
+	}
+	s.run(exitOK, "verify", "--session", "s0")
+	if out, _ := s.run(exitOK, "rebuild", "--session", "s1", "--tenant", "other"); !strings.Contains(out, "replaced    "+s.all[2].String()) || !strings.Contains(out, "unchanged   "+s.all[3].String()) {
+		t.Errorf("rebuild says %s", out)
+	}
+	s.expect(s.results(exitOK, "verify", "--all"), "same:12")
+
+	s.expire(s.all[4], 5)
+	s.expire(s.all[5], 0)
+	s.expect(s.results(exitOK, "verify", "--all"), "same:10 unprovable:2")
+	s.expect(s.results(exitOK, "rebuild", "--all"), "kept:2 unchanged:10")
+
+	s.run(exitError, "verify", "--session", "nobody")
+	s.run(exitError, "rebuild", "--session", "nobody")
+	for _, wrong := range [][]string{{"verify"}, {"rebuild"}, {"verify", "--all", "--session", "s1"}, {"rebuild", "--all", "--to", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--to", "a.b"}} {
+		s.run(exitUsage, wrong...)
+	}
+}
+
+// Another bucket is filled beside the live one, and everything goes over to it.
+func TestRebuildIntoAnotherBucket(t *testing.T) {
+	s := newSite(t)
+	s.run(exitOK, "rebuild", "--all")
+	s.expire(s.all[4], 5)
+	s.expire(s.all[5], 0)
+	_, errs := s.run(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS_2")
+	if !strings.Contains(errs, "12 sessions, 10 replaced, 2 copied") || !strings.Contains(errs, "TAILRACE_SNAPSHOT_BUCKET=TR_SNAPSHOTS_2") {
+		t.Errorf("rebuild says %s", errs)
+	}
+	s.expect(s.results(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS_2"), "unchanged:12")
+	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:10 unprovable:2")
+
+	// A projector that goes over goes on where the bucket is.
+	s.write(chunk.RootSession("default", "late"), 99, 40)
+	ctx, stop := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		args := []string{"projector", "--nats-url", s.url, "--partitions", "2", "--snapshot-bucket", "TR_SNAPSHOTS_2", "--ops-listen", "127.0.0.1:0"}
+		code <- run(ctx, terminal{in: strings.NewReader(""), out: &strings.Builder{}, err: &strings.Builder{}}, args)
+	}()
+	layout := siteLayout
+	layout.SnapshotBucket = "TR_SNAPSHOTS_2"
+	store, err := kvstore.New(s.js, kvstore.Config{Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the snapshot of the late session", func(ctx context.Context) error {
+		v, _, err := store.Load(ctx, chunk.RootSession("default", "late"))
+		if err == nil && int(v.Position.Ordinal) != len(s.draft.Records(chunk.RootSession("default", "late"))) {
+			err = fmt.Errorf("at record %d", v.Position.Ordinal)
+		}
+		return err
+	})
+	stop()
+	if got := <-code; got != exitOK {
+		t.Errorf("the projector ended with %d", got)
+	}
+	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:11 unprovable:2")
+	if _, _, err := s.store.Load(t.Context(), chunk.RootSession("default", "late")); err == nil {
+		t.Error("the old bucket has the late session")
+	}
+}
