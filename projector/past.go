@@ -32,7 +32,7 @@ func (r *Reader) At(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.S
 		base = fold.New(s)
 	}
 	snap, err := r.past(ctx, p, base)
-	if errors.Is(err, chunk.ErrUnknownSession) && head.Position.Seq > seq {
+	if errors.Is(err, chunk.ErrUnknownSession) && head.Position.Seq > seq && !p.ended {
 		err = expired(s) // the log has forgotten a session that the store knows
 	}
 	return snap, err

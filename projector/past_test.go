@@ -47,9 +47,13 @@ func TestAtBetweenRecords(t *testing.T) {
 		said = append(said, log.Append(t, s1, 1, chunk.TextDelta{Delta: "here"}))
 		log.Append(t, s2, 1, chunk.TextDelta{Delta: "elsewhere"})
 	}
-	reader := projector.NewReader(storetest.NewMemory(), log)
-	if _, err := reader.At(t.Context(), s1, said[0].Seq-1); !errors.Is(err, chunk.ErrUnknownSession) {
-		t.Errorf("before its first record: %v, want ErrUnknownSession", err)
+	store := storetest.NewMemory()
+	reader := projector.NewReader(store, log)
+	for range 2 {
+		if _, err := reader.At(t.Context(), s1, said[0].Seq-1); !errors.Is(err, chunk.ErrUnknownSession) {
+			t.Errorf("before its first record: %v, want ErrUnknownSession", err)
+		}
+		stored(t, store, log, s1)
 	}
 	for i, rec := range said {
 		for _, seq := range []chunk.Seq{rec.Seq, rec.Seq + 1} {

@@ -38,6 +38,7 @@ type config struct {
 
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
 	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up' and 'edge', apart from the clients'; empty: none"`
+	AllowDelete  bool          `envconfig:"ALLOW_DELETE" default:"false" desc:"let clients delete sessions; whoever can reach the edge can then, unless something in front asks who they are"`
 	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"listen beyond loopback although nobody is asked for credentials: something in front does"`
 	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the sessions that are written and served"`
 	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"silence on an event stream after which a comment is sent"`
@@ -69,7 +70,7 @@ type config struct {
 	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for the snapshots that the projector works on, per partition, in bytes"`
 
 	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"720h" desc:"how long messages that could not be folded are kept"`
-	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"268435456" desc:"bytes of them that are kept, the oldest go first"`
+	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"67108864" desc:"bytes of them that are kept, the oldest go first"`
 
 	Linger   time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
 	Format   format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`

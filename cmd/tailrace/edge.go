@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/internal/hublog"
+	"github.com/tailrace/tailrace/projector/erase"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/native"
@@ -103,6 +104,13 @@ func (f *front) assemble(more []route) error {
 	}
 	if f.loopback() {
 		cfg.Host = sseedge.LoopbackHost
+	}
+	if f.b.cfg.AllowDelete {
+		// Off by default on loopback too: a proxy on this machine connects from there,
+		// for the whole world.
+		if cfg.Eraser, err = erase.New(f.b.js, store, erase.Config{Layout: layout, Log: f.b.log}); err != nil {
+			return err
+		}
 	}
 	if f.edge, err = sseedge.New(f.hub, snapshots, cfg); err != nil {
 		return err

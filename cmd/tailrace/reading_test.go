@@ -1,0 +1,506 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/openapitest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/sseedge/native"
+)
+
+// house is an edge and a projector over a server, and a writer. Everything that
+// the edge answers is held against the document.
+type house struct {
+	running
+
+	t        *testing.T
+	doc      *openapitest.Document
+	js       jetstream.JetStream
+	producer *producers.Producer
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	server := natstest.Start(t, natstest.Listen())
+	views := filepath.Join(t.TempDir(), "views.json")
+	if err := os.WriteFile(views, []byte(`{"views":{"customer":{"preset":"public"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, doc: openapitest.Load(t), js: server.JetStream(t)}
+	h.running = runEdgeFor(t, "--nats-url", server.URL, "--views", views, "--allow-delete")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"projector", "--nats-url", server.URL, "--ops-listen", "", "--save-after", "10ms"}
+		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, args)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-ended; code != exitOK {
+			t.Errorf("the projector ended with %d", code)
+		}
+	})
+	natstest.Await(t, "an edge that is ready", func(context.Context) error {
+		if status, body := get(t, h.url+"/readyz", ""); status != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
+	})
+	nc := server.Conn(t, nats.Name("writer"))
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.producer, err = producers.New(nc, js, producers.Config{Linger: producers.NoLinger}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.producer.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// start opens a run with a question.
+func (h *house) start(session, question string) *producers.Run {
+	h.t.Helper()
+	run, err := h.producer.Start(h.t.Context(), chunk.RootSession("default", session),
+		chunk.RunStarted{Mode: "execute", Input: []chunk.InputMessage{{Content: question}}}, producers.AgentType("writer"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		if err := run.Close(); err != nil && !errors.Is(err, chunk.ErrFenced) {
+			h.t.Error(err)
+		}
+	})
+	return run
+}
+
+// say writes chunks and returns the sequence of the last.
+func (h *house) say(run *producers.Run, bodies ...chunk.Body) chunk.Seq {
+	h.t.Helper()
+	for _, body := range bodies {
+		if err := run.Say(h.t.Context(), body); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	pos, err := run.Flush(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return pos.Seq
+}
+
+func (h *house) end(run *producers.Run) {
+	h.t.Helper()
+	if err := run.End(h.t.Context(), chunk.Value(`{"done":true}`)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// ask sends a request, and holds the answer against the document. Of a stream it
+// reads the first event.
+func (h *house) ask(method, url string, header http.Header) (status int, answered http.Header, text string) {
+	h.t.Helper()
+	if strings.HasPrefix(url, "/") {
+		url = h.url + url
+	}
+	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	maps.Copy(req.Header, header)
+	req.Host = header.Get("Host")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var body []byte
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && method == http.MethodGet {
+		event, err := firstEvent(bufio.NewReader(resp.Body))
+		if err != nil {
+			h.t.Fatalf("%s: %v", url, err)
+		}
+		body = []byte(event)
+	} else if body, err = io.ReadAll(resp.Body); err != nil {
+		h.t.Fatalf("%s: %v", url, err)
+	}
+	h.doc.Check(h.t, resp, body)
+	return resp.StatusCode, resp.Header, string(body)
+}
+
+// firstEvent reads up to the end of the next event with data.
+func firstEvent(r *bufio.Reader) (string, error) {
+	var event strings.Builder
+	for {
+		line, err := r.ReadString('\n')
+		event.WriteString(line)
+		if err != nil {
+			return event.String(), err
+		}
+		if line == "\n" {
+			if strings.Contains(event.String(), "data:") {
+				return event.String(), nil
+			}
+			event.Reset()
+		}
+	}
+}
+
+// want asks and compares: the status, and what must be in the body.
+func (h *house) want(status int, method, url string, header http.Header, parts ...string) string {
+	h.t.Helper()
+	got, _, body := h.ask(method, url, header)
+	if got != status {
+		h.t.Errorf("%s %s: %d %s, want %d", method, url, got, body, status)
+	}
+	for _, part := range parts {
+		if !strings.Contains(body, part) {
+			h.t.Errorf("%s %s: %s\nwithout %s", method, url, body, part)
+		}
+	}
+	return body
+}
+
+func (h *house) get(url string, parts ...string) string {
+	h.t.Helper()
+	return h.want(http.StatusOK, http.MethodGet, url, nil, parts...)
+}
+
+// fill writes sessions with one of everything.
+func (h *house) fill() (early, late chunk.Seq) {
+	h.t.Helper()
+	old := h.start("old", "hello?")
+	early = h.say(old, chunk.TextDelta{Delta: "first "})
+	late = h.say(old, chunk.TextDelta{Delta: "second"}, chunk.TextDelta{Delta: "third"})
+
+	talk := h.start("talk", "a report, please")
+	patch := chunk.Value(`"draft"`)
+	h.say(talk,
+		chunk.StepStart{}, chunk.Thinking{Content: "hm", IsComplete: true}, chunk.TextDelta{Delta: "Let me see."},
+		chunk.ToolStart{ToolCallID: "c1", ToolName: "search", Arguments: chunk.Value(`{"q":"tides"}`)},
+		chunk.ToolEnd{ToolCallID: "c1", ToolName: "search", Result: chunk.Value(`{"found":2}`)},
+		chunk.Custom{EventName: "progress", Data: chunk.Value(`0.5`)},
+		chunk.File{URL: "https://files.example/a.png", MediaType: "image/png"},
+		chunk.SourceURL{SourceID: "1", URL: "https://example.com"},
+		chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/stage", Value: &patch}}},
+		chunk.Error{Error: "slow", Recoverable: true},
+	)
+	child, err := talk.Child(h.t.Context(), chunk.SubagentStart{SubAgentType: "helper", SubSessionID: "kid-1", CallID: "c2"}, chunk.RunStarted{Mode: "execute"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.say(child, chunk.TextDelta{Delta: "I help"})
+	grandchild, err := child.Child(h.t.Context(), chunk.SubagentStart{SubAgentType: "scout", SubSessionID: "kid-2", CallID: "c3"}, chunk.RunStarted{Mode: "execute"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.say(grandchild, chunk.TextDelta{Delta: "I look"})
+	for _, done := range []struct{ parent, child *producers.Run }{{child, grandchild}, {talk, child}} {
+		if err := done.child.End(h.t.Context(), nil); err != nil {
+			h.t.Fatal(err)
+		}
+		if err := done.parent.EndChild(h.t.Context(), done.child, chunk.Value(`{"seen":"s3cret"}`)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	reason := "stop"
+	h.say(talk, chunk.StepEnd{FinishReason: &reason, Usage: &chunk.Usage{InputTokens: "3", OutputTokens: "4"}},
+		chunk.CheckpointCreated{RunID: talk.ID(), CheckpointID: "cp-1", StepCount: 1})
+	h.end(talk)
+
+	// A call whose result comes with the next question, behind another message.
+	call := h.start("late", "what is on my screen?")
+	h.say(call, chunk.TextDelta{Delta: "I look."}, chunk.ToolStart{ToolCallID: "c9", ToolName: "screenshot", Arguments: chunk.Value(`{}`)})
+	if err := call.Pause(h.t.Context(), "client"); err != nil {
+		h.t.Fatal(err)
+	}
+	h.end(call)
+	next := h.start("late", "here it is")
+	h.say(next, chunk.ToolEnd{ToolCallID: "c9", ToolName: "screenshot", Result: chunk.Value(`{"pixels":9}`)}, chunk.TextDelta{Delta: "A cat."})
+	h.end(next)
+
+	failed := h.start("failed", "go")
+	h.say(failed, chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "rm", Input: chunk.Value(`{"path":"/"}`), ApprovalID: "a1"})
+	if err := failed.Fail(h.t.Context(), "no", &chunk.ErrorDetail{Message: "no more"}); err != nil {
+		h.t.Fatal(err)
+	}
+	busy := h.start("busy", "wait")
+	h.say(busy, chunk.TextDelta{Delta: "working"}, chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "rm", Input: chunk.Value(`{"path":"/"}`), ApprovalID: "a1"})
+	return early, late
+}
+
+// Everything that the edge offers to read, over a real server, and nothing that
+// the document does not know.
+func TestReading(t *testing.T) {
+	h := newHouse(t)
+	early, late := h.fill()
+	h.readSnapshots(early, late)
+	h.readMessages()
+	h.readTrees()
+	h.readSessions()
+	h.readEvents()
+	h.erase()
+	h.readOps()
+	h.refused()
+	h.away()
+	for _, tag := range []string{"edge", "ops"} {
+		for _, what := range h.doc.Unseen(tag) {
+			t.Errorf("the document has %s, which nobody tried", what)
+		}
+	}
+}
+
+func (h *house) readSnapshots(early, late chunk.Seq) {
+	h.t.Helper()
+	const talk = "/v1/sessions/talk/snapshot"
+	page := h.get(talk, `"status":"ended"`, `"checkpointId":"cp-1"`, `{"type":"text","text":"Let me see.","state":"done"}`, `"state":{"stage":"draft"}`)
+	var snap struct {
+		StreamSequence chunk.Seq `json:"streamSequence"`
+	}
+	if err := json.Unmarshal([]byte(page), &snap); err != nil {
+		h.t.Fatal(err)
+	}
+	h.get(fmt.Sprintf("%s?at=%d", talk, snap.StreamSequence), `"status":"ended"`)
+	h.get(fmt.Sprintf("%s?at=%d&partial=1", talk, snap.StreamSequence-1), `"status":"active"`, `"checkpointId":"cp-1"`)
+	h.get(talk+"?checkpoint=cp-1", `"status":"ended"`, `"checkpointId":"cp-1"`, "Let me see.")
+	h.get("/v1/sessions/kid-1/snapshot?root=talk", "I help", `"session":"kid-2"`)
+	if page := h.get(talk + "?view=customer"); strings.Contains(page, "tides") || strings.Contains(page, "s3cret") {
+		h.t.Errorf("a customer is shown %s", page)
+	}
+	if page := h.get("/v1/sessions/busy/snapshot", `"status":"active"`, `"text":"wait"`); strings.Contains(page, "working") {
+		h.t.Errorf("the message in flight is in %s", page)
+	}
+	h.get("/v1/sessions/busy/snapshot?partial=1", "working", `"kind":"approval"`)
+	h.get("/v1/sessions/failed/snapshot", `"status":"failed"`, `"detail":{"message":"no more"}`)
+
+	_, head, _ := h.ask(http.MethodHead, talk, nil)
+	h.want(http.StatusNotModified, http.MethodGet, talk, http.Header{"If-None-Match": {head.Get("ETag")}})
+	h.want(http.StatusBadRequest, http.MethodGet, talk+"?at=1000000", nil, "SEQUENCE_IN_FUTURE")
+	h.want(http.StatusNotFound, http.MethodGet, talk+"?checkpoint=none", nil, "CHECKPOINT_NOT_FOUND")
+	h.want(http.StatusNotFound, http.MethodGet, talk+"?at=1", nil, "STREAM_NOT_FOUND")
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/snapshot", nil, "STREAM_NOT_FOUND")
+
+	// The log lets go of what old began with.
+	at := fmt.Sprintf("/v1/sessions/old/snapshot?partial=1&at=%d", early)
+	h.get(at, `"text":"first "`)
+	stream, err := h.js.Stream(h.t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := stream.Purge(h.t.Context(), jetstream.WithPurgeSequence(uint64(late))); err != nil {
+		h.t.Fatal(err)
+	}
+	h.want(http.StatusGone, http.MethodGet, at, nil, "HISTORY_EXPIRED")
+}
+
+func (h *house) readMessages() {
+	h.t.Helper()
+	const late = "/v1/sessions/late/messages"
+	h.get(late+"?limit=1", "A cat.", `"before":"msg-3"`)
+	h.get(late+"?limit=2&before=msg-2", `"state":"output-available"`, `"output":{"pixels":9}`, `"before":null`) // the call, and what came two pages later
+	h.get("/v1/sessions/busy/messages?partial=1", "working")
+	h.get("/v1/sessions/kid-1/messages?root=talk", "I help")
+	h.get("/v1/sessions/talk/messages?view=customer", "Let me see.")
+	h.want(http.StatusBadRequest, http.MethodGet, late+"?before=msg-99", nil, "BAD_CURSOR")
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/messages", nil)
+}
+
+func (h *house) readTrees() {
+	h.t.Helper()
+	const kid2 = `{"session":"kid-2","type":"scout","callId":"c3","status":"ended","result":{"seen":"s3cret"},"children":[]}`
+	const kid1 = `{"session":"kid-1","type":"helper","callId":"c2","status":"ended","result":{"seen":"s3cret"},"children":[` + kid2 + `]}`
+	h.get("/v1/sessions/talk/tree", `{"session":"talk","type":"writer","status":"ended","children":[`+kid1+`]}`)
+	h.get("/v1/sessions/kid-1/tree?root=talk", `"children":[`+kid2+`]}`)
+	h.get("/v1/sessions/talk/tree?view=customer", `"children":[]`)
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions/talk/tree?view=none", nil)
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/tree", nil)
+}
+
+func (h *house) readSessions() {
+	h.t.Helper()
+	natstest.Await(h.t, "all sessions to be saved", func(context.Context) error {
+		_, body := get(h.t, h.url+"/v1/sessions?agentType=writer", "")
+		if n := strings.Count(body, `"streamSequence"`); n != 5 || strings.Count(body, `"status":"active"`) != 2 {
+			return fmt.Errorf("there are %d: %s", n, body)
+		}
+		return nil
+	})
+	var page struct {
+		Sessions []json.RawMessage `json:"sessions"`
+		Before   *string           `json:"before"`
+	}
+	seen := 0
+	for before := ""; ; before = *page.Before {
+		body := h.get("/v1/sessions?limit=2&agentType=writer&before=" + before)
+		page.Before = nil
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			h.t.Fatal(err)
+		}
+		seen += len(page.Sessions)
+		if page.Before == nil || seen > 5 {
+			break
+		}
+	}
+	if seen != 5 {
+		h.t.Errorf("paged over %d sessions, want 5", seen)
+	}
+	h.get("/v1/sessions?status=failed", `"id":"failed"`)
+	h.get("/v1/sessions?view=customer", `"id":"talk"`)
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions?before=x", nil, "BAD_CURSOR")
+}
+
+func (h *house) readEvents() {
+	h.t.Helper()
+	const talk = "/v1/sessions/talk/events"
+	h.get(talk+"?after=0&scope=tree&types=text_delta,tool_start&exclude=thinking&view=customer", "Let me see.")
+	h.get(talk+"?scope=tree&agent=kid-1", `"agentId":"kid-1"`)
+	h.get("/v1/sessions/kid-1/events?root=talk", "run_started")
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/events", nil)
+	h.want(http.StatusBadRequest, http.MethodGet, talk+"?after=x", nil)
+	h.want(http.StatusNotAcceptable, http.MethodGet, talk, http.Header{"Accept": {"application/json"}})
+	h.get("/v1/events?session=talk&session=late&after=0.0&scope=session&types=text_delta&exclude=thinking&view=customer", "event: session:")
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/events?session=nobody", nil)
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/events", nil)
+	h.want(http.StatusNotAcceptable, http.MethodGet, "/v1/events?session=talk", http.Header{"Accept": {"application/json"}})
+
+	var end struct {
+		StreamSequence chunk.Seq `json:"streamSequence"`
+	}
+	if err := json.Unmarshal([]byte(h.get("/v1/sessions/late/snapshot")), &end); err != nil {
+		h.t.Fatal(err)
+	}
+	last := fmt.Sprint(end.StreamSequence)
+	h.want(http.StatusNoContent, http.MethodGet, "/v1/sessions/late/events", http.Header{"Last-Event-Id": {last}})
+	h.want(http.StatusNoContent, http.MethodGet, "/v1/sessions/late/events", http.Header{"X-Resume-From-Sequence": {last}, "X-Resume-At": {last}})
+	h.want(http.StatusNoContent, http.MethodGet, "/v1/events?session=late", http.Header{"Last-Event-Id": {last}})
+	h.want(http.StatusNoContent, http.MethodGet, "/v1/events?session=late", http.Header{"X-Resume-From-Sequence": {last}, "X-Resume-At": {last}})
+}
+
+// erase deletes a session that has a reader and a writer.
+func (h *house) erase() {
+	h.t.Helper()
+	const busy = "/v1/sessions/busy"
+	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.url+busy+"/events", nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	reader, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer reader.Body.Close()
+	events := bufio.NewReader(reader.Body)
+	if first, err := firstEvent(events); err != nil {
+		h.t.Fatalf("%s, %v", first, err)
+	}
+	h.want(http.StatusForbidden, http.MethodDelete, busy, http.Header{"Origin": {"https://evil.example"}}, "CROSS_ORIGIN")
+	h.want(http.StatusNoContent, http.MethodDelete, busy, nil)
+	rest, err := io.ReadAll(events)
+	if err != nil || !strings.Contains(string(rest), `data: {"type":"fail"`) {
+		h.t.Errorf("who was reading got %s, %v; want the failure and a clean end", rest, err)
+	}
+	h.want(http.StatusNotFound, http.MethodDelete, busy, nil)
+	h.want(http.StatusNotFound, http.MethodGet, busy+"/snapshot", nil)
+	h.want(http.StatusNotFound, http.MethodGet, busy+"/messages", nil)
+	h.want(http.StatusNotFound, http.MethodGet, busy+"/tree", nil)
+	if list := h.get("/v1/sessions"); strings.Contains(list, "busy") {
+		h.t.Errorf("it is still listed: %s", list)
+	}
+	h.want(http.StatusNoContent, http.MethodDelete, "/v1/sessions/talk", nil)
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/kid-1/snapshot?root=talk", nil)
+}
+
+func (h *house) readOps() {
+	h.t.Helper()
+	for _, url := range []string{"/healthz", "/readyz", h.ops + "/livez", h.ops + "/healthz", h.ops + "/readyz", h.ops + "/metrics"} {
+		h.get(url)
+	}
+}
+
+// refused tries what every path refuses alike.
+func (h *house) refused() {
+	h.t.Helper()
+	for _, operation := range h.doc.Operations("edge") {
+		method, path, _ := strings.Cut(operation, " ")
+		if !strings.HasPrefix(path, "/v1/") {
+			continue
+		}
+		path = strings.Replace(path, "{id}", "old", 1)
+		h.want(http.StatusMisdirectedRequest, method, path, http.Header{"Host": {"evil.example"}}, "MISDIRECTED")
+		h.want(http.StatusMethodNotAllowed, http.MethodPut, path, nil, "METHOD_NOT_ALLOWED")
+		if strings.Contains(path, "/old") {
+			h.want(http.StatusBadRequest, method, strings.Replace(path, "old", "a.b", 1), nil, "BAD_SESSION_ID")
+		}
+	}
+}
+
+// gone is everything that cannot be asked.
+type gone struct{}
+
+var errGone = errors.New("cannot be asked")
+
+func (gone) Snapshot(context.Context, chunk.Session, bool) (sseedge.Snapshot, error) {
+	return sseedge.Snapshot{}, errGone
+}
+
+func (gone) Sessions(context.Context, string, sseedge.Listing) ([]sseedge.Listed, string, error) {
+	return nil, "", errGone
+}
+func (gone) Delete(context.Context, chunk.Session) error { return errGone }
+
+// away asks an edge that is being stopped, over a log that cannot be asked.
+func (h *house) away() {
+	h.t.Helper()
+	log := logtest.New()
+	streams, err := hub.New(log, log, hub.Config{Encode: native.Encode})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	edge, err := sseedge.New(streams, gone{}, sseedge.Config{Directory: gone{}, Eraser: gone{}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := edge.Drain(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	server := httptest.NewServer(edge)
+	defer server.Close()
+	for _, operation := range h.doc.Operations("edge") {
+		method, path, _ := strings.Cut(operation, " ")
+		if path == "/healthz" {
+			continue
+		}
+		path = strings.Replace(path, "{id}", "s1", 1)
+		if path == "/v1/events" {
+			path += "?session=s1"
+		}
+		h.want(http.StatusServiceUnavailable, method, server.URL+path, nil)
+	}
+}
