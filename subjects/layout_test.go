@@ -13,6 +13,7 @@ func TestNames(t *testing.T) {
 		"TR_CHUNKS_0":        Layout{}.Stream(0),
 		"TR_COMMANDS":        Layout{}.CommandStream(),
 		"TR_SNAPSHOTS":       Layout{}.Snapshots(),
+		"Other_2":            Layout{SnapshotBucket: "Other_2"}.Snapshots(),
 		"TR_OBJECTS":         Layout{}.Objects(),
 		"TR_DEADLETTERS":     Layout{}.DeadLetterStream(),
 		"tr.chunks.0.*.*.*":  Layout{}.AllFilter(0),
@@ -34,6 +35,7 @@ func TestLayoutIsRefused(t *testing.T) {
 	}{
 		"reserved by the server":  {Layout{Prefix: "$JS"}, `Prefix "$JS": token "$JS" has '$' at byte 0`},
 		"inbox of a client":       {Layout{Prefix: "_INBOX"}, `Prefix "_INBOX": subjects that begin with _ are reserved by NATS`},
+		"a bucket with a dot":     {Layout{SnapshotBucket: "a.b"}, `SnapshotBucket "a.b" has '.' at byte 1`},
 		"a wildcard":              {Layout{Prefix: "tr.*"}, `Prefix "tr.*": token "*" has '*' at byte 0`},
 		"a dot at the end":        {Layout{Prefix: "tr."}, `Prefix "tr.": token "" is empty`},
 		"a space":                 {Layout{Prefix: "t r"}, `Prefix "t r": token "t r" has ' ' at byte 1`},

@@ -9,8 +9,8 @@ import (
 )
 
 // Subjects is a page of the subjects of a filter that have messages, sorted, and
-// how far to go on; 0 is the end, and the beginning. The server lists some ten
-// thousand at a time. A page is what there is when it is asked for: where
+// how far to go on; 0 is the end, and the beginning. The server lists a
+// hundred thousand at a time. A page is what there is when it is asked for: where
 // subjects vanish between two pages, as many may be left out.
 func (a *API) Subjects(ctx context.Context, stream, filter string, offset int) (page []string, next int, err error) {
 	var answer struct {
@@ -31,8 +31,13 @@ func (a *API) Subjects(ctx context.Context, stream, filter string, offset int) (
 		return nil, 0, answer.Error
 	}
 	page = slices.Sorted(maps.Keys(answer.State.Subjects))
-	if next = offset + len(page); len(page) == 0 || next >= answer.Total {
-		next = 0
+	return page, after(offset, len(page), answer.Total), nil
+}
+
+// after is the offset of the next page, 0 when there is none.
+func after(offset, got, total int) int {
+	if next := offset + got; got > 0 && next < total {
+		return next
 	}
-	return page, next, nil
+	return 0
 }
