@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -68,9 +66,10 @@ func (a *api) state(ctx context.Context, stream string) (streamState, error) {
 }
 
 // list is the state of a stream and then the subjects of a filter that have
-// messages, in this order: a subject that is not listed has none up to the end
-// that the state tells. More than a hundred thousand are not listed in full.
-func (a *api) list(ctx context.Context, stream, filter string) (streamState, []string, error) {
+// messages, and how many, in this order: a subject that is not listed has none up
+// to the end that the state tells. More than a hundred thousand are not listed in
+// full.
+func (a *api) list(ctx context.Context, stream, filter string) (streamState, map[string]uint64, error) {
 	resp, err := a.request(ctx, "STREAM.INFO."+stream, map[string]string{"subjects_filter": filter})
 	if err != nil {
 		return streamState{}, nil, fmt.Errorf("stream %s: %w", stream, err)
@@ -86,7 +85,7 @@ func (a *api) list(ctx context.Context, stream, filter string) (streamState, []s
 	if answer.Error != nil {
 		return streamState{}, nil, fmt.Errorf("stream %s: %w", stream, answer.Error)
 	}
-	return stateOf(&answer.StreamInfo), slices.Sorted(maps.Keys(answer.State.Subjects)), nil
+	return stateOf(&answer.StreamInfo), answer.State.Subjects, nil
 }
 
 func stateOf(info *jetstream.StreamInfo) streamState {

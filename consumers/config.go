@@ -24,6 +24,11 @@ type Config struct {
 	// lets it. Defaults to 10 seconds.
 	Patience time.Duration
 
+	// Archives lets reads take the history of a session from its archive, when
+	// there is one and it is exactly what the log has. They give the same,
+	// sooner; where there are no archives, a read begins one request later.
+	Archives bool
+
 	// OnForeign is told of messages in the log that are no records; they are
 	// counted and passed over. It is called by the goroutine that iterates and
 	// must be safe for concurrent use. Defaults to a warning in Log, at most

@@ -23,6 +23,8 @@ type Stats struct {
 	Foreign uint64 // messages that are no records
 	Stale   uint64 // records dropped because a writer of a higher epoch had taken over
 	Resets  uint64 // times a consumer was lost and replaced
+
+	Archived uint64 // records that were read from archives
 }
 
 // Stats of all reads of r, those that have ended among them.
@@ -31,6 +33,8 @@ func (r *Reader) Stats() Stats {
 		Foreign: r.foreign.Load(),
 		Stale:   r.stale.Load(),
 		Resets:  r.resets.Load(),
+
+		Archived: r.archived.Load(),
 	}
 }
 

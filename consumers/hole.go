@@ -166,6 +166,9 @@ func (rd *reading) acceptHole(ctx context.Context, c *chain, subject string, rec
 		return rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
 	}
 	h := hole{c.last.Ordinal + 1, rec.Ordinal - 1}
+	if sh := rd.shelfOf(subject); sh != nil && sh.explains(ctx, h, rec.Seq) {
+		return nil
+	}
 	markers, err := rd.lookAhead(ctx, subject, rec.Seq)
 	if err != nil {
 		return err

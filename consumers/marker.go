@@ -115,7 +115,14 @@ func (r *Reader) marker(e *entry) (marker, bool) {
 		return marker{}, false
 	}
 	rec, err := e.record(s)
-	if err != nil || rec.Type != chunk.TypeTruncated {
+	if err != nil {
+		return marker{}, false
+	}
+	return markerOf(rec)
+}
+
+func markerOf(rec chunk.Record) (marker, bool) {
+	if rec.Type != chunk.TypeTruncated {
 		return marker{}, false
 	}
 	c, err := rec.Decode()

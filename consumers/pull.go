@@ -82,12 +82,17 @@ type entry struct {
 	stored  int64  // Unix nanoseconds
 	pending uint64 // messages of the filter after this one
 	reply   string // where to acknowledge it
+
+	archived *chunk.Record // what it was read as when it was archived, instead of header and data
 }
 
 func (e *entry) time() time.Time { return time.Unix(0, e.stored).UTC() }
 
 // record reads the entry as a record of s; *codec.EnvelopeError.
 func (e *entry) record(s chunk.Session) (chunk.Record, error) {
+	if e.archived != nil {
+		return *e.archived, nil
+	}
 	return codec.Decode(s, e.seq, e.time(), e.header, e.data)
 }
 

@@ -84,7 +84,7 @@ type reading struct {
 	root   string // subject of the session whose terminal record counts
 
 	tape    *tape
-	strands *strands          // while the history of a small tree is read; tape is one of them then
+	strands *strands          // while the history of a small tree, or an archive, is read; tape is one of them then
 	chains  map[string]*chain // by subject; of a session alone there is one
 
 	// attached is the end of the log when the read began: a clean-up whose
@@ -137,6 +137,9 @@ func (rd *reading) open(ctx context.Context) error {
 }
 
 func (rd *reading) attach(ctx context.Context) error {
+	if rd.cfg.Archives && rd.openShelves(ctx) {
+		return nil
+	}
 	if rd.scope == chunk.ScopeTree {
 		return rd.openTree(ctx)
 	}

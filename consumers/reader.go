@@ -20,7 +20,7 @@ type Reader struct {
 	cfg Config
 	api *api
 
-	foreign, stale, resets atomic.Uint64
+	foreign, stale, resets, archived atomic.Uint64
 }
 
 // New makes a Reader over nc and js, which must be of the same server. It does

@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -42,6 +43,7 @@ type strands struct {
 type strand struct {
 	*tape
 
+	shelf  *shelf // what it is read from instead of the tape, which is not open then
 	head   entry
 	loaded bool
 }
@@ -65,7 +67,9 @@ func (rd *reading) openTree(ctx context.Context) error {
 // list is the subjects of the tree and the end that the list is good for.
 func (rd *reading) list(ctx context.Context) (state streamState, sessions []string, err error) {
 	err = rd.api.retry(ctx, rd.cfg.Patience, func(ctx context.Context) (err error) {
-		state, sessions, err = rd.api.list(ctx, rd.stream, rd.filter)
+		var counts map[string]uint64
+		state, counts, err = rd.api.list(ctx, rd.stream, rd.filter)
+		sessions = slices.Sorted(maps.Keys(counts))
 		return err
 	})
 	return state, sessions, err
@@ -124,6 +128,9 @@ func (rd *reading) endOfHistory(ctx context.Context) error {
 // all of them while the first is waited for.
 func (s *strands) ask(ctx context.Context) error {
 	for _, st := range s.open {
+		if st.shelf != nil {
+			continue
+		}
 		if err := st.ask(); err != nil {
 			if err := st.reset(ctx, err.Error()); err != nil {
 				return err
@@ -171,7 +178,7 @@ func (s *strands) load(ctx context.Context, st *strand) (err error) {
 			st.loaded = true
 			return nil
 		}
-		if errors.Is(err, errEnd) {
+		if errors.Is(err, errEnd) && st.shelf == nil { // of a shelf, the leader has said where it ends
 			err = s.reallyTheEnd(ctx, st.tape, s.end)
 		}
 		if errors.Is(err, errEnd) {

@@ -120,7 +120,9 @@ func FuzzUnpack(f *testing.F) {
 
 func TestIndex(t *testing.T) {
 	created, last := time.Unix(1, 5).UTC(), Tail{Seq: 9, Stored: 7}
-	x := Index{Created: created, Messages: 3, Last: last, Segments: []Segment{{At: 1, First: 1, Last: 9, Count: 3, SHA256: "ab"}}}
+	x := NewIndex(created, last)
+	x.Messages = 3
+	x.Segments = append(x.Segments, Segment{At: 1, First: 1, Last: 9, Count: 3, SHA256: "ab"})
 	data, err := x.Bytes()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +131,7 @@ func TestIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(*back) != fmt.Sprint(x) || !back.Fits(created, 3, last) {
+	if fmt.Sprint(*back) != fmt.Sprint(*x) || !back.Fits(created, 3, last) {
 		t.Fatalf("%+v came back as %+v", x, back)
 	}
 	for name, fits := range map[string]bool{

@@ -38,6 +38,11 @@ type Segment struct {
 	SHA256 string    `json:"sha256"` // of the segment, in hexadecimal digits
 }
 
+// NewIndex is an index of this version that names no segment yet.
+func NewIndex(created time.Time, last Tail) *Index {
+	return &Index{Version: version, Created: created, Last: last}
+}
+
 // Fits reports whether the log has exactly what the archive has. messages is how
 // many the leader counts in the session, and last, which was asked for after
 // that, its last one.
@@ -53,10 +58,7 @@ func (x *Index) Fits(created time.Time, messages uint64, last Tail) bool {
 }
 
 // Bytes is the index as it is stored.
-func (x *Index) Bytes() ([]byte, error) {
-	x.Version = version
-	return json.Marshal(x)
-}
+func (x *Index) Bytes() ([]byte, error) { return json.Marshal(x) }
 
 // ReadIndex is the inverse of Bytes. An index of another version is none.
 func ReadIndex(data []byte) (*Index, error) {

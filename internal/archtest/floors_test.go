@@ -52,6 +52,7 @@ var plan = map[string]struct {
 	"projector/deadletters": {floor: attic, nats: true},
 	"sseedge":               {floor: third},
 	"internal/commands":     {floor: third, nats: true},
+	"internal/compact":      {floor: attic, nats: true},
 	"internal/demo":         {floor: attic, nats: true},
 	"internal/demo/page":    {floor: ground},
 	"internal/demo/script":  {floor: first},

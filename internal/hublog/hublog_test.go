@@ -36,6 +36,7 @@ type world struct {
 
 	t      *testing.T
 	js     jetstream.JetStream // of the writing hand
+	conn   *nats.Conn          // of the readers
 	layout subjects.Layout
 	stored []chunk.Record
 	last   map[chunk.Session]chunk.Ordinal
@@ -47,6 +48,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, js: srv.JetStream(t), last: make(map[chunk.Session]chunk.Ordinal)}
 	w.ensure()
 	nc := srv.Conn(t)
+	w.conn = nc
 	js, err := jetstream.New(nc)
 	w.must(err)
 	r, err := consumers.New(nc, js, consumers.Config{Heartbeat: 100 * time.Millisecond})
