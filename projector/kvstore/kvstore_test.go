@@ -33,6 +33,18 @@ func open(t *testing.T, js jetstream.JetStream, layout subjects.Layout) *Store {
 	return st
 }
 
+func openFor(b *testing.B, js jetstream.JetStream) *Store {
+	b.Helper()
+	if err := topology.Ensure(b.Context(), js, topology.Config{}); err != nil {
+		b.Fatal(err)
+	}
+	st, err := New(js, Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return st
+}
+
 // The store in the bucket keeps the contract, as the one in memory does.
 func TestKeepsTheContract(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)

@@ -50,7 +50,7 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Query)
 	if err != nil {
 		return projector.Page{}, err
 	}
-	l := listing{Store: st, b: b, filter: filter, want: q.Limit}
+	l := listing{Store: st, b: b, filter: filter, few: uint64(q.Limit) + 1}
 	if err := l.begin(ctx, q.Before); err != nil {
 		return projector.Page{}, err
 	}
@@ -97,8 +97,7 @@ type listing struct {
 
 	b      *bucket
 	filter string
-	want   int
-
+	few    uint64 // heads that one step back reads at least
 	first  uint64 // of the stream
 	end    uint64 // heads from here on were given out
 	behind uint64 // how many those are, about
@@ -127,11 +126,15 @@ func (l *listing) begin(ctx context.Context, cursor string) error {
 
 func (l *listing) more() bool { return l.end > l.first }
 
+// widest is the most that few grows to while little of what is read matches.
+const widest = 4096
+
 // back gives the heads before l.end, in order: a few more than are wanted, or
 // all. How far back that is the server counts, so that a page costs the same in
 // a bucket of a hundred heads and of a million, wherever the tenant's are.
 func (l *listing) back(ctx context.Context) ([]listedHead, error) {
-	few, many := uint64(l.want)+1, 20*uint64(l.want)
+	few, many := l.few, 8*l.few
+	l.few = min(4*l.few, widest)
 	start, tooFar := l.end, l.end // too few are from tooFar on
 	var n uint64
 	for width := 8 * few; n < few && start > l.first; width *= 8 {
