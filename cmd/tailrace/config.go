@@ -67,6 +67,7 @@ type config struct {
 	SnapshotBucket  string        `envconfig:"SNAPSHOT_BUCKET" desc:"bucket of snapshots, to go over to one that 'rebuild --to' has filled; empty: the one named after the prefix"`
 	SaveRecords     int           `envconfig:"SAVE_RECORDS" default:"200" desc:"records of a session after which its snapshot is saved at the latest"`
 	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"500ms" desc:"time after which a folded record is saved at the latest"`
+	SnapshotTTL     time.Duration `envconfig:"SNAPSHOT_TTL" default:"0s" desc:"how long the snapshot of a session is kept that nobody writes to, at least MAX_AGE; 0s: for ever"`
 	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for the snapshots that the projector works on, per partition, in bytes"`
 
 	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"720h" desc:"how long messages that could not be folded are kept"`
@@ -146,6 +147,9 @@ func (c config) validate() error {
 		return fmt.Errorf("projector-memory is %d, want at least 1", c.ProjectorMemory)
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
+	}
+	if c.SnapshotTTL < 0 || c.SnapshotTTL > 0 && c.SnapshotTTL < c.MaxAge {
+		return fmt.Errorf("snapshot-ttl is %s, want 0s (for ever) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
 	}
 	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "patience": c.Patience} {
 		if d <= 0 {

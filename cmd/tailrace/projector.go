@@ -34,6 +34,7 @@ func (b *backbone) project(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.keepStreams(ctx) })
+	group.Go(func() error { return b.sweep(ctx, parts.store) })
 	for partition := range b.cfg.Partitions {
 		group.Go(func() error {
 			for {

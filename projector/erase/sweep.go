@@ -23,25 +23,27 @@ const (
 	sweepAge = 2 * time.Minute
 )
 
-// Run sweeps now and then, until ctx ends. Several may run: they cost each other
-// a few questions and nothing else.
+// Run sweeps now and then, and after a sweep that failed in a minute, until ctx
+// ends. Several may run: they cost each other a few questions and nothing else.
 func (e *Eraser) Run(ctx context.Context, every time.Duration) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
+		wait := every
 		n, err := e.Sweep(ctx, time.Now())
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
+			wait = min(every, time.Minute)
 			e.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "not all old sessions could be removed; trying again", slog.Any("error", err))
 		case n > 0:
 			e.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "old sessions were removed", slog.Int("sessions", n))
 		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return ctx.Err()
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 }
