@@ -38,7 +38,7 @@ const fanoutClients = 1000
 
 // Names of the benchmarks that run together within some minutes.
 func Names() []string {
-	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle"}
+	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot"}
 }
 
 // Alone are the names of those that are run by themselves.
@@ -89,6 +89,7 @@ type lab struct {
 	raw      jetstream.JetStream
 	producer *producers.Producer
 	reader   *consumers.Reader
+	worlds   int // made so far
 }
 
 func newLab(ctx context.Context, cfg Config) (*lab, error) {
@@ -171,6 +172,10 @@ func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
 		return l.storm(ctx)
 	case "idle":
 		return l.idle(), nil
+	case "project":
+		return l.project(ctx)
+	case "snapshot":
+		return l.snapshot(ctx)
 	}
 	return nil, fmt.Errorf("no benchmark %q; there are %v", name, append(Names(), Alone()...))
 }

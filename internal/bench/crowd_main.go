@@ -173,7 +173,7 @@ func (m *crowdMain) write(ctx context.Context, journals []*journal, write func(c
 			return nil
 		})
 	}
-	err := m.pace(ctx, func(k int) error {
+	err := paced(ctx, m.job.Events*len(m.job.Groups), m.job.Pace, func(k int) error {
 		i, n := k%len(journals), k/len(journals)
 		if m.job.Pace == 0 {
 			if n >= m.job.Window {
@@ -196,13 +196,13 @@ func (m *crowdMain) write(ctx context.Context, journals []*journal, write func(c
 	return errors.Join(err, group.Wait())
 }
 
-// pace calls step for each event when it is due.
-func (m *crowdMain) pace(ctx context.Context, step func(k int) error) error {
+// paced calls step for each of n events when it is due.
+func paced(ctx context.Context, n int, pace time.Duration, step func(k int) error) error {
 	began := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for k := range m.job.Events * len(m.job.Groups) {
-		if wait := time.Until(began.Add(time.Duration(k) * m.job.Pace)); wait > 0 {
+	for k := range n {
+		if wait := time.Until(began.Add(time.Duration(k) * pace)); wait > 0 {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
