@@ -32,8 +32,9 @@ type Config struct {
 	// time. Defaults to 8.
 	Parallel int
 
-	// Patience bounds one work on a session: loading, catching up, saving. What
-	// takes longer is tried again, after a pause that grows up to Patience.
+	// Patience is how long one work on a session may come no further: loading,
+	// the next record of catching up, saving. What takes longer is tried again,
+	// after a pause that grows up to Patience.
 	// Defaults to 10 s.
 	Patience time.Duration
 

@@ -19,6 +19,9 @@ type folder struct {
 	// error the fold ends, to be tried again.
 	skipped func(ctx context.Context, rec chunk.Record, reason string) error
 
+	// stepped is called after each record, when not nil.
+	stepped func()
+
 	// applied is called for each record that changed the snapshot, when not nil.
 	applied func(t chunk.Type)
 }
@@ -64,6 +67,9 @@ func (f *folder) fillGap(ctx context.Context, s fold.Snapshot, rec chunk.Record)
 
 // step applies one record, or passes it when it cannot be read.
 func (f *folder) step(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
+	if f.stepped != nil {
+		defer f.stepped()
+	}
 	before := s.Position
 	s, err := fold.Apply(s, rec)
 	switch {

@@ -182,8 +182,13 @@ func (r *Runner) each(ctx context.Context, sessions []*session, do func(*session
 // attempt is one work on a session. When it fails the session is loaded anew
 // at the next one, and what it owes stays owed.
 func (r *Runner) attempt(ctx context.Context, s *session, do func(*session, context.Context) error) {
-	bounded, cancel := context.WithTimeout(ctx, r.cfg.Patience)
+	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Each record that is folded renews the patience: a session of a million
+	// records takes longer, and would begin at its first one again and again.
+	patience := time.AfterFunc(r.cfg.Patience, cancel)
+	defer patience.Stop()
+	s.fold.stepped = func() { patience.Reset(r.cfg.Patience) }
 	err := do(s, bounded)
 	if err == nil {
 		s.failures = 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -404,4 +405,41 @@ func TestLogSetBack(t *testing.T) {
 	q.put(again...)
 	q.drained(t)
 	storetest.Equal(t, "anew", storetest.Stored(t, store, s1), storetest.Fold(t, older, s1))
+}
+
+// A session that takes longer than Patience to fold, but comes on, is folded.
+func TestPatienceIsForRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+		a := storetest.NewAuthor(log, s1, 31)
+		a.Crashes = false
+		records := a.Write(t, 200)
+		r, stop := start(t, q, store, slow{log}, projector.Config{})
+		defer stop()
+		q.put(records[len(records)-1])
+		time.Sleep(5 * time.Minute)
+		q.drained(t)
+		storetest.Equal(t, "slowly", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+		if n := r.Stats().Failures; n > 0 {
+			t.Errorf("%d works were given up", n)
+		}
+	})
+}
+
+// slow is a Log that takes a second for each record, in a bubble.
+type slow struct{ *storetest.Log }
+
+func (l slow) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		for rec, err := range l.Log.Replay(ctx, s, after) {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				rec, err = chunk.Record{}, ctx.Err()
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
 }

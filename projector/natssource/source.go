@@ -18,8 +18,9 @@ import (
 
 // Source is a projector.Source over one partition's stream.
 type Source struct {
-	js  jetstream.JetStream
-	cfg Config
+	js    jetstream.JetStream
+	cfg   Config
+	every time.Duration // between two looks
 
 	foreign, attached atomic.Uint64
 
@@ -39,7 +40,7 @@ func New(js jetstream.JetStream, cfg Config) (*Source, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Source{js: js, cfg: cfg}, nil
+	return &Source{js: js, cfg: cfg, every: lookEvery}, nil
 }
 
 // Foreign counts the messages that were no records.

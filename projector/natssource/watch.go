@@ -15,7 +15,7 @@ import (
 
 // lookEvery is how often a Source looks at the consumer and the bucket. A look is
 // two or three small requests.
-const lookEvery = 5 * time.Second
+const lookEvery = 3 * time.Second
 
 // watch looks now and then how far everything is acknowledged, for the case that
 // the consumer is deleted, and whether the bucket is still the same. It ends with
@@ -31,7 +31,7 @@ func (s *Source) watch(ctx context.Context, stop context.CancelCauseFunc) {
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Log.Debug("the projector's consumer could not be looked at", slog.String("stream", s.stream()), slog.Any("error", err))
 		}
-		if sleep(ctx, lookEvery) != nil {
+		if sleep(ctx, s.every) != nil {
 			return
 		}
 	}
@@ -47,8 +47,21 @@ func (s *Source) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.note(c.CachedInfo())
-	return s.measure(ctx, c.CachedInfo())
+	info := c.CachedInfo()
+	s.note(info)
+	return errors.Join(s.adopt(ctx, info), s.measure(ctx, info))
+}
+
+// adopt has the consumer set back when nobody has the partition and somebody did:
+//  1. the owner gets the last messages there are, and dies,
+//  2. the server notices its silence, and waits for a message to give to another,
+//  3. there is none before AckWait is over.
+func (s *Source) adopt(ctx context.Context, info *jetstream.ConsumerInfo) error {
+	if info.NumAckPending == 0 || len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != "" {
+		return nil
+	}
+	_, err := s.js.ResetConsumer(ctx, s.stream(), s.cfg.Name)
+	return err
 }
 
 // note remembers the floor. It does not sink: a consumer that was made again

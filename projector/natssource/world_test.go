@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,12 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
+func TestMain(m *testing.M) {
+	if text, ok := os.LookupEnv(childVariable); ok {
+		os.Exit(runChild(text))
+	}
+	natstest.Main(m)
+}
 
 const stream = "TR_CHUNKS_0"
 
@@ -30,7 +36,8 @@ const stream = "TR_CHUNKS_0"
 // log, and what a projector is made of.
 type world struct {
 	tb     testing.TB
-	srv    *natstest.Server
+	srv    *natstest.Server // nil when it is a process
+	conn   func() *nats.Conn
 	js     jetstream.JetStream
 	layout subjects.Layout
 	store  *kvstore.Store
@@ -41,12 +48,19 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	srv := natstest.Start(tb)
-	nc := srv.Conn(tb)
+	w := newWorldOn(tb, func() *nats.Conn { return srv.Conn(tb) })
+	w.srv = srv
+	return w
+}
+
+func newWorldOn(tb testing.TB, conn func() *nats.Conn) *world {
+	tb.Helper()
+	nc := conn()
 	js, err := jetstream.New(nc)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &world{tb: tb, srv: srv, js: js}
+	w := &world{tb: tb, conn: conn, js: js}
 	w.ensure()
 	reader, err := consumers.New(nc, js, consumers.Config{})
 	if err != nil {
@@ -89,47 +103,72 @@ func (w *world) publish(subject string, header map[string][]string, data []byte)
 	}
 }
 
-// project runs a projector on a connection of its own until stop is called.
+// project runs a projector on a connection of its own until stop is called. When
+// the bucket was made anew it begins anew, as the command does.
 type project struct {
 	source *Source
 	runner *projector.Runner
 	nc     *nats.Conn
+	begun  chan struct{} // one mark for each time it began
 	stop   func()
 }
 
-func (w *world) project(cfg Config) project {
+func (w *world) project(cfg Config) *project {
 	w.tb.Helper()
-	nc := w.srv.Conn(w.tb)
-	js, err := jetstream.New(nc)
+	return w.projectSaving(cfg, projector.Config{SaveAfter: 20 * time.Millisecond, Patience: 2 * time.Second}, nil)
+}
+
+// projectSaving is project with a save policy, and with a store of the caller's.
+func (w *world) projectSaving(cfg Config, saving projector.Config, store projector.Store) *project {
+	w.tb.Helper()
+	p := &project{nc: w.conn(), begun: make(chan struct{}, 100)}
+	js, err := jetstream.New(p.nc)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	src, err := New(js, cfg)
-	if err != nil {
-		w.tb.Fatal(err)
+	if store == nil {
+		if store, err = kvstore.New(js, kvstore.Config{}); err != nil {
+			w.tb.Fatal(err)
+		}
 	}
-	store, err := kvstore.New(js, kvstore.Config{})
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	r, err := projector.NewRunner(src, store, w.log, projector.Config{SaveAfter: 20 * time.Millisecond, Patience: 2 * time.Second})
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	p.source, p.runner = w.parts(js, cfg, saving, store)
 	ctx, cancel := context.WithCancel(w.tb.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := r.Run(ctx); !errors.Is(err, context.Canceled) {
-			w.tb.Errorf("Run: %v", err)
+		source, runner := p.source, p.runner
+		for {
+			p.begun <- struct{}{}
+			err := runner.Run(ctx)
+			if errors.Is(err, ErrNewBucket) {
+				source, runner = w.parts(js, cfg, saving, store)
+				continue
+			}
+			if !errors.Is(err, context.Canceled) {
+				w.tb.Errorf("Run of %s: %v", source.stream(), err)
+			}
+			return
 		}
 	}()
-	stop := sync.OnceFunc(func() {
+	p.stop = sync.OnceFunc(func() {
 		cancel()
 		<-done
 	})
-	w.tb.Cleanup(stop)
-	return project{src, r, nc, stop}
+	w.tb.Cleanup(p.stop)
+	return p
+}
+
+func (w *world) parts(js jetstream.JetStream, cfg Config, saving projector.Config, store projector.Store) (*Source, *projector.Runner) {
+	src, err := New(js, cfg)
+	if err != nil {
+		w.tb.Error(err)
+	}
+	src.every = 200 * time.Millisecond
+	r, err := projector.NewRunner(src, store, w.log, saving)
+	if err != nil {
+		w.tb.Error(err)
+	}
+	return src, r
 }
 
 // caughtUp waits until the stored snapshot of s holds the last record of the
@@ -143,7 +182,7 @@ func (w *world) caughtUp(s chunk.Session) {
 	natstest.Await(w.tb, "the snapshot of "+s.String(), func(ctx context.Context) error {
 		pos, _, err := w.reader.Head(ctx, s)
 		if err == nil && pos != last.Position() {
-			err = fmt.Errorf("head at %+v, log at %+v", pos, last.Position())
+			err = fmt.Errorf("head at %+v, log at %+v, consumer %s", pos, last.Position(), w.consumerText(ctx))
 		}
 		return err
 	})
@@ -177,4 +216,15 @@ func (w *world) sweep(draft *storetest.Log, s chunk.Session) {
 			w.tb.Fatal(err)
 		}
 	}
+}
+
+// consumerText says how the consumer is, for whoever waits for it in vain.
+func (w *world) consumerText(ctx context.Context) string {
+	c, err := w.js.Consumer(ctx, stream, "projector")
+	if err != nil {
+		return err.Error()
+	}
+	info := c.CachedInfo()
+	return fmt.Sprintf("delivered %+v, floor %+v, %d pending, %d not acknowledged, %d requests wait, pinned %+v",
+		info.Delivered, info.AckFloor, info.NumPending, info.NumAckPending, info.NumWaiting, info.PriorityGroups)
 }
