@@ -73,6 +73,8 @@ type config struct {
 	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"720h" desc:"how long messages that could not be folded are kept"`
 	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"67108864" desc:"bytes of them that are kept, the oldest go first"`
 
+	ArchiveAfter time.Duration `envconfig:"ARCHIVE_AFTER" default:"0s" desc:"how long after its end the projector archives a session, and whether the edge reads archives; 0s: no archives"`
+
 	Linger   time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
 	Format   format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	Patience time.Duration `envconfig:"PATIENCE" default:"30s" desc:"how long a write is tried while its outcome is unknown"`
@@ -156,8 +158,8 @@ func (c config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 {
-		return errors.New("linger, drain, max-age and sync-interval are durations of 0 or more")
+	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 {
+		return errors.New("linger, drain, max-age, sync-interval and archive-after are durations of 0 or more")
 	}
 	return subjects.CheckToken("tenant", c.Tenant)
 }

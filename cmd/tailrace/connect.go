@@ -184,6 +184,11 @@ func (b *backbone) verifyTopology(ctx context.Context) error {
 	})
 }
 
+// historyReader is reader for who serves others: it takes archives if there are any.
+func (b *backbone) historyReader() (*consumers.Reader, error) {
+	return consumers.New(b.nc, b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log, Archives: b.cfg.ArchiveAfter > 0})
+}
+
 func (b *backbone) reader() (*consumers.Reader, error) {
 	return consumers.New(b.nc, b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log})
 }

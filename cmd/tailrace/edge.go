@@ -69,7 +69,7 @@ type route struct {
 }
 
 func (f *front) assemble(more []route) error {
-	reader, err := f.b.reader()
+	reader, err := f.b.historyReader()
 	if err != nil {
 		return err
 	}

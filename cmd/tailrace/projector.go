@@ -35,6 +35,13 @@ func (b *backbone) project(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.keepStreams(ctx) })
 	group.Go(func() error { return b.sweep(ctx, parts.store) })
+	if b.cfg.ArchiveAfter > 0 {
+		compactor, err := b.compactor()
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return compactor.Run(ctx) })
+	}
 	for partition := range b.cfg.Partitions {
 		group.Go(func() error {
 			for {

@@ -163,11 +163,10 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Of the standard levels the second: the first takes as long to read and is
-// larger, the better ones take several times as long to write for a few
-// percent. The checksum is ours.
+// zstd at its fastest: the next level takes five times as long for four percent,
+// s2 is as fast and two thirds larger. The checksum is ours.
 var (
-	encoder = must(zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)))
+	encoder = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)))
 	decoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(64<<20)))
 )
 

@@ -12,5 +12,5 @@
 // an archive only after the leader has told that it is exactly what the log has.
 // So a Compactor may die anywhere, several may work on the same sessions, and
 // none needs to be told when a session goes on, is cleaned up, expires or is
-// deleted. docs/adr says what else was thought of.
+// deleted. docs/adr/0009 has the proof.
 package compact

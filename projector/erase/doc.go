@@ -19,8 +19,9 @@
 //     expires after two minutes.
 //  2. A fold.Grave at that record takes the place of the head. From here on the
 //     session is unknown to whoever asks for its snapshot.
-//  3. The log is purged up to the last record. A reader that is still behind it
-//     gets chunk.ErrTruncated, asks for a snapshot and hears that there is none.
+//  3. The log is purged up to the last record, and then its archive. A reader that
+//     is still behind it gets chunk.ErrTruncated, asks for a snapshot and hears
+//     that there is none.
 //  4. Messages and objects are removed. Then the grave begins to expire.
 //
 // The grave is what keeps a session dead. Without it, or with the log first:

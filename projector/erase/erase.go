@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -173,11 +174,27 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		}
 		d.found = d.found || n > 0
 	}
+	if err := d.archives(ctx); err != nil {
+		return false, err
+	}
 	if d.revision == 0 {
 		return d.found, nil // nobody has heard of it
 	}
 	cleared, err := e.store.Clear(ctx, d.grave, d.revision, d.revision)
 	return d.found || cleared, err
+}
+
+// archives removes the copy of the log. It comes after the log: who is writing
+// one meanwhile looks there afterwards, and removes it himself.
+func (d *deletion) archives(ctx context.Context) error {
+	keys, err := archive.Keys(d.cfg.Layout, d.session)
+	if err != nil {
+		return err
+	}
+	if _, err := d.api.Purge(ctx, archive.Stream(d.cfg.Layout), keys, 0); err != nil {
+		return fmt.Errorf("purge the archive: %w", err)
+	}
+	return nil
 }
 
 // deletion is the deletion of one session.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// A session that has ended is archived once, and read from there.
+func TestCompact(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	js := server.JetStream(t)
+	nc := js.Conn()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(topology.Ensure(t.Context(), js, topology.Config{}))
+	producer, err := producers.New(nc, js, producers.Config{})
+	must(err)
+	defer func() { must(producer.Close()) }()
+	session := chunk.RootSession("default", "s1")
+	writing, err := producer.Start(t.Context(), session, chunk.RunStarted{})
+	must(err)
+	for i := range 300 {
+		must(writing.Emit(t.Context(), chunk.Chunk{Body: chunk.SourceURL{SourceID: fmt.Sprint(i), URL: "https://example.com"}}))
+	}
+	must(writing.End(t.Context(), nil))
+	compact := func(args ...string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		args = append([]string{"compact", "--nats-url", server.URL}, args...)
+		if code := run(t.Context(), terminal{out: &out, err: &errs}, args); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, errs.String())
+		}
+		return out.String()
+	}
+	for _, step := range []struct{ args, want string }{
+		{"", "0 sessions archived, 0 cannot be, 0 archives removed\n"}, // not a day old
+		{"--archive-after=1ns", "1 sessions archived, 0 cannot be, 0 archives removed\n"},
+		{"--archive-after=1ns", "0 sessions archived, 0 cannot be, 0 archives removed\n"},
+	} {
+		if got := compact(strings.Fields(step.args)...); got != step.want {
+			t.Fatalf("compact %s says %q, want %q", step.args, got, step.want)
+		}
+	}
+	reader, err := consumers.New(nc, js, consumers.Config{Archives: true})
+	must(err)
+	n := uint64(0)
+	for _, err := range reader.Replay(t.Context(), session, chunk.Position{}) {
+		must(err)
+		n++
+	}
+	if archived := reader.Stats().Archived; n < 300 || archived != n {
+		t.Errorf("%d of %d records were read from the archive", archived, n)
+	}
+}
