@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector"
@@ -40,4 +42,42 @@ func TestReadAGrave(t *testing.T) {
 	if err != nil || snap.Deleted() || snap.FinishedCount() != 1 || snap.Faults.Lost != 0 {
 		t.Errorf("begun anew: %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
 	}
+}
+
+// A session rests in the memory of a Runner until its snapshot has expired. Then
+// it begins anew, with ordinals from 1: they are not taken for those of long ago.
+func TestBeginAnewAfterALongRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, source := storetest.NewMemory(), newQueue()
+		s := chunk.RootSession("acme", "s1")
+		old, anew := storetest.NewLog(), storetest.NewLog()
+		runner, err := projector.NewRunner(source, store, old, projector.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- runner.Run(ctx) }()
+		storetest.NewAuthor(old, s, 1).Write(t, 100)
+		source.put(old.Records(s)...)
+		time.Sleep(time.Minute)
+		store.Forget(s)
+		time.Sleep(2 * time.Hour)
+
+		author := storetest.NewAuthor(anew, s, 2)
+		author.Crashes = false
+		author.Write(t, 30)
+		records := anew.Records(s)
+		for i := range records {
+			records[i].Seq += old.Tip()
+		}
+		source.put(records...)
+		time.Sleep(time.Minute)
+		cancel()
+		<-ended
+		head, _, err := store.Load(context.WithoutCancel(t.Context()), s)
+		if last := records[len(records)-1]; err != nil || head.Position != last.Position() {
+			t.Errorf("the head is at %v, %v; want %v", head.Position, err, last.Position())
+		}
+	})
 }

@@ -30,6 +30,7 @@ type session struct {
 	tried    chunk.Ordinal // how far it was when a save was last tried
 	complete bool          // a step or run ended since then
 
+	touched  time.Time     // when something was last delivered
 	inbox    []Delivery    // delivered and not yet looked at
 	owed     []Acker       // looked at and not yet acknowledged
 	upTo     chunk.Ordinal // highest among them: a snapshot that reaches it holds them all
@@ -66,8 +67,19 @@ func (s *session) fail() {
 	s.retry = time.Now().Add(min(s.cfg.Patience, firstPause<<min(s.failures, 20)))
 }
 
+// freshness is how long a session that nothing is delivered of is believed to be
+// what is stored. Without that:
+//  1. a session rests in our memory, and its snapshot expires with everything,
+//  2. it begins anew, with ordinals from 1,
+//  3. those are below what we remember, so they would change nothing, for ever.
+const freshness = time.Hour
+
 // work folds what was delivered and saves when it is time.
 func (s *session) work(ctx context.Context) error {
+	if len(s.owed) == 0 && time.Since(s.touched) > freshness {
+		s.loaded, s.snap = false, fold.Snapshot{}
+	}
+	s.touched = time.Now()
 	inbox := s.inbox
 	s.inbox = nil
 	for _, d := range inbox {
