@@ -70,7 +70,7 @@ func (s *Snapshot) leave(r Run) {
 }
 
 // latestOf is list with one more, without the oldest when there are too many. It
-// is a new list: earlier snapshots share the old one.
+// is a new list: earlier snapshots have the old one.
 func latestOf[T any](list []T, more T, most int) []T {
 	kept := list[max(0, len(list)+1-most):]
 	return append(append(make([]T, 0, len(kept)+1), kept...), more)

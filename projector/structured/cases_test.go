@@ -302,3 +302,41 @@ func reload(tb testing.TB, s *State) *State {
 	back.Strict = s.Strict
 	return back
 }
+
+// A stream that is done and forgotten has no value and no weight, is read back
+// as it is, and still refuses what comes late. Others keep theirs.
+func TestForget(t *testing.T) {
+	var s State
+	final := `{"type":"structured-data","streamId":"a","dataType":"t","kind":"final","data":{"text":"` + strings.Repeat("x", 1000) + `"}}`
+	grows := `{"type":"structured-data","streamId":"b","dataType":"t","kind":"text-delta","path":"p","delta":"y"}`
+	for _, c := range []string{final, grows} {
+		if stream, err := s.ApplyStream([]byte(c)); err != nil || stream != s.Stream(stream.Labels.StreamID) {
+			t.Fatal(stream, err)
+		}
+	}
+	if got := string(s.Stream("b").AppendData(nil)); got != `{"p":"y"}` {
+		t.Errorf("data %s", got)
+	}
+	before := s.Weight()
+	for _, id := range []string{"a", "a", "b", "c"} {
+		s.Forget(id)
+	}
+	if after := s.Weight(); after > before-1000 {
+		t.Errorf("weight %d, was %d", after, before)
+	}
+	back, err := Parse(s.AppendJSON(nil))
+	if err != nil || !bytes.Equal(back.AppendJSON(nil), s.AppendJSON(nil)) {
+		t.Fatalf("%s, %v", s.AppendJSON(nil), err)
+	}
+	for _, late := range []*State{&s, back} {
+		if stream, err := late.ApplyStream([]byte(final)); !errors.Is(err, ErrRefused) || stream != nil {
+			t.Errorf("a late chunk: %v, %v", stream, err)
+		}
+		if err := late.Apply([]byte(grows)); err != nil {
+			t.Errorf("another stream: %v", err)
+		}
+	}
+	if got := string(s.Stream("a").AppendData(nil)); got != "null" {
+		t.Errorf("the value is still there: %s", got)
+	}
+}

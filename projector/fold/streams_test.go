@@ -1,0 +1,145 @@
+package fold
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// script folds chunks one by one, each in the step it names. With reloads
+// everything is saved and loaded before each.
+type script struct {
+	t       *testing.T
+	s       Snapshot
+	reloads bool
+	log     []chunk.Record
+	epoch   chunk.Epoch
+}
+
+func (sc *script) say(step int64, body chunk.Body) {
+	sc.t.Helper()
+	c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
+	data, err := c.AppendJSON(nil)
+	if err != nil {
+		sc.t.Fatal(err)
+	}
+	if body.Type() == chunk.TypeRunStarted {
+		sc.epoch++
+	}
+	rec := chunk.Record{
+		Seq: chunk.Seq(len(sc.log) + 1), Session: session, Epoch: sc.epoch, Ordinal: chunk.Ordinal(len(sc.log) + 1), Type: body.Type(), Data: data,
+	}
+	sc.log = append(sc.log, rec)
+	if sc.reloads {
+		sc.s = reload(sc.t, sc.s)
+	}
+	sc.s = take(sc.t, sc.s, rec, sc.log)
+}
+
+func (sc *script) turn(n int) {
+	sc.t.Helper()
+	sc.say(0, chunk.RunStarted{RunID: fmt.Sprint("r", n), Epoch: int64(n), Mode: "execute"})
+}
+
+func (sc *script) piece(step int64, id, rest string) {
+	sc.t.Helper()
+	data := fmt.Sprintf(`{"type":"structured-data","streamId":%q,"dataType":"t",%s}`, id, rest)
+	sc.say(step, chunk.Custom{EventName: structuredData, Data: chunk.Value(data)})
+}
+
+// views are the streams that grow, as one text.
+func (sc *script) views() string {
+	var out []string
+	for _, v := range sc.s.Frontend(true, 0).Structured {
+		out = append(out, string(v))
+	}
+	return strings.Join(out, "\n")
+}
+
+// both runs a script with and without a save and a load before each record, and
+// compares the ends.
+func both(t *testing.T, play func(sc *script)) {
+	t.Helper()
+	plain := &script{t: t, s: New(session)}
+	play(plain)
+	saved := &script{t: t, s: New(session), reloads: true}
+	play(saved)
+	equal(t, "with saves and loads", saved.s, plain.s)
+}
+
+// A step that is taken back takes its pieces along: the snapshot from before it
+// does not see what was done to the streams since.
+func TestPiecesAreTakenBack(t *testing.T) {
+	both(t, func(sc *script) {
+		sc.turn(1)
+		sc.piece(1, "d", `"kind":"text-delta","path":"t","delta":"one "`)
+		sc.say(2, chunk.TextDelta{Delta: "now"}) // the step has begun, and not changed a stream
+		sc.piece(2, "d", `"kind":"text-delta","path":"t","delta":"two "`)
+		sc.piece(2, "e", `"kind":"final","data":1`)
+		sc.say(0, chunk.Truncated{TruncatedAtStep: 1, Removed: []chunk.OrdinalRange{{First: 3, Last: 5}}})
+		sc.piece(2, "d", `"kind":"text-delta","path":"t","delta":"again"`)
+		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"t":"one again"}}` {
+			sc.t.Errorf("streams %s", got)
+		}
+		if n := len(sc.s.Frontend(true, 0).Messages); n != 0 {
+			sc.t.Errorf("%d messages, want none", n)
+		}
+	})
+}
+
+// The id of a stream that is done is refused in its turn and the next, and free
+// after that. One that goes on growing stays.
+func TestIDsAreFreeAgain(t *testing.T) {
+	both(t, func(sc *script) {
+		for turn := range 4 {
+			sc.turn(turn + 1)
+			sc.piece(1, "d", `"kind":"final","data":1`)
+			sc.piece(1, "long", `"kind":"append","path":"l","items":[1]`)
+		}
+		// Turns 1 and 3 take it, turns 2 and 4 are too early.
+		if got := sc.s.Faults.Streams; got != 2 {
+			sc.t.Errorf("%d refused, want 2", got)
+		}
+		if got := sc.views(); got != `{"streamId":"long","dataType":"t","status":"streaming","data":{"l":[1,1,1,1]}}` {
+			sc.t.Errorf("streams %s", got)
+		}
+		if n := len(sc.s.Release().streams.state.AppendJSON(nil)); n > 300 {
+			sc.t.Errorf("the head has %d bytes of streams", n)
+		}
+	})
+}
+
+// A refusal that names no stream, the first of all, leaves nothing behind that a
+// save would not keep; an id that is refused before it means anything does not
+// end the stream that begins under it a turn later.
+func TestRefusedPieces(t *testing.T) {
+	both(t, func(sc *script) {
+		sc.turn(1)
+		sc.say(1, chunk.Custom{EventName: structuredData, Data: chunk.Value(`{}`)})
+		if sc.s.streams.state != nil {
+			sc.t.Error("there is a state of no streams")
+		}
+		sc.piece(1, "d", `"kind":"none"`)
+		sc.turn(2)
+		sc.piece(1, "d", `"kind":"set","path":"a","value":1`)
+		sc.turn(3)
+		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"a":1}}` || sc.s.Faults.Streams != 2 {
+			sc.t.Errorf("streams %s, %d refused", got, sc.s.Faults.Streams)
+		}
+	})
+}
+
+// A deadline that was set holds when the session says once more that it waits.
+func TestDeadlineHolds(t *testing.T) {
+	both(t, func(sc *script) {
+		sc.turn(1)
+		sc.say(1, chunk.ToolStart{ToolCallID: "c", ToolName: "ask", Arguments: chunk.Value(`{}`)})
+		sc.say(1, chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: chunk.Value(`{"toolCallIds":["c"],"deadline":17}`)})
+		sc.say(1, chunk.StreamPaused{})
+		if len(sc.s.Pending) != 1 || sc.s.Pending[0].Deadline != 17 {
+			sc.t.Errorf("pending %+v", sc.s.Pending)
+		}
+	})
+}
