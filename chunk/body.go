@@ -320,6 +320,10 @@ type StreamFailed struct {
 	ErrorDetail *ErrorDetail `json:"errorDetail"`
 }
 
+// CodeSessionDeleted is the code in the ErrorDetail of the StreamFailed that is the
+// last word of a session when it is deleted. The records before it are about to go.
+const CodeSessionDeleted = "session_deleted"
+
 // Truncated is the mark of a clean-up: the records in Removed were taken back.
 // It is written before they are deleted, so that no reader finds a hole that
 // nothing explains.

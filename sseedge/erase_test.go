@@ -1,7 +1,9 @@
 package sseedge_test
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,26 +14,42 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// purge deletes sessions from a log in memory.
-type purge struct {
-	log  *logtest.Log
-	away bool
+// eraser deletes sessions from a log in memory as it is done in a real one: the last
+// record says so, and stays for those who are attached.
+type eraser struct {
+	log       *logtest.Log
+	away      bool
+	announced func() // called when the last record is there
 }
 
-func (p *purge) Delete(_ context.Context, s chunk.Session) error {
-	switch {
-	case p.away:
+const lastWord = `"error":"the session was deleted","errorDetail":{"message":"the session was deleted","code":"session_deleted"}`
+
+func (e *eraser) Delete(_ context.Context, s chunk.Session) error {
+	if e.away {
 		return errAway
-	case len(p.log.Session(s)) == 0:
+	}
+	records := e.log.Session(s)
+	if len(records) == 0 || wasDeleted(records) {
 		return chunk.ErrUnknownSession
 	}
-	p.log.Purge(s)
+	e.log.Append(s, chunk.TypeStreamFailed, lastWord)
+	if e.announced != nil {
+		e.announced()
+	}
+	for _, rec := range records {
+		e.log.Delete(rec.Seq)
+	}
 	return nil
+}
+
+// wasDeleted is what a grave tells the snapshots.
+func wasDeleted(records []chunk.Record) bool {
+	return len(records) > 0 && strings.Contains(string(records[len(records)-1].Data), chunk.CodeSessionDeleted)
 }
 
 func TestErase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eraser := &purge{}
+		eraser := &eraser{}
 		w := newWorld(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
 		eraser.log = w.log
 		w.log.Append(s1, chunk.TypeTextDelta, "")
@@ -84,6 +102,61 @@ func TestErase(t *testing.T) {
 	})
 }
 
+// Who is attached is told, and the response ends cleanly, whether the reader has
+// got to the last word before the log is gone or not. Who comes back finds nothing.
+func TestEraseIsToldToReaders(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			eraser := &eraser{}
+			w := newWorld(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
+			eraser.log = w.log
+			if quick {
+				eraser.announced = synctest.Wait
+			}
+			w.log.Append(s1, chunk.TypeRunStarted, "")
+			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"s3cret"`)
+			slow := w.get(t.Context(), "/v1/sessions/s1/events", nil) // so that the hub has a reason to remember
+			defer slow.Body.Close()
+			one := w.get(t.Context(), "/v1/sessions/s1/events", nil)
+			defer one.Body.Close()
+			many := w.get(t.Context(), "/v1/events?session=s1", nil)
+			defer many.Body.Close()
+			synctest.Wait()
+			if rec := w.record(http.MethodDelete, "/v1/sessions/s1", nil); rec.Code != http.StatusNoContent {
+				t.Fatalf("%d %s", rec.Code, rec.Body)
+			}
+			for path, reader := range map[string]io.Reader{"one session": one.Body, "several": many.Body} {
+				if body := readAll(t, reader); !strings.HasSuffix(body, "data: {\"type\":\"fail\",\"error\":\"the session was deleted\"}\n\n") {
+					t.Errorf("%s: %q", path, body)
+				}
+			}
+			for _, after := range []string{"", "?after=1", "?after=2"} {
+				if rec := w.record(http.MethodGet, "/v1/sessions/s1/events"+after, nil); rec.Code != http.StatusNotFound {
+					t.Errorf("back at %q: %d %s", after, rec.Code, rec.Body)
+				}
+			}
+
+			// The session begins anew. Nobody is shown what it was before.
+			w.log.Append(s1, chunk.TypeRunStarted, "")
+			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"anew"`)
+			synctest.Wait()
+			again := w.get(t.Context(), "/v1/sessions/s1/events", nil)
+			defer again.Body.Close()
+			var body strings.Builder
+			for events := bufio.NewReader(again.Body); !strings.Contains(body.String(), `"delta":"anew"`); {
+				line, err := events.ReadString('\n')
+				if err != nil {
+					t.Fatalf("%v behind %q", err, body.String())
+				}
+				body.WriteString(line)
+			}
+			if strings.Contains(body.String(), "s3cret") {
+				t.Errorf("anew: %q", body.String())
+			}
+		})
+	}
+}
+
 // Nothing can be deleted unless somebody has decided that.
 func TestEraseIsNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +171,7 @@ func TestEraseIsNotOffered(t *testing.T) {
 // A body is refused before anything is deleted.
 func TestEraseTakesNoBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eraser := &purge{}
+		eraser := &eraser{}
 		w := newWorld(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
 		eraser.log = w.log
 		w.log.Append(s1, chunk.TypeTextDelta, "")

@@ -191,7 +191,11 @@ func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partia
 	if _, err := s.log.Last(ctx, session); err != nil {
 		return sseedge.Snapshot{}, err
 	}
-	return foldOf(s.log.Session(session), partial), nil
+	records := s.log.Session(session)
+	if wasDeleted(records) {
+		return sseedge.Snapshot{}, chunk.ErrUnknownSession
+	}
+	return foldOf(records, partial), nil
 }
 
 func (s snapshotsOf) At(_ context.Context, session chunk.Session, seq chunk.Seq, partial bool) (sseedge.Snapshot, error) {
@@ -201,6 +205,8 @@ func (s snapshotsOf) At(_ context.Context, session chunk.Session, seq chunk.Seq,
 	records := s.log.Session(session)
 	beyond := slices.IndexFunc(records, func(rec chunk.Record) bool { return rec.Seq > seq })
 	switch {
+	case wasDeleted(records):
+		return sseedge.Snapshot{}, chunk.ErrUnknownSession
 	case len(records) > 0 && records[0].Ordinal > 1:
 		return sseedge.Snapshot{}, &chunk.TruncatedError{Session: session, Reason: chunk.TruncatedExpired}
 	case len(records) == 0, beyond == 0:

@@ -173,6 +173,13 @@ func firstEvent(r *bufio.Reader) (string, error) {
 	}
 }
 
+// firstID is the id of an event.
+func firstID(event string) string {
+	_, rest, _ := strings.Cut(event, "id: ")
+	id, _, _ := strings.Cut(rest, "\n")
+	return id
+}
+
 // want asks and compares: the status, and what must be in the body.
 func (h *house) want(status int, method, url string, header http.Header, parts ...string) string {
 	h.t.Helper()
@@ -417,7 +424,8 @@ func (h *house) erase() {
 	}
 	defer reader.Body.Close()
 	events := bufio.NewReader(reader.Body)
-	if first, err := firstEvent(events); err != nil {
+	first, err := firstEvent(events)
+	if err != nil {
 		h.t.Fatalf("%s, %v", first, err)
 	}
 	h.want(http.StatusForbidden, http.MethodDelete, busy, http.Header{"Origin": {"https://evil.example"}}, "CROSS_ORIGIN")
@@ -430,6 +438,8 @@ func (h *house) erase() {
 	h.want(http.StatusNotFound, http.MethodGet, busy+"/snapshot", nil)
 	h.want(http.StatusNotFound, http.MethodGet, busy+"/messages", nil)
 	h.want(http.StatusNotFound, http.MethodGet, busy+"/tree", nil)
+	h.want(http.StatusNotFound, http.MethodGet, busy+"/events", nil)
+	h.want(http.StatusNotFound, http.MethodGet, busy+"/events?after="+firstID(first), nil)
 	if list := h.get("/v1/sessions"); strings.Contains(list, "busy") {
 		h.t.Errorf("it is still listed: %s", list)
 	}

@@ -15,6 +15,19 @@ func removedBy(rec chunk.Record) []chunk.OrdinalRange {
 	return mark.Removed
 }
 
+// deletes reports whether a record is the last word of a session that is deleted.
+func deletes(rec chunk.Record) bool {
+	if rec.Type != chunk.TypeStreamFailed {
+		return false
+	}
+	c, err := rec.Decode()
+	if err != nil {
+		return false
+	}
+	b, ok := c.Body.(chunk.StreamFailed)
+	return ok && b.ErrorDetail != nil && b.ErrorDetail.Code != nil && *b.ErrorDetail.Code == chunk.CodeSessionDeleted
+}
+
 func (m *member) isRemoved(o chunk.Ordinal) bool {
 	for _, r := range m.removed {
 		if r.First <= int64(o) && int64(o) <= r.Last {

@@ -17,6 +17,9 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if last.deleted && req.After.Seq < last.at.Seq {
+		return nil, chunk.ErrUnknownSession // there is nothing but the word of that
+	}
 	if req.After.Ordinal != 0 && req.After.Seq > last.at.Seq {
 		if err := t.checkReached(ctx, own, req.After.Seq); err != nil {
 			return nil, err

@@ -60,10 +60,11 @@ type lastRecord struct {
 	at       chunk.Position
 	epoch    chunk.Epoch
 	terminal bool
+	deleted  bool // it says that the session was deleted
 }
 
 func lastOfRecord(rec chunk.Record) lastRecord {
-	return lastRecord{known: true, at: rec.Position(), epoch: rec.Epoch, terminal: rec.Type.Terminal()}
+	return lastRecord{known: true, at: rec.Position(), epoch: rec.Epoch, terminal: rec.Type.Terminal(), deleted: deletes(rec)}
 }
 
 // shelfOfTree is the key of the tree in reads; sessions have non-empty ids.
@@ -141,7 +142,9 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 // drops what memory holds when it can no longer be what the log holds:
 //   - the feed left a record out, so the segments have a hole somewhere,
 //   - a clean-up is about to remove records that stand in them; a reader that
-//     comes later must not be shown what the log does not have.
+//     comes later must not be shown what the log does not have,
+//   - the session was deleted: nobody who comes later may be shown it, also not
+//     in front of a new run.
 //
 // Cursors at the tip stay there. Those behind it read the log, which has the
 // missing record, or the survivors.
@@ -155,6 +158,8 @@ func (t *topic) agree(m *member, rec chunk.Record) (grown int64, prev chunk.Seq)
 		return t.clear(rec.Seq - 1), 0
 	case rec.Type == chunk.TypeTruncated:
 		m.remove(removedBy(rec))
+		return t.clear(t.tail().last()), before.Seq
+	case m.last.deleted || deletes(rec):
 		return t.clear(t.tail().last()), before.Seq
 	}
 	return 0, before.Seq
