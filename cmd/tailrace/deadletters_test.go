@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// tailrace runs one command to its end.
+func tailrace(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), terminal{in: strings.NewReader(""), out: &out, err: &errs}, args); code != want {
+		t.Errorf("tailrace %q ended with %d, want %d: %s", args, code, want, &errs)
+	}
+	return out.String() + errs.String()
+}
+
+// projecting is a projector over a server, with its probes and figures.
+func projecting(t *testing.T) (ops, url string, js jetstream.JetStream) {
+	t.Helper()
+	server := natstest.Start(t, natstest.Listen())
+	ctx, cancel := context.WithCancel(t.Context())
+	logged, errs := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		args := []string{"projector", "--nats-url", server.URL, "--ops-listen", "127.0.0.1:0", "--save-after", "10ms"}
+		code <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: errs}, args)
+		errs.Close()
+	}()
+	log := bufio.NewScanner(logged)
+	for ops == "" && log.Scan() {
+		if match := opsLine.FindStringSubmatch(log.Text()); match != nil {
+			ops = match[1]
+		}
+	}
+	go io.Copy(io.Discard, logged)
+	t.Cleanup(func() {
+		cancel()
+		if got := <-code; got != exitOK {
+			t.Errorf("the projector ended with %d", got)
+		}
+	})
+	natstest.Await(t, "the projector", func(context.Context) error {
+		if status, body := get(t, ops+"/readyz", ""); status != 200 {
+			return errors.New(body)
+		}
+		return nil
+	})
+	return ops, server.URL, server.JetStream(t)
+}
+
+// put writes a text as record o of session s1 of the default tenant.
+func put(t *testing.T, js jetstream.JetStream, o chunk.Ordinal, body string) {
+	t.Helper()
+	m := codec.EncodeJSON(chunk.RootSession("default", "s1"), 1, o, chunk.TypeTextDelta, 1, []byte(body))
+	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "tr.chunks.0.default.s1.s1", Header: m.Header, Data: m.Data}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const goodText = `{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"good"}`
+
+// Poison is listed, shown, tried again and dropped from the command line, and
+// counted; the bucket that somebody deletes meanwhile is there again.
+func TestDeadLetters(t *testing.T) {
+	ops, url, js := projecting(t)
+	put(t, js, 1, goodText)
+	put(t, js, 2, `{"type":"text_delta","delta":"\u001b[31m7"}`)
+	put(t, js, 3, goodText)
+	if _, err := js.Publish(t.Context(), "tr.chunks.0.default.s1.s1", []byte("hello\x1b[2J")); err != nil {
+		t.Fatal(err)
+	}
+	command := func(want int, args ...string) string {
+		t.Helper()
+		return tailrace(t, want, append([]string{"deadletters", "--nats-url", url}, args...)...)
+	}
+	natstest.Await(t, "two letters", func(context.Context) error {
+		if list := command(exitOK, "list"); strings.Count(list, "\n") != 3 {
+			return errors.New(list)
+		}
+		return nil
+	})
+	if list := command(exitOK, "list", "--session", "s1"); !strings.Contains(list, "record") || !strings.Contains(list, "envelope") || !strings.Contains(list, "/default/s1/s1") {
+		t.Errorf("list: %s", list)
+	}
+	if list := command(exitOK, "list", "--tenant", "other", "--json"); list != "" {
+		t.Errorf("list of another tenant: %s", list)
+	}
+	shown := command(exitOK, "show", "--all")
+	if strings.ContainsRune(shown, 0x1b) || !strings.Contains(shown, `hello\x1b[2J`) || !strings.Contains(shown, "ce-id: 1-2") {
+		t.Errorf("show: %q", shown)
+	}
+	if one, two := command(exitOK, "show", "1", "--raw"), command(exitOK, "show", "2", "--raw"); one != "hello\x1b[2J" && two != "hello\x1b[2J" {
+		t.Errorf("raw: %q and %q", one, two)
+	}
+	if out := command(exitError, "replay", "--all"); strings.Count(out, "kept: letter") != 2 || !strings.Contains(out, "2 of 2 letters are kept") {
+		t.Errorf("replay: %s", out)
+	}
+	figures := func(want ...string) error {
+		_, text := get(t, ops+"/metrics", "")
+		for _, line := range want {
+			if !strings.Contains(text, "\n"+line) {
+				return fmt.Errorf("no %s", line)
+			}
+		}
+		return nil
+	}
+	natstest.Await(t, "the figures", func(context.Context) error {
+		return figures(`tailrace_projector_dead_letters_total{reason="record"} 1`, `tailrace_projector_dead_letters_total{reason="envelope"} 1`,
+			`tailrace_projector_applied_total{type="text_delta"} `, `tailrace_projector_lag_messages{partition="0"} 0`, `tailrace_projector_lag_seconds{partition="0"} 0`,
+			"tailrace_projector_redelivered_total ", "tailrace_snapshot_cas_conflicts_total ", "tailrace_snapshot_bytes_count ", "tailrace_snapshot_write_seconds_count ")
+	})
+	if out := command(exitOK, "drop", "1", "2"); out != "1 dropped\n2 dropped\n" {
+		t.Errorf("drop: %s", out)
+	}
+	for _, args := range [][]string{{}, {"bury"}, {"show"}, {"drop", "x"}, {"drop", "1", "--all"}, {"list", "1"}, {"replay", "1", "--tenant", "t"}} {
+		command(exitUsage, args...)
+	}
+	command(exitError, "show", "1")
+
+	if err := js.DeleteKeyValue(t.Context(), "TR_SNAPSHOTS"); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the snapshot, from the log", func(ctx context.Context) error {
+		kv, err := js.KeyValue(ctx, "TR_SNAPSHOTS")
+		if err != nil {
+			return err
+		}
+		_, err = kv.Get(ctx, "h.default.s1.s1")
+		return err
+	})
+}
