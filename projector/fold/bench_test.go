@@ -77,6 +77,44 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
+// What a step costs that changes a structured stream: it is copied once, because
+// the snapshot from before the step has it too.
+func BenchmarkStructuredStep(b *testing.B) {
+	for _, size := range []int{1 << 10, 100 << 10, 1<<20 - 4096} {
+		for _, changes := range []bool{false, true} {
+			b.Run(fmt.Sprintf("stream=%d/changes=%t", size, changes), func(b *testing.B) {
+				s := New(session)
+				say := func(step int64, body chunk.Body) {
+					c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
+					data, err := c.AppendJSON(nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					rec := chunk.Record{Seq: s.Position.Seq + 1, Session: session, Epoch: 1, Ordinal: s.Position.Ordinal + 1, Type: body.Type(), Data: data}
+					if s, err = Apply(s, rec); err != nil {
+						b.Fatal(err)
+					}
+				}
+				piece := func(delta string) chunk.Body {
+					return chunk.Custom{EventName: structuredData, Data: fmt.Appendf(nil,
+						`{"type":"structured-data","streamId":"s","dataType":"t","kind":"text-delta","path":"t","delta":%q}`, delta)}
+				}
+				say(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+				for range size / 1024 {
+					say(1, piece(strings.Repeat("x", 1024)))
+				}
+				b.ReportAllocs()
+				for step := int64(2); b.Loop(); step++ {
+					say(step, chunk.StepStart{})
+					if changes {
+						say(step, piece(""))
+					}
+				}
+			})
+		}
+	}
+}
+
 // The floor below Apply: reading the chunk.
 func BenchmarkDecodeOnly(b *testing.B) {
 	log := stream(b, 1000)

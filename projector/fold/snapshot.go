@@ -7,6 +7,9 @@ import (
 // Version is the version of the stored form. ParseHead reads the one before too,
 // so that a session whose log has expired survives the change, and refuses any
 // other with ErrVersion; the snapshot is then folded anew from the log.
+//
+// Who raises it copies the golden files to testdata/version<n> before anything
+// else, and lets version_test read them.
 const Version = 2
 
 // Status says how a session stands.
