@@ -27,6 +27,9 @@ func Refold(ctx context.Context, store Store, log Log, s chunk.Session) ([]chunk
 		if err != nil && !unusable(err) {
 			return nil, err
 		}
+		if err == nil && head.Deleted() {
+			return nil, fmt.Errorf("session %s, deleted: %w", s, chunk.ErrUnknownSession)
+		}
 		var passed []chunk.Record
 		f := folder{log: log, skipped: func(_ context.Context, rec chunk.Record, _ string) error {
 			passed = append(passed, rec)
@@ -36,7 +39,7 @@ func Refold(ctx context.Context, store Store, log Log, s chunk.Session) ([]chunk
 		switch {
 		case err != nil:
 			return nil, err
-		case snap.Faults.Lost > head.Faults.Lost:
+		case snap.Faults.Lost > head.Faults.Lost, snap.Position.Ordinal < head.Position.Ordinal:
 			return nil, fmt.Errorf("session %s: %w", s, ErrLogGone)
 		}
 		if _, err = store.Save(ctx, snap, revision); !errors.Is(err, ErrConflict) {

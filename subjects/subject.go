@@ -179,6 +179,15 @@ func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
 	return l.withDefaults().Prefix + lettersToken + s.Tenant + "." + s.Root + "." + s.ID + "." + id, nil
 }
 
+// DeadLetters is the filter of all dead letters of s:
+// tr.deadletters.<tenant>.<root>.<session>.*. The error is like that of DeadLetter.
+func (l Layout) DeadLetters(s chunk.Session) (string, error) {
+	if err := l.check(s); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + lettersToken + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+}
+
 // StrayDeadLetter is DeadLetter for a message of partition p whose subject is no
 // session's: tr.deadletters.<p>.<id>.
 func (l Layout) StrayDeadLetter(p int, id string) (string, error) {

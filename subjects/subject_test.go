@@ -272,6 +272,9 @@ func TestDeadLettersAreApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !matches(must(l.DeadLetters(s)), of) {
+			t.Fatalf("the filter of the session misses %q", of)
+		}
 		filters := l.AllDeadLetters()
 		if !matches(filters[0], of) || matches(filters[1], of) || matches(filters[0], stray) || !matches(filters[1], stray) {
 			t.Fatalf("filters %q, subjects %q and %q: want one each", filters, of, stray)

@@ -177,6 +177,9 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 	if err := d.archives(ctx); err != nil {
 		return false, err
 	}
+	if err := d.letters(ctx); err != nil {
+		return false, err
+	}
 	if d.revision == 0 {
 		return d.found, nil // nobody has heard of it
 	}
@@ -193,6 +196,19 @@ func (d *deletion) archives(ctx context.Context) error {
 	}
 	if _, err := d.api.Purge(ctx, archive.Stream(d.cfg.Layout), keys, 0); err != nil {
 		return fmt.Errorf("purge the archive: %w", err)
+	}
+	return nil
+}
+
+// letters removes the messages of the session that could not be folded: they have
+// what people said, too.
+func (d *deletion) letters(ctx context.Context) error {
+	letters, err := d.cfg.Layout.DeadLetters(d.session)
+	if err != nil {
+		return err
+	}
+	if _, err := d.api.Purge(ctx, d.cfg.Layout.DeadLetterStream(), letters, 0); err != nil {
+		return fmt.Errorf("purge the dead letters: %w", err)
 	}
 	return nil
 }
