@@ -53,3 +53,10 @@ type Listed struct {
 
 // ErrCursor reports a Before that no Page has given out.
 var ErrCursor = errors.New("this is no cursor of the list of sessions")
+
+// Aged is a session whose head was saved long ago.
+type Aged struct {
+	Session chunk.Session
+	Saved   time.Time
+	Deleted bool // it is a grave that does not expire yet
+}

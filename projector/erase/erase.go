@@ -17,7 +17,6 @@ import (
 	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/kvstore"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -39,7 +38,7 @@ type Store interface {
 
 	// Aged are heads that were saved before a time, in that order, and a place
 	// to go on from; see kvstore.
-	Aged(ctx context.Context, before time.Time, most int, after uint64) ([]kvstore.Aged, uint64, error)
+	Aged(ctx context.Context, before time.Time, most int, after uint64) ([]projector.Aged, uint64, error)
 }
 
 // Config shapes an Eraser. The zero Config is ready for production.

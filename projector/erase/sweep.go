@@ -116,6 +116,8 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 	end := uint64(head.Position.Seq)
 	if last.Seq > end {
 		before = r // it has begun anew: only what was there before the grave is old
+	} else if err := (&deletion{Eraser: e, session: s}).archives(ctx); err != nil {
+		return false, err
 	}
 	if last.Seq > 0 && end > 0 {
 		if _, err := e.api.Purge(ctx, e.stream(s), subject, end); err != nil {

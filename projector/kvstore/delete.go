@@ -111,18 +111,11 @@ func (st *Store) Remains(ctx context.Context, s chunk.Session) ([]chunk.Session,
 	return all, nil
 }
 
-// Aged is a head that was saved long ago.
-type Aged struct {
-	Session chunk.Session
-	Saved   time.Time
-	Deleted bool // it is a grave that does not expire yet
-}
-
 // Aged gives heads that were saved before a time, at most so many, the oldest
 // first, beginning behind a place that an earlier call returned, 0 at first. The
 // place is 0 when there are no more. The heads are stored in the order in which
 // they were saved, so it reads no others.
-func (st *Store) Aged(ctx context.Context, before time.Time, most int, after uint64) (aged []Aged, place uint64, err error) {
+func (st *Store) Aged(ctx context.Context, before time.Time, most int, after uint64) (aged []projector.Aged, place uint64, err error) {
 	b, err := st.open(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -138,7 +131,7 @@ func (st *Store) Aged(ctx context.Context, before time.Time, most int, after uin
 		}
 		place = h.seq
 		if h.known && (!h.Deleted || !h.sealed) {
-			aged = append(aged, Aged{Session: h.session, Saved: h.stored, Deleted: h.Deleted})
+			aged = append(aged, projector.Aged{Session: h.session, Saved: h.stored, Deleted: h.Deleted})
 		}
 	}
 	return aged, 0, nil
