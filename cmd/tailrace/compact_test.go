@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -52,14 +55,42 @@ func TestCompact(t *testing.T) {
 			t.Fatalf("compact %s says %q, want %q", step.args, got, step.want)
 		}
 	}
-	reader, err := consumers.New(nc, js, consumers.Config{Archives: true})
-	must(err)
-	n := uint64(0)
-	for _, err := range reader.Replay(t.Context(), session, chunk.Position{}) {
+	archived := func() bool {
+		t.Helper()
+		reader, err := consumers.New(nc, js, consumers.Config{Archives: true})
 		must(err)
-		n++
+		n := uint64(0)
+		for _, err := range reader.Replay(t.Context(), session, chunk.Position{}) {
+			must(err)
+			n++
+		}
+		return n >= 300 && reader.Stats().Archived == n
 	}
-	if archived := reader.Stats().Archived; n < 300 || archived != n {
-		t.Errorf("%d of %d records were read from the archive", archived, n)
+	if !archived() {
+		t.Fatal("the archive is not read")
+	}
+
+	// … and a projector does it by itself.
+	objects, err := js.Stream(t.Context(), "OBJ_TR_OBJECTS")
+	must(err)
+	must(objects.Purge(t.Context()))
+	if archived() {
+		t.Fatal("an archive is read that is not there")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"projector", "--nats-url", server.URL, "--ops-listen", "", "--archive-after", "1ns"}
+		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, args)
+	}()
+	natstest.Await(t, "the projector to archive", func(context.Context) error {
+		if !archived() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit code %d", code)
 	}
 }

@@ -234,7 +234,7 @@ func TestDiesBeforeTidying(t *testing.T) {
 // Two at once: one index stands, with all of its segments and no others.
 func TestTwoCompactors(t *testing.T) {
 	w := newWorld(t, Config{})
-	for i := range 5 {
+	for i := range 2 {
 		w.long(alice)
 		var all sync.WaitGroup
 		for range 4 {

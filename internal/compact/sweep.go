@@ -23,32 +23,38 @@ type Report struct {
 	Removed  int // archives of sessions of which the log has less by now
 }
 
+// again is when a sweep that failed is tried again, if not earlier by itself: the
+// streams may just be on their way.
+const again = 10 * time.Second
+
 // Run sweeps until ctx ends, whose error it returns. A sweep that fails is told
-// to Log, and the next one tries again.
+// to Log and tried again.
 func (c *Compactor) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.cfg.Every)
-	defer tick.Stop()
 	for {
+		pause := c.cfg.Every
 		r, err := c.Sweep(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
+			pause = min(pause, again)
 			c.cfg.Log.Warn("archives could not be written", slog.Any("error", err))
 		case r != Report{}:
 			c.cfg.Log.Info("archives", slog.Int("archived", r.Archived), slog.Int("unfit", r.Unfit), slog.Int("removed", r.Removed))
 		}
+		timer := time.NewTimer(pause)
 		select {
-		case <-tick.C:
+		case <-timer.C:
 		case <-ctx.Done():
+			timer.Stop()
 			return ctx.Err()
 		}
 	}
 }
 
 // Sweep archives all sessions that have ended before After, and removes the
-// archives of those that have expired or were deleted. It asks the leader twice
-// for each session with Least messages.
+// archives of those that have expired or were deleted. It asks the leader four
+// to six questions for each session with Least messages.
 func (c *Compactor) Sweep(ctx context.Context) (Report, error) {
 	var r Report
 	for p := range c.cfg.Layout.PartitionCount() {
