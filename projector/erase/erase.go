@@ -173,10 +173,7 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		}
 		d.found = d.found || n > 0
 	}
-	if err := d.archives(ctx); err != nil {
-		return false, err
-	}
-	if err := d.letters(ctx); err != nil {
+	if err := d.copies(ctx); err != nil {
 		return false, err
 	}
 	if d.revision == 0 {

@@ -116,7 +116,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 	end := uint64(head.Position.Seq)
 	if last.Seq > end {
 		before = r // it has begun anew: only what was there before the grave is old
-	} else if err := (&deletion{Eraser: e, session: s}).archives(ctx); err != nil {
+	} else if err := (&deletion{Eraser: e, session: s}).copies(ctx); err != nil {
 		return false, err
 	}
 	if last.Seq > 0 && end > 0 {
@@ -128,4 +128,12 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		return false, err
 	}
 	return true, nil
+}
+
+// copies removes what others have kept of the log.
+func (d *deletion) copies(ctx context.Context) error {
+	if err := d.archives(ctx); err != nil {
+		return err
+	}
+	return d.letters(ctx)
 }
