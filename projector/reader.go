@@ -99,6 +99,15 @@ func unusable(err error) bool {
 	return errors.Is(err, ErrNoSnapshot) || errors.Is(err, fold.ErrVersion) || errors.Is(err, ErrDamaged)
 }
 
+// replaceable reports whether a head may be put in the place of what could not be
+// loaded. That of a newer build may not, while two builds run side by side:
+//  1. the new one saves a head that it alone can read,
+//  2. the old one gets a record of the session, and folds the log from its start,
+//  3. the log has expired in part: what only the head still held is gone.
+//
+// The old one waits; the record comes to the new one when that has the partition.
+func replaceable(err error) bool { return unusable(err) && !errors.Is(err, fold.ErrNewer) }
+
 // pause waits before try n; not before the first.
 func pause(ctx context.Context, n int) error {
 	if n == 0 {

@@ -85,7 +85,7 @@ func (r *rebuild) run(ctx context.Context, build func(context.Context, stored) (
 			return Rebuilt{}, err
 		}
 		head, revision, err := r.to.Load(ctx, r.session)
-		if err != nil && !unusable(err) {
+		if err != nil && !replaceable(err) {
 			return Rebuilt{}, err
 		}
 		was := stored{head, revision, err}

@@ -24,7 +24,7 @@ func Refold(ctx context.Context, store Store, log Log, s chunk.Session) ([]chunk
 			return nil, err
 		}
 		head, revision, err := store.Load(ctx, s)
-		if err != nil && !unusable(err) {
+		if err != nil && !replaceable(err) {
 			return nil, err
 		}
 		if err == nil && head.Deleted() {

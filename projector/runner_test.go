@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/projector/storetest"
 )
 
@@ -442,4 +443,29 @@ func (l slow) Replay(ctx context.Context, s chunk.Session, after chunk.Position)
 			}
 		}
 	}
+}
+
+// While two builds run side by side, the older one leaves alone what only the
+// newer one can read. Readers fold the log meanwhile.
+func TestHeadOfANewerBuildStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+		rec := log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+		store.Spoil(s1, `{"version":99}`)
+		runner, _ := start(t, q, store, log, projector.Config{})
+		q.put(rec)
+		synctest.Wait()
+		if runner.Stats().Failures == 0 {
+			t.Error("the runner did not fail")
+		}
+		if _, _, err := store.Load(t.Context(), s1); !errors.Is(err, fold.ErrNewer) {
+			t.Errorf("the head: %v, want the newer one", err)
+		}
+		if snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1); err != nil || snap.Position != rec.Position() {
+			t.Errorf("read: %+v, %v", snap.Position, err)
+		}
+		store.Spoil(s1, `{"version":0}`)
+		q.drained(t)
+		storetest.Equal(t, "an older one", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+	})
 }

@@ -133,7 +133,7 @@ func (s *session) load(ctx context.Context) error {
 	switch {
 	case errors.Is(err, ErrNoSnapshot):
 		head, revision = fold.New(s.id), 0
-	case unusable(err):
+	case replaceable(err):
 		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "folding a session anew", slog.String("session", s.id.String()), slog.Any("reason", err))
 		head = fold.New(s.id)
 	case err != nil:

@@ -127,6 +127,9 @@ func TestOtherVersion(t *testing.T) {
 		if _, err := ParseHead([]byte(head)); !errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v, want ErrVersion", head, err)
 		}
+		if _, err := ParseHead([]byte(head)); errors.Is(err, ErrNewer) != (head == `{"version":3}`) {
+			t.Errorf("%s: %v", head, err)
+		}
 	}
 	for _, head := range []string{``, `[]`, `{`, `{"version":2,"open":{}}`, `{"version":2,"seq":"x"}`, `{"version":2,"finished":2,"chain":"00"}`} {
 		if _, err := ParseHead([]byte(head)); err == nil || errors.Is(err, ErrVersion) {

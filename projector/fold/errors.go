@@ -32,6 +32,10 @@ var (
 	// ErrVersion reports a stored snapshot of another version of the code. Fold
 	// the session anew.
 	ErrVersion = errors.New("the snapshot has another version")
+
+	// ErrNewer is an ErrVersion of a version that this code does not know yet. Do
+	// not replace it: it may hold what the log has forgotten.
+	ErrNewer = fmt.Errorf("%w, a newer one", ErrVersion)
 )
 
 // RefoldError is ErrRefold with the place to go on from: read the records after

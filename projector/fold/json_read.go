@@ -17,7 +17,7 @@ const maxMessages = 1 << 24
 var errStored = errors.New("the stored snapshot is damaged")
 
 // ParseHead reads what AppendHead wrote: a snapshot that holds none of its
-// finished messages. Errors: ErrVersion, or that the data is damaged. It does
+// finished messages. Errors: ErrVersion, ErrNewer, or that the data is damaged. It does
 // not keep data.
 func ParseHead(data []byte) (Snapshot, error) {
 	head, err := members(append([]byte(nil), data...))
@@ -28,6 +28,9 @@ func ParseHead(data []byte) (Snapshot, error) {
 	v := r.number(head["version"])
 	if r.err != nil {
 		return Snapshot{}, r.err
+	}
+	if v > Version {
+		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrNewer, v, Version)
 	}
 	if v != Version && v != Version-1 {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrVersion, v, Version)
