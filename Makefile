@@ -37,7 +37,7 @@ check: go-present $(LINT) ## gofmt, vet, lint, shell scripts.
 .PHONY: unit
 unit: go-present ## Unit, property and server-backed tests with the race detector; benchmarks once.
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
-	$(GO) test -timeout 15m -run '^TestLaws$$' -rapid.checks=100000 ./projector/fold
+	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... > /dev/null
 
 .PHONY: floors
