@@ -144,13 +144,19 @@ func (rd *reading) checkEnding(ctx context.Context) error {
 // was nothing more before it had delivered what it had announced. Mostly that
 // was deleted; but the server counts on its own, and a count that is wrong must
 // not end a read in silence. nil: go on.
+//
+// Two things make every read end. The leader is asked for the next message and
+// not for the last: the last one of a subject comes from an index, and in that
+// one messages may stay that were purged long ago. And the tape is given what
+// the leader found, so that a server whose consumers never deliver it does not
+// hold the reader for ever in one place.
 func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) error {
 	if t.state.replicas <= 1 && !t.denied {
 		return errEnd
 	}
 	var m message
 	err := r.api.retry(ctx, 0, func(ctx context.Context) (err error) {
-		m, err = r.api.lastOf(ctx, t.stream, t.spec.filter)
+		m, err = r.api.firstOf(ctx, t.stream, t.spec.filter, t.last()+1)
 		return err
 	})
 	switch {
@@ -158,11 +164,11 @@ func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) err
 		return errEnd
 	case err != nil:
 		return err
-	case t.last() >= min(m.seq, bound):
+	case m.seq > bound:
 		return errEnd
 	}
 	if err := sleep(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}
-	return t.reset(ctx, "the leader has more")
+	return t.goOnWith(ctx, m)
 }

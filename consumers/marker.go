@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -65,12 +64,13 @@ func (r *Reader) markers(ctx context.Context, spec tapeSpec) ([]marker, chunk.Se
 	if err := t.open(ctx); err != nil {
 		return nil, 0, err
 	}
+	end := t.state.last // of now: a writer may be faster than this
 	var found []marker
 	fences := map[string]chunk.Epoch{}
 	for {
 		e, err := t.next(ctx)
 		if errors.Is(err, errEnd) {
-			err = r.reallyTheEnd(ctx, t, math.MaxUint64)
+			err = r.reallyTheEnd(ctx, t, end)
 			if errors.Is(err, errEnd) {
 				return found, t.last(), nil
 			}

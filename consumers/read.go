@@ -248,6 +248,9 @@ func (rd *reading) take(ctx context.Context) (entry, error) {
 		case err == nil:
 			return e, nil
 		}
+		if errors.Is(err, errEnd) && rd.last == 0 && !rd.options.bounded {
+			return entry{}, rd.nothingThere() // what was announced is gone
+		}
 		if err != nil {
 			return entry{}, err
 		}

@@ -53,6 +53,7 @@ type tape struct {
 	state    streamState // when the tape was attached last
 	floor    chunk.Seq   // first sequence of the stream when last asked
 	begun    bool        // attached once
+	given    *entry      // comes next, and the mark is there already
 	mark     bookmark    // everything up to here was given out
 	doubtful []string    // consumers that may still be there
 	barren   int         // resets since the last message
@@ -117,6 +118,10 @@ func (t *tape) close() {
 // next waits for the next message. The error is errEnd, errSilence, errRecreated,
 // errFloor, that of ctx, or one of NATS that will not go away.
 func (t *tape) next(ctx context.Context) (entry, error) {
+	if e := t.given; e != nil {
+		t.given = nil
+		return *e, nil
+	}
 	for {
 		e, err := t.pull.next(ctx)
 		if err == nil && e.seq <= t.last() {
@@ -138,6 +143,14 @@ func (t *tape) next(ctx context.Context) (entry, error) {
 			return entry{}, err
 		}
 	}
+}
+
+// goOnWith makes m, which the leader has and the consumer did not deliver, the
+// next message, and attaches anew behind it.
+func (t *tape) goOnWith(ctx context.Context, m message) error {
+	t.given = &entry{seq: m.seq, subject: m.subject, header: m.header, data: m.data, stored: m.time.UnixNano(), pending: 1}
+	t.mark.move(t.given)
+	return t.reset(ctx, "the leader has more")
 }
 
 // reset replaces the consumer by one that begins after the last message given
