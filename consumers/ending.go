@@ -84,7 +84,11 @@ func (rd *reading) watchForTheEnd() {
 // atTheEnd is asked when nothing lies after the position: is there such a
 // session, is the position its end, and has it ended?
 func (rd *reading) atTheEnd(ctx context.Context) error {
-	m, err := rd.lastInScope(ctx, rd.cfg.Patience)
+	var m message
+	err := rd.api.retry(ctx, rd.cfg.Patience, func(ctx context.Context) (err error) {
+		m, err = rd.api.lastOf(ctx, rd.stream, rd.filter)
+		return err
+	})
 	switch {
 	case errors.Is(err, errMissing):
 		return rd.nothingThere()
@@ -118,25 +122,22 @@ func (rd *reading) nothingThere() error {
 	return errEnd
 }
 
-func (rd *reading) lastInScope(ctx context.Context, patience time.Duration) (m message, err error) {
-	err = rd.api.retry(ctx, patience, func(ctx context.Context) (err error) {
-		m, err = rd.api.lastOf(ctx, rd.stream, rd.filter)
-		return err
-	})
-	return m, err
-}
-
 // checkEnding is asked when a terminal record was not the last by the server's
 // count, and then nothing came.
 func (rd *reading) checkEnding(ctx context.Context) error {
-	m, err := rd.lastInScope(ctx, 0)
-	if err != nil && !errors.Is(err, errMissing) {
-		return err
-	}
-	if err == nil && m.seq > rd.tape.last() {
-		return nil
+	if _, err := rd.beyond(ctx, rd.tape); !errors.Is(err, errMissing) {
+		return err // nil: it is on its way to us
 	}
 	return rd.ended(ctx)
+}
+
+// beyond is what the leader has next after what the tape gave; errMissing.
+func (r *Reader) beyond(ctx context.Context, t *tape) (m message, err error) {
+	err = r.api.retry(ctx, 0, func(ctx context.Context) (err error) {
+		m, err = r.api.firstOf(ctx, t.stream, t.spec.filter, t.last()+1)
+		return err
+	})
+	return m, err
 }
 
 // reallyTheEnd gives errEnd unless the leader has more than the tape gave, up to
@@ -154,11 +155,7 @@ func (r *Reader) reallyTheEnd(ctx context.Context, t *tape, bound chunk.Seq) err
 	if t.state.replicas <= 1 && !t.denied {
 		return errEnd
 	}
-	var m message
-	err := r.api.retry(ctx, 0, func(ctx context.Context) (err error) {
-		m, err = r.api.firstOf(ctx, t.stream, t.spec.filter, t.last()+1)
-		return err
-	})
+	m, err := r.beyond(ctx, t)
 	switch {
 	case errors.Is(err, errMissing):
 		return errEnd
