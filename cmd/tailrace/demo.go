@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tailrace/tailrace/internal/commands"
+	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/producers"
 )

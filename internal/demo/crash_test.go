@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/commands"
+	"github.com/tailrace/tailrace/commands"
 )
 
 // Workers are killed again and again, each after a random number of messages to

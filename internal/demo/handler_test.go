@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/commands"
+	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/subjects"
 )

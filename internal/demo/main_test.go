@@ -14,7 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/commands"
+	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/natstest"
 	"github.com/tailrace/tailrace/internal/topology"

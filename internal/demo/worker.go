@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/commands"
+	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/producers"
 )
