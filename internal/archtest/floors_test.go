@@ -51,7 +51,7 @@ var plan = map[string]struct {
 	"projector/natssource":  {floor: attic, nats: true},
 	"projector/deadletters": {floor: attic, nats: true},
 	"sseedge":               {floor: third},
-	"commands":     {floor: third, nats: true},
+	"commands":              {floor: third, nats: true},
 	"internal/compact":      {floor: attic, nats: true},
 	"internal/demo":         {floor: attic, nats: true},
 	"internal/demo/page":    {floor: ground},

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/natstest"
 	"github.com/tailrace/tailrace/internal/topology"
