@@ -199,7 +199,7 @@ func TestMissingMessages(t *testing.T) {
 		t.Errorf("missing %q", missing)
 	}
 	for i, err := range w.box.Replay(t.Context(), w.letters(), w.store, w.log) {
-		if want := map[bool]error{true: projector.ErrLogGone, false: deadletters.ErrStillDead}[i < 2]; !errors.Is(err, want) {
+		if want := map[bool]error{true: deadletters.ErrLogGone, false: deadletters.ErrStillDead}[i < 2]; !errors.Is(err, want) {
 			t.Errorf("replay of letter %d: %v, want %v", i, err, want)
 		}
 	}
@@ -316,7 +316,7 @@ func TestReplayWithoutTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := storetest.Stored(t, w.store, s1)
-	if errs := w.box.Replay(t.Context(), w.letters(), w.store, w.log); !errors.Is(errs[0], projector.ErrLogGone) {
+	if errs := w.box.Replay(t.Context(), w.letters(), w.store, w.log); !errors.Is(errs[0], deadletters.ErrLogGone) {
 		t.Errorf("errors %v, want ErrLogGone", errs)
 	}
 	storetest.Equal(t, "as it was", storetest.Stored(t, w.store, s1), before)

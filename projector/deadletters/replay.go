@@ -12,14 +12,19 @@ import (
 	"github.com/tailrace/tailrace/projector"
 )
 
-// ErrStillDead reports a letter that this build cannot fold either. It is kept.
-var ErrStillDead = errors.New("this build cannot fold it either")
+var (
+	// ErrStillDead reports a letter that this build cannot fold either. It is kept.
+	ErrStillDead = errors.New("this build cannot fold it either")
+
+	// ErrLogGone reports a letter whose session cannot be folded anew: the log no
+	// longer has all that the stored snapshot was folded from. It is kept.
+	ErrLogGone = errors.New("the log no longer has all of the session")
+)
 
 // Replay folds the sessions of letters anew, each once, and drops the letters
 // whose records are now part of a snapshot. It gives an error for each letter,
-// nil for one that was dropped: ErrStillDead; projector.ErrLogGone when the log
-// no longer reaches back; others of projector.Refold. A letter with an error is
-// kept.
+// nil for one that was dropped: ErrStillDead; ErrLogGone; those of projector.Rebuild. A
+// letter with an error is kept.
 func (b *Box) Replay(ctx context.Context, letters []Letter, store projector.Store, log projector.Log) []error {
 	errs := make([]error, len(letters))
 	sessions := make(map[chunk.Session]refolded)
@@ -59,10 +64,13 @@ func (b *Box) replay(ctx context.Context, letter Letter, sessions map[chunk.Sess
 }
 
 func refold(ctx context.Context, s chunk.Session, store projector.Store, log projector.Log) refolded {
-	records, err := projector.Refold(ctx, store, log, s)
+	r, err := projector.Rebuild(ctx, store, log, s)
+	if r.Outcome == projector.Kept {
+		err = fmt.Errorf("session %s: %w: %s", s, ErrLogGone, r.Why)
+	}
 	passed := make(map[chunk.Seq]bool)
-	for _, rec := range records {
-		passed[rec.Seq] = true
+	for _, at := range r.Passed {
+		passed[at.Seq] = true
 	}
 	return refolded{passed, err}
 }
@@ -72,7 +80,7 @@ func refold(ctx context.Context, s chunk.Session, store projector.Store, log pro
 func readable(letter Letter) error {
 	switch {
 	case letter.Missing == Gone:
-		return projector.ErrLogGone
+		return ErrLogGone
 	case letter.Session == (chunk.Session{}):
 		return fmt.Errorf("%w: it is of no session", ErrStillDead)
 	case letter.Reason != ReasonEnvelope:
