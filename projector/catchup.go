@@ -18,6 +18,18 @@ type catchUp struct {
 	snap  fold.Snapshot
 	floor bool    // the next round begins at the first record after snap that is there
 	undo  *undone // what to go on from when going back turns out impossible
+	marks foreseen
+}
+
+// foreseen is what marks take back that were found by reading ahead. Without it:
+//  1. the fold meets the first of forty marks whose records were not deleted, and
+//     goes back to the beginning of the log for it,
+//  2. it meets the second one, which also reaches back beyond the latest step,
+//     and goes back for that, knowing no more of the first, which was done with,
+//  3. so it goes back for the first one again: eight hundred times in all.
+type foreseen struct {
+	removed []chunk.OrdinalRange
+	through chunk.Ordinal // how far was looked
 }
 
 // undone is a mark that sent the fold back to the beginning of the log, and the
@@ -29,6 +41,7 @@ type undone struct {
 
 func (c *catchUp) run(ctx context.Context) (fold.Snapshot, error) {
 	for range maxRounds {
+		c.snap = fold.Foresee(c.snap, c.marks.removed)
 		records := c.log.Replay(ctx, c.snap.Session, c.snap.Position)
 		if c.floor {
 			records = c.log.ReplayFloor(ctx, c.snap.Session, c.snap.Position)
@@ -67,7 +80,7 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 		c.snap = fold.Across(c.snap, rec, why)
 		why, c.floor = fold.TakenBack, false
 		if c.snap, err = c.step(ctx, c.snap, rec); errors.Is(err, fold.ErrRefold) {
-			c.goBack(rec, err)
+			c.goBack(ctx, rec, err)
 			return true, nil
 		}
 		if err != nil {
@@ -79,15 +92,53 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 
 // goBack goes on from where a mark wants it. From the beginning of the log is
 // the one place that may be gone: then the mark is passed.
-func (c *catchUp) goBack(mark chunk.Record, why error) {
+func (c *catchUp) goBack(ctx context.Context, mark chunk.Record, why error) {
 	var back *fold.RefoldError
 	if !errors.As(why, &back) {
 		return
 	}
+	c.lookAhead(ctx, mark)
 	if back.Base.Position == (chunk.Position{}) && c.undo == nil {
 		c.undo = &undone{snap: c.snap, mark: mark}
 	}
 	c.snap, c.floor = back.Base, false
+}
+
+// lookAhead finds the marks behind one, unless that was found by looking ahead
+// itself. A mark of a writer that was overtaken is none. An error is left to who
+// folds the log, if he comes so far.
+func (c *catchUp) lookAhead(ctx context.Context, mark chunk.Record) {
+	if mark.Ordinal <= c.marks.through {
+		return
+	}
+	c.marks.through = mark.Ordinal
+	epoch := mark.Epoch
+	for rec, err := range c.log.Replay(ctx, mark.Session, mark.Position()) {
+		if err != nil {
+			return
+		}
+		if c.stepped != nil {
+			c.stepped()
+		}
+		c.marks.through = rec.Ordinal
+		epoch = max(epoch, rec.Epoch)
+		if rec.Type != chunk.TypeTruncated || rec.Epoch < epoch {
+			continue
+		}
+		if found, err := rec.Decode(); err == nil {
+			if body, ok := found.Body.(chunk.Truncated); ok {
+				c.marks.add(body.Removed, rec.Ordinal)
+			}
+		}
+	}
+}
+
+// add notes what a mark takes back. It can only speak of what lies before it.
+func (f *foreseen) add(removed []chunk.OrdinalRange, mark chunk.Ordinal) {
+	for _, r := range removed {
+		r.Last = min(r.Last, int64(mark)-1)
+		f.removed = append(f.removed, r)
+	}
 }
 
 // recover decides how to go on when a reading of the log ended early; err when
@@ -115,7 +166,7 @@ func (c *catchUp) recover(err error) error {
 		if !begun {
 			return err
 		}
-		c.snap, c.undo = fold.New(c.snap.Session), nil
+		c.snap, c.undo, c.marks = fold.New(c.snap.Session), nil, foreseen{}
 		return nil
 	default:
 		return err

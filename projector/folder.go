@@ -26,8 +26,8 @@ type folder struct {
 	applied func(t chunk.Type)
 }
 
-// maxRounds bounds how often one catch-up starts over. Each mark in the log can
-// send it back once, and each clean-up that runs at the same time too.
+// maxRounds bounds how often one catch-up starts over. The marks in the log send
+// it back a few times, and each clean-up that runs at the same time once.
 const maxRounds = 1000
 
 // apply folds one delivered record. Afterwards the snapshot is at the record or
@@ -39,7 +39,7 @@ func (f *folder) apply(ctx context.Context, s fold.Snapshot, rec chunk.Record) (
 		return next, nil
 	case errors.Is(err, fold.ErrRefold):
 		c := catchUp{folder: f, snap: next}
-		c.goBack(rec, err)
+		c.goBack(ctx, rec, err)
 		return c.run(ctx)
 	case errors.Is(err, fold.ErrRewound):
 		return f.catchUp(ctx, fold.New(rec.Session))

@@ -57,6 +57,11 @@ func Skip(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
 	if !s.next(rec, nil) {
 		return s, gap(s.Session, s.Position.Ordinal, rec)
 	}
+	if c, err := rec.Decode(); err == nil {
+		if mark, ok := c.Body.(chunk.Truncated); ok { // nothing else will explain what is gone of it
+			s.gone = subtractRanges(s.gone, addRanges(nil, mark.Removed))
+		}
+	}
 	s.link(rec)
 	s.at(rec)
 	s.Faults.Skipped++

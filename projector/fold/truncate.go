@@ -31,6 +31,15 @@ func (s Snapshot) truncate(rec chunk.Record, mark chunk.Truncated) (Snapshot, er
 	return s, nil
 }
 
+// Foresee lets s pass over records that marks further on take back, as who has
+// read ahead knows. What s has applied of them is for the marks. It consumes s.
+func Foresee(s Snapshot, removed []chunk.OrdinalRange) Snapshot {
+	if ahead := beyond(addRanges(nil, removed), int64(s.Position.Ordinal)); len(ahead) > 0 {
+		s.gone = addRanges(s.gone, ahead)
+	}
+	return s
+}
+
 // before is the latest snapshot that s still has from before record first,
 // knowing that the records in removed are not to be applied.
 func (s Snapshot) before(first int64, removed []chunk.OrdinalRange) Snapshot {

@@ -1,0 +1,104 @@
+package projector_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/storetest"
+)
+
+// counting is a Log that counts what is read of it.
+type counting struct {
+	*storetest.Log
+
+	readings, records int
+}
+
+func (c *counting) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return c.count(c.Log.Replay(ctx, s, after))
+}
+
+func (c *counting) ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return c.count(c.Log.ReplayFloor(ctx, s, after))
+}
+
+func (c *counting) count(records iter.Seq2[chunk.Record, error]) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		c.readings++
+		for rec, err := range records {
+			c.records++
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// crashed writes a session of n turns, each of which a crash ends in its second
+// step or later. The mark of each takes back all that is not of a first step:
+// also of turns that a mark before has not reached.
+func crashed(tb testing.TB, log *storetest.Log, turns int, random *rand.Rand) {
+	tb.Helper()
+	for turn := range turns {
+		log.Append(tb, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "go on"}}})
+		steps := int64(2 + random.IntN(2))
+		for step := int64(1); step <= steps; step++ {
+			log.Append(tb, s1, step, chunk.StepStart{})
+			for range 1 + random.IntN(4) {
+				log.Append(tb, s1, step, chunk.TextDelta{Delta: fmt.Sprint(turn, " ")})
+			}
+			log.Append(tb, s1, step, chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "3", OutputTokens: "4"}})
+		}
+		if random.IntN(5) > 0 {
+			log.Append(tb, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "takeover"})
+			log.Mark(tb, s1, 1+random.Int64N(steps))
+		}
+	}
+}
+
+// Clean-ups died between their marks and their deletions, many of them. The log
+// is read a few times, however many there are, and gives what it gives when they
+// are done.
+func TestManyMarksWithoutDeletions(t *testing.T) {
+	for _, turns := range []int{10, 40, 160} {
+		log := &counting{Log: storetest.NewLog()}
+		crashed(t, log.Log, turns, rand.New(rand.NewPCG(uint64(turns), 1)))
+		size := len(log.Records(s1))
+		got := storetest.Fold(t, log, s1)
+		t.Logf("%d turns, %d records: %d readings, %d records read", turns, size, log.readings, log.records)
+		if log.readings > 8 || log.records > 4*size {
+			t.Errorf("%d readings of a log of %d records, %d records read", log.readings, size, log.records)
+		}
+		log.Sweep(s1)
+		storetest.Equal(t, "after the deletions", got, storetest.Fold(t, log, s1))
+	}
+}
+
+// The same from every place in a log, with a head that was stored there, and with
+// some of the deletions done.
+func TestMarksFromAnyHead(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 2))
+	for range 40 {
+		log, store := storetest.NewLog(), storetest.NewMemory()
+		for range 1 + random.IntN(3) {
+			crashed(t, log, 1+random.IntN(6), random)
+			stored(t, store, log, s1)
+			if random.IntN(3) == 0 {
+				log.Sweep(s1)
+			}
+		}
+		crashed(t, log, 1+random.IntN(12), random)
+		got, err := projector.NewReader(store, log).Snapshot(t.Context(), s1)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		log.Sweep(s1)
+		storetest.Equal(t, fmt.Sprint("seed ", seed), got, storetest.Fold(t, log, s1))
+	}
+}
