@@ -22,6 +22,10 @@ var (
 	// was saved.
 	ErrUnknownCheckpoint = errors.New("no such checkpoint")
 
+	// ErrUnknownMessage reports the id of a message that the conversation does not
+	// have.
+	ErrUnknownMessage = errors.New("no such message")
+
 	// ErrTruncated reports that the log no longer holds, or never held, all that
 	// was asked for. A *TruncatedError wraps it and says why. Start again from a
 	// snapshot.

@@ -116,7 +116,7 @@ func newReader(t *testing.T, nc *nats.Conn, cfg consumers.Config) *consumers.Rea
 // one was told that something is.
 type noSnapshots struct{ t *testing.T }
 
-func (n noSnapshots) Snapshot(_ context.Context, s chunk.Session, _ bool) (sseedge.Snapshot, error) {
+func (n noSnapshots) Snapshot(_ context.Context, s chunk.Session, _ sseedge.Want) (sseedge.Snapshot, error) {
 	n.t.Errorf("a client of %s needs a snapshot", s)
 	return sseedge.Snapshot{}, errors.New("no client may need a snapshot here")
 }

@@ -64,6 +64,13 @@ type Store interface {
 	// order. It is fold.ErrTorn when one of them is not there (yet).
 	Messages(ctx context.Context, snap fold.Snapshot) ([][]byte, error)
 
+	// Range gives the data of finished messages from..to-1 of those that snap
+	// misses, for the head with a Revision that snap was folded from. A part is not
+	// proved by the head's hash, as all of them are, so the Store proves that they
+	// are the head's: otherwise it is fold.ErrTorn, and the head is to be loaded
+	// again.
+	Range(ctx context.Context, snap fold.Snapshot, head Revision, from, to int) ([][]byte, error)
+
 	// Save stores the finished messages that snap holds, then its head if the
 	// stored one still has the Revision. Errors: ErrConflict when it has not, a
 	// *TooLargeError when a part of snap does not fit. Any other error leaves it

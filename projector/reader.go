@@ -57,6 +57,55 @@ func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, 
 	return snap, err
 }
 
+// Page is a part of the conversation of s, of the same moment and as exact as
+// Snapshot. It reads the stored messages that it needs and no others, so it costs
+// the same however long the session is. The errors, beside those of Snapshot:
+// chunk.ErrUnknownMessage when there is none before which the window could end.
+func (r *Reader) Page(ctx context.Context, s chunk.Session, w fold.Window) (*fold.Page, error) {
+	for n := range loads {
+		if err := pause(ctx, n); err != nil {
+			return nil, err
+		}
+		head, revision, err := r.load(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		page, err := r.page(ctx, head, revision, w)
+		if !errors.Is(err, fold.ErrTorn) {
+			return page, err
+		}
+	}
+	snap, err := r.Snapshot(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return snap.Page(w)
+}
+
+func (r *Reader) page(ctx context.Context, head fold.Snapshot, revision Revision, w fold.Window) (*fold.Page, error) {
+	snap, err := r.tail(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	page, err := snap.Page(w)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		from, to := page.Needs()
+		if from == to {
+			return page, nil
+		}
+		data, err := r.store.Range(ctx, page.At(), revision, from, to)
+		if err != nil {
+			return nil, err
+		}
+		if err := page.Add(data); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // Head is how far the stored head of s came: the position and the epoch of the
 // last record that it holds. Both are zero when there is none. The log may be
 // further, or have forgotten.
@@ -65,24 +114,34 @@ func (r *Reader) Head(ctx context.Context, s chunk.Session) (chunk.Position, chu
 	return head.Position, head.Epoch, err
 }
 
-// head is the stored head, or the snapshot before the first record.
 func (r *Reader) head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
-	head, _, err := r.store.Load(ctx, s)
-	if unusable(err) {
-		return fold.New(s), nil
-	}
+	head, _, err := r.load(ctx, s)
 	return head, err
 }
 
-// complete folds the rest of the log on top of a head and adds the messages
-// that were finished before it. Of a session that was deleted, and has not begun
-// anew, there is nothing to tell.
-func (r *Reader) complete(ctx context.Context, head fold.Snapshot) (fold.Snapshot, error) {
+// load gives the stored head, or the snapshot before the first record.
+func (r *Reader) load(ctx context.Context, s chunk.Session) (fold.Snapshot, Revision, error) {
+	head, revision, err := r.store.Load(ctx, s)
+	if unusable(err) {
+		return fold.New(s), 0, nil
+	}
+	return head, revision, err
+}
+
+// tail folds the rest of the log on top of a head. Of a session that was deleted,
+// and has not begun anew, there is nothing to tell.
+func (r *Reader) tail(ctx context.Context, head fold.Snapshot) (fold.Snapshot, error) {
 	f := folder{log: r.log}
 	snap, err := f.catchUp(ctx, head)
 	if err == nil && snap.Deleted() {
 		return snap, fmt.Errorf("session %s, deleted: %w", head.Session, chunk.ErrUnknownSession)
 	}
+	return snap, err
+}
+
+// complete is tail with the messages that were finished before the head.
+func (r *Reader) complete(ctx context.Context, head fold.Snapshot) (fold.Snapshot, error) {
+	snap, err := r.tail(ctx, head)
 	if err != nil || snap.Complete() {
 		return snap, err
 	}

@@ -21,14 +21,16 @@ import (
 //	?partial=1        with the message in flight
 //	?at=N             as it stood when the log ended at sequence N
 //	?checkpoint=ID    what that checkpoint holds
+//	?messages=N       now, with the last N messages alone
 type moment struct {
 	partial    bool
+	messages   int       // 0: all
 	at         chunk.Seq // 0: not asked
 	checkpoint string    // "": not asked
 }
 
 // momentParameters are given once at most.
-var momentParameters = []string{"partial", "at", "checkpoint"}
+var momentParameters = []string{"partial", "at", "checkpoint", "messages"}
 
 // maxCheckpoint is the length of the longest id of a checkpoint that is looked for.
 const maxCheckpoint = 256
@@ -45,7 +47,15 @@ func (q query) readMoment() (m moment, p *problem) {
 		m.at = chunk.Seq(cursor.Seq)
 	}
 	m.checkpoint = q.values.Get("checkpoint")
+	if n := q.values.Get("messages"); n != "" {
+		if m.messages, p = readCount("messages", n); p != nil {
+			return m, p
+		}
+	}
 	switch {
+	case m.messages != 0 && (m.at != 0 || m.checkpoint != ""):
+		// It would cost the fold of everything all the same.
+		return m, badRequest(codeBadParameter, "an earlier state is told as a whole", "messages: want neither at nor checkpoint with it")
 	case m.checkpoint != "" && (m.at != 0 || m.partial):
 		return m, badRequest(codeBadParameter, "a checkpoint is a moment of its own", "checkpoint: want neither at nor partial with it")
 	case len(m.checkpoint) > maxCheckpoint:
@@ -67,7 +77,7 @@ func (q query) readPartial() (bool, *problem) {
 // loadMoment is the snapshot at a moment.
 func (e *Edge) loadMoment(ctx context.Context, s chunk.Session, m moment) (Snapshot, *problem) {
 	if m.at == 0 && m.checkpoint == "" {
-		return e.load(ctx, s, m.partial)
+		return e.load(ctx, s, Want{Partial: m.partial, Messages: m.messages})
 	}
 	if e.past == nil {
 		return Snapshot{}, badRequest(codeBadParameter, "earlier states are not told here", "at, checkpoint: want none")
@@ -141,7 +151,7 @@ func (r *rewinds) end(s chunk.Session) {
 // counts from 1; and what was asked for, so that no page passes for another.
 func (m moment) etag(view string, snap Snapshot, page []byte) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %t %d %q", view, m.partial, m.at, m.checkpoint)
+	fmt.Fprintf(sum, "%q %t %d %d %q", view, m.partial, m.messages, m.at, m.checkpoint)
 	before, after, _ := bytes.Cut(page, fmt.Appendf(nil, `"timestamp":%d`, snap.Made))
 	sum.Write(before)
 	sum.Write(after)

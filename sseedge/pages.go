@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -26,7 +25,8 @@ type messagePage struct {
 
 // snapshot serves GET /v1/sessions/{id}/snapshot at a moment. The message in
 // flight is left out unless it is asked for, and then the snapshot is for reading,
-// not for a chat to resume from.
+// not for a chat to resume from. ?messages=N leaves out all but the last N, and
+// the member before says how to ask messages for those before them.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
 	if p != nil {
@@ -93,16 +93,12 @@ func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (mess
 	if p != nil {
 		return messagePage{}, p
 	}
-	snap, p := e.load(ctx, s, partial)
+	snap, p := e.load(ctx, s, Want{Partial: partial, Messages: limit, Before: q.values.Get("before")})
 	if p != nil {
 		return messagePage{}, p
 	}
-	page, p := cutPage(snap.Messages, q.values.Get("before"), limit)
-	if p != nil {
-		return messagePage{}, p
-	}
-	page.Messages, p = e.shownMessages(name, s, page.Messages)
-	return page, p
+	shown, p := e.shownMessages(name, s, bodies(snap.Messages))
+	return messagePage{Messages: shown, Before: snap.Before}, p
 }
 
 // readPage reads what every page of a session has: whose it is, and in which view.
@@ -118,34 +114,21 @@ func (q query) readLimit() (int, *problem) {
 	if text == "" {
 		return defaultLimit, nil
 	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > maxLimit {
-		return 0, badRequest(codeBadParameter, "this is no limit", "limit: want 1 to 200")
-	}
-	return limit, nil
+	return readCount("limit", text)
 }
 
-// cutPage takes the last limit messages before the one with the id, or of all.
-func cutPage(all []Message, before string, limit int) (messagePage, *problem) {
-	end := len(all)
-	if before != "" {
-		end = slices.IndexFunc(all, func(m Message) bool { return m.ID == before })
-		if end < 0 {
-			return messagePage{}, badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message")
-		}
+func readCount(name, text string) (int, *problem) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
+		return 0, badRequest(codeBadParameter, "this is no limit", name+": want 1 to "+strconv.Itoa(maxLimit))
 	}
-	start := max(0, end-limit)
-	page := messagePage{Messages: bodies(all[start:end])}
-	if start > 0 {
-		page.Before = &all[start].ID
-	}
-	return page, nil
+	return n, nil
 }
 
-func (e *Edge) load(ctx context.Context, s chunk.Session, partial bool) (Snapshot, *problem) {
+func (e *Edge) load(ctx context.Context, s chunk.Session, w Want) (Snapshot, *problem) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Attach)
 	defer cancel()
-	snap, err := e.snapshots.Snapshot(ctx, s, partial)
+	snap, err := e.snapshots.Snapshot(ctx, s, w)
 	return snap, e.loadProblem(s, err)
 }
 
@@ -155,6 +138,8 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *problem {
 		return nil
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return noStream
+	case errors.Is(err, chunk.ErrUnknownMessage):
+		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message")
 	}
 	e.cfg.Log.Warn("no snapshot", "session", s.String(), "err", err)
 	return unavailable

@@ -23,7 +23,7 @@ func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 	v.detach()
 	for v.resyncs < maxResyncs {
 		v.resyncs++
-		snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), v.resyncs == maxResyncs)
+		snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), Want{Partial: v.resyncs == maxResyncs, Messages: 1})
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 // known to the snapshots: then nothing can be streamed, and the client that has
 // seen all of it is done, while any other is told where to find it.
 func (v *seat) attachExpired(ctx context.Context) error {
-	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), true)
+	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), Want{Partial: true, Messages: 1})
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,26 @@ import (
 // Snapshots is where pages start from. It may be asked by many requests at once.
 type Snapshots interface {
 	// Snapshot is the fold of s up to the present end of its log, as of the
-	// call: fresh and exact, also when the projector lags. Without partial it
-	// leaves out the message in flight and stands just before it; with partial
-	// it stands at the exact last record. The error is chunk.ErrUnknownSession
-	// when neither the log nor the store has the session.
-	Snapshot(ctx context.Context, s chunk.Session, partial bool) (Snapshot, error)
+	// call: fresh and exact, also when the projector lags. The errors are
+	// chunk.ErrUnknownSession when neither the log nor the store has the session,
+	// and chunk.ErrUnknownMessage when there is none of the id Before.
+	Snapshot(ctx context.Context, s chunk.Session, w Want) (Snapshot, error)
+}
+
+// Want says what of a session is asked for. The zero Want is the whole
+// conversation without what is on its way.
+type Want struct {
+	// Partial is with the message in flight, and stands at the exact last record.
+	// Without it the snapshot stands just before that message.
+	Partial bool
+
+	// Messages is how many messages are wanted, the last ones, and what is not
+	// wanted should not cost anything. 0: all.
+	Messages int
+
+	// Before is the id of a message, when Messages is not 0: those before it are
+	// wanted. "": those at the end.
+	Before string
 }
 
 // Past is what a Snapshots can do beside if it can also tell how a session stood
@@ -49,6 +64,10 @@ type Snapshot struct {
 	Made int64
 
 	Messages []Message // in the order of the conversation, for pages of history
+
+	// Before is the id to ask for older messages with, nil when there are none. If
+	// so many were wanted it is a member "before" of Page as well, or null.
+	Before *string
 }
 
 // Message is one message of the conversation.

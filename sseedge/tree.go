@@ -104,7 +104,7 @@ type family struct {
 }
 
 func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (family, *problem) {
-	snap, p := e.load(ctx, s, true)
+	snap, p := e.load(ctx, s, Want{Partial: true})
 	if p != nil {
 		return family{}, p
 	}

@@ -19,11 +19,11 @@ import (
 // families are the children of sessions, as pages tell them.
 type families map[string]string
 
-func (f families) Snapshot(_ context.Context, s chunk.Session, partial bool) (sseedge.Snapshot, error) {
+func (f families) Snapshot(_ context.Context, s chunk.Session, want sseedge.Want) (sseedge.Snapshot, error) {
 	children, ok := f[s.ID]
 	switch {
-	case !partial:
-		return sseedge.Snapshot{}, errors.New("who is at work now would be missing")
+	case !want.Partial || want.Messages != 0:
+		return sseedge.Snapshot{}, errors.New("somebody would be missing")
 	case s.Root != "top" || !ok:
 		return sseedge.Snapshot{}, fmt.Errorf("%s: %w", s, chunk.ErrUnknownSession)
 	case children == "away":

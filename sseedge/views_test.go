@@ -108,19 +108,19 @@ const codeBadParameter = "BAD_PARAMETER"
 // page is a snapshot of a session with a thought and a call.
 type page struct{}
 
-func (page) Snapshot(context.Context, chunk.Session, bool) (sseedge.Snapshot, error) {
+func (page) Snapshot(_ context.Context, _ chunk.Session, want sseedge.Want) (sseedge.Snapshot, error) {
 	const (
 		asked    = `{"id":"msg-0","role":"user","parts":[{"type":"text","text":"why?","state":"done"}]}`
 		thought  = `{"id":"msg-1","role":"assistant","parts":[{"type":"reasoning","text":"s3cret","state":"done"}]}`
 		answered = `{"id":"msg-2","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"open","toolCallId":"c1","state":"output-available","input":{"key":"s3cret"},"output":"s3cret"}]}`
 	)
-	return sseedge.Snapshot{
+	return part(sseedge.Snapshot{
 		Position: chunk.Position{Seq: 9}, Status: "ended",
 		Page: chunk.Value(`{"state":{"key":"s3cret"},"messages":[` + asked + `,` + thought + `,` + answered + `],"streamSequence":9,"status":"ended","faults":{"skipped":1}}`),
 		Messages: []sseedge.Message{
 			{ID: "msg-0", JSON: chunk.Value(asked)}, {ID: "msg-1", JSON: chunk.Value(thought)}, {ID: "msg-2", JSON: chunk.Value(answered)},
 		},
-	}, nil
+	}, want)
 }
 
 // Pages are seen through the same views as streams.
@@ -144,6 +144,7 @@ func TestViewsOfPages(t *testing.T) {
 		{"snapshot?view=public&partial=1", http.StatusOK, `{"state":null,"messages":[` + asked + `,` + answered + `],"streamSequence":9,"status":"ended"}`},
 		{"messages", http.StatusOK, `{"messages":[` + asked + `,` + answered + `],"before":null}`},
 		{"messages?limit=1&before=msg-2", http.StatusOK, `{"messages":[],"before":"msg-1"}`},
+		{"snapshot?messages=1", http.StatusOK, `"status":"ended","before":"msg-2"}`},
 		{"messages?root=other", http.StatusOK, `{"messages":[],"before":null}`},
 		{"snapshot?root=other", http.StatusOK, `{"state":null,"messages":[],"streamSequence":9,"status":"ended"}`},
 		{"snapshot?view=staff", http.StatusOK, `s3cret`},

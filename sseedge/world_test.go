@@ -1,6 +1,7 @@
 package sseedge_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -184,7 +186,7 @@ type snapshotsOf struct {
 	remembered map[string]string // status of sessions that expired at sequence 9
 }
 
-func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partial bool) (sseedge.Snapshot, error) {
+func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, want sseedge.Want) (sseedge.Snapshot, error) {
 	if status, ok := s.remembered[session.ID]; ok {
 		return sseedge.Snapshot{Status: status, Position: chunk.Position{Seq: 9, Ordinal: 9}}, nil
 	}
@@ -195,7 +197,7 @@ func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, partia
 	if wasDeleted(records) {
 		return sseedge.Snapshot{}, chunk.ErrUnknownSession
 	}
-	return foldOf(records, partial), nil
+	return part(foldOf(records, want.Partial), want)
 }
 
 func (s snapshotsOf) At(_ context.Context, session chunk.Session, seq chunk.Seq, partial bool) (sseedge.Snapshot, error) {
@@ -252,6 +254,28 @@ func foldOf(records []chunk.Record, partial bool) sseedge.Snapshot {
 	}
 	snap.Page = fmt.Appendf(nil, `{"streamSequence":%d,"timestamp":%d}`, snap.Position.Seq, snap.Made)
 	return snap
+}
+
+// part is a snapshot with what is wanted of its messages.
+func part(snap sseedge.Snapshot, want sseedge.Want) (sseedge.Snapshot, error) {
+	if want.Messages == 0 {
+		return snap, nil
+	}
+	end, before := len(snap.Messages), "null"
+	if want.Before != "" {
+		end = slices.IndexFunc(snap.Messages, func(m sseedge.Message) bool { return m.ID == want.Before })
+	}
+	if end < 0 {
+		return snap, chunk.ErrUnknownMessage
+	}
+	start := max(0, end-want.Messages)
+	if start > 0 {
+		snap.Before = &snap.Messages[start].ID
+		before = strconv.Quote(*snap.Before)
+	}
+	snap.Messages = snap.Messages[start:end]
+	snap.Page = fmt.Appendf(bytes.TrimSuffix(snap.Page, []byte("}")), `,"before":%s}`, before)
+	return snap, nil
 }
 
 func newLog() *logtest.Log { return logtest.New() }

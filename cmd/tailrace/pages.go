@@ -31,12 +31,19 @@ var _ interface {
 } = pages{}
 
 // Snapshot is sseedge.Snapshots'.
-func (p pages) Snapshot(ctx context.Context, s chunk.Session, partial bool) (sseedge.Snapshot, error) {
+func (p pages) Snapshot(ctx context.Context, s chunk.Session, w sseedge.Want) (sseedge.Snapshot, error) {
+	if w.Messages > 0 {
+		page, err := p.reader.Page(ctx, s, fold.Window{Before: w.Before, Limit: w.Messages, Partial: w.Partial})
+		if err != nil {
+			return sseedge.Snapshot{}, err
+		}
+		return asPage(page.Frontend(now())), nil
+	}
 	snap, err := p.reader.Snapshot(ctx, s)
 	if err != nil {
 		return sseedge.Snapshot{}, err
 	}
-	return asPage(snap.Frontend(partial, now())), nil
+	return asPage(snap.Frontend(w.Partial, now())), nil
 }
 
 // At is sseedge.Past's. Every session of a partition counts by the same sequences:
@@ -73,6 +80,9 @@ func asPage(page fold.FrontendSnapshot) sseedge.Snapshot {
 		Status:   string(page.Status),
 		Page:     page.AppendJSON(nil),
 		Made:     page.Timestamp,
+	}
+	if page.Before != nil && *page.Before != "" {
+		out.Before = page.Before
 	}
 	for _, message := range page.Messages {
 		out.Messages = append(out.Messages, sseedge.Message{ID: message.ID, JSON: message.AppendJSON(nil)})

@@ -476,7 +476,7 @@ type gone struct{}
 
 var errGone = errors.New("cannot be asked")
 
-func (gone) Snapshot(context.Context, chunk.Session, bool) (sseedge.Snapshot, error) {
+func (gone) Snapshot(context.Context, chunk.Session, sseedge.Want) (sseedge.Snapshot, error) {
 	return sseedge.Snapshot{}, errGone
 }
 

@@ -87,7 +87,7 @@ func (l *lab) edge(ctx context.Context) (*edge, error) {
 // noSnapshots: no client of the benchmark asks for one.
 type noSnapshots struct{}
 
-func (noSnapshots) Snapshot(context.Context, chunk.Session, bool) (sseedge.Snapshot, error) {
+func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.Want) (sseedge.Snapshot, error) {
 	return sseedge.Snapshot{}, chunk.ErrUnknownSession
 }
 

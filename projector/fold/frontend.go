@@ -17,7 +17,8 @@ import (
 //	 "children":[…],"pendingCalls":[…],"usage":{…},
 //	 "chain":{"since":1,"sum":"…"},                        of the records up to streamSequence
 //	 "run":{…},"pastRuns":[…],"structured":[…],
-//	 "errors":[…],"error":{…},"faults":{…}}                if there are any
+//	 "errors":[…],"error":{…},"faults":{…},                if there are any
+//	 "before":"msg-4"}                                     of a Page; null when nothing is older
 type FrontendSnapshot struct {
 	State          chunk.Value // nil is written as null
 	Messages       []UIMessage
@@ -38,6 +39,10 @@ type FrontendSnapshot struct {
 	Errors         []Error
 	Failure        *Failure
 	Faults         Faults
+
+	// Before is set when Messages are a part of the conversation, see Page: the id
+	// to ask for older ones with, empty when there are none.
+	Before *string
 }
 
 // UIMessage is a message in the shape of the AI SDK.
@@ -56,7 +61,9 @@ type PendingCall struct {
 }
 
 // MessageID is the id of the message with an index in the session's history.
-func MessageID(index int) string { return "msg-" + strconv.Itoa(index) }
+func MessageID(index int) string { return messagePrefix + strconv.Itoa(index) }
+
+const messagePrefix = "msg-"
 
 // Frontend is s as a browser loads it. An answer in flight is left out unless
 // partial is asked for, and then everything is as it stood just before that
@@ -66,23 +73,35 @@ func MessageID(index int) string { return "msg-" + strconv.Itoa(index) }
 //
 // Hidden messages are left out. The snapshot must be Complete.
 func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
-	at := s
-	if s.InFlight() && !partial {
-		at = s.restored(s.turn)
-	}
-	f := FrontendSnapshot{
-		State: at.State, StreamSequence: at.Position.Seq, Ordinal: at.Position.Ordinal, Status: s.Status, CheckpointID: at.CheckpointID,
-		Timestamp: timestamp, Session: s.Session, AgentType: s.AgentType,
-		Usage: at.Usage, Failure: at.Failure, Faults: at.Faults,
-		Chain: at.chain, Run: at.Run, PastRuns: at.Past, Structured: at.streams.growing(), Errors: at.Errors,
-	}
+	at := s.shownAt(partial)
 	list := at.all()
+	f := at.frontend(&s, list, timestamp)
 	f.Messages = shownMessages(list)
+	return f
+}
+
+// shownAt is s, or s as it stood before the answer in flight.
+func (s Snapshot) shownAt(partial bool) Snapshot {
+	if s.InFlight() && !partial {
+		return s.restored(s.turn)
+	}
+	return s
+}
+
+// frontend is what is shown of s but for its messages, with what the session is
+// by now; list is the messages whose sub-agents are shown.
+func (s *Snapshot) frontend(now *Snapshot, list []message, timestamp int64) FrontendSnapshot {
+	f := FrontendSnapshot{
+		State: s.State, StreamSequence: s.Position.Seq, Ordinal: s.Position.Ordinal, Status: now.Status, CheckpointID: s.CheckpointID,
+		Timestamp: timestamp, Session: s.Session, AgentType: now.AgentType,
+		Usage: s.Usage, Failure: s.Failure, Faults: s.Faults,
+		Chain: s.chain, Run: s.Run, PastRuns: s.Past, Structured: s.streams.growing(), Errors: s.Errors,
+		PendingCalls: s.pendingCalls(),
+	}
 	for i := range list {
 		f.Children = append(f.Children, list[i].children...)
 	}
 	f.Children = latest(f.Children)
-	f.PendingCalls = at.pendingCalls()
 	return f
 }
 
@@ -215,6 +234,13 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 		o.name("faults")
 		counts := Faults{Skipped: f.Faults.Skipped, Patches: f.Faults.Patches, Streams: f.Faults.Streams, Lost: f.Faults.Lost}
 		o.dst = counts.append(o.dst)
+	}
+	switch {
+	case f.Before == nil:
+	case *f.Before == "":
+		o.value("before", orNull(nil))
+	default:
+		o.str("before", *f.Before)
 	}
 	return o.end()
 }

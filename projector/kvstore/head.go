@@ -96,12 +96,17 @@ func (st *Store) last(ctx context.Context, b *bucket, key string) (stored, error
 	}
 	value := m.Data
 	switch {
-	case m.Header.Get("KV-Operation") != "" || m.Header.Get("Nats-Marker-Reason") != "":
+	case isMarker(m.Header):
 		value = nil
 	case value == nil:
 		value = []byte{}
 	}
 	return stored{seq: m.Seq, value: value}, nil
+}
+
+// isMarker reports whether a message stands where a key was deleted.
+func isMarker(h nats.Header) bool {
+	return h.Get("KV-Operation") != "" || h.Get("Nats-Marker-Reason") != ""
 }
 
 // Save implements projector.Store.

@@ -5,33 +5,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
 
+// readMessages is how many messages are asked for in one go. Several such questions
+// are under way at a time, so that server and reader need not wait for each other.
+const readMessages = 256
+
 // Messages implements projector.Store.
 func (st *Store) Messages(ctx context.Context, snap fold.Snapshot) ([][]byte, error) {
+	return st.read(ctx, snap, 0, 0, snap.Missing())
+}
+
+// Range implements projector.Store.
+func (st *Store) Range(ctx context.Context, snap fold.Snapshot, head projector.Revision, from, to int) ([][]byte, error) {
+	return st.read(ctx, snap, sequence(head), from, to)
+}
+
+// read gives messages from..to-1. With the sequence of a head it proves that they
+// are those of the head. A head's messages are written before it, and whoever
+// writes another one under such a key does so behind it. So it is right if it
+// comes
+//  1. from before the head: none that was written since, as when the session
+//     has been deleted and begun anew;
+//  2. from a replica that has the head: none that somebody has replaced, which
+//     a replica that lags still has.
+func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from, to int) ([][]byte, error) {
 	b, err := st.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	data := make([][]byte, snap.Missing())
+	data := make([][]byte, to-from)
 	group, all := errgroup.WithContext(ctx)
 	group.SetLimit(st.cfg.Parallel)
-	for n := range data {
-		if all.Err() != nil {
-			break
-		}
-		group.Go(func() (err error) {
-			data[n], err = st.message(all, b, snap, n)
-			return err
+	for start := from; start < to && all.Err() == nil; start += readMessages {
+		group.Go(func() error {
+			end := min(start+readMessages, to)
+			return st.readSome(all, b, snap, head, start, data[start-from:end-from])
 		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	group, all = errgroup.WithContext(ctx)
+	group.SetLimit(st.cfg.Parallel)
+	for n := range data {
+		if p, spilled := readPointer(data[n]); spilled && all.Err() == nil {
+			group.Go(func() (err error) {
+				data[n], err = st.fetch(all, p)
+				if errors.Is(err, errNoObject) {
+					err = fmt.Errorf("%w: the object of message %d is missing", fold.ErrTorn, from+n)
+				}
+				return err
+			})
+		}
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -39,28 +75,43 @@ func (st *Store) Messages(ctx context.Context, snap fold.Snapshot) ([][]byte, er
 	return data, ctx.Err()
 }
 
-// message is the data of finished message n.
-func (st *Store) message(ctx context.Context, b *bucket, snap fold.Snapshot, n int) ([]byte, error) {
-	key, err := messageKey(snap.Session, n, snap.Generation(n))
-	if err != nil {
-		return nil, err
+// readSome reads the values of messages from one on into data.
+func (st *Store) readSome(ctx context.Context, b *bucket, snap fold.Snapshot, head uint64, from int, data [][]byte) error {
+	places := make(map[string]int, len(data))
+	for n := range data {
+		key, err := messageKey(snap.Session, from+n, snap.Generation(from+n))
+		if err != nil {
+			return err
+		}
+		places[b.subject(key)] = n
 	}
-	entry, err := b.kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, fmt.Errorf("%w: %s is missing", fold.ErrTorn, key)
+	for len(places) > 0 {
+		missing := len(places)
+		upTo, err := st.api.Lasts(ctx, b.name, slices.Collect(maps.Keys(places)), func(subject string, m jsapi.Message) {
+			n, asked := places[subject]
+			if !asked || isMarker(m.Header) || head > 0 && m.Seq > head {
+				return
+			}
+			data[n] = m.Data
+			delete(places, subject)
+		})
+		switch {
+		case err != nil:
+			return fmt.Errorf("read messages of %s: %w", snap.Session, err)
+		case upTo < head:
+			return fmt.Errorf("%w: the replica has not come as far as the head, or has nothing", fold.ErrTorn)
+		case len(places) == missing:
+			return fmt.Errorf("%w: %s is missing, with %d others", fold.ErrTorn, anyOf(places), missing-1)
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
+	return nil
+}
+
+func anyOf(places map[string]int) string {
+	for subject := range places {
+		return subject
 	}
-	p, spilled := readPointer(entry.Value())
-	if !spilled {
-		return entry.Value(), nil
-	}
-	data, err := st.fetch(ctx, p)
-	if errors.Is(err, errNoObject) {
-		return nil, fmt.Errorf("%w: the object of %s is missing", fold.ErrTorn, key)
-	}
-	return data, err
+	return ""
 }
 
 // saveMessages writes the finished messages that a snapshot holds.

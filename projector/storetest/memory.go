@@ -26,6 +26,7 @@ type Memory struct {
 	messages map[messageName][]byte
 	revision projector.Revision
 	writes   int
+	reads    int
 }
 
 type head struct {
@@ -71,19 +72,27 @@ func (m *Memory) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, proj
 
 // Messages implements projector.Store.
 func (m *Memory) Messages(ctx context.Context, snap fold.Snapshot) ([][]byte, error) {
+	return m.Range(ctx, snap, 0, 0, snap.Missing())
+}
+
+// Range implements projector.Store. A message has one content here, so every
+// head may have it.
+func (m *Memory) Range(ctx context.Context, snap fold.Snapshot, _ projector.Revision, from, to int) ([][]byte, error) {
 	if err := m.fault("messages"); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	data := make([][]byte, snap.Missing())
-	for n := range data {
+	data := make([][]byte, to-from)
+	for i := range data {
+		n := from + i
 		d, ok := m.messages[messageName{snap.Session, n, snap.Generation(n)}]
 		if !ok {
 			return nil, fmt.Errorf("%w: message %d is missing", fold.ErrTorn, n)
 		}
-		data[n] = d
+		data[i] = d
 	}
+	m.reads += len(data)
 	return data, ctx.Err()
 }
 
@@ -178,4 +187,11 @@ func (m *Memory) Writes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.writes
+}
+
+// Reads counts the finished messages read.
+func (m *Memory) Reads() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reads
 }

@@ -114,7 +114,7 @@ var (
 func (in sight) page() page {
 	messages := in.messages()
 	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error",
-		"chain", "run", "pastRuns", "structured", "errors")
+		"chain", "run", "pastRuns", "structured", "errors", "before")
 	r.members["messages"] = messages
 	r.members["session"] = open("tenant", "root", "id", "agentType")
 	r.members["session"].drop("agentType", in.agentType())
