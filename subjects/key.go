@@ -82,6 +82,9 @@ func SnapshotObjectKeys(s chunk.Session) (string, error) {
 	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
+// SnapshotAllObjectKeys is the filter o.> of the objects of all sessions.
+func SnapshotAllObjectKeys() string { return objectKey + ">" }
+
 // SnapshotTreeKeys is the filter *.<tenant>.<root>.> of all keys of all sessions
 // under the root of s. The error is a *TokenError.
 func SnapshotTreeKeys(s chunk.Session) (string, error) {

@@ -70,8 +70,8 @@ type config struct {
 	SnapshotTTL     time.Duration `envconfig:"SNAPSHOT_TTL" default:"0s" desc:"how long the snapshot of a session is kept that nobody writes to, at least MAX_AGE; 0s: for ever"`
 	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for the snapshots that the projector works on, per partition, in bytes"`
 
-	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"720h" desc:"how long messages that could not be folded are kept"`
-	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"67108864" desc:"bytes of them that are kept, the oldest go first"`
+	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"0s" desc:"how long messages that could not be folded are kept; 0s: 30 days"`
+	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"0" desc:"bytes of them that are kept, the oldest go first; 0: 64 MiB"`
 
 	ArchiveAfter time.Duration `envconfig:"ARCHIVE_AFTER" default:"0s" desc:"how long after its end the projector archives a session, and whether the edge reads archives; 0s: no archives"`
 

@@ -45,7 +45,7 @@ func subcommands() []command {
 		{"tail", "SESSION", "follows a session in the terminal", runTail},
 		{"firehose", "", "follows every session", runFirehose},
 		{"verify", "--session ID|--all", "compares stored snapshots with a fold of the log; exit code 1 if any differs", runVerify},
-		{"rebuild", "--session ID|--all", "folds sessions anew from the log, in place or into another bucket", runRebuild},
+		{"rebuild", "--session ID|--all|--drop BUCKET", "folds sessions anew from the log, in place or into another bucket", runRebuild},
 		{"compact", "", "archives the sessions that have ended, once, as the projector does with --archive-after", runCompact},
 		{"deadletters", "list|show N…|replay N…|drop N…", "messages of the log that could not be folded", runDeadLetters},
 		{"bench", "NAME…|all", "ours against the raw floor, in one run", runBench},

@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/kvstore"
+	"github.com/tailrace/tailrace/projector/natssource"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -17,12 +18,13 @@ import (
 type rebuildFlags struct {
 	chosen
 
-	to string
+	to, drop string
 }
 
 func (f *rebuildFlags) register(flags *flag.FlagSet) {
 	f.chosen.register(flags)
 	flags.StringVar(&f.to, "to", "", "fill this bucket, which is made if need be, and leave the live one alone")
+	flags.StringVar(&f.drop, "drop", "", "remove this bucket, which nobody uses any more, and what was too large for it")
 }
 
 // runRebuild folds sessions anew.
@@ -32,11 +34,7 @@ func runRebuild(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	err = f.check(rest)
-	if err == nil && f.to != "" {
-		err = f.checkTo(cfg.layout())
-	}
-	if err != nil {
+	if err := f.check(rest, cfg.layout()); err != nil {
 		return usageError{err}
 	}
 	b, err := connect(cfg, cfg.logger(t.err))
@@ -47,15 +45,32 @@ func runRebuild(ctx context.Context, t terminal, args []string) error {
 	if err := b.verifyTopology(ctx); err != nil {
 		return err
 	}
+	if f.drop != "" {
+		return f.remove(ctx, t, b)
+	}
 	return f.run(ctx, t, b)
 }
 
-func (f *rebuildFlags) checkTo(live subjects.Layout) error {
-	if err := subjects.CheckToken("to", f.to); err != nil {
+func (f *rebuildFlags) check(rest []string, live subjects.Layout) error {
+	if f.drop != "" {
+		if f.chosen != (chosen{}) || f.to != "" || len(rest) > 0 {
+			return errors.New("want nothing else beside --drop")
+		}
+		return checkBucket("drop", f.drop, live)
+	}
+	if err := f.chosen.check(rest); err != nil || f.to == "" {
 		return err
 	}
-	if f.to == live.Snapshots() {
-		return fmt.Errorf("%s is the live bucket; without --to it is rebuilt in place", f.to)
+	return checkBucket("to", f.to, live)
+}
+
+// checkBucket: it is a bucket beside the live one.
+func checkBucket(flag, name string, live subjects.Layout) error {
+	if err := subjects.CheckToken(flag, name); err != nil {
+		return err
+	}
+	if name == live.Snapshots() {
+		return fmt.Errorf("--%s %s: this is the live bucket", flag, name)
 	}
 	return nil
 }
@@ -77,31 +92,42 @@ func (f *rebuildFlags) run(ctx context.Context, t terminal, b *backbone) error {
 			return projector.RebuildTo(ctx, sessions.store, to, sessions.log, s)
 		}
 	}
-	done := &tally{out: t.out, progress: t.err, json: f.json}
-	stop := done.report(ctx)
-	err = sessions.each(ctx, f.under(b.cfg.Tenant), func(ctx context.Context, s chunk.Session) error {
+	done, err := f.work(ctx, t, sessions, func(ctx context.Context, s chunk.Session) (line, error) {
 		r, err := rebuild(ctx, s)
-		switch {
-		case errors.Is(err, chunk.ErrUnknownSession), ctx.Err() != nil:
-			return ctx.Err() // deleted meanwhile; or we stop
-		case err != nil:
-			return done.add(failed(s, err))
-		}
-		return done.add(rebuilt(r, f.session != ""))
+		return rebuilt(r), err
 	})
-	stop()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(t.err, done.summary())
-	switch {
-	case done.count["failed"] > 0:
-		return fmt.Errorf("%d sessions could not be rebuilt; to begin again does no harm", done.count["failed"])
-	case done.done == 0 && f.session != "":
-		return fmt.Errorf("no session %q of tenant %q", f.session, b.cfg.Tenant)
-	case f.to != "" && f.all:
+	if n := done.count["failed"]; n > 0 {
+		return fmt.Errorf("%d sessions could not be rebuilt; to begin again does no harm", n)
+	}
+	if f.to != "" && f.all {
 		fmt.Fprintf(t.err, "to go over: stop every projector, then start all roles with TAILRACE_SNAPSHOT_BUCKET=%s\n", f.to)
 	}
+	return nil
+}
+
+// remove drops a bucket that was left behind.
+func (f *rebuildFlags) remove(ctx context.Context, t terminal, b *backbone) error {
+	inUse, err := natssource.InUse(ctx, b.js, b.cfg.layout(), f.drop)
+	if err != nil {
+		return err
+	}
+	if inUse {
+		return fmt.Errorf("the projectors save to %s: start them with another bucket first", f.drop)
+	}
+	layout := b.cfg.layout()
+	layout.SnapshotBucket = f.drop
+	store, err := kvstore.New(b.js, kvstore.Config{Layout: layout, Log: b.log})
+	if err != nil {
+		return err
+	}
+	objects, err := store.Drop(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(t.err, "bucket %s is removed, with %d objects\n", f.drop, objects)
 	return nil
 }
 
@@ -115,7 +141,7 @@ func (f *rebuildFlags) other(ctx context.Context, b *backbone) (*kvstore.Store, 
 	return kvstore.New(b.js, kvstore.Config{Layout: beside.Layout, Log: b.log})
 }
 
-func rebuilt(r projector.Rebuilt, always bool) line {
+func rebuilt(r projector.Rebuilt) line {
 	type result struct {
 		Session string        `json:"session"`
 		Result  string        `json:"result"`
@@ -129,7 +155,7 @@ func rebuilt(r projector.Rebuilt, always bool) line {
 	}
 	return line{
 		Session: r.Session.String(), Result: r.Outcome.String(), Text: text,
-		Worth: always || r.Outcome == projector.Kept || r.Outcome == projector.Copied,
+		Worth: r.Outcome == projector.Kept || r.Outcome == projector.Copied,
 		JSON:  result{r.Session.String(), r.Outcome.String(), r.Position.Seq, r.Position.Ordinal, r.Why},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -183,7 +184,7 @@ func TestVerifyAndRebuild(t *testing.T) {
 
 	s.run(exitError, "verify", "--session", "nobody")
 	s.run(exitError, "rebuild", "--session", "nobody")
-	for _, wrong := range [][]string{{"verify"}, {"rebuild"}, {"verify", "--all", "--session", "s1"}, {"rebuild", "--all", "--to", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--to", "a.b"}} {
+	for _, wrong := range [][]string{{"verify"}, {"rebuild"}, {"verify", "--all", "--session", "s1"}, {"rebuild", "--all", "--to", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--to", "a.b"}, {"rebuild", "--drop", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--drop", "B"}} {
 		s.run(exitUsage, wrong...)
 	}
 }
@@ -230,4 +231,17 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 	if _, _, err := s.store.Load(t.Context(), chunk.RootSession("default", "late")); err == nil {
 		t.Error("the old bucket has the late session")
 	}
+
+	// The old one goes; the one that the projectors save to does not, whatever
+	// whoever types that has in his settings.
+	if _, errs := s.run(exitError, "rebuild", "--drop", "TR_SNAPSHOTS_2"); !strings.Contains(errs, "save to TR_SNAPSHOTS_2") {
+		t.Errorf("rebuild says %s", errs)
+	}
+	if _, errs := s.run(exitOK, "rebuild", "--drop", "TR_SNAPSHOTS", "--snapshot-bucket", "TR_SNAPSHOTS_2"); !strings.Contains(errs, "TR_SNAPSHOTS is removed") {
+		t.Errorf("rebuild says %s", errs)
+	}
+	if _, err := s.js.KeyValue(t.Context(), "TR_SNAPSHOTS"); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		t.Errorf("the old bucket: %v", err)
+	}
+	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:11 unprovable:2")
 }

@@ -28,6 +28,33 @@ type chosen struct {
 	json    bool
 }
 
+// work does something to every chosen session, prints what it says about them,
+// and counts it. A session that cannot be worked on is counted as failed; one
+// that was deleted meanwhile is left out.
+func (c *chosen) work(ctx context.Context, t terminal, f *folds, do func(context.Context, chunk.Session) (line, error)) (*tally, error) {
+	done := &tally{out: t.out, progress: t.err, json: c.json, all: c.all}
+	stop := done.report(ctx)
+	err := f.each(ctx, c.under(f.b.cfg.Tenant), func(ctx context.Context, s chunk.Session) error {
+		l, err := do(ctx, s)
+		switch {
+		case errors.Is(err, chunk.ErrUnknownSession), ctx.Err() != nil:
+			return ctx.Err() // deleted meanwhile; or we stop
+		case err != nil:
+			l = failed(s, err)
+		}
+		return done.add(l)
+	})
+	stop()
+	if err != nil {
+		return done, err
+	}
+	fmt.Fprintln(t.err, done.summary())
+	if done.done == 0 && !c.all {
+		return done, fmt.Errorf("no session %q of tenant %q", c.session, f.b.cfg.Tenant)
+	}
+	return done, nil
+}
+
 func (c *chosen) register(flags *flag.FlagSet) {
 	flags.StringVar(&c.session, "session", "", "this session of the tenant and the sub-agents under it")
 	flags.BoolVar(&c.all, "all", false, "every session of every tenant, in the log or in the bucket")
@@ -134,10 +161,20 @@ func (f *folds) walkLog(ctx context.Context, stream, filter string, found func(c
 	}
 }
 
+// failed is the line of a session that could not be worked on.
+func failed(s chunk.Session, err error) line {
+	type failure struct {
+		Session string `json:"session"`
+		Result  string `json:"result"`
+		Error   string `json:"error"`
+	}
+	return line{Session: s.String(), Result: "failed", Worth: true, Text: err.Error(), JSON: failure{s.String(), "failed", err.Error()}}
+}
+
 // tally prints what was found about sessions and counts it.
 type tally struct {
 	out, progress io.Writer
-	json          bool
+	json, all     bool // all: of many sessions, those are told of that are worth it
 
 	mu    sync.Mutex // guards what follows
 	done  int
@@ -145,8 +182,8 @@ type tally struct {
 	err   error // the first that writing gave
 }
 
-// line is one session: shown as JSON if asked for, else as text if it is worth
-// telling.
+// line is one session: shown as JSON if asked for, else as text, among many only
+// if it is worth telling.
 type line struct {
 	Session string
 	Result  string
@@ -167,7 +204,7 @@ func (t *tally) add(l line) error {
 	switch {
 	case t.json:
 		err = json.NewEncoder(t.out).Encode(l.JSON)
-	case l.Worth:
+	case l.Worth || !t.all:
 		_, err = fmt.Fprintf(t.out, "%-10s  %s  %s\n", l.Result, l.Session, l.Text)
 	}
 	t.err = errors.Join(t.err, err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -33,45 +32,23 @@ func runVerify(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	found := &tally{out: t.out, progress: t.err, json: c.json}
-	stop := found.report(ctx)
-	err = f.each(ctx, c.under(cfg.Tenant), func(ctx context.Context, s chunk.Session) error {
+	found, err := c.work(ctx, t, f, func(ctx context.Context, s chunk.Session) (line, error) {
 		v, err := projector.Verify(ctx, f.store, f.log, s)
-		switch {
-		case errors.Is(err, chunk.ErrUnknownSession), ctx.Err() != nil:
-			return ctx.Err() // deleted meanwhile; or we stop
-		case err != nil:
-			return found.add(failed(s, err))
-		}
-		return found.add(verdict(v, c.session != ""))
+		return verdict(v), err
 	})
-	stop()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(t.err, found.summary())
-	switch bad := found.count["different"] + found.count["unreadable"]; {
-	case bad > 0:
+	if bad := found.count["different"] + found.count["unreadable"]; bad > 0 {
 		return fmt.Errorf("%d snapshots are not what the log says; `tailrace rebuild` folds them anew", bad)
-	case found.count["failed"] > 0:
-		return fmt.Errorf("%d sessions could not be looked at", found.count["failed"])
-	case found.done == 0 && c.session != "":
-		return fmt.Errorf("no session %q of tenant %q", c.session, cfg.Tenant)
+	}
+	if n := found.count["failed"]; n > 0 {
+		return fmt.Errorf("%d sessions could not be looked at", n)
 	}
 	return nil
 }
 
-// failed is the line of a session that could not be worked on.
-func failed(s chunk.Session, err error) line {
-	type failure struct {
-		Session string `json:"session"`
-		Result  string `json:"result"`
-		Error   string `json:"error"`
-	}
-	return line{Session: s.String(), Result: "failed", Worth: true, Text: err.Error(), JSON: failure{s.String(), "failed", err.Error()}}
-}
-
-func verdict(v projector.Verdict, always bool) line {
+func verdict(v projector.Verdict) line {
 	type compared struct {
 		Session     string            `json:"session"`
 		Result      string            `json:"result"`
@@ -94,7 +71,7 @@ func verdict(v projector.Verdict, always bool) line {
 	}
 	return line{
 		Session: v.Session.String(), Result: v.Finding.String(), Text: strings.Join(text, ", "),
-		Worth: always || v.Finding != projector.Same && v.Finding != projector.Unsaved,
+		Worth: v.Finding != projector.Same && v.Finding != projector.Unsaved,
 		JSON: compared{
 			v.Session.String(), v.Finding.String(), v.At.Seq, v.At.Ordinal, v.Chain.String(), v.Chain.Since, v.Why, v.Differences,
 		},

@@ -65,11 +65,12 @@ type Config struct {
 	// beyond it writes are refused. Defaults to 0, no limit but the disk.
 	ObjectMaxBytes int64
 
-	// DeadLetterMaxAge is how long a message that could not be folded is kept,
-	// DeadLetterMaxBytes how many bytes of them; beyond it the oldest go. They
-	// default to 30 days and 64 MiB, which the
-	// server sets aside from its store at once.
-	DeadLetterMaxAge   time.Duration
+	// DeadLetterMaxAge is how long a message that could not be folded is kept.
+	// Defaults to 30 days.
+	DeadLetterMaxAge time.Duration
+
+	// DeadLetterMaxBytes is how many bytes of them are kept, which the server
+	// sets aside at once; beyond it the oldest go. Defaults to 64 MiB.
 	DeadLetterMaxBytes int64
 
 	// MaxSnapshot is the largest value in the bucket in bytes, its headers

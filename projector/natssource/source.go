@@ -62,8 +62,9 @@ const (
 	priorityGroup = "tailrace"
 
 	// bucketKey holds, in the consumer, the life of the bucket that its
-	// acknowledgements speak of.
+	// acknowledgements speak of: its name, bucketOf, and when it was made.
 	bucketKey = "tailrace.bucket"
+	bucketOf  = " of "
 
 	// mostBurials is how often a message that is no record comes again because
 	// nobody could be told of it.

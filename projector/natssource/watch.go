@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // lookEvery is how often a Source looks at the consumer and the bucket. A look is
@@ -108,7 +110,7 @@ func (s *Source) sameBucket(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("bucket %s: %w", s.cfg.Bucket, err)
 	}
-	life := s.cfg.Bucket + " of " + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
+	life := s.cfg.Bucket + bucketOf + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bucket == "" {
@@ -146,4 +148,23 @@ func (s *Source) ofBucket(ctx context.Context, c jetstream.Consumer, bucket stri
 		}
 		return nil, jetstream.ErrConsumerNotFound
 	}
+}
+
+// InUse reports whether a projector of any partition saves to a bucket, or was
+// the last that saved there, by what its consumer says.
+func InUse(ctx context.Context, js jetstream.JetStream, layout subjects.Layout, bucket string) (bool, error) {
+	name := Config{Layout: layout}.withDefaults().Name
+	for p := range layout.PartitionCount() {
+		c, err := js.Consumer(ctx, layout.Stream(p), name)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("consumer %s of %s: %w", name, layout.Stream(p), err)
+		}
+		if strings.HasPrefix(c.CachedInfo().Config.Metadata[bucketKey], bucket+bucketOf) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
