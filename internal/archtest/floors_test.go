@@ -33,6 +33,7 @@ var plan = map[string]struct {
 	"chunk":                 {floor: ground},
 	"subjects":              {floor: first},
 	"codec":                 {floor: first},
+	"codec/aisdk":           {floor: second},
 	"projector/fold":        {floor: second},
 	"projector/structured":  {floor: first},
 	"sseedge/sse":           {floor: first},
