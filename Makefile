@@ -45,7 +45,7 @@ floors: go-present ## The plan of the house against the real imports, never cach
 	$(GO) test -count=1 ./internal/archtest
 
 .PHONY: e2e
-e2e: go-present chromium build ## The binary as its users run it: kill -9, a cluster, a real browser.
+e2e: go-present chromium node build ## The binary as its users run it: kill -9, a cluster, a real browser.
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m ./e2e/... ./internal/demo/page
 
 .PHONY: soak
@@ -71,6 +71,10 @@ go-present:
 .PHONY: chromium
 chromium:
 	@scripts/chromium.sh
+
+.PHONY: node
+node:
+	@scripts/node.sh >/dev/null
 
 $(LINT):
 	@echo "installing golangci-lint $(GOLANGCI_LINT) into .tools (once, a minute or two)"

@@ -1,0 +1,87 @@
+//go:build e2e
+
+package aisdk
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// npmPatience is how long an installation may take.
+const npmPatience = 5 * time.Minute
+
+// install puts the packages of a major version, as its lock file names them, into
+// .tools and returns the directory, which has node_modules and sdk.mjs. What is
+// there already is taken as it is: its name says which lock file it was made from.
+func install(ctx context.Context, major int) (string, error) {
+	tools, err := filepath.Abs(filepath.Join("..", "..", ".tools"))
+	if err != nil {
+		return "", err
+	}
+	sources := []string{
+		filepath.Join("packages", fmt.Sprint(major), "package.json"),
+		filepath.Join("packages", fmt.Sprint(major), "package-lock.json"),
+		"sdk.mjs",
+	}
+	sum := sha256.New()
+	for _, path := range sources {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(data)
+	}
+	home := filepath.Join(tools, fmt.Sprintf("aisdk-%d-%x", major, sum.Sum(nil)[:6]))
+	if _, err := os.Stat(home); err == nil {
+		return home, nil
+	}
+	// Half of an installation never has the name: two at once, or one that was
+	// killed, must not leave something that the next test believes in.
+	if err := os.MkdirAll(tools, 0o755); err != nil {
+		return "", err
+	}
+	half, err := os.MkdirTemp(tools, "aisdk-half-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(half)
+	for _, path := range sources {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(half, filepath.Base(path)), data, 0o600); err != nil {
+			return "", err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, npmPatience)
+	defer cancel()
+	npm := exec.CommandContext(ctx, "npm", "ci", "--prefix", half, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	if out, err := npm.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("npm ci of the AI SDK %d (it needs the npm registry): %w\n%s", major, err, out)
+	}
+	if err := os.Rename(half, home); err != nil {
+		if _, there := os.Stat(home); there != nil {
+			return "", err
+		}
+	}
+	return home, nil
+}
+
+// node is the path of a Node.js that the packages accept.
+func node(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, npmPatience)
+	defer cancel()
+	script := exec.CommandContext(ctx, filepath.Join("..", "..", "scripts", "node.sh"))
+	script.Stderr = os.Stderr
+	out, err := script.Output()
+	if err != nil {
+		return "", fmt.Errorf("scripts/node.sh: %w", err)
+	}
+	return string(out[:len(out)-1]), nil
+}
