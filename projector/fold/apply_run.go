@@ -94,6 +94,7 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 		t, _ := s.find(p.CallID)
 		return t == nil
 	})
+	s.replace(inputs)
 	for _, in := range inputs {
 		h.input(rec.Seq, in)
 	}

@@ -252,6 +252,11 @@ func (a *author) start(mode string) {
 			Files: pick(a, "files", nil, []chunk.InputFile{{URL: "https://i", MediaType: "image/png"}}),
 		})
 	}
+	if len(input) > 0 && mode == "execute" {
+		if place := pick(a, "replaces", "", "", `"msg-0"`, `"msg-1"`, `"msg-3"`, `"msg-99"`, `"msg-03"`, `7`); place != "" {
+			input[0].Extra = []chunk.Member{{Name: Replaces, Value: chunk.Value(place)}}
+		}
+	}
 	a.write(chunk.RunStarted{RunID: fmt.Sprintf("r%d", a.run), Epoch: int64(a.epoch), Mode: mode, Input: input})
 	if mode != "execute" {
 		a.step = step

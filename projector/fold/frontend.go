@@ -76,7 +76,7 @@ func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
 	at := s.shownAt(partial)
 	list := at.all()
 	f := at.frontend(&s, list, timestamp)
-	f.Messages = shownMessages(list)
+	f.Messages = at.shownMessages(list)
 	return f
 }
 
@@ -115,14 +115,14 @@ func (s *Snapshot) all() []message {
 	return append(list, s.messages.open...)
 }
 
-// shownMessages joins the steps of a turn to one message, drops the hidden ones
-// and those that say nothing.
-func shownMessages(list []message) []UIMessage {
+// shownMessages joins the steps of a turn to one message, drops the hidden ones,
+// the replaced ones and those that say nothing.
+func (s *Snapshot) shownMessages(list []message) []UIMessage {
 	var out []UIMessage
 	last := noMessage // index of the message that out ends with
 	for i := range list {
 		m := &list[i]
-		if len(m.parts) == 0 || hidden(m.metadata) {
+		if len(m.parts) == 0 || hidden(m.metadata) || s.isReplaced(m.index) {
 			continue
 		}
 		if last == noMessage || m.shown != last {

@@ -112,6 +112,10 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 		first, last := r.pair(raw)
 		s.gone = append(s.gone, chunk.OrdinalRange{First: first, Last: last})
 	})
+	r.each(m["replaced"], func(raw []byte) {
+		from, to := r.pair(raw)
+		s.replaced = append(s.replaced, stretch{int(from), int(to)})
+	})
 	s.messages = r.history(m)
 	return s
 }

@@ -139,6 +139,9 @@ func (s *Snapshot) writeState(o *object, outer *Snapshot) {
 		return appendPair(dst, s.gone[i].First, s.gone[i].Last)
 	})
 	o.flag("stepStart", s.stepStart)
+	o.list("replaced", len(s.replaced), func(dst []byte, i int) []byte {
+		return appendPair(dst, int64(s.replaced[i].from), int64(s.replaced[i].to))
+	})
 	s.messages.write(o)
 }
 

@@ -3,8 +3,6 @@ package fold
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -48,9 +46,9 @@ func (s Snapshot) Page(w Window) (*Page, error) {
 	p := &Page{snap: at, now: s, before: noMessage, limit: w.Limit, more: 2*w.Limit + 2}
 	end := at.messages.count()
 	if w.Before != "" {
-		index, err := strconv.ParseUint(strings.TrimPrefix(w.Before, messagePrefix), 10, 31)
-		p.before = int(index)
-		if err != nil || MessageID(p.before) != w.Before || p.before >= end {
+		index, ok := messageIndex(w.Before)
+		p.before = index
+		if !ok || p.before >= end {
 			return nil, chunk.ErrUnknownMessage
 		}
 		end = p.before + 1
@@ -68,7 +66,7 @@ func (p *Page) At() Snapshot { return p.snap }
 func (p *Page) Needs() (from, to int) {
 	// The oldest that is shown may miss its beginning. But then it is one more than
 	// was asked for, and only says that there are older ones.
-	if len(shownMessages(p.list)) > p.limit {
+	if len(p.snap.shownMessages(p.list)) > p.limit {
 		return p.from, p.from
 	}
 	return max(0, p.from-p.more), p.from
@@ -108,7 +106,7 @@ func (p *Page) look() error {
 // Frontend is what a browser loads, with the messages of the window alone, and
 // the sub-agents that they called.
 func (p *Page) Frontend(timestamp int64) FrontendSnapshot {
-	messages, list, older := shownMessages(p.list), p.list, ""
+	messages, list, older := p.snap.shownMessages(p.list), p.list, ""
 	if n := len(messages) - p.limit; n > 0 {
 		messages = slices.Clip(messages[n:])
 		older = messages[0].ID

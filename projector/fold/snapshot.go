@@ -71,6 +71,7 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	turn      *Snapshot            // how it stood when the turn opened, nil before the first
 	step      *Snapshot            // how it stood before the latest step began, nil when that is the turn
 	stepStart bool                 // a step was opened that has said nothing yet
+	replaced  []stretch            // messages that others took the place of, in order
 	deleted   bool                 // see Grave
 }
 

@@ -151,3 +151,20 @@ func briefs(runs any) any {
 	}
 	return out
 }
+
+// replace marks every message from the named one on.
+func (w *twin) replace(inputs []chunk.InputMessage) {
+	if len(inputs) == 0 {
+		return
+	}
+	for _, extra := range inputs[0].Extra {
+		place, _ := twinParse(extra.Value).(string)
+		for n := range w.msgs {
+			if extra.Name == "replaces" && place == MessageID(n) {
+				for _, m := range w.msgs[n:] {
+					m.replaced = true
+				}
+			}
+		}
+	}
+}

@@ -51,6 +51,7 @@ type twinMessage struct {
 	role               string
 	parts              []*twinPart
 	metadata           any
+	replaced           bool
 }
 
 type twinPart struct {
@@ -151,6 +152,7 @@ func (w *twin) control(body chunk.Body) bool {
 		w.turns++
 		w.turnStreams()
 		w.pending = slices.DeleteFunc(w.pending, func(p map[string]any) bool { return w.calls[p["toolCallId"].(string)] == nil })
+		w.replace(b.Input)
 		for _, in := range b.Input {
 			m := &twinMessage{index: len(w.msgs), shown: len(w.msgs), role: "user", turn: w.turns}
 			if in.Content != "" || in.Files == nil {
@@ -260,7 +262,7 @@ func (w *twin) page() map[string]any {
 	var msgs []any
 	last := -1
 	for _, m := range w.msgs {
-		if meta, ok := m.metadata.(map[string]any); len(m.parts) == 0 || ok && meta["hidden"] == true {
+		if meta, ok := m.metadata.(map[string]any); m.replaced || len(m.parts) == 0 || ok && meta["hidden"] == true {
 			continue
 		}
 		if m.shown != last {
