@@ -12,6 +12,10 @@ var (
 	// A *RunningError wraps it. Start with TakeOver if that run is dead.
 	ErrRunning = errors.New("another run of the session is still open")
 
+	// ErrMoved reports a session that has gone on behind the record that Behind
+	// named. Look again.
+	ErrMoved = errors.New("the session has moved on")
+
 	// ErrEnded reports a write to a run that has ended or failed, or is about
 	// to. Start a new run.
 	ErrEnded = errors.New("the run has ended")

@@ -254,7 +254,7 @@ func tryStart(t *testing.T, l *fakeLog, cfg Config, run chunk.RunStarted, takeOv
 	}
 	r := newRun(cfg, l.s, l, startOptions{agentType: "tester"})
 	run.RunID = "r"
-	err := r.start(t.Context(), run, takeOver)
+	err := r.start(t.Context(), run, startOptions{takeOver: takeOver})
 	t.Cleanup(func() { _ = r.Close() })
 	return r, err
 }

@@ -21,6 +21,7 @@ type StartOption func(*startOptions)
 type startOptions struct {
 	agentType string
 	takeOver  bool
+	behind    *chunk.Position
 	announced chunk.SubagentStart
 }
 
@@ -40,6 +41,18 @@ func TakeOver() StartOption {
 	return func(o *startOptions) { o.takeOver = true }
 }
 
+// Behind starts the run only if last is still the session's last record, else
+// Start is refused with ErrMoved and nothing is written. It is for who decided
+// from a snapshot what to start. Without it:
+//  1. a worker sees a session that waits for its command, and is frozen,
+//  2. another one does the command, from the first word to the end,
+//  3. the first goes on, and opens again what has ended.
+//
+// Only the ordinal of last counts.
+func Behind(last chunk.Position) StartOption {
+	return func(o *startOptions) { o.behind = &last }
+}
+
 const (
 	modeExecute  = "execute"
 	modeTakeover = "takeover"
@@ -49,6 +62,8 @@ const (
 // epoch, by compare-and-set, and returns the session's new writer. The session
 // needs no making. An empty RunID is minted, an empty Mode is "execute"; Epoch
 // is filled in.
+//
+// Behind refuses a session that has moved on with ErrMoved.
 //
 // A session whose last record neither ends nor pauses its stream is refused
 // with ErrRunning, unless the run takes over. Of two that start at once one
@@ -82,7 +97,7 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)() //nolint:contextcheck // Producer.Close ends the run, and with it this start
-	if err := r.start(ctx, run, o.takeOver); err != nil {
+	if err := r.start(ctx, run, o); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -134,7 +149,7 @@ func (h head) idle() bool {
 
 // start writes the run_started. Losing a race means reading the head again: the
 // session may have another writer now, and its place has moved in any case.
-func (r *Run) start(ctx context.Context, run chunk.RunStarted, takeOver bool) error {
+func (r *Run) start(ctx context.Context, run chunk.RunStarted, o startOptions) error {
 	nonce := mint()
 	deadline := time.Now().Add(r.cfg.Patience)
 	for {
@@ -142,7 +157,10 @@ func (r *Run) start(ctx context.Context, run chunk.RunStarted, takeOver bool) er
 		if err != nil {
 			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
 		}
-		if !h.idle() && !takeOver {
+		if o.behind != nil && h.pos.Ordinal != o.behind.Ordinal {
+			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: it is at record %d, not %d", ErrMoved, h.pos.Ordinal, o.behind.Ordinal)}
+		}
+		if !h.idle() && !o.takeOver {
 			return &RunningError{Session: r.session, Epoch: h.epoch, Last: h.pos, Type: h.typ}
 		}
 		if err := r.finishCleanup(ctx, h); err != nil {

@@ -253,7 +253,7 @@ func TestRacingStarts(t *testing.T) {
 					all.Go(func() {
 						r := newRun(Config{}.withDefaults(), l.s, &ownFlights{fakeLog: l}, startOptions{agentType: "a"})
 						defer r.Close()
-						err := r.start(t.Context(), chunk.RunStarted{RunID: fmt.Sprint(i), Mode: mode}, mode == modeTakeover)
+						err := r.start(t.Context(), chunk.RunStarted{RunID: fmt.Sprint(i), Mode: mode}, startOptions{takeOver: mode == modeTakeover})
 						mu.Lock()
 						defer mu.Unlock()
 						switch {

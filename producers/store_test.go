@@ -395,7 +395,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		r := newRun(Config{}.withDefaults(), l.s, l, startOptions{})
 		defer r.Close()
-		if err := r.start(ctx, chunk.RunStarted{RunID: "r", Mode: "execute"}, false); !errors.Is(err, chunk.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := r.start(ctx, chunk.RunStarted{RunID: "r", Mode: "execute"}, startOptions{}); !errors.Is(err, chunk.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v, want unknown outcome and the deadline", err)
 		}
 	})
