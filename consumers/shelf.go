@@ -1,7 +1,6 @@
 package consumers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -25,7 +24,8 @@ type shelf struct {
 	session chunk.Session
 	index   *archive.Index
 	next    int            // segment to be loaded next
-	loaded  []chunk.Record // of the segment before, not given yet
+	segment []chunk.Record // the one before
+	loaded  []chunk.Record // of that, not given yet
 	markers []marker       // all of the archive, once searched for
 	search  bool           // markers are known
 }
@@ -190,36 +190,38 @@ func (sh *shelf) left() uint64 {
 	return uint64(n)
 }
 
-// take is the next record; errEnd at the end.
-func (sh *shelf) take(ctx context.Context) (chunk.Record, error) {
+// take is the next record, which stays until the one after it is taken; errEnd at
+// the end.
+func (sh *shelf) take(ctx context.Context) (*chunk.Record, error) {
 	if len(sh.loaded) == 0 {
 		if sh.next == len(sh.index.Segments) {
-			return chunk.Record{}, errEnd
+			return nil, errEnd
 		}
 		if err := sh.api.attempt(ctx, sh.load); err != nil {
-			return chunk.Record{}, err
+			return nil, err
 		}
 	}
-	rec := sh.loaded[0]
+	rec := &sh.loaded[0]
 	sh.loaded = sh.loaded[1:]
-	rec.Data = bytes.Clone(rec.Data) // or who keeps one record would keep all of its segment
 	return rec, nil
 }
 
 // load gets the next segment.
 func (sh *shelf) load(ctx context.Context) (err error) {
-	if sh.loaded, err = sh.fetch(ctx, sh.index.Segments[sh.next]); err == nil {
+	if sh.loaded, err = sh.fetch(ctx, sh.segment[:0], sh.index.Segments[sh.next]); err == nil {
+		sh.segment = sh.loaded
 		sh.next++
 	}
 	return err
 }
 
-func (sh *shelf) fetch(ctx context.Context, segment archive.Segment) ([]chunk.Record, error) {
+// fetch appends the records of a segment to dst.
+func (sh *shelf) fetch(ctx context.Context, dst []chunk.Record, segment archive.Segment) ([]chunk.Record, error) {
 	m, err := sh.api.leader(ctx, archive.Stream(sh.cfg.Layout), getRequest{Seq: chunk.Seq(segment.At)})
 	if err != nil {
 		return nil, err
 	}
-	return archive.Unpack(sh.session, segment, m.data)
+	return archive.Unpack(dst, sh.session, segment, m.data)
 }
 
 // explains reports whether markers of the archive at or behind seq list every
@@ -227,9 +229,10 @@ func (sh *shelf) fetch(ctx context.Context, segment archive.Segment) ([]chunk.Re
 func (sh *shelf) explains(ctx context.Context, h hole, seq chunk.Seq) bool {
 	if !sh.search {
 		sh.search = true
+		var records []chunk.Record
 		for _, segment := range sh.index.Segments {
-			records, err := sh.fetch(ctx, segment)
-			if err != nil {
+			var err error
+			if records, err = sh.fetch(ctx, records[:0], segment); err != nil {
 				return false // the log will tell
 			}
 			for _, rec := range records {
@@ -249,7 +252,7 @@ func (st *strand) next(ctx context.Context) (entry, error) {
 	}
 	rec, err := st.shelf.take(ctx)
 	if err == nil {
-		e := entry{seq: rec.Seq, subject: st.spec.filter, stored: rec.Stored.UnixNano(), archived: &rec}
+		e := entry{seq: rec.Seq, subject: st.spec.filter, stored: rec.Stored.UnixNano(), archived: rec}
 		st.mark.move(&e)
 		st.left--
 		st.shelf.archived.Add(1)

@@ -33,7 +33,7 @@ func pack(records []chunk.Record) []Packed {
 func unpack(t interface{ Fatal(args ...any) }, all []Packed) []chunk.Record {
 	var records []chunk.Record
 	for _, p := range all {
-		got, err := Unpack(alice, p.Segment, p.Data)
+		got, err := Unpack(nil, alice, p.Segment, p.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestCorrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			segment, data := p.Segment, bytes.Clone(p.Data)
 			bad(&segment, &data)
-			if got, err := Unpack(alice, segment, data); !errors.Is(err, ErrCorrupt) {
+			if got, err := Unpack(nil, alice, segment, data); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("%v, %v", got, err)
 			}
 		})
@@ -111,7 +111,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, plain []byte, count int) {
 		data := encoder.EncodeAll(plain, nil)
 		segment := Segment{First: 3, Last: 3, Count: count, SHA256: digest(data)}
-		records, err := Unpack(alice, segment, data)
+		records, err := Unpack(nil, alice, segment, data)
 		if err == nil && len(records) != count || err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%d records, %v", len(records), err)
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -75,18 +77,23 @@ func (p *Packer) Rest() (Packed, bool) {
 	return out, true
 }
 
-// Unpack gives the records of a segment, which share the memory of one buffer.
-// The error is ErrCorrupt.
-func Unpack(s chunk.Session, segment Segment, data []byte) ([]chunk.Record, error) {
+// Unpack appends the records of a segment to those of dst. Neighbours share their
+// memory, so that who keeps one keeps at most 16 KiB or its own body. The error is
+// ErrCorrupt.
+func Unpack(dst []chunk.Record, s chunk.Session, segment Segment, data []byte) ([]chunk.Record, error) {
 	if digest(data) != segment.SHA256 {
 		return nil, fmt.Errorf("%w: another checksum", ErrCorrupt)
 	}
-	plain, err := decoder.DecodeAll(data, nil)
+	buffer := plains.Get().(*[]byte) //nolint:errcheck,forcetypeassert // nothing else is in it
+	defer plains.Put(buffer)
+	plain, err := decoder.DecodeAll(data, (*buffer)[:0])
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
+	*buffer = plain
 	r := reader{rest: plain, types: make(map[string]chunk.Type)}
-	records := make([]chunk.Record, 0, min(segment.Count, len(plain)))
+	records := slices.Grow(dst, min(segment.Count, len(plain)))
+	before := len(records)
 	var last chunk.Record
 	var stored int64
 	for len(r.rest) > 0 {
@@ -97,15 +104,15 @@ func Unpack(s chunk.Session, segment Segment, data []byte) ([]chunk.Record, erro
 		rec.Epoch = chunk.Epoch(r.uvarint())
 		rec.Ordinal = last.Ordinal + chunk.Ordinal(r.uvarint())
 		rec.Type = r.typ()
-		rec.Data = r.bytes()
+		rec.Data = r.kept()
 		if r.broken || rec.Seq <= last.Seq {
-			return nil, fmt.Errorf("%w: record %d of it", ErrCorrupt, len(records))
+			return nil, fmt.Errorf("%w: record %d of it", ErrCorrupt, len(records)-before)
 		}
 		records = append(records, rec)
 		last = rec
 	}
-	if len(records) != segment.Count || len(records) == 0 || records[0].Seq != segment.First || last.Seq != segment.Last {
-		return nil, fmt.Errorf("%w: %d records, want %d", ErrCorrupt, len(records), segment.Count)
+	if n := len(records) - before; n != segment.Count || n == 0 || records[before].Seq != segment.First || last.Seq != segment.Last {
+		return nil, fmt.Errorf("%w: %d records, want %d", ErrCorrupt, n, segment.Count)
 	}
 	return records, nil
 }
@@ -113,6 +120,7 @@ func Unpack(s chunk.Session, segment Segment, data []byte) ([]chunk.Record, erro
 // reader takes one part after the other; when one is not there it is broken.
 type reader struct {
 	rest   []byte
+	block  []byte                // that bodies are copied to
 	types  map[string]chunk.Type // there are few, so each is made once
 	broken bool
 }
@@ -148,6 +156,17 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
+// kept is bytes that outlive the segment.
+func (r *reader) kept() []byte {
+	b := r.bytes()
+	if len(b) > cap(r.block)-len(r.block) {
+		r.block = make([]byte, 0, max(len(b), min(16<<10, len(b)+len(r.rest))))
+	}
+	r.block = append(r.block, b...)
+	n := len(r.block)
+	return r.block[n-len(b) : n : n]
+}
+
 func (r *reader) typ() chunk.Type {
 	b := r.bytes()
 	t, ok := r.types[string(b)]
@@ -157,6 +176,9 @@ func (r *reader) typ() chunk.Type {
 	}
 	return t
 }
+
+// plains are buffers for segments that are being unpacked.
+var plains = sync.Pool{New: func() any { return new([]byte) }}
 
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
