@@ -34,6 +34,7 @@ var plan = map[string]struct {
 	"subjects":              {floor: first},
 	"codec":                 {floor: first},
 	"codec/aisdk":           {floor: second},
+	"codec/mastra":          {floor: second},
 	"projector/fold":        {floor: second},
 	"projector/structured":  {floor: first},
 	"sseedge/sse":           {floor: first},

@@ -1,0 +1,94 @@
+package mastra
+
+import (
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Reasons that we give when Mastra gives none.
+var (
+	broken   = failure{text: "the stream of the agent broke off"}
+	unstated = failure{text: "the agent failed without saying why"}
+)
+
+// wake makes a run go on that paused: another response has begun.
+func (t *Translator) wake(a *agent) {
+	if !a.paused {
+		return
+	}
+	a.paused, a.ending = false, brokeOff
+	t.say(a, chunk.StreamActive{})
+}
+
+// end says what the end of a response means.
+func (t *Translator) end(a *agent) {
+	if a.ending == waits {
+		t.pause(a)
+		return
+	}
+	t.conclude(a)
+}
+
+// pause makes a and all that works for it wait.
+func (t *Translator) pause(a *agent) {
+	if a.paused {
+		return
+	}
+	for _, c := range a.children {
+		t.pause(c)
+	}
+	a.paused = true
+	if a.waitFor == "" {
+		a.waitFor = a.parent.waitFor
+	}
+	t.say(a, chunk.StreamPaused{Reason: &a.waitFor})
+}
+
+// close ends the sub-agents that worked on a call, because the call has its
+// outcome. What they did not say of their own end is said of the call.
+func (t *Translator) close(a *agent, callID string, why failure, how ending) {
+	for _, c := range slices.Backward(slices.Clone(a.children)) {
+		if c.callID != callID {
+			continue
+		}
+		if c.ending == brokeOff || c.ending == waits {
+			c.ending, c.failure = how, why
+		}
+		t.conclude(c)
+	}
+}
+
+// conclude ends a stream, the sub-agents first, and tells the parent.
+func (t *Translator) conclude(a *agent) {
+	if a.ended {
+		return
+	}
+	for _, c := range slices.Backward(slices.Clone(a.children)) {
+		if c.ending == waits {
+			c.ending = brokeOff
+		}
+		t.conclude(c)
+	}
+	a.ended = true
+	switch {
+	case a.ending == brokeOff:
+		a.ending, a.failure = failed, broken
+	case a.ending == failed && a.failure.text == "":
+		a.failure.text = unstated.text
+	}
+	switch a.ending {
+	case failed:
+		t.say(a, chunk.StreamFailed{Error: a.failure.text, ErrorDetail: a.failure.detail()})
+	default:
+		end := chunk.StreamEnd{StreamID: a.session}
+		if a.output != nil {
+			end.FinalOutput = &a.output
+		}
+		t.say(a, end)
+	}
+	if p := a.parent; p != nil {
+		t.say(p, chunk.SubagentEnd{SubAgentType: a.kind, SubSessionID: a.session, CallID: a.callID, Result: a.result()})
+		p.children = slices.DeleteFunc(p.children, func(c *agent) bool { return c == a })
+	}
+}

@@ -1,0 +1,344 @@
+package mastra
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Config says where the chunks of a run go.
+type Config struct {
+	// Session is the id of the session that the run answers in. Required.
+	Session string
+
+	// AgentType is the name of the agent's definition. Defaults to the id in
+	// Mastra's start chunk, and before it, or without one, to "agent".
+	AgentType string
+
+	// RunID is the run that chunks belong to which do not say so. Mastra leaves
+	// it out of some.
+	RunID string
+
+	// Step is the step that the run has reached, 0 before the first. A
+	// Translator that was made anew for the second response of a run goes on
+	// counting from it.
+	Step int64
+
+	// Objects keeps the growing snapshots of structured output, as custom
+	// mastra.object. They are many, and the final object-result has it all.
+	Objects bool
+}
+
+// Translator reads the chunks of one run, over all its responses. It is not safe
+// for concurrent use.
+type Translator struct {
+	cfg       Config
+	root      *agent
+	messageID string
+	out       []chunk.Chunk // what the chunk at hand has become so far
+}
+
+// New makes a Translator.
+func New(cfg Config) *Translator {
+	root := &agent{session: cfg.Session, kind: cfg.AgentType, run: cfg.RunID, step: cfg.Step}
+	if root.kind == "" {
+		root.kind = "agent"
+	}
+	return &Translator{cfg: cfg, root: root}
+}
+
+// MessageID is what Mastra calls the message of the answer, "" until it said so.
+func (t *Translator) MessageID() string { return t.messageID }
+
+// Translate reads one chunk, JSON in UTF-8. The result may be empty, and is the
+// caller's own. The error is chunk.ErrInvalid: raw is no JSON object with a type,
+// or over the limits of package chunk; then nothing has changed.
+func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+	whole, err := open(raw)
+	if err != nil {
+		return nil, err
+	}
+	if kind, ok := read(whole).text("type"); !ok || kind == "" {
+		return nil, &chunk.FieldError{Field: "type", Want: "the type of a Mastra chunk"}
+	}
+	t.wake(t.root)
+	t.hear(t.root, whole)
+	return t.take(), nil
+}
+
+// End is to be called when a response is over, and gives what that means: the
+// run ended, failed, or pauses until the next response. It is not told by the
+// chunks themselves, because none of them is surely the last: errors go on, and
+// clients add results behind a finish. A response that stopped without any reason
+// has broken off, and the run failed.
+func (t *Translator) End() []chunk.Chunk {
+	t.end(t.root)
+	return t.take()
+}
+
+func (t *Translator) take() []chunk.Chunk {
+	out := t.out
+	t.out = nil
+	return out
+}
+
+// agent is the agent of the run, or a sub-agent, and how far it came.
+type agent struct {
+	session string
+	kind    string
+	run     string
+	step    int64
+	calls   map[string]*call
+	output  chunk.Value // the final structured output so far, nil for none
+	failure failure     // the last error
+	ending  ending      // what the end of the response would mean now
+	waitFor string      // of waits
+	over    bool        // a finish said that nothing follows
+	paused  bool        // the log was told that it waits
+	ended   bool        // the log was told how it ended
+
+	// Of a sub-agent: where it was called from, and what it said, which is its
+	// result. An agent that goes on after its end is opened again.
+	parent   *agent
+	callID   string
+	said     []string
+	children []*agent // that have not ended
+}
+
+type ending int
+
+const (
+	brokeOff ending = iota
+	waits
+	finished
+	failed
+)
+
+// call is a tool call of which only the arguments were seen yet, or all.
+type call struct {
+	name    string
+	args    []string // pieces of their JSON text
+	started bool     // its tool_start is written
+}
+
+// hear reads a chunk of an agent. What cannot be understood is kept whole.
+func (t *Translator) hear(a *agent, whole chunk.Value) {
+	m := message{object: read(whole), whole: whole}
+	m.kind, _ = m.text("type")
+	m.payload = m.object.object("payload")
+	if run, ok := m.text("runId"); ok && run != "" {
+		a.run = run
+	}
+	mark := len(t.out)
+	understood := t.understand(a, m)
+	valid := t.out[:mark]
+	for _, c := range t.out[mark:] {
+		if c.Validate() != nil {
+			understood = false
+			continue
+		}
+		valid = append(valid, c)
+	}
+	t.out = valid
+	if !understood {
+		t.keep(a, m)
+	}
+}
+
+// message is one of Mastra's chunks. The type is the outer one: payloads repeat
+// the member, and not always with the same value.
+type message struct {
+	object
+
+	kind    string
+	payload object
+	whole   chunk.Value
+}
+
+// keep carries a chunk whole.
+func (t *Translator) keep(a *agent, m message) {
+	name := "mastra." + m.kind
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
+		name = "mastra.unknown"
+	}
+	t.say(a, chunk.Custom{EventName: name, Data: redact(m.whole, chunk.MaxDepth)})
+}
+
+func (t *Translator) say(a *agent, b chunk.Body) {
+	t.out = append(t.out, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
+}
+
+// understand says what m means, or reports false, and then has said nothing.
+func (t *Translator) understand(a *agent, m message) bool {
+	switch m.kind {
+	case "start":
+		t.start(a, m)
+	case "step-start":
+		a.step++
+		t.say(a, chunk.StepStart{})
+	case "step-finish":
+		// Also one without a word about itself, as after an error: the step is over.
+		t.say(a, chunk.StepEnd{Usage: m.payload.object("output").object("usage").usage(), FinishReason: m.payload.object("stepResult").reason()})
+	case "finish":
+		a.ending, a.over = finished, true
+		if reason, _ := m.payload.object("stepResult").text("reason"); reason == "error" {
+			a.ending = failed
+		}
+	case "text-start", "text-end", "reasoning-start":
+	case "text-delta":
+		return t.text(a, m)
+	case "reasoning-delta":
+		piece, ok := m.payload.text("text")
+		if ok {
+			t.say(a, chunk.Thinking{Content: piece})
+		}
+		return ok
+	case "reasoning-end":
+		t.say(a, chunk.Thinking{IsComplete: true})
+	case "source":
+		return t.source(a, m.payload)
+	case "file":
+		return t.file(a, m.payload)
+	case "object":
+		return !t.cfg.Objects
+	case "object-result":
+		return t.output(a, m.object["object"])
+	case "error":
+		return t.error(a, m.payload)
+	case "abort":
+		// The finish that follows says tripwire, and only ends the stream.
+		a.ending = finished
+		t.say(a, chunk.RunInterrupted{RunID: a.run, Reason: m.payload.maybe("reason")})
+	case "tripwire":
+		return t.tripwire(a, m.payload)
+	default:
+		return t.understandTool(a, m)
+	}
+	return true
+}
+
+func (t *Translator) start(a *agent, m message) {
+	if a.parent != nil {
+		return // its type is the one that it was announced with
+	}
+	t.messageID = m.payload.or("messageId", t.messageID)
+	if t.cfg.AgentType == "" {
+		a.kind = m.payload.or("id", a.kind)
+	}
+}
+
+// usage is what a step cost, nil when that is not known.
+func (o object) usage() *chunk.Usage {
+	in, out := o.number("inputTokens"), o.number("outputTokens")
+	if in == nil && out == nil {
+		return nil
+	}
+	u := chunk.Usage{InputTokens: "0", OutputTokens: "0", CachedTokens: o.number("cachedInputTokens"), CacheWriteTokens: o.number("cacheCreationInputTokens")}
+	if in != nil {
+		u.InputTokens = *in
+	}
+	if out != nil {
+		u.OutputTokens = *out
+	}
+	return &u
+}
+
+func (o object) number(name string) *chunk.Number {
+	var n chunk.Number
+	if v := o[name]; len(v) == 0 || n.UnmarshalJSON(v) != nil {
+		return nil
+	}
+	return &n
+}
+
+// reason is a finish reason, nil for none. The catalogue has fewer.
+func (o object) reason() *string {
+	reason, ok := o.text("reason")
+	if !ok {
+		return nil
+	}
+	if !slices.Contains([]string{"stop", "length", "tool-calls", "content-filter", "error"}, reason) {
+		reason = "other"
+	}
+	return &reason
+}
+
+func (t *Translator) text(a *agent, m message) bool {
+	piece, ok := m.payload.text("text")
+	if !ok {
+		return false
+	}
+	if a.parent != nil {
+		a.remember(piece)
+	}
+	t.say(a, chunk.TextDelta{Delta: piece})
+	return true
+}
+
+func (t *Translator) source(a *agent, p object) bool {
+	id, known := p.text("id")
+	kind, _ := p.text("sourceType")
+	url, isURL := p.text("url")
+	mediaType, isDocument := p.text("mimeType")
+	switch {
+	case known && kind == "url" && isURL:
+		t.say(a, chunk.SourceURL{SourceID: id, URL: url, Title: p.maybe("title")})
+	case known && kind == "document" && isDocument:
+		t.say(a, chunk.SourceDocument{SourceID: id, MediaType: mediaType, Title: p.or("title", ""), Filename: p.maybe("filename")})
+	default:
+		return false
+	}
+	return true
+}
+
+// file is base64, or a URL: then it has a colon, which base64 has not.
+func (t *Translator) file(a *agent, p object) bool {
+	mediaType, ok := p.text("mimeType")
+	data, has := p.text("data")
+	base64, isBase64 := p.text("base64")
+	switch {
+	case !ok || !has && !isBase64:
+		return false
+	case isBase64:
+		data = "data:" + mediaType + ";base64," + base64
+	case !strings.Contains(data, ":"):
+		data = "data:" + mediaType + ";base64," + data
+	}
+	t.say(a, chunk.File{URL: data, MediaType: mediaType, Filename: p.maybe("filename")})
+	return true
+}
+
+func (t *Translator) output(a *agent, v chunk.Value) bool {
+	if v == nil {
+		return false
+	}
+	a.output = v
+	t.say(a, chunk.Output{Output: v})
+	return true
+}
+
+// error is not the end: the agent may go on, and a finish says what came of it.
+// Without one the run failed with the error.
+func (t *Translator) error(a *agent, p object) bool {
+	v, ok := p["error"]
+	if !ok {
+		return false
+	}
+	a.ending, a.failure = failed, readFailure(v)
+	t.say(a, chunk.Error{Error: a.failure.text, Code: a.failure.code, ErrorDetail: a.failure.detail()})
+	return true
+}
+
+// tripwire is a guard that stopped the agent. The run failed with it, unless a
+// finish follows.
+func (t *Translator) tripwire(a *agent, p object) bool {
+	reason, ok := p.text("reason")
+	if !ok {
+		return false
+	}
+	code := "tripwire"
+	a.ending, a.failure = failed, failure{text: reason, code: &code}
+	t.say(a, chunk.Error{Error: reason, Code: &code, Recoverable: p.flag("retry")})
+	return true
+}

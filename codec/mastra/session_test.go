@@ -1,0 +1,268 @@
+package mastra
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Responses as lists of chunks, ended by the end of the body, and what is said.
+func TestResponses(t *testing.T) {
+	nested := func(run, kind, payload string) string {
+		return fmt.Sprintf(`{"type":"tool-output","runId":"r","from":"USER","payload":{"toolCallId":"c1","toolName":"agent-helper","output":{"type":%q,"runId":%q,"from":"AGENT","payload":%s}}}`, kind, run, payload)
+	}
+	const (
+		text   = `{"type":"text-delta","payload":{"id":"t","text":"a"}}`
+		bad    = `{"type":"error","payload":{"error":"bad"}}`
+		good   = `{"type":"finish","payload":{"stepResult":{"reason":"stop"}}}`
+		failed = `{"type":"finish","payload":{"stepResult":{"reason":"error"}}}`
+		object = `{"type":"object-result","object":{"a":1}}`
+		result = `{"type":"tool-result","payload":{"toolCallId":"c1","toolName":"agent-helper","result":1}}`
+		broke  = `{"type":"tool-error","payload":{"toolCallId":"c1","toolName":"agent-helper","error":"down"}}`
+		ask    = `{"type":"tool-call-approval","runId":"r","payload":{"toolCallId":"c1","toolName":"agent-helper","args":{}}}`
+		denied = `{"type":"tool-output-denied","runId":"r","payload":{"toolCallId":"c1","approval":{"reason":"no"}}}`
+		trip   = `{"type":"tripwire","payload":{"reason":"blocked"}}`
+		abort  = `{"type":"abort","runId":"r","payload":{}}`
+	)
+	leg := "" // another response begins
+	for _, tt := range []struct {
+		name   string
+		chunks []string
+		want   []string
+	}{
+		{"nothing at all", nil, []string{`stream_failed "the stream of the agent broke off"`}},
+		{"it stops in the middle", []string{text}, []string{`text_delta`, `stream_failed "the stream of the agent broke off"`}},
+		{"it stops after an error", []string{bad}, []string{`error`, `stream_failed "bad"`}},
+		{"an error that it survives", []string{bad, text, good}, []string{`error`, `text_delta`, `stream_end`}},
+		{"an error that it does not", []string{bad, failed}, []string{`error`, `stream_failed "bad"`}},
+		{"a failure without a word", []string{failed}, []string{`stream_failed "the agent failed without saying why"`}},
+		{"a final object", []string{object, good}, []string{`output`, `stream_end {"a":1}`}},
+		{"two finishes", []string{good, good}, []string{`stream_end`}},
+		{"words after the finish", []string{good, text}, []string{`text_delta`, `stream_end`}},
+		{"a guard stops it", []string{trip}, []string{`error`, `stream_failed "blocked"`}},
+		{"a guard, then a finish", []string{trip, good}, []string{`error`, `stream_end`}},
+		{"an abort without a finish", []string{abort}, []string{`run_interrupted`, `stream_end`}},
+		{
+			"a question, and nobody answers yet",
+			[]string{ask},
+			[]string{`tool_approval_request`, `stream_paused "tool_approval"`},
+		},
+		{
+			"a question that is answered in the next response",
+			[]string{ask, leg, result, good},
+			[]string{`tool_approval_request`, `stream_paused "tool_approval"`, `stream_active`, `tool_end`, `stream_end`},
+		},
+		{
+			"the next response breaks off",
+			[]string{ask, leg, result},
+			[]string{`tool_approval_request`, `stream_paused "tool_approval"`, `stream_active`, `tool_end`, `stream_failed "the stream of the agent broke off"`},
+		},
+		{
+			"a sub-agent that has no finish when its call has its result",
+			[]string{nested("k", "text-delta", `{"text":"x"}`), result, good},
+			[]string{`subagent_start k`, `k/text_delta`, `k/stream_end`, `subagent_end "x"`, `tool_end`, `stream_end`},
+		},
+		{
+			"a sub-agent whose call fails",
+			[]string{nested("k", "text-delta", `{"text":"x"}`), broke, good},
+			[]string{`subagent_start k`, `k/text_delta`, `k/stream_failed "down"`, `subagent_end {"error":"down"}`, `tool_end`, `stream_end`},
+		},
+		{
+			"a sub-agent whose call is denied",
+			[]string{nested("k", "text-delta", `{"text":"x"}`), denied, good},
+			[]string{`subagent_start k`, `k/text_delta`, `k/stream_failed "no"`, `subagent_end {"error":"no"}`, `tool_approval_response`, `stream_end`},
+		},
+		{
+			"a sub-agent that fails by itself",
+			[]string{nested("k", "error", `{"error":"worse"}`), nested("k", "finish", `{"stepResult":{"reason":"error"}}`), result, good},
+			[]string{`subagent_start k`, `k/error`, `k/stream_failed "worse"`, `subagent_end {"error":"worse"}`, `tool_end`, `stream_end`},
+		},
+		{
+			"a sub-agent at work when everything breaks off",
+			[]string{nested("k", "text-delta", `{"text":"x"}`)},
+			[]string{`subagent_start k`, `k/text_delta`, `k/stream_failed "the stream of the agent broke off"`, `subagent_end {"error":"the stream of the agent broke off"}`, `stream_failed "the stream of the agent broke off"`},
+		},
+		{
+			"a sub-agent waits with its parent, and goes on",
+			[]string{nested("k", "text-delta", `{"text":"x"}`), ask, leg, nested("k", "text-delta", `{"text":"y"}`), nested("k", "finish", `{}`), result, good},
+			[]string{
+				`subagent_start k`, `k/text_delta`, `tool_approval_request`, `k/stream_paused "tool_approval"`, `stream_paused "tool_approval"`,
+				`stream_active`, `k/stream_active`, `k/text_delta`, `k/stream_end`, `subagent_end "xy"`, `tool_end`, `stream_end`,
+			},
+		},
+		{
+			"two sub-agents on two levels",
+			[]string{nested("k", "tool-output", `{"toolCallId":"c2","toolName":"agent-leaf","output":{"type":"text-delta","runId":"l","from":"AGENT","payload":{"text":"z"}}}`), result, good},
+			[]string{`subagent_start k`, `k/subagent_start l`, `l/text_delta`, `l/stream_failed "the stream of the agent broke off"`, `k/subagent_end {"error":"the stream of the agent broke off"}`, `k/stream_end`, `subagent_end ""`, `tool_end`, `stream_end`},
+		},
+		{
+			"a sub-agent inside of itself is kept, not followed",
+			[]string{nested("s1", "text-delta", `{"text":"x"}`), good},
+			[]string{`custom tool-output`, `stream_end`},
+		},
+		{
+			"a sub-agent that cannot be a session is kept",
+			[]string{nested("a.b", "text-delta", `{"text":"x"}`), good},
+			[]string{`custom tool-output`, `stream_end`},
+		},
+		{
+			"the halves of a character that was cut",
+			[]string{nested("k", "text-delta", `{"text":"\ud83d"}`), nested("k", "text-delta", `{"text":"\ude00"}`), result, good},
+			[]string{`subagent_start k`, `k/text_delta`, `k/text_delta`, `k/stream_end`, `subagent_end "😀"`, `tool_end`, `stream_end`},
+		},
+		{
+			"a half that stays one",
+			[]string{nested("k", "text-delta", `{"text":"\ud83d"}`), result, good},
+			[]string{`subagent_start k`, `k/text_delta`, `k/stream_end`, `subagent_end "\ud83d"`, `tool_end`, `stream_end`},
+		},
+		{
+			"arguments that stream, and no call",
+			[]string{
+				`{"type":"tool-call-input-streaming-start","payload":{"toolCallId":"c1","toolName":"search"}}`,
+				`{"type":"tool-call-delta","payload":{"toolCallId":"c1","argsTextDelta":"{\"q\":1}"}}`, result, good,
+			},
+			[]string{`tool_arg_stream_start`, `tool_arg_stream_delta`, `tool_start {"q":1}`, `tool_end`, `stream_end`},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := New(Config{Session: "s1"})
+			var got []string
+			add := func(said []chunk.Chunk) {
+				for _, c := range said {
+					checkChunk(t, c)
+					got = append(got, short(c))
+				}
+			}
+			for _, line := range tt.chunks {
+				if line == leg {
+					add(tr.End())
+					continue
+				}
+				said, err := tr.Translate([]byte(line))
+				if err != nil {
+					t.Fatal(err)
+				}
+				add(said)
+			}
+			add(tr.End())
+			if again := tr.End(); again != nil {
+				t.Errorf("a second End says %v", again)
+			}
+			if g, w := strings.Join(got, "\n"), strings.Join(tt.want, "\n"); g != w {
+				t.Errorf("got\n%s\nwant\n%s", g, w)
+			}
+		})
+	}
+}
+
+// short names a chunk, with the one member that tells.
+func short(c chunk.Chunk) string {
+	out := string(c.Type())
+	if c.AgentID != "s1" {
+		out = c.AgentID + "/" + out
+	}
+	switch b := c.Body.(type) {
+	case chunk.StreamFailed:
+		out += fmt.Sprintf(" %q", b.Error)
+	case chunk.StreamEnd:
+		if b.FinalOutput != nil {
+			out += " " + b.FinalOutput.String()
+		}
+	case chunk.StreamPaused:
+		out += fmt.Sprintf(" %q", *b.Reason)
+	case chunk.SubagentStart:
+		out += " " + b.SubSessionID
+	case chunk.SubagentEnd:
+		out += " " + b.Result.String()
+	case chunk.ToolStart:
+		out += " " + b.Arguments.String()
+	case chunk.Custom:
+		out += " " + b.EventName
+	}
+	return out
+}
+
+// A response of a run that began in another process goes on at its step.
+func TestAnotherTranslatorGoesOn(t *testing.T) {
+	tr := New(Config{Session: "s1", AgentType: "mine", RunID: "r1", Step: 3, Objects: true})
+	for i, line := range []string{
+		`{"type":"tool-output-denied","payload":{"toolCallId":"c1","toolName":"search"}}`,
+		`{"type":"start","payload":{"id":"theirs","messageId":"m1"}}`,
+		`{"type":"step-start","payload":{}}`,
+		`{"type":"object","object":{"a":1}}`,
+	} {
+		said, err := tr.Translate([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"3 tool_approval_response r1::c1 mine", "", "4 step_start mine", "4 custom mastra.object mine"}[i]
+		var got string
+		for _, c := range said {
+			got = fmt.Sprintf("%d %s", c.Step, c.Type())
+			if b, ok := chunk.As[chunk.ToolApprovalResponse](c); ok {
+				got += " " + b.ApprovalID
+			}
+			if b, ok := chunk.As[chunk.Custom](c); ok {
+				got += " " + b.EventName
+			}
+			got += " " + c.AgentType
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+	if tr.MessageID() != "m1" {
+		t.Errorf("message %q, want m1", tr.MessageID())
+	}
+}
+
+// What is no chunk is refused, and changes nothing.
+func TestRefused(t *testing.T) {
+	for _, tt := range []struct{ name, raw string }{
+		{"nothing", ``},
+		{"no JSON", `{"type":`},
+		{"no object", `["type"]`},
+		{"no type", `{"payload":{}}`},
+		{"an empty type", `{"type":""}`},
+		{"a type that is no string", `{"type":5}`},
+		{"two types", `{"type":"finish","type":"error"}`},
+		{"more than one value", `{"type":"step-start"} {}`},
+		{"members of the chunk around it", `{"type":"step-start"},"eventName":"x"`},
+		{"no UTF-8", "{\"type\":\"\xff\"}"},
+		{"too deep", `{"type":"data-x","data":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`},
+		{"far too deep", `{"type":"data-x","data":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + `}`},
+		{"too many values", `{"type":"data-x","data":[0` + strings.Repeat(",0", 20_000) + `]}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := New(Config{Session: "s1"})
+			said, err := tr.Translate([]byte(tt.raw))
+			if !errors.Is(err, chunk.ErrInvalid) || said != nil {
+				t.Fatalf("%v, %v, want ErrInvalid", said, err)
+			}
+			if said, err = tr.Translate([]byte(` {"type":"step-start"}` + "\n")); err != nil || len(said) != 1 || said[0].Step != 1 {
+				t.Errorf("afterwards %+v, %v", said, err)
+			}
+		})
+	}
+}
+
+// The last step-finish of a long run repeats all of it, and is over the limits.
+// What it says of its own is a small part.
+func TestTheEndOfALongRun(t *testing.T) {
+	history := strings.TrimSuffix(strings.Repeat(`{"content":[{"type":"text","text":"x"}]},`, 10_000), ",")
+	for _, wrap := range []string{"%s", `{"type":"tool-output","payload":{"toolCallId":"c1","toolName":"agent-x","output":%s}}`} {
+		line := fmt.Sprintf(wrap, `{"type":"step-finish","runId":"k","from":"AGENT","payload":{"stepResult":{"reason":"stop"},"output":{"usage":{"inputTokens":1,"outputTokens":2},"steps":[`+history+`]},"messages":{"all":[`+history+`]}}}`)
+		tr := New(Config{Session: "s1"})
+		said, err := tr.Translate([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, ok := chunk.As[chunk.StepEnd](said[len(said)-1])
+		if !ok || end.Usage == nil || end.Usage.OutputTokens != "2" || *end.FinishReason != "stop" {
+			t.Errorf("%+v", said)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package mastra
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// ours says that not the client ran a tool: results that Mastra sends never come
+// from there.
+var ours = true
+
+var toolKinds = []string{
+	"tool-call-input-streaming-start", "tool-call-delta", "tool-call-input-streaming-end", "tool-call",
+	"tool-result", "tool-error", "tool-call-approval", "tool-output-denied", "tool-call-suspended", "tool-output",
+}
+
+// understandTool says what a chunk about a tool call means.
+func (t *Translator) understandTool(a *agent, m message) bool {
+	id, known := m.payload.text("toolCallId")
+	if !known || !slices.Contains(toolKinds, m.kind) {
+		return t.understandRest(a, m)
+	}
+	c := a.call(id)
+	if name, ok := m.payload.text("toolName"); ok {
+		c.name = name
+	}
+	switch m.kind {
+	case "tool-call-input-streaming-start":
+		if c.args == nil {
+			c.args = []string{}
+		}
+		t.say(a, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
+	case "tool-call-delta":
+		piece, ok := m.payload.text("argsTextDelta")
+		if !ok {
+			return false
+		}
+		if !c.started {
+			c.args = append(c.args, piece)
+		}
+		t.say(a, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: piece})
+	case "tool-call-input-streaming-end":
+		t.say(a, chunk.ToolArgStreamEnd{ToolCallID: id})
+	case "tool-call":
+		t.called(a, id, m.payload["args"])
+	case "tool-result":
+		end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: m.payload["result"], ProviderExecuted: &ours}
+		if m.payload.flag("isError") {
+			why := failureText(end.Result)
+			end.Error = &why
+		}
+		t.outcome(a, id, m.payload, end)
+	case "tool-error":
+		f := readFailure(m.payload["error"])
+		t.outcome(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.text, ErrorCode: f.code, ProviderExecuted: &ours})
+	case "tool-call-approval":
+		a.ending, a.waitFor = waits, "tool_approval"
+		t.announce(a, id, m.payload)
+		t.say(a, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(m.payload["args"])})
+	case "tool-output-denied":
+		approval := m.payload.object("approval")
+		t.announce(a, id, m.payload)
+		t.close(a, id, failure{text: approval.or("reason", "denied")}, failed)
+		t.say(a, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Reason: approval.maybe("reason")})
+	case "tool-call-suspended":
+		a.ending, a.waitFor = waits, "tool_suspended"
+		t.announce(a, id, m.payload)
+		t.keep(a, m) // before the pause, so that who shows the pause knows why
+		t.say(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: &c.name, PendingToolCallID: &id})
+	case "tool-output":
+		return t.toolOutput(a, id, c.name, m.payload)
+	}
+	return true
+}
+
+// approval is the id of the question whether a call may run. The ids that Mastra
+// gives in a request and in the answer to it are not the same.
+func (a *agent) approval(callID string) string { return a.run + "::" + callID }
+
+func (a *agent) call(id string) *call {
+	c := a.calls[id]
+	if c == nil {
+		c = &call{}
+		if a.calls == nil {
+			a.calls = make(map[string]*call)
+		}
+		a.calls[id] = c
+	}
+	return c
+}
+
+// called starts a call, the first time that it is told.
+func (t *Translator) called(a *agent, id string, args chunk.Value) {
+	c := a.call(id)
+	if c.started {
+		return
+	}
+	c.started, c.args = true, nil
+	t.say(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)})
+}
+
+// arguments is the input of a call as an object. One that is absent could not be
+// parsed.
+func arguments(args chunk.Value) chunk.Value {
+	switch {
+	case isObject(args):
+		return args
+	case args.IsNull():
+		return chunk.Value(`{}`)
+	}
+	return append(append(chunk.Value(`{"value":`), args...), '}')
+}
+
+// announce starts a call of which only the arguments were streamed, when there
+// are news about it. A call that nothing was told of began in an earlier
+// response: that has its start.
+func (t *Translator) announce(a *agent, id string, p object) {
+	c := a.call(id)
+	if c.started || c.args == nil {
+		return
+	}
+	args, told := p["args"]
+	if !told {
+		// What cannot be parsed is no input, as with a call without arguments.
+		args, _ = check([]byte(strings.Join(c.args, "")))
+	}
+	t.called(a, id, args)
+}
+
+// outcome ends a call, and before it the sub-agents that worked on it.
+func (t *Translator) outcome(a *agent, id string, p object, end chunk.ToolEnd) {
+	t.announce(a, id, p)
+	if end.Error != nil {
+		t.close(a, id, failure{text: *end.Error, code: end.ErrorCode}, failed)
+	} else {
+		t.close(a, id, failure{}, finished)
+	}
+	t.say(a, end)
+}

@@ -1,0 +1,446 @@
+package mastra
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// differences are the ways in which the message that a page of ours shows may
+// differ from the one that the original adapter assembles, each with the reason.
+// Everything else must be equal. One that no case needs any more fails the test.
+var differences = map[string]string{
+	"tool type":          "the original names a tool in the type of its part; ours are dynamic-tool, with a toolName",
+	"providerExecuted":   "we say of results that the server sent them, so that no client runs the call again",
+	"block id":           "parts have no ids of their own: provider metadata and the ids of blocks and of data do not get into the log",
+	"text open":          "text that was cut off counts as open there; with us nothing is open when the run is over or waits",
+	"empty text":         "a text or a thought that says nothing has no part",
+	"silent step":        "a step that says nothing leaves no boundary",
+	"structured output":  "the final object is the output of the run, not a part",
+	"tripwire":           "what a guard stopped is an error of the run, not a part",
+	"approval data":      "the question is in the tool's part and among the pending calls; it needs no data part beside it",
+	"kept whole":         "what has no counterpart is kept with its whole chunk; the original shows another excerpt of it, or nothing",
+	"tool progress":      "what a tool writes while it runs is kept; the original shows it for nested chunks only",
+	"data replaced":      "data parts with one id replace each other there; ours, without ids, are all kept",
+	"error result":       "a result that is an error is shown as one; the original shows it as success",
+	"error text":         "an error is shown with its text; the original shows it as JSON",
+	"denial":             "the decision is shown with its reason, which the original drops",
+	"filename":           "a file keeps its name, which the original drops",
+	"sub-agent":          "a sub-agent has a session of its own; the original repeats all it did in every data part",
+	"workflow snapshot":  "the steps of workflows and networks are events; the original assembles snapshots of them",
+	"workflow steps":     "a step of a workflow is a step of the answer; the original has no boundaries there",
+	"second tool part":   "a dynamic call is one part; the original makes a second one that never gets its outcome",
+	"late arguments":     "arguments that were not streamed are those of the call; the original has none then",
+	"no arguments":       "a call whose arguments could not be parsed has the input {}; the original has none",
+	"opt-in":             "we keep thoughts and sources; there they are to be asked for",
+	"original gives up":  "the original stops at this chunk, with an error; ours goes on, with the same beginning",
+	"words after finish": "text behind a finish is in no step; the original goes on with the last one",
+}
+
+// The message that a page shows of a recorded case is the one that the original
+// adapter assembles of it, but for the differences that are listed.
+func TestSameMessageAsTheOriginal(t *testing.T) {
+	used := map[string]int{}
+	compared := 0
+	for _, r := range cases(t) {
+		t.Run(r.Name, func(t *testing.T) {
+			all := snapshots(t, r)
+			c := comparison{T: t, rec: r, snap: all[root.ID], all: all, used: used}
+			c.ours = answer(t, c.snap)
+			if ui := r.Expect.UI; ui.Message != nil {
+				c.theirs = ui.Message.Parts
+			}
+			c.run()
+			compared += len(c.theirs)
+		})
+	}
+	for name := range differences {
+		if used[name] == 0 {
+			t.Errorf("no case has the difference %q any more", name)
+		}
+	}
+	if compared < 90 {
+		t.Errorf("%d parts were compared, want the 90 that there are", compared)
+	}
+}
+
+type part = map[string]any
+
+// answer is what a page shows of the one answer in a snapshot.
+func answer(tb testing.TB, s fold.Snapshot) []part {
+	tb.Helper()
+	var parts []part
+	for _, m := range s.Frontend(true, 0).Messages {
+		if m.Role != fold.Assistant {
+			continue
+		}
+		for _, raw := range m.Parts {
+			var p part
+			if err := json.Unmarshal(raw, &p); err != nil {
+				tb.Fatal(err)
+			}
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// comparison takes the listed differences out of both messages, step by step.
+type comparison struct {
+	*testing.T
+
+	rec recording
+
+	snap         fold.Snapshot
+	all          map[string]fold.Snapshot
+	ours, theirs []part
+	used         map[string]int
+}
+
+func (c *comparison) note(difference string) {
+	c.Helper()
+	if differences[difference] == "" {
+		c.Fatalf("%q is not listed", difference)
+	}
+	c.used[difference]++
+}
+
+func (c *comparison) run() {
+	c.theirs = edit(c.theirs, c.theirPart)
+	c.ours = edit(c.ours, c.ourPart)
+	c.replaceData()
+	c.theirs, c.ours = c.withoutSilentSteps(c.theirs), c.withoutSilentSteps(c.ours)
+	c.errors()
+	want, got := c.theirs, c.ours
+	if c.rec.Expect.UI.Error != "" && len(got) > len(want) {
+		c.note("original gives up")
+		got = got[:len(want)]
+	}
+	if len(want)+len(got) > 0 && !reflect.DeepEqual(want, got) {
+		c.Errorf("got  %s\nwant %s", asJSON(got), asJSON(want))
+	}
+}
+
+// errors fails when an error that the original shows is not among ours.
+func (c *comparison) errors() {
+	var first string
+	for _, raw := range c.rec.Chunks {
+		m := read(mustCheck(c, raw))
+		if kind, _ := m.text("type"); kind == "error" && first == "" {
+			first = failureText(m.object("payload")["error"])
+		}
+	}
+	if first == "" {
+		return
+	}
+	if len(c.snap.Errors) == 0 || c.snap.Errors[0].Message != first || !strings.Contains(c.rec.Expect.UI.Error, first) {
+		c.Errorf("errors %+v, want one that says %q as the original: %s", c.snap.Errors, first, c.rec.Expect.UI.Error)
+	}
+}
+
+func edit(parts []part, change func(part) part) []part {
+	var out []part
+	for _, p := range parts {
+		if p = change(p); p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// theirPart is a part of the original's message without what we leave out on
+// purpose, nil when that is all of it.
+func (c *comparison) theirPart(p part) part {
+	kind, _ := p["type"].(string)
+	c.drop(p, "block id", "id", "providerMetadata")
+	switch {
+	case kind == "text" || kind == "reasoning":
+		return c.theirText(p, kind)
+	case strings.HasPrefix(kind, "tool-") || kind == "dynamic-tool":
+		return c.theirTool(p, kind)
+	case kind == "data-structured-output":
+		c.note("structured output")
+		data, _ := p["data"].(part)
+		c.sameJSON(c.snap.Run.Output, data["object"])
+		return nil
+	case kind == "data-tripwire":
+		c.note("tripwire")
+		data, _ := p["data"].(part)
+		if !slices.ContainsFunc(c.snap.Errors, func(e fold.Error) bool { return e.Code == "tripwire" && e.Message == data["reason"] }) {
+			c.Errorf("errors %+v, want a tripwire %v", c.snap.Errors, data["reason"])
+		}
+		return nil
+	case kind == "data-tool-call-approval":
+		c.note("approval data")
+		data, _ := p["data"].(part)
+		if tool := c.tool(data["toolCallId"]); tool == nil || tool["approval"] == nil {
+			c.Errorf("the call of %v has no approval", data)
+		}
+		return nil
+	case kind == "data-tool-call-suspended" || strings.HasPrefix(kind, "data-background-task-"):
+		c.note("kept whole")
+		c.keptWhole(strings.TrimPrefix(kind, "data-"), p["data"])
+		return nil
+	case kind == "data-tool-agent" || kind == "data-tool-agent-step":
+		c.note("sub-agent")
+		c.toldInSession(p)
+		return nil
+	case slices.Contains([]string{"data-workflow", "data-workflow-step", "data-tool-workflow", "data-tool-workflow-step", "data-network"}, kind):
+		c.note("workflow snapshot")
+		return nil
+	case strings.HasPrefix(kind, "data-") && c.inNetwork(`"`+kind+`"`):
+		c.note("kept whole")
+		return nil
+	}
+	return p
+}
+
+func (c *comparison) theirText(p part, kind string) part {
+	text, _ := p["text"].(string)
+	switch {
+	case text == "":
+		c.note("empty text")
+		return nil
+	case kind == "text" && c.inNetwork(`"routing-agent-text-delta"`):
+		c.note("kept whole")
+		return nil
+	case p["state"] == "streaming":
+		c.note("text open")
+		p["state"] = "done"
+	}
+	return p
+}
+
+func (c *comparison) theirTool(p part, kind string) part {
+	id, _ := p["toolCallId"].(string)
+	if name, ok := strings.CutPrefix(kind, "tool-"); ok {
+		c.note("tool type")
+		p["type"], p["toolName"] = "dynamic-tool", name
+	}
+	for _, other := range c.theirs {
+		if other["toolCallId"] == id && other["state"] == "output-available" && p["state"] == "input-available" {
+			c.note("second tool part")
+			return nil
+		}
+	}
+	if result := c.payload("tool-result", id); p["state"] == "output-available" && result["isError"] == true {
+		c.note("error result")
+		p["state"], p["errorText"] = "output-error", p["output"]
+		delete(p, "output")
+	}
+	if failed := c.payload("tool-error", id); failed != nil {
+		c.note("error text")
+		text, _ := p["errorText"].(string)
+		why, _ := failed["error"].(part)
+		c.sameJSON([]byte(text), failed["error"])
+		p["errorText"] = why["message"]
+	}
+	call := c.payload("tool-call", id)
+	switch {
+	case call["args"] != nil && !reflect.DeepEqual(p["input"], call["args"]):
+		c.note("late arguments")
+		p["input"] = call["args"]
+	case p["input"] == nil:
+		c.note("no arguments")
+		p["input"] = part{}
+	}
+	return p
+}
+
+// ourPart is a part of our message without what the original leaves out.
+func (c *comparison) ourPart(p part) part {
+	kind, _ := p["type"].(string)
+	switch {
+	case kind == "dynamic-tool":
+		c.drop(p, "providerExecuted", "providerExecuted")
+		if approval, _ := p["approval"].(part); approval["approved"] == false {
+			c.drop(approval, "denial", "approved", "reason")
+		}
+	case kind == "file":
+		c.drop(p, "filename", "filename")
+	case strings.HasPrefix(kind, "data-mastra."):
+		c.note("kept whole")
+		c.recorded(p["data"])
+		return nil
+	case kind == "data-tool-output":
+		c.note("tool progress")
+		data, _ := p["data"].(part)
+		c.recorded(data["output"])
+		return nil
+	case kind == "reasoning" && c.rec.Opts["reasoning"] == nil, strings.HasPrefix(kind, "source-") && c.rec.Opts["sources"] == nil:
+		c.note("opt-in")
+		return nil
+	}
+	return p
+}
+
+func (c *comparison) drop(p part, difference string, names ...string) {
+	for _, name := range names {
+		if _, ok := p[name]; ok {
+			c.note(difference)
+			delete(p, name)
+		}
+	}
+}
+
+// replaceData lets data of one type and id replace each other among our parts.
+func (c *comparison) replaceData() {
+	ids := map[string]bool{}
+	for i, raw := range c.rec.Chunks {
+		m := read(mustCheck(c, raw))
+		kind, _ := m.text("type")
+		id, ok := m.text("id")
+		if !ok || !strings.HasPrefix(kind, "data-") {
+			continue
+		}
+		if ids[kind+"/"+id] {
+			c.note("data replaced")
+			first := slices.IndexFunc(c.ours, func(p part) bool { return p["type"] == kind })
+			if first < 0 {
+				c.Fatalf("chunk %d is not shown", i)
+			}
+			c.ours = slices.Delete(c.ours, first, first+1)
+		}
+		ids[kind+"/"+id] = true
+	}
+}
+
+// withoutSilentSteps drops boundaries that no part of their step follows, or
+// none that is compared.
+func (c *comparison) withoutSilentSteps(parts []part) []part {
+	var out []part
+	for i, p := range parts {
+		silent := i+1 == len(parts) || parts[i+1]["type"] == "step-start"
+		if p["type"] == "step-start" && silent {
+			c.note("silent step")
+			continue
+		}
+		if p["type"] == "step-start" && c.rec.Opts["from"] == "workflow" {
+			c.note("workflow steps")
+			continue
+		}
+		if p["type"] == "step-start" && c.rec.Name == "broken/chunks-after-finish/raw" {
+			c.note("words after finish")
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// payload is that of the first chunk of a type about a call, nil when there is none.
+func (c *comparison) payload(kind, callID string) part {
+	for _, raw := range c.rec.Chunks {
+		var m struct {
+			Type    string `json:"type"`
+			Payload part   `json:"payload"`
+		}
+		if json.Unmarshal(raw, &m) == nil && m.Type == kind && m.Payload["toolCallId"] == callID {
+			return m.Payload
+		}
+	}
+	return nil
+}
+
+// tool is our part of a call.
+func (c *comparison) tool(callID any) part {
+	for _, p := range c.ours {
+		if p["toolCallId"] == callID {
+			return p
+		}
+	}
+	return nil
+}
+
+// keptWhole fails when what the original shows of a chunk is not in ours.
+func (c *comparison) keptWhole(kind string, data any) {
+	excerpt, _ := data.(part)
+	for _, p := range c.ours {
+		if p["type"] != "data-mastra."+kind {
+			continue
+		}
+		whole, _ := p["data"].(part)
+		payload, _ := whole["payload"].(part)
+		for name, value := range excerpt {
+			if name != "state" && name != "runId" && !reflect.DeepEqual(payload[name], value) {
+				c.Errorf("%s.%s is %v, want %v", kind, name, payload[name], value)
+			}
+		}
+		return
+	}
+	c.Errorf("%s is not kept", kind)
+}
+
+// recorded fails when a value that we kept is not in a chunk as it came.
+func (c *comparison) recorded(kept any) {
+	text := asJSON(kept)
+	for _, raw := range c.rec.Chunks {
+		if strings.Contains(asJSON(raw), text) {
+			return
+		}
+	}
+	c.Errorf("%s came in no chunk", text)
+}
+
+// toldInSession fails when what a sub-agent said is not in a session of its own.
+func (c *comparison) toldInSession(p part) {
+	data, _ := p["data"].(part)
+	said, _ := data["text"].(string)
+	for id, s := range c.all {
+		for _, p := range answer(c, s) {
+			if id != root.ID && p["text"] == said {
+				return
+			}
+		}
+	}
+	if said != "" {
+		c.Errorf("no session of a sub-agent has %q", said)
+	}
+}
+
+// inNetwork reports whether the chunks are of a network and have this in them.
+func (c *comparison) inNetwork(text string) bool {
+	for _, raw := range c.rec.Chunks {
+		if s := asJSON(raw); strings.Contains(s, `"from":"NETWORK"`) && strings.Contains(s, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *comparison) sameJSON(got []byte, want any) {
+	c.Helper()
+	var v any
+	if err := json.Unmarshal(got, &v); err != nil || !reflect.DeepEqual(v, want) {
+		c.Errorf("%s, want %s", got, asJSON(want))
+	}
+}
+
+// asJSON writes a value with sorted names.
+func asJSON(v any) string {
+	if raw, ok := v.(json.RawMessage); ok {
+		var whole any
+		if json.Unmarshal(raw, &whole) == nil {
+			v = whole
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func mustCheck(tb testing.TB, raw []byte) chunk.Value {
+	tb.Helper()
+	v, err := check(raw)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return v
+}

@@ -1,0 +1,180 @@
+package mastra
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// recording is a line of testdata/mastra-runs.jsonl or of mastra-cases.jsonl.
+type recording struct {
+	Name   string            `json:"name"`
+	Opts   map[string]any    `json:"opts"`
+	Chunks []json.RawMessage `json:"chunks"`
+	Expect struct {
+		UI struct {
+			Message *struct {
+				Parts []map[string]any `json:"parts"`
+			} `json:"message"`
+			Error string `json:"error"`
+		} `json:"ui"`
+	} `json:"expect"`
+}
+
+// recordings reads a file, and fails when it has not as many as it should have.
+func recordings(tb testing.TB, name string, want int) []recording {
+	tb.Helper()
+	file, err := os.Open("testdata/" + name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer file.Close()
+	var all []recording
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r recording
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	if err := lines.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	if len(all) != want {
+		tb.Fatalf("%d recordings in %s, want %d", len(all), name, want)
+	}
+	return all
+}
+
+func runs(tb testing.TB) []recording  { tb.Helper(); return recordings(tb, "mastra-runs.jsonl", 25) }
+func cases(tb testing.TB) []recording { tb.Helper(); return recordings(tb, "mastra-cases.jsonl", 183) }
+
+// newLeg reports whether a line of a run only says that another response begins.
+func newLeg(raw []byte) bool {
+	var line struct {
+		Type string `json:"type"`
+		Leg  int    `json:"leg"`
+	}
+	return json.Unmarshal(raw, &line) == nil && line.Type == "" && line.Leg > 0
+}
+
+// step is a chunk of Mastra's and what became of it; raw is nil at the end of a
+// response.
+type step struct {
+	raw  json.RawMessage
+	said []chunk.Chunk
+}
+
+// translate is the whole of a recording. Each chunk in it is valid.
+func translate(tb testing.TB, r recording) []step {
+	tb.Helper()
+	tr := New(Config{Session: "s1", RunID: "run-0"})
+	var steps []step
+	for _, raw := range r.Chunks {
+		if newLeg(raw) {
+			steps = append(steps, step{said: tr.End()})
+			continue
+		}
+		said, err := tr.Translate(raw)
+		if err != nil {
+			tb.Fatalf("%s: %v", raw, err)
+		}
+		steps = append(steps, step{raw: raw, said: said})
+	}
+	steps = append(steps, step{said: tr.End()})
+	for _, s := range steps {
+		for _, c := range s.said {
+			checkChunk(tb, c)
+		}
+	}
+	return steps
+}
+
+// checkChunk fails when c is not one that its own package writes and reads.
+func checkChunk(tb testing.TB, c chunk.Chunk) {
+	tb.Helper()
+	line, err := c.AppendJSON(nil)
+	if err != nil {
+		tb.Fatalf("%+v: %v", c, err)
+	}
+	if _, err := chunk.Decode(line); err != nil {
+		tb.Fatalf("%s: %v", line, err)
+	}
+	if len(c.Extra) > 0 {
+		tb.Fatalf("%s has members beside the catalogue", line)
+	}
+}
+
+var root = chunk.RootSession("acme", "s1")
+
+// log is what a writer makes of it: the records of each session, runs opened.
+func log(tb testing.TB, steps []step) map[string][]chunk.Record {
+	tb.Helper()
+	var seq chunk.Seq
+	sessions := map[string][]chunk.Record{}
+	write := func(c chunk.Chunk) {
+		seq++
+		s := root
+		if c.AgentID != root.ID {
+			s = root.Child(c.AgentID)
+		}
+		data, err := c.AppendJSON(nil)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		sessions[s.ID] = append(sessions[s.ID], chunk.Record{
+			Seq: seq, Session: s, Epoch: 1, Ordinal: chunk.Ordinal(len(sessions[s.ID]) + 1), Type: c.Type(), Data: data,
+		})
+	}
+	question := []chunk.InputMessage{{Content: "question"}}
+	write(chunk.Chunk{AgentID: root.ID, Body: chunk.RunStarted{RunID: "run-0", Epoch: 1, Mode: "execute", Input: question}})
+	for _, s := range steps {
+		for _, c := range s.said {
+			write(c)
+			if sub, ok := chunk.As[chunk.SubagentStart](c); ok {
+				parent := chunk.Parent{SessionID: c.AgentID, CallID: sub.CallID}
+				write(chunk.Chunk{AgentID: sub.SubSessionID, AgentType: sub.SubAgentType, Body: chunk.RunStarted{
+					RunID: "run-" + sub.SubSessionID, Epoch: 1, Mode: "execute", Parent: &parent,
+				}})
+			}
+		}
+	}
+	return sessions
+}
+
+// foldAll folds all records of a session.
+func foldAll(tb testing.TB, records []chunk.Record) fold.Snapshot {
+	tb.Helper()
+	return apply(tb, fold.New(records[0].Session), records)
+}
+
+// apply folds records, of which none may be at fault.
+func apply(tb testing.TB, s fold.Snapshot, records []chunk.Record) fold.Snapshot {
+	tb.Helper()
+	for _, rec := range records {
+		var err error
+		if s, err = fold.Apply(s, rec); err != nil {
+			tb.Fatalf("%s: %v", rec.Data, err)
+		}
+	}
+	if f := s.Faults; f.Skipped+f.Patches+f.Streams+f.Lost > 0 {
+		tb.Fatalf("faults: %+v", f)
+	}
+	return s
+}
+
+// snapshots are the folds of all sessions.
+func snapshots(tb testing.TB, r recording) map[string]fold.Snapshot {
+	tb.Helper()
+	all := map[string]fold.Snapshot{}
+	for id, records := range log(tb, translate(tb, r)) {
+		all[id] = foldAll(tb, records)
+	}
+	return all
+}
