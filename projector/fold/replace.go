@@ -130,3 +130,15 @@ func (s Snapshot) TurnCalls() []string {
 	}
 	return out
 }
+
+// TurnRun is the run that opened the turn, as it stood then.
+func (s Snapshot) TurnRun() Run {
+	if s.turn == nil {
+		return Run{}
+	}
+	return s.turn.Run
+}
+
+// IsReplaced reports whether another message has taken the place of the one with
+// an index.
+func (s Snapshot) IsReplaced(index int) bool { return s.isReplaced(index) }

@@ -33,6 +33,8 @@ type Cursor struct {
 	read *read    // the one that this cursor started for all, until it has the outcome
 	page *segment // what that brought; this cursor takes it from here, not from memory
 
+	keepOpen bool // the end of session is not the end
+
 	ended   chunk.Seq // the last record of session, if it was a terminal one, else 0
 	retries int       // vain attempts to agree with the log, since the last record taken
 	scratch []byte
@@ -42,7 +44,7 @@ type Cursor struct {
 const unknown = chunk.Ordinal(math.MaxUint64)
 
 func newCursor(t *topic, req Request) *Cursor {
-	c := &Cursor{t: t, session: req.Session, scope: req.Scope}
+	c := &Cursor{t: t, session: req.Session, scope: req.Scope, keepOpen: req.KeepOpen}
 	if req.Scope == chunk.ScopeTree {
 		c.session = req.Session.Tree()
 	}
@@ -198,6 +200,9 @@ func (c *Cursor) look(ctx context.Context) view {
 // the last one. It need not have taken it: a client that got it from another
 // edge may be here before the feed of this one brings it.
 func (c *Cursor) over(last lastRecord) chunk.Seq {
+	if c.keepOpen {
+		return 0
+	}
 	if last.known && last.terminal && last.at.Seq <= c.at {
 		return max(last.at.Seq, c.ended)
 	}

@@ -93,6 +93,11 @@ type Request struct {
 	// any other it is no position.
 	Epoch string
 
+	// KeepOpen is for somebody who knows that a run is about to begin: a session
+	// that does not exist yet is waited for, at the zero position, and one that is
+	// complete is not the end.
+	KeepOpen bool
+
 	Filter Filter
 }
 

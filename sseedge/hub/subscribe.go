@@ -14,11 +14,17 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	}
 	own := lastSpoken(req)
 	last, err := t.lastOf(ctx, own)
+	if req.KeepOpen && req.After.Seq == 0 && errors.Is(err, chunk.ErrUnknownSession) {
+		return t.await(req), nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	if last.deleted && req.After.Seq < last.at.Seq {
-		return nil, chunk.ErrUnknownSession // there is nothing but the word of that
+		if !req.KeepOpen {
+			return nil, chunk.ErrUnknownSession // there is nothing but the word of that
+		}
+		req.After = last.at
 	}
 	if req.After.Ordinal != 0 && req.After.Seq > last.at.Seq {
 		if err := t.checkReached(ctx, own, req.After.Seq); err != nil {
@@ -29,10 +35,21 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	if err := c.stand(ctx, req.After); err != nil {
 		return nil, err
 	}
+	if req.KeepOpen {
+		return c, nil
+	}
 	if err := t.checkEnded(ctx, own, last, req.After.Seq); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// await is a cursor for a session of which the leader has nothing. It stands
+// where the topic begins: what lies before that is older than the leader's word.
+func (t *topic) await(req Request) *Cursor {
+	c := newCursor(t, req)
+	c.fromStart, c.at = true, t.from
+	return c
 }
 
 // checkReached makes sure that the log goes as far as a position that somebody
