@@ -51,7 +51,7 @@ func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, 
 		}
 	}
 	snap, err := r.complete(ctx, fold.New(s))
-	if err == nil && snap.Faults.Lost > 0 {
+	if err == nil && snap.Faults.Lost > 0 || errors.Is(err, chunk.ErrUnknownSession) {
 		err = fmt.Errorf("session %s: %w, and the log has lost the beginning", s, fold.ErrTorn)
 	}
 	return snap, err

@@ -24,6 +24,9 @@ func TestSnapshot(t *testing.T) {
 			"/v1/sessions/s1/snapshot":           `{"streamSequence":1,"timestamp":946684800000}`,
 			"/v1/sessions/s1/snapshot?partial=0": `{"streamSequence":1,"timestamp":946684800000}`,
 			"/v1/sessions/s1/snapshot?partial=1": `{"streamSequence":3,"timestamp":946684800000}`,
+
+			"/v1/sessions/s1/snapshot?messages=2":           `{"streamSequence":1,"timestamp":946684800000,"before":null}`,
+			"/v1/sessions/s1/snapshot?messages=1&partial=1": `{"streamSequence":3,"timestamp":946684800000,"before":"msg-1"}`,
 		} {
 			rec := w.record(http.MethodGet, path, nil)
 			if rec.Code != http.StatusOK || rec.Body.String() != want || rec.Header().Get("Content-Type") != "application/json" ||

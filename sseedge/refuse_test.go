@@ -80,6 +80,11 @@ func TestBadRequests(t *testing.T) {
 		{"limit is too large", get("/v1/sessions/s1/messages?limit=201"), bad, "BAD_PARAMETER"},
 		{"limit is nothing", get("/v1/sessions/s1/messages?limit=0"), bad, "BAD_PARAMETER"},
 		{"no such message", get("/v1/sessions/s1/messages?before=INJECTED"), bad, "BAD_CURSOR"},
+		{"messages is no number", get("/v1/sessions/s1/snapshot?messages=INJECTED"), bad, "BAD_PARAMETER"},
+		{"messages is too many", get("/v1/sessions/s1/snapshot?messages=201"), bad, "BAD_PARAMETER"},
+		{"messages is none", get("/v1/sessions/s1/snapshot?messages=0"), bad, "BAD_PARAMETER"},
+		{"messages of the past", get("/v1/sessions/s1/snapshot?messages=1&at=1"), bad, "BAD_PARAMETER"},
+		{"messages of a checkpoint", get("/v1/sessions/s1/snapshot?messages=1&checkpoint=c"), bad, "BAD_PARAMETER"},
 		{"partial is neither", get("/v1/sessions/s1/snapshot?partial=INJECTED"), bad, "BAD_PARAMETER"},
 
 		{"P01 *", session("*"), bad, "BAD_SESSION_ID"},

@@ -333,6 +333,12 @@ func (h *house) readMessages() {
 	h.get(late+"?limit=1", "A cat.", `"before":"msg-3"`)
 	h.get(late+"?limit=2&before=msg-2", `"state":"output-available"`, `"output":{"pixels":9}`, `"before":null`) // the call, and what came two pages later
 	h.get("/v1/sessions/busy/messages?partial=1", "working")
+	if page := h.get("/v1/sessions/late/snapshot?messages=1", "A cat.", `"before":"msg-3"`, `"status":"ended"`); strings.Contains(page, "I look.") {
+		h.t.Errorf("the last message alone: %s", page)
+	}
+	h.get("/v1/sessions/late/snapshot?messages=100", "I look.", "A cat.", `"before":null`)
+	h.get("/v1/sessions/talk/snapshot?messages=1&view=customer", `"before":"msg-`)
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions/late/snapshot?messages=1&at=1", nil, "BAD_PARAMETER")
 	h.get("/v1/sessions/kid-1/messages?root=talk", "I help")
 	h.get("/v1/sessions/talk/messages?view=customer", "Let me see.")
 	h.want(http.StatusBadRequest, http.MethodGet, late+"?before=msg-99", nil, "BAD_CURSOR")

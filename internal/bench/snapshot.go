@@ -8,7 +8,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/projector/natssource"
 )
 
@@ -21,8 +23,8 @@ type long struct {
 }
 
 const (
-	kvBytes  = "bytes to KV/chunk"
-	tookHead = "ms for the head"
+	kvBytes   = "bytes to KV/chunk"
+	tookOlder = "ms for an older page"
 )
 
 // snapshot measures what a session costs that grows and grows: what its saves
@@ -52,6 +54,9 @@ func (l *lab) snapshot(ctx context.Context) ([]pair, error) {
 	return append(pairs, pair{
 		name: fmt.Sprintf("open-%d", last), floor: "a bare consumer of the same values",
 		aims: []aim{{figure: took, atMost: 50}}, ours: g.open, raw: g.values,
+	}, pair{
+		name: fmt.Sprintf("page-%d", last), floor: "the head alone",
+		aims: []aim{{figure: took, atMost: 50}}, ours: g.page, raw: g.head,
 	}), nil
 }
 
@@ -143,19 +148,57 @@ func (g *long) count(ctx context.Context, counts []*nats.Subscription) (bytes in
 // open reads the complete snapshot: the head, every message, and what the log
 // has behind them.
 func (g *long) open(ctx context.Context, _ int) (figures, error) {
-	reader := projector.NewReader(g.world.store, natssource.Log{Reader: g.world.reader})
 	start := time.Now()
-	snap, err := reader.Snapshot(ctx, g.session.session)
-	if err == nil && snap.Position.Ordinal != g.session.ordinal {
-		err = fmt.Errorf("the snapshot is of record %d, want %d", snap.Position.Ordinal, g.session.ordinal)
-	}
-	whole := time.Since(start)
+	snap, err := g.reader().Snapshot(ctx, g.session.session)
 	if err != nil {
 		return nil, err
 	}
-	start = time.Now()
-	_, _, err = reader.Head(ctx, g.session.session)
-	return figures{{took, ms(whole)}, {tookHead, ms(time.Since(start))}}, err
+	return figures{{took, ms(time.Since(start))}}, g.exact(snap.Position.Ordinal)
+}
+
+func (g *long) reader() *projector.Reader {
+	return projector.NewReader(g.world.store, natssource.Log{Reader: g.world.reader})
+}
+
+func (g *long) exact(last chunk.Ordinal) error {
+	if last != g.session.ordinal {
+		return fmt.Errorf("the snapshot is of record %d, want %d", last, g.session.ordinal)
+	}
+	return nil
+}
+
+// page reads the last 50 messages of it, and then the 50 before them.
+func (g *long) page(ctx context.Context, _ int) (figures, error) {
+	messages := 50
+	if g.world.lab.cfg.Quick {
+		messages = 3
+	}
+	reader, window := g.reader(), fold.Window{Limit: messages, Partial: true}
+	var times [2]time.Duration
+	for i := range times {
+		start := time.Now()
+		page, err := reader.Page(ctx, g.session.session, window)
+		if err != nil {
+			return nil, err
+		}
+		got := page.Frontend(0)
+		times[i] = time.Since(start)
+		if err := g.exact(got.Ordinal); err != nil {
+			return nil, err
+		}
+		if len(got.Messages) != messages {
+			return nil, fmt.Errorf("a page of %d messages, want %d", len(got.Messages), messages)
+		}
+		window.Before = *got.Before
+	}
+	return figures{{took, ms(times[0])}, {tookOlder, ms(times[1])}}, nil
+}
+
+// head reads no message at all.
+func (g *long) head(ctx context.Context, _ int) (figures, error) {
+	start := time.Now()
+	_, _, err := g.reader().Head(ctx, g.session.session)
+	return figures{{took, ms(time.Since(start))}}, err
 }
 
 // values reads what the bucket holds, in one go, for nobody.

@@ -1,6 +1,7 @@
 // Package jsapi is what the client library cannot ask of JetStream: the last
-// message of a subject as the stream's leader has it, and how many messages a
-// purge took.
+// message of a subject and the next of a filter as the stream's leader has them,
+// how many messages a purge took, and a compare-and-set that goes on until it
+// knows what came of it.
 //
 //	api := jsapi.New(js)
 //	m, err := api.Last(ctx, "TR_CHUNKS_0", subject)
@@ -24,13 +25,14 @@ import (
 // API asks the JetStream API of one connection. Its methods may be called
 // concurrently.
 type API struct {
+	js     jetstream.JetStream
 	nc     *nats.Conn
 	prefix string // with the dot
 }
 
 // New asks where js does: its domain or prefix.
 func New(js jetstream.JetStream) *API {
-	a := &API{nc: js.Conn(), prefix: jetstream.DefaultAPIPrefix}
+	a := &API{js: js, nc: js.Conn(), prefix: jetstream.DefaultAPIPrefix}
 	switch o := js.Options(); {
 	case o.Domain != "":
 		a.prefix = "$JS." + o.Domain + ".API."
@@ -51,25 +53,41 @@ func (a *API) Published(subject string) string {
 
 // Message is one stored message.
 type Message struct {
-	Seq    uint64
-	Header nats.Header // nil for none
-	Data   []byte
-	Time   time.Time
+	Seq     uint64
+	Subject string
+	Header  nats.Header // nil for none
+	Data    []byte
+	Time    time.Time
 }
 
 // Last is the last message of a subject, asked of the stream's leader. The error
 // is jetstream.ErrMsgNotFound when there is none.
 func (a *API) Last(ctx context.Context, stream, subject string) (Message, error) {
+	return a.get(ctx, stream, map[string]string{"last_by_subj": subject})
+}
+
+// Next is the first message of a filter whose sequence is at least from, asked
+// of the stream's leader. The error is jetstream.ErrMsgNotFound when there is
+// none.
+func (a *API) Next(ctx context.Context, stream, filter string, from uint64) (Message, error) {
+	return a.get(ctx, stream, struct {
+		Seq    uint64 `json:"seq"`
+		Filter string `json:"next_by_subj"`
+	}{max(from, 1), filter})
+}
+
+func (a *API) get(ctx context.Context, stream string, query any) (Message, error) {
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message *struct {
-			Seq    uint64    `json:"seq"`
-			Header []byte    `json:"hdrs"`
-			Data   []byte    `json:"data"`
-			Time   time.Time `json:"time"`
+			Seq     uint64    `json:"seq"`
+			Subject string    `json:"subject"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
-	err := a.ask(ctx, "STREAM.MSG.GET."+stream, map[string]string{"last_by_subj": subject}, &answer)
+	err := a.ask(ctx, "STREAM.MSG.GET."+stream, query, &answer)
 	switch {
 	case err != nil:
 		return Message{}, err
@@ -80,7 +98,7 @@ func (a *API) Last(ctx context.Context, stream, subject string) (Message, error)
 	case answer.Message == nil:
 		return Message{}, errAnswer
 	}
-	m := Message{Seq: answer.Message.Seq, Data: answer.Message.Data, Time: answer.Message.Time}
+	m := Message{Seq: answer.Message.Seq, Subject: answer.Message.Subject, Data: answer.Message.Data, Time: answer.Message.Time}
 	if len(answer.Message.Header) > 0 {
 		if m.Header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
 			m.Header = nil // of somebody else; whoever looks for ours finds none

@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +32,7 @@ func Exercise(t *testing.T, open func(t *testing.T) projector.Store) {
 		{"too large is refused, the head before stays", tooLarge},
 		{"a grave refuses who comes late", graves},
 		{"missing messages are torn", torn},
+		{"a part of the messages is read alone", ranges},
 		{"many writers lose nothing", manyWriters},
 		{"a context that has ended", endedContext},
 	} {
@@ -213,6 +217,47 @@ func torn(t *testing.T, st projector.Store) {
 	snap := snapshot(t, session, 300).Release()
 	if _, err := st.Messages(t.Context(), snap); !errors.Is(err, fold.ErrTorn) {
 		t.Errorf("err = %v, want ErrTorn", err)
+	}
+}
+
+func ranges(t *testing.T, st projector.Store) {
+	t.Helper()
+	log := NewLog()
+	snap, revision := fold.New(session), projector.Revision(0)
+	for n := range 300 { // more than are read in one go
+		input := []chunk.InputMessage{{Content: strings.Repeat("question ", n)}}
+		for _, rec := range []chunk.Record{
+			log.Append(t, session, 0, chunk.RunStarted{RunID: strconv.Itoa(n), Epoch: 1, Mode: "execute", Input: input}),
+			log.Append(t, session, 1, chunk.TextDelta{Delta: strings.Repeat("answer ", n)}),
+		} {
+			var err error
+			if snap, err = fold.Apply(snap, rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n%100 == 50 {
+			revision = save(t, st, snap, revision)
+			snap = snap.Release()
+		}
+	}
+	held := len(snap.Finished())
+	revision = save(t, st, snap, revision)
+	head, _, err := st.Load(t.Context(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := st.Messages(t.Context(), head)
+	if err != nil || len(all) < 550 || held > 150 {
+		t.Fatalf("%d messages, %d of them held: %v", len(all), held, err)
+	}
+	for _, r := range [][2]int{{0, len(all)}, {0, 1}, {len(all) - 1, len(all)}, {7, 7}, {100, 500}} {
+		part, err := st.Range(t.Context(), head, revision, r[0], r[1])
+		if err != nil || !slices.EqualFunc(part, all[r[0]:r[1]], bytes.Equal) {
+			t.Errorf("messages %d to %d: %d of them, %v", r[0], r[1], len(part), err)
+		}
+	}
+	if _, err := st.Range(t.Context(), head, revision, len(all)-1, len(all)+1); !errors.Is(err, fold.ErrTorn) {
+		t.Errorf("beyond the last: %v, want ErrTorn", err)
 	}
 }
 

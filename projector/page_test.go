@@ -1,0 +1,169 @@
+package projector_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/projector/storetest"
+)
+
+var pageSeed = flag.Uint64("page.seed", 0, "seed of TestPages; 0 takes the time's")
+
+// A page is what one would cut out of the whole, wherever head and log meet, and
+// with a run in flight, hidden messages, and clean-ups.
+func TestPages(t *testing.T) {
+	seed := *pageSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-page.seed=%d", seed)
+	rng, psst := rand.New(rand.NewPCG(seed, 1)), chunk.Value(`{"hidden":true}`)
+	for range 25 {
+		log, store := storetest.NewLog(), storetest.NewMemory()
+		a := storetest.NewAuthor(log, s1, rng.Uint64())
+		for range rng.IntN(3) {
+			a.Write(t, 1+rng.IntN(150))
+			hidden := chunk.RunStarted{
+				RunID: "hidden", Epoch: 1, Mode: "execute",
+				Input: []chunk.InputMessage{{Content: "psst", Metadata: &psst}},
+			}
+			log.Append(t, s1, 0, hidden)
+		}
+		a.Write(t, 1+rng.IntN(150))
+		stored(t, store, log, s1)
+		a.Write(t, 1+rng.IntN(60))
+		snap := storetest.Fold(t, log, s1)
+		reader := projector.NewReader(store, log)
+		for range 12 {
+			w := fold.Window{Limit: 1 + rng.IntN(12), Partial: rng.IntN(2) == 0}
+			all := snap.Frontend(w.Partial, 7)
+			if n := len(all.Messages); n > 0 && rng.IntN(3) > 0 {
+				w.Before = all.Messages[rng.IntN(n)].ID
+			}
+			page, err := reader.Page(t.Context(), s1, w)
+			if err != nil {
+				t.Fatalf("%+v: %v", w, err)
+			}
+			got, want := string(page.Frontend(7).AppendJSON(nil)), string(cut(all, w).AppendJSON(nil))
+			if got != want {
+				t.Fatalf("%+v:\n got %s\nwant %s", w, got, want)
+			}
+		}
+	}
+}
+
+// cut is the obvious way to a page, of sessions without sub-agents.
+func cut(all fold.FrontendSnapshot, w fold.Window) fold.FrontendSnapshot {
+	end := len(all.Messages)
+	if w.Before != "" {
+		end = slices.IndexFunc(all.Messages, func(m fold.UIMessage) bool { return m.ID == w.Before })
+	}
+	begin, before := max(0, end-w.Limit), ""
+	if begin > 0 {
+		before = all.Messages[begin].ID
+	}
+	all.Messages, all.Before = all.Messages[begin:end], &before
+	return all
+}
+
+// A page costs what it shows, not what the session has.
+func TestPageReadsLittle(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	a := storetest.NewAuthor(log, s1, 5)
+	a.Crashes = false
+	a.Write(t, 20_000)
+	snap := stored(t, store, log, s1)
+	reader := projector.NewReader(store, log)
+	w := fold.Window{Limit: 5}
+	for range 3 {
+		before := store.Reads()
+		page, err := reader.Page(t.Context(), s1, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := page.Frontend(0)
+		if n := store.Reads() - before; n > 100 || n >= snap.FinishedCount() || len(f.Messages) != 5 || *f.Before == "" {
+			t.Errorf("%d of %d messages were read for %d", n, snap.FinishedCount(), len(f.Messages))
+		}
+		w.Before = *f.Before
+	}
+}
+
+// Sub-agents are told with the messages that called them.
+func TestPageOfChildren(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	for _, child := range []string{"a", "b"} {
+		log.Append(t, s1, 0, chunk.RunStarted{RunID: "r" + child, Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "ask " + child}}})
+		log.Append(t, s1, 1, chunk.SubagentStart{SubSessionID: child, SubAgentType: "scout", CallID: "c" + child})
+		log.Append(t, s1, 1, chunk.SubagentEnd{SubSessionID: child, SubAgentType: "scout", CallID: "c" + child, Result: chunk.Value(`1`)})
+		log.Append(t, s1, 1, chunk.TextDelta{Delta: "done"})
+		log.Append(t, s1, 1, chunk.StreamEnd{StreamID: "s1"})
+	}
+	stored(t, store, log, s1)
+	page, err := projector.NewReader(store, log).Page(t.Context(), s1, fold.Window{Limit: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := page.Frontend(0)
+	if len(f.Children) != 1 || f.Children[0].Session != "b" || f.Children[0].Status != fold.ChildEnded || len(f.Messages) != 2 {
+		t.Errorf("children %+v, messages %+v", f.Children, f.Messages)
+	}
+}
+
+func TestNoPage(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	reader := projector.NewReader(store, log)
+	if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 1}); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("no session: %v", err)
+	}
+	for step := range int64(6) { // one answer of three steps, and a second one in flight
+		if step%3 == 0 {
+			log.Append(t, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", step), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "q"}}})
+		}
+		log.Append(t, s1, step, chunk.TextDelta{Delta: "x"})
+		log.Append(t, s1, step, chunk.StepEnd{})
+	}
+	stored(t, store, log, s1)
+	for _, id := range []string{"msg-2", "msg-3", "msg-5", "msg-99", "msg--1", "msg-01", "msg-+1", "msg-", "1", "msg-4294967296", "msg-99999999999999999999"} {
+		if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 1, Before: id}); !errors.Is(err, chunk.ErrUnknownMessage) {
+			t.Errorf("before %q: %v", id, err)
+		}
+	}
+	if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 1, Before: "msg-5", Partial: true}); err != nil {
+		t.Errorf("before the one in flight: %v", err)
+	}
+	if _, err := reader.Page(t.Context(), s1, fold.Window{}); err == nil {
+		t.Error("a page of nothing")
+	}
+}
+
+// Where stored messages are gone the log says them; where that cannot, nobody
+// shows a hole.
+func TestTornPage(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	a := storetest.NewAuthor(log, s1, 6)
+	a.Crashes = false
+	a.Write(t, 300)
+	snap := stored(t, store, log, s1)
+	store.Tear(s1)
+	reader := projector.NewReader(store, log)
+	page, err := reader.Page(t.Context(), s1, fold.Window{Limit: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(page.Frontend(7).AppendJSON(nil)), string(cut(snap.Frontend(false, 7), fold.Window{Limit: 3}).AppendJSON(nil)); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	log.Expire(s1, snap.Position.Ordinal)
+	if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 3}); !errors.Is(err, fold.ErrTorn) {
+		t.Errorf("err = %v, want ErrTorn", err)
+	}
+}
