@@ -4,28 +4,77 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Kind says what a command asks for.
+// Kind says what a command asks for. A kind that this build does not know is
+// left to a newer worker.
 type Kind string
 
-// Execute starts a run that answers Input. It is the only kind so far; resume,
-// interrupt and abort will stand beside it.
-const Execute Kind = "execute"
+// The kinds of commands.
+const (
+	// Execute starts the run RunID, which answers Input.
+	Execute Kind = "execute"
+
+	// Resume starts the run RunID, which goes on with the run Resumes that is
+	// paused or was interrupted. What people answered meanwhile is in the inbox
+	// of the run Resumes.
+	Resume Kind = "resume"
+
+	// Abort fails the run RunID for good. It is for one that is paused: a run at
+	// work is aborted through its inbox, because its own command stands where
+	// this one would.
+	Abort Kind = "abort"
+
+	// Expire says that a deadline of the paused run RunID has passed. PublishAt
+	// sends it; it comes beside the session's command, not in its place.
+	Expire Kind = "expire"
+)
 
 // Command asks a worker for one thing.
 type Command struct {
 	Kind      Kind
 	Session   chunk.Session
 	AgentType string // name of the agent's definition; passes subjects.CheckToken
-	RunID     string // names the run, and the command's identity; passes subjects.CheckToken
-	Input     []chunk.InputMessage
-	Params    chunk.Value // any JSON the agent understands; the zero Value is null
-	Issued    time.Time   // when it was asked for, to the millisecond; Publish fills it in
+
+	// RunID is the run that begins (Execute, Resume) or that waits (Abort,
+	// Expire). With Kind and Session, and the Deadline of an Expire, it is the
+	// identity of the command. It passes subjects.CheckToken. ExecuteRunID,
+	// RegenerateRunID and ResumeRunID give those that begin.
+	RunID string
+
+	Resumes  string    // the run that a Resume goes on with; passes subjects.CheckToken
+	Mode     string    // of a Resume, as run_resumed has it: "continue", "with_message", …
+	Replaces string    // id of the message whose place the answer of an Execute takes; "" for none
+	Parent   *Parent   // who called the sub-agent that an Execute starts; nil for a person
+	Reason   string    // of an Abort, in words
+	Deadline time.Time // of an Expire, to the millisecond
+
+	Input  []chunk.InputMessage // of an Execute, and of a Resume with a message
+	Params chunk.Value          // any JSON the agent understands; the zero Value is null
+	Issued time.Time            // when it was asked for, to the millisecond; filled in when it is published
 }
+
+// Parent is the call that waits for a sub-agent, in a session of the same tree.
+// The sub-agent's worker stores what came of it in the inbox of that run.
+type Parent struct {
+	Session   string // its id; tenant and root are the command's
+	AgentType string
+	RunID     string // the run that paused on the call
+	CallID    string // at most MaxID bytes
+	ToolName  string // at most MaxID bytes
+}
+
+const (
+	// MaxID bounds in bytes what models and other systems call things.
+	MaxID = 1024
+
+	// MaxReason bounds a Reason in bytes.
+	MaxReason = 8 << 10
+)
 
 var (
 	// ErrMalformed reports a command that no worker of any version can read.
@@ -35,25 +84,129 @@ var (
 	// ErrUnsupported reports a command of a version or kind that this build
 	// does not know. Serve leaves it to a newer worker.
 	ErrUnsupported = errors.New("command is not supported by this build")
+
+	// ErrBusy reports a session whose command is not done yet. A *BusyError
+	// wraps it and holds that command.
+	ErrBusy = errors.New("the session has another command")
+
+	// ErrNone reports a session that has no command.
+	ErrNone = errors.New("the session has no command")
 )
+
+// BusyError is ErrBusy with the command that is there.
+type BusyError struct {
+	// Command waits or is at work. Of one that this build cannot read only
+	// Session and AgentType are known.
+	Command Command
+
+	// Revision is its place. Give it to Request when the log says that the run
+	// of Command is over.
+	Revision Revision
+
+	// Unreadable says why Command is not known: ErrUnsupported or ErrMalformed.
+	// It is nil when it is.
+	Unreadable error
+}
+
+func (e *BusyError) Error() string {
+	if e.Unreadable != nil {
+		return fmt.Sprintf("%s: %v: %v", e.Command.Session, ErrBusy, e.Unreadable)
+	}
+	return fmt.Sprintf("%s: %v: %s", e.Command.Session, ErrBusy, e.Command.eventID())
+}
+
+// Is makes a BusyError an ErrBusy.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// Revision is the place of a command on the queue. The zero Revision is that of
+// no command.
+type Revision uint64
 
 // validate names the field that is wrong.
 func (c Command) validate() error {
-	if c.Kind != Execute {
-		return fmt.Errorf("kind %q: want %q: %w", c.Kind, Execute, ErrUnsupported)
-	}
 	if err := subjects.CheckSession(c.Session); err != nil {
 		return err
 	}
 	if err := subjects.CheckToken("agent type", c.AgentType); err != nil {
 		return err
 	}
-	return subjects.CheckToken("run", c.RunID)
+	if err := subjects.CheckToken("run", c.RunID); err != nil {
+		return err
+	}
+	if err := c.checkMembers(); err != nil {
+		return err
+	}
+	if c.Parent != nil {
+		return c.Parent.validate()
+	}
+	return nil
 }
 
-// eventID is unique within the session: one run is executed once, and may later
-// be interrupted once.
-func (c Command) eventID() string { return string(c.Kind) + "/" + c.RunID }
+// checkMembers judges what only some kinds have.
+func (c Command) checkMembers() error {
+	switch c.Kind {
+	case Execute:
+		return checkText("Replaces", c.Replaces, MaxID)
+	case Resume:
+		if err := subjects.CheckToken("resumed run", c.Resumes); err != nil {
+			return err
+		}
+		if c.Resumes == c.RunID {
+			return fmt.Errorf("run %q resumes itself, want a run of its own: %w", c.RunID, chunk.ErrInvalid)
+		}
+		return checkText("Mode", c.Mode, MaxID)
+	case Abort:
+		return checkText("Reason", c.Reason, MaxReason)
+	case Expire:
+		if c.Deadline.UnixMilli() <= 0 {
+			return fmt.Errorf("Deadline is missing: %w", chunk.ErrInvalid)
+		}
+	default:
+		return fmt.Errorf("kind %.80q: want %q, %q, %q or %q: %w", c.Kind, Execute, Resume, Abort, Expire, ErrUnsupported)
+	}
+	return nil
+}
+
+func (p *Parent) validate() error {
+	if err := subjects.CheckToken("parent's session", p.Session); err != nil {
+		return err
+	}
+	if err := subjects.CheckToken("parent's agent type", p.AgentType); err != nil {
+		return err
+	}
+	if err := subjects.CheckToken("parent's run", p.RunID); err != nil {
+		return err
+	}
+	if p.CallID == "" {
+		return fmt.Errorf("parent's call is missing: %w", chunk.ErrInvalid)
+	}
+	if err := checkText("parent's call", p.CallID, MaxID); err != nil {
+		return err
+	}
+	return checkText("parent's tool name", p.ToolName, MaxID)
+}
+
+// checkText refuses what JSON would not carry whole: two ids that differ only in
+// bytes that are no text would arrive as one.
+func checkText(field, s string, most int) error {
+	if len(s) > most {
+		return fmt.Errorf("%s has %d bytes, want at most %d: %w", field, len(s), most, chunk.ErrInvalid)
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%s %.80q: want UTF-8: %w", field, s, chunk.ErrInvalid)
+	}
+	return nil
+}
+
+// eventID is unique within the session: one run is executed or resumed once,
+// may be aborted once, and has one Expire for each deadline.
+func (c Command) eventID() string {
+	id := string(c.Kind) + "/" + c.RunID
+	if c.Kind == Expire {
+		id += fmt.Sprintf("/%d", c.Deadline.UnixMilli())
+	}
+	return id
+}
 
 // id is unique in the stream, whose duplicate window compares it. Tokens hold
 // no slash, so no two commands share one.

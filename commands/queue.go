@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -16,8 +17,8 @@ type Config struct {
 	// share it.
 	Layout subjects.Layout
 
-	// Patience is how long Publish keeps trying while it does not know whether
-	// the command is stored. It must be shorter than the duplicate window of
+	// Patience is how long Publish, Request and PublishAt keep trying while they
+	// do not know whether the command is stored. It must be shorter than the duplicate window of
 	// the stream. Defaults to 10 seconds.
 	Patience time.Duration
 
@@ -27,7 +28,8 @@ type Config struct {
 	AckWait time.Duration
 
 	// Concurrency is how many commands of one agent type a Serve call handles
-	// at a time. Others wait on the server, where any worker can take them.
+	// at a time. Others wait on the server, where any worker can take them. An
+	// Expire does not wait behind runs: as many of them are handled beside.
 	// Defaults to 64.
 	Concurrency int
 
@@ -85,6 +87,7 @@ func (c Config) validate() error {
 // was given; its methods may be called from any goroutine.
 type Queue struct {
 	js  jetstream.JetStream
+	api *jsapi.API
 	cfg Config
 }
 
@@ -95,5 +98,5 @@ func New(js jetstream.JetStream, cfg Config) (*Queue, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("commands: %w", err)
 	}
-	return &Queue{js: js, cfg: cfg}, nil
+	return &Queue{js: js, api: jsapi.New(js), cfg: cfg}, nil
 }

@@ -25,6 +25,10 @@ import (
 type Handler func(ctx context.Context, c Command) error
 
 const (
+	askLimit     = 2 * time.Second // for one question to the server
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = time.Second
+
 	pullWait      = 10 * time.Second // one pull request; the next follows
 	pullHeartbeat = time.Second      // two of them missing: the server was restarted and forgot the request
 	settleLimit   = 5 * time.Second  // for the last word about a command, even when ctx has ended
@@ -54,11 +58,13 @@ func (q *Queue) Serve(ctx context.Context, agentTypes []string, handle Handler) 
 	s := &server{Queue: q, handle: handle, held: map[string]*held{}}
 	var pulling sync.WaitGroup
 	for _, agentType := range agentTypes {
-		pulling.Go(func() {
-			if err := s.serve(ctx, agentType); err != nil {
-				cancel(err)
-			}
-		})
+		for _, source := range []source{s.commands(agentType), s.deadlines(agentType)} {
+			pulling.Go(func() {
+				if err := s.serve(ctx, source); err != nil {
+					cancel(err)
+				}
+			})
+		}
 	}
 	pulling.Wait()
 	s.handling.Wait()
@@ -80,13 +86,39 @@ type server struct {
 	held map[string]*held
 }
 
+// source is where one kind of work for one agent type comes from.
+type source struct {
+	agentType string
+	stream    string
+	filter    func() (string, error)
+	decode    func(subject string, data []byte) (Command, error)
+}
+
+func (s *server) commands(agentType string) source {
+	l := s.cfg.Layout
+	return source{
+		agentType: agentType, stream: l.CommandStream(),
+		filter: func() (string, error) { return l.CommandFilter(agentType) },
+		decode: func(subject string, data []byte) (Command, error) { return decode(l, subject, data) },
+	}
+}
+
+func (s *server) deadlines(agentType string) source {
+	l := s.cfg.Layout
+	return source{
+		agentType: agentType, stream: l.DeadlineStream(),
+		filter: func() (string, error) { return l.DueFilter(agentType) },
+		decode: func(subject string, data []byte) (Command, error) { return decodeDue(l, subject, data) },
+	}
+}
+
 // serve pulls until ctx ends (nil) or the connection is closed (an error).
-func (s *server) serve(ctx context.Context, agentType string) error {
+func (s *server) serve(ctx context.Context, from source) error {
 	slots := make(chan struct{}, s.cfg.Concurrency)
 	backoff := firstBackoff
 	for ctx.Err() == nil {
 		started := time.Now()
-		err := s.pull(ctx, agentType, slots)
+		err := s.pull(ctx, from, slots)
 		if errors.Is(err, nats.ErrConnectionClosed) {
 			return err
 		}
@@ -94,7 +126,7 @@ func (s *server) serve(ctx context.Context, agentType string) error {
 			backoff = firstBackoff
 		}
 		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "commands cannot be fetched; trying again", "agentType", agentType, "error", err)
+			s.cfg.Log.WarnContext(ctx, "commands cannot be fetched; trying again", "stream", from.stream, "agentType", from.agentType, "error", err)
 			pause(ctx, backoff)
 		}
 		backoff = min(2*backoff, lastBackoff)
@@ -104,8 +136,8 @@ func (s *server) serve(ctx context.Context, agentType string) error {
 
 // pull fetches one command whenever there is a slot to handle it, so that none
 // waits in this process while another has nothing to do.
-func (s *server) pull(ctx context.Context, agentType string, slots chan struct{}) error {
-	consumer, err := s.consumer(ctx, agentType)
+func (s *server) pull(ctx context.Context, from source, slots chan struct{}) error {
+	consumer, err := s.consumer(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -125,22 +157,22 @@ func (s *server) pull(ctx context.Context, agentType string, slots chan struct{}
 		}
 		s.handling.Go(func() {
 			defer func() { <-slots }()
-			s.take(ctx, msg)
+			s.take(ctx, from, msg)
 		})
 	}
 }
 
 // consumer finds or makes the one durable consumer that all workers of the
 // agent type share.
-func (s *server) consumer(ctx context.Context, agentType string) (jetstream.Consumer, error) {
-	filter, err := s.cfg.Layout.CommandFilter(agentType)
+func (s *server) consumer(ctx context.Context, from source) (jetstream.Consumer, error) {
+	filter, err := from.filter()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	return s.js.CreateOrUpdateConsumer(ctx, s.cfg.Layout.CommandStream(), jetstream.ConsumerConfig{
-		Durable:       "agent-" + agentType,
+	return s.js.CreateOrUpdateConsumer(ctx, from.stream, jetstream.ConsumerConfig{
+		Durable:       "agent-" + from.agentType,
 		FilterSubject: filter,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       s.cfg.AckWait,
@@ -164,8 +196,8 @@ func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, erro
 }
 
 // take reads a message and handles its command.
-func (s *server) take(ctx context.Context, msg jetstream.Msg) {
-	c, err := decode(s.cfg.Layout, msg.Subject(), msg.Data())
+func (s *server) take(ctx context.Context, from source, msg jetstream.Msg) {
+	c, err := from.decode(msg.Subject(), msg.Data())
 	log := s.cfg.Log.With("subject", msg.Subject())
 	switch {
 	case errors.Is(err, ErrUnsupported):
@@ -261,4 +293,16 @@ func clip(s string) string {
 		return s
 	}
 	return s[:most]
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

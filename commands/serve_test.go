@@ -205,7 +205,7 @@ func TestNewerCommandIsLeft(t *testing.T) {
 	js := srv.JetStream(t)
 	seen := watchSigns(t, srv.Conn(t))
 	q := newQueue(t, js, Config{})
-	if _, err := js.Publish(t.Context(), "tr.commands.acme.support.s1", []byte(`{"version":2,"tenant":"acme"}`)); err != nil {
+	if _, err := js.Publish(t.Context(), "tr.commands.acme.support.s1", []byte(`{"version":3,"tenant":"acme"}`)); err != nil {
 		t.Fatal(err)
 	}
 	serve(t, q, func(context.Context, Command) error { return nil })

@@ -88,8 +88,8 @@ func TestRefusedCommands(t *testing.T) {
 		"input is a string":    {subject, `[{"content":"hi"}]`, `"hi"`, ErrMalformed},
 		"content is a number":  {subject, `"content":"hi"`, `"content":7`, ErrMalformed},
 		"a subject of a chunk": {"tr.chunks.0.acme.s1.s1", "", "", ErrMalformed},
-		"a newer version":      {subject, `"version":1`, `"version":2`, ErrUnsupported},
-		"a newer kind":         {subject, `"kind":"execute"`, `"kind":"resume"`, ErrUnsupported},
+		"a newer version":      {subject, `"version":1`, `"version":3`, ErrUnsupported},
+		"a newer kind":         {subject, `"kind":"execute"`, `"kind":"dream"`, ErrUnsupported},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

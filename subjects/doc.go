@@ -3,6 +3,10 @@
 //
 //	tr.chunks.<p>.<tenant>.<root>.<session>      the log            stream TR_CHUNKS_<p>
 //	tr.commands.<tenant>.<agentType>.<session>   work for workers   stream TR_COMMANDS
+//	tr.deadlines.<set|due>.<tenant>.<agentType>.<session>.<run>.<ms>   stream TR_DEADLINES
+//	<tenant>.<root>.<session>.<run>.answer.<call>  an answer to a run  bucket TR_INBOX
+//	<tenant>.<root>.<session>.<run>.stop           the wish that it stops   bucket TR_INBOX
+//	tr.inbox.<key of the inbox>                  a hint about it    no stream
 //	tr.deadletters.<tenant>.<root>.<session>.<id> was not folded    stream TR_DEADLETTERS
 //	h.<tenant>.<root>.<session>                  snapshot head      bucket TR_SNAPSHOTS
 //	m.<tenant>.<root>.<session>.<n>              finished message   bucket TR_SNAPSHOTS

@@ -40,8 +40,8 @@ type Config struct {
 	// records go before their time. Defaults to 0, no limit but the disk.
 	MaxBytes int64
 
-	// MaxMsgSize is the largest message of the log and of the work queue in
-	// bytes, headers included. Defaults to MaxChunk + HeaderRoom; the server's
+	// MaxMsgSize is the largest message of the log, of the work queue and of the
+	// inbox in bytes, headers included. Defaults to MaxChunk + HeaderRoom; the server's
 	// max_payload must be as large.
 	MaxMsgSize int32
 
@@ -55,6 +55,12 @@ type Config struct {
 	// CommandMaxAge is how long a command waits for a worker before it is
 	// forgotten. Defaults to 24 hours.
 	CommandMaxAge time.Duration
+
+	// InboxMaxAge is how long an answer is kept for a run that waits for others,
+	// InboxMaxBytes how many bytes of them; beyond it new ones are refused. They
+	// default to 30 days and 0, no limit but the disk.
+	InboxMaxAge   time.Duration
+	InboxMaxBytes int64
 
 	// SnapshotMaxBytes bounds the bucket; beyond it writes are refused.
 	// Defaults to 0, no limit but the disk. There is no age: a session's
@@ -94,6 +100,9 @@ func (c Config) withDefaults() Config {
 	if c.CommandMaxAge == 0 {
 		c.CommandMaxAge = 24 * time.Hour
 	}
+	if c.InboxMaxAge == 0 {
+		c.InboxMaxAge = 30 * 24 * time.Hour
+	}
 	if c.DeadLetterMaxAge == 0 {
 		c.DeadLetterMaxAge = 30 * 24 * time.Hour
 	}
@@ -123,6 +132,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("MaxConsumers is %d, want at least 1", c.MaxConsumers)
 	case c.CommandMaxAge < commandWindow:
 		return fmt.Errorf("CommandMaxAge is %s, want at least %s", c.CommandMaxAge, commandWindow)
+	case c.InboxMaxAge < commandWindow:
+		return fmt.Errorf("InboxMaxAge is %s, want at least %s", c.InboxMaxAge, commandWindow)
+	case c.InboxMaxBytes < 0:
+		return fmt.Errorf("InboxMaxBytes is %d, want 0 (no limit) or more", c.InboxMaxBytes)
 	case c.SnapshotMaxBytes < 0:
 		return fmt.Errorf("SnapshotMaxBytes is %d, want 0 (no limit) or more", c.SnapshotMaxBytes)
 	case c.ObjectMaxBytes < 0:

@@ -149,7 +149,7 @@ func (w wanted) remedy(got string, s setting) string {
 }
 
 // bounded are the fields that cannot mean "no limit".
-var bounded = []string{"MaxAge", "CommandMaxAge", "DeadLetterMaxAge", "DeadLetterMaxBytes", "MaxConsumers", "MaxMsgSize", "MaxSnapshot"}
+var bounded = []string{"MaxAge", "CommandMaxAge", "InboxMaxAge", "DeadLetterMaxAge", "DeadLetterMaxBytes", "MaxConsumers", "MaxMsgSize", "MaxSnapshot"}
 
 // How settings say that they are not in use.
 const (

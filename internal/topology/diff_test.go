@@ -209,7 +209,7 @@ func TestChangedPartitions(t *testing.T) {
 	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
 	more := Ensure(t.Context(), js, of(3))
 	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
-	wantStreams(t, js, "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS")
+	wantStreams(t, js, "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 
 // A stream that is none of ours and listens on our subjects is named.

@@ -3,6 +3,8 @@
 //
 //	TR_CHUNKS_<p>    the log, one stream per partition
 //	TR_COMMANDS      work for workers, a work queue
+//	TR_DEADLINES     when workers are to look at runs that wait
+//	TR_INBOX         what people say to runs, a key-value bucket
 //	TR_SNAPSHOTS     the folds, a key-value bucket
 //	TR_OBJECTS       what is too large for it, an object bucket
 //	TR_DEADLETTERS   messages of the log that could not be folded

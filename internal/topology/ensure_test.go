@@ -45,6 +45,8 @@ func TestVerifyOnAnEmptyServer(t *testing.T) {
 	err := Verify(t.Context(), js, Config{})
 	want := "TR_CHUNKS_0: is missing, want a stream that listens on tr.chunks.0.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
 		"TR_COMMANDS: is missing, want a stream that listens on tr.commands.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
+		"TR_DEADLINES: is missing, want a stream that listens on tr.deadlines.*.*.*.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
+		"KV_TR_INBOX: is missing, want a stream that listens on $KV.TR_INBOX.>; run `tailrace up` or a program whose account may create streams\n" +
 		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace up` or a program whose account may create streams\n" +
 		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace up` or a program whose account may create streams\n" +
 		"TR_DEADLETTERS: is missing, want a stream that listens on tr.deadletters.*.*.*.*; run `tailrace up` or a program whose account may create streams"
@@ -119,7 +121,7 @@ func TestEnsureAfterAnInterruptedOne(t *testing.T) {
 	if err := Ensure(t.Context(), js, cfg); err != nil {
 		t.Fatalf("Ensure: %v", err)
 	}
-	wantStreams(t, js, "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS")
+	wantStreams(t, js, "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 
 // The largest chunk goes in with generous headers; one byte over the limit of

@@ -70,7 +70,7 @@ func explain(js jetstream.JetStream, doing string, err error) error {
 	case code == codeInsufficient, code == codeMemoryExceeded, code == codeStorageExceeded:
 		return fmt.Errorf("%s: the server has no room for it: raise max_file_store or lower MaxBytes: %w", doing, err)
 	case code == codeMaxBytesRequired:
-		return fmt.Errorf("%s: this account wants a size limit for every stream: set MaxBytes, SnapshotMaxBytes and ObjectMaxBytes: %w", doing, err)
+		return fmt.Errorf("%s: this account wants a size limit for every stream: set MaxBytes, SnapshotMaxBytes, ObjectMaxBytes and InboxMaxBytes: %w", doing, err)
 	default:
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -78,7 +78,7 @@ func explain(js jetstream.JetStream, doing string, err error) error {
 
 // subjectSpace is every subject that is ours, as filters.
 func (c Config) subjectSpace() []string {
-	return append(c.Layout.AllDeadLetters(), c.Layout.AllChunks(), c.Layout.AllCommands())
+	return append(c.Layout.AllDeadLetters(), c.Layout.AllChunks(), c.Layout.AllCommands(), c.Layout.AllDeadlines())
 }
 
 // partitionOf tells whether a stream bears the name of a partition.

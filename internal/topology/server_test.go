@@ -48,7 +48,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 		"an account that wants limits": {
 			server: []natstest.Option{accounts},
 			client: []nats.Option{nats.UserInfo("bounded", "p")},
-			want:   "this account wants a size limit for every stream: set MaxBytes, SnapshotMaxBytes and ObjectMaxBytes",
+			want:   "this account wants a size limit for every stream: set MaxBytes, SnapshotMaxBytes, ObjectMaxBytes and InboxMaxBytes",
 		},
 		"three replicas on one server": {
 			cfg:  Config{Replicas: 3},

@@ -18,6 +18,10 @@ const (
 	// after a lost answer is one command.
 	commandWindow = 2 * time.Minute
 
+	// deadlineAge is how long the server keeps a deadline: the longest that can be
+	// set (commands.MaxDelay) and two days for a worker to come.
+	deadlineAge = 32 * 24 * time.Hour
+
 	// partitionsKey holds, in each stream of the log, the number of partitions
 	// it was made for.
 	partitionsKey = "tailrace.partitions"
@@ -38,7 +42,7 @@ func (c Config) streams() []wanted {
 	for p := range c.Layout.PartitionCount() {
 		all = append(all, c.chunks(p))
 	}
-	return append(all, c.commands(), c.snapshots(), c.objects(), c.deadLetters())
+	return append(all, c.commands(), c.deadlines(), c.inbox(), c.snapshots(), c.objects(), c.deadLetters())
 }
 
 // chunks is one partition of the log. It may delete single messages, because
@@ -103,6 +107,77 @@ func (c Config) commands() wanted {
 		maxAgeSetting:       "CommandMaxAge",
 		maxMsgSizeSetting:   "MaxMsgSize",
 		maxConsumersSetting: "MaxConsumers",
+	}}
+}
+
+// deadlines is where a worker is reminded of a run that waits. The server moves
+// a message from its set to its due subject when its time comes, and the worker's
+// acknowledgement removes it. It is not part of the work queue: a stream with
+// schedules cannot refuse new messages when it is full, and a header can make it
+// drop others (roll-ups), neither of which accepted commands could live with.
+// Nor has a waiting command a reason to last as long as a deadline.
+func (c Config) deadlines() wanted {
+	stream := jetstream.StreamConfig{
+		Name:              c.Layout.DeadlineStream(),
+		Description:       "Tailrace: when to look at runs that wait",
+		Subjects:          []string{c.Layout.AllDeadlines()},
+		Retention:         jetstream.WorkQueuePolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardOld,
+		MaxAge:            deadlineAge,
+		MaxBytes:          unlimited,
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: 1,
+		MaxMsgSize:        c.MaxMsgSize,
+		MaxConsumers:      c.MaxConsumers,
+		Duplicates:        commandWindow,
+		AllowRollup:       true,
+		AllowMsgSchedules: true,
+	}
+	return wanted{StreamConfig: stream, fields: map[string]string{
+		subjectsSetting:     "Layout",
+		storageSetting:      "Storage",
+		replicasSetting:     "Replicas",
+		maxMsgSizeSetting:   "MaxMsgSize",
+		maxConsumersSetting: "MaxConsumers",
+	}}
+}
+
+// inbox is the stream behind the bucket of what people say to runs. It is the
+// library's but for direct reads, as with objects: an answer that somebody has
+// stored must be there for whoever looks afterwards. What was stored is
+// published again as a hint for workers. A worker that listened to the bucket's
+// own subjects would hear of an answer before it is stored, look, and find
+// nothing.
+func (c Config) inbox() wanted {
+	bucket := c.Layout.Inbox()
+	stream := jetstream.StreamConfig{
+		Name:              "KV_" + bucket,
+		Description:       "Tailrace: what people say to runs",
+		Subjects:          []string{"$KV." + bucket + ".>"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardNew,
+		MaxAge:            c.InboxMaxAge,
+		MaxBytes:          limit(c.InboxMaxBytes),
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: 1,
+		MaxMsgSize:        c.MaxMsgSize,
+		MaxConsumers:      unlimited,
+		Duplicates:        commandWindow,
+		AllowRollup:       true,
+		DenyDelete:        true,
+		RePublish:         &jetstream.RePublish{Source: "$KV." + bucket + ".>", Destination: c.Layout.AllInboxHints(), HeadersOnly: true},
+	}
+	return wanted{StreamConfig: stream, fields: map[string]string{
+		subjectsSetting:   "Layout",
+		storageSetting:    "Storage",
+		replicasSetting:   "Replicas",
+		maxAgeSetting:     "InboxMaxAge",
+		maxBytesSetting:   "InboxMaxBytes",
+		maxMsgSizeSetting: "MaxMsgSize",
 	}}
 }
 

@@ -1,0 +1,120 @@
+package subjects
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+const (
+	deadlinesToken = ".deadlines."
+	setToken       = "set."
+	dueToken       = "due."
+)
+
+// Deadline is a time at which a worker is to look at a run that waits.
+type Deadline struct {
+	Tenant    string
+	AgentType string
+	Session   string
+	RunID     string
+	At        time.Time // to the millisecond, after 1970
+}
+
+func (d Deadline) check() error {
+	if err := checkCommand(d.Tenant, d.AgentType, d.Session); err != nil {
+		return err
+	}
+	if err := CheckToken("run", d.RunID); err != nil {
+		return err
+	}
+	if d.At.UnixMilli() <= 0 {
+		return newTokenError("deadline", d.At.String(), "want a time after 1970")
+	}
+	return nil
+}
+
+func (d Deadline) tokens() string {
+	return d.Tenant + "." + d.AgentType + "." + d.Session + "." + d.RunID + "." + strconv.FormatInt(d.At.UnixMilli(), 10)
+}
+
+// DeadlineStream is the name of the stream of deadlines: TR_DEADLINES.
+func (l Layout) DeadlineStream() string { return l.name("_DEADLINES") }
+
+// Deadline are the subjects of a deadline: set, where it lies until then, and
+// due, where the server puts it for a worker:
+//
+//	tr.deadlines.set.<tenant>.<agentType>.<session>.<run>.<ms>
+//	tr.deadlines.due.<tenant>.<agentType>.<session>.<run>.<ms>
+//
+// Each deadline of a run has its own, so that the server, which clears set when
+// it writes due, cannot clear another one. The error is a *TokenError, or says
+// what is wrong with the Layout.
+func (l Layout) Deadline(d Deadline) (set, due string, err error) {
+	if err := l.Validate(); err != nil {
+		return "", "", err
+	}
+	if err := d.check(); err != nil {
+		return "", "", err
+	}
+	all := l.withDefaults().Prefix + deadlinesToken
+	return all + setToken + d.tokens(), all + dueToken + d.tokens(), nil
+}
+
+// DueFilter is what a worker of one agent type listens to, for all tenants:
+// tr.deadlines.due.*.<agentType>.*.*.*. The error is like that of Deadline.
+func (l Layout) DueFilter(agentType string) (string, error) {
+	if err := l.Validate(); err != nil {
+		return "", err
+	}
+	if err := CheckToken("agent type", agentType); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + deadlinesToken + dueToken + "*." + agentType + ".*.*.*", nil
+}
+
+// AllDeadlines is the filter tr.deadlines.*.*.*.*.*.* on which their stream listens.
+func (l Layout) AllDeadlines() string {
+	return l.withDefaults().Prefix + deadlinesToken + "*.*.*.*.*.*"
+}
+
+// SessionDeadlines is the filter tr.deadlines.*.<tenant>.*.<session>.*.* of all
+// deadlines of a session. The error is like that of Deadline.
+func (l Layout) SessionDeadlines(s chunk.Session) (string, error) {
+	if err := l.check(s); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + deadlinesToken + "*." + s.Tenant + ".*." + s.ID + ".*.*", nil
+}
+
+// SessionCommands is the filter tr.commands.<tenant>.*.<session> of a session's
+// commands. The error is like that of Command.
+func (l Layout) SessionCommands(s chunk.Session) (string, error) {
+	if err := l.check(s); err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + commandsToken + s.Tenant + ".*." + s.ID, nil
+}
+
+// ParseDue is the inverse of the due subject of Deadline. The error is a
+// *ParseError.
+func (l Layout) ParseDue(subject string) (Deadline, error) {
+	prefix := l.withDefaults().Prefix
+	rest, ok := cut(subject, prefix, deadlinesToken+dueToken)
+	tokens := strings.Split(rest, ".")
+	if !ok || len(tokens) != 5 {
+		return Deadline{}, newParseError(subject, fmt.Sprintf("want %s%s%s<tenant>.<agentType>.<session>.<run>.<ms>", prefix, deadlinesToken, dueToken), nil)
+	}
+	ms, err := strconv.ParseInt(tokens[4], 10, 64)
+	if err != nil || strconv.FormatInt(ms, 10) != tokens[4] {
+		return Deadline{}, newParseError(subject, fmt.Sprintf("time %q: want Unix milliseconds", clip(tokens[4])), nil)
+	}
+	d := Deadline{Tenant: tokens[0], AgentType: tokens[1], Session: tokens[2], RunID: tokens[3], At: time.UnixMilli(ms)}
+	if err := d.check(); err != nil {
+		return Deadline{}, newParseError(subject, err.Error(), err)
+	}
+	return d, nil
+}

@@ -1,0 +1,85 @@
+package subjects
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+const inboxToken = ".inbox."
+
+// Inbox is the name of the key-value bucket of what people say to runs:
+// TR_INBOX.
+func (l Layout) Inbox() string { return l.name("_INBOX") }
+
+// InboxAnswerKey is the key of the answer to one call of a run:
+// <tenant>.<root>.<session>.<run>.answer.<call>. A model chooses the id of a
+// call freely, so its token is the first half of the id's SHA-256 in hex. The
+// error is a *TokenError.
+func InboxAnswerKey(s chunk.Session, run, call string) (string, error) {
+	prefix, err := inboxRun(s, run)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(call))
+	return prefix + ".answer." + hex.EncodeToString(sum[:len(sum)/2]), nil
+}
+
+// InboxAnswerKeys is the filter <tenant>.<root>.<session>.<run>.answer.* of all
+// answers to a run. The error is a *TokenError.
+func InboxAnswerKeys(s chunk.Session, run string) (string, error) {
+	prefix, err := inboxRun(s, run)
+	if err != nil {
+		return "", err
+	}
+	return prefix + ".answer.*", nil
+}
+
+// InboxStopKey is the key of what stops a run: <tenant>.<root>.<session>.<run>.stop.
+// The error is a *TokenError.
+func InboxStopKey(s chunk.Session, run string) (string, error) {
+	prefix, err := inboxRun(s, run)
+	if err != nil {
+		return "", err
+	}
+	return prefix + ".stop", nil
+}
+
+// InboxSessionKeys is the filter <tenant>.<root>.<session>.> of all that was said
+// to runs of s. The error is a *TokenError.
+func InboxSessionKeys(s chunk.Session) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	return inboxSession(s) + ".>", nil
+}
+
+// InboxHints is the filter tr.inbox.<tenant>.<root>.<session>.<run>.> on which
+// the server says what was stored for a run, key by key. The error is a
+// *TokenError, or says what is wrong with the Layout.
+func (l Layout) InboxHints(s chunk.Session, run string) (string, error) {
+	if err := l.Validate(); err != nil {
+		return "", err
+	}
+	prefix, err := inboxRun(s, run)
+	if err != nil {
+		return "", err
+	}
+	return l.withDefaults().Prefix + inboxToken + prefix + ".>", nil
+}
+
+// AllInboxHints is the filter tr.inbox.> of all hints.
+func (l Layout) AllInboxHints() string { return l.withDefaults().Prefix + inboxToken + ">" }
+
+func inboxRun(s chunk.Session, run string) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	if err := CheckToken("run", run); err != nil {
+		return "", err
+	}
+	return inboxSession(s) + "." + run, nil
+}
+
+func inboxSession(s chunk.Session) string { return s.Tenant + "." + s.Root + "." + s.ID }
