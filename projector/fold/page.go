@@ -55,7 +55,10 @@ func (s Snapshot) Page(w Window) (*Page, error) {
 	}
 	p.from = min(end, at.messages.released)
 	p.list = at.all()[:end-p.from]
-	return p, p.look()
+	if err := p.look(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // At is the snapshot that the messages which Needs names belong to.

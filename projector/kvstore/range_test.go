@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestRangeOfAnotherLife(t *testing.T) {
 	if _, err := st.Range(t.Context(), head, old, 0, 2); !errors.Is(err, fold.ErrTorn) {
 		t.Errorf("begun anew: %v, want ErrTorn", err)
 	}
-	if data, err := st.Range(t.Context(), second.Release(), now, 0, 2); err != nil || string(data[1]) != string(second.Finished()[1].Data) {
+	if data, err := st.Range(t.Context(), second.Release(), now, 0, 2); err != nil || !bytes.Equal(data[1], second.Finished()[1].Data) {
 		t.Errorf("of the new one: %q, %v", data, err)
 	}
 	// A replica that lags has not come as far as the head that somebody read
@@ -102,7 +103,7 @@ func TestPageOfLargeMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := page.Frontend(0).AppendJSON(nil), whole.Frontend(0).AppendJSON(nil); string(got) != string(want) {
+		if got, want := page.Frontend(0).AppendJSON(nil), whole.Frontend(0).AppendJSON(nil); !bytes.Equal(got, want) {
 			t.Errorf("%+v: %.200q of %d bytes, want %.200q of %d", w, got, len(got), want, len(want))
 		}
 	}
