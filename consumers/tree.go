@@ -154,8 +154,7 @@ func (s *strands) left() (n uint64) {
 // next is the earliest message that no strand has given yet; errEnd at the end.
 func (s *strands) next(ctx context.Context) (entry, error) {
 	var first *strand
-	for i := len(s.open) - 1; i >= 0; i-- { // from the end: load takes out who is done
-		st := s.open[i]
+	for _, st := range slices.Backward(s.open) { // from the end: load takes out who is done
 		if err := s.load(ctx, st); err != nil {
 			return entry{}, err
 		}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tailrace/tailrace/internal/compact"
+	"github.com/tailrace/tailrace/internal/turns"
 )
 
 // runCompact archives, once, what has ended before --archive-after. Without that
@@ -34,7 +36,9 @@ func runCompact(ctx context.Context, t terminal, args []string) error {
 	return err
 }
 
-// compactor archives sessions of all tenants.
+// compactor archives sessions of all tenants, of several projectors one.
 func (b *backbone) compactor() (*compact.Compactor, error) {
-	return compact.New(b.js, compact.Config{Layout: b.cfg.layout(), After: b.cfg.ArchiveAfter, Log: b.log})
+	const every = 10 * time.Minute
+	turn := turns.New(b.js, b.cfg.layout(), "compact", every)
+	return compact.New(b.js, compact.Config{Layout: b.cfg.layout(), After: b.cfg.ArchiveAfter, Every: every, Turn: turn.Do, Log: b.log})
 }

@@ -34,6 +34,10 @@ type Config struct {
 	// Every is the time between two sweeps of Run. Defaults to 10 minutes.
 	Every time.Duration
 
+	// Turn, if not nil, does the sweeps of Run, or leaves one out because another
+	// process has done it; see turns.
+	Turn func(ctx context.Context, sweep func(context.Context) error) error
+
 	// Log is where the package speaks. Defaults to slog.Default().
 	Log *slog.Logger
 }
@@ -47,6 +51,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Every == 0 {
 		c.Every = 10 * time.Minute
+	}
+	if c.Turn == nil {
+		c.Turn = func(ctx context.Context, sweep func(context.Context) error) error { return sweep(ctx) }
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

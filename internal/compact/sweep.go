@@ -32,7 +32,11 @@ const again = 10 * time.Second
 func (c *Compactor) Run(ctx context.Context) error {
 	for {
 		pause := c.cfg.Every
-		r, err := c.Sweep(ctx)
+		var r Report
+		err := c.cfg.Turn(ctx, func(ctx context.Context) (err error) {
+			r, err = c.Sweep(ctx)
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

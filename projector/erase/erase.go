@@ -50,6 +50,10 @@ type Config struct {
 	// must be longer than the log keeps records. Defaults to 0, for ever.
 	TTL time.Duration
 
+	// Turn, if not nil, does the sweeps of Run, or leaves one out because another
+	// process has done it; see turns.
+	Turn func(ctx context.Context, sweep func(context.Context) error) error
+
 	// Log, if not nil, gets what goes wrong while sweeping.
 	Log *slog.Logger
 }
@@ -72,6 +76,9 @@ func New(js jetstream.JetStream, store Store, cfg Config) (*Eraser, error) {
 	}
 	if cfg.TTL < 0 {
 		return nil, fmt.Errorf("TTL is %s, want 0 (for ever) or more", cfg.TTL)
+	}
+	if cfg.Turn == nil {
+		cfg.Turn = func(ctx context.Context, sweep func(context.Context) error) error { return sweep(ctx) }
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

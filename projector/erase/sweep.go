@@ -24,11 +24,15 @@ const (
 )
 
 // Run sweeps now and then, and after a sweep that failed in a minute, until ctx
-// ends. Several may run: they cost each other a few questions and nothing else.
+// ends. Several may run, also at the same time: without a Turn each does all of it.
 func (e *Eraser) Run(ctx context.Context, every time.Duration) error {
 	for {
 		wait := every
-		n, err := e.Sweep(ctx, time.Now())
+		var n int
+		err := e.cfg.Turn(ctx, func(ctx context.Context) (err error) {
+			n, err = e.Sweep(ctx, time.Now())
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
