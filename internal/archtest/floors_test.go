@@ -42,7 +42,6 @@ var plan = map[string]struct {
 	"internal/jsapi":        {floor: second, nats: true},
 	"internal/archive":      {floor: second},
 	"internal/turns":        {floor: third, nats: true},
-	"internal/turns":        {floor: third, nats: true},
 	"internal/embed":        {floor: second, nats: true},
 	"sseedge/native":        {floor: second},
 	"sseedge/hub":           {floor: second},
