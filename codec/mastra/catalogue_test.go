@@ -79,7 +79,7 @@ var catalogue = []string{
 	`{"type":"workflow-step-result","runId":"r","from":"WORKFLOW","payload":{"id":"one","status":"success","output":{"n":2}}}`,
 	`{"type":"workflow-step-result","runId":"r","from":"WORKFLOW","payload":{"id":"two","status":"failed","error":{"message":"boom","stack":"SECRET"}}}`,
 	`{"type":"workflow-step-result","runId":"r","from":"WORKFLOW","payload":{"id":"three","status":"skipped"}}`,
-	`{"type":"workflow-step-finish","runId":"r","from":"WORKFLOW","payload":{"id":"one","metadata":{}}}`,
+	`{"type":"workflow-step-finish","runId":"r","from":"WORKFLOW","payload":{"id":"one","metadata":{"request":"SECRET","id":1}}}`,
 	`{"type":"workflow-paused","runId":"r","from":"WORKFLOW","payload":{}}`,
 	`{"type":"workflow-canceled","runId":"r","from":"WORKFLOW","payload":{}}`,
 	`{"type":"workflow-finish","runId":"r","from":"WORKFLOW","payload":{"workflowStatus":"success","finalWorkflowResult":{"n":4}}}`,

@@ -46,6 +46,34 @@ func TestResponses(t *testing.T) {
 		{"a guard, then a finish", []string{trip, good}, []string{`error`, `stream_end`}},
 		{"an abort without a finish", []string{abort}, []string{`run_interrupted`, `stream_end`}},
 		{
+			"a network that comes to its end",
+			[]string{`{"type":"network-execution-event-finish","from":"NETWORK","payload":{}}`},
+			[]string{`custom mastra.network-execution-event-finish`, `stream_end`},
+		},
+		{
+			"a network that waits",
+			[]string{`{"type":"tool-execution-approval","from":"NETWORK","payload":{"toolCallId":"c1"}}`},
+			[]string{`custom mastra.tool-execution-approval`, `stream_paused "network_suspended"`},
+		},
+		{
+			"a workflow that waits",
+			[]string{`{"type":"workflow-finish","payload":{"workflowStatus":"waiting"}}`},
+			[]string{`stream_paused "workflow_waiting"`},
+		},
+		{
+			"a workflow that is canceled",
+			[]string{`{"type":"workflow-finish","payload":{"workflowStatus":"canceled"}}`},
+			[]string{`run_interrupted`, `stream_end`},
+		},
+		{
+			"a workflow that fails in a step",
+			[]string{
+				`{"type":"workflow-step-result","payload":{"id":"one","status":"failed","error":{"message":"boom"}}}`,
+				`{"type":"workflow-finish","payload":{"workflowStatus":"failed"}}`,
+			},
+			[]string{`custom mastra.workflow-step-result`, `step_end`, `stream_failed "boom"`},
+		},
+		{
 			"a question, and nobody answers yet",
 			[]string{ask},
 			[]string{`tool_approval_request`, `stream_paused "tool_approval"`},

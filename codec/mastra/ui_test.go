@@ -75,7 +75,7 @@ type part = map[string]any
 func answer(tb testing.TB, s fold.Snapshot) []part {
 	tb.Helper()
 	var parts []part
-	for _, m := range s.Frontend(true, 0).Messages {
+	for _, m := range s.Frontend(false, 0).Messages {
 		if m.Role != fold.Assistant {
 			continue
 		}
