@@ -302,6 +302,43 @@ func TestPageTellsOfFailures(t *testing.T) {
 	}
 }
 
+// What an agent reported and what it came to are there after a reload too, as they
+// were in the stream; a text that was open goes on in one piece behind them.
+func TestPageTellsOfErrorsAndResultsAfterAReload(t *testing.T) {
+	const reported = `"error":"no answer <b>yet</b>","code":"BUSY","recoverable":true`
+	const members = `,"errors":[{"seq":3,"message":"no answer <b>yet</b>","code":"BUSY","recoverable":true},{"seq":4,"message":"odd"}]` +
+		`,"run":{"usage":{},"output":{"cities":[1,9007199254740993]}}}`
+	with := func(snapshot string) string { return strings.TrimSuffix(snapshot, "}") + members }
+	s := &script{
+		snapshots: map[string][]string{"s1": {
+			snapshotOf("s1", 1, "active", `{"type":"text","text":"Hel","state":"streaming"}`, ""),
+			with(snapshotOf("s1", 5, "active", `{"type":"text","text":"Hello","state":"done"},{"type":"text","text":"good","state":"streaming"}`, "")),
+		}},
+		streams: []stream{
+			{hold: true, frames: []string{
+				text(2, "s1", `"lo"`), chunkOf(3, "s1", "error", reported), chunkOf(4, "s1", "error", `"error":"odd"`),
+				chunkOf(5, "s1", "output", `"output":{"cities":[1,9007199254740993]}`),
+			}},
+			{hold: true, frames: []string{text(6, "s1", `"bye"`), event(7, end)}},
+		},
+	}
+	tab := s.open(t, "#s1")
+	poll(t, tab, `document.body.dataset.sequence === '5'`)
+	const shown = `JSON.stringify([...document.querySelectorAll('.event, .output .json')].map((e) => [e.dataset.tone ?? '', e.textContent]))`
+	const want = `[["bad","no answer <b>yet</b> (BUSY), goes on"],["bad","odd"],["","{ \"cities\": [ 1, 9007199254740993 ] }"]]`
+	if got := eval[string](t, tab, shown); got != want {
+		t.Errorf("in the stream %s, want %s", got, want)
+	}
+	click(t, tab, "#reload")
+	poll(t, tab, `document.body.dataset.status === 'ended' && document.body.dataset.sequence === '7'`)
+	if got := eval[string](t, tab, shown); got != want {
+		t.Errorf("after a reload %s, want %s", got, want)
+	}
+	if got := eval[string](t, tab, `[...document.querySelectorAll('.text')].map((e) => e.textContent).join('|')`); got != "Hello|goodbye" {
+		t.Errorf("the texts are %q", got)
+	}
+}
+
 // open serves the script and opens a page of it; a script error on the page
 // fails the test.
 func (s *script) open(t *testing.T, hash string) context.Context {

@@ -137,6 +137,11 @@ export function decision({ approved, isAutomatic, reason }) {
   return `${approved ? 'approved' : 'refused'}${isAutomatic ? ' by a rule' : ''}${reason ? `: ${reason}` : ''}`;
 }
 
+// problem is an error that an agent reported, for people.
+export function problem({ message, code, recoverable }) {
+  return `${message}${code ? ` (${code})` : ''}${recoverable ? ', goes on' : ''}`;
+}
+
 const handlers = {
   run_started(m, agent, c) {
     if (agent.id === m.root) m.setStatus('active');
@@ -206,7 +211,7 @@ const handlers = {
     }
     m.changed.add(agent);
   },
-  error(m, agent, c) { m.event(agent, `${c.error}${c.code ? ` (${c.code})` : ''}${c.recoverable ? ', goes on' : ''}`, 'bad'); },
+  error(m, agent, c) { m.event(agent, problem({ ...c, message: c.error }), 'bad'); },
   output(m, agent, c) { m.add(agent, { kind: 'output', data: c.output }); },
   source_url(m, agent, c) { m.source({ kind: 'url', id: c.sourceId, url: c.url, title: c.title ?? c.url }); },
   source_document(m, agent, c) { m.source({ kind: 'document', id: c.sourceId, title: c.title, filename: c.filename, mediaType: c.mediaType }); },

@@ -1,6 +1,6 @@
 // From a snapshot (GET /v1/sessions/{id}/snapshot?partial=1) to the model.
 
-import { decision } from './model.js';
+import { decision, problem } from './model.js';
 
 // load puts what a snapshot holds into the model, as if the records up to its
 // sequence had been applied.
@@ -9,7 +9,14 @@ export function load(model, id, snapshot) {
   agent.position = Number(snapshot.streamSequence);
   agent.state = snapshot.state ?? null;
   agent.status = snapshot.status;
-  for (const message of snapshot.messages ?? []) addMessage(model, agent, message);
+  const said = (snapshot.messages ?? []).flatMap(({ role, parts }) => (parts ?? []).map((part) => ({ role, part })));
+  // What still grows stays last, for the stream to go on with. Between which parts
+  // the errors came a snapshot does not tell.
+  const growing = said.at(-1)?.part.state === 'streaming' ? said.splice(-1) : [];
+  for (const { role, part } of said) addSaid(model, agent, role, part);
+  for (const error of snapshot.errors ?? []) model.event(agent, problem(error), 'bad');
+  if (snapshot.run?.output !== undefined) model.add(agent, { kind: 'output', data: snapshot.run.output });
+  for (const { role, part } of growing) addSaid(model, agent, role, part);
   const last = agent.parts.at(-1);
   if (last && snapshot.status !== 'active' && snapshot.status !== 'paused') last.closed = true;
   model.changed.add(agent);
@@ -20,14 +27,9 @@ export function load(model, id, snapshot) {
   }
 }
 
-function addMessage(model, agent, message) {
-  for (const part of message.parts ?? []) {
-    if (message.role === 'user') {
-      if (part.type === 'text') model.add(agent, { kind: 'user', text: part.text, files: [] });
-      continue;
-    }
-    addPart(model, agent, part);
-  }
+function addSaid(model, agent, role, part) {
+  if (role !== 'user') addPart(model, agent, part);
+  else if (part.type === 'text') model.add(agent, { kind: 'user', text: part.text, files: [] });
 }
 
 function addPart(model, agent, part) {
