@@ -13,6 +13,9 @@
 //	}
 //	write(tr.End())
 //
+// One Translator serves all responses of a run. Who reads a later one elsewhere,
+// after a crash perhaps, makes another and says in Config.Step how far the run is.
+//
 // It is pure: no clock, no I/O, and the same chunks give the same result. The
 // timestamps it leaves at 0; producers fills them in.
 //
@@ -23,12 +26,15 @@
 // Mastra run and was announced by a subagent_start in the session of its parent
 // just before. Among them are the records that close a stream (stream_end,
 // stream_failed, stream_paused) and, when a response follows one that paused,
-// stream_active. Never among them is a run_started: who writes the run opens it,
-// because it carries the fence, and so for each sub-agent:
+// stream_active. Never among them is a run_started: who writes opens the runs,
+// because it carries the fence. With producers that is:
 //
-//	start, tool-call-suspended …       chunk.SubagentStart → producers.Run.Child
-//	finish of a sub-agent              chunk.StreamEnd     → Run.End of the child
-//	finish, tripwire, end of body      from End            → Run.End, Fail, Pause
+//	chunk.SubagentStart    run.Child, which writes it too
+//	chunk.StreamEnd        run.End
+//	chunk.StreamFailed     run.Fail
+//	chunk.StreamPaused     run.Pause
+//	chunk.StreamActive     run.Activate
+//	any other              run.Emit, of the run whose session the chunk names
 //
 // # What becomes what
 //

@@ -3,7 +3,7 @@ package mastra
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/tailrace/tailrace/internal/natstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { natstest.Main(m) }
