@@ -9,31 +9,57 @@ import (
 
 // out is where frames are written.
 type out struct {
-	dst     []byte
-	last    int // where the record's last frame begins, -1: it has none
-	scratch []byte
+	dst  []byte
+	last int       // where the last frame of the record at hand begins, noFrame if it has none
+	seq  chunk.Seq // of the record at hand
+
+	merge bool // deltas of one part become one: a replay
+	tail  tail
+
+	obj       object
+	canonical []byte
+	scratch   []byte // frames that nobody needs
 }
 
 const noFrame = -1
 
-func (o *out) begin(dst []byte) { o.dst, o.last = dst, noFrame }
+// tail is a delta at the end of dst that may grow, and gets its id when it has
+// grown.
+type tail struct {
+	key deltaKey // nil part: there is none
+	at  int
+	seq chunk.Seq // of the last record in it
+}
 
-// end gives the last frame of the record its id and returns all frames. Were it
-// on an earlier one, a connection cut between the two would lose the rest.
-func (o *out) end(seq chunk.Seq) []byte {
-	if o.last != noFrame && seq > 0 {
-		var room [32]byte
-		id := append(room[:0], "id: "...)
-		id = append(strconv.AppendUint(id, uint64(seq), 10), '\n')
-		o.dst = slices.Insert(o.dst, o.last, id...)
+// deltaKey is the part that a delta belongs to.
+type deltaKey struct {
+	part any // *speaker or *call
+	at   chunk.Seq
+}
+
+func (o *out) begin(dst []byte, seq chunk.Seq) { o.dst, o.last, o.seq = dst, noFrame, seq }
+
+// end gives the last frame of the record its id and returns all frames. Were the
+// id on an earlier one, a connection cut between the two would lose the rest.
+func (o *out) end() []byte {
+	if o.last != noFrame && o.seq > 0 {
+		o.identify(o.last, o.seq)
 	}
 	dst := o.dst
 	o.dst = nil
 	return dst
 }
 
+func (o *out) identify(at int, seq chunk.Seq) {
+	var room [32]byte
+	id := append(room[:0], "id: "...)
+	id = append(strconv.AppendUint(id, uint64(seq), 10), '\n')
+	o.dst = slices.Insert(o.dst, at, id...)
+}
+
 // open begins a frame of a chunk type.
 func (o *out) open(kind string) {
+	o.release()
 	o.last = len(o.dst)
 	o.dst = append(o.dst, `data: {"type":"`...)
 	o.dst = append(o.dst, kind...)
@@ -46,23 +72,65 @@ func (o *out) shut() { o.dst = append(o.dst, "}\n\n"...) }
 // bare makes the frames so far bear no id.
 func (o *out) bare() { o.last = noFrame }
 
-func (m *Message) start() {
-	if m.started {
-		return
-	}
-	m.started = true
-	m.open("start")
-	m.dst = append(m.dst, `,"messageId":`...)
-	m.dst = appendString(m.dst, m.id)
-	m.shut()
-	m.bare()
+// done appends the mark that other clients than the SDK's own read as the end.
+func (o *out) done() { o.dst = append(o.dst, "data: [DONE]\n\n"...) }
+
+func (o *out) name(name string) {
+	o.dst = append(o.dst, ',', '"')
+	o.dst = append(o.dst, name...)
+	o.dst = append(o.dst, '"', ':')
 }
 
-func (m *Message) finish(reason string) {
-	m.open("finish")
-	m.dst = append(m.dst, `,"finishReason":"`...)
-	m.dst = append(m.dst, reason...)
-	m.dst = append(m.dst, '"')
-	m.shut()
-	m.dst = append(m.dst, "data: [DONE]\n\n"...)
+// value writes a member from JSON, text one from the content of a JSON string.
+func (o *out) value(name string, value []byte) {
+	o.name(name)
+	o.dst = append(o.dst, value...)
+}
+
+func (o *out) text(name string, content []byte) {
+	o.name(name)
+	o.dst = append(o.dst, '"')
+	o.dst = append(o.dst, content...)
+	o.dst = append(o.dst, '"')
+}
+
+func (o *out) flag(name string, v bool) {
+	if v {
+		o.name(name)
+		o.dst = append(o.dst, "true"...)
+	}
+}
+
+const deltaEnd = "\"}\n\n"
+
+// grow adds to the delta at the end of dst, if that is one of the same part.
+// Halves of a surrogate pair that two records hold come together like that.
+func (o *out) grow(key deltaKey, content []byte) bool {
+	if !o.merge || o.tail.key != key {
+		return false
+	}
+	o.dst = o.dst[:len(o.dst)-len(deltaEnd)]
+	o.dst = append(o.dst, content...)
+	o.dst = append(o.dst, deltaEnd...)
+	o.tail.seq = o.seq
+	return true
+}
+
+// delta ends a frame that was opened with the text of a part.
+func (o *out) delta(name string, content []byte, key deltaKey) {
+	o.text(name, content)
+	o.shut()
+	if o.merge {
+		o.tail = tail{key: key, at: o.last, seq: o.seq}
+		o.last = noFrame
+	}
+}
+
+// release gives the delta at the end of dst its id, unless the record at hand
+// goes on: then the id is for its last frame.
+func (o *out) release() {
+	if o.tail.key.part != nil && o.tail.seq != o.seq {
+		o.identify(o.tail.at, o.tail.seq)
+	}
+	o.tail = tail{}
 }

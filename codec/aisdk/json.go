@@ -26,6 +26,9 @@ type object struct {
 // the bytes.
 func (o *object) read(data []byte) bool {
 	o.n = 0
+	if bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0 {
+		return false
+	}
 	i := space(data, 0)
 	if i == len(data) || data[i] != '{' {
 		return false
@@ -71,6 +74,17 @@ func (o *object) text(name string) ([]byte, bool) {
 		return nil, false
 	}
 	return v[1 : len(v)-1], true
+}
+
+// isDelta reports whether o has what every delta has. What looks otherwise is
+// read with more care.
+func (o *object) isDelta() bool {
+	if _, ok := o.text("delta"); !ok {
+		if _, ok = o.text("content"); !ok {
+			return false
+		}
+	}
+	return o.get("agentId") != nil && o.get("agentType") != nil && o.get("timestamp") != nil
 }
 
 func space(data []byte, i int) int {

@@ -1,145 +1,124 @@
 package aisdk
 
 import (
-	"time"
-
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/structured"
 )
-
-// Content says what a chat gets of the content of sub-agents. Their beginning
-// and end, custom events, approvals and the calls that the client must run are
-// told in any case: a person must answer those.
-type Content int
-
-// The contents. Drop is the default: the message that is stored holds none of
-// it, so that what was shown would vanish with the next reload.
-const (
-	Drop   Content = iota
-	Inline         // as parts of the message, under ids of their own
-	Data           // as transient data-subagent-chunk {subSessionId, chunk}
-)
-
-// Options of a Message. The zero Options speak to every client of the major
-// versions 6 and 7.
-type Options struct {
-	// Major 7 also uses what only that version knows: tool-approval-response,
-	// reset-step, the finish reason interrupted. Anything else is portable.
-	Major int
-
-	SubAgents Content
-
-	// NoSteps leaves out start-step and finish-step. Clients that post again by
-	// themselves when a tool is answered then do so without end.
-	NoSteps bool
-
-	// ClientTool reports whether the browser runs a tool; nil: it runs none. A
-	// member "providerExecuted" of the call's own record comes before it.
-	ClientTool func(name string) bool
-
-	// StartMetadata and FinishMetadata give the messageMetadata of the first and
-	// the last chunk, a JSON object; nil for none. Static is one of them.
-	StartMetadata, FinishMetadata func(Meta) chunk.Value
-
-	// ErrorText is what a person reads of an error that ends the message; nil
-	// shows the text of the record.
-	ErrorText func(Failure) string
-}
-
-// Static is metadata that is always the same.
-func Static(v chunk.Value) func(Meta) chunk.Value { return func(Meta) chunk.Value { return v } }
-
-// Failure is an error that ends a message.
-type Failure struct {
-	Text string // of the record
-	Code string // "" for none
-}
-
-// Meta is what a Message knows when it computes metadata. At the start it may
-// be no more than the id: Start is called before the run has begun.
-type Meta struct {
-	MessageID string
-	Session   chunk.Session
-	AgentType string
-	RunID     string
-	Began     time.Time // when the log stored the first record
-	At        time.Time // when it stored the latest
-	Steps     int       // steps that ended
-
-	InputTokens, OutputTokens, CachedTokens, CacheWriteTokens int64 // of those steps
-
-	FinishReason string // at the end
-}
 
 // Message writes one assistant message. It is not safe for concurrent use.
 type Message struct {
-	id  string
-	opt Options
-
-	session chunk.Session
-	begun   bool // the first record was seen
-
-	started bool // start went out
-	done    bool // the response is over
-	over    bool // the message is over: another turn began
-
-	own speaker
-
 	out
+
+	id   string
+	opt  Options
+	meta Meta
+
+	begun   bool // the first record was seen: meta.Session is that of the message
+	turn    bool // a record of that session was
+	started bool // start went out
+	ended   bool // the last frames of the response went out
+	over    bool // another turn began: nothing belongs to the message any more
+
+	// idle: the answer waits, or has ended, and says nothing until it goes on.
+	// expected: it was ended by a chunk, and the record that ends the stream, which
+	// says the same, is still to come.
+	idle, expected bool
+	concluded      bool // the record at hand ended the response
+	outcome        outcome
+	reason         string // finish reason of the last step that gave one
+
+	own    speaker
+	agents map[string]*speaker // sub-agents, by session
+	order  []*speaker          // the same, as they came
+
+	steps    steps
+	calls    map[callKey]*call
+	shown    map[string]bool // ids under which calls are shown
+	children map[string]chunk.Ordinal
+	streams  *structured.State // of structured data, nil for none
+	streamAt chunk.Ordinal     // latest record of it
+	unknown  map[chunk.Type]bool
+
+	replay *replay
 }
+
+// outcome is how the latest run stands.
+type outcome int
+
+const (
+	running outcome = iota
+	paused
+	interrupted
+	finished
+	failed
+)
 
 // New makes the message with an id, before the first record of its turn.
 func New(messageID string, opt Options) *Message {
-	return &Message{id: messageID, opt: opt}
+	return &Message{
+		id: messageID, opt: opt, meta: Meta{MessageID: messageID},
+		calls: make(map[callKey]*call), shown: make(map[string]bool),
+	}
 }
 
-// Append appends the frames of rec, the next record of the session or of its
+// Append appends the frames of rec, the next record of the session, or of its
 // tree. Nothing is appended when there is nothing to say. The last frame that
-// the record made carries its sequence as id; start and [DONE] carry none.
+// rec made carries its sequence as id; start and [DONE] carry none.
+//
+// A record that cannot be read says nothing, as in the snapshot.
 func (m *Message) Append(dst []byte, rec chunk.Record) []byte {
-	m.begin(dst)
+	m.begin(dst, rec.Seq)
 	m.record(rec)
-	return m.end(rec.Seq)
+	return m.end()
 }
 
 // Prime is Append for a reader who has the frames of rec already.
 func (m *Message) Prime(rec chunk.Record) {
-	m.scratch = m.Append(m.scratch[:0], rec)
 	m.started = true
+	m.scratch = m.Append(m.scratch[:0], rec)
 }
 
-// Continue makes what follows the answer to a continuation: start comes again,
-// with the same id, and the response is not over any more. All there was before
-// the continuation must have been primed.
-func (m *Message) Continue() { m.started, m.done = false, false }
+// Continue makes what follows the answer to a continuation POST: start comes
+// again, with the same id, and then only what is new. What the client has of the
+// message was primed.
+func (m *Message) Continue() { m.started, m.ended = false, false }
 
 // Done reports whether the response is over: its last frames, [DONE] among
-// them, were appended. The message may still go on in another response.
-func (m *Message) Done() bool { return m.done }
+// them, were appended. The message may go on in another response.
+func (m *Message) Done() bool { return m.ended }
 
-// Start appends the start frame, if it has not been written: for a server that
-// answers before the first record is there.
+// Start appends the start frame unless it went out: for a server that answers
+// before the first record is there.
 func (m *Message) Start(dst []byte) []byte {
-	m.begin(dst)
+	m.begin(dst, 0)
 	m.start()
-	return m.end(0)
+	return m.end()
 }
 
-func (m *Message) record(rec chunk.Record) {
-	if !m.begun {
-		m.begun, m.session = true, rec.Session
+// Finish appends what closes the response now, unless it is over: for a
+// continuation to which nothing is to be added, and for a log that has ended.
+func (m *Message) Finish(dst []byte) []byte {
+	m.begin(dst, 0)
+	if !m.ended {
+		m.start()
+		m.conclude(m.stateReason())
 	}
-	m.start()
-	if rec.Type == chunk.TypeTextDelta {
-		var o object
-		if o.read(rec.Data) {
-			if piece, ok := o.text("delta"); ok && len(piece) > 0 {
-				m.text(&m.own, rec.Seq, piece)
-			}
-		}
-	}
-	if rec.Type.Terminal() {
-		m.close(&m.own)
-		m.done = true
-		m.finish("stop")
-	}
+	return m.end()
 }
+
+func (m *Message) stateReason() string {
+	switch m.outcome {
+	case paused:
+		return reasonToolCalls
+	case interrupted:
+		return m.interruptedReason()
+	case failed:
+		return reasonError
+	}
+	if m.reason != "" {
+		return m.reason
+	}
+	return reasonStop
+}
+
+func (m *Message) interruptedReason() string { return m.opt.reason(reasonInterrupted) }

@@ -1,47 +1,115 @@
 package aisdk
 
 import (
+	"bytes"
 	"strconv"
-
-	"github.com/tailrace/tailrace/chunk"
 )
 
-// speaker is an agent that writes text: at most one block of it is open.
-type speaker struct {
-	agent string // "" for the agent of the message
-	block byte   // 't' text, 'r' reasoning, 0 none
-	id    chunk.Seq
-}
+// block is the kind of an open block, and the letter that its id begins with.
+type block byte
 
-func (m *Message) text(sp *speaker, seq chunk.Seq, piece []byte) {
-	if sp.block != 't' {
-		m.close(sp)
-		sp.block, sp.id = 't', seq
-		m.open("text-start")
-		m.blockID(sp)
-		m.shut()
-	}
-	m.open("text-delta")
-	m.blockID(sp)
-	m.dst = append(m.dst, `,"delta":"`...)
-	m.dst = append(m.dst, piece...)
-	m.dst = append(m.dst, '"')
-	m.shut()
-}
+const (
+	noBlock        block = 0
+	textBlock      block = 't'
+	reasoningBlock block = 'r'
+)
 
-func (m *Message) close(sp *speaker) {
-	if sp.block == 0 {
+var (
+	starts = map[block]string{textBlock: "text-start", reasoningBlock: "reasoning-start"}
+	deltas = map[block]string{textBlock: "text-delta", reasoningBlock: "reasoning-delta"}
+	ends   = map[block]string{textBlock: "text-end", reasoningBlock: "reasoning-end"}
+)
+
+// write tells a piece of text, the content of a JSON string. An empty piece opens
+// nothing.
+func (m *Message) write(it *item, kind block, piece []byte) {
+	if len(piece) == 0 {
 		return
 	}
-	m.open("text-end")
+	sp := it.sp
+	key := deltaKey{sp, sp.blockAt}
+	if sp.block != kind {
+		m.close(sp)
+		m.speak(it)
+		sp.block, sp.blockAt, sp.thought = kind, it.rec.Seq, sp.thought[:0]
+		m.open(starts[kind])
+		m.blockID(sp)
+		m.shut()
+		key.at = sp.blockAt
+	}
+	m.produced(it)
+	if kind == reasoningBlock {
+		sp.thought = append(sp.thought, piece...)
+	}
+	if m.grow(key, piece) {
+		return
+	}
+	m.open(deltas[kind])
 	m.blockID(sp)
-	m.shut()
-	sp.block = 0
+	m.delta("delta", piece, key)
 }
 
+// think tells reasoning. A complete record closes the block; when pieces of it
+// were streamed before, it may repeat the whole, carry the rest, or nothing.
+func (m *Message) think(it *item) {
+	piece, ok := it.obj.text("content")
+	complete := string(it.obj.get("isComplete"))
+	if !ok || complete != "true" && complete != "false" {
+		return
+	}
+	if complete == "false" {
+		m.write(it, reasoningBlock, piece)
+		return
+	}
+	if it.sp.block == reasoningBlock {
+		piece = rest(it.sp.thought, piece)
+	}
+	m.write(it, reasoningBlock, piece)
+	if it.sp.block == reasoningBlock {
+		m.close(it.sp)
+	}
+}
+
+// rest is what whole says beyond told, or all of it when it says something else.
+// Both are contents of JSON strings.
+func rest(told, whole []byte) []byte {
+	a, errA := unescape(nil, told)
+	b, errB := unescape(nil, whole)
+	if errA != nil || errB != nil || !bytes.HasPrefix(b, a) {
+		return whole
+	}
+	return appendEscaped(nil, string(b[len(a):]))
+}
+
+// close ends the open block of an agent.
+func (m *Message) close(sp *speaker) {
+	if sp.block == noBlock {
+		return
+	}
+	m.open(ends[sp.block])
+	m.blockID(sp)
+	m.shut()
+	sp.block = noBlock
+}
+
+// closeAll ends every open block. finish-step makes clients of version 6 forget
+// the blocks that are open, whoever writes them.
+func (m *Message) closeAll() {
+	m.close(&m.own)
+	for _, sp := range m.order {
+		m.close(sp)
+	}
+}
+
+// blockID writes the id of the open block: a pure function of the log, so that
+// every edge, at any time, calls it the same.
 func (m *Message) blockID(sp *speaker) {
 	m.dst = append(m.dst, `,"id":"`...)
-	m.dst = append(m.dst, sp.block)
-	m.dst = strconv.AppendUint(m.dst, uint64(sp.id), 10)
+	m.dst = append(m.dst, byte(sp.block))
+	m.dst = strconv.AppendUint(m.dst, uint64(sp.blockAt), 10)
+	if !sp.own() {
+		m.dst = append(m.dst, '-')
+		m.dst = append(m.dst, sp.agent...) // a token: letters, digits, - and _
+	}
 	m.dst = append(m.dst, '"')
 }

@@ -1,0 +1,199 @@
+package aisdk
+
+import (
+	"strconv"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// speaker is an agent whose records are told: the message's own, or a sub-agent.
+type speaker struct {
+	agent   string // session of a sub-agent, "" for the message's own
+	epoch   chunk.Epoch
+	ordinal chunk.Ordinal
+	step    int64 // highest step it reached
+
+	// At most one block of text is open.
+	block   block
+	blockAt chunk.Seq // of its first delta
+	thought []byte    // what the open block of reasoning says, as escaped as it came
+}
+
+func (sp *speaker) own() bool { return sp.agent == "" }
+
+// item is a record with what was found in it.
+type item struct {
+	rec chunk.Record
+	sp  *speaker
+	obj *object
+	c   chunk.Chunk // not of deltas, which are read without it
+}
+
+// record says what rec says. While the answer waits, or has ended, a record
+// changes the state but is not told, unless it ends a response that is open.
+func (m *Message) record(rec chunk.Record) {
+	sp := m.speaker(rec)
+	if sp == nil {
+		return
+	}
+	it := item{rec: rec, sp: sp, obj: &m.obj}
+	if !m.read(&it) {
+		return
+	}
+	if sp.own() && m.goesOn(&it) {
+		m.idle, m.ended, m.expected, m.outcome = false, false, false, running
+	}
+	idle, open, before := m.idle, !m.ended, len(m.dst)
+	if !idle {
+		m.start()
+	}
+	m.concluded = false
+	m.say(&it)
+	m.turn = m.turn || sp.own()
+	if told := !idle || m.concluded && open; !told {
+		m.dst, m.last = m.dst[:before], noFrame
+	}
+}
+
+// speaker is who wrote rec, nil when rec changes nothing: it comes after the
+// message, is filtered out, was seen, or is of a writer that was overtaken.
+func (m *Message) speaker(rec chunk.Record) *speaker {
+	if m.over || m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(rec) {
+		return nil
+	}
+	if !m.begun {
+		m.begun, m.meta.Session, m.meta.Began = true, rec.Session, rec.Stored
+	}
+	sp := &m.own
+	if rec.Session != m.meta.Session {
+		sp = m.subAgent(rec.Session.ID)
+	}
+	if rec.Epoch < sp.epoch || rec.Ordinal > 0 && rec.Ordinal <= sp.ordinal {
+		return nil
+	}
+	if sp.own() && rec.Ordinal != sp.ordinal+1 {
+		m.steps.unclear = true
+	}
+	sp.epoch, sp.ordinal = rec.Epoch, rec.Ordinal
+	m.meta.At = rec.Stored
+	return sp
+}
+
+// read finds what is in the record: of a delta its text alone, of others all. It
+// reports false for a record that cannot be read.
+func (m *Message) read(it *item) bool {
+	switch it.rec.Type {
+	case chunk.TypeTextDelta, chunk.TypeToolArgStreamDelta, chunk.TypeThinking:
+		if it.obj.read(it.rec.Data) && it.obj.isDelta() {
+			return true
+		}
+	}
+	c, err := it.rec.Decode()
+	if err != nil || c.Type() != it.rec.Type {
+		return false
+	}
+	it.c = c
+	m.canonical, err = c.AppendJSON(m.canonical[:0])
+	if err != nil {
+		return false
+	}
+	it.obj.read(m.canonical) // members that have no room are none of the catalogue's
+	return true
+}
+
+// step is the step of the record, -1 when it has none.
+func (it *item) step() int64 {
+	n, err := strconv.ParseInt(string(it.obj.get("step")), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// say tells what is in a record.
+func (m *Message) say(it *item) {
+	if it.rec.Type.Control() {
+		m.control(it)
+		return
+	}
+	if _, opaque := it.c.Body.(chunk.Opaque); opaque {
+		m.notKnown(it.rec.Type)
+		return
+	}
+	if step := it.step(); step > it.sp.step {
+		m.close(it.sp)
+		it.sp.step = step
+	}
+	if !it.sp.own() && !m.told(it) {
+		return
+	}
+	switch it.rec.Type {
+	case chunk.TypeTextDelta:
+		if piece, ok := it.obj.text("delta"); ok {
+			m.write(it, textBlock, piece)
+		}
+	case chunk.TypeThinking:
+		m.think(it)
+	case chunk.TypeToolArgStreamDelta:
+		m.toolArgsDelta(it)
+	default:
+		m.sayMore(it)
+	}
+}
+
+func (m *Message) sayMore(it *item) {
+	switch b := it.c.Body.(type) {
+	case chunk.ToolArgStreamStart:
+		m.toolArgsStart(it, b)
+	case chunk.ToolStart:
+		m.toolStart(it, b)
+	case chunk.ToolEnd:
+		m.toolEnd(it, b)
+	case chunk.ToolInputError:
+		m.toolInputError(it, b)
+	case chunk.ToolOutputError:
+		m.toolOutputError(it, b)
+	case chunk.ToolApprovalRequest:
+		m.approvalRequest(it, b)
+	case chunk.ToolApprovalResponse:
+		m.approvalResponse(it, b)
+	case chunk.StepStart:
+		m.stepStart(it)
+	case chunk.StepEnd:
+		m.stepEnd(it, b)
+	case chunk.File:
+		m.part(it, "file", "url", "mediaType")
+	case chunk.SourceURL:
+		m.part(it, "source-url", "sourceId", "url", "title")
+	case chunk.SourceDocument:
+		m.part(it, "source-document", "sourceId", "mediaType", "title", "filename")
+	default:
+		m.sayData(it)
+	}
+}
+
+// notKnown tells of the first record of a type that has no place here.
+func (m *Message) notKnown(t chunk.Type) {
+	if m.opt.Unknown == nil || m.unknown[t] {
+		return
+	}
+	if m.unknown == nil {
+		m.unknown = make(map[chunk.Type]bool)
+	}
+	m.unknown[t] = true
+	m.opt.Unknown(t)
+}
+
+// part tells a part that is complete as it is: members of the record under a
+// chunk type.
+func (m *Message) part(it *item, kind string, names ...string) {
+	m.close(it.sp)
+	m.speak(it)
+	m.open(kind)
+	for _, name := range names {
+		if v := it.obj.get(name); v != nil {
+			m.value(name, v)
+		}
+	}
+	m.shut()
+}

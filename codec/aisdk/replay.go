@@ -1,0 +1,173 @@
+package aisdk
+
+import (
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// replay is what a look at all records of a replay found out.
+type replay struct {
+	at, goesOn int // place of the record at hand, and of the last at which a stopped answer went on
+
+	answered map[chunk.Seq]bool // approval requests that nobody needs to answer any more
+}
+
+// within reports whether the answer went on after the record at hand.
+func (r *replay) within() bool { return r != nil && r.at < r.goesOn }
+
+// answers reports whether a request is answered further on.
+func (r *replay) answers(it *item) bool { return r != nil && r.answered[it.rec.Seq] }
+
+// Replay appends the frames of records that were written before, to the same
+// message as Append makes of them one after the other, in fewer frames: deltas of
+// one part that follow each other are one, what was taken back is left out, and
+// so are notices of what was going on, requests for approval that are answered
+// (a client of version 6 would ask again) and the ends of earlier responses.
+//
+// recs are the next records of the message. Append goes on behind them.
+func (m *Message) Replay(dst []byte, recs []chunk.Record) []byte {
+	m.replay, m.merge = m.survey(recs), true
+	gone := takenBack(recs)
+	for i, rec := range recs {
+		m.replay.at = i
+		if !gone(i) {
+			dst = m.Append(dst, rec)
+		}
+	}
+	m.begin(dst, 0)
+	m.release()
+	m.replay, m.merge = nil, false
+	return m.end()
+}
+
+// takenBack finds the records that marks further on take back.
+func takenBack(recs []chunk.Record) func(i int) bool {
+	type mark struct {
+		session chunk.Session
+		at      chunk.Ordinal
+		removed []chunk.OrdinalRange
+	}
+	var marks []mark
+	for _, rec := range recs {
+		if rec.Type != chunk.TypeTruncated {
+			continue
+		}
+		if c, err := rec.Decode(); err == nil {
+			if b, ok := chunk.As[chunk.Truncated](c); ok {
+				marks = append(marks, mark{rec.Session, rec.Ordinal, b.Removed})
+			}
+		}
+	}
+	return func(i int) bool {
+		rec := recs[i]
+		return slices.ContainsFunc(marks, func(m mark) bool {
+			return m.session == rec.Session && rec.Ordinal < m.at && slices.ContainsFunc(m.removed, func(r chunk.OrdinalRange) bool {
+				return r.First <= int64(rec.Ordinal) && int64(rec.Ordinal) <= r.Last
+			})
+		})
+	}
+}
+
+// survey looks ahead.
+func (m *Message) survey(recs []chunk.Record) *replay {
+	r := &replay{answered: make(map[chunk.Seq]bool)}
+	ahead := lookout{run: m.meta.RunID, session: m.meta.Session, begun: m.begun, turn: m.turn, asked: make(map[callKey]chunk.Seq)}
+	for i, rec := range recs {
+		if !ahead.begun {
+			ahead.begun, ahead.session = true, rec.Session
+		}
+		own := rec.Session == ahead.session
+		if !ahead.matters(rec) {
+			ahead.turn = ahead.turn || own
+			continue
+		}
+		c, err := rec.Decode()
+		if err != nil {
+			continue
+		}
+		if id, ok := ahead.answer(c.Body); ok && m.opt.Major < 7 {
+			key := callKey{rec.Session.ID, id}
+			if seq, asked := ahead.asked[key]; asked {
+				r.answered[seq] = true
+			}
+		}
+		if b, ok := c.Body.(chunk.ToolApprovalRequest); ok {
+			ahead.asked[callKey{rec.Session.ID, b.ToolCallID}] = rec.Seq
+		}
+		if !own {
+			continue
+		}
+		goesOn, over := ahead.sees(c.Body)
+		ahead.turn = true
+		if over {
+			break
+		}
+		if goesOn {
+			r.goesOn = i
+		}
+	}
+	return r
+}
+
+// lookout goes over the records of a replay before they are told.
+type lookout struct {
+	begun   bool // session is known
+	session chunk.Session
+	turn    bool // a record of the session was seen
+	run     string
+	stopped outcome
+	asked   map[callKey]chunk.Seq
+}
+
+func (*lookout) matters(rec chunk.Record) bool {
+	switch rec.Type {
+	case chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamActive, chunk.TypeRunInterrupted, chunk.TypeRunResumed,
+		chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
+		return true
+	}
+	return false
+}
+
+// answer is the call that a record gives a decision on, or an outcome.
+func (*lookout) answer(b chunk.Body) (string, bool) {
+	switch b := b.(type) {
+	case chunk.ToolApprovalResponse:
+		return b.ToolCallID, true
+	case chunk.ToolEnd:
+		return b.ToolCallID, true
+	case chunk.ToolOutputError:
+		return b.ToolCallID, true
+	case chunk.ToolInputError:
+		return b.ToolCallID, true
+	}
+	return "", false
+}
+
+// sees reports whether a stopped answer goes on with a record, and whether
+// another turn begins with it.
+func (l *lookout) sees(b chunk.Body) (goesOn, over bool) {
+	switch b := b.(type) {
+	case chunk.RunStarted:
+		if l.turn && l.run != b.RunID && (b.Mode == modeExecute || len(b.Input) > 0) {
+			return false, true
+		}
+		l.run, l.stopped = b.RunID, running
+		return true, false
+	case chunk.StreamPaused:
+		l.stopped = paused
+	case chunk.RunInterrupted:
+		l.stopped = interrupted
+	case chunk.StreamActive:
+		if l.stopped == paused {
+			l.stopped = running
+			return true, false
+		}
+	case chunk.RunResumed:
+		if l.stopped == interrupted {
+			l.stopped = running
+			return true, false
+		}
+	}
+	return false, false
+}

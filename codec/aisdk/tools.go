@@ -1,0 +1,305 @@
+package aisdk
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// finishTool is the injected tool that carries the structured output and is
+// never shown; subagentTool begins the names of tools that are sub-agents.
+const (
+	finishTool   = "__finish__"
+	subagentTool = "subagent__"
+)
+
+// callKey names a call: ids are the producer's, one agent's are not another's.
+type callKey struct{ agent, id string }
+
+// call is a tool call of the message.
+type call struct {
+	id        string // under which the client knows it
+	shown     []byte // the same as content of a JSON string
+	client    bool   // the browser runs it
+	streaming bool   // its arguments stream
+	sent      bool   // tool-input-available went out
+	asked     []byte // id of the approval that waits for a decision, nil for none
+	settled   bool   // it has its outcome
+
+	// The records that made it so. They may be taken back.
+	begunAt, sentAt, askedAt, settledAt chunk.Ordinal
+}
+
+var (
+	emptyInput = []byte("{}")
+	null       = []byte("null")
+)
+
+// SplitCallID takes the id of a tool part apart: the session of the sub-agent
+// whose call it is, "" for the message's own agent, and the id of the call there.
+func SplitCallID(id string, isSession func(string) bool) (session, call string) {
+	if s, c, ok := strings.Cut(id, "/"); ok && isSession(s) {
+		return s, c
+	}
+	return "", id
+}
+
+// call is the call that begins, or goes on: the one of that id, unless it has
+// its outcome.
+func (m *Message) call(it *item, id, name string) *call {
+	m.close(it.sp)
+	key := callKey{it.sp.agent, id}
+	if c := m.calls[key]; c != nil && !c.settled {
+		return c
+	}
+	c := &call{id: m.showAs(it.sp, id), client: m.runsInClient(it, name), begunAt: it.rec.Ordinal}
+	c.shown = appendEscaped(nil, c.id)
+	m.calls[key] = c
+	m.speak(it)
+	return c
+}
+
+// showAs gives a call an id that no other part has.
+func (m *Message) showAs(sp *speaker, id string) string {
+	if !sp.own() {
+		id = sp.agent + "/" + id
+	}
+	unique := id
+	for n := 2; m.shown[unique]; n++ {
+		unique = id + "_" + strconv.Itoa(n)
+	}
+	m.shown[unique] = true
+	return unique
+}
+
+// runsInClient reports whether the browser runs a call.
+func (m *Message) runsInClient(it *item, name string) bool {
+	if strings.HasPrefix(name, subagentTool) {
+		return false
+	}
+	for _, x := range it.c.Extra {
+		if x.Name == "providerExecuted" {
+			return string(x.Value) == "false"
+		}
+	}
+	return m.opt.ClientTool != nil && m.opt.ClientTool(name)
+}
+
+func (m *Message) toolArgsStart(it *item, b chunk.ToolArgStreamStart) {
+	if b.ToolName == finishTool {
+		return
+	}
+	c := m.call(it, b.ToolCallID, b.ToolName)
+	m.produced(it)
+	c.streaming, c.sent, c.asked = true, false, nil
+	m.open("tool-input-start")
+	m.text("toolCallId", c.shown)
+	m.value("toolName", it.obj.get("toolName"))
+	m.dynamic(c)
+	m.shut()
+}
+
+func (m *Message) dynamic(c *call) {
+	m.flag("dynamic", true)
+	m.flag("providerExecuted", !c.client)
+}
+
+func (m *Message) toolArgsDelta(it *item) {
+	id, ok := it.obj.text("toolCallId")
+	piece, ok2 := it.obj.text("delta")
+	if !ok || !ok2 || len(piece) == 0 {
+		return
+	}
+	c := m.streamingCall(it.sp, id)
+	if c == nil {
+		return
+	}
+	m.produced(it)
+	key := deltaKey{part: c}
+	if m.grow(key, piece) {
+		return
+	}
+	m.open("tool-input-delta")
+	m.text("toolCallId", c.shown)
+	m.delta("inputTextDelta", piece, key)
+}
+
+// streamingCall is the call whose arguments stream, by the content of the JSON
+// string of its id; nil for none.
+func (m *Message) streamingCall(sp *speaker, id []byte) *call {
+	var room [64]byte
+	plain, err := unescape(room[:0], id)
+	if err != nil {
+		return nil
+	}
+	c := m.calls[callKey{sp.agent, string(plain)}]
+	if c == nil || !c.streaming {
+		return nil
+	}
+	return c
+}
+
+func (m *Message) toolStart(it *item, b chunk.ToolStart) {
+	if b.ToolName == finishTool {
+		return
+	}
+	m.available(it, m.call(it, b.ToolCallID, b.ToolName), it.obj.get("arguments"))
+}
+
+// available tells the input of a call, once: told again the client would run
+// its tool again.
+func (m *Message) available(it *item, c *call, input []byte) {
+	if c.sent {
+		return
+	}
+	m.produced(it)
+	c.sent, c.sentAt, c.streaming = true, it.rec.Ordinal, false
+	if c.client {
+		m.steps.asked = append(m.steps.asked, c)
+	}
+	m.open("tool-input-available")
+	m.text("toolCallId", c.shown)
+	m.value("toolName", it.obj.get("toolName"))
+	m.guarded("input", input)
+	m.dynamic(c)
+	m.shut()
+}
+
+// awaited is the call that a record brings news of, nil if they change nothing:
+// they come too late, or the call is of an earlier message. A call of ours whose
+// start nobody saw is shown first.
+func (m *Message) awaited(it *item, id, name string, ours bool) *call {
+	if name == finishTool {
+		return nil
+	}
+	c := m.calls[callKey{it.sp.agent, id}]
+	if c == nil && ours {
+		c = m.call(it, id, name)
+		c.client = false
+		m.available(it, c, emptyInput)
+	}
+	if c == nil || c.settled {
+		return nil
+	}
+	return c
+}
+
+func (m *Message) settle(it *item, c *call) {
+	m.produced(it)
+	c.settled, c.settledAt, c.streaming, c.asked = true, it.rec.Ordinal, false, nil
+}
+
+func (m *Message) toolEnd(it *item, b chunk.ToolEnd) {
+	ours := b.ProviderExecuted != nil && *b.ProviderExecuted
+	c := m.awaited(it, b.ToolCallID, b.ToolName, ours)
+	if c == nil {
+		return
+	}
+	if b.Error != nil {
+		m.outputError(it, c, ours)
+		return
+	}
+	m.settle(it, c)
+	m.open("tool-output-available")
+	m.text("toolCallId", c.shown)
+	m.guarded("output", it.obj.get("result"))
+	m.flag("dynamic", true)
+	m.flag("providerExecuted", ours)
+	m.shut()
+}
+
+func (m *Message) outputError(it *item, c *call, ours bool) {
+	m.settle(it, c)
+	m.open("tool-output-error")
+	m.text("toolCallId", c.shown)
+	m.value("errorText", it.obj.get("error"))
+	m.flag("dynamic", true)
+	m.flag("providerExecuted", ours)
+	m.shut()
+}
+
+func (m *Message) toolOutputError(it *item, b chunk.ToolOutputError) {
+	if c := m.awaited(it, b.ToolCallID, b.ToolName, true); c != nil {
+		m.outputError(it, c, false)
+	}
+}
+
+func (m *Message) toolInputError(it *item, b chunk.ToolInputError) {
+	if b.ToolName == finishTool {
+		return
+	}
+	c := m.calls[callKey{it.sp.agent, b.ToolCallID}]
+	switch {
+	case c == nil:
+		c = m.call(it, b.ToolCallID, b.ToolName)
+	case c.settled:
+		return
+	}
+	m.close(it.sp)
+	m.settle(it, c)
+	m.open("tool-input-error")
+	m.text("toolCallId", c.shown)
+	m.value("toolName", it.obj.get("toolName"))
+	input := it.obj.get("partialInput")
+	if input == nil {
+		input = null // the client refuses the chunk without it
+	}
+	m.guarded("input", input)
+	m.value("errorText", it.obj.get("error"))
+	m.dynamic(c)
+	m.shut()
+}
+
+// approvalRequest asks a person. A question that a rule answers is not shown:
+// clients of version 6 would ask all the same.
+func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
+	if b.ToolName == finishTool {
+		return
+	}
+	c := m.call(it, b.ToolCallID, b.ToolName)
+	m.available(it, c, it.obj.get("input"))
+	if b.IsAutomatic != nil && *b.IsAutomatic {
+		return
+	}
+	id, _ := it.obj.text("approvalId")
+	c.asked, c.askedAt = append([]byte(nil), id...), it.rec.Ordinal
+	m.steps.asked = append(m.steps.asked, c)
+	if m.replay.answers(it) {
+		return
+	}
+	m.produced(it)
+	m.open("tool-approval-request")
+	m.text("approvalId", id)
+	m.text("toolCallId", c.shown)
+	m.shut()
+}
+
+// approvalResponse tells a decision. Version 6 has no chunk for it: what the tool
+// gives, or that it was denied, moves its part on.
+func (m *Message) approvalResponse(it *item, b chunk.ToolApprovalResponse) {
+	c := m.calls[callKey{it.sp.agent, b.ToolCallID}]
+	if b.ToolName == finishTool || c == nil || c.settled {
+		return
+	}
+	m.produced(it)
+	id, _ := it.obj.text("approvalId")
+	if m.opt.Major >= 7 && c.asked != nil && bytes.Equal(c.asked, id) {
+		m.open("tool-approval-response")
+		m.text("approvalId", id)
+		m.value("approved", it.obj.get("approved"))
+		if reason := it.obj.get("reason"); reason != nil {
+			m.value("reason", reason)
+		}
+		m.shut()
+	}
+	c.asked = nil
+	if b.Approved {
+		return
+	}
+	m.settle(it, c)
+	m.open("tool-output-denied")
+	m.text("toolCallId", c.shown)
+	m.shut()
+}
