@@ -239,7 +239,11 @@ func TestTwoCompactors(t *testing.T) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				if _, err := w.c.Compact(t.Context(), alice); err != nil && !errors.Is(err, ErrUnfit) {
+				_, err := w.c.Compact(t.Context(), alice)
+				for errors.Is(err, context.DeadlineExceeded) { // a server on a busy disk: who is told so comes again
+					_, err = w.c.Compact(t.Context(), alice)
+				}
+				if err != nil && !errors.Is(err, ErrUnfit) {
 					t.Error(err)
 				}
 			})
