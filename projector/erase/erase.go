@@ -66,6 +66,7 @@ type Eraser struct {
 	api   *jsapi.API
 	store Store
 	cfg   Config
+	now   func() time.Time // replaced by tests, for which two minutes are long
 }
 
 // New makes an Eraser. It does not ask the server for anything. The error names
@@ -83,7 +84,7 @@ func New(js jetstream.JetStream, store Store, cfg Config) (*Eraser, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Eraser{js: js, api: jsapi.New(js), store: store, cfg: cfg}, nil
+	return &Eraser{js: js, api: jsapi.New(js), store: store, cfg: cfg, now: time.Now}, nil
 }
 
 // Delete removes s, and if it is a root all sessions of its tree. After nil
@@ -230,9 +231,6 @@ type deletion struct {
 }
 
 const (
-	// code of the last record of a session.
-	code = "session_deleted"
-
 	// farewell is how long the last record stays: until everybody who is attached
 	// has got it, also through an edge that had to connect anew.
 	farewell = 2 * time.Minute
@@ -307,12 +305,12 @@ func isFarewell(rec chunk.Record) bool {
 		return false
 	}
 	failed, ok := c.Body.(chunk.StreamFailed)
-	return ok && failed.ErrorDetail != nil && failed.ErrorDetail.Code != nil && *failed.ErrorDetail.Code == code
+	return ok && failed.ErrorDetail != nil && failed.ErrorDetail.Code != nil && *failed.ErrorDetail.Code == chunk.CodeSessionDeleted
 }
 
 // write puts the last record behind a place.
 func (d *deletion) write(ctx context.Context, at place) error {
-	why, text := code, "the session was deleted"
+	why, text := chunk.CodeSessionDeleted, "the session was deleted"
 	c := chunk.Chunk{
 		AgentID: d.session.ID, AgentType: "tailrace", Timestamp: time.Now().UnixMilli(),
 		Body: chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: &why}},

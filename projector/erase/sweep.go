@@ -30,7 +30,7 @@ func (e *Eraser) Run(ctx context.Context, every time.Duration) error {
 		wait := every
 		var n int
 		err := e.cfg.Turn(ctx, func(ctx context.Context) (err error) {
-			n, err = e.Sweep(ctx, time.Now())
+			n, err = e.Sweep(ctx, e.now())
 			return err
 		})
 		switch {
