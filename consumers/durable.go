@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsapi"
 )
 
 // durable is the loop of one partition of a durable firehose.
@@ -46,9 +46,6 @@ type durable struct {
 	since  time.Time   // of the first of them
 	timer  *time.Timer // runs from then on
 }
-
-// priorityGroup is the one group that our consumers have.
-const priorityGroup = "tailrace"
 
 func (d *durable) run(ctx context.Context) error {
 	if err := d.reattach(ctx, d.cfg.Patience); err != nil {
@@ -172,7 +169,7 @@ func (d *durable) recover(ctx context.Context, err error) error {
 
 func (d *durable) reattach(ctx context.Context, patience time.Duration) error {
 	err := d.persist(ctx, patience, d.attach, func(err error) bool {
-		return errors.Is(err, errRecreated) || errors.Is(err, errOtherSettings) || final(err)
+		return errors.Is(err, errRecreated) || errors.Is(err, jsapi.ErrOtherSettings) || final(err)
 	})
 	if errors.Is(err, errRecreated) {
 		return &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: d.mark.seq}
@@ -220,17 +217,14 @@ func (d *durable) checkStream(ctx context.Context) error {
 	return nil
 }
 
-// errOtherSettings: the consumer exists and is not one of ours.
-var errOtherSettings = errors.New("a consumer of this name has other settings")
-
 // ensure gives the consumer. One that was deleted is made again where we were,
 // and not at the beginning or the end of the stream.
 func (d *durable) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
-	want := d.config()
+	want := d.want()
 	c, err := d.api.js.Consumer(ctx, d.stream, d.hose.cfg.Name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		d.pinID = ""
-		c, err = d.api.js.CreateConsumer(ctx, d.stream, want)
+		c, err = d.api.js.CreateConsumer(ctx, d.stream, want.Config())
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			// The old one is on its way out, or another client was faster.
 			return nil, fmt.Errorf("firehose %s of %s is there and is not: %s", d.hose.cfg.Name, d.stream, err.Error())
@@ -240,7 +234,7 @@ func (d *durable) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.stream, err)
 	}
 	info := c.CachedInfo()
-	if err := differs(info.Config, want); err != nil {
+	if err := want.Check(info.Config); err != nil {
 		return nil, fmt.Errorf("firehose %s of %s: %w", d.hose.cfg.Name, d.stream, err)
 	}
 	if floor := chunk.Seq(info.AckFloor.Stream); floor > d.floor {
@@ -249,50 +243,22 @@ func (d *durable) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return info, nil
 }
 
-func (d *durable) config() jetstream.ConsumerConfig {
-	cfg := jetstream.ConsumerConfig{
-		Durable:        d.hose.cfg.Name,
-		Description:    "tailrace firehose",
-		FilterSubject:  d.filter,
-		DeliverPolicy:  jetstream.DeliverAllPolicy,
-		AckPolicy:      jetstream.AckExplicitPolicy,
-		AckWait:        d.hose.cfg.AckWait,
-		MaxDeliver:     -1,
-		MaxAckPending:  d.hose.cfg.Batch,
-		PriorityPolicy: jetstream.PriorityPolicyPinned,
-		PriorityGroups: []string{priorityGroup},
-		PinnedTTL:      d.hose.cfg.Takeover,
+func (d *durable) want() jsapi.Pinned {
+	want := jsapi.Pinned{
+		Name: d.hose.cfg.Name, Description: "tailrace firehose", Filter: d.filter, FromNow: d.hose.cfg.FromNow,
+		Ahead: d.hose.cfg.Batch, AckWait: d.hose.cfg.AckWait, Takeover: d.hose.cfg.Takeover,
 	}
-	switch after := max(d.floor, d.mark.seq); {
-	case after > 0:
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(d.floor)+1
-	case d.hose.cfg.FromNow:
-		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
+	if max(d.floor, d.mark.seq) > 0 {
+		want.From = uint64(d.floor) + 1
 	}
-	return cfg
-}
-
-// differs compares what matters for the promises: the rest may have been tuned
-// by hand.
-func differs(got, want jetstream.ConsumerConfig) error {
-	switch {
-	case got.FilterSubject != want.FilterSubject:
-		return fmt.Errorf("%w: its filter is %q, want %q", errOtherSettings, got.FilterSubject, want.FilterSubject)
-	case got.AckPolicy != want.AckPolicy:
-		return fmt.Errorf("%w: its ack policy is %s, want %s", errOtherSettings, got.AckPolicy, want.AckPolicy)
-	case got.PriorityPolicy != want.PriorityPolicy || !slices.Equal(got.PriorityGroups, want.PriorityGroups):
-		return fmt.Errorf("%w: want the pinned priority group %q", errOtherSettings, priorityGroup)
-	case got.DeliverSubject != "":
-		return fmt.Errorf("%w: it is a push consumer", errOtherSettings)
-	}
-	return nil
+	return want
 }
 
 // standBy asks for one message as one client of many. When it comes, it says
 // that we are the one now.
 func (d *durable) standBy() error {
 	d.pinID, d.active = "", false
-	d.pin = `,"group":"` + priorityGroup + `"`
+	d.pin = `,"group":"` + jsapi.PinnedGroup + `"`
 	d.standby, d.watchSilence, d.batch = true, true, 1
 	_, err := d.enter()
 	return err
@@ -303,10 +269,10 @@ func (d *durable) standBy() error {
 func (d *durable) takeOver(ctx context.Context, e *entry) error {
 	d.pinID = e.header.Get("Nats-Pin-Id")
 	if d.pinID == "" {
-		return fmt.Errorf("firehose %s of %s: %w: the server does not pin clients", d.hose.cfg.Name, d.stream, errOtherSettings)
+		return fmt.Errorf("firehose %s of %s: %w: the server does not pin clients", d.hose.cfg.Name, d.stream, jsapi.ErrOtherSettings)
 	}
 	err := d.api.attempt(context.WithoutCancel(ctx), d.activate)
-	if err == nil || final(err) || errors.Is(err, errOtherSettings) {
+	if err == nil || final(err) || errors.Is(err, jsapi.ErrOtherSettings) {
 		return err
 	}
 	return lost("it could not be set back: " + err.Error())
@@ -322,12 +288,12 @@ func (d *durable) activate(ctx context.Context) error {
 	}
 	back, err := d.api.js.ResetConsumer(ctx, d.stream, d.hose.cfg.Name)
 	if v := d.api.nc.ConnectedServerVersion(); errors.Is(err, nats.ErrNoResponders) && tooOld(v) {
-		return fmt.Errorf("%w: nats-server %s cannot set it back, 2.14 or newer can", errOtherSettings, v)
+		return fmt.Errorf("%w: nats-server %s cannot set it back, 2.14 or newer can", jsapi.ErrOtherSettings, v)
 	}
 	if err != nil {
 		return fmt.Errorf("set firehose %s of %s back: %w", d.hose.cfg.Name, d.stream, err)
 	}
-	d.pin = `,"group":"` + priorityGroup + `","id":"` + d.pinID + `"`
+	d.pin = `,"group":"` + jsapi.PinnedGroup + `","id":"` + d.pinID + `"`
 	if back.ResetSeq > 0 { // another client may have come further than we had
 		d.floor = max(d.floor, chunk.Seq(back.ResetSeq)-1)
 		if d.floor > d.mark.seq {
@@ -356,7 +322,7 @@ func (d *durable) release(ctx context.Context) {
 		if err != nil {
 			return err
 		}
-		return s.UnpinConsumer(ctx, d.hose.cfg.Name, priorityGroup)
+		return s.UnpinConsumer(ctx, d.hose.cfg.Name, jsapi.PinnedGroup)
 	})
 	if err != nil {
 		d.cfg.Log.Debug("leaving a firehose to the server's timeouts", slog.String("firehose", d.hose.cfg.Name), slog.Any("error", err))

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/internal/natstest"
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/subjects"
@@ -396,8 +397,8 @@ func TestFirehoseRefusesAForeignConsumer(t *testing.T) {
 	}
 	s := w.hose(w.reader, FirehoseConfig{Name: "audit"})
 	<-s.done
-	if !errors.Is(s.err, errOtherSettings) {
-		t.Errorf("err = %v, want errOtherSettings", s.err)
+	if !errors.Is(s.err, jsapi.ErrOtherSettings) {
+		t.Errorf("err = %v, want ErrOtherSettings", s.err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/internal/natstest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -135,7 +136,7 @@ func TestConsumerWithoutABucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := src.config()
+	cfg := src.want().Config()
 	cfg.Metadata = nil
 	if _, err := w.js.CreateConsumer(t.Context(), stream, cfg); err != nil {
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func (w *world) unpin() {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	if err := str.UnpinConsumer(w.tb.Context(), "projector", priorityGroup); err != nil {
+	if err := str.UnpinConsumer(w.tb.Context(), "projector", jsapi.PinnedGroup); err != nil {
 		w.tb.Fatal(err)
 	}
 }

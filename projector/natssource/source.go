@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/projector"
 )
 
@@ -49,18 +50,14 @@ func (s *Source) Foreign() uint64 { return s.foreign.Load() }
 // Attached counts how often the Source took up its consumer: 1 when all is well.
 func (s *Source) Attached() uint64 { return s.attached.Load() }
 
-// ErrOtherSettings reports a consumer of our name that is not one of ours: it
-// would deliver something else, or not wait for acknowledgements.
-var ErrOtherSettings = errors.New("a consumer of this name has other settings")
+// ErrOtherSettings reports a consumer of our name that is not one of ours.
+var ErrOtherSettings = jsapi.ErrOtherSettings
 
 // ErrNewBucket reports that the bucket is not the one that the Runner has saved
 // to: run a new Source with a new Runner, which begins at the start of the log.
 var ErrNewBucket = errors.New("the bucket of snapshots was made anew")
 
 const (
-	// priorityGroup is the one group that the consumer has.
-	priorityGroup = "tailrace"
-
 	// bucketKey holds, in the consumer, the life of the bucket that its
 	// acknowledgements speak of: its name, bucketOf, and when it was made.
 	bucketKey = "tailrace.bucket"
@@ -119,7 +116,7 @@ func (s *Source) attach(ctx context.Context, take func(context.Context, []projec
 	}
 	messages, err := consumer.Messages(
 		jetstream.PullMaxMessages(2*s.cfg.Batch),
-		jetstream.PullPriorityGroup(priorityGroup),
+		jetstream.PullPriorityGroup(jsapi.PinnedGroup),
 		// A request must end well before Takeover: the next one is the sign of
 		// life that keeps the partition.
 		jetstream.PullExpiry(s.cfg.Takeover/2),
@@ -230,54 +227,35 @@ func (s *Source) consumer(ctx context.Context) (jetstream.Consumer, error) {
 		c, err = s.ofBucket(ctx, c, bucket)
 	}
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		c, err = s.js.CreateConsumer(ctx, s.stream(), s.config())
+		c, err = s.js.CreateConsumer(ctx, s.stream(), s.want().Config())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s of %s: %w", s.cfg.Name, s.stream(), err)
 	}
-	if err := s.check(c.CachedInfo().Config); err != nil {
+	if err := s.check(c); err != nil {
 		return nil, err
 	}
 	s.note(c.CachedInfo())
 	return c, nil
 }
 
-func (s *Source) config() jetstream.ConsumerConfig {
+func (s *Source) want() jsapi.Pinned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	cfg := jetstream.ConsumerConfig{
-		Durable:        s.cfg.Name,
-		Description:    "tailrace projector",
-		FilterSubject:  s.cfg.Layout.AllFilter(s.cfg.Partition),
-		DeliverPolicy:  jetstream.DeliverAllPolicy,
-		AckPolicy:      jetstream.AckExplicitPolicy,
-		AckWait:        s.cfg.AckWait,
-		MaxDeliver:     -1,
-		MaxAckPending:  s.cfg.Unacknowledged,
-		PriorityPolicy: jetstream.PriorityPolicyPinned,
-		PriorityGroups: []string{priorityGroup},
-		PinnedTTL:      s.cfg.Takeover,
-		Metadata:       map[string]string{bucketKey: s.bucket},
+	want := jsapi.Pinned{
+		Name: s.cfg.Name, Description: "tailrace projector", Filter: s.cfg.Layout.AllFilter(s.cfg.Partition),
+		Ahead: s.cfg.Unacknowledged, AckWait: s.cfg.AckWait, Takeover: s.cfg.Takeover,
+		Metadata: map[string]string{bucketKey: s.bucket},
 	}
 	if s.floor > 0 {
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(s.floor)+1
+		want.From = uint64(s.floor) + 1
 	}
-	return cfg
+	return want
 }
 
-// check compares what matters for the promises; the rest may have been tuned by
-// hand.
-func (s *Source) check(have jetstream.ConsumerConfig) error {
-	want := s.config()
-	switch {
-	case have.AckPolicy != want.AckPolicy:
-		return fmt.Errorf("%s of %s: %w: acknowledgements", s.cfg.Name, s.stream(), ErrOtherSettings)
-	case have.FilterSubject != want.FilterSubject && have.FilterSubject != "":
-		return fmt.Errorf("%s of %s: %w: it is of %s", s.cfg.Name, s.stream(), ErrOtherSettings, have.FilterSubject)
-	case have.PriorityPolicy != want.PriorityPolicy || len(have.PriorityGroups) != 1 || have.PriorityGroups[0] != priorityGroup:
-		return fmt.Errorf("%s of %s: %w: priority group", s.cfg.Name, s.stream(), ErrOtherSettings)
-	case have.MaxDeliver > 0:
-		return fmt.Errorf("%s of %s: %w: it gives up after %d deliveries", s.cfg.Name, s.stream(), ErrOtherSettings, have.MaxDeliver)
+func (s *Source) check(c jetstream.Consumer) error {
+	if err := s.want().Check(c.CachedInfo().Config); err != nil {
+		return fmt.Errorf("%s of %s: %w", s.cfg.Name, s.stream(), err)
 	}
 	return nil
 }
@@ -298,8 +276,8 @@ func (s *Source) release(ctx context.Context) {
 		return
 	}
 	for _, group := range c.CachedInfo().PriorityGroups {
-		if group.Group == priorityGroup && group.PinnedClientID == s.pin {
-			err = stream.UnpinConsumer(ctx, s.cfg.Name, priorityGroup)
+		if group.Group == jsapi.PinnedGroup && group.PinnedClientID == s.pin {
+			err = stream.UnpinConsumer(ctx, s.cfg.Name, jsapi.PinnedGroup)
 		}
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/internal/natstest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/storetest"
@@ -85,7 +86,7 @@ func TestMadeAgainAtTheFloor(t *testing.T) {
 	if err != nil || c.CachedInfo().Config.DeliverPolicy != jetstream.DeliverAllPolicy {
 		t.Fatalf("%+v, %v; want one that delivers all", c.CachedInfo().Config, err)
 	}
-	batch, err := c.Fetch(7, jetstream.FetchPriorityGroup(priorityGroup))
+	batch, err := c.Fetch(7, jetstream.FetchPriorityGroup(jsapi.PinnedGroup))
 	if err != nil {
 		t.Fatal(err)
 	}

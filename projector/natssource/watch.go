@@ -131,7 +131,7 @@ func (s *Source) ofBucket(ctx context.Context, c jetstream.Consumer, bucket stri
 	case bucket:
 		return c, nil
 	case "":
-		if err := s.check(cfg); err != nil {
+		if err := s.check(c); err != nil {
 			return nil, err
 		}
 		cfg.Metadata = maps.Clone(cfg.Metadata)
