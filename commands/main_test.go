@@ -2,8 +2,10 @@ package commands
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +23,18 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 // limit bounds a wait for something that must come; it is long because the
 // machine is shared.
 const limit = 30 * time.Second
+
+var seedFlag = flag.Uint64("seed", 0, "seed of a random test; 0 for a new one")
+
+func newSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", seed)
+	return seed
+}
 
 // start gives a server with the streams of Tailrace.
 func start(t *testing.T) *natstest.Server {

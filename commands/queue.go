@@ -18,7 +18,8 @@ type Config struct {
 	Layout subjects.Layout
 
 	// Patience is how long Publish, Request and PublishAt keep trying while they
-	// do not know whether the command is stored. It must be shorter than the duplicate window of
+	// do not know whether the command is stored, and Pending while nobody
+	// answers. It must be shorter than the duplicate window of
 	// the stream. Defaults to 10 seconds.
 	Patience time.Duration
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -45,7 +46,11 @@ func (q *Queue) Request(ctx context.Context, c Command, after Revision) error {
 		// The verdict is what stands there. It may be c: an earlier try of ours
 		// was stored, or somebody sent the same, so long ago that the server
 		// has forgotten its id.
-		there, lookErr := q.look(ctx, msg.Subject)
+		patience := askLimit // the rest was spent on asking
+		if moved {
+			patience = q.cfg.Patience
+		}
+		there, lookErr := q.look(ctx, patience, msg.Subject)
 		switch {
 		case lookErr != nil && moved:
 			return fmt.Errorf("request command %s: %w: %w", c.id(), chunk.ErrNotStored, lookErr)
@@ -77,7 +82,7 @@ func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) 
 	if err != nil {
 		return Command{}, 0, fmt.Errorf("pending command: %w", err)
 	}
-	there, err := q.look(ctx, subject)
+	there, err := q.look(ctx, q.cfg.Patience, subject)
 	switch {
 	case err != nil:
 		return Command{}, 0, fmt.Errorf("pending command of %s: %w", s, err)
@@ -91,10 +96,8 @@ func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) 
 
 // look finds the last command of a subject, nil if there is none. It asks the leader: a replica that lags may not have the command
 // yet that was just accepted, and may still have one that is long done.
-func (q *Queue) look(ctx context.Context, subject string) (*BusyError, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	m, err := q.api.Last(ctx, q.cfg.Layout.CommandStream(), subject)
+func (q *Queue) look(ctx context.Context, patience time.Duration, subject string) (*BusyError, error) {
+	m, err := q.api.LastWithin(ctx, patience, q.cfg.Layout.CommandStream(), subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil //nolint:nilnil // no command is the normal case
 	}

@@ -35,18 +35,50 @@ func full() Command {
 	}
 }
 
+// kinds is one full command of each kind.
+func kinds() []Command {
+	at := time.UnixMilli(1700000000123)
+	session := chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"}
+	null := chunk.Value("null")
+	child := full()
+	child.Replaces = "msg-3"
+	child.Parent = &Parent{Session: "r1", AgentType: "boss", RunID: "run-0", CallID: "call 1 <💥>", ToolName: "subagent__support"}
+	return []Command{
+		full(), child,
+		{Kind: Resume, Session: session, AgentType: "support", RunID: "run-2", Resumes: "run-1", Mode: "with_message", Input: full().Input, Params: null, Issued: at},
+		{Kind: Abort, Session: session, AgentType: "support", RunID: "run-1", Reason: "changed my mind", Params: null, Issued: at},
+		{Kind: Expire, Session: session, AgentType: "support", RunID: "run-1", Deadline: at.Add(time.Hour), Params: null, Issued: at},
+	}
+}
+
 // What is published is what the handler gets, to the last digit.
 func TestRoundTrip(t *testing.T) {
-	msg, err := encode(subjects.Layout{}, full())
-	if err != nil {
-		t.Fatal(err)
+	for _, want := range kinds() {
+		msg, err := encode(subjects.Layout{}, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeBody(msg.Data, "acme", "support", "s1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
 	}
-	got, err := decode(subjects.Layout{}, msg.Subject, msg.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, full()) {
-		t.Errorf("got  %+v\nwant %+v", got, full())
+}
+
+// Workers of the first version are left what they can do, and nothing else: they
+// do not know who called a sub-agent.
+func TestOldWorkersGetWhatTheyUnderstand(t *testing.T) {
+	for i, want := range []string{`{"version":1,`, `{"version":2,`, `{"version":2,`, `{"version":2,`, `{"version":2,`} {
+		msg, err := encode(subjects.Layout{}, kinds()[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(msg.Data), want) {
+			t.Errorf("%s: %.40s, want %s", kinds()[i].Kind, msg.Data, want)
+		}
 	}
 }
 
@@ -78,18 +110,24 @@ func TestRefusedCommands(t *testing.T) {
 		subject, old, new string
 		want              error
 	}{
-		"no JSON":              {subject, good, `{`, ErrMalformed},
-		"another tenant":       {"tr.commands.evil.support.s1", "", "", ErrMalformed},
-		"another session":      {subject, `"session":"s1"`, `"session":"s2"`, ErrMalformed},
-		"another agent type":   {subject, `"agentType":"support"`, `"agentType":"billing"`, ErrMalformed},
-		"a root with a dot":    {subject, `"root":"s1"`, `"root":"a.b"`, ErrMalformed},
-		"no run":               {subject, `"runId":"r1"`, `"runId":""`, ErrMalformed},
-		"no version":           {subject, `"version":1,`, ``, ErrMalformed},
-		"input is a string":    {subject, `[{"content":"hi"}]`, `"hi"`, ErrMalformed},
-		"content is a number":  {subject, `"content":"hi"`, `"content":7`, ErrMalformed},
-		"a subject of a chunk": {"tr.chunks.0.acme.s1.s1", "", "", ErrMalformed},
-		"a newer version":      {subject, `"version":1`, `"version":3`, ErrUnsupported},
-		"a newer kind":         {subject, `"kind":"execute"`, `"kind":"dream"`, ErrUnsupported},
+		"no JSON":               {subject, good, `{`, ErrMalformed},
+		"another tenant":        {"tr.commands.evil.support.s1", "", "", ErrMalformed},
+		"another session":       {subject, `"session":"s1"`, `"session":"s2"`, ErrMalformed},
+		"another agent type":    {subject, `"agentType":"support"`, `"agentType":"billing"`, ErrMalformed},
+		"a root with a dot":     {subject, `"root":"s1"`, `"root":"a.b"`, ErrMalformed},
+		"no run":                {subject, `"runId":"r1"`, `"runId":""`, ErrMalformed},
+		"no version":            {subject, `"version":1,`, ``, ErrMalformed},
+		"input is a string":     {subject, `[{"content":"hi"}]`, `"hi"`, ErrMalformed},
+		"content is a number":   {subject, `"content":"hi"`, `"content":7`, ErrMalformed},
+		"a subject of a chunk":  {"tr.chunks.0.acme.s1.s1", "", "", ErrMalformed},
+		"an expire":             {subject, `"kind":"execute"`, `"kind":"expire","deadline":1`, ErrMalformed},
+		"a resume of nothing":   {subject, `"kind":"execute"`, `"kind":"resume"`, ErrMalformed},
+		"a resume of itself":    {subject, `"kind":"execute"`, `"kind":"resume","resumes":"r1"`, ErrMalformed},
+		"a parent without call": {subject, `"params":null`, `"params":null,"parent":{"session":"s","agentType":"a","runId":"r"}`, ErrMalformed},
+		"a parent elsewhere":    {subject, `"params":null`, `"params":null,"parent":{"session":"s.*","agentType":"a","runId":"r","callId":"c"}`, ErrMalformed},
+		"a huge reason":         {subject, `"kind":"execute"`, `"kind":"abort","reason":"` + strings.Repeat("x", MaxReason+1) + `"`, ErrMalformed},
+		"a newer version":       {subject, `"version":1`, `"version":3`, ErrUnsupported},
+		"a newer kind":          {subject, `"kind":"execute"`, `"kind":"dream"`, ErrUnsupported},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +143,12 @@ func TestRefusedCommands(t *testing.T) {
 func TestIDsDoNotMeet(t *testing.T) {
 	token := rapid.StringMatching(`[a-c_-]{1,3}`)
 	command := rapid.Custom(func(t *rapid.T) Command {
-		return Command{Kind: Execute, Session: chunk.RootSession(token.Draw(t, "tenant"), token.Draw(t, "session")), RunID: token.Draw(t, "run")}
+		kind := rapid.SampledFrom([]Kind{Execute, Resume, Abort, Expire}).Draw(t, "kind")
+		var deadline time.Time
+		if kind == Expire {
+			deadline = time.UnixMilli(rapid.Int64Range(1, 3).Draw(t, "deadline"))
+		}
+		return Command{Kind: kind, Deadline: deadline, Session: chunk.RootSession(token.Draw(t, "tenant"), token.Draw(t, "session")), RunID: token.Draw(t, "run")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := command.Draw(t, "a"), command.Draw(t, "b")
@@ -124,6 +167,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(msg.Subject, msg.Data)
 	f.Add("tr.commands.a.b.c", []byte(`{"version":1,"kind":"execute","tenant":"a","root":"c","session":"c","agentType":"b","runId":"r","input":null}`))
+	f.Add("tr.commands.a.b.c", []byte(`{"version":2,"kind":"resume","resumes":"q","mode":"continue","tenant":"a","root":"c","session":"c","agentType":"b","runId":"r","input":null}`))
 	f.Add("tr.commands.a.b.c", []byte(`{"version":1e999}`))
 	f.Add("tr.commands.*.>.c", []byte(`null`))
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // Kind says what kind of call is answered.
@@ -29,9 +30,12 @@ const (
 
 // Limits of an Answer and a Stop.
 const (
-	// MaxID bounds the ids of calls and approvals and the names of tools, in
-	// characters.
+	// MaxID bounds the ids of calls, the names of tools and codes, in characters.
 	MaxID = 256
+
+	// MaxApprovalID bounds the id of an approval, which is made of the ids of a
+	// run and a call with "::" between.
+	MaxApprovalID = subjects.MaxToken + 2 + MaxID
 
 	// MaxError bounds an Error and a Reason in bytes.
 	MaxError = 8 << 10
@@ -53,7 +57,7 @@ type Answer struct {
 	Kind     Kind
 
 	// Of an Approval.
-	ApprovalID string // 1 to MaxID characters
+	ApprovalID string // 1 to MaxApprovalID characters
 	Approved   bool
 	Reason     string // why, in a person's words; at most MaxError bytes
 
@@ -114,11 +118,15 @@ func (a Answer) validate() error {
 }
 
 func (a Answer) checkSizes() error {
-	for _, id := range []struct{ field, text string }{
-		{"CallID", a.CallID}, {"ToolName", a.ToolName}, {"ApprovalID", a.ApprovalID}, {"ErrorCode", a.ErrorCode},
+	for _, id := range []struct {
+		field, text string
+		most        int
+	}{
+		{"CallID", a.CallID, MaxID}, {"ToolName", a.ToolName, MaxID}, {"ErrorCode", a.ErrorCode, MaxID},
+		{"ApprovalID", a.ApprovalID, MaxApprovalID},
 	} {
-		if n := utf8.RuneCountInString(id.text); n > MaxID {
-			return invalid(id.field, fmt.Sprintf("has %d characters, want at most %d", n, MaxID))
+		if n := utf8.RuneCountInString(id.text); n > id.most {
+			return invalid(id.field, fmt.Sprintf("has %d characters, want at most %d", n, id.most))
 		}
 		if !utf8.ValidString(id.text) {
 			return invalid(id.field, "is no UTF-8")

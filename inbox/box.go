@@ -22,7 +22,8 @@ type Config struct {
 	Layout subjects.Layout
 
 	// Patience is how long Answer and Stop keep trying while they do not know
-	// what came of it. Defaults to 10 seconds.
+	// what came of it, and the others while nobody answers. Defaults to 10
+	// seconds.
 	Patience time.Duration
 }
 
@@ -170,7 +171,7 @@ func (b *Box) Answers(ctx context.Context, s chunk.Session, run string) ([]Answe
 	}
 	var all []Answer
 	for from := uint64(1); ; {
-		m, err := b.api.Next(ctx, b.stream(), b.subject(filter), from)
+		m, err := b.api.NextWithin(ctx, b.cfg.Patience, b.stream(), b.subject(filter), from)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return all, nil
 		}
@@ -236,7 +237,7 @@ func (b *Box) Watch(s chunk.Session, run string) (hints <-chan struct{}, stop fu
 
 // last is the value of key, of sequence 0 if there is none.
 func (b *Box) last(ctx context.Context, key string) (jsapi.Message, error) {
-	m, err := b.api.Last(ctx, b.stream(), b.subject(key))
+	m, err := b.api.LastWithin(ctx, b.cfg.Patience, b.stream(), b.subject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return jsapi.Message{}, nil
 	}

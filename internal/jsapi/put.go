@@ -129,3 +129,31 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// LastWithin is Last, asked again for as long as patience while the stream has
+// no leader or nobody answers.
+func (a *API) LastWithin(ctx context.Context, patience time.Duration, stream, subject string) (Message, error) {
+	return within(ctx, patience, func(ctx context.Context) (Message, error) { return a.Last(ctx, stream, subject) })
+}
+
+// NextWithin is Next, asked again like LastWithin.
+func (a *API) NextWithin(ctx context.Context, patience time.Duration, stream, filter string, from uint64) (Message, error) {
+	return within(ctx, patience, func(ctx context.Context) (Message, error) { return a.Next(ctx, stream, filter, from) })
+}
+
+func within(ctx context.Context, patience time.Duration, ask func(context.Context) (Message, error)) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
+		m, err := once(ctx, ask)
+		if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) || verdict(err) || errors.Is(err, nats.ErrConnectionClosed) || !pause(ctx, backoff) {
+			return m, err
+		}
+	}
+}
+
+func once(ctx context.Context, ask func(context.Context) (Message, error)) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+	defer cancel()
+	return ask(ctx)
+}
