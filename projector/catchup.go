@@ -18,6 +18,7 @@ type catchUp struct {
 	snap  fold.Snapshot
 	floor bool    // the next round begins at the first record after snap that is there
 	undo  *undone // what to go on from when going back turns out impossible
+	late  bool    // that it did: the log begins late
 	marks foreseen
 }
 
@@ -80,8 +81,10 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 		c.snap = fold.Across(c.snap, rec, why)
 		why, c.floor = fold.TakenBack, false
 		if c.snap, err = c.step(ctx, c.snap, rec); errors.Is(err, fold.ErrRefold) {
-			c.goBack(ctx, rec, err)
-			return true, nil
+			if c.goBack(ctx, rec, err) {
+				return true, nil
+			}
+			err = c.passMark(c.snap, rec)
 		}
 		if err != nil {
 			return false, err
@@ -90,18 +93,20 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 	return false, nil
 }
 
-// goBack goes on from where a mark wants it. From the beginning of the log is
-// the one place that may be gone: then the mark is passed.
-func (c *catchUp) goBack(ctx context.Context, mark chunk.Record, why error) {
-	var back *fold.RefoldError
-	if !errors.As(why, &back) {
-		return
+// goBack goes on from where a mark wants it, and reports whether it can. The
+// beginning of the log is the one place that may be gone: then the mark is passed.
+func (c *catchUp) goBack(ctx context.Context, mark chunk.Record, why error) bool {
+	back, ok := errors.AsType[*fold.RefoldError](why)
+	toTheBeginning := ok && back.Base.Position == (chunk.Position{})
+	if !ok || toTheBeginning && c.late {
+		return false
 	}
 	c.lookAhead(ctx, mark)
-	if back.Base.Position == (chunk.Position{}) && c.undo == nil {
+	if toTheBeginning && c.undo == nil {
 		c.undo = &undone{snap: c.snap, mark: mark}
 	}
 	c.snap, c.floor = back.Base, false
+	return true
 }
 
 // lookAhead finds the marks behind one, unless that was found by looking ahead
@@ -154,7 +159,8 @@ func (c *catchUp) recover(err error) error {
 		return nil
 	case chunk.TruncatedExpired:
 		if c.undo != nil && !begun {
-			return c.passMark()
+			c.late = true
+			return c.passMark(c.undo.snap, c.undo.mark)
 		}
 		return c.across(err)
 	case chunk.TruncatedGap:
@@ -166,7 +172,7 @@ func (c *catchUp) recover(err error) error {
 		if !begun {
 			return err
 		}
-		c.snap, c.undo, c.marks = fold.New(c.snap.Session), nil, foreseen{}
+		c.snap, c.undo, c.late, c.marks = fold.New(c.snap.Session), nil, false, foreseen{}
 		return nil
 	default:
 		return err
@@ -185,8 +191,8 @@ func (c *catchUp) across(err error) error {
 
 // passMark gives up on a mark that reaches back to records which the log no
 // longer has: what it took back stays in the snapshot, and the snapshot says so.
-func (c *catchUp) passMark() error {
-	s, err := fold.Skip(fold.Across(c.undo.snap, c.undo.mark, fold.Expired), c.undo.mark, "it takes back more than the log still has")
+func (c *catchUp) passMark(at fold.Snapshot, mark chunk.Record) error {
+	s, err := fold.Skip(fold.Across(at, mark, fold.Expired), mark, "it takes back more than the log still has")
 	c.snap, c.undo = s, nil
 	return err
 }

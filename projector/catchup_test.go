@@ -102,3 +102,31 @@ func TestMarksFromAnyHead(t *testing.T) {
 		storetest.Equal(t, fmt.Sprint("seed ", seed), got, storetest.Fold(t, log, s1))
 	}
 }
+
+// Marks reach back to what the log has forgotten, many of them: that it has is
+// found out once.
+func TestManyMarksBeyondTheLog(t *testing.T) {
+	const turns = 600
+	log, store := &counting{Log: storetest.NewLog()}, storetest.NewMemory()
+	var said []chunk.Record
+	for turn := range turns {
+		log.Append(t, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "go on"}}})
+		said = append(said, log.Append(t, s1, 1, chunk.TextDelta{Delta: "x"}))
+	}
+	stored(t, store, log.Log, s1)
+	log.Expire(s1, 1)
+	for _, rec := range said {
+		removed := []chunk.OrdinalRange{{First: int64(rec.Ordinal), Last: int64(rec.Ordinal)}}
+		log.Append(t, s1, 0, chunk.Truncated{AtSequence: int64(log.Tip()), FromSequence: 1, Removed: removed})
+	}
+	snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap.Position.Ordinal != 3*turns || snap.Faults.Skipped < turns-1 {
+		t.Errorf("at %d, %d skipped; want %d, and a mark for each turn but the last", snap.Position.Ordinal, snap.Faults.Skipped, 3*turns)
+	}
+	if size := 3 * turns; log.readings > 8 || log.records > 4*size {
+		t.Errorf("%d readings of a log of %d records, %d records read", log.readings, size, log.records)
+	}
+}
