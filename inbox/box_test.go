@@ -1,0 +1,463 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// full are answers of all kinds, with all they can have.
+func full() []Answer {
+	at := time.UnixMilli(1700000000123)
+	all := []Answer{
+		result("c1", `{"big":123456789012345678901234567890,"half":"\ud83d","html":"<b>&"}`),
+		result("c2", `null`),
+		{Session: session, RunID: "run-1", CallID: "c3", ToolName: "lookup", Kind: ClientResult, Error: "no <network>", ErrorCode: "client_tool_error"},
+		approval("c4", true),
+		approval("c5", false),
+		{Session: session, RunID: "run-1", CallID: "c6", ToolName: "delete", Kind: Approval, ApprovalID: "run-1::c6", Error: "too late", ErrorCode: "client_tool_deadline_exceeded"},
+		{Session: session, RunID: "run-1", CallID: "call of a model: .*> 💥\x00", ToolName: "subagent__x", Kind: SubagentResult, Result: chunk.Value(`[1]`)},
+	}
+	for i := range all {
+		all[i].At = at
+	}
+	return all
+}
+
+// What is answered is what the worker reads, in the order in which it was given,
+// and of this run only.
+func TestAnswersAreRead(t *testing.T) {
+	b := newBox(t, start(t).JetStream(t), Config{})
+	if got := answers(t, b, "run-1"); got != nil {
+		t.Errorf("before: %+v", got)
+	}
+	for i, a := range full() {
+		if err := b.Answer(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		other := full()[len(full())-1-i]
+		other.RunID = "run-10"
+		if err := b.Answer(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		other.RunID, other.Session = "run-1", chunk.Session{Tenant: "acme", Root: "r1", ID: "s2"}
+		if err := b.Answer(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: Abort}); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(t, b, "run-1"); !reflect.DeepEqual(got, full()) {
+		t.Errorf("got  %+v\nwant %+v", got, full())
+	}
+	if got := answers(t, b, "run-10"); len(got) != len(full()) {
+		t.Errorf("the other run has %d", len(got))
+	}
+}
+
+// Fifty answer at once, equal or not: one is stored, and the others hear it.
+func TestFirstAnswerWins(t *testing.T) {
+	srv := start(t)
+	boxes := []*Box{newBox(t, srv.JetStream(t), Config{}), newBox(t, srv.JetStream(t), Config{})}
+	for round := range 20 {
+		call := fmt.Sprint("c", round)
+		var all sync.WaitGroup
+		accepted, refused := make(chan Answer, 50), make(chan Answer, 50)
+		for i := range 50 {
+			all.Go(func() {
+				a := approval(call, true)
+				if round%2 == 0 {
+					a = approval(call, i%2 == 0)
+					a.Reason = fmt.Sprint(i)
+				}
+				err := boxes[i%2].Answer(t.Context(), a)
+				if err == nil {
+					accepted <- a
+					return
+				}
+				refused <- wantAnswered(t, err)
+			})
+		}
+		all.Wait()
+		if len(accepted) != 1 || len(refused) != 49 {
+			t.Fatalf("%d accepted, %d refused", len(accepted), len(refused))
+		}
+		want := <-accepted
+		close(refused)
+		for got := range refused {
+			if want.At = got.At; !reflect.DeepEqual(got, want) {
+				t.Errorf("heard %+v, accepted %+v", got, want)
+			}
+		}
+	}
+}
+
+// Pressing stop twice is once; an interrupt becomes an abort, and an abort stays.
+func TestStopIsRaised(t *testing.T) {
+	b := newBox(t, start(t).JetStream(t), Config{})
+	if s, stopped, err := b.Stopped(t.Context(), session, "run-1"); stopped || err != nil {
+		t.Fatalf("before: %+v, %v", s, err)
+	}
+	steps := []struct {
+		ask        StopKind
+		reason     string
+		want       StopKind
+		wantReason string
+	}{
+		{Interrupt, "first", Interrupt, "first"},
+		{Interrupt, "second", Interrupt, "first"},
+		{Abort, "third", Abort, "third"},
+		{Interrupt, "fourth", Abort, "third"},
+		{Abort, "fifth", Abort, "third"},
+	}
+	for _, step := range steps {
+		if err := b.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: step.ask, Reason: step.reason}); err != nil {
+			t.Fatal(err)
+		}
+		got, stopped, err := b.Stopped(t.Context(), session, "run-1")
+		if !stopped || err != nil || got.Kind != step.want || got.Reason != step.wantReason || got.RunID != "run-1" || got.Session != session || got.At.IsZero() {
+			t.Errorf("after %q: %+v, %v, %v", step.reason, got, stopped, err)
+		}
+	}
+	if _, stopped, _ := b.Stopped(t.Context(), session, "run-2"); stopped {
+		t.Error("the other run is stopped, too")
+	}
+}
+
+// Interrupts and aborts at once: an abort is never lost.
+func TestStopsAtOnce(t *testing.T) {
+	srv := start(t)
+	boxes := []*Box{newBox(t, srv.JetStream(t), Config{}), newBox(t, srv.JetStream(t), Config{})}
+	for round := range 20 {
+		run := fmt.Sprint("r", round)
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				s := Stop{Session: session, RunID: run, Kind: Interrupt}
+				if i == round {
+					s.Kind = Abort
+				}
+				if err := boxes[i%2].Stop(t.Context(), s); err != nil {
+					t.Error(err)
+				}
+				if got, ok, err := boxes[i%2].Stopped(t.Context(), session, run); err != nil || !ok || s.raises(got) {
+					t.Errorf("read %+v, %v, %v after %s", got, ok, err, s.Kind)
+				}
+			})
+		}
+		all.Wait()
+		if s, _, err := boxes[0].Stopped(t.Context(), session, run); s.Kind != Abort {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+}
+
+// A hint comes behind what it is about: who looks then, finds it.
+func TestHintComesAfterTheAnswer(t *testing.T) {
+	srv := start(t)
+	b, other := newBox(t, srv.JetStream(t), Config{}), newBox(t, srv.JetStream(t), Config{})
+	hints, stop, err := b.Watch(session, "run-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.js.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		go func() {
+			if err := other.Answer(context.WithoutCancel(t.Context()), result(fmt.Sprint("c", i), "1")); err != nil {
+				t.Error(err)
+			}
+		}()
+		await(t, "a hint", hints)
+		if got := len(answers(t, b, "run-1")); got != i+1 {
+			t.Fatalf("after hint %d: %d answers", i+1, got)
+		}
+	}
+	if err := other.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: Interrupt}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a hint of the stop", hints)
+	stop()
+	stop()
+	if err := other.Answer(t.Context(), result("more", "1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.js.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if len(hints) != 0 {
+		t.Error("a hint after the end")
+	}
+}
+
+// What is wrong is named, and nothing is stored.
+func TestRefusedAnswers(t *testing.T) {
+	b := newBox(t, start(t).JetStream(t), Config{})
+	long, reason := strings.Repeat("ü", MaxID+1), strings.Repeat("x", MaxError+1)
+	tests := map[string]struct {
+		change func(*Answer)
+		want   string
+		is     error
+	}{
+		"no kind":                {func(a *Answer) { a.Kind = "" }, "Kind", chunk.ErrInvalid},
+		"no call":                {func(a *Answer) { a.CallID = "" }, "CallID is empty", chunk.ErrInvalid},
+		"a long call":            {func(a *Answer) { a.CallID = long }, "CallID has 257 characters", chunk.ErrInvalid},
+		"a call that is no text": {func(a *Answer) { a.CallID = "\xff" }, "CallID", chunk.ErrInvalid},
+		"a long tool":            {func(a *Answer) { a.ToolName = long }, "ToolName", chunk.ErrInvalid},
+		"a long code":            {func(a *Answer) { a.Result, a.ErrorCode = nil, long }, "ErrorCode", chunk.ErrInvalid},
+		"a long error":           {func(a *Answer) { a.Result, a.Error = nil, reason }, "Error has 8193 bytes", chunk.ErrInvalid},
+		"a long reason":          {func(a *Answer) { a.Reason = reason }, "Reason", chunk.ErrInvalid},
+		"result and error":       {func(a *Answer) { a.Error = "no" }, "Result", chunk.ErrInvalid},
+		"a result that is not":   {func(a *Answer) { a.Result = chunk.Value(`{"a":`) }, "Result", chunk.ErrInvalid},
+		"a large result":         {func(a *Answer) { a.Result = chunk.Value(`"` + strings.Repeat("x", MaxResult) + `"`) }, "result", chunk.ErrTooLarge},
+		"a result and approved":  {func(a *Answer) { a.Approved = true }, "ApprovalID", chunk.ErrInvalid},
+		"an approval without id": {func(a *Answer) { a.Kind, a.Result = Approval, nil }, "ApprovalID", chunk.ErrInvalid},
+		"an approval with result": {
+			func(a *Answer) { a.Kind, a.ApprovalID = Approval, "x" }, "Result", chunk.ErrInvalid,
+		},
+		"approved and failed": {
+			func(a *Answer) { *a = approval("c1", true); a.Error = "no" }, "Error", chunk.ErrInvalid,
+		},
+		"a long approval": {
+			func(a *Answer) { *a = approval("c1", true); a.ApprovalID = strings.Repeat("x", MaxApprovalID+1) }, "ApprovalID", chunk.ErrInvalid,
+		},
+		"a run with a dot":    {func(a *Answer) { a.RunID = "run.>" }, "run", chunk.ErrInvalid},
+		"a session of a star": {func(a *Answer) { a.Session.ID = "*" }, "session", chunk.ErrInvalid},
+		"no tenant":           {func(a *Answer) { a.Session.Tenant = "" }, "tenant", chunk.ErrInvalid},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := result("c1", "1")
+			test.change(&a)
+			if err := b.Answer(t.Context(), a); !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("err = %v, want %v that names %q", err, test.is, test.want)
+			}
+		})
+	}
+	if err := b.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: "pause"}); !errors.Is(err, chunk.ErrInvalid) {
+		t.Errorf("a stop of another kind: %v", err)
+	}
+	if err := b.Stop(t.Context(), Stop{Session: session, RunID: "", Kind: Abort}); !errors.Is(err, chunk.ErrInvalid) {
+		t.Errorf("a stop of no run: %v", err)
+	}
+	if _, err := b.Answers(t.Context(), session, ">"); !errors.Is(err, chunk.ErrInvalid) {
+		t.Errorf("all answers: %v", err)
+	}
+	if _, _, err := b.Stopped(t.Context(), session, "*"); !errors.Is(err, chunk.ErrInvalid) {
+		t.Errorf("all stops: %v", err)
+	}
+	if _, _, err := b.Watch(session, "*"); !errors.Is(err, chunk.ErrInvalid) {
+		t.Errorf("all hints: %v", err)
+	}
+	if got := answers(t, b, "run-1"); got != nil {
+		t.Errorf("stored: %+v", got)
+	}
+}
+
+// The largest result that is taken fits a message, and with all its ids the
+// record of the log that it becomes.
+func TestLargestResultFitsTheLog(t *testing.T) {
+	b := newBox(t, start(t).JetStream(t), Config{})
+	a := result(strings.Repeat("💥", MaxID), `"`+strings.Repeat("<", MaxResult-2)+`"`)
+	a.ToolName = strings.Repeat("💥", MaxID)
+	if err := b.Answer(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	got := answers(t, b, "run-1")
+	if len(got) != 1 || len(got[0].Result) != MaxResult {
+		t.Fatalf("%d answers", len(got))
+	}
+	const maxChunk = 512 << 10 // producers.Config.MaxChunk
+	record, err := chunk.Chunk{
+		AgentID: session.ID, AgentType: strings.Repeat("a", subjects.MaxToken), Timestamp: 1700000000123,
+		Body: chunk.ToolEnd{ToolCallID: a.CallID, ToolName: a.ToolName, Result: got[0].Result},
+	}.AppendJSON(nil)
+	if err != nil || len(record) > maxChunk {
+		t.Errorf("a record of %d bytes, %v", len(record), err)
+	}
+}
+
+// Values that something else wrote under our keys count as not there: they stop
+// neither who reads nor who answers.
+func TestStrayValuesAreReplaced(t *testing.T) {
+	js := start(t).JetStream(t)
+	b := newBox(t, js, Config{})
+	kv, err := js.KeyValue(t.Context(), "TR_INBOX")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := subjects.InboxAnswerKey(session, "run-1", "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := subjects.InboxStopKey(session, "run-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strays := map[string]string{
+		"nothing":         ``,
+		"no JSON":         `{"version":1`,
+		"no version":      `{"kind":"client-tool-result","toolCallId":"c1"}`,
+		"another call":    `{"version":1,"kind":"client-tool-result","toolCallId":"c2","result":1,"at":1}`,
+		"no call":         `{"version":1,"kind":"client-tool-result","at":1}`,
+		"another kind":    `{"version":1,"kind":"gossip","toolCallId":"c1","at":1}`,
+		"half a decision": `{"version":1,"kind":"approval-response","toolCallId":"c1","approvalId":"a","at":1}`,
+	}
+	for name, stray := range strays {
+		for _, k := range []string{key, stop} {
+			if _, err := kv.PutString(t.Context(), k, stray); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := answers(t, b, "run-1"); got != nil {
+			t.Errorf("%s: read as %+v", name, got)
+		}
+		if s, stopped, err := b.Stopped(t.Context(), session, "run-1"); stopped || err != nil {
+			t.Errorf("%s: read as %+v, %v", name, s, err)
+		}
+		if err := b.Answer(t.Context(), result("c1", "1")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := b.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: Interrupt}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, stopped, err := b.Stopped(t.Context(), session, "run-1"); !stopped || err != nil {
+			t.Errorf("%s: the stop is not there: %v", name, err)
+		}
+		wantAnswered(t, b.Answer(t.Context(), result("c1", "2")))
+	}
+	// Deleted by hand: as if it had never been.
+	if err := kv.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(t, b, "run-1"); got != nil {
+		t.Errorf("deleted, and read as %+v", got)
+	}
+	if err := b.Answer(t.Context(), result("c1", "1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a newer build wrote is left as it is.
+func TestNewerValuesAreLeft(t *testing.T) {
+	js := start(t).JetStream(t)
+	b := newBox(t, js, Config{})
+	kv, err := js.KeyValue(t.Context(), "TR_INBOX")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _ := subjects.InboxAnswerKey(session, "run-1", "c1")
+	stop, _ := subjects.InboxStopKey(session, "run-1")
+	for _, k := range []string{key, stop} {
+		if _, err := kv.PutString(t.Context(), k, `{"version":2}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Answer(t.Context(), result("c1", "1")); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("answer: %v", err)
+	}
+	if _, err := b.Answers(t.Context(), session, "run-1"); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("answers: %v", err)
+	}
+	if err := b.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: Abort}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("stop: %v", err)
+	}
+	if _, _, err := b.Stopped(t.Context(), session, "run-1"); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+// The acknowledgement of an answer is lost with the connection: it is stored
+// once, and its author does not hear that somebody else was faster.
+func TestLostAcknowledgement(t *testing.T) {
+	srv := start(t, natstest.Listen())
+	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
+	far, err := jetstream.New(natstest.Connect(t, proxy.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBox(t, far, Config{Patience: time.Minute})
+	near := newBox(t, srv.JetStream(t), Config{})
+	for i, forget := range []bool{false, true} {
+		call := fmt.Sprint("c", i)
+		proxy.DropReplies()
+		done := make(chan error, 1)
+		go func() { done <- b.Answer(t.Context(), result(call, "1")) }()
+		natstest.Await(t, "the answer to arrive", func(context.Context) error {
+			if n := len(answers(t, near, "run-1")); n != i+1 {
+				return fmt.Errorf("%d answers", n)
+			}
+			return nil
+		})
+		if forget { // the ids of what was stored are known as long as the window
+			shortWindow(t, near.js)
+		}
+		proxy.Heal()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("forget %v: %v", forget, err)
+			}
+		case <-time.After(limit):
+			t.Fatal("no answer")
+		}
+	}
+}
+
+// shortWindow has the server forget what ids it has seen.
+func shortWindow(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "KV_TR_INBOX")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.Duplicates = 100 * time.Millisecond
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Nobody answers for as long as Patience: what came of it is not known.
+func TestUnknownOutcome(t *testing.T) {
+	srv := start(t)
+	b := newBox(t, srv.JetStream(t), Config{Patience: 300 * time.Millisecond})
+	srv.Shutdown()
+	if err := b.Answer(t.Context(), result("c1", "1")); !errors.Is(err, chunk.ErrUnknownOutcome) {
+		t.Errorf("answer: %v", err)
+	}
+	if err := b.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: Abort}); !errors.Is(err, chunk.ErrUnknownOutcome) {
+		t.Errorf("stop: %v", err)
+	}
+	if _, err := b.Answers(t.Context(), session, "run-1"); err == nil {
+		t.Error("answers of no server")
+	}
+	b.js.Conn().Close()
+	if err := b.Answer(t.Context(), result("c1", "1")); !errors.Is(err, chunk.ErrNotStored) {
+		t.Errorf("a closed connection: %v", err)
+	}
+}
+
+func TestConfigNamesTheField(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"Patience is -1s": {Patience: -time.Second},
+		"Layout":          {Layout: subjects.Layout{Partitions: -1}},
+	} {
+		if _, err := New(nil, cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %q in it", err, want)
+		}
+	}
+}
