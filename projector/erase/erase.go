@@ -13,6 +13,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/projector"
@@ -65,6 +67,8 @@ type Eraser struct {
 	js    jetstream.JetStream
 	api   *jsapi.API
 	store Store
+	queue *commands.Queue
+	inbox *inbox.Box
 	cfg   Config
 	now   func() time.Time // replaced by tests, for which two minutes are long
 }
@@ -84,7 +88,15 @@ func New(js jetstream.JetStream, store Store, cfg Config) (*Eraser, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Eraser{js: js, api: jsapi.New(js), store: store, cfg: cfg, now: time.Now}, nil
+	queue, err := commands.New(js, commands.Config{Layout: cfg.Layout, Log: cfg.Log})
+	if err != nil {
+		return nil, err
+	}
+	box, err := inbox.New(js, inbox.Config{Layout: cfg.Layout})
+	if err != nil {
+		return nil, err
+	}
+	return &Eraser{js: js, api: jsapi.New(js), store: store, queue: queue, inbox: box, cfg: cfg, now: time.Now}, nil
 }
 
 // Delete removes s, and if it is a root all sessions of its tree. After nil
@@ -165,6 +177,12 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 	if d.subject, err = e.cfg.Layout.Subject(s); err != nil {
 		return false, err
 	}
+	// First what would begin it anew: a command comes again when its worker is
+	// fenced, and another worker would find a log that it may go on with.
+	withdrawn, err := e.queue.Withdraw(ctx, s)
+	if err != nil {
+		return false, err
+	}
 	if err := d.end(ctx); err != nil {
 		return false, err
 	}
@@ -185,10 +203,10 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		return false, err
 	}
 	if d.revision == 0 {
-		return d.found, nil // nobody has heard of it
+		return d.found || withdrawn, nil // nobody has heard of it
 	}
 	cleared, err := e.store.Clear(ctx, d.grave, d.revision, d.revision)
-	return d.found || cleared, err
+	return d.found || withdrawn || cleared, err
 }
 
 // archives removes the copy of the log. It comes after the log: who is writing

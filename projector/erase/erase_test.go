@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -41,8 +42,11 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	srv := natstest.Start(t)
-	nc := srv.Conn(t)
+	return newWorldOn(t, natstest.Start(t).Conn(t), topology.Config{MaxSnapshot: 64 << 10})
+}
+
+func newWorldOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *world {
+	t.Helper()
 	w := &world{T: t}
 	var err error
 	must := func() {
@@ -53,8 +57,11 @@ func newWorld(t *testing.T) *world {
 	}
 	w.js, err = jetstream.New(nc)
 	must()
-	err = topology.Ensure(t.Context(), w.js, topology.Config{MaxSnapshot: 64 << 10})
-	must()
+	natstest.Await(t, "the streams", func(context.Context) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return topology.Ensure(ctx, w.js, cfg)
+	})
 	w.store, err = kvstore.New(w.js, kvstore.Config{Settle: 50 * time.Millisecond})
 	must()
 	w.consumer, err = consumers.New(nc, w.js, consumers.Config{})

@@ -134,10 +134,16 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 	return true, nil
 }
 
-// copies removes what others have kept of the log.
+// copies removes what others have kept of the log, and what people said to its
+// runs. Commands are no part of it: one may wait for a session that is about to
+// begin anew.
 func (d *deletion) copies(ctx context.Context) error {
 	if err := d.archives(ctx); err != nil {
 		return err
 	}
-	return d.letters(ctx)
+	if err := d.letters(ctx); err != nil {
+		return err
+	}
+	_, err := d.inbox.Forget(ctx, d.session)
+	return err
 }

@@ -53,3 +53,26 @@ func TestDrop(t *testing.T) {
 	}
 	storetest.Equal(t, "the other bucket", storetest.Stored(t, other, s1), log.fold(t))
 }
+
+// A name that was mistyped is not the end of somebody else's bucket.
+func TestDropNothingElse(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	openSmall(t, js)
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "PRICES"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.PutString(t.Context(), "tea", "3"); err != nil {
+		t.Fatal(err)
+	}
+	st, err := New(js, Config{Layout: subjects.Layout{SnapshotBucket: "PRICES"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Drop(t.Context()); err == nil {
+		t.Error("a bucket of prices was dropped")
+	}
+	if tea, err := kv.Get(t.Context(), "tea"); err != nil || string(tea.Value()) != "3" {
+		t.Errorf("tea: %v, %v", tea, err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -220,6 +221,26 @@ func (b *bucket) remove(ctx context.Context, c jetstream.Consumer) error {
 // readBatch is how many headers are asked for at a time.
 const readBatch = 500
 
+// On replicas the consumer may be on another server than ours, which says that it
+// is there before all servers have heard where: a question that is asked at once
+// finds nobody. Who is at home is heard of within milliseconds; a server that died
+// is not, and that is an error.
+const (
+	maxMisses = 8
+	firstMiss = time.Millisecond
+)
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
 // heads yields the heads of a filter from a sequence on, in order, to the end of
 // the bucket; then at most one error.
 func (st *Store) heads(ctx context.Context, b *bucket, filter string, start uint64) iter.Seq2[listedHead, error] {
@@ -242,6 +263,7 @@ func (st *Store) eachHead(ctx context.Context, b *bucket, filter string, start u
 			err = removed
 		}
 	}()
+	misses := 0
 	for left := c.CachedInfo().NumPending; left > 0; {
 		batch, err := c.Fetch(int(min(left, readBatch)), jetstream.FetchContext(ctx))
 		if err != nil {
@@ -262,6 +284,11 @@ func (st *Store) eachHead(ctx context.Context, b *bucket, filter string, start u
 		switch {
 		case stopped:
 			return nil
+		case errors.Is(batch.Error(), nats.ErrNoResponders) && misses < maxMisses:
+			if err := pause(ctx, firstMiss<<misses); err != nil {
+				return err
+			}
+			misses++
 		case batch.Error() != nil:
 			return batch.Error()
 		case !got:

@@ -1,0 +1,71 @@
+package erase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+)
+
+// Sessions with large heads are deleted with their sub-agents, while the leaders
+// of heads, objects and log hand over and die. Whoever deletes is told of a
+// failure and deletes again; in the end nothing is left.
+func TestDeleteOnReplicas(t *testing.T) {
+	nodes := natstest.StartCluster(t, 3)
+	w := newWorldOn(t, nodes.Conn(t), topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
+	const chunks, heads, objects = "TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"
+	for _, stream := range []string{chunks, heads, objects} {
+		nodes.AwaitCurrent(t, stream)
+	}
+	stop := w.project()
+	var all []chunk.Session
+	down := 0
+	for n := range 5 {
+		s := chunk.RootSession("acme", fmt.Sprint("s", n))
+		for _, one := range []chunk.Session{s, s.Child("kid")} {
+			all = append(all, one)
+			w.say(one)
+			w.projected(one)
+		}
+		deleted := make(chan error, 1)
+		go func() { deleted <- w.persist(s) }()
+		switch n {
+		case 0:
+			nodes.StepDown(t, heads)
+		case 1:
+			nodes.StepDown(t, objects)
+		case 2:
+			down = nodes.Leader(t, heads)
+			nodes.Kill(t, down)
+		case 3:
+			nodes.Restart(t, down)
+			down = nodes.Leader(t, chunks)
+			nodes.Kill(t, down)
+		}
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	w.onlyGraves(all...)
+}
+
+// persist deletes s, again after each failure.
+func (w *world) persist(s chunk.Session) error {
+	var errs []error
+	for range 20 {
+		ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
+		err := w.eraser.Delete(ctx, s)
+		cancel()
+		if err == nil || len(errs) > 0 && errors.Is(err, chunk.ErrUnknownSession) {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
