@@ -11,6 +11,7 @@ const (
 	headKey    = "h."
 	messageKey = "m."
 	objectKey  = "o."
+	turnKey    = "turn."
 )
 
 // SnapshotHeadKey is the key of the snapshot head of s: h.<tenant>.<root>.<session>.
@@ -82,8 +83,24 @@ func SnapshotObjectKeys(s chunk.Session) (string, error) {
 	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
-// SnapshotAllObjectKeys is the filter o.> of the objects of all sessions.
-func SnapshotAllObjectKeys() string { return objectKey + ">" }
+// SnapshotObjectOf is the name of the object that a key of SnapshotObjectKey
+// speaks of; false for other keys.
+func SnapshotObjectOf(key string) (string, bool) {
+	i := strings.LastIndexByte(key, '.')
+	return key[i+1:], strings.HasPrefix(key, objectKey) && i >= len(objectKey)
+}
+
+// TurnKey is the key turn.<name> of the note that somebody has begun with what is
+// to be done for all sessions now and then. The error is a *TokenError.
+func TurnKey(name string) (string, error) {
+	if err := CheckToken("turn", name); err != nil {
+		return "", err
+	}
+	return turnKey + name, nil
+}
+
+// IsTurnKey reports whether a key is one of TurnKey.
+func IsTurnKey(key string) bool { return strings.HasPrefix(key, turnKey) }
 
 // SnapshotTreeKeys is the filter *.<tenant>.<root>.> of all keys of all sessions
 // under the root of s. The error is a *TokenError.

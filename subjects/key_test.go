@@ -35,6 +35,12 @@ func TestKeysAreReversible(t *testing.T) {
 		if !kvKey.MatchString(object) || !matches(must(SnapshotObjectKeys(s)), object) {
 			t.Fatalf("%q is no key, or a filter misses it", object)
 		}
+		if name, ok := SnapshotObjectOf(object); !ok || name != "head-0af1" {
+			t.Fatalf("SnapshotObjectOf(%q) = %q, %t", object, name, ok)
+		}
+		if _, ok := SnapshotObjectOf(message); ok || IsTurnKey(message) || !IsTurnKey(must(TurnKey("sweep"))) {
+			t.Fatalf("%q is a message's", message)
+		}
 		if !matches(must(SnapshotTenantHeadKeys(s.Tenant)), head) {
 			t.Fatalf("the filter of the tenant misses %q", head)
 		}
@@ -75,6 +81,7 @@ func TestKeysRefuse(t *testing.T) {
 		"no object":  func() (string, error) { return SnapshotObjectKey(chunk.RootSession("a", "b"), "a.b") },
 		"objects":    func() (string, error) { return SnapshotObjectKeys(bad) },
 		"tree":       func() (string, error) { return SnapshotTreeKeys(bad) },
+		"turn":       func() (string, error) { return TurnKey("a.b") },
 		"tenant":     func() (string, error) { return SnapshotTenantHeadKeys("*") },
 	} {
 		if got, err := key(); !errors.Is(err, chunk.ErrInvalid) {

@@ -39,6 +39,9 @@ func runCompact(ctx context.Context, t terminal, args []string) error {
 // compactor archives sessions of all tenants, of several projectors one.
 func (b *backbone) compactor() (*compact.Compactor, error) {
 	const every = 10 * time.Minute
-	turn := turns.New(b.js, b.cfg.layout(), "compact", every)
+	turn, err := turns.New(b.js, b.cfg.layout(), "compact", every)
+	if err != nil {
+		return nil, err
+	}
 	return compact.New(b.js, compact.Config{Layout: b.cfg.layout(), After: b.cfg.ArchiveAfter, Every: every, Turn: turn.Do, Log: b.log})
 }

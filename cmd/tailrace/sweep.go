@@ -18,7 +18,10 @@ func (b *backbone) sweep(ctx context.Context, store *kvstore.Store) error {
 	if b.cfg.SnapshotTTL > 0 {
 		every = min(every, max(time.Minute, b.cfg.SnapshotTTL/24))
 	}
-	turn := turns.New(b.js, b.cfg.layout(), "sweep", every)
+	turn, err := turns.New(b.js, b.cfg.layout(), "sweep", every)
+	if err != nil {
+		return err
+	}
 	eraser, err := erase.New(b.js, store, erase.Config{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Turn: turn.Do, Log: b.log})
 	if err != nil {
 		return err

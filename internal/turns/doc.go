@@ -1,7 +1,7 @@
 // Package turns lets one of several processes do what is to be done now and then,
 // by a note in the bucket of snapshots that says when it was begun.
 //
-//	turn := turns.New(js, layout, "sweep", time.Hour)
+//	turn, err := turns.New(js, layout, "sweep", time.Hour)
 //	for {
 //		err := turn.Do(ctx, sweep) // or nothing: somebody has, in this hour
 //		...

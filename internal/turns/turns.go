@@ -24,11 +24,11 @@ type Turn struct {
 
 // New makes a Turn of a name, which is a token, for a thing to be done once in a
 // while. It does not ask the server for anything.
-func New(js jetstream.JetStream, layout subjects.Layout, name string, every time.Duration) *Turn {
-	return &Turn{
-		js: js, api: jsapi.New(js), stream: "KV_" + layout.Snapshots(),
-		subject: "$KV." + layout.Snapshots() + ".turn." + name, every: every,
-	}
+// The error is a *subjects.TokenError.
+func New(js jetstream.JetStream, layout subjects.Layout, name string, every time.Duration) (*Turn, error) {
+	key, err := subjects.TurnKey(name)
+	bucket := layout.Snapshots()
+	return &Turn{js: js, api: jsapi.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key, every: every}, err
 }
 
 // Do does the work, unless somebody has begun it less than nine tenths of the

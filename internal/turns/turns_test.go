@@ -26,7 +26,10 @@ func several(t *testing.T, n int, every time.Duration) []*Turn {
 	}
 	all := make([]*Turn, n)
 	for i := range all {
-		all[i] = New(srv.JetStream(t), subjects.Layout{}, "sweep", every)
+		var err error
+		if all[i], err = New(srv.JetStream(t), subjects.Layout{}, "sweep", every); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return all
 }
