@@ -14,13 +14,13 @@ import (
 // ExecuteRunID is the run that answers a message of a person. Message is the id
 // that the client gave it, the last of its messages if it sent several.
 func ExecuteRunID(s chunk.Session, message string) string {
-	return runID("execute", s.Tenant, s.ID, message)
+	return runID("execute", s.Tenant, s.Root, s.ID, message)
 }
 
 // RegenerateRunID is the run that answers anew: it replaces the message that
 // the given run wrote.
 func RegenerateRunID(s chunk.Session, message, run string) string {
-	return runID("regenerate", s.Tenant, s.ID, message, run)
+	return runID("regenerate", s.Tenant, s.Root, s.ID, message, run)
 }
 
 // ResumeRunID is the run that goes on with a run that is paused or was

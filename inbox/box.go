@@ -213,6 +213,20 @@ func (b *Box) Stopped(ctx context.Context, s chunk.Session, run string) (Stop, b
 	return stop, true, nil
 }
 
+// Forget removes all that was said to runs of a session that is being deleted,
+// and reports whether there was anything.
+func (b *Box) Forget(ctx context.Context, s chunk.Session) (bool, error) {
+	keys, err := subjects.InboxSessionKeys(s)
+	if err != nil {
+		return false, fmt.Errorf("forget: %w", err)
+	}
+	n, err := b.api.Purge(ctx, b.stream(), b.subject(keys), 0)
+	if err != nil {
+		return false, fmt.Errorf("forget the inbox of %s: %w", s, err)
+	}
+	return n > 0, nil
+}
+
 // Watch gives a hint, at most one at a time, when something was stored for the
 // run: what is read afterwards has it. Hints are lost when the server changes
 // its leader or the connection breaks. They end with stop, which may be called
