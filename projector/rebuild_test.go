@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,7 +105,7 @@ func stored2(t *testing.T, store projector.Store, log projector.Log) {
 		t.Fatal(err)
 	}
 	_, revision, err := store.Load(t.Context(), s1)
-	if err != nil {
+	if err != nil && !errors.Is(err, projector.ErrNoSnapshot) {
 		t.Fatal(err)
 	}
 	if _, err := store.Save(t.Context(), snap, revision); err != nil {
@@ -144,6 +145,35 @@ func TestRebuildNothing(t *testing.T) {
 	log.Expire(s1, records[10].Ordinal)
 	rebuilt(t, store, log, projector.Replaced)
 	verified(t, store, log, projector.Unprovable)
+}
+
+// What was lost already when the session was projected is no reason to keep what
+// is stored; what is lost since is one.
+func TestRebuildWhatHasAGap(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	a := storetest.NewAuthor(log, s1, 16)
+	a.Crashes = false
+	records := a.Write(t, 100)
+	log.Lose(s1, records[40].Ordinal)
+	stored2(t, store, log)
+	rebuilt(t, store, log, projector.Unchanged)
+	store.Tear(s1)
+	rebuilt(t, store, log, projector.Replaced)
+	log.Lose(s1, records[60].Ordinal)
+	rebuilt(t, store, log, projector.Kept)
+}
+
+// Rebuild says which records it could not fold, so that whoever has letters of
+// them knows.
+func TestRebuildTellsWhatItPassed(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	poison := log.AppendRaw(s1, chunk.TypeTextDelta, []byte(`{}`))
+	log.Append(t, s1, 1, chunk.TextDelta{Delta: "good"})
+	r, err := projector.Rebuild(t.Context(), store, log, s1)
+	if err != nil || !slices.Equal(r.Passed, []chunk.Position{poison.Position()}) {
+		t.Errorf("passed %v, %v; want %v", r.Passed, err, poison.Position())
+	}
 }
 
 // A Runner is at work on the session all the time: both end with the same, and
