@@ -24,10 +24,12 @@ func (m *Message) subAgent(session string) *speaker {
 // own agent's. One that is not may be told as a notice.
 func (m *Message) told(it *item) bool {
 	switch b := it.c.Body.(type) {
-	case chunk.Custom, chunk.SubagentStart, chunk.SubagentEnd, chunk.ToolApprovalRequest:
+	case chunk.Custom, chunk.SubagentStart, chunk.SubagentEnd, chunk.Error:
 		return true
-	case chunk.Error:
-		return true
+	case chunk.ToolApprovalRequest:
+		if b.IsAutomatic == nil || !*b.IsAutomatic {
+			return true
+		}
 	case chunk.ToolStart:
 		if m.runsInClient(it, b.ToolName) {
 			return true

@@ -31,13 +31,14 @@ type Message struct {
 	agents map[string]*speaker // sub-agents, by session
 	order  []*speaker          // the same, as they came
 
-	steps    steps
-	calls    map[callKey]*call
-	shown    map[string]bool // ids under which calls are shown
-	children map[string]chunk.Ordinal
-	streams  *structured.State // of structured data, nil for none
-	streamAt chunk.Ordinal     // latest record of it
-	unknown  map[chunk.Type]bool
+	steps     steps
+	calls     map[callKey]*call // the latest of each id
+	everyCall []*call           // in the order they came
+	shown     map[string]bool   // ids under which calls are shown
+	children  map[string]chunk.Ordinal
+	streams   *structured.State // of structured data, nil for none
+	streamAt  chunk.Ordinal     // latest record of it
+	unknown   map[chunk.Type]bool
 
 	replay *replay
 }

@@ -43,7 +43,6 @@ func (m *Message) stepEnd(it *item, b chunk.StepEnd) {
 		return
 	}
 	m.closeAll()
-	m.separate()
 	m.finishStep()
 	m.steps.begun = false
 	if b.FinishReason != nil {
@@ -113,7 +112,7 @@ func (m *Message) finishStep() {
 }
 
 // separate puts a step, though it says nothing, behind calls that the client
-// was asked about and that have their outcome.
+// was asked about and that have their outcome, when the answer ends with them.
 func (m *Message) separate() {
 	if m.steps.open || len(m.steps.asked) == 0 {
 		return

@@ -20,6 +20,7 @@ type callKey struct{ agent, id string }
 
 // call is a tool call of the message.
 type call struct {
+	key       callKey
 	id        string // under which the client knows it
 	shown     []byte // the same as content of a JSON string
 	client    bool   // the browser runs it
@@ -54,9 +55,10 @@ func (m *Message) call(it *item, id, name string) *call {
 	if c := m.calls[key]; c != nil && !c.settled {
 		return c
 	}
-	c := &call{id: m.showAs(it.sp, id), client: m.runsInClient(it, name), begunAt: it.rec.Ordinal}
+	c := &call{key: key, id: m.showAs(it.sp, id), client: m.runsInClient(it, name), begunAt: it.rec.Ordinal}
 	c.shown = appendEscaped(nil, c.id)
 	m.calls[key] = c
+	m.everyCall = append(m.everyCall, c)
 	m.speak(it)
 	return c
 }

@@ -46,21 +46,12 @@ func (m *Message) isLastStep(removed []chunk.OrdinalRange) bool {
 // forget makes the message as if records had not been: what is done anew may
 // have the same ids, and is shown in the same parts.
 func (m *Message) forget(taken func(chunk.Ordinal) bool) {
-	for key, c := range m.calls {
-		if key.agent != "" {
-			continue
-		}
-		if taken(c.begunAt) {
-			delete(m.calls, key)
-			delete(m.shown, c.id)
-			continue
-		}
-		c.streaming = false
-		c.sent = c.sent && !taken(c.sentAt)
-		c.settled = c.settled && !taken(c.settledAt)
-		if taken(c.askedAt) {
-			c.asked = nil
-		}
+	m.everyCall = slices.DeleteFunc(m.everyCall, func(c *call) bool {
+		return c.key.agent == "" && m.undo(c, taken)
+	})
+	clear(m.calls)
+	for _, c := range m.everyCall {
+		m.calls[c.key] = c
 	}
 	m.steps.asked = slices.DeleteFunc(m.steps.asked, func(c *call) bool { return !m.shown[c.id] })
 	for session, at := range m.children {
@@ -71,4 +62,19 @@ func (m *Message) forget(taken func(chunk.Ordinal) bool) {
 	if taken(m.streamAt) {
 		m.streams = nil
 	}
+}
+
+// undo takes back what records made of a call, and reports whether it never was.
+func (m *Message) undo(c *call, taken func(chunk.Ordinal) bool) bool {
+	if taken(c.begunAt) {
+		delete(m.shown, c.id)
+		return true
+	}
+	c.streaming = false
+	c.sent = c.sent && !taken(c.sentAt)
+	c.settled = c.settled && !taken(c.settledAt)
+	if taken(c.askedAt) {
+		c.asked = nil
+	}
+	return false
 }

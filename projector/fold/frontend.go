@@ -119,6 +119,7 @@ func (s *Snapshot) all() []message {
 // the replaced ones and those that say nothing.
 func (s *Snapshot) shownMessages(list []message) []UIMessage {
 	var out []UIMessage
+	var shown shownParts
 	last := noMessage // index of the message that out ends with
 	for i := range list {
 		m := &list[i]
@@ -128,13 +129,14 @@ func (s *Snapshot) shownMessages(list []message) []UIMessage {
 		if last == noMessage || m.shown != last {
 			last = m.shown
 			out = append(out, UIMessage{ID: MessageID(m.shown), Role: m.role})
+			shown = newShown()
 		}
 		ui := &out[len(out)-1]
 		if m.metadata != nil {
 			ui.Metadata = m.metadata
 		}
 		for j := range m.parts {
-			ui.Parts = append(ui.Parts, appendPart(nil, &m.parts[j]))
+			ui.Parts = shown.add(ui.Parts, &m.parts[j])
 		}
 	}
 	return out

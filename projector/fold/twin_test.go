@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -260,6 +261,8 @@ func (w *twin) answered(id string) {
 // page is what a browser would get, as plain values.
 func (w *twin) page() map[string]any {
 	var msgs []any
+	var ids map[string]bool // of the calls in the message
+	var data map[string]int // places of the parts that have an id
 	last := -1
 	for _, m := range w.msgs {
 		if meta, ok := m.metadata.(map[string]any); m.replaced || len(m.parts) == 0 || ok && meta["hidden"] == true {
@@ -268,13 +271,31 @@ func (w *twin) page() map[string]any {
 		if m.shown != last {
 			last = m.shown
 			msgs = append(msgs, map[string]any{"id": MessageID(m.shown), "role": m.role, "parts": []any{}})
+			ids, data = map[string]bool{}, map[string]int{}
 		}
 		ui := msgs[len(msgs)-1].(map[string]any)
 		if m.metadata != nil {
 			ui["metadata"] = m.metadata
 		}
 		for _, p := range m.parts {
-			ui["parts"] = append(ui["parts"].([]any), w.partJSON(p))
+			parts, j := ui["parts"].([]any), w.partJSON(p)
+			if id, ok := j["toolCallId"].(string); ok {
+				for n := 2; ids[j["toolCallId"].(string)]; n++ {
+					j["toolCallId"] = id + "_" + strconv.Itoa(n)
+				}
+				ids[j["toolCallId"].(string)] = true
+				if st := p.state(); strings.HasPrefix(st, "approval") || st == "output-denied" {
+					j["providerExecuted"] = true
+				}
+			}
+			if id, ok := j["id"].(string); ok {
+				if at, again := data[id]; again {
+					parts[at] = j
+					continue
+				}
+				data[id] = len(parts)
+			}
+			ui["parts"] = append(parts, j)
 		}
 	}
 	children := []any{}

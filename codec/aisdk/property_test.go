@@ -1,0 +1,302 @@
+package aisdk
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+func (a *author) options() Options {
+	return Options{
+		Major: []int{0, 7}[a.pick("major", 2)], SubAgents: []Content{Drop, Drop, Inline, Data}[a.pick("content", 4)],
+		ClientTool: isClientTool,
+	}
+}
+
+// live is what a page sees that is there from the beginning: it posts when it is
+// asked, and gets the rest in another response.
+func live(t *rapid.T, opt Options, recs []chunk.Record) *client {
+	m, c := New("msg-1", opt), newClient(opt.Major)
+	for _, rec := range recs {
+		if m.Done() {
+			m.Continue()
+			c.open()
+		}
+		show(t, c, m.Append(nil, rec))
+		if m.Done() != c.ended {
+			t.Fatalf("done %v, the client got the end: %v", m.Done(), c.ended)
+		}
+	}
+	return c
+}
+
+func show(t *rapid.T, c *client, frames []byte) {
+	t.Helper()
+	if err := c.read(frames); err != nil {
+		t.Fatalf("%v\nthe record's frames:\n%s\nthe message so far:\n%s", err, frames, c)
+	}
+}
+
+// String is the log as an error shows it.
+func (a *author) String() string {
+	var b strings.Builder
+	for _, rec := range a.log {
+		fmt.Fprintf(&b, "%d %s/%d %s\n", rec.Seq, rec.Session.ID, rec.Ordinal, rec.Data)
+	}
+	return b.String()
+}
+
+func (c *client) String() string {
+	var b strings.Builder
+	for _, p := range c.parts {
+		b.WriteString(p.String() + "\n")
+	}
+	return b.String()
+}
+
+// replayed is what a page sees that comes when n of the records are written.
+func replayed(t *rapid.T, opt Options, recs []chunk.Record, n int) *client {
+	m, c := New("msg-1", opt), newClient(opt.Major)
+	show(t, c, m.Replay(nil, recs[:n]))
+	for _, rec := range recs[n:] {
+		if m.Done() { // the page is told no more; it asks again
+			m.Continue()
+			c.open()
+		}
+		show(t, c, m.Append(nil, rec))
+	}
+	return c
+}
+
+// Every client, at any time, builds its message of what it is sent without a
+// fault, whatever the worker did.
+func TestEveryClientBuilds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.turn()
+		opt := a.options()
+		live(t, opt, a.log)
+		replayed(t, opt, a.log, rapid.IntRange(0, len(a.log)).Draw(t, "cut"))
+	})
+}
+
+// What a reader gets behind any cursor are the very bytes that everybody else
+// got there.
+func TestTailIsTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.turn()
+		opt := a.options()
+		m := New("msg-1", opt)
+		var frames []string
+		for _, rec := range a.log {
+			frames = append(frames, string(m.Append(nil, rec)))
+		}
+		for cut := 1; cut <= len(a.log); cut++ {
+			m := New("msg-1", opt)
+			for _, rec := range a.log[:cut] {
+				m.Prime(rec)
+			}
+			for i, rec := range a.log[cut:] {
+				if got := string(m.Append(nil, rec)); got != frames[cut+i] {
+					t.Fatalf("cut at %d, record %d:\n got %q\nwant %q", cut, cut+i, got, frames[cut+i])
+				}
+			}
+		}
+	})
+}
+
+// The cursor stands at the end of a record: a connection that is cut between any
+// two frames is taken up again without loss and without anything twice. Frames
+// behind the last cursor come again; a client that has shown them must not be
+// asked to go on from there, and servers write all frames of a record at once.
+func TestCutBetweenFrames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.turn()
+		opt := a.options()
+		m, whole := New("msg-1", opt), newClient(opt.Major)
+		var frames []byte
+		for i := 0; i < len(a.log) && !m.Done(); i++ {
+			frames = m.Append(frames, a.log[i])
+		}
+		show(t, whole, frames)
+		events := strings.SplitAfter(string(frames), "\n\n")
+		events = events[:len(events)-1]
+		n := rapid.IntRange(0, len(events)).Draw(t, "events")
+		for n > 0 && !strings.HasPrefix(events[n-1], "id: ") {
+			n--
+		}
+		c := newClient(opt.Major)
+		show(t, c, []byte(strings.Join(events[:n], "")))
+		m = New("msg-1", opt)
+		for _, rec := range a.log {
+			if before(rec.Seq, c.lastID) {
+				m.Prime(rec)
+				continue
+			}
+			if m.Done() {
+				break
+			}
+			show(t, c, m.Append(nil, rec))
+		}
+		if got, want := c.String(), whole.String(); got != want {
+			t.Fatalf("taken up again after %q:\n%s\nwant:\n%s", c.lastID, got, want)
+		}
+	})
+}
+
+// before reports whether a record is at or before the cursor of a client.
+func before(seq chunk.Seq, cursor string) bool {
+	at, err := strconv.ParseUint(cursor, 10, 64)
+	return err == nil && uint64(seq) <= at
+}
+
+// A replay builds the message that the live stream builds.
+func TestReplayBuildsTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.turn()
+		opt := a.options()
+		now := live(t, opt, a.log)
+		later := replayed(t, opt, a.log, rapid.IntRange(0, len(a.log)).Draw(t, "cut"))
+		if now.reload || later.reload {
+			return // told to ask again
+		}
+		if got, want := likeForLike(a, later.parts, opt), likeForLike(a, now.parts, opt); got != want {
+			t.Fatalf("replayed:\n%s\nwant as live:\n%s\nof %s", got, want, a)
+		}
+	})
+}
+
+// The message that a page builds is the one that the snapshot serves.
+func TestSnapshotHasTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.plain = rapid.Bool().Draw(t, "plain")
+		a.turn()
+		opt := Options{Major: []int{0, 7}[a.pick("major", 2)], ClientTool: isClientTool}
+		want := likeForLike(a, snapshotParts(t, a.log), opt)
+		if c := live(t, opt, a.log); !c.reload {
+			if got := likeForLike(a, c.parts, opt); got != want {
+				t.Fatalf("live:\n%s\nsnapshot:\n%s", got, want)
+			}
+		}
+		if got := likeForLike(a, replayed(t, opt, a.log, len(a.log)).parts, opt); got != want {
+			t.Fatalf("replayed:\n%s\nsnapshot:\n%s", got, want)
+		}
+	})
+}
+
+// likeForLike is a message without what a client of version 6, or any client,
+// cannot know. See the list in doc.go.
+func likeForLike(a *author, parts []*uiPart, opt Options) string {
+	var lines []string
+	for _, p := range parts {
+		if a.stepless && p.typ == "step-start" {
+			continue // put behind what the client was asked, so that it does not ask back
+		}
+		q := &uiPart{typ: p.typ, member: map[string]string{}}
+		for name, v := range p.member {
+			switch {
+			case strings.HasPrefix(name, "approval") && opt.Major < 7:
+			case name == "state" && v == `"approval-responded"` && opt.Major < 7:
+				q.member[name] = `"input-available"`
+			case name == "state" && v == `"approval-requested"` && opt.Major < 7:
+				q.member[name] = `"input-available"`
+			case name == "filename" && p.typ == "file":
+			case name == "providerExecuted" && !strings.Contains(p.member["state"], "-available") && !strings.Contains(p.member["state"], "approval") &&
+				!strings.Contains(p.member["state"], "denied"):
+			case name == "providerExecuted" && p.member["state"] == `"input-available"`:
+			case name == "rawInput":
+			default:
+				q.member[name] = v
+			}
+		}
+		line := q.String()
+		if n := len(lines); n > 0 && line == "step-start" && lines[n-1] == line {
+			continue
+		}
+		lines = append(lines, line)
+	}
+	if n := len(lines); n > 0 && lines[n-1] == "step-start" {
+		lines = lines[:n-1]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// snapshotParts are the parts of the answer in the snapshot of a log.
+func snapshotParts(t *rapid.T, log []chunk.Record) []*uiPart {
+	s := fold.New(session)
+	gone := takenBack(log)
+	var removed []chunk.OrdinalRange
+	for _, rec := range log {
+		if rec.Type == chunk.TypeTruncated {
+			c, err := rec.Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := chunk.As[chunk.Truncated](c)
+			removed = append(removed, b.Removed...)
+		}
+	}
+	s = fold.Foresee(s, removed)
+	for i, rec := range log {
+		if rec.Session != session || gone(i) {
+			continue
+		}
+		var err error
+		if s, err = fold.Apply(s, rec); err != nil {
+			t.Fatalf("%s: %v", rec.Type, err)
+		}
+	}
+	f := s.Frontend(true, 0)
+	if len(f.Messages) == 0 {
+		return nil
+	}
+	last := f.Messages[len(f.Messages)-1]
+	if last.Role != fold.Assistant {
+		return nil
+	}
+	if last.ID != "msg-1" {
+		t.Fatalf("the answer is %s", last.ID)
+	}
+	var parts []*uiPart
+	for _, raw := range last.Parts {
+		parts = append(parts, partOf(t, raw))
+	}
+	return parts
+}
+
+// partOf reads a part of a snapshot.
+func partOf(t *rapid.T, raw []byte) *uiPart {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	p := &uiPart{member: map[string]string{}}
+	for name, v := range m {
+		switch name {
+		case "type":
+			p.typ = strings.Trim(string(v), `"`)
+		case "approval":
+			var in map[string]json.RawMessage
+			if err := json.Unmarshal(v, &in); err != nil {
+				t.Fatal(err)
+			}
+			for name, v := range in {
+				p.set("approval."+name, v)
+			}
+		default:
+			p.set(name, v)
+		}
+	}
+	return p
+}
