@@ -36,7 +36,11 @@ func (k *killed) Clear(ctx context.Context, grave fold.Snapshot, r, before proje
 func (w *world) later(store Store) *Eraser {
 	w.Helper()
 	const every = 50 * time.Millisecond
-	e, err := New(w.js, store, Config{Turn: turns.New(w.js, subjects.Layout{}, "sweep", every).Do})
+	turn, err := turns.New(w.js, subjects.Layout{}, "sweep", every)
+	if err != nil {
+		w.Fatal(err)
+	}
+	e, err := New(w.js, store, Config{Turn: turn.Do})
 	if err != nil {
 		w.Fatal(err)
 	}
