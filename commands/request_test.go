@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 var session1 = chunk.RootSession("acme", "s1")
@@ -169,15 +170,7 @@ func TestRepeatedRequestAfterTheWindow(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, Config{})
-	stream, err := js.Stream(t.Context(), "TR_COMMANDS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := stream.CachedInfo().Config
-	cfg.Duplicates = 100 * time.Millisecond
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	shortWindow(t, js)
 	request(t, q, execute("s1", "r1"), 0)
 	natstest.Await(t, "the id to be forgotten", func(ctx context.Context) error {
 		_, err := js.Publish(ctx, "tr.commands.acme.support.s1", nil, jetstream.WithMsgID(execute("s1", "r1").id()), jetstream.WithExpectLastSequencePerSubject(0))
@@ -230,6 +223,79 @@ func TestRequestsAtOnce(t *testing.T) {
 				t.Errorf("%s: busy with %s, accepted %v", s, run, winner.Load())
 			}
 		}
+	}
+}
+
+// The acknowledgement of a request is lost with the connection. It is stored
+// once, and the one who asked does not hear that it is in its own way, also when
+// the server has forgotten its id meanwhile.
+func TestRequestWithLostAcknowledgement(t *testing.T) {
+	srv := natstest.Start(t, natstest.Listen())
+	js := srv.JetStream(t)
+	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	near := newQueue(t, js, Config{})
+	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
+	farJS, err := jetstream.New(natstest.Connect(t, proxy.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := newQueue(t, farJS, Config{Patience: time.Minute})
+	for _, run := range []string{"r1", "r2"} {
+		proxy.DropReplies()
+		done := make(chan error, 1)
+		_, before, _ := near.Pending(t.Context(), session1, "support")
+		go func() { done <- far.Request(t.Context(), execute("s1", run), before) }()
+		natstest.Await(t, "the request to arrive", func(ctx context.Context) error {
+			if c, _, err := near.Pending(ctx, session1, "support"); c.RunID != run {
+				return fmt.Errorf("%s is there, %w", c.RunID, err)
+			}
+			return nil
+		})
+		if run == "r2" {
+			shortWindow(t, js)
+		}
+		proxy.Heal()
+		if err := await(t, "the request", done); err != nil {
+			t.Errorf("%s: %v", run, err)
+		}
+	}
+	if n := left(t, js); n != 2 {
+		t.Errorf("%d commands", n)
+	}
+}
+
+// Nobody answers, and then not for as long as Patience: it is not known what
+// came of it, which is not the same as no.
+func TestRequestWithUnknownOutcome(t *testing.T) {
+	srv := start(t)
+	js := srv.JetStream(t)
+	q := newQueue(t, js, Config{Patience: 300 * time.Millisecond})
+	srv.Shutdown()
+	if err := q.Request(t.Context(), execute("s1", "r1"), 0); !errors.Is(err, chunk.ErrUnknownOutcome) || errors.Is(err, ErrBusy) {
+		t.Errorf("no server: %v", err)
+	}
+	if _, _, err := q.Pending(t.Context(), session1, "support"); err == nil || errors.Is(err, ErrNone) {
+		t.Errorf("pending without a server: %v", err)
+	}
+	js.Conn().Close()
+	if err := q.Request(t.Context(), execute("s1", "r1"), 0); !errors.Is(err, chunk.ErrNotStored) {
+		t.Errorf("a closed connection: %v", err)
+	}
+}
+
+// shortWindow has the server forget what ids it has seen.
+func shortWindow(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "TR_COMMANDS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.Duplicates = 100 * time.Millisecond
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -87,9 +87,17 @@ func await(t *testing.T, what string, c <-chan struct{}) {
 // wantAnswered: there was an answer before, and it is told.
 func wantAnswered(t *testing.T, err error) Answer {
 	t.Helper()
-	first, ok := errors.AsType[*AnsweredError](err)
-	if !ok || !errors.Is(err, ErrAnswered) {
+	first, ok := asAnswered(err)
+	if !ok {
 		t.Fatalf("err = %v, want ErrAnswered", err)
 	}
-	return first.Answer
+	return first
+}
+
+func asAnswered(err error) (Answer, bool) {
+	first, ok := errors.AsType[*AnsweredError](err)
+	if !ok || !errors.Is(err, ErrAnswered) {
+		return Answer{}, false
+	}
+	return first.Answer, true
 }
