@@ -1,0 +1,289 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+const (
+	modeExecute  = "execute"
+	modeTakeover = "takeover"
+	modeContinue = "continue"
+	modeMessage  = "with_message"
+)
+
+// begin starts the run of a command that nobody has begun.
+func (j *job) begin(ctx context.Context, snap fold.Snapshot) error {
+	c := j.cmd
+	if snap.Run.Status == fold.RunRunning && snap.Run.ID != "" {
+		return fmt.Errorf("%w: %s", errBusy, snap.Run.ID)
+	}
+	started := chunk.RunStarted{RunID: c.RunID, Mode: modeExecute, Input: c.Input}
+	if c.Parent != nil {
+		started.Parent = &chunk.Parent{SessionID: c.Parent.Session, CallID: c.Parent.CallID}
+	}
+	if c.Kind == commands.Resume {
+		stale, err := j.stale(ctx, snap)
+		if err != nil || stale {
+			return err
+		}
+		started.Mode, started.CheckpointID, started.Parent = modeOf(c), snap.CheckpointID, snap.Run.Parent
+	}
+	if opensTurn(c) && snap.Status == fold.Paused && len(snap.Unsettled()) > 0 {
+		// What is said next is said after the outcomes of what was asked before.
+		if err := j.conclude(ctx, snap); err != nil {
+			return err
+		}
+		return errAgain
+	}
+	started.Input = replacing(snap, c, started.Input)
+	t, err := j.start(ctx, snap, started)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if c.Kind == commands.Resume {
+		before := snap
+		if !opensTurn(c) {
+			t.step = before.Run.Step
+		}
+		if err := t.noteResumed(ctx, before); err != nil {
+			return err
+		}
+		if err := t.recallParams(ctx, before); err != nil {
+			return err
+		}
+		if err := t.hear(ctx, c.Resumes); err != nil {
+			return err
+		}
+	}
+	return t.perform(ctx, j.agent)
+}
+
+func opensTurn(c commands.Command) bool {
+	return c.Kind == commands.Execute || len(c.Input) > 0
+}
+
+func modeOf(c commands.Command) string {
+	switch {
+	case c.Mode != "" && c.Mode != modeExecute && c.Mode != modeTakeover:
+		return c.Mode
+	case len(c.Input) > 0:
+		return modeMessage
+	}
+	return modeContinue
+}
+
+// stale reports a Resume that has nothing to resume: the session has gone on, or
+// somebody was too early.
+func (j *job) stale(ctx context.Context, snap fold.Snapshot) (bool, error) {
+	c := j.cmd
+	if snap.Run.ID != c.Resumes {
+		j.w.cfg.Log.InfoContext(ctx, "a run is not resumed: the session has another one", "session", c.Session.String(), "run", c.Resumes, "latest", snap.Run.ID)
+		return true, nil
+	}
+	switch snap.Run.Status {
+	case fold.RunInterrupted:
+		return false, nil
+	case fold.RunEnded:
+		if opensTurn(c) {
+			return false, nil // we have concluded it, see begin
+		}
+	case fold.RunSuspended:
+		if opensTurn(c) {
+			return false, nil // what has no answer is abandoned
+		}
+		ready, err := j.w.answered(ctx, snap, c.Resumes)
+		return !ready, err
+	}
+	j.w.cfg.Log.InfoContext(ctx, "a run is not resumed: it does not wait", "session", c.Session.String(), "run", c.Resumes, "status", string(snap.Run.Status))
+	return true, nil
+}
+
+// replacing is the input of a turn that takes the place of earlier messages.
+// Asked for without input, it answers once more what the replaced answer did.
+func replacing(snap fold.Snapshot, c commands.Command, input []chunk.InputMessage) []chunk.InputMessage {
+	first, ok := fold.MessageIndex(c.Replaces)
+	if !ok || c.Replaces == "" {
+		return input
+	}
+	if len(input) == 0 {
+		for _, said := range slices.Backward(snap.Inputs()) {
+			if said.Index == first-1 {
+				first--
+				input = slices.Insert(input, 0, said.Message)
+			}
+		}
+	}
+	if len(input) == 0 || slices.ContainsFunc(input[0].Extra, func(m chunk.Member) bool { return m.Name == fold.Replaces }) {
+		return input
+	}
+	input = slices.Clone(input)
+	input[0].Extra = append(slices.Clone(input[0].Extra), chunk.Member{Name: fold.Replaces, Value: chunk.Value(fmt.Sprintf("%q", fold.MessageID(first)))})
+	return input
+}
+
+// start opens the run behind what snap has seen.
+func (j *job) start(ctx context.Context, snap fold.Snapshot, started chunk.RunStarted) (*Turn, error) {
+	c := j.cmd
+	run, err := j.w.producer.Start(ctx, c.Session, started, producers.AgentType(c.AgentType), producers.Behind(snap.Position))
+	if err != nil {
+		return nil, err
+	}
+	t := &Turn{
+		w: j.w, cmd: c, run: run, own: ctx, serving: j.serving, params: c.Params, snap: snap, ids: map[string]bool{},
+		log: j.w.cfg.Log.With("session", c.Session.String(), "run", started.RunID, "epoch", uint64(run.Epoch())),
+	}
+	t.cmd.RunID = started.RunID
+	if err := t.refresh(ctx); err != nil {
+		t.close()
+		return nil, err
+	}
+	t.floor = t.snap.Run.Started
+	return t, nil
+}
+
+// close lets go of the writer. What waits in it is of no interest: the log decides.
+func (t *Turn) close() { _ = t.run.Close() }
+
+// noteResumed says that the run goes on, and from where.
+func (t *Turn) noteResumed(ctx context.Context, before fold.Snapshot) error {
+	return t.say(ctx, t.step, chunk.RunResumed{
+		RunID: before.Run.ID, FromCheckpointID: before.CheckpointID, FromStepCount: t.step, Mode: modeOf(t.cmd),
+	})
+}
+
+// takeOver goes on with a run whose worker is dead, or is thought to be.
+func (j *job) takeOver(ctx context.Context, snap fold.Snapshot) error {
+	started := chunk.RunStarted{RunID: j.cmd.RunID, Mode: modeTakeover, CheckpointID: snap.CheckpointID, Parent: snap.Run.Parent}
+	t, err := j.start(ctx, snap, started)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	done, err := t.progress(ctx)
+	if err != nil {
+		return err
+	}
+	t.step, t.final = done.step, done.final
+	if done.final {
+		t.output = done.output
+	}
+	if err := t.cleanUp(ctx, "crash_recovery"); err != nil {
+		return err
+	}
+	t.log.InfoContext(ctx, "a run was taken over", "step", t.step)
+	if j.cmd.Kind == commands.Resume {
+		if err := t.goOn(ctx, done); err != nil {
+			return err
+		}
+	}
+	return t.perform(ctx, j.agent)
+}
+
+// goOn does what is left of the beginning of a resumed run.
+func (t *Turn) goOn(ctx context.Context, done progress) error {
+	if !done.resumed {
+		before := t.snap
+		before.Run.ID = t.cmd.Resumes
+		if err := t.noteResumed(ctx, before); err != nil {
+			return err
+		}
+	}
+	if t.params.IsNull() {
+		t.params = done.params
+	}
+	return t.hear(ctx, t.cmd.Resumes)
+}
+
+// perform brings a run that has begun to its end, or to where it waits.
+func (t *Turn) perform(ctx context.Context, agent Agent) error {
+	work, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	unwatch, err := t.watch(ctx, abort)
+	if err != nil {
+		return err
+	}
+	err = t.answer(work, agent)
+	unwatch()
+	return t.conclude(ctx, err)
+}
+
+// answer calls the agent, unless there is nothing left for it to do.
+func (t *Turn) answer(ctx context.Context, agent Agent) (err error) {
+	switch {
+	case len(waiting(t.snap, t.cmd.RunID)) > 0:
+		// The worker before died between the step and the pause.
+		return t.over(ErrSuspended)
+	case t.final:
+		return nil
+	}
+	if err := t.heed(t.own); err != nil {
+		return err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			t.log.ErrorContext(ctx, "an agent panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return agent.Answer(ctx, t)
+}
+
+// conclude says what became of the run after its agent returned err.
+func (t *Turn) conclude(ctx context.Context, err error) error {
+	if broken := t.unwritable(); broken != nil {
+		return broken
+	}
+	switch {
+	case ctx.Err() != nil, errors.Is(t.outcome, ErrStopping):
+		return fmt.Errorf("run %s: %w", t.cmd.RunID, ErrStopping)
+	case errors.Is(t.outcome, ErrAborted), t.stopped() == inbox.Abort:
+		err = t.abort(ctx, t.reason())
+	case errors.Is(t.outcome, ErrInterrupted):
+		err = t.interrupt(ctx)
+	case errors.Is(t.outcome, ErrSuspended):
+		return t.suspend(ctx)
+	case err == nil || t.final:
+		err = t.end(ctx)
+	default:
+		err = t.fail(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.refresh(ctx); err != nil {
+		return err
+	}
+	return t.w.ended(ctx, t.snap, t.cmd.RunID)
+}
+
+// end ends the run well.
+func (t *Turn) end(ctx context.Context) error {
+	if t.undone != nil {
+		// The agent has passed over the failure of its last step: what that said
+		// does not count.
+		if err := t.takeBack(); err != nil {
+			return err
+		}
+	}
+	for _, c := range t.snap.Unsettled() {
+		if c.Granted {
+			return t.fail(ctx, fmt.Errorf("call %q was allowed, and the agent ended without running it", c.ID))
+		}
+	}
+	output := t.snap.Run.Output
+	if len(output) == 0 {
+		output = t.output
+	}
+	return t.breaks(t.run.End(ctx, output))
+}
