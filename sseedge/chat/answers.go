@@ -1,0 +1,171 @@
+package chat
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/inbox"
+)
+
+// said is what a request answers, sorted.
+type said struct {
+	intents  []inbox.Answer // to calls that nobody has answered, CS-18
+	known    bool           // an answer that counts already, CS-19
+	lost     *inbox.Answer  // the one that counts, where another was given first
+	rejected []Rejection    // to nothing that waits for it, CS-20
+}
+
+// sort looks at every answer in the message that a request brings. Most were
+// given long ago: a client sends the whole message, as often as it posts.
+func (r Request) sort(v *View) said {
+	var s said
+	if r.Answered == nil {
+		return s
+	}
+	for _, c := range r.Answered.Answers {
+		w := v.wait(c.CallID)
+		if w == nil {
+			s.settled(v, c)
+			continue
+		}
+		reason := w.mismatch(c)
+		switch {
+		case reason != "":
+			s.reject(v, c, reason)
+		case w.Answer == nil:
+			s.intend(w.take(c))
+		case same(*w.Answer, w.take(c)):
+			s.known = true
+		case w.Answer.ErrorCode == codeDeadline:
+			s.reject(v, c, Expired)
+		default:
+			s.lost = w.Answer
+		}
+	}
+	return s
+}
+
+// settled is for an answer to a call that nothing waits for any more, or ever did.
+func (s *said) settled(v *View, c Candidate) {
+	call, known := v.Calls[c.CallID]
+	switch {
+	case !known && c.Kind == inbox.Approval && runOf(c.ApprovalID) != "" && runOf(c.ApprovalID) != v.Run.ID:
+		s.reject(v, c, StaleRun)
+	case !known:
+		s.reject(v, c, UnknownCall)
+	case c.Kind == inbox.Approval && call.ApprovalID == "":
+		s.reject(v, c, KindMismatch)
+	case c.Kind == inbox.Approval && call.ApprovalID != c.ApprovalID:
+		s.reject(v, c, StaleRun)
+	case c.Kind == inbox.Approval && call.Approved != nil && *call.Approved != c.Approved:
+		s.reject(v, c, AlreadyResolved)
+	default:
+		s.known = true
+	}
+}
+
+func (s *said) reject(v *View, c Candidate, reason Reason) {
+	s.rejected = append(s.rejected, Rejection{
+		Reason: reason, ToolCallID: c.CallID, ApprovalID: c.ApprovalID, Kind: c.Kind,
+		Message: sentences[reason], CurrentRunID: v.Run.ID,
+	})
+}
+
+// intend takes one answer to each call, the first.
+func (s *said) intend(a inbox.Answer) {
+	for _, other := range s.intents {
+		if other.Session == a.Session && other.CallID == a.CallID {
+			return
+		}
+	}
+	s.intents = append(s.intents, a)
+}
+
+// mismatch says why an answer is not one to this call, CS-14.
+func (w *Wait) mismatch(c Candidate) Reason {
+	switch {
+	case w.Kind != c.Kind:
+		return KindMismatch
+	case w.Kind != inbox.Approval || w.Approval == c.ApprovalID:
+		return ""
+	case runOf(c.ApprovalID) != runOf(w.Approval):
+		return StaleRun
+	}
+	return ApprovalMismatch
+}
+
+// runOf is the run part of an approval id.
+func runOf(approvalID string) string {
+	run, _, found := strings.Cut(approvalID, "::")
+	if !found {
+		return ""
+	}
+	return run
+}
+
+// take is a candidate as an answer to the call.
+func (w *Wait) take(c Candidate) inbox.Answer {
+	a := w.answer()
+	switch {
+	case c.Kind == inbox.Approval:
+		a.Approved, a.Reason = c.Approved, c.Reason
+	case c.Error != nil:
+		a.Error, a.ErrorCode = *c.Error, codeToolFailed
+	default:
+		a.Result = c.Result
+	}
+	return a
+}
+
+// same reports whether two answers to a call say the same.
+func same(a, b inbox.Answer) bool {
+	return a.Kind == b.Kind && a.Approved == b.Approved && a.ApprovalID == b.ApprovalID &&
+		a.Failed() == b.Failed() && a.Error == b.Error && a.ErrorCode == b.ErrorCode && sameJSON(a.Result, b.Result)
+}
+
+func sameJSON(a, b chunk.Value) bool {
+	return a.IsNull() && b.IsNull() || bytes.Equal(compact(a), compact(b))
+}
+
+func compact(v chunk.Value) []byte {
+	text := jsontext.Value(v).Clone()
+	if err := text.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
+		return v
+	}
+	return text
+}
+
+// outcome is the answer that counts, for those who came too late.
+type outcome struct {
+	Kind       inbox.Kind  `json:"kind"`
+	ToolCallID string      `json:"toolCallId"`
+	ApprovalID string      `json:"approvalId,omitempty"`
+	Approved   *bool       `json:"approved,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
+	Result     chunk.Value `json:"result,omitempty"`
+	Error      string      `json:"error,omitempty"`
+	ErrorCode  string      `json:"errorCode,omitempty"`
+	At         int64       `json:"at,omitempty"` // Unix milliseconds
+}
+
+// alreadyAnswered refuses an answer because there is another one.
+func alreadyAnswered(first inbox.Answer) *Problem {
+	o := &outcome{
+		Kind: first.Kind, ToolCallID: first.CallID, ApprovalID: first.ApprovalID, Reason: first.Reason,
+		Result: first.Result, Error: first.Error, ErrorCode: first.ErrorCode,
+	}
+	if !first.At.IsZero() {
+		o.At = first.At.UnixMilli()
+	}
+	if first.Kind == inbox.Approval && !first.Failed() {
+		o.Approved = &first.Approved
+	}
+	if first.ErrorCode == codeDeadline {
+		return &Problem{http.StatusGone, "the time for this answer is over", codeExpiredCall, o}
+	}
+	return &Problem{http.StatusConflict, "this question was answered already", codeAnswered, o}
+}

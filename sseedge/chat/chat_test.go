@@ -1,0 +1,556 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// answer says "Hello world" in two pieces and ends.
+func answer(ctx context.Context, _ commands.Command, run *producers.Run, _ *world) error {
+	if err := say(ctx, run, 1, "Hello ", "world"); err != nil {
+		return err
+	}
+	return run.End(ctx, nil)
+}
+
+// whole is what a client gets that has nothing of an answer.
+func whole(id string) string {
+	return "start(" + id + ") start-step text-start text-delta(Hello world) text-end finish-step finish(stop) DONE"
+}
+
+// want compares a transcript. Pieces of text that follow each other are one: how
+// they are cut is the worker's affair.
+func want(t *testing.T, got, want string) {
+	t.Helper()
+	if got = strings.ReplaceAll(got, ") text-delta(", ""); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestFreshTurn(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(answer)
+	message := chatBody("", user("u1", "hi"))
+	want(t, e.post("", message), whole("msg-1"))
+	want(t, e.post("", message), whole("msg-1")) // the response was lost, and the client sends it again
+	want(t, e.get("", nil), "204")
+	want(t, e.post("", chatBody("", user("u1", "hi"), `{"id":"msg-1","role":"assistant","parts":[]}`, user("u2", "more"))), whole("msg-3"))
+	w.handledAre("execute", "execute")
+}
+
+// The answer is asked for before there is a worker: the stream is open, a page that
+// loads meanwhile sees the message and waits, too.
+func TestNoWorkerYet(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.until("start(msg-1)")
+	if got := e.page(); got != "active: msg-0 user" {
+		t.Errorf("the snapshot is %q", got)
+	}
+	second := e.open(http.MethodGet, "/stream", "", nil)
+	second.until("start(msg-1)")
+	w.work(answer)
+	want(t, "start(msg-1) "+first.rest(), whole("msg-1"))
+	want(t, "start(msg-1) "+second.rest(), whole("msg-1"))
+}
+
+// asking waits for the browser in its first step and thanks in the second.
+func asking(calls ...string) script {
+	return func(ctx context.Context, c commands.Command, run *producers.Run, _ *world) error {
+		if c.Kind == commands.Resume {
+			if err := say(ctx, run, 2, "thanks"); err != nil {
+				return err
+			}
+			return run.End(ctx, nil)
+		}
+		run.SetStep(1)
+		if err := run.Say(ctx, chunk.StepStart{}); err != nil {
+			return err
+		}
+		for _, call := range calls {
+			if err := run.Say(ctx, question(run, call)); err != nil {
+				return err
+			}
+		}
+		if err := run.Say(ctx, chunk.StepEnd{}); err != nil {
+			return err
+		}
+		return run.Pause(ctx, "suspended_client_tool")
+	}
+}
+
+// question is a call of the browser, or one that a person must allow.
+func question(run *producers.Run, call string) chunk.Body {
+	if strings.HasPrefix(call, "a") {
+		return chunk.ToolApprovalRequest{ToolCallID: call, ToolName: "pay", ApprovalID: run.ID() + "::" + call, Input: chunk.Value(`{}`)}
+	}
+	return chunk.ToolStart{ToolCallID: call, ToolName: "browser", Arguments: chunk.Value(`{}`)}
+}
+
+const (
+	asked  = "start(msg-1) start-step tool-input-available(c1) finish-step finish(tool-calls) DONE"
+	thanks = "start(msg-1) tool-output-available(c1)(1) start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE"
+)
+
+// answers is the POST of a client that ran c1.
+var answersC1 = chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), assistantMessage("msg-1 step c1=1"))
+
+func TestClientTool(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(asking("c1"))
+	want(t, e.post("", chatBody("", user("u1", "hi"))), asked)
+	if got := e.page(); got != "paused: msg-0 user, msg-1 assistant" {
+		t.Errorf("the snapshot is %q", got)
+	}
+	want(t, e.get("", nil), "204") // a message that waits is complete
+	want(t, e.post("", answersC1), thanks)
+	w.handledAre("execute", "resume")
+	// A client that has it all and posts once more gets nothing new.
+	again := chatBody("", user("u1", "hi"), assistantMessage("msg-1 step c1=1 step"))
+	want(t, e.post("", again), "start(msg-1) finish(stop) DONE")
+	// One whose response was lost gets it again.
+	want(t, e.post("", answersC1), thanks)
+	w.handledAre("execute", "resume")
+}
+
+func TestApproval(t *testing.T) {
+	for _, approved := range []bool{true, false} {
+		t.Run(fmt.Sprint(approved), func(t *testing.T) {
+			w := newWorld(t)
+			e := w.newEdge(nil)
+			w.work(asking("a1"))
+			want(t, e.post("", chatBody("", user("u1", "hi"))),
+				"start(msg-1) start-step tool-input-available(a1) tool-approval-request(a1) finish-step finish(tool-calls) DONE")
+			run := commands.ExecuteRunID(chunk.RootSession("acme", "s1"), "u1")
+			word, told := "no", "tool-output-denied(a1) "
+			if approved {
+				word, told = "yes", ""
+			}
+			want(t, e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step "+run+"::a1="+word))),
+				"start(msg-1) "+told+"start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE")
+		})
+	}
+}
+
+// Fifty tabs answer the same call in the same moment.
+func TestFiftyAnswers(t *testing.T) {
+	w := newWorld(t)
+	edges := []*edge{w.newEdge(nil), w.newEdge(nil)}
+	w.work(asking("c1"))
+	want(t, edges[0].post("", chatBody("", user("u1", "hi"))), asked)
+	var (
+		answering sync.WaitGroup
+		mu        sync.Mutex
+		counts    = make(map[int]int)
+	)
+	for i := range 50 {
+		answering.Go(func() {
+			resp, err := edges[i%2].try(http.MethodPost, "/answers", `{"toolCallId":"c1","result":1}`, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			if resp.StatusCode == http.StatusConflict && !strings.Contains(string(body), `"first":{"kind":"client-tool-result","toolCallId":"c1"`) {
+				t.Errorf("a conflict without the first outcome: %s", body)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			counts[resp.StatusCode]++
+		})
+	}
+	answering.Wait()
+	if counts[http.StatusNoContent] != 1 || counts[http.StatusConflict] != 49 {
+		t.Errorf("statuses %v, want one 204 and 49 times 409", counts)
+	}
+	want(t, edges[1].post("", answersC1), thanks)
+	w.handledAre("execute", "resume")
+}
+
+// Fifty times the same POST of a chat: one continuation, told to all.
+func TestFiftyContinuations(t *testing.T) {
+	w := newWorld(t)
+	edges := []*edge{w.newEdge(nil), w.newEdge(nil)}
+	w.work(asking("c1"))
+	var posting sync.WaitGroup
+	for i := range 50 {
+		posting.Go(func() { want(t, edges[i%2].post("", chatBody("", user("u1", "hi"))), asked) })
+	}
+	posting.Wait()
+	for i := range 50 {
+		posting.Go(func() { want(t, edges[i%2].post("", answersC1), thanks) })
+	}
+	posting.Wait()
+	w.handledAre("execute", "resume")
+}
+
+// A message instead of an answer: the call has failed, and what came of it is not
+// said in the new answer.
+func TestAbandoned(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(func(ctx context.Context, c commands.Command, run *producers.Run, w *world) error {
+		if *c.Input[0].ClientMessageID == "u1" {
+			return asking("c1")(ctx, c, run, w)
+		}
+		return answer(ctx, c, run, w)
+	})
+	want(t, e.post("", chatBody("", user("u1", "hi"))), asked)
+	want(t, e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step"), user("u2", "never mind"))), whole("msg-3"))
+	if got := e.calls(); got != "c1 output-error" {
+		t.Errorf("calls are %q", got)
+	}
+}
+
+func TestRegenerateAndEdit(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(answer)
+	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+	want(t, e.post("", chatBody(`,"trigger":"regenerate-message"`, user("u1", "hi"))), whole("msg-3"))
+	if got := e.page(); got != "ended: msg-2 user, msg-3 assistant" {
+		t.Errorf("the snapshot is %q", got)
+	}
+	edit := chatBody(`,"messageId":"u1"`, user("u1", "hello"))
+	want(t, e.post("", edit), whole("msg-5"))
+	want(t, e.post("", edit), whole("msg-5"))
+	if got := e.page(); got != "ended: msg-4 user, msg-5 assistant" {
+		t.Errorf("the snapshot is %q", got)
+	}
+	w.handledAre("execute", "execute", "execute")
+}
+
+// slowly says a word, waits to be let go, and says another.
+func slowly(gate <-chan struct{}) script {
+	return func(ctx context.Context, _ commands.Command, run *producers.Run, _ *world) error {
+		run.SetStep(1)
+		if err := run.Say(ctx, chunk.StepStart{}); err != nil {
+			return err
+		}
+		if _, err := run.Write(ctx, chunk.Chunk{Step: 1, Body: chunk.TextDelta{Delta: "Hello "}}); err != nil {
+			return err
+		}
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for _, body := range []chunk.Body{chunk.TextDelta{Delta: "world"}, chunk.StepEnd{}} {
+			if err := run.Say(ctx, body); err != nil {
+				return err
+			}
+		}
+		return run.End(ctx, nil)
+	}
+}
+
+// Two tabs and two edges; one edge goes away in the middle. Its page comes back to
+// the other one with its cursor, and without.
+func TestReconnect(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.newEdge(nil), w.newEdge(nil)
+	gate := make(chan struct{})
+	w.work(slowly(gate))
+	first := one.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.until("text-delta(Hello )")
+	tab := two.open(http.MethodGet, "", "", nil)
+	tab.until("text-delta(Hello )")
+	if got := two.page(); got != "active: msg-0 user" {
+		t.Errorf("the snapshot is %q", got)
+	}
+	one.stop()
+	if err := first.broken(); err == nil {
+		t.Error("the response ended cleanly when its edge went away")
+	}
+	cursor := two.open(http.MethodGet, "/stream", "", http.Header{"X-Resume-From-Sequence": {first.id}})
+	bare := two.open(http.MethodGet, "/stream", "", nil)
+	bare.until("text-delta(Hello )")
+	close(gate)
+	want(t, cursor.rest(), "text-delta(world) text-end finish-step finish(stop) DONE")
+	want(t, bare.rest(), "text-delta(world) text-end finish-step finish(stop) DONE")
+	want(t, tab.rest(), "text-delta(world) text-end finish-step finish(stop) DONE")
+	w.handledAre("execute")
+}
+
+// A client that goes away stops nothing; one that says so does.
+func TestStop(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	gate := make(chan struct{})
+	w.work(func(ctx context.Context, c commands.Command, run *producers.Run, w *world) error {
+		hints, unwatch, err := w.box.Watch(c.Session, c.RunID)
+		if err != nil {
+			return err
+		}
+		defer unwatch()
+		if err := say(ctx, run, 1, "Hello "); err != nil {
+			return err
+		}
+		select {
+		case <-hints:
+		case <-gate:
+		}
+		stop, asked, err := w.box.Stopped(ctx, c.Session, c.RunID)
+		if err != nil || !asked || stop.Reason != "enough" {
+			return errors.Join(err, fmt.Errorf("stopped: %t %q", asked, stop.Reason))
+		}
+		if err := run.Say(ctx, chunk.RunInterrupted{RunID: c.RunID}); err != nil {
+			return err
+		}
+		return run.End(ctx, nil)
+	})
+	want(t, e.post("/stop", ""), "204")
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.until("text-delta(Hello )")
+	first.close()
+	tab := e.open(http.MethodGet, "", "", nil)
+	tab.until("text-delta(Hello )")
+	if got := e.post("/stop", `{"reason":"enough"}`); !strings.HasPrefix(got, "202 ") {
+		t.Errorf("stop is %s", got)
+	}
+	if got := tab.rest(); !strings.HasSuffix(got, "finish(other) DONE") {
+		t.Errorf("the stopped answer ends with %s", got)
+	}
+	want(t, e.post("/stop", ""), "204")
+}
+
+// An edge that is being stopped cuts its streams, and takes no new ones.
+func TestDrain(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.until("start(msg-1)")
+	if err := e.service.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := first.broken(); err == nil {
+		t.Error("the response ended cleanly in the middle of an answer")
+	}
+	if got := e.get("", nil); !strings.HasPrefix(got, "503 ") {
+		t.Errorf("a drained edge answers %s", got)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(func(c *Config) { c.MaxStreams = 1 })
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.until("start(msg-1)")
+	if got := e.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeFull) {
+		t.Errorf("one too many is %s", got)
+	}
+}
+
+// What is refused, and how.
+func TestRefused(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(func(c *Config) { c.MaxBody = 4 << 10 })
+	w.work(asking("c1", "a1"))
+	want(t, e.get("/snapshot", nil), `404 {"error":"there is no such chat","code":"STREAM_NOT_FOUND"}`)
+	e.post("", chatBody("", user("u1", "hi")))
+	run := commands.ExecuteRunID(chunk.RootSession("acme", "s1"), "u1")
+	for _, row := range []struct{ name, path, body, want string }{
+		{"no JSON", "", "x", "400 VALIDATION_ERROR"},
+		{"no messages", "", `{}`, "400 VALIDATION_ERROR"},
+		{"an empty list", "", `{"messages":[]}`, "400 VALIDATION_ERROR"},
+		{"messages that are none", "", `{"messages":{}}`, "400 VALIDATION_ERROR"},
+		{"a message that is none", "", `{"messages":[1]}`, "400 VALIDATION_ERROR"},
+		{"a null message", "", `{"messages":[null]}`, "400 VALIDATION_ERROR"},
+		{"an id that is none", "", `{"messages":[{"id":1,"role":"user"}]}`, "400 VALIDATION_ERROR"},
+		{"a role that is none", "", `{"messages":[{"id":"x","role":"tool"}]}`, "400 VALIDATION_ERROR"},
+		{"parts that are none", "", `{"messages":[{"id":"x","role":"user","parts":"a"}]}`, "400 VALIDATION_ERROR"},
+		{"a part that is none", "", `{"messages":[{"id":"x","role":"user","parts":[1]}]}`, "400 VALIDATION_ERROR"},
+		{"a null part", "", `{"messages":[{"id":"x","role":"user","parts":[null]}]}`, "400 VALIDATION_ERROR"},
+		{"text that is none", "", `{"messages":[{"id":"x","role":"user","parts":[{"type":"text","text":1}]}]}`, "400 VALIDATION_ERROR"},
+		{"a file without its url", "", `{"messages":[{"id":"x","role":"user","parts":[{"type":"file"}]}]}`, "400 VALIDATION_ERROR"},
+		{"metadata that is none", "", `{"messages":[{"id":"x","role":"user","metadata":[]}]}`, "400 VALIDATION_ERROR"},
+		{"a trigger that is none", "", `{"trigger":"x","messages":[{"id":"x","role":"user"}]}`, "400 VALIDATION_ERROR"},
+		{"a long id", "", chatBody("", user(strings.Repeat("é", 257), "x")), "400 VALIDATION_ERROR"},
+		{"an agent that nobody has", "", chatBody(`,"agentType":"other"`, user("u9", "x")), "400 VALIDATION_ERROR"},
+		{"an agent that has no name", "", chatBody(`,"agentType":"a b"`, user("u9", "x")), "400 VALIDATION_ERROR"},
+		{"a deep body", "", chatBody("", `{"id":"x","role":"user","parts":`+strings.Repeat("[", 70)+strings.Repeat("]", 70)+`}`), "400 VALIDATION_ERROR"},
+		{"metadata too deep for the log", "", chatBody("", `{"id":"u9","role":"user","metadata":{"a":`+strings.Repeat("[", 40)+strings.Repeat("]", 40)+`}}`), "400 VALIDATION_ERROR"},
+		{"no UTF-8", "", "{\"messages\":\"\xff\"}", "400 VALIDATION_ERROR"},
+		{"a large body", "", chatBody("", user("u9", strings.Repeat("x", 5000))), "413 CONTENT_TOO_LARGE"},
+		{"an answer to nothing", "/answers", `{"toolCallId":"c9","result":1}`, "404 CALL_NOT_FOUND"},
+		{"an answer of another kind", "/answers", `{"toolCallId":"a1","result":1}`, "400 VALIDATION_ERROR"},
+		{"an approval of a call of the browser", "/answers", `{"kind":"approval-response","toolCallId":"c1","approvalId":"x","approved":true}`, "400 VALIDATION_ERROR"},
+		{"an approval of another id", "/answers", `{"kind":"approval-response","toolCallId":"a1","approvalId":"x::a1","approved":true}`, "400 VALIDATION_ERROR"},
+		{"an approval without a decision", "/answers", `{"kind":"approval-response","toolCallId":"a1","approvalId":"` + run + `::a1"}`, "400 VALIDATION_ERROR"},
+		{"a result and an error", "/answers", `{"toolCallId":"c1","result":1,"error":"x"}`, "400 VALIDATION_ERROR"},
+		{"neither", "/answers", `{"toolCallId":"c1"}`, "400 VALIDATION_ERROR"},
+		{"a kind that is none", "/answers", `{"kind":"subagent-result","toolCallId":"c1","result":1}`, "400 VALIDATION_ERROR"},
+		{"a path that is none", "/other", `{}`, "404 NOT_FOUND"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := e.post(row.path, row.body)
+			status, code, _ := strings.Cut(row.want, " ")
+			if !strings.HasPrefix(got, status+" {") || !strings.Contains(got, `"code":"`+code+`"`) {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+			if strings.Contains(got, "goroutine") || strings.Contains(got, ".go:") {
+				t.Errorf("it says too much: %s", got)
+			}
+		})
+	}
+	w.handledAre("execute")
+}
+
+// A page of another origin says nothing in the name of whoever looks at it.
+func TestCrossOrigin(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(func(c *Config) { c.Origins = []string{"https://app.example"} })
+	w.work(answer)
+	for origin, status := range map[string]int{"https://evil.example": 403, "https://app.example": 200} {
+		resp, err := e.try(http.MethodPost, "", chatBody("", user("u1", "hi")), http.Header{"Origin": {origin}, "Sec-Fetch-Site": {"cross-site"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != status {
+			t.Errorf("%s gets %d, want %d", origin, resp.StatusCode, status)
+		}
+	}
+}
+
+// reading is a response that a test reads bit by bit.
+type streaming struct {
+	t     *testing.T
+	body  io.ReadCloser
+	lines *bufio.Scanner
+	id    string // the last one
+}
+
+func (e *edge) open(method, path, body string, header http.Header) *streaming {
+	e.t.Helper()
+	resp, err := e.try(method, path, body, header)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Vercel-Ai-Ui-Message-Stream") != "v1" || resp.Header.Get("X-Session-Id") != "s1" {
+		e.t.Fatalf("status %d, %v", resp.StatusCode, resp.Header)
+	}
+	return &streaming{t: e.t, body: resp.Body, lines: bufio.NewScanner(resp.Body)}
+}
+
+// next is the next word, "" at the end.
+func (s *streaming) next() string {
+	for s.lines.Scan() {
+		line := s.lines.Text()
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			s.id = id
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			return word(s.t, data)
+		}
+	}
+	return ""
+}
+
+func (s *streaming) until(what string) {
+	s.t.Helper()
+	var seen []string
+	for w := s.next(); w != ""; w = s.next() {
+		if seen = append(seen, w); w == what {
+			return
+		}
+	}
+	s.t.Fatalf("%q ended before %s: %v", seen, what, s.lines.Err())
+}
+
+// rest is everything that follows, to a clean end.
+func (s *streaming) rest() string {
+	s.t.Helper()
+	var seen []string
+	for w := s.next(); w != ""; w = s.next() {
+		seen = append(seen, w)
+	}
+	if err := s.lines.Err(); err != nil {
+		s.t.Errorf("%v behind %q", err, seen)
+	}
+	return strings.Join(seen, " ")
+}
+
+// broken is how a response ended that was cut.
+func (s *streaming) broken() error {
+	for s.lines.Scan() { // what is left does not matter
+	}
+	return s.lines.Err()
+}
+
+func (s *streaming) close() { s.body.Close() }
+
+type snapshotPage struct {
+	Status   string `json:"status"`
+	Messages []struct {
+		ID    string `json:"id"`
+		Role  string `json:"role"`
+		Parts []struct {
+			ToolCallID string `json:"toolCallId"`
+			State      string `json:"state"`
+		} `json:"parts"`
+	} `json:"messages"`
+}
+
+func (e *edge) snapshot() snapshotPage {
+	e.t.Helper()
+	_, text, _ := strings.Cut(e.get("/snapshot", nil), " ")
+	var p snapshotPage
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		e.t.Fatalf("%s: %v", text, err)
+	}
+	return p
+}
+
+// page is the snapshot in a line.
+func (e *edge) page() string {
+	e.t.Helper()
+	p := e.snapshot()
+	var ids []string
+	for _, m := range p.Messages {
+		ids = append(ids, m.ID+" "+m.Role)
+	}
+	return p.Status + ": " + strings.Join(ids, ", ")
+}
+
+// calls are those of the snapshot with their states.
+func (e *edge) calls() string {
+	e.t.Helper()
+	var calls []string
+	for _, m := range e.snapshot().Messages {
+		for _, p := range m.Parts {
+			if p.ToolCallID != "" {
+				calls = append(calls, p.ToolCallID+" "+p.State)
+			}
+		}
+	}
+	return strings.Join(calls, ", ")
+}
+
+// handledAre fails unless these are the commands that a worker began.
+func (w *world) handledAre(want ...string) {
+	w.t.Helper()
+	if got := w.commands(); !slices.Equal(got, want) {
+		w.t.Errorf("commands %q, want %q", got, want)
+	}
+}

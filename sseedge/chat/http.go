@@ -1,0 +1,189 @@
+package chat
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+const (
+	chatsPath = "/api/chat"
+	chatPath  = "/api/chat/{id}"
+)
+
+// route is a path and a method, and who serves them.
+type route struct {
+	method string
+	path   string // as docs/openapi.yaml has it
+	serve  func(*Service, http.ResponseWriter, *http.Request, target)
+}
+
+var routes = []route{
+	{http.MethodPost, chatsPath, (*Service).post},
+	{http.MethodPost, chatPath, (*Service).post},
+	{http.MethodGet, chatPath, (*Service).get},
+	{http.MethodGet, chatPath + "/stream", (*Service).get},
+	{http.MethodGet, chatPath + "/snapshot", (*Service).snapshot},
+	{http.MethodPost, chatPath + "/stop", (*Service).stop},
+	{http.MethodPost, chatPath + "/answers", (*Service).answers},
+}
+
+// Routes are all there is, as "GET /api/chat/{id}".
+func Routes() []string {
+	list := make([]string, len(routes))
+	for i, rt := range routes {
+		list[i] = rt.method + " " + rt.path
+	}
+	return list
+}
+
+// Match reports whether a path is one of a chat.
+func Match(path string) bool { return path == chatsPath || strings.HasPrefix(path, chatsPath+"/") }
+
+// target is what the URL of a request names.
+type target struct {
+	id        string // "" for a POST without one in its path: it stands in the body
+	agentType string
+}
+
+// ServeHTTP answers one request.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rt, to, p := s.route(w, r)
+	if p == nil && rt.method == http.MethodPost && s.csrf.Check(r) != nil {
+		// Nobody is asked here who they are: a page of another origin must not say
+		// something in the name of whoever looks at it.
+		p = crossOrigin
+	}
+	if p != nil {
+		s.refuse(w, p)
+		return
+	}
+	rt.serve(s, w, r, to)
+}
+
+// route matches by hand: a mux would answer an unclean path with a redirect.
+func (s *Service) route(w http.ResponseWriter, r *http.Request) (route, target, *Problem) {
+	path, escaped := template(r.URL)
+	id, err := url.PathUnescape(escaped)
+	var methods []string
+	for _, rt := range routes {
+		switch {
+		case rt.path != path:
+		case rt.method != r.Method:
+			methods = append(methods, rt.method)
+		case path != chatsPath && (err != nil || subjects.CheckToken("chat", id) != nil):
+			return rt, target{}, badSession
+		default:
+			to, p := s.target(id, r.URL)
+			return rt, to, p
+		}
+	}
+	if methods == nil {
+		return route{}, target{}, noRoute
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	return route{}, target{}, badMethod
+}
+
+// template is the path of the route that a URL could be of, and the id in it as it
+// was sent.
+func template(u *url.URL) (path, id string) {
+	path = u.EscapedPath()
+	rest, ours := strings.CutPrefix(path, chatsPath+"/")
+	if !ours {
+		return path, ""
+	}
+	id, leaf, more := strings.Cut(rest, "/")
+	if !more {
+		return chatPath, id
+	}
+	return chatPath + "/" + leaf, id
+}
+
+func (s *Service) target(id string, u *url.URL) (target, *Problem) {
+	const maxQuery = 8 << 10
+	if len(u.RawQuery) > maxQuery {
+		return target{}, invalid("the query is too long")
+	}
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return target{}, invalid("the query cannot be read")
+	}
+	return target{id: id, agentType: q.Get("agentType")}, nil
+}
+
+// session is the chat that a request is about.
+func (s *Service) session(id string) chunk.Session { return chunk.RootSession(s.cfg.Tenant, id) }
+
+// knows makes sure that an agent is one of ours.
+func (s *Service) knows(agentType string) *Problem {
+	if agentType != "" && !slices.Contains(s.cfg.AgentTypes, agentType) {
+		return unknownAgent
+	}
+	return nil
+}
+
+// post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
+func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) {
+	p, bad := readPost(w, r, s.cfg.MaxBody)
+	if bad != nil {
+		s.refuse(w, bad)
+		return
+	}
+	req := p.Request
+	if to.id == "" {
+		to.id = p.id
+		if subjects.CheckToken("chat", to.id) != nil {
+			s.refuse(w, badSession)
+			return
+		}
+	}
+	req.Session = s.session(to.id)
+	if req.AgentType == "" {
+		req.AgentType = to.agentType
+	}
+	if p.dropped > 0 {
+		s.cfg.Log.WarnContext(r.Context(), "metadata over the budget was dropped", "session", req.Session.String(), "messages", p.dropped)
+	}
+	s.reply(w, r, req)
+}
+
+// get serves GET /api/chat/{id} and /stream.
+func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) {
+	s.reply(w, r, Request{Session: s.session(to.id), AgentType: to.agentType, Cursor: readCursor(r.Header)})
+}
+
+// reply decides a request and answers it.
+func (s *Service) reply(w http.ResponseWriter, r *http.Request, req Request) {
+	if p := s.knows(req.AgentType); p != nil {
+		s.refuse(w, p)
+		return
+	}
+	plan, v := s.plan(r.Context(), &req)
+	switch {
+	case plan.Refusal != nil:
+		if req.Asked != "" {
+			w.Header().Set("X-Session-Id", req.Session.ID) // CS-28: the run has begun
+		}
+		s.refuse(w, plan.Refusal)
+	case plan.Stream != nil:
+		s.serve(w, r, plan.Stream, v)
+	default:
+		w.Header().Set("X-Session-Id", req.Session.ID)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// plan is settle within the time that a request may take. A client that goes away
+// meanwhile takes nothing back: what it sent is carried out, so that one who lost
+// the connection and one who reloads see the same.
+func (s *Service) plan(ctx context.Context, req *Request) (Plan, View) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Attach)
+	defer cancel()
+	return s.settle(ctx, req)
+}

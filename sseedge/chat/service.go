@@ -1,0 +1,87 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/inbox"
+)
+
+// maxRounds is how many steps a request may take, races that it loses included.
+const maxRounds = 16
+
+// settle decides a request and carries the plans out, until one says what to
+// answer. The View is the one that plan was made from. Errors of what lies below
+// are in the log, and a refusal here.
+func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
+	for round := range maxRounds {
+		if round > 3 && !pause(ctx, time.Duration(round)*5*time.Millisecond) {
+			break
+		}
+		v, _, err := s.look(ctx, req.Session, req.AgentType)
+		if err != nil {
+			return refuse(s.failed(ctx, req.Session, "look", err)), v
+		}
+		plan := Decide(*req, v)
+		if plan.Store == nil && plan.Command == nil {
+			return plan, v
+		}
+		if p := s.carryOut(ctx, req, plan); p != nil {
+			return refuse(p), v
+		}
+	}
+	s.cfg.Log.WarnContext(ctx, "a request found no end", "session", req.Session.String())
+	return refuse(contended), View{}
+}
+
+// carryOut does one step. That somebody was faster is no failure: the next look
+// finds what he did.
+func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) *Problem {
+	for _, a := range plan.Store {
+		if err := s.cfg.Inbox.Answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
+			return s.failed(ctx, a.Session, "answer", err)
+		}
+	}
+	if plan.Command == nil {
+		return nil
+	}
+	err := s.cfg.Commands.Request(ctx, *plan.Command, plan.After)
+	switch {
+	case err == nil && plan.Command.Kind == commands.Execute:
+		req.Asked = plan.Command.RunID
+		return nil
+	case err == nil, errors.Is(err, commands.ErrBusy):
+		return nil
+	}
+	return s.failed(ctx, req.Session, "request", err)
+}
+
+// failed makes a refusal of an error and leaves the rest to the log.
+func (s *Service) failed(ctx context.Context, session chunk.Session, what string, err error) *Problem {
+	switch {
+	case errors.Is(err, chunk.ErrTooLarge):
+		return inputTooLarge
+	case errors.Is(err, chunk.ErrInvalid):
+		s.cfg.Log.DebugContext(ctx, "a request was refused below", "what", what, "session", session.String(), "err", err)
+		return invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long")
+	case errors.Is(err, chunk.ErrTruncated):
+		return lost
+	}
+	s.cfg.Log.WarnContext(ctx, "a chat could not be served", "what", what, "session", session.String(), "err", err)
+	return unavailable
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

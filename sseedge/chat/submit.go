@@ -1,0 +1,221 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/inbox"
+)
+
+// submission is the body of POST /api/chat/{id}/answers, spec/helix.md section 6.5.
+type submission struct {
+	Kind       inbox.Kind     `json:"kind"`
+	ToolCallID string         `json:"toolCallId"`
+	Result     jsontext.Value `json:"result"`
+	Error      *string        `json:"error"`
+	ApprovalID string         `json:"approvalId"`
+	Approved   *bool          `json:"approved"`
+	Reason     string         `json:"reason"`
+}
+
+// candidate checks what can be checked without the chat, CS-13 and CS-15.
+func (b submission) candidate() (Candidate, *Problem) {
+	c := Candidate{Kind: b.Kind, CallID: b.ToolCallID, ApprovalID: b.ApprovalID, Reason: b.Reason, Error: b.Error}
+	if b.Kind == "" {
+		c.Kind = inbox.ClientResult
+	}
+	if b.ToolCallID == "" || !idFits(b.ToolCallID) || !idFits(b.ApprovalID) {
+		return c, badID
+	}
+	switch c.Kind {
+	case inbox.ClientResult:
+		if (len(b.Result) > 0) == (b.Error != nil) {
+			return c, invalid("want a result or an error, and not both")
+		}
+		if b.Error == nil {
+			c.Result = chunk.Value(b.Result)
+		}
+		if b.Approved != nil {
+			return c, invalid("a result is no approval")
+		}
+	case inbox.Approval:
+		if b.Approved == nil || b.ApprovalID == "" || len(b.Result) > 0 || b.Error != nil {
+			return c, invalid("want approvalId and approved, and no result")
+		}
+		c.Approved = *b.Approved
+	default:
+		return c, invalid("this kind is unknown: want client-tool-result or approval-response")
+	}
+	return c, nil
+}
+
+// answers serves POST /api/chat/{id}/answers: one answer, for clients that do not
+// post whole messages. 204: it is stored, and the run goes on if it was the last
+// one that was waited for. Somebody who was faster is 409 with what he said, also
+// when that was the same.
+func (s *Service) answers(w http.ResponseWriter, r *http.Request, to target) {
+	if p := s.submit(w, r, to); p != nil {
+		s.refuse(w, p)
+		return
+	}
+	w.Header().Set("X-Session-Id", to.id)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *Problem {
+	text, bad := readBody(w, r, s.cfg.MaxBody)
+	if bad != nil {
+		return bad
+	}
+	var b submission
+	if err := jsonv2.Unmarshal(text, &b, reading); err != nil {
+		return invalid("the body is no answer to a call")
+	}
+	c, p := b.candidate()
+	if p != nil {
+		return p
+	}
+	if p := s.knows(to.agentType); p != nil {
+		return p
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.cfg.Attach)
+	defer cancel()
+	return s.store(ctx, Request{Session: s.session(to.id), AgentType: to.agentType}, c)
+}
+
+// store stores an answer and sees to it that the run goes on. A request that only
+// looks does the second: what it finds to be done is done.
+func (s *Service) store(ctx context.Context, req Request, c Candidate) *Problem {
+	v, _, err := s.look(ctx, req.Session, req.AgentType)
+	if err != nil {
+		return s.failed(ctx, req.Session, "look", err)
+	}
+	wait := v.wait(c.CallID)
+	if wait == nil {
+		return unawaited(&v, c)
+	}
+	switch wait.mismatch(c) {
+	case "":
+	case KindMismatch:
+		return wrongKind
+	default:
+		return wrongID
+	}
+	answer := wait.take(c)
+	if wait.expired(v.Now) {
+		answer = failAll([]Wait{*wait}, "nobody answered in time", codeDeadline)[0]
+	}
+	err = s.cfg.Inbox.Answer(ctx, answer)
+	first, late := errors.AsType[*inbox.AnsweredError](err)
+	if err != nil && !late {
+		return s.failed(ctx, req.Session, "answer", err)
+	}
+	if plan, _ := s.settle(ctx, &req); plan.Refusal != nil && !late {
+		// It is stored: whoever looks at the chat next makes the run go on.
+		s.cfg.Log.WarnContext(ctx, "a run could not be resumed yet", "session", req.Session.String(), "code", plan.Refusal.Code)
+	}
+	switch {
+	case late:
+		return alreadyAnswered(first.Answer)
+	case answer.ErrorCode == codeDeadline:
+		return alreadyAnswered(answer)
+	}
+	return nil
+}
+
+// unawaited is for an answer to a call that nothing waits for: it has an outcome, it
+// is yet to be asked, or it was never there.
+func unawaited(v *View, c Candidate) *Problem {
+	call, known := v.Calls[c.CallID]
+	switch {
+	case !known:
+		return unknownCall
+	case v.working():
+		return notYet
+	}
+	first := inbox.Answer{Kind: c.Kind, CallID: c.CallID, ApprovalID: call.ApprovalID}
+	if call.Approved != nil {
+		first.Kind, first.Approved = inbox.Approval, *call.Approved
+	}
+	return alreadyAnswered(first)
+}
+
+// stopRequest is the body of POST /api/chat/{id}/stop. Without a body it is empty.
+type stopRequest struct {
+	Reason string `json:"reason"`
+}
+
+// stop serves POST /api/chat/{id}/stop: the running answer ends at its next step,
+// with what it has said. 202 with the run, or 204 when none is at work. It is not
+// what a closed connection does: that is no wish to stop.
+func (s *Service) stop(w http.ResponseWriter, r *http.Request, to target) {
+	run, p := s.interrupt(w, r, to)
+	switch {
+	case p != nil:
+		s.refuse(w, p)
+	case run == "":
+		w.Header().Set("X-Session-Id", to.id)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.Header().Set("X-Session-Id", to.id)
+		s.writeJSON(w, http.StatusAccepted, map[string]string{"runId": run})
+	}
+}
+
+func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (run string, p *Problem) {
+	var b stopRequest
+	if r.ContentLength != 0 {
+		text, bad := readBody(w, r, s.cfg.MaxBody)
+		if bad != nil {
+			return "", bad
+		}
+		if err := jsonv2.Unmarshal(text, &b, reading); err != nil {
+			return "", invalid("the body is no object with a reason")
+		}
+	}
+	if p := s.knows(to.agentType); p != nil {
+		return "", p
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.cfg.Attach)
+	defer cancel()
+	session := s.session(to.id)
+	v, _, err := s.look(ctx, session, to.agentType)
+	if err != nil {
+		return "", s.failed(ctx, session, "look", err)
+	}
+	if run = v.awaited(); run == "" && v.flight() {
+		run = v.Run.ID
+	}
+	if run == "" {
+		return "", nil
+	}
+	err = s.cfg.Inbox.Stop(ctx, inbox.Stop{Session: session, RunID: run, Kind: inbox.Interrupt, Reason: b.Reason})
+	if err != nil {
+		return "", s.failed(ctx, session, "stop", err)
+	}
+	return run, nil
+}
+
+// writeJSON answers with something that nobody may keep.
+func (s *Service) writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		s.cfg.Log.Error("an answer is no JSON", "err", err)
+		s.refuse(w, internal)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil {
+		s.cfg.Log.Debug("an answer was not read", "err", err)
+	}
+}

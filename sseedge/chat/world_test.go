@@ -1,0 +1,336 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/hublog"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/projector/kvstore"
+	"github.com/tailrace/tailrace/projector/natssource"
+	"github.com/tailrace/tailrace/sseedge/hub"
+)
+
+// world is a server with everything that a chat needs, edges, and a worker that
+// does what a test tells it.
+type world struct {
+	t      *testing.T
+	srv    *natstest.Server
+	queue  *commands.Queue
+	box    *inbox.Box
+	reader *projector.Reader
+	js     jetstream.JetStream
+
+	mu      sync.Mutex // guards handled
+	handled []commands.Command
+}
+
+const agentType = "support"
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, srv: natstest.Start(t)}
+	w.js = w.srv.JetStream(t)
+	if err := topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	w.queue = must(commands.New(w.js, commands.Config{RetryDelay: 10 * time.Millisecond}))(t)
+	w.box = must(inbox.New(w.js, inbox.Config{}))(t)
+	w.reader = must(newReader(t, w.srv))(t)
+	return w
+}
+
+// must is for what does not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func newReader(t *testing.T, srv *natstest.Server) (*projector.Reader, error) {
+	t.Helper()
+	js := srv.JetStream(t)
+	log, err := consumers.New(js.Conn(), js, consumers.Config{})
+	if err != nil {
+		return nil, err
+	}
+	store, err := kvstore.New(js, kvstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return projector.NewReader(store, natssource.Log{Reader: log}), nil
+}
+
+// edge is one node that serves chats.
+type edge struct {
+	t       *testing.T
+	service *Service
+	server  *httptest.Server
+	stop    func()
+}
+
+func (w *world) newEdge(change func(*Config)) *edge {
+	w.t.Helper()
+	js := w.srv.JetStream(w.t)
+	log := must(consumers.New(js.Conn(), js, consumers.Config{}))(w.t)
+	h := must(hub.New(hublog.Log{Reader: log}, hublog.Feed{Reader: log}, hub.Config{Encode: Encode}))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := h.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	cfg := Config{
+		Snapshots:  must(newReader(w.t, w.srv))(w.t),
+		Commands:   must(commands.New(js, commands.Config{}))(w.t),
+		Inbox:      must(inbox.New(js, inbox.Config{}))(w.t),
+		Live:       Hub{Hub: h},
+		AgentTypes: []string{agentType},
+		Tenant:     "acme",
+		Dialect:    aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }},
+		Log:        slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	e := &edge{t: w.t, service: must(New(cfg))(w.t)}
+	e.server = httptest.NewServer(e.service)
+	e.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	e.stop = sync.OnceFunc(func() {
+		e.server.CloseClientConnections()
+		e.server.Close()
+		cancel()
+		running.Wait()
+	})
+	w.t.Cleanup(e.stop)
+	return e
+}
+
+// script is what a worker does with a command, once the run is open.
+type script func(ctx context.Context, c commands.Command, run *producers.Run, w *world) error
+
+// work serves until the test ends. The run is opened for the script.
+func (w *world) work(do script) {
+	w.t.Helper()
+	js := w.srv.JetStream(w.t)
+	producer := must(producers.New(js.Conn(), js, producers.Config{}))(w.t)
+	queue := must(commands.New(js, commands.Config{RetryDelay: 10 * time.Millisecond}))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := queue.Serve(ctx, []string{agentType}, func(ctx context.Context, c commands.Command) error {
+			return w.handle(ctx, producer, c, do)
+		})
+		if err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		if err := producer.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+func (w *world) handle(ctx context.Context, producer *producers.Producer, c commands.Command, do script) error {
+	snap, err := w.reader.Snapshot(ctx, c.Session)
+	if err == nil {
+		v := View{Command: &c}
+		v.setSnapshot(snap)
+		if v.begun() {
+			return nil // it came again
+		}
+	}
+	w.mu.Lock()
+	w.handled = append(w.handled, c)
+	w.mu.Unlock()
+	started := chunk.RunStarted{RunID: c.RunID, Mode: "execute", Input: c.Input}
+	if c.Kind == commands.Resume {
+		started.Mode = c.Mode
+	}
+	run, err := producer.Start(ctx, c.Session, started, producers.AgentType(c.AgentType))
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	if err := w.hear(ctx, c, snap.Pending, run); err != nil {
+		return err
+	}
+	return do(ctx, c, run, w)
+}
+
+// hear writes what was answered into the log, as a worker does before anything
+// else.
+func (w *world) hear(ctx context.Context, c commands.Command, pending []fold.Pending, run *producers.Run) error {
+	for _, p := range pending {
+		answers, err := w.box.Answers(ctx, c.Session, p.RunID)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			if a.CallID != p.CallID {
+				continue
+			}
+			var body chunk.Body
+			switch end := (chunk.ToolEnd{ToolCallID: a.CallID, ToolName: p.ToolName, Result: a.Result}); {
+			case a.Failed():
+				end.Error, end.ErrorCode = &a.Error, &a.ErrorCode
+				body = end
+			case a.Kind == inbox.Approval:
+				body = chunk.ToolApprovalResponse{ToolCallID: a.CallID, ToolName: p.ToolName, ApprovalID: a.ApprovalID, Approved: a.Approved}
+			default:
+				body = end
+			}
+			if err := run.Say(ctx, body); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// commands are those that a worker began to do.
+func (w *world) commands() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]string, len(w.handled))
+	for i, c := range w.handled {
+		out[i] = string(c.Kind)
+	}
+	return out
+}
+
+// say writes a step of text.
+func say(ctx context.Context, run *producers.Run, step int64, texts ...string) error {
+	run.SetStep(step)
+	bodies := []chunk.Body{chunk.StepStart{}}
+	for _, text := range texts {
+		bodies = append(bodies, chunk.TextDelta{Delta: text})
+	}
+	for _, body := range append(bodies, chunk.StepEnd{}) {
+		if err := run.Say(ctx, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// user is a message of a person as a client posts it.
+func user(id, text string) string {
+	return fmt.Sprintf(`{"id":%q,"role":"user","parts":[{"type":"text","text":%q}]}`, id, text)
+}
+
+func chatBody(members string, messages ...string) string {
+	return `{"id":"s1","trigger":"submit-message","messages":[` + strings.Join(messages, ",") + `]` + members + `}`
+}
+
+// post sends something to a path below the chat s1, and tells what came.
+func (e *edge) post(path, body string) string {
+	e.t.Helper()
+	return e.do(http.MethodPost, path, body, nil)
+}
+
+func (e *edge) get(path string, header http.Header) string {
+	e.t.Helper()
+	return e.do(http.MethodGet, path, "", header)
+}
+
+// do is a response as one word per chunk, with what matters of it; or its status
+// and its body.
+func (e *edge) do(method, path, body string, header http.Header) string {
+	e.t.Helper()
+	resp, err := e.try(method, path, body, header)
+	if err != nil {
+		e.t.Error(err)
+		return ""
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		e.t.Errorf("%v behind %q", err, text)
+	}
+	if resp.Header.Get("Content-Type") != "text/event-stream" {
+		return strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, text))
+	}
+	return brief(e.t, string(text))
+}
+
+func (e *edge) try(method, path, body string, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(e.t.Context(), method, e.server.URL+"/api/chat/s1"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, header)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return e.server.Client().Do(req)
+}
+
+func brief(t *testing.T, body string) string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(body) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !ok {
+			continue
+		}
+		out = append(out, word(t, data))
+	}
+	return strings.Join(out, " ")
+}
+
+func word(t *testing.T, data string) string {
+	t.Helper()
+	if data == "[DONE]" {
+		return "DONE"
+	}
+	var c struct {
+		Type         string          `json:"type"`
+		MessageID    string          `json:"messageId"`
+		Delta        string          `json:"delta"`
+		ToolCallID   string          `json:"toolCallId"`
+		FinishReason string          `json:"finishReason"`
+		ErrorText    string          `json:"errorText"`
+		Output       json.RawMessage `json:"output"`
+		Data         Rejection       `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(data), &c); err != nil {
+		t.Errorf("%q: %v", data, err)
+	}
+	word := c.Type
+	for _, more := range []string{c.MessageID, c.Delta, c.ToolCallID, c.FinishReason, c.ErrorText, string(c.Output), string(c.Data.Reason)} {
+		if more != "" {
+			word += "(" + more + ")"
+		}
+	}
+	return word
+}
