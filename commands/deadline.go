@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsapi"
 	"github.com/tailrace/tailrace/subjects"
@@ -43,20 +45,30 @@ func (q *Queue) PublishAt(ctx context.Context, c Command, at time.Time) error {
 	if err := c.validate(); err != nil {
 		return fmt.Errorf("deadline: %w", err)
 	}
-	set, due, err := q.cfg.Layout.Deadline(subjects.Deadline{
-		Tenant: c.Session.Tenant, AgentType: c.AgentType, Session: c.Session.ID, RunID: c.RunID, At: c.Deadline,
-	})
+	msg, err := encodeDeadline(q.cfg.Layout, c)
 	if err != nil {
 		return fmt.Errorf("deadline: %w", err)
 	}
-	msg, err := encodeTo(set, c)
-	if err != nil {
-		return fmt.Errorf("deadline: %w", err)
-	}
-	msg.Header.Set("Nats-Schedule", "@at "+c.Deadline.UTC().Format(timeLayout))
-	msg.Header.Set("Nats-Schedule-Target", due)
 	if _, err := q.api.Put(ctx, jsapi.Put{Msg: msg, Stream: q.cfg.Layout.DeadlineStream(), Patience: q.cfg.Patience}); err != nil {
 		return fmt.Errorf("deadline %s: %w", c.id(), err)
 	}
 	return nil
+}
+
+// encodeDeadline turns a valid Expire into the message that lies until its
+// Deadline where the server keeps it.
+func encodeDeadline(l subjects.Layout, c Command) (*nats.Msg, error) {
+	set, due, err := l.Deadline(subjects.Deadline{
+		Tenant: c.Session.Tenant, AgentType: c.AgentType, Session: c.Session.ID, RunID: c.RunID, At: c.Deadline,
+	})
+	if err != nil {
+		return nil, err
+	}
+	msg, err := encodeTo(set, c)
+	if err != nil {
+		return nil, err
+	}
+	msg.Header["Nats-Schedule"] = []string{"@at " + c.Deadline.UTC().Format(timeLayout)}
+	msg.Header["Nats-Schedule-Target"] = []string{due}
+	return msg, nil
 }

@@ -46,7 +46,7 @@ func (q *Queue) Request(ctx context.Context, c Command, after Revision) error {
 		// The verdict is what stands there. It may be c: an earlier try of ours
 		// was stored, or somebody sent the same, so long ago that the server
 		// has forgotten its id.
-		patience := askLimit // the rest was spent on asking
+		patience := min(askLimit, q.cfg.Patience) // the rest was spent on asking
 		if moved {
 			patience = q.cfg.Patience
 		}
