@@ -182,7 +182,7 @@ func TestKilledAnywhere(t *testing.T) {
 		t.Fatalf("the undisturbed run says\n%s\n%v", want, calmEffects.keys)
 	}
 	kills := 0
-	for round := range 8 {
+	for round := range 5 {
 		s, did := fmt.Sprint("s", round), &effects{}
 		c := execute(s, "talker", "Talk!")
 		kills += w.play(c, talker(steps, did), random)
@@ -201,7 +201,7 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills", kills)
-	if kills < 8 {
+	if kills < 5 {
 		t.Errorf("only %d kills: nothing is proven", kills)
 	}
 }

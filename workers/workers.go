@@ -31,6 +31,7 @@ type Workers struct {
 	inbox    box
 	reader   snapshots
 	log      history
+	last     ending
 }
 
 // What is used of the floors below.
@@ -50,6 +51,9 @@ type (
 	snapshots interface {
 		Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
 		Head(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error)
+	}
+	ending interface {
+		Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
 	}
 	history interface {
 		Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error]
@@ -88,7 +92,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if w.producer, err = producers.New(js.Conn(), js, cfg.Producer); err != nil {
 		return nil, err
 	}
-	w.queue, w.inbox, w.reader, w.log = queue, box, snapshots, log
+	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, snapshots, log, reader
 	return w, nil
 }
 
@@ -171,7 +175,23 @@ func (j *job) do(ctx context.Context) error {
 	case atPause:
 		return j.w.paused(ctx, snap, j.cmd)
 	}
+	if snap.Run.ID == j.cmd.RunID && snap.Run.Status == fold.RunInterrupted {
+		closed, err := j.w.closed(ctx, snap.Session)
+		if err != nil {
+			return err
+		}
+		if !closed { // its worker died between the interruption and the end
+			return j.takeOver(ctx, snap)
+		}
+	}
 	return j.w.ended(ctx, snap, j.cmd.RunID)
+}
+
+// closed reports whether the stream of a session has ended, which the snapshot of
+// an interrupted run does not tell.
+func (w *Workers) closed(ctx context.Context, s chunk.Session) (bool, error) {
+	last, err := w.last.Last(ctx, s)
+	return last.Type.Terminal(), err
 }
 
 // standing is how far the log says that a run is.
