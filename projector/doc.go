@@ -15,6 +15,9 @@
 //	}
 //	page := snap.Frontend(false, now)
 //
+// Reader.Page gives the last messages of a conversation, or those before one, at
+// a cost that does not grow with the session.
+//
 // # Once, however often it is delivered
 //
 // The Source may deliver a record twice, late, or in any order, and stop

@@ -20,8 +20,9 @@
 // dies between the messages and the head leaves nothing wrong behind: whoever
 // comes next writes the same values under the same keys.
 //
-// What was read is proved by the head's hash over its messages. A message that
-// is not there yet, as on a replica that lags, is fold.ErrTorn.
+// What was read is proved by the head's hash over its messages, a part of them by
+// their sequences, see Store.read. A message that is not there yet, as on a replica
+// that lags, is fold.ErrTorn.
 //
 // # What is large
 //
