@@ -31,7 +31,7 @@ func TestCluster(t *testing.T) {
 	if err := Verify(t.Context(), js, cfg); err != nil {
 		t.Fatalf("Verify: %v", err)
 	}
-	for _, stream := range []string{"TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "KV_TR_SNAPSHOTS"} {
+	for _, stream := range []string{"TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLINES", "KV_TR_INBOX", "KV_TR_SNAPSHOTS"} {
 		c.AwaitCurrent(t, stream)
 	}
 	single := cfg

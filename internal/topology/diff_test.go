@@ -171,12 +171,38 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Fatal(err)
 	}
-	err := Ensure(t.Context(), js, Config{CommandMaxAge: time.Hour, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19})
+	err := Ensure(t.Context(), js, Config{CommandMaxAge: time.Hour, InboxMaxAge: 24 * time.Hour, InboxMaxBytes: 7 << 20, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19})
 	for _, want := range []string{
 		"TR_COMMANDS: max age is 24h0m0s, want 1h0m0s; change it with `nats stream edit TR_COMMANDS`, or set CommandMaxAge to 24h0m0s",
+		"KV_TR_INBOX: max age is 720h0m0s, want 24h0m0s; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxAge to 720h0m0s",
+		"KV_TR_INBOX: max bytes is unlimited, want 7340032; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxBytes to 0",
 		"OBJ_TR_OBJECTS: max bytes is unlimited, want 6291456; change it with `nats stream edit OBJ_TR_OBJECTS`, or set ObjectMaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max bytes is unlimited, want 5242880; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set SnapshotMaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max message size is 1048576, want 524288; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set MaxSnapshot to 1048576",
+	} {
+		wantDifference(t, err, want)
+	}
+}
+
+// A stream of deadlines that lost what it needs, and an inbox whose hints go
+// elsewhere or that replicas may answer for.
+func TestDifferencesOfDeadlinesAndInbox(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	deadlines, inbox := cfg.deadlines().StreamConfig, cfg.inbox().StreamConfig
+	deadlines.AllowMsgSchedules, deadlines.MaxMsgsPerSubject = false, 2
+	inbox.AllowDirect, inbox.RePublish = true, nil
+	js := natstest.Start(t).JetStream(t)
+	for _, stream := range []jetstream.StreamConfig{deadlines, inbox} {
+		if _, err := js.CreateStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := Ensure(t.Context(), js, Config{})
+	for _, want := range []string{
+		"TR_DEADLINES: message schedules is off, want on; change it with `nats stream edit TR_DEADLINES`",
+		"TR_DEADLINES: max messages per subject is 2, want 1; change it with `nats stream edit TR_DEADLINES`",
+		"KV_TR_INBOX: direct get is on, want off; change it with `nats stream edit KV_TR_INBOX`",
+		"KV_TR_INBOX: republish is none, want $KV.TR_INBOX.> to tr.inbox.>; change it with `nats stream edit KV_TR_INBOX`",
 	} {
 		wantDifference(t, err, want)
 	}

@@ -66,7 +66,7 @@ func check(ctx context.Context, js jetstream.JetStream, cfg Config) ([]wanted, e
 	}
 	var missing []wanted
 	for _, want := range streams {
-		stream, err := js.Stream(ctx, want.Name)
+		stream, err := patiently(ctx, func() (jetstream.Stream, error) { return js.Stream(ctx, want.Name) })
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			missing = append(missing, want)
@@ -83,10 +83,13 @@ func check(ctx context.Context, js jetstream.JetStream, cfg Config) ([]wanted, e
 // accepts the second request when both want the same, and otherwise this is
 // the moment to compare.
 func create(ctx context.Context, js jetstream.JetStream, want wanted) ([]Difference, error) {
-	stream, err := js.CreateStream(ctx, want.StreamConfig)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		stream, err = js.Stream(ctx, want.Name)
-	}
+	stream, err := patiently(ctx, func() (jetstream.Stream, error) {
+		stream, err := js.CreateStream(ctx, want.StreamConfig)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			stream, err = js.Stream(ctx, want.Name)
+		}
+		return stream, err
+	})
 	if err != nil {
 		return nil, explain(js, "create stream "+want.Name, err)
 	}
@@ -94,6 +97,21 @@ func create(ctx context.Context, js jetstream.JetStream, want wanted) ([]Differe
 	// drops it without an error.
 	return compare(stream.CachedInfo().Config, want), nil
 }
+
+// patiently asks again when nobody answered and ctx would wait. A stream that
+// another program is just creating on a cluster has no leader for some seconds,
+// and until it has one no question about it is answered.
+func patiently(ctx context.Context, ask func() (jetstream.Stream, error)) (jetstream.Stream, error) {
+	for attempt := 1; ; attempt++ {
+		stream, err := ask()
+		if attempt == questions || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return stream, err
+		}
+	}
+}
+
+// questions is how often something is asked that is not answered.
+const questions = 4
 
 // strangers finds streams that listen on our subjects and are none of ours:
 // left over from a larger number of partitions, or somebody else's.
