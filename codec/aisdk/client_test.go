@@ -38,7 +38,7 @@ func newClient(major int) *client {
 // open begins to read another response, to go on with the message.
 func (c *client) open() {
 	c.text, c.reasoning, c.partial = map[string]*uiPart{}, map[string]*uiPart{}, map[string]bool{}
-	c.started, c.ended, c.finish = 0, false, ""
+	c.started, c.ended, c.finish, c.errorText = 0, false, "", ""
 }
 
 // uiPart is a part of the message: the JSON of its members, strings in one form.

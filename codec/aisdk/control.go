@@ -1,6 +1,8 @@
 package aisdk
 
 import (
+	"slices"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -9,17 +11,23 @@ import (
 const modeExecute = "execute"
 
 // goesOn reports whether an answer that waits, or was stopped, goes on with the
-// record.
+// record. One that waits for people may do so because a sub-agent asked them.
 func (m *Message) goesOn(it *item) bool {
-	switch b := it.c.Body.(type) {
-	case chunk.RunStarted:
-		return !m.opensTurn(b)
-	case chunk.StreamActive:
-		return m.outcome == paused
-	case chunk.RunResumed:
-		return m.outcome == interrupted
+	b, started := it.c.Body.(chunk.RunStarted)
+	if !it.sp.own() {
+		return started && m.outcome == paused
 	}
-	return false
+	goesOn := started && !m.opensTurn(b)
+	switch it.rec.Type {
+	case chunk.TypeStreamActive:
+		goesOn = m.outcome == paused
+	case chunk.TypeRunResumed:
+		goesOn = m.outcome == interrupted
+	}
+	if goesOn {
+		m.outcome, m.expected = running, false
+	}
+	return goesOn
 }
 
 // opensTurn reports whether a run is the beginning of another message.
@@ -31,20 +39,14 @@ func (m *Message) opensTurn(b chunk.RunStarted) bool {
 // what it says: the answer goes on.
 func (m *Message) control(it *item) {
 	if !it.sp.own() {
-		m.close(it.sp)
-		if b, ok := it.c.Body.(chunk.StreamFailed); ok {
-			m.childError(it, b.ErrorDetail)
-		}
+		m.childControl(it)
 		return
 	}
 	switch b := it.c.Body.(type) {
 	case chunk.RunStarted:
 		m.runStarted(it, b)
 	case chunk.StreamPaused:
-		if m.outcome == running {
-			m.outcome = paused
-			m.stop(reasonToolCalls)
-		}
+		m.streamPaused()
 	case chunk.StreamEnd:
 		m.streamEnd()
 	case chunk.StreamFailed:
@@ -68,6 +70,46 @@ func (m *Message) runStarted(it *item, b chunk.RunStarted) {
 	m.finishStep()
 	m.steps.begun = false
 	m.meta.RunID, m.meta.AgentType = b.RunID, it.c.AgentType
+}
+
+// streamPaused ends the response when the answer waits for people: the client
+// sends nothing while it reads one. An answer that waits for sub-agents alone
+// goes on by itself, and a client that was told its end would never see the rest.
+func (m *Message) streamPaused() {
+	if m.outcome != running {
+		return
+	}
+	m.outcome = paused
+	if m.asks() || !m.delegates() {
+		m.stop(reasonToolCalls)
+		return
+	}
+	m.closeAll()
+	m.finishStep()
+}
+
+// asks reports whether a call waits for the client.
+func (m *Message) asks() bool {
+	return slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.settled && (c.client && c.sent || c.asked != nil) })
+}
+
+// delegates reports whether a sub-agent is at work.
+func (m *Message) delegates() bool {
+	return len(m.children) > 0 || slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.settled && c.delegated })
+}
+
+// childControl ends what a sub-agent says. One that waits for people, while the
+// answer waits for it, ends the response.
+func (m *Message) childControl(it *item) {
+	m.close(it.sp)
+	switch b := it.c.Body.(type) {
+	case chunk.StreamFailed:
+		m.childError(it, b.ErrorDetail)
+	case chunk.StreamPaused:
+		if m.outcome == paused && m.asks() {
+			m.stop(reasonToolCalls)
+		}
+	}
 }
 
 func (m *Message) streamEnd() {

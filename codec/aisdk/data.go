@@ -129,9 +129,10 @@ func (m *Message) errorChunk(it *item, b chunk.Error) {
 		m.endNotice()
 		return
 	}
-	f := Failure{Text: b.Error, Code: codeOf(b)}
-	m.outcome, m.expected = failed, true
-	m.fail(it, f)
+	if m.outcome == running {
+		m.outcome, m.expected = failed, true
+		m.fail(it, Failure{Text: b.Error, Code: codeOf(b)})
+	}
 }
 
 func codeOf(b chunk.Error) string {

@@ -21,10 +21,14 @@
 //   - A page without a cursor, or with one before the message, gets all of it:
 //     Replay of what is there, then Append of what comes.
 //   - A page with a cursor inside the message gets what follows: Prime up to the
-//     cursor, then Append. There is no start, and no part is opened again.
+//     cursor, Replay of the rest that is there, then Append. There is no start, and
+//     no part is opened again.
 //   - A page that answers a call (a continuation) holds the message already and
-//     adds to it: Prime of what is there, Continue, then Append.
+//     adds to it: Prime of what it has, Continue, then Append.
 //   - A page whose answer was given before gets Prime, Continue and Finish.
+//
+// Append alone, of records that are long written, would end the response where
+// the answer once waited, although it has gone on.
 //
 // # Names
 //

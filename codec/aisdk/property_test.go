@@ -176,6 +176,36 @@ func TestReplayBuildsTheSame(t *testing.T) {
 	})
 }
 
+// A page that comes back with a cursor builds the message that it would have
+// built without the break.
+func TestTailBuildsTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.turn()
+		opt := a.options()
+		cut := rapid.IntRange(1, len(a.log)).Draw(t, "cut")
+		seen, m, c := New("msg-1", opt), New("msg-1", opt), newClient(opt.Major)
+		for _, rec := range a.log[:cut] {
+			if c.ended {
+				c.open()
+			}
+			show(t, c, seen.Append(nil, rec))
+			m.Prime(rec)
+		}
+		if c.ended {
+			c.open()
+		}
+		show(t, c, m.Replay(nil, a.log[cut:]))
+		whole := live(t, opt, a.log)
+		if whole.reload || c.reload {
+			return // told to load anew
+		}
+		if got, want := likeForLike(a, c.parts, opt), likeForLike(a, whole.parts, opt); got != want {
+			t.Fatalf("behind %d:\n%s\nwant:\n%s\nof %s", cut, got, want, a)
+		}
+	})
+}
+
 // The message that a page builds is the one that the snapshot serves.
 func TestSnapshotHasTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

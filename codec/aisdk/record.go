@@ -29,28 +29,43 @@ type item struct {
 	c   chunk.Chunk // not of deltas, which are read without it
 }
 
-// record says what rec says. While the answer waits, or has ended, a record
-// changes the state but is not told, unless it ends a response that is open.
+// record says what rec says. While the answer waits, or has ended, nothing is
+// told, but for the end of a response that is open.
 func (m *Message) record(rec chunk.Record) {
 	sp := m.speaker(rec)
 	if sp == nil {
 		return
 	}
+	if !m.idle {
+		m.start()
+	}
 	it := item{rec: rec, sp: sp, obj: &m.obj}
 	if !m.read(&it) {
 		return
 	}
-	if sp.own() && m.goesOn(&it) {
-		m.idle, m.ended, m.expected, m.outcome = false, false, false, running
+	if m.goesOn(&it) {
+		m.idle, m.ended = false, false
+		m.cutInputs()
 	}
-	idle, open, before := m.idle, !m.ended, len(m.dst)
-	if !idle {
+	if m.idle {
+		m.aside(&it)
+	} else {
 		m.start()
+		m.say(&it)
 	}
-	m.concluded = false
-	m.say(&it)
 	m.turn = m.turn || sp.own()
-	if told := !idle || m.concluded && open; !told {
+}
+
+// aside takes a record that is not told.
+func (m *Message) aside(it *item) {
+	if !it.rec.Type.Control() {
+		return
+	}
+	m.release()
+	open, before := !m.ended, len(m.dst)
+	m.concluded = false
+	m.say(it)
+	if !m.concluded || !open {
 		m.dst, m.last = m.dst[:before], noFrame
 	}
 }
@@ -58,12 +73,10 @@ func (m *Message) record(rec chunk.Record) {
 // speaker is who wrote rec, nil when rec changes nothing: it comes after the
 // message, is filtered out, was seen, or is of a writer that was overtaken.
 func (m *Message) speaker(rec chunk.Record) *speaker {
-	if m.over || m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(rec) {
+	if m.over || m.filtered(rec) {
 		return nil
 	}
-	if !m.begun {
-		m.begun, m.meta.Session, m.meta.Began = true, rec.Session, rec.Stored
-	}
+	m.belong(rec)
 	sp := &m.own
 	if rec.Session != m.meta.Session {
 		sp = m.subAgent(rec.Session.ID)
@@ -77,6 +90,17 @@ func (m *Message) speaker(rec chunk.Record) *speaker {
 	sp.epoch, sp.ordinal = rec.Epoch, rec.Ordinal
 	m.meta.At = rec.Stored
 	return sp
+}
+
+// belong makes the message one of the session of its first record.
+func (m *Message) belong(rec chunk.Record) {
+	if !m.begun {
+		m.begun, m.meta.Session, m.meta.Began = true, rec.Session, rec.Stored
+	}
+}
+
+func (m *Message) filtered(rec chunk.Record) bool {
+	return m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(rec)
 }
 
 // read finds what is in the record: of a delta its text alone, of others all. It

@@ -10,6 +10,7 @@ import (
 type replay struct {
 	at, goesOn int // place of the record at hand, and of the last at which a stopped answer went on
 
+	fresh    bool               // nothing of the message was told before
 	answered map[chunk.Seq]bool // approval requests that nobody needs to answer any more
 }
 
@@ -27,12 +28,20 @@ func (r *replay) answers(it *item) bool { return r != nil && r.answered[it.rec.S
 //
 // recs are the next records of the message. Append goes on behind them.
 func (m *Message) Replay(dst []byte, recs []chunk.Record) []byte {
-	m.replay, m.merge = m.survey(recs), true
+	fresh := !m.turn
+	if len(recs) > 0 {
+		m.belong(recs[0])
+	}
 	gone := takenBack(recs)
+	m.replay, m.merge = m.survey(recs, gone), true
+	m.replay.fresh = fresh
 	for i, rec := range recs {
 		m.replay.at = i
-		if !gone(i) {
+		switch {
+		case !gone(i):
 			dst = m.Append(dst, rec)
+		case rec.Session == m.meta.Session:
+			m.own.ordinal = max(m.own.ordinal, rec.Ordinal)
 		}
 	}
 	m.begin(dst, 0)
@@ -70,14 +79,20 @@ func takenBack(recs []chunk.Record) func(i int) bool {
 }
 
 // survey looks ahead.
-func (m *Message) survey(recs []chunk.Record) *replay {
+func (m *Message) survey(recs []chunk.Record, gone func(int) bool) *replay {
 	r := &replay{answered: make(map[chunk.Seq]bool)}
-	ahead := lookout{run: m.meta.RunID, session: m.meta.Session, begun: m.begun, turn: m.turn, asked: make(map[callKey]chunk.Seq)}
+	ahead := lookout{
+		session: m.meta.Session, epoch: m.own.epoch, turn: m.turn, run: m.meta.RunID, stopped: m.outcome,
+		asked: make(map[callKey]chunk.Seq),
+	}
 	for i, rec := range recs {
-		if !ahead.begun {
-			ahead.begun, ahead.session = true, rec.Session
-		}
 		own := rec.Session == ahead.session
+		if gone(i) || own && rec.Epoch < ahead.epoch || m.filtered(rec) {
+			continue
+		}
+		if own {
+			ahead.epoch = rec.Epoch
+		}
 		if !ahead.matters(rec) {
 			ahead.turn = ahead.turn || own
 			continue
@@ -96,6 +111,9 @@ func (m *Message) survey(recs []chunk.Record) *replay {
 			ahead.asked[callKey{rec.Session.ID, b.ToolCallID}] = rec.Seq
 		}
 		if !own {
+			if c.Type() == chunk.TypeRunStarted && ahead.stopped == paused {
+				r.goesOn = i
+			}
 			continue
 		}
 		goesOn, over := ahead.sees(c.Body)
@@ -112,8 +130,8 @@ func (m *Message) survey(recs []chunk.Record) *replay {
 
 // lookout goes over the records of a replay before they are told.
 type lookout struct {
-	begun   bool // session is known
 	session chunk.Session
+	epoch   chunk.Epoch
 	turn    bool // a record of the session was seen
 	run     string
 	stopped outcome
@@ -123,6 +141,7 @@ type lookout struct {
 func (*lookout) matters(rec chunk.Record) bool {
 	switch rec.Type {
 	case chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamActive, chunk.TypeRunInterrupted, chunk.TypeRunResumed,
+		chunk.TypeError, chunk.TypeStreamEnd, chunk.TypeStreamFailed,
 		chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
 		return true
 	}
@@ -154,20 +173,31 @@ func (l *lookout) sees(b chunk.Body) (goesOn, over bool) {
 		}
 		l.run, l.stopped = b.RunID, running
 		return true, false
-	case chunk.StreamPaused:
-		l.stopped = paused
-	case chunk.RunInterrupted:
-		l.stopped = interrupted
 	case chunk.StreamActive:
-		if l.stopped == paused {
-			l.stopped = running
-			return true, false
-		}
+		goesOn = l.stopped == paused
 	case chunk.RunResumed:
-		if l.stopped == interrupted {
-			l.stopped = running
-			return true, false
+		goesOn = l.stopped == interrupted
+	case chunk.StreamPaused:
+		l.stop(paused, running)
+	case chunk.RunInterrupted:
+		l.stop(interrupted, running)
+	case chunk.Error:
+		if !b.Recoverable {
+			l.stop(failed, running)
 		}
+	case chunk.StreamEnd:
+		l.stop(finished, running, paused)
+	case chunk.StreamFailed:
+		l.stop(failed, running, paused, interrupted)
 	}
-	return false, false
+	if goesOn {
+		l.stopped = running
+	}
+	return goesOn, false
+}
+
+func (l *lookout) stop(now outcome, from ...outcome) {
+	if slices.Contains(from, l.stopped) {
+		l.stopped = now
+	}
 }

@@ -24,6 +24,7 @@ type call struct {
 	id        string // under which the client knows it
 	shown     []byte // the same as content of a JSON string
 	client    bool   // the browser runs it
+	delegated bool   // a sub-agent does it
 	streaming bool   // its arguments stream
 	sent      bool   // tool-input-available went out
 	asked     []byte // id of the approval that waits for a decision, nil for none
@@ -55,7 +56,7 @@ func (m *Message) call(it *item, id, name string) *call {
 	if c := m.calls[key]; c != nil && !c.settled {
 		return c
 	}
-	c := &call{key: key, id: m.showAs(it.sp, id), client: m.runsInClient(it, name), begunAt: it.rec.Ordinal}
+	c := &call{key: key, id: m.showAs(it.sp, id), client: m.runsInClient(it, name), delegated: strings.HasPrefix(name, subagentTool), begunAt: it.rec.Ordinal}
 	c.shown = appendEscaped(nil, c.id)
 	m.calls[key] = c
 	m.everyCall = append(m.everyCall, c)
@@ -141,6 +142,14 @@ func (m *Message) streamingCall(sp *speaker, id []byte) *call {
 		return nil
 	}
 	return c
+}
+
+// cutInputs ends the inputs that stream. Who goes on begins them anew, and a
+// client reads a piece of an input only in the response in which it began.
+func (m *Message) cutInputs() {
+	for _, c := range m.everyCall {
+		c.streaming = false
+	}
 }
 
 func (m *Message) toolStart(it *item, b chunk.ToolStart) {

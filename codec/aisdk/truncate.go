@@ -21,7 +21,7 @@ func (m *Message) truncated(it *item, b chunk.Truncated) {
 	m.forget(taken)
 	m.own.step = 0
 	switch {
-	case m.replay != nil: // which left those records out
+	case m.replay != nil && m.replay.fresh: // nobody was told those records
 	case exact:
 		m.open("reset-step")
 		m.shut()
