@@ -10,11 +10,14 @@ import (
 )
 
 // TestMain runs the tests, or what the parent of this process wants of it: a
-// NATS server, or followers. It gives every process of a test a port of its own
+// NATS server, followers, or a worker. It gives every process of a test a port of its own
 // for its probes and metrics, as --listen does for the edge.
 func TestMain(m *testing.M) {
 	if job, ok := os.LookupEnv(remoteVariable); ok {
 		os.Exit(runRemote(job, os.Stdin, os.Stdout))
+	}
+	if job, ok := os.LookupEnv(workerVariable); ok {
+		os.Exit(runWorker(job, os.Stdin))
 	}
 	if err := os.Setenv("TAILRACE_OPS_LISTEN", "127.0.0.1:0"); err != nil {
 		panic(err)
