@@ -54,7 +54,7 @@ type Command struct {
 	Deadline time.Time // of an Expire, to the millisecond
 
 	Input  []chunk.InputMessage // of an Execute, and of a Resume with a message
-	Params chunk.Value          // any JSON the agent understands; the zero Value is null
+	Params chunk.Value          // any JSON the agent understands, at most MaxParams bytes; the zero Value is null
 	Issued time.Time            // when it was asked for, to the millisecond; filled in when it is published
 }
 
@@ -71,6 +71,11 @@ type Parent struct {
 const (
 	// MaxID bounds in bytes what models and other systems call things.
 	MaxID = 1024
+
+	// MaxParams bounds Params in bytes. A run that pauses writes them into the
+	// log for the one that goes on with it, where a record has at most 512 KiB;
+	// the rest is room for its other members.
+	MaxParams = 496 << 10
 
 	// MaxReason bounds a Reason in bytes.
 	MaxReason = 8 << 10
@@ -136,6 +141,9 @@ func (c Command) validate() error {
 	if err := c.checkMembers(); err != nil {
 		return err
 	}
+	if err := c.checkParams(); err != nil {
+		return err
+	}
 	if c.Parent != nil {
 		return c.Parent.validate()
 	}
@@ -163,6 +171,22 @@ func (c Command) checkMembers() error {
 		}
 	default:
 		return fmt.Errorf("kind %.80q: want %q, %q, %q or %q: %w", c.Kind, Execute, Resume, Abort, Expire, ErrUnsupported)
+	}
+	return nil
+}
+
+// checkParams refuses what the log would refuse, with room for a marker around it.
+func (c Command) checkParams() error {
+	if len(c.Params) > MaxParams {
+		return fmt.Errorf("Params has %d bytes, want at most %d: %w", len(c.Params), MaxParams, chunk.ErrTooLarge)
+	}
+	if c.Params.IsNull() {
+		return nil
+	}
+	marker := append(append([]byte(`{"":{"":`), c.Params...), `}}`...)
+	record := chunk.Chunk{AgentID: "a", AgentType: "a", Timestamp: 1, Body: chunk.Custom{EventName: "params", Data: marker}}
+	if _, err := record.AppendJSON(nil); err != nil {
+		return fmt.Errorf("Params: %w", err)
 	}
 	return nil
 }

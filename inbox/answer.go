@@ -114,7 +114,27 @@ func (a Answer) validate() error {
 	if a.CallID == "" {
 		return invalid("CallID", "is empty, want the id of the call that is answered")
 	}
-	return a.checkSizes()
+	if err := a.checkSizes(); err != nil {
+		return err
+	}
+	return a.checkResult()
+}
+
+// checkResult refuses a result that the log would refuse: one that is no exact
+// JSON, has too many levels or too many values. Without it the answer is stored, the first
+// one wins, and the run can never write down what came of its call.
+func (a Answer) checkResult() error {
+	if len(a.Result) == 0 {
+		return nil
+	}
+	record := chunk.Chunk{
+		AgentID: "a", AgentType: "a", Timestamp: 1,
+		Body: chunk.ToolEnd{ToolCallID: "c", ToolName: "t", Result: a.Result},
+	}
+	if _, err := record.AppendJSON(nil); err != nil {
+		return fmt.Errorf("Result: %w", err)
+	}
+	return nil
 }
 
 func (a Answer) checkSizes() error {

@@ -222,9 +222,15 @@ func TestRefusedAnswers(t *testing.T) {
 		"a long reason":          {func(a *Answer) { a.Reason = reason }, "Reason", chunk.ErrInvalid},
 		"result and error":       {func(a *Answer) { a.Error = "no" }, "Result", chunk.ErrInvalid},
 		"a result that is not":   {func(a *Answer) { a.Result = chunk.Value(`{"a":`) }, "Result", chunk.ErrInvalid},
-		"a large result":         {func(a *Answer) { a.Result = chunk.Value(`"` + strings.Repeat("x", MaxResult) + `"`) }, "result", chunk.ErrTooLarge},
-		"a result and approved":  {func(a *Answer) { a.Approved = true }, "ApprovalID", chunk.ErrInvalid},
-		"an approval without id": {func(a *Answer) { a.Kind, a.Result = Approval, nil }, "ApprovalID", chunk.ErrInvalid},
+		"a deep result":          {func(a *Answer) { a.Result = chunk.Value(strings.Repeat("[", 33) + strings.Repeat("]", 33)) }, "32 levels", chunk.ErrInvalid},
+		"a result of many values": {
+			func(a *Answer) { a.Result = chunk.Value("[" + strings.Repeat("1,", 20000) + "1]") }, "20000 values", chunk.ErrInvalid,
+		},
+		"a member twice":           {func(a *Answer) { a.Result = chunk.Value(`{"a":1,"a":2}`) }, "once", chunk.ErrInvalid},
+		"a result that is no text": {func(a *Answer) { a.Result = chunk.Value("\"\xff\"") }, "UTF-8", chunk.ErrInvalid},
+		"a large result":           {func(a *Answer) { a.Result = chunk.Value(`"` + strings.Repeat("x", MaxResult) + `"`) }, "result", chunk.ErrTooLarge},
+		"a result and approved":    {func(a *Answer) { a.Approved = true }, "ApprovalID", chunk.ErrInvalid},
+		"an approval without id":   {func(a *Answer) { a.Kind, a.Result = Approval, nil }, "ApprovalID", chunk.ErrInvalid},
 		"an approval with result": {
 			func(a *Answer) { a.Kind, a.ApprovalID = Approval, "x" }, "Result", chunk.ErrInvalid,
 		},
@@ -313,6 +319,7 @@ func TestStrayValuesAreReplaced(t *testing.T) {
 		"no version":      `{"kind":"client-tool-result","toolCallId":"c1"}`,
 		"another call":    `{"version":1,"kind":"client-tool-result","toolCallId":"c2","result":1,"at":1}`,
 		"no call":         `{"version":1,"kind":"client-tool-result","at":1}`,
+		"too deep":        `{"version":1,"kind":"client-tool-result","toolCallId":"c1","result":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `,"at":1}`,
 		"another kind":    `{"version":1,"kind":"gossip","toolCallId":"c1","at":1}`,
 		"half a decision": `{"version":1,"kind":"approval-response","toolCallId":"c1","approvalId":"a","at":1}`,
 	}
