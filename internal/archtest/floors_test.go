@@ -67,11 +67,12 @@ var plan = map[string]struct {
 	"internal/bench":        {floor: upper, nats: true},
 	"cmd/tailrace":          {floor: roof, nats: true},
 	"examples/receiver":     {floor: roof, nats: true},
+	"examples/chat/agent":   {floor: roof, nats: true},
 }
 
 // testRooms serve tests only; no package may import them outside its tests.
 var testRooms = []string{
-	"chunk/chunktest", "internal/natstest", "internal/chromiumtest", "internal/logtest", "internal/openapitest", "internal/archtest", "projector/storetest", "e2e", "e2e/aisdk",
+	"chunk/chunktest", "internal/natstest", "internal/chromiumtest", "internal/logtest", "internal/openapitest", "internal/archtest", "projector/storetest", "e2e", "e2e/aisdk", "e2e/chat",
 }
 
 // forbidden outside tests, for every package: what only tests and examples need.

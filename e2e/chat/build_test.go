@@ -1,0 +1,130 @@
+//go:build e2e
+
+package chat
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// npmPatience is how long an installation may take.
+const npmPatience = 5 * time.Minute
+
+const example = "../../examples/chat"
+
+// manifests are where package.json and its lock file are, by the major version of
+// the AI SDK: the example's own, and the one that this package has for the other.
+var manifests = map[int]string{6: filepath.Join("packages", "6"), 7: example}
+
+// buildApp builds the example with one major version of the AI SDK, with the type
+// check that `npm run build` does, and returns the directory of the built files.
+func buildApp(t *testing.T, major int) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), npmPatience)
+	defer cancel()
+	node := findNode(ctx, t)
+	modules := install(ctx, t, major)
+	dir := t.TempDir()
+	for _, name := range []string{"src", "index.html", "tsconfig.json", "vite.config.ts"} {
+		if out, err := exec.CommandContext(ctx, "cp", "-R", filepath.Join(example, name), dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	copyFile(t, filepath.Join(manifests[major], "package.json"), dir)
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(ctx, "npm", "run", "build")
+	build.Dir = dir
+	build.Env = append(os.Environ(), "PATH="+filepath.Dir(node)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("npm run build with version %d: %v\n%s", major, err, out)
+	}
+	return filepath.Join(dir, "dist")
+}
+
+// findNode is the path of a Node.js that the packages accept.
+func findNode(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	script := exec.CommandContext(ctx, filepath.Join("..", "..", "scripts", "node.sh"))
+	script.Stderr = os.Stderr
+	out, err := script.Output()
+	if err != nil {
+		t.Fatalf("scripts/node.sh: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// install puts the packages that a lock file names into .tools and returns their
+// node_modules. What is there already is taken as it is: its name says which lock
+// file it was made from, and half of an installation never has the name.
+func install(ctx context.Context, t *testing.T, major int) string {
+	t.Helper()
+	tools, err := filepath.Abs(filepath.Join("..", "..", ".tools"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.ReadFile(filepath.Join(manifests[major], "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(lock), `"resolved"`) {
+		t.Fatalf("%s names the registry it was made with: npm install --omit-lockfile-registry-resolved", manifests[major])
+	}
+	sum := sha256.Sum256(lock)
+	home := filepath.Join(tools, fmt.Sprintf("chat-%d-%x", major, sum[:6]))
+	modules := filepath.Join(home, "node_modules")
+	if _, err := os.Stat(home); err == nil {
+		return modules
+	}
+	if err := os.MkdirAll(tools, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	half, err := os.MkdirTemp(tools, "chat-half-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(half)
+	copyFile(t, filepath.Join(manifests[major], "package.json"), half)
+	copyFile(t, filepath.Join(manifests[major], "package-lock.json"), half)
+	npm := exec.CommandContext(ctx, "npm", "ci", "--prefix", half, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	if out, err := npm.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci for version %d (it needs the npm registry): %v\n%s", major, err, out)
+	}
+	if err := os.Rename(half, home); err != nil {
+		if _, there := os.Stat(home); there != nil {
+			t.Fatal(err)
+		}
+	}
+	return modules
+}
+
+func copyFile(t *testing.T, path, dir string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// buildAgent builds the example's agent.
+func buildAgent(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "agent")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./agent")
+	build.Dir = example
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}

@@ -1,0 +1,313 @@
+//go:build e2e
+
+package chat
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/chromiumtest"
+)
+
+var seedFlag = flag.Uint64("chat-seed", 0, "where connections are cut; 0: random")
+
+// scene is one chat, and all that happens in it.
+type scene struct {
+	*world
+	*front
+
+	t       *testing.T
+	browser context.Context
+	chat    string
+}
+
+// TestChat is what people do, with both major versions of the AI SDK.
+func TestChat(t *testing.T) {
+	w := newWorld(t)
+	browser := chromiumtest.Start(t)
+	for _, major := range []int{6, 7} {
+		t.Run(fmt.Sprintf("ai%d", major), func(t *testing.T) {
+			app := buildApp(t, major)
+			for _, test := range scenes {
+				t.Run(test.name, func(t *testing.T) {
+					chat := fmt.Sprintf("chat-%d-%d", major, rand.Int64())
+					test.play(&scene{world: w, front: w.newFront(t, app), t: t, browser: browser, chat: chat})
+				})
+			}
+		})
+	}
+}
+
+func (s *scene) open() *page {
+	s.t.Helper()
+	return openPage(s.t, s.browser, s.front, s.chat)
+}
+
+// middle is where the long answer stops until it is released.
+const middle = "This is sentence 15."
+
+var scenes = []struct {
+	name string
+	play func(s *scene)
+}{
+	{"fresh turn", func(s *scene) {
+		p := s.open()
+		p.say("Hello")
+		p.awaitText("You said: Hello.")
+		s.finish(p, 1, "submit-message")
+		p.say("And again")
+		p.awaitText("You said: And again.")
+		s.finish(p, 2, "submit-message", "submit-message")
+	}},
+	{"reload in mid-stream", func(s *scene) {
+		p := s.open()
+		p.say("tell me")
+		p.awaitText(middle)
+		p.reload()
+		p.awaitText(middle)
+		s.release(s.t, s.chat)
+		s.finish(p, 1, "submit-message")
+	}},
+	{"connection cut and resumed", func(s *scene) {
+		p := s.open()
+		p.say("tell me")
+		p.awaitText(middle)
+		s.cut()
+		s.release(s.t, s.chat)
+		s.finish(p, 1, "submit-message")
+	}},
+	{"connection cut at any byte", func(s *scene) {
+		seed := cmp.Or(*seedFlag, rand.Uint64())
+		random := rand.New(rand.NewPCG(seed, 0))
+		var cuts []int
+		for range 8 {
+			cuts = append(cuts, 1+random.IntN(700))
+		}
+		s.t.Logf("-chat-seed %d: cut after %v bytes", seed, cuts)
+		s.release(s.t, s.chat)
+		s.cutAfter(cuts...)
+		p := s.open()
+		p.say("tell me")
+		p.awaitText("This is sentence 25.")
+		s.finish(p, 1, "submit-message")
+	}},
+	{"two tabs", func(s *scene) {
+		p := s.open()
+		p.say("tell me")
+		p.awaitText("This is sentence 3.")
+		q := s.open()
+		q.awaitText(middle)
+		s.release(s.t, s.chat)
+		s.finish(p, 1, "submit-message")
+		s.same(q, p)
+	}},
+	{"edge killed", func(s *scene) {
+		p := s.open()
+		p.say("tell me")
+		p.awaitText(middle)
+		s.edges[0].kill()
+		s.release(s.t, s.chat)
+		s.finish(p, 1, "submit-message")
+		s.edges[0].start(s.t)
+		s.edges[0].awaitReady(s.t)
+	}},
+	{"worker killed and taken over", func(s *scene) {
+		p := s.open()
+		p.say("tell me")
+		p.awaitText(middle)
+		s.agent.kill()
+		s.agent.start(s.t)
+		s.release(s.t, s.chat)
+		p.awaitText("This is sentence 25.")
+		s.finish(p, 1, "submit-message")
+		if runs := s.readLog(s.t, s.chat)[0].runs; runs < 2 {
+			s.t.Errorf("%d runs: nobody took over", runs)
+		}
+	}},
+	{"approval granted", func(s *scene) {
+		p := s.open()
+		p.say("delete them")
+		p.decide("Allow")
+		p.awaitText("The files are gone.")
+		s.finish(p, 1, "submit-message", "submit-message")
+		s.wantCall(p, "delete output-available")
+	}},
+	{"approval denied", func(s *scene) {
+		p := s.open()
+		p.say("delete them")
+		p.decide("Deny")
+		p.awaitText("The files stay where they are.")
+		s.finish(p, 1, "submit-message", "submit-message")
+		s.wantCall(p, "delete output-denied")
+	}},
+	{"approval after a reload", func(s *scene) {
+		p := s.open()
+		p.say("delete them")
+		p.awaitText("May the agent do this?")
+		p.reload()
+		p.decide("Allow")
+		p.awaitText("The files are gone.")
+		s.finish(p, 1, "submit-message", "submit-message")
+	}},
+	{"approval answered in another tab", func(s *scene) {
+		p := s.open()
+		p.say("delete them")
+		p.awaitText("May the agent do this?")
+		q := s.open()
+		q.decide("Allow")
+		q.awaitText("The files are gone.")
+		// The first tab still asks. Its answer comes too late, and it shows what counts.
+		p.decide("Deny")
+		p.awaitText("The files are gone.")
+		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
+		s.same(q, p)
+		s.wantCall(p, "delete output-available")
+	}},
+	{"a tab that is shown again", func(s *scene) {
+		p := s.open()
+		p.say("delete them")
+		p.awaitText("May the agent do this?")
+		q := s.open()
+		q.decide("Deny")
+		q.awaitText("The files stay where they are.")
+		eval[bool](p, `document.dispatchEvent(new Event('visibilitychange'))`)
+		p.awaitText("The files stay where they are.")
+		s.finish(p, 1, "submit-message", "submit-message")
+		s.same(q, p)
+	}},
+	{"client tool", func(s *scene) {
+		p := s.open()
+		p.say("where am I?")
+		zone := eval[string](p, `Intl.DateTimeFormat().resolvedOptions().timeZone`)
+		p.awaitText(fmt.Sprintf("Your clock says %q.", zone))
+		s.finish(p, 1, "submit-message", "submit-message")
+		s.wantCall(p, "where output-available")
+	}},
+	{"stop", func(s *scene) {
+		p := s.open()
+		p.say("tell me")
+		p.awaitText(middle)
+		p.click("#stop")
+		s.finish(p, 1, "submit-message")
+		if text := s.readLog(s.t, s.chat)[0].text; !strings.Contains(text, middle) || strings.Contains(text, "sentence 16") {
+			s.t.Errorf("the log has %q", text)
+		}
+		p.say("Hello")
+		p.awaitText("You said: Hello.")
+		s.finish(p, 2, "submit-message", "submit-message")
+	}},
+	{"regenerate", func(s *scene) {
+		p := s.open()
+		p.say("Hello")
+		p.awaitText("You said: Hello.")
+		s.finish(p, 1, "submit-message")
+		before := p.bubbles()[1]
+		p.click("#again")
+		p.await(fmt.Sprintf(`[...document.querySelectorAll('.message')].at(-1).textContent.includes('You said') && !document.body.textContent.includes(%q)`, before.Text))
+		s.finish(p, 1, "submit-message", "regenerate-message")
+	}},
+	{"edit", func(s *scene) {
+		p := s.open()
+		p.say("Hello")
+		p.awaitText("You said: Hello.")
+		p.say("Good bye")
+		p.awaitText("You said: Good bye.")
+		s.finish(p, 2, "submit-message", "submit-message")
+		p.click(`.message[data-role="user"] button`)
+		p.say("Hello there")
+		p.awaitText("You said: Hello there.")
+		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
+	}},
+	{"failure", func(s *scene) {
+		p := s.open()
+		p.say("fail")
+		p.await(`document.querySelector('[role=alert]')?.textContent === 'The model is on strike.'`)
+		s.shows(p, 1)
+		p.reload()
+		p.await(`document.querySelector('[role=alert]') !== null`)
+		s.finish(p, 1, "submit-message")
+		p.click("#again")
+		p.await(`document.querySelector('[role=alert]')?.textContent === 'The model is on strike.'`)
+		s.shows(p, 1)
+		if posts, _ := s.requests(); len(posts) != 2 {
+			s.t.Errorf("POSTs %v", posts)
+		}
+	}},
+}
+
+// finish waits until the page rests. Then it must show the log, have asked no more
+// than it had to, and show the same after a reload.
+func (s *scene) finish(p *page, answers int, posts ...string) {
+	s.t.Helper()
+	p.awaitRest(s.front)
+	s.shows(p, answers)
+	if got, _ := s.requests(); !slices.Equal(got, posts) {
+		s.t.Errorf("POSTs %v, want %v", got, posts)
+	}
+	before := p.bubbles()
+	p.reload()
+	p.awaitRest(s.front)
+	if after := p.bubbles(); !equal(after, before) {
+		s.t.Errorf("after a reload the page shows\n%+v\nbefore\n%+v", after, before)
+	}
+}
+
+// shows compares a page with the log: so many answers, each in one bubble, and the
+// last ones of the log.
+func (s *scene) shows(p *page, answers int) {
+	s.t.Helper()
+	turns := s.readLog(s.t, s.chat)
+	if len(turns) < answers {
+		s.t.Fatalf("the log has %d turns, want %d at least", len(turns), answers)
+	}
+	turns = turns[len(turns)-answers:]
+	shown := p.bubbles()
+	if len(shown) != 2*answers {
+		s.t.Fatalf("%d bubbles, want %d: %+v", len(shown), 2*answers, shown)
+	}
+	ids := make(map[string]bool)
+	for i, turn := range turns {
+		said, answer := shown[2*i], shown[2*i+1]
+		if said.Role != "user" || said.Text != turn.said {
+			s.t.Errorf("bubble %d is %+v, the log says %q", 2*i, said, turn.said)
+		}
+		if answer.Role != "assistant" || answer.Text != turn.text {
+			s.t.Errorf("bubble %d is\n%+v, the log says\n%q", 2*i+1, answer, turn.text)
+		}
+		ids[said.ID], ids[answer.ID] = true, true
+	}
+	if len(ids) != len(shown) {
+		s.t.Errorf("two bubbles have one id: %+v", shown)
+	}
+}
+
+// same waits until a page rests, and compares it with another one.
+func (s *scene) same(p, other *page) {
+	s.t.Helper()
+	p.awaitRest(s.front)
+	if got, want := p.bubbles(), other.bubbles(); !equal(got, want) {
+		s.t.Errorf("one tab shows\n%+v\nthe other\n%+v", got, want)
+	}
+}
+
+func (s *scene) wantCall(p *page, want string) {
+	s.t.Helper()
+	shown := p.bubbles()
+	if got := shown[len(shown)-1].Calls; !slices.Equal(got, []string{want}) {
+		s.t.Errorf("calls %v, want %s", got, want)
+	}
+}
+
+// equal compares what is shown, but for the ids of a person's messages: the page
+// makes them.
+func equal(a, b []bubble) bool {
+	return slices.EqualFunc(a, b, func(a, b bubble) bool {
+		return a.Role == b.Role && a.Text == b.Text && slices.Equal(a.Calls, b.Calls) && (a.ID == b.ID || a.Role == "user")
+	})
+}

@@ -1,0 +1,207 @@
+//go:build e2e
+
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// front is what a browser talks to: the built files, and a proxy to the first edge
+// that takes a connection. It counts requests, and cuts connections when told.
+type front struct {
+	url   string
+	addrs []string
+
+	mu    sync.Mutex // guards the fields below
+	posts []post
+	gets  int            // of streams
+	open  map[int]func() // cuts the streams that are open
+	last  int
+	cuts  []int // bytes after which the next streams are cut
+}
+
+// post is a POST to /api/chat.
+type post struct {
+	Trigger string `json:"trigger"`
+}
+
+func (w *world) newFront(t *testing.T, app string) *front {
+	t.Helper()
+	f := &front{open: make(map[int]func())}
+	for _, e := range w.edges {
+		f.addrs = append(f.addrs, e.addr)
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // so that a dead edge is found dead
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "edge"
+			r.Out.Host = r.In.Host
+		},
+		Transport:      firstThatListens{transport, f.addrs},
+		FlushInterval:  -1,
+		ModifyResponse: f.watch,
+		ErrorLog:       log.New(io.Discard, "", 0),
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServer(http.Dir(app)))
+	mux.Handle("/api/", f.count(proxy))
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of every cut
+	server.Start()
+	f.url = server.URL
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		transport.CloseIdleConnections()
+	})
+	return f
+}
+
+// firstThatListens sends a request to the first address that takes a connection.
+type firstThatListens struct {
+	transport *http.Transport
+	addrs     []string
+}
+
+func (f firstThatListens) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	var last error
+	for _, addr := range f.addrs {
+		try := r.Clone(r.Context())
+		try.URL.Host = addr
+		if len(body) > 0 {
+			try.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		resp, err := f.transport.RoundTrip(try)
+		if op, ok := errors.AsType[*net.OpError](err); err == nil || !ok || op.Op != "dial" {
+			return resp, err
+		}
+		last = err
+	}
+	return nil, last
+}
+
+// count notes the requests of a chat, and makes the streams such that they can be
+// cut.
+func (f *front) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		isPost := r.Method == http.MethodPost && r.URL.Path == "/api/chat"
+		if !isPost && !strings.HasSuffix(r.URL.Path, "/stream") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		if isPost {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler) // the browser has gone
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			f.notePost(body)
+		}
+		key := f.enter(cancel, !isPost)
+		defer f.leave(key)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func (f *front) notePost(body []byte) {
+	var p post
+	_ = json.Unmarshal(body, &p) // the edge refuses what is none
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.posts = append(f.posts, p)
+}
+
+func (f *front) enter(cut func(), isGet bool) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if isGet {
+		f.gets++
+	}
+	f.last++
+	f.open[f.last] = cut
+	return f.last
+}
+
+func (f *front) leave(key int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, key)
+}
+
+// cut breaks all streams that are open.
+func (f *front) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, cut := range f.open {
+		cut()
+	}
+}
+
+// cutAfter breaks each of the next streams after so many bytes.
+func (f *front) cutAfter(bytes ...int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cuts = append(f.cuts, bytes...)
+}
+
+// requests are the POSTs so far, as their triggers, and how many GETs of a stream
+// there were.
+func (f *front) requests() (posts []string, gets int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.posts {
+		posts = append(posts, p.Trigger)
+	}
+	return posts, f.gets
+}
+
+// watch lets a stream end early, if the next one is to.
+func (f *front) watch(resp *http.Response) error {
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.cuts) > 0 {
+		resp.Body = &cutBody{ReadCloser: resp.Body, left: f.cuts[0]}
+		f.cuts = f.cuts[1:]
+	}
+	return nil
+}
+
+// cutBody breaks after so many bytes.
+type cutBody struct {
+	io.ReadCloser
+
+	left int
+}
+
+func (c *cutBody) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := c.ReadCloser.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}

@@ -1,0 +1,180 @@
+//go:build e2e
+
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// page is a tab with a chat.
+type page struct {
+	t    *testing.T
+	tab  context.Context
+	chat string
+	url  string
+}
+
+// openPage opens a chat in a tab of its own. Whatever the page complains of fails
+// the test.
+func openPage(t *testing.T, browser context.Context, f *front, chat string) *page {
+	t.Helper()
+	tab, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	p := &page{t: t, tab: tab, chat: chat, url: f.url + "/#" + chat}
+	// The context of the first thing done in a tab is the tab's life.
+	if err := chromedp.Do(tab, chromedp.Navigate(p.url)); err != nil {
+		t.Fatalf("chromium: %s: %v", p.url, err)
+	}
+	p.listen()
+	p.awaitStatus("ready")
+	return p
+}
+
+func (p *page) listen() {
+	listening, stop := context.WithCancel(p.tab)
+	var listener sync.WaitGroup
+	p.t.Cleanup(func() {
+		stop()
+		listener.Wait()
+	})
+	messages := chromedp.Console(listening)
+	listener.Go(func() {
+		for message, err := range messages {
+			if err != nil {
+				return
+			}
+			if line := fmt.Sprint(message); !strings.Contains(line, "Failed to load resource") && !strings.Contains(line, "net::ERR_") {
+				p.t.Errorf("the page complains: %s", line)
+			}
+		}
+	})
+}
+
+func (p *page) reload() {
+	p.t.Helper()
+	if err := chromedp.Do(p.tab, chromedp.Reload()); err != nil {
+		p.t.Fatalf("reload: %v", err)
+	}
+}
+
+// bubble is a message as it is shown.
+type bubble struct {
+	ID    string   `json:"id"`
+	Role  string   `json:"role"`
+	Text  string   `json:"text"`
+	Calls []string `json:"calls"` // "delete output-available"
+}
+
+func (p *page) bubbles() []bubble {
+	p.t.Helper()
+	text := eval[string](p, `JSON.stringify([...document.querySelectorAll('.message')].map((m) => ({
+		id: m.dataset.message, role: m.dataset.role,
+		text: [...m.querySelectorAll('.text')].map((e) => e.textContent).join(''),
+		calls: [...m.querySelectorAll('.call')].map((c) => c.dataset.call + ' ' + c.dataset.state),
+	})))`)
+	var all []bubble
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		p.t.Fatal(err)
+	}
+	return all
+}
+
+// say types a message and sends it.
+func (p *page) say(text string) {
+	p.t.Helper()
+	p.write(text)
+	p.click("#send")
+}
+
+// write puts a text into the field, as a person's typing would.
+func (p *page) write(text string) {
+	p.t.Helper()
+	p.await(`document.querySelector('#draft') !== null`)
+	eval[bool](p, fmt.Sprintf(`(() => {
+		const field = document.querySelector('#draft');
+		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, %q);
+		return field.dispatchEvent(new Event('input', { bubbles: true }));
+	})()`, text))
+}
+
+func (p *page) click(selector string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf(`document.querySelector(%[1]q)?.disabled === false`, selector))
+	eval[bool](p, fmt.Sprintf(`document.querySelector(%q).click() === undefined`, selector))
+}
+
+// decide presses a button of the question that is open.
+func (p *page) decide(label string) {
+	p.t.Helper()
+	find := fmt.Sprintf(`[...document.querySelectorAll('.decision button')].find((b) => b.textContent === %q)`, label)
+	p.await(find + ` !== undefined`)
+	eval[bool](p, find+`.click() === undefined`)
+}
+
+func (p *page) awaitStatus(status string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf(`document.querySelector('main')?.dataset.status === %q`, status))
+}
+
+// awaitText waits until the last bubble says something.
+func (p *page) awaitText(part string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf(`[...document.querySelectorAll('.message')].at(-1)?.textContent.includes(%q) === true`, part))
+}
+
+// awaitRest waits until the page has been at rest for fifteen frames: nothing was
+// asked again in that time. A page that asks without end never rests.
+func (p *page) awaitRest(f *front) {
+	p.t.Helper()
+	for range 20 {
+		p.awaitStatus("ready")
+		posts, gets := f.requests()
+		eval[int](p, `new Promise((done) => { let n = 0; const next = () => ++n < 15 ? requestAnimationFrame(next) : done(n); next(); })`)
+		if now, nowGets := f.requests(); len(now) == len(posts) && nowGets == gets && eval[bool](p, `document.querySelector('main').dataset.status === 'ready'`) {
+			return
+		}
+	}
+	posts, gets := f.requests()
+	p.t.Fatalf("the page does not rest: %d POSTs %v, %d GETs", len(posts), posts, gets)
+}
+
+// await asks the page until the answer is yes. A question that meets the page in
+// the middle of a navigation has no answer, and is asked again.
+func (p *page) await(expression string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.tab, soon)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		if yes {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			shown, _ := chromedp.Run(p.tab, chromedp.Evaluate[string](`document.body.innerText + '\n' + (document.querySelector('main')?.dataset.status ?? 'no main')`))
+			p.t.Fatalf("not in %s: %s: %v; the page shows\n%s", soon, expression, err, shown)
+		}
+	}
+}
+
+func eval[T any](p *page, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.tab, soon)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}

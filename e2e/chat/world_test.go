@@ -1,0 +1,162 @@
+//go:build e2e
+
+package chat
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+)
+
+// world is a NATS server, two edges and an agent, each a process. Tests that kill
+// one start it again.
+type world struct {
+	nats   *natstest.Process
+	edges  [2]*process
+	agent  *process
+	bin    string // of the agent
+	holds  string // directory: an answer goes on when the file of its chat is there
+	reader *consumers.Reader
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{nats: natstest.StartProcess(t), bin: buildAgent(t), holds: t.TempDir()}
+	js := w.nats.JetStream(t)
+	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.reader, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.edges {
+		addr := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
+		w.edges[i] = &process{name: "edge " + addr, path: exe, addr: addr, env: []string{edgeVariable + "=" + addr, "TAILRACE_NATS_URL=" + w.nats.URL}}
+		w.edges[i].start(t)
+	}
+	w.agent = w.newAgent("agent")
+	w.agent.start(t)
+	for _, e := range w.edges {
+		e.awaitReady(t)
+	}
+	return w
+}
+
+// newAgent is a worker that is not started yet. Its lease is short, so that
+// another one takes over soon.
+func (w *world) newAgent(name string) *process {
+	return &process{name: name, path: w.bin, args: []string{
+		"-nats", w.nats.URL, "-pace", "5ms", "-lease", "1s", "-hold", w.holds,
+	}}
+}
+
+// release lets the answer of a chat go on that is held in the middle.
+func (w *world) release(t *testing.T, chat string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.holds, chat), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// process is a program that can be killed.
+type process struct {
+	name, path, addr string
+	args, env        []string
+
+	cmd  *exec.Cmd
+	log  logTail
+	done chan struct{}
+	once sync.Once
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	p.cmd = exec.Command(p.path, p.args...)
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		defer close(done)
+		_ = cmd.Wait() // the exit of a killed process is no news
+	}(p.cmd, p.done)
+	p.once.Do(func() {
+		t.Cleanup(func() {
+			p.kill()
+			if t.Failed() {
+				t.Logf("the last of %s:\n%s", p.name, p.log.String())
+			}
+		})
+	})
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+func (p *process) awaitReady(t *testing.T) {
+	t.Helper()
+	natstest.Await(t, p.name, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return resp.Body.Close()
+	})
+}
+
+// logTail keeps the end of what a process says.
+type logTail struct {
+	mu   sync.Mutex // guards text
+	text string
+}
+
+func (l *logTail) Write(p []byte) (int, error) {
+	const most = 64 << 10
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(p)
+	l.text = l.text[max(0, len(l.text)-most):]
+	return len(p), nil
+}
+
+func (l *logTail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(l.text)
+}
+
+// soon bounds what a page is waited for.
+const soon = 30 * time.Second

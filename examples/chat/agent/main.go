@@ -1,0 +1,68 @@
+// Command agent answers chats without a model: what it says follows from a word
+// in what it is told. It shows what an agent looks like, and the example app can
+// be tried with it.
+//
+//	go run ./examples/chat/agent
+//
+//	tell   a long answer in two steps
+//	where  a tool that the browser runs
+//	delete a tool that a person must allow
+//	fail   an answer that fails in the middle
+//
+// Anything else is repeated.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/workers"
+)
+
+func main() {
+	url := flag.String("nats", "nats://127.0.0.1:4422", "NATS server")
+	name := flag.String("name", "assistant", "agent type that is served")
+	pace := flag.Duration("pace", 40*time.Millisecond, "pause before each word")
+	lease := flag.Duration("lease", 5*time.Second, "silence after which another worker takes a run over")
+	hold := flag.String("hold", "", "directory; an answer stops in the middle until a file is there that is named after its chat")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := serve(ctx, *url, *lease, *name, script{pace: *pace, hold: *hold})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, url string, lease time.Duration, name string, s script) error {
+	nc, err := nats.Connect(url, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	w, err := workers.New(js, workers.Config{
+		Agents: map[string]workers.Agent{name: s},
+		Queue:  commands.Config{AckWait: lease},
+		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}

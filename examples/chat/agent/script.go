@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tailrace/tailrace/workers"
+)
+
+// script is an agent whose answers are known before.
+type script struct {
+	pace time.Duration
+	hold string
+}
+
+// Answer is called again after each suspension and each takeover, so every scene
+// asks the turn how far it is.
+func (s script) Answer(ctx context.Context, t *workers.Turn) error {
+	input := t.Input()
+	said := input[len(input)-1].Content
+	switch {
+	case strings.Contains(said, "tell"):
+		return s.tell(ctx, t)
+	case strings.Contains(said, "where"):
+		return s.where(ctx, t)
+	case strings.Contains(said, "delete"):
+		return s.remove(ctx, t)
+	case strings.Contains(said, "fail"):
+		return s.fail(ctx, t)
+	}
+	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+		step.Final()
+		return s.say(ctx, step, fmt.Sprintf("You said: %s. This is answer %.8s.", said, t.RunID()))
+	})
+}
+
+// tell is a long answer of two steps, that stops in the middle of the second.
+func (s script) tell(ctx context.Context, t *workers.Turn) error {
+	if t.Steps() == 0 {
+		if err := t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+			return s.say(ctx, step, sentences(1, 10))
+		}); err != nil {
+			return err
+		}
+	}
+	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+		step.Final()
+		if err := s.say(ctx, step, sentences(11, 15)); err != nil {
+			return err
+		}
+		if err := s.wait(ctx, t); err != nil {
+			return err
+		}
+		return s.say(ctx, step, sentences(16, 25))
+	})
+}
+
+func sentences(from, to int) string {
+	var b strings.Builder
+	for n := from; n <= to; n++ {
+		fmt.Fprintf(&b, "This is sentence %d. ", n)
+	}
+	return b.String()
+}
+
+// where asks the browser.
+func (s script) where(ctx context.Context, t *workers.Turn) error {
+	if t.Steps() == 0 {
+		return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+			if err := s.say(ctx, step, "Let me ask your browser. "); err != nil {
+				return err
+			}
+			return step.Tool("where", "page_time_zone").AskClient(ctx, struct{}{}, time.Now().Add(10*time.Minute))
+		})
+	}
+	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+		step.Final()
+		return s.say(ctx, step, "Your clock says "+outcome(t)+".")
+	})
+}
+
+// remove asks a person.
+func (s script) remove(ctx context.Context, t *workers.Turn) error {
+	if t.Steps() == 0 {
+		return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+			if err := s.say(ctx, step, "That needs your permission. "); err != nil {
+				return err
+			}
+			return step.Tool("delete", "delete_files").AskApproval(ctx, map[string]int{"files": 3}, time.Now().Add(10*time.Minute))
+		})
+	}
+	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+		step.Final()
+		granted := step.Granted()
+		if len(granted) == 0 {
+			return s.say(ctx, step, "The files stay where they are.")
+		}
+		for _, call := range granted {
+			if err := call.End(ctx, map[string]int{"deleted": 3}); err != nil {
+				return err
+			}
+		}
+		return s.say(ctx, step, "The files are gone.")
+	})
+}
+
+func (s script) fail(ctx context.Context, t *workers.Turn) error {
+	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
+		if err := s.say(ctx, step, "I begin, and then "); err != nil {
+			return err
+		}
+		return &workers.Error{Message: "The model is on strike.", Code: "provider_unavailable", Cause: errors.New("as told")}
+	})
+}
+
+// say says a text word by word, as a model does.
+func (s script) say(ctx context.Context, step *workers.Step, text string) error {
+	for word := range strings.SplitAfterSeq(text, " ") {
+		if err := pause(ctx, s.pace); err != nil {
+			return err
+		}
+		if err := step.Text(ctx, word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait holds an answer until the file for its chat is there.
+func (s script) wait(ctx context.Context, t *workers.Turn) error {
+	for s.hold != "" {
+		if _, err := os.Stat(filepath.Join(s.hold, t.Session().ID)); err == nil {
+			return nil
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// outcome is what came of the last call.
+func outcome(t *workers.Turn) string {
+	messages := t.Messages()
+	calls := messages[len(messages)-1].Calls()
+	if len(calls) == 0 {
+		return "nothing"
+	}
+	call := calls[len(calls)-1]
+	if call.State != workers.CallDone {
+		return call.Error
+	}
+	return string(call.Output)
+}

@@ -1,0 +1,33 @@
+import { getToolName, type DynamicToolUIPart, type ToolUIPart } from 'ai';
+
+export type Decide = (decision: { id: string; approved: boolean }) => unknown;
+
+// Call is one call of a tool. Where a person is asked, there are two buttons.
+export function Call({ call, decide }: { call: ToolUIPart | DynamicToolUIPart; decide: Decide }) {
+  const name = getToolName(call);
+  return (
+    <section className="call" data-call={call.toolCallId} data-state={call.state} aria-label={`Tool ${name}`}>
+      <p><b>{name}</b> {words[call.state]}</p>
+      {call.input !== undefined && <pre>{JSON.stringify(call.input)}</pre>}
+      {call.state === 'approval-requested' && (
+        <p className="decision">
+          May the agent do this?{' '}
+          <button type="button" onClick={() => decide({ id: call.approval.id, approved: true })}>Allow</button>{' '}
+          <button type="button" onClick={() => decide({ id: call.approval.id, approved: false })}>Deny</button>
+        </p>
+      )}
+      {call.state === 'output-available' && <pre>{JSON.stringify(call.output)}</pre>}
+      {call.state === 'output-error' && <p className="failure">{call.errorText}</p>}
+    </section>
+  );
+}
+
+const words: Record<(ToolUIPart | DynamicToolUIPart)['state'], string> = {
+  'input-streaming': 'is being called',
+  'input-available': 'is at work',
+  'approval-requested': 'waits for you',
+  'approval-responded': 'was decided',
+  'output-available': 'is done',
+  'output-error': 'has failed',
+  'output-denied': 'was not allowed',
+};
