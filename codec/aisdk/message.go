@@ -31,6 +31,9 @@ type Message struct {
 	agents map[string]*speaker // sub-agents, by session
 	order  []*speaker          // the same, as they came
 
+	head   []byte    // of a frame that goes on with the open text
+	headAt chunk.Seq // id of that
+
 	steps     steps
 	calls     map[callKey]*call // the latest of each id
 	everyCall []*call           // in the order they came
@@ -68,8 +71,11 @@ func New(messageID string, opt Options) *Message {
 //
 // A record that cannot be read says nothing, as in the snapshot.
 func (m *Message) Append(dst []byte, rec chunk.Record) []byte {
+	if dst, ok := m.more(dst, &rec); ok {
+		return dst
+	}
 	m.begin(dst, rec.Seq)
-	m.record(rec)
+	m.record(&rec)
 	return m.end()
 }
 

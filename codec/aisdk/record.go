@@ -23,15 +23,17 @@ func (sp *speaker) own() bool { return sp.agent == "" }
 
 // item is a record with what was found in it.
 type item struct {
-	rec chunk.Record
-	sp  *speaker
-	obj *object
-	c   chunk.Chunk // not of deltas, which are read without it
+	rec   chunk.Record
+	sp    *speaker
+	step  int64       // -1: it has none
+	piece []byte      // of a text_delta; nil: see obj
+	obj   *object     // the members
+	c     chunk.Chunk // not of deltas, which are read without it
 }
 
 // record says what rec says. While the answer waits, or has ended, nothing is
 // told, but for the end of a response that is open.
-func (m *Message) record(rec chunk.Record) {
+func (m *Message) record(rec *chunk.Record) {
 	sp := m.speaker(rec)
 	if sp == nil {
 		return
@@ -39,11 +41,11 @@ func (m *Message) record(rec chunk.Record) {
 	if !m.idle {
 		m.start()
 	}
-	it := item{rec: rec, sp: sp, obj: &m.obj}
+	it := item{rec: *rec, sp: sp, obj: &m.obj}
 	if !m.read(&it) {
 		return
 	}
-	if m.goesOn(&it) {
+	if it.c.Body != nil && m.goesOn(&it) {
 		m.idle, m.ended = false, false
 		m.cutInputs()
 	}
@@ -72,7 +74,7 @@ func (m *Message) aside(it *item) {
 
 // speaker is who wrote rec, nil when rec changes nothing: it comes after the
 // message, is filtered out, was seen, or is of a writer that was overtaken.
-func (m *Message) speaker(rec chunk.Record) *speaker {
+func (m *Message) speaker(rec *chunk.Record) *speaker {
 	if m.over || m.filtered(rec) {
 		return nil
 	}
@@ -93,22 +95,29 @@ func (m *Message) speaker(rec chunk.Record) *speaker {
 }
 
 // belong makes the message one of the session of its first record.
-func (m *Message) belong(rec chunk.Record) {
+func (m *Message) belong(rec *chunk.Record) {
 	if !m.begun {
 		m.begun, m.meta.Session, m.meta.Began = true, rec.Session, rec.Stored
 	}
 }
 
-func (m *Message) filtered(rec chunk.Record) bool {
-	return m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(rec)
+func (m *Message) filtered(rec *chunk.Record) bool {
+	return m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(*rec)
 }
 
 // read finds what is in the record: of a delta its text alone, of others all. It
 // reports false for a record that cannot be read.
 func (m *Message) read(it *item) bool {
 	switch it.rec.Type {
-	case chunk.TypeTextDelta, chunk.TypeToolArgStreamDelta, chunk.TypeThinking:
+	case chunk.TypeTextDelta:
+		var ok bool
+		if it.step, it.piece, ok = readText(it.rec.Data); ok {
+			return true
+		}
+		fallthrough
+	case chunk.TypeToolArgStreamDelta, chunk.TypeThinking:
 		if it.obj.read(it.rec.Data) && it.obj.isDelta() {
+			it.readStep()
 			return true
 		}
 	}
@@ -122,16 +131,16 @@ func (m *Message) read(it *item) bool {
 		return false
 	}
 	it.obj.read(m.canonical) // members that have no room are none of the catalogue's
+	it.step = c.Step
 	return true
 }
 
-// step is the step of the record, -1 when it has none.
-func (it *item) step() int64 {
+func (it *item) readStep() {
 	n, err := strconv.ParseInt(string(it.obj.get("step")), 10, 64)
 	if err != nil {
-		return -1
+		n = -1
 	}
-	return n
+	it.step = n
 }
 
 // say tells what is in a record.
@@ -144,18 +153,19 @@ func (m *Message) say(it *item) {
 		m.notKnown(it.rec.Type)
 		return
 	}
-	if step := it.step(); step > it.sp.step {
+	if it.step > it.sp.step {
 		m.close(it.sp)
-		it.sp.step = step
+		it.sp.step = it.step
 	}
 	if !it.sp.own() && !m.told(it) {
 		return
 	}
 	switch it.rec.Type {
 	case chunk.TypeTextDelta:
-		if piece, ok := it.obj.text("delta"); ok {
-			m.write(it, textBlock, piece)
+		if it.piece == nil {
+			it.piece, _ = it.obj.text("delta")
 		}
+		m.write(it, textBlock, it.piece)
 	case chunk.TypeThinking:
 		m.think(it)
 	case chunk.TypeToolArgStreamDelta:

@@ -30,7 +30,7 @@ func (r *replay) answers(it *item) bool { return r != nil && r.answered[it.rec.S
 func (m *Message) Replay(dst []byte, recs []chunk.Record) []byte {
 	fresh := !m.turn
 	if len(recs) > 0 {
-		m.belong(recs[0])
+		m.belong(&recs[0])
 	}
 	gone := takenBack(recs)
 	m.replay, m.merge = m.survey(recs, gone), true
@@ -86,38 +86,14 @@ func (m *Message) survey(recs []chunk.Record, gone func(int) bool) *replay {
 		asked: make(map[callKey]chunk.Seq),
 	}
 	for i, rec := range recs {
-		own := rec.Session == ahead.session
-		if gone(i) || own && rec.Epoch < ahead.epoch || m.filtered(rec) {
+		if gone(i) || m.filtered(&rec) {
 			continue
 		}
-		if own {
-			ahead.epoch = rec.Epoch
+		body := ahead.read(rec)
+		if seq, ok := ahead.answers(rec, body); ok && m.opt.Major < 7 {
+			r.answered[seq] = true
 		}
-		if !ahead.matters(rec) {
-			ahead.turn = ahead.turn || own
-			continue
-		}
-		c, err := rec.Decode()
-		if err != nil {
-			continue
-		}
-		if id, ok := ahead.answer(c.Body); ok && m.opt.Major < 7 {
-			key := callKey{rec.Session.ID, id}
-			if seq, asked := ahead.asked[key]; asked {
-				r.answered[seq] = true
-			}
-		}
-		if b, ok := c.Body.(chunk.ToolApprovalRequest); ok {
-			ahead.asked[callKey{rec.Session.ID, b.ToolCallID}] = rec.Seq
-		}
-		if !own {
-			if c.Type() == chunk.TypeRunStarted && ahead.stopped == paused {
-				r.goesOn = i
-			}
-			continue
-		}
-		goesOn, over := ahead.sees(c.Body)
-		ahead.turn = true
+		goesOn, over := ahead.sees(rec, body)
 		if over {
 			break
 		}
@@ -138,41 +114,67 @@ type lookout struct {
 	asked   map[callKey]chunk.Seq
 }
 
-func (*lookout) matters(rec chunk.Record) bool {
+// read is what a record says, if it matters, or else nil.
+func (l *lookout) read(rec chunk.Record) chunk.Body {
+	if rec.Session == l.session && rec.Epoch < l.epoch {
+		return nil
+	}
 	switch rec.Type {
 	case chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamActive, chunk.TypeRunInterrupted, chunk.TypeRunResumed,
 		chunk.TypeError, chunk.TypeStreamEnd, chunk.TypeStreamFailed,
 		chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
-		return true
+		if c, err := rec.Decode(); err == nil {
+			return c.Body
+		}
 	}
-	return false
+	return nil
 }
 
-// answer is the call that a record gives a decision on, or an outcome.
-func (*lookout) answer(b chunk.Body) (string, bool) {
-	switch b := b.(type) {
+// answers is the request for approval that a record answers.
+func (l *lookout) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool) {
+	var call string
+	switch b := body.(type) {
+	case chunk.ToolApprovalRequest:
+		l.asked[callKey{rec.Session.ID, b.ToolCallID}] = rec.Seq
+		return 0, false
 	case chunk.ToolApprovalResponse:
-		return b.ToolCallID, true
+		call = b.ToolCallID
 	case chunk.ToolEnd:
-		return b.ToolCallID, true
+		call = b.ToolCallID
 	case chunk.ToolOutputError:
-		return b.ToolCallID, true
+		call = b.ToolCallID
 	case chunk.ToolInputError:
-		return b.ToolCallID, true
+		call = b.ToolCallID
 	}
-	return "", false
+	seq, asked := l.asked[callKey{rec.Session.ID, call}]
+	return seq, asked
 }
 
 // sees reports whether a stopped answer goes on with a record, and whether
 // another turn begins with it.
-func (l *lookout) sees(b chunk.Body) (goesOn, over bool) {
-	switch b := b.(type) {
-	case chunk.RunStarted:
-		if l.turn && l.run != b.RunID && (b.Mode == modeExecute || len(b.Input) > 0) {
+func (l *lookout) sees(rec chunk.Record, body chunk.Body) (goesOn, over bool) {
+	if rec.Session != l.session {
+		_, started := body.(chunk.RunStarted)
+		return started && l.stopped == paused, false
+	}
+	if rec.Epoch < l.epoch {
+		return false, false
+	}
+	turn := l.turn
+	l.epoch, l.turn = rec.Epoch, true
+	if b, ok := body.(chunk.RunStarted); ok {
+		if turn && l.run != b.RunID && (b.Mode == modeExecute || len(b.Input) > 0) {
 			return false, true
 		}
 		l.run, l.stopped = b.RunID, running
 		return true, false
+	}
+	return l.moves(body), false
+}
+
+// moves follows how the answer stands, and reports whether it goes on.
+func (l *lookout) moves(body chunk.Body) (goesOn bool) {
+	switch b := body.(type) {
 	case chunk.StreamActive:
 		goesOn = l.stopped == paused
 	case chunk.RunResumed:
@@ -193,7 +195,7 @@ func (l *lookout) sees(b chunk.Body) (goesOn, over bool) {
 	if goesOn {
 		l.stopped = running
 	}
-	return goesOn, false
+	return goesOn
 }
 
 func (l *lookout) stop(now outcome, from ...outcome) {

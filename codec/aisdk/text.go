@@ -3,6 +3,8 @@ package aisdk
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/tailrace/tailrace/chunk"
 )
 
 // block is the kind of an open block, and the letter that its id begins with.
@@ -14,11 +16,15 @@ const (
 	reasoningBlock block = 'r'
 )
 
-var (
-	starts = map[block]string{textBlock: "text-start", reasoningBlock: "reasoning-start"}
-	deltas = map[block]string{textBlock: "text-delta", reasoningBlock: "reasoning-delta"}
-	ends   = map[block]string{textBlock: "text-end", reasoningBlock: "reasoning-end"}
-)
+// kinds are the chunks of a block.
+type kinds struct{ start, delta, end string }
+
+func (b block) kinds() kinds {
+	if b == textBlock {
+		return kinds{"text-start", "text-delta", "text-end"}
+	}
+	return kinds{"reasoning-start", "reasoning-delta", "reasoning-end"}
+}
 
 // write tells a piece of text, the content of a JSON string. An empty piece opens
 // nothing.
@@ -32,7 +38,7 @@ func (m *Message) write(it *item, kind block, piece []byte) {
 		m.close(sp)
 		m.speak(it)
 		sp.block, sp.blockAt, sp.thought = kind, it.rec.Seq, sp.thought[:0]
-		m.open(starts[kind])
+		m.open(kind.kinds().start)
 		m.blockID(sp)
 		m.shut()
 		key.at = sp.blockAt
@@ -44,9 +50,38 @@ func (m *Message) write(it *item, kind block, piece []byte) {
 	if m.grow(key, piece) {
 		return
 	}
-	m.open(deltas[kind])
+	m.open(kind.kinds().delta)
 	m.blockID(sp)
 	m.delta("delta", piece, key)
+}
+
+// more appends the frame of a record that goes on with the open text and does
+// nothing else. Most records are such; all others take the long way, and this one
+// gives what that gives.
+func (m *Message) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
+	sp := &m.own
+	if rec.Type != chunk.TypeTextDelta || sp.block != textBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch ||
+		rec.Session != m.meta.Session || !m.started || m.merge || m.opt.Filter != nil {
+		return dst, false
+	}
+	step, piece, ok := readText(rec.Data)
+	if !ok || step > sp.step || len(piece) == 0 {
+		return dst, false
+	}
+	if m.headAt != sp.blockAt {
+		m.begin(m.head[:0], 0)
+		m.dst = append(m.dst, '\n')
+		m.open(textBlock.kinds().delta)
+		m.blockID(sp)
+		m.dst = append(m.dst, `,"delta":"`...)
+		m.head, m.headAt = m.end(), sp.blockAt
+	}
+	sp.ordinal, m.steps.producedAt, m.meta.At = rec.Ordinal, rec.Ordinal, rec.Stored
+	dst = append(dst, "id: "...)
+	dst = strconv.AppendUint(dst, uint64(rec.Seq), 10)
+	dst = append(dst, m.head...)
+	dst = append(dst, piece...)
+	return append(dst, deltaEnd...), true
 }
 
 // think tells reasoning. A complete record closes the block; when pieces of it
@@ -86,7 +121,7 @@ func (m *Message) close(sp *speaker) {
 	if sp.block == noBlock {
 		return
 	}
-	m.open(ends[sp.block])
+	m.open(sp.block.kinds().end)
 	m.blockID(sp)
 	m.shut()
 	sp.block = noBlock
