@@ -47,6 +47,9 @@ type config struct {
 	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of watched sessions, in bytes"`
 	Views        string        `envconfig:"VIEWS" desc:"JSON file that says what audiences are shown, and by default; empty: everybody is shown everything"`
 
+	ChatAgents      words `envconfig:"CHAT_AGENT" default:"demo" desc:"agent types that chats may be with, with commas: the first one unless a request says agentType; empty: no chats"`
+	ChatClientTools words `envconfig:"CHAT_CLIENT_TOOLS" desc:"tools that run in the browser, with commas, where the agent does not say so itself"`
+
 	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open event streams of one edge, -1 for no limit"`
 	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open event streams of one client address (IPv6: of its first 64 bits), -1 for no limit; 0 is 1000 for public addresses and no limit for private ones"`
 	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open event streams of one session, -1 for no limit"`

@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/projector/erase"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/native"
 	"github.com/tailrace/tailrace/sseedge/view"
@@ -37,6 +38,7 @@ type front struct {
 	b        *backbone
 	hub      *hub.Hub
 	edge     *sseedge.Edge
+	chats    *chat.Service
 	server   *http.Server
 	listener net.Listener
 	ops      *ops
@@ -79,7 +81,7 @@ func (f *front) assemble(more []route) error {
 	}
 	layout := f.b.cfg.layout()
 	f.hub, err = hub.New(hublog.Log{Reader: reader}, hublog.Feed{Reader: reader}, hub.Config{
-		Encode: native.Encode, Encodings: view.Encodings(views, hub.Encode(native.Encode)),
+		Encode: native.Encode, Encodings: withChats(view.Encodings(views, hub.Encode(native.Encode))),
 		Partitions: f.b.cfg.Partitions, Partition: layout.Partition, Memory: f.b.cfg.HubBytes, Log: f.b.log,
 	})
 	if err != nil {
@@ -115,7 +117,13 @@ func (f *front) assemble(more []route) error {
 	if f.edge, err = sseedge.New(f.hub, snapshots, cfg); err != nil {
 		return err
 	}
+	if f.chats, err = f.b.newChats(f.hub, snapshots); err != nil {
+		return err
+	}
 	f.ops.assemble(f.b, f.edge.Probes())
+	if f.chats != nil {
+		more = append(more, route{match: chat.Match, handler: f.chats})
+	}
 	return f.assembleServer(more)
 }
 
@@ -230,7 +238,17 @@ func (f *front) run(ctx context.Context) error {
 		defer stopHub()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.b.cfg.Drain+5*time.Second)
 		defer cancel()
-		return errors.Join(f.edge.Drain(ending), f.server.Shutdown(ending), f.ops.close())
+		return errors.Join(f.drain(ending), f.server.Shutdown(ending), f.ops.close())
 	})
+	return group.Wait()
+}
+
+// drain ends the streams of both kinds at the same time.
+func (f *front) drain(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(func() error { return f.edge.Drain(ctx) })
+	if f.chats != nil {
+		group.Go(func() error { return f.chats.Drain(ctx) })
+	}
 	return group.Wait()
 }

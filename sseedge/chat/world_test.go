@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,6 +93,7 @@ type edge struct {
 	service *Service
 	server  *httptest.Server
 	stop    func()
+	base    string // path of the chat, "" for that of s1
 }
 
 func (w *world) newEdge(change func(*Config)) *edge {
@@ -284,7 +286,7 @@ func (e *edge) do(method, path, body string, header http.Header) string {
 }
 
 func (e *edge) try(method, path, body string, header http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(e.t.Context(), method, e.server.URL+"/api/chat/s1"+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(e.t.Context(), method, e.server.URL+cmp.Or(e.base, "/api/chat/s1")+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/sseedge/chat"
+	"github.com/tailrace/tailrace/sseedge/hub"
+)
+
+// chatEncoding is the name under which the hub keeps whole records, for chats. A
+// view cannot have it: their names have no slash.
+const chatEncoding = "/chat"
+
+// withChats are the hub's encodings with that of the chats.
+func withChats(encodings map[string]hub.Encode) map[string]hub.Encode {
+	all := maps.Clone(encodings)
+	if all == nil {
+		all = make(map[string]hub.Encode)
+	}
+	all[chatEncoding] = chat.Encode
+	return all
+}
+
+// newChats serves the AI SDK. It is nil where there are to be no chats.
+func (b *backbone) newChats(h *hub.Hub, snapshots pages) (*chat.Service, error) {
+	if len(b.cfg.ChatAgents) == 0 {
+		return nil, nil //nolint:nilnil // see above
+	}
+	layout := b.cfg.layout()
+	queue, err := commands.New(b.js, commands.Config{Layout: layout, Log: b.log})
+	if err != nil {
+		return nil, err
+	}
+	box, err := inbox.New(b.js, inbox.Config{Layout: layout})
+	if err != nil {
+		return nil, err
+	}
+	tools := b.cfg.ChatClientTools
+	return chat.New(chat.Config{
+		Snapshots: snapshots.reader, Commands: queue, Inbox: box, Live: chat.Hub{Hub: h, Encoding: chatEncoding},
+		AgentTypes: b.cfg.ChatAgents, Tenant: b.cfg.Tenant, Origins: b.cfg.CORSOrigins,
+		Dialect:    aisdk.Options{ClientTool: func(name string) bool { return slices.Contains(tools, name) }},
+		MaxStreams: b.cfg.MaxStreams, Heartbeat: b.cfg.Heartbeat, Patience: b.cfg.WriteTimeout, Log: b.log,
+	})
+}
