@@ -3,6 +3,7 @@ package natssource
 import (
 	"context"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/tailrace/tailrace/projector/storetest"
 	"github.com/tailrace/tailrace/subjects"
 )
+
+var foreignSeed = flag.Uint64("foreign.seed", rand.Uint64(), "of the foreign heads")
 
 // meddler is another program that writes heads without asking.
 type meddler struct {
@@ -75,10 +78,9 @@ func (m *meddler) newer(s chunk.Session) {
 // Whoever reads gets the fold of the log all the time, and when the foreign
 // writer is gone that is what is stored.
 func TestForeignHeads(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	w, rng := newWorld(t), rand.New(rand.NewPCG(seed, 1))
-	a := storetest.NewAuthor(storetest.NewLog(), s1, seed)
+	t.Logf("-foreign.seed=%d", *foreignSeed)
+	w, rng := newWorld(t), rand.New(rand.NewPCG(*foreignSeed, 1))
+	a := storetest.NewAuthor(storetest.NewLog(), s1, *foreignSeed)
 	m := w.meddler(s1)
 	p := w.project(Config{})
 	w.copy(a.Write(t, 30))
