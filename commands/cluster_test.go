@@ -34,7 +34,7 @@ var patient = Config{Patience: time.Minute, AckWait: 2 * time.Second}
 // while the leader of the queue steps down or is killed. One of them is accepted,
 // the others hear of that one, and it is what the worker gets.
 func TestRequestsAtOnceOnACluster(t *testing.T) {
-	const rounds, sessions, requesters = 10, 8, 40
+	const rounds, sessions, requesters = 7, 8, 40
 	cluster := startCluster(t)
 	var queues []*Queue
 	for range 4 {
@@ -148,7 +148,7 @@ func TestRequestsWhileLeadersChange(t *testing.T) {
 	}
 	workers := []*worker{serve(t, queues[0], handle), serve(t, queues[1], handle)}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var asking sync.WaitGroup
 	for i := range requesters {

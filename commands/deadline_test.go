@@ -153,10 +153,10 @@ func TestDueDeadlineComesAgain(t *testing.T) {
 	}
 }
 
-// Three servers. Deadlines of two hundred runs pass while the leader is killed
+// Three servers. Deadlines of many runs pass while the leader is killed
 // and others step down: each comes, none before its time, and nothing is left.
 func TestDeadlinesOnACluster(t *testing.T) {
-	const runs = 200
+	const runs = 120
 	cluster := startCluster(t)
 	js := cluster.JetStream(t)
 	q := newQueue(t, js, patient)

@@ -44,8 +44,9 @@ func (q *Queue) Request(ctx context.Context, c Command, after Revision) error {
 			return fmt.Errorf("request command %s: %w", c.id(), err)
 		}
 		// The verdict is what stands there. It may be c: an earlier try of ours
-		// was stored, or somebody sent the same, so long ago that the server
-		// has forgotten its id.
+		// was stored, or somebody sent the same. A stream with replicas knows it by
+		// its id for as long as the duplicate window; a single server compares the
+		// sequence first.
 		patience := min(askLimit, q.cfg.Patience) // the rest was spent on asking
 		if moved {
 			patience = q.cfg.Patience

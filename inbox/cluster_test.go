@@ -15,7 +15,7 @@ import (
 // once: one is accepted, the others hear of that one, and whoever has heard
 // reads it.
 func TestFirstAnswerWinsOnACluster(t *testing.T) {
-	const rounds, people = 9, 50
+	const rounds, people = 6, 50
 	cluster := natstest.StartCluster(t, 3)
 	js := cluster.JetStream(t)
 	natstest.Await(t, "the bucket", func(ctx context.Context) error { return topology.Ensure(ctx, js, topology.Config{Replicas: 3}) })

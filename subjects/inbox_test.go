@@ -147,8 +147,7 @@ func FuzzParseDue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, subject string) {
 		d, err := Layout{}.ParseDue(subject)
 		if err != nil {
-			var parse *ParseError
-			if !errors.As(err, &parse) {
+			if _, ok := errors.AsType[*ParseError](err); !ok {
 				t.Fatalf("err = %v", err)
 			}
 			return

@@ -58,7 +58,8 @@ const (
 // The errors are ErrMoved; chunk.ErrTooLarge; chunk.ErrNotStored; and
 // chunk.ErrUnknownOutcome, when the server did not answer within Patience or the
 // context. ErrMoved may be about the message itself, if an earlier try was
-// stored and the server has forgotten its id since: look at what is there.
+// stored: a single server compares the sequence before the id, and every server
+// forgets ids. Look at what is there.
 func (a *API) Put(ctx context.Context, p Put) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Patience)
 	defer cancel()
