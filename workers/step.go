@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/inbox"
 )
 
 // Step takes what an agent says and does in one step. Its methods, and those of
@@ -243,12 +244,12 @@ func (t *Turn) commit(s *Step) error {
 	case err != nil:
 		t.undone = s
 		return err
+	case s.waiting() && t.stopped() == inbox.Interrupt:
+		return t.over(ErrInterrupted) // who pressed stop wants no more questions
 	case s.waiting():
 		return t.over(ErrSuspended)
-	case t.final:
-		return nil
 	}
-	return t.heed(t.own)
+	return nil
 }
 
 // complete reports what is missing in a step.

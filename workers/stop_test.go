@@ -87,7 +87,7 @@ func TestStoppedAtAnyPlace(t *testing.T) {
 	for range 2 {
 		w.serve(w.worker(agents))
 	}
-	for i := range 24 {
+	for i := range 16 {
 		kind := []inbox.StopKind{inbox.Interrupt, inbox.Abort}[i%2]
 		c := execute(fresh("s"), "talker", "Talk!")
 		c.RunID = fresh("r")
@@ -147,14 +147,16 @@ func (w *world) after(s chunk.Session, n int) <-chan struct{} {
 	return done
 }
 
-// rests is closed when nobody is at work on the session.
+// rests is closed when the session is paused or has ended.
 func (w *world) rests(ctx context.Context, s chunk.Session) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if snap, err := w.reader.Snapshot(ctx, s); err == nil && snap.Run.ID != "" && snap.Run.Status != fold.RunRunning {
-				return
+			for rec, err := range w.log.Follow(ctx, s, chunk.Position{}) {
+				if err == nil && (rec.Type.Terminal() || rec.Type == chunk.TypeStreamPaused) {
+					return
+				}
 			}
 		}
 	}()
