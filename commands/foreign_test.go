@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,7 +121,7 @@ func TestForeignWorker(t *testing.T) {
 	}
 
 	work := f.next("TR_COMMANDS", "tr.commands.*.support.*")
-	if string(work.Data) != string(execute.Data) {
+	if !bytes.Equal(work.Data, execute.Data) {
 		t.Errorf("got %s", work.Data)
 	}
 	if err := work.Respond([]byte("+WPI")); err != nil {
@@ -162,7 +163,7 @@ func TestForeignWorker(t *testing.T) {
 		t.Fatalf("deadline refused: %d", code)
 	}
 	due := f.next("TR_DEADLINES", "tr.deadlines.due.*.support.*.*.*")
-	if string(due.Data) != string(deadline.Data) || due.Subject != deadline.Header.Get("Nats-Schedule-Target") {
+	if !bytes.Equal(due.Data, deadline.Data) || due.Subject != deadline.Header.Get("Nats-Schedule-Target") {
 		t.Errorf("due %s %s", due.Subject, due.Data)
 	}
 	f.ask(due.Reply, "+ACK")

@@ -112,9 +112,9 @@ func TestNext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, from = append(got, fmt.Sprintf("%d %s %s", m.Seq, m.Subject, m.Data)), m.Seq+1
+		got, from = append(got, fmt.Sprintf("%d=%s=%s", m.Seq, m.Subject, m.Data)), m.Seq+1
 	}
-	if want := "[1 s.a.1 s.a.1 3 s.a.2 s.a.2 5 s.a.3 s.a.3]"; fmt.Sprint(got) != want {
+	if want := "[1=s.a.1=s.a.1 3=s.a.2=s.a.2 5=s.a.3=s.a.3]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	if _, err := api.LastWithin(t.Context(), time.Second, "T", "s.a.1"); err == nil || errors.Is(err, jetstream.ErrMsgNotFound) {
