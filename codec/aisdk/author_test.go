@@ -409,8 +409,33 @@ func (a *author) subAgent() {
 			a.say(child, chunk.TextDelta{Delta: a.text.Draw(a.t, "child says")})
 		}
 	}
+	waits := a.pick("waits", 3) == 0
+	if waits {
+		a.write(chunk.StreamPaused{})
+		a.askInChild(child)
+	}
 	a.say(child, chunk.StreamEnd{StreamID: child})
+	if waits {
+		a.epoch++
+		a.run++
+		a.start("continue")
+	}
 	a.step = step
 	a.write(chunk.SubagentEnd{SubAgentType: "x", SubSessionID: child, CallID: id, Result: chunk.Value(`"ok"`)})
 	a.write(chunk.ToolEnd{ToolCallID: id, ToolName: "subagent__x", Result: chunk.Value(`"ok"`), ProviderExecuted: &yes})
+}
+
+// askInChild lets a sub-agent, for which the answer waits, ask a person.
+func (a *author) askInChild(child string) {
+	if a.pick("child asks", 2) == 0 {
+		a.say(child, chunk.TextDelta{Delta: "thinking"})
+		return
+	}
+	yes, id := true, fmt.Sprintf("q%d", a.calls)
+	a.say(child, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: "delete", ApprovalID: "k::" + id, Input: chunk.Value(`{}`)})
+	a.say(child, chunk.StreamPaused{})
+	a.epoch++
+	a.say(child, chunk.RunStarted{RunID: "child2", Epoch: int64(a.epoch), Mode: "with_confirmation"})
+	a.say(child, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: "delete", ApprovalID: "k::" + id, Approved: true})
+	a.say(child, chunk.ToolEnd{ToolCallID: id, ToolName: "delete", Result: chunk.Value(`1`), ProviderExecuted: &yes})
 }

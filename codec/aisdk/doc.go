@@ -44,5 +44,27 @@
 // stays in the message. So does data-structured, the finished value of
 // structured data. All other data-* chunks are transient: the client hands them
 // to the application and forgets them, so that the message it builds is the one
-// the snapshot serves. docs/chat.md lists them.
+// the snapshot serves. A replay leaves those out that say what was going on then.
+//
+// # Built and loaded
+//
+// The parts that a client builds are those of the snapshot, but for
+//
+//   - the id of a reasoning part, which newer clients keep, and the raw text of an
+//     input that streams: the snapshot has neither and both,
+//   - the filename of a file: no chunk carries it,
+//   - in version 6, and there in a replay, the decision on an approval,
+//   - providerExecuted of a call that has no outcome, or failed before it was run:
+//     the log does not say who runs it, Options.ClientTool does,
+//   - a step-start that is put behind what the client was asked when the answer
+//     ends with that: without it the stock predicates post for ever,
+//   - the calls of sub-agents that people must answer: they are in the snapshots
+//     of the sub-agents' sessions,
+//   - structured data that began in an earlier turn.
+//
+// # What a cut can do
+//
+// The frames of one record should be written at once. A client that was cut
+// between two of them, and keeps what it built, is sent both again; when the first
+// one ends a block, it stops there and must load the page anew.
 package aisdk
