@@ -5,9 +5,12 @@ package chat
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +40,9 @@ func TestChat(t *testing.T) {
 			for _, test := range scenes {
 				t.Run(test.name, func(t *testing.T) {
 					chat := fmt.Sprintf("chat-%d-%d", major, rand.Int64())
-					test.play(&scene{world: w, front: w.newFront(t, app), t: t, browser: browser, chat: chat})
+					s := &scene{world: w, front: w.newFront(t, app), t: t, browser: browser, chat: chat}
+					s.startEdges() // a scene that failed may have left them dead
+					test.play(s)
 				})
 			}
 		})
@@ -114,8 +119,29 @@ var scenes = []struct {
 		s.edges[0].kill()
 		s.release(s.t, s.chat)
 		s.finish(p, 1, "submit-message")
-		s.edges[0].start(s.t)
-		s.edges[0].awaitReady(s.t)
+		s.startEdges()
+	}},
+	{"all edges killed", func(s *scene) {
+		p := s.open()
+		p.say("tell me")
+		p.awaitText(middle)
+		s.killEdges()
+		p.await(`document.body.textContent.includes('The connection is lost.')`)
+		s.startEdges()
+		s.release(s.t, s.chat)
+		p.awaitText("This is sentence 25.")
+		s.finish(p, 1, "submit-message")
+	}},
+	{"message that did not arrive", func(s *scene) {
+		p := s.open()
+		p.awaitRest(s.front)
+		s.killEdges()
+		p.say("Hello")
+		p.await(`document.querySelector('#again')?.textContent === 'Send again'`)
+		s.startEdges()
+		p.click("#again")
+		p.awaitText("You said: Hello.")
+		s.finish(p, 1, "submit-message", "regenerate-message")
 	}},
 	{"worker killed and taken over", func(s *scene) {
 		p := s.open()
@@ -169,6 +195,29 @@ var scenes = []struct {
 		s.same(q, p)
 		s.wantCall(p, "delete output-available")
 	}},
+	{"approval granted in two tabs", func(s *scene) {
+		p, q := s.open(), s.open()
+		p.say("delete them")
+		p.awaitText("May the agent do this?")
+		q.reload()
+		q.decide("Allow")
+		p.decide("Allow")
+		q.awaitText("The files are gone.")
+		p.awaitText("The files are gone.")
+		s.same(q, p)
+		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
+	}},
+	{"a message beside a running answer", func(s *scene) {
+		p, q := s.open(), s.open()
+		p.say("tell me")
+		p.awaitText(middle)
+		q.say("Hello")
+		q.await(`document.body.textContent.includes('an answer is already running')`)
+		q.awaitText(middle)
+		s.release(s.t, s.chat)
+		s.same(q, p)
+		s.finish(p, 1, "submit-message", "submit-message")
+	}},
 	{"a tab that is shown again", func(s *scene) {
 		p := s.open()
 		p.say("delete them")
@@ -186,6 +235,13 @@ var scenes = []struct {
 		p.say("where am I?")
 		zone := eval[string](p, `Intl.DateTimeFormat().resolvedOptions().timeZone`)
 		p.awaitText(fmt.Sprintf("Your clock says %q.", zone))
+		s.finish(p, 1, "submit-message", "submit-message")
+		s.wantCall(p, "where output-available")
+	}},
+	{"client tool that waits for a page", func(s *scene) {
+		s.post("where am I?")
+		p := s.open()
+		p.awaitText("Your clock says")
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.wantCall(p, "where output-available")
 	}},
@@ -239,6 +295,43 @@ var scenes = []struct {
 			s.t.Errorf("POSTs %v", posts)
 		}
 	}},
+}
+
+// post says something without a page, and reads the answer to its end.
+func (s *scene) post(text string) {
+	s.t.Helper()
+	body := fmt.Sprintf(`{"id":%q,"trigger":"submit-message","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":%q}]}]}`, s.chat, text)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/api/chat", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK {
+		s.t.Fatalf("status %d, %v: %s", resp.StatusCode, err, answer)
+	}
+}
+
+func (s *scene) killEdges() {
+	for _, e := range s.edges {
+		e.kill()
+	}
+}
+
+// startEdges starts those that do not run.
+func (s *scene) startEdges() {
+	s.t.Helper()
+	for _, e := range s.edges {
+		if e.ended() {
+			e.start(s.t)
+		}
+		e.awaitReady(s.t)
+	}
 }
 
 // finish waits until the page rests. Then it must show the log, have asked no more

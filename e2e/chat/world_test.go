@@ -21,20 +21,19 @@ import (
 	"github.com/tailrace/tailrace/internal/topology"
 )
 
-// world is a NATS server, two edges and an agent, each a process. Tests that kill
+// world is a NATS server, a projector, two edges and an agent, each a process. Tests that kill
 // one start it again.
 type world struct {
 	nats   *natstest.Process
 	edges  [2]*process
 	agent  *process
-	bin    string // of the agent
 	holds  string // directory: an answer goes on when the file of its chat is there
 	reader *consumers.Reader
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{nats: natstest.StartProcess(t), bin: buildAgent(t), holds: t.TempDir()}
+	w := &world{nats: natstest.StartProcess(t), holds: t.TempDir()}
 	js := w.nats.JetStream(t)
 	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
 		t.Fatal(err)
@@ -43,16 +42,17 @@ func newWorld(t *testing.T) *world {
 	if w.reader, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.tailrace(t, "projector").start(t)
 	for i := range w.edges {
 		addr := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
-		w.edges[i] = &process{name: "edge " + addr, path: exe, addr: addr, env: []string{edgeVariable + "=" + addr, "TAILRACE_NATS_URL=" + w.nats.URL}}
+		w.edges[i] = w.tailrace(t, "edge", "--listen", addr, "--ops-listen", "", "--chat-agent", "assistant", "--chat-client-tools", "page_time_zone")
+		w.edges[i].addr = addr
 		w.edges[i].start(t)
 	}
-	w.agent = w.newAgent("agent")
+	// The lease is short, so that another worker takes over soon.
+	w.agent = &process{name: "agent", path: buildAgent(t), args: []string{
+		"-nats", w.nats.URL, "-pace", "5ms", "-lease", "1s", "-hold", w.holds,
+	}}
 	w.agent.start(t)
 	for _, e := range w.edges {
 		e.awaitReady(t)
@@ -60,12 +60,17 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newAgent is a worker that is not started yet. Its lease is short, so that
-// another one takes over soon.
-func (w *world) newAgent(name string) *process {
-	return &process{name: name, path: w.bin, args: []string{
-		"-nats", w.nats.URL, "-pace", "5ms", "-lease", "1s", "-hold", w.holds,
-	}}
+// tailrace is a role of the binary that `make build` makes.
+func (w *world) tailrace(t *testing.T, args ...string) *process {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "tailrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	return &process{name: strings.Join(args, " "), path: path, args: args, env: []string{"TAILRACE_NATS_URL=" + w.nats.URL}}
 }
 
 // release lets the answer of a chat go on that is held in the middle.
@@ -115,6 +120,15 @@ func (p *process) start(t *testing.T) {
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *process) awaitReady(t *testing.T) {

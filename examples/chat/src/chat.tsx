@@ -49,7 +49,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
   const [editing, setEditing] = useState<string>(); // id of a message
   const busy = status === 'submitted' || status === 'streaming';
   const failed = status === 'ready' && snapshot.status === 'failed' && messages === snapshot.messages;
-  const unanswered = status === 'ready' && messages.at(-1)?.role === 'user';
+  const unanswered = messages.at(-1)?.role === 'user';
 
   useBrowserTools(messages.at(-1), status === 'ready', chat.addToolOutput);
   useFreshness(id, cursor, status === 'ready', reload);
