@@ -1,0 +1,88 @@
+package inbox
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Names that begin otherwise, and a JetStream domain, which has another API
+// prefix: all that a run that waits needs is there.
+func TestOtherNamesAndDomains(t *testing.T) {
+	srv := natstest.Start(t, natstest.ServerConfig(`jetstream: {domain: "hub"}`))
+	nc := srv.Conn(t)
+	for prefix, open := range map[string]func() (jetstream.JetStream, error){
+		"tr":    func() (jetstream.JetStream, error) { return jetstream.New(nc) },
+		"eu.x":  func() (jetstream.JetStream, error) { return jetstream.New(nc) },
+		"named": func() (jetstream.JetStream, error) { return jetstream.NewWithDomain(nc, "hub") },
+		"api":   func() (jetstream.JetStream, error) { return jetstream.NewWithAPIPrefix(nc, "$JS.hub.API") },
+	} {
+		t.Run(prefix, func(t *testing.T) {
+			js, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			layout := subjects.Layout{Prefix: prefix}
+			if err := topology.Ensure(t.Context(), js, topology.Config{Layout: layout}); err != nil {
+				t.Fatal(err)
+			}
+			b := newBox(t, js, Config{Layout: layout})
+			hints, stop, err := b.Watch(session, "run-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			want := full()[0]
+			if err := b.Answer(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "a hint", hints)
+			if got := answers(t, b, "run-1"); !reflect.DeepEqual(got, []Answer{want}) {
+				t.Errorf("got %+v", got)
+			}
+			wantAnswered(t, b.Answer(t.Context(), want))
+			for _, kind := range []StopKind{Interrupt, Abort} {
+				if err := b.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: kind}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s, ok, err := b.Stopped(t.Context(), session, "run-1"); !ok || s.Kind != Abort {
+				t.Errorf("%+v, %v", s, err)
+			}
+			queue, err := commands.New(js, commands.Config{Layout: layout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := commands.Command{Kind: commands.Execute, Session: session, AgentType: "support", RunID: "r1"}
+			if err := queue.Request(t.Context(), c, 0); err != nil {
+				t.Fatal(err)
+			}
+			if got, _, err := queue.Pending(t.Context(), session, "support"); got.RunID != "r1" {
+				t.Errorf("pending %+v, %v", got, err)
+			}
+			c.Kind = commands.Expire
+			if err := queue.PublishAt(t.Context(), c, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if some, err := queue.Withdraw(t.Context(), session); !some || err != nil {
+				t.Errorf("withdrawn: %v, %v", some, err)
+			}
+			if some, err := b.Forget(t.Context(), session); !some || err != nil {
+				t.Errorf("forgotten: %v, %v", some, err)
+			}
+			if got := answers(t, b, "run-1"); got != nil {
+				t.Errorf("left: %+v", got)
+			}
+		})
+	}
+}
