@@ -1,0 +1,272 @@
+package workers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/embed"
+	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// An agent of one step, and what a reader of the log sees of it.
+func Example() {
+	h := open()
+	defer h.close()
+
+	greeter := workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			for _, word := range []string{"Hello, ", t.Input()[0].Content, "!"} {
+				if err := s.Text(ctx, word); err != nil {
+					return err
+				}
+			}
+			s.Final()
+			return nil
+		})
+	})
+	h.serve(workers.Config{Agents: map[string]workers.Agent{"greeter": greeter}})
+
+	session := h.ask("greeter", "Ada")
+	fmt.Println(h.said(session))
+	// Output: Hello, Ada!
+}
+
+// The loop of an agent with tools. The history says where it is: after a model
+// call that wanted tools comes another one, in this worker or in the next.
+func ExampleTurn_Step() {
+	h := open()
+	defer h.close()
+
+	agent := workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		for {
+			reply := model(t.Messages())
+			err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+				if len(reply.calls) == 0 {
+					s.Final() // the worker may die now: nobody asks the model again
+				}
+				if err := s.Text(ctx, reply.text); err != nil {
+					return err
+				}
+				for id, city := range reply.calls {
+					call := s.Tool(id, "weather")
+					if err := call.Start(ctx, map[string]string{"city": city}); err != nil {
+						return err
+					}
+					if err := call.End(ctx, weather(city, call.IdempotencyKey())); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil || len(reply.calls) == 0 {
+				return err
+			}
+		}
+	})
+	h.serve(workers.Config{Agents: map[string]workers.Agent{"forecast": agent}})
+
+	session := h.ask("forecast", "Do I need an umbrella in Bergen?")
+	fmt.Println(h.said(session))
+	// Output: Let me look. Yes: rain in Bergen.
+}
+
+type reply struct {
+	text  string
+	calls map[string]string // id: city
+}
+
+// model stands for a real one: it answers what the history ends in.
+func model(history []workers.Message) reply {
+	last := history[len(history)-1]
+	for _, call := range last.Calls() {
+		return reply{text: "Yes: " + strings.Trim(call.Output.String(), `"`) + "."}
+	}
+	return reply{text: "Let me look. ", calls: map[string]string{"call_1": "Bergen"}}
+}
+
+func weather(city, _ string) string { return "rain in " + city }
+
+// A call that a person must allow. The run is suspended meanwhile, and the worker
+// is free; the agent is called again when it is decided.
+func ExampleCall_AskApproval() {
+	h := open()
+	defer h.close()
+
+	agent := workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		if t.Steps() == 0 {
+			return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+				return s.Tool("call_1", "delete").AskApproval(ctx, map[string]string{"file": "notes.txt"}, time.Now().Add(time.Hour))
+			})
+		}
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			s.Final()
+			for _, call := range s.Granted() {
+				if err := call.End(ctx, "deleted, once, by "+call.Name()); err != nil {
+					return err
+				}
+			}
+			return s.Text(ctx, "Done.")
+		})
+	})
+	h.serve(workers.Config{Agents: map[string]workers.Agent{"cleaner": agent}})
+	session := h.ask("cleaner", "Delete my notes.")
+
+	h.await(session, chunk.TypeStreamPaused)
+	must(h.inbox.Answer(h.ctx, inbox.Answer{
+		Session: session, RunID: "run-1", CallID: "call_1", Kind: inbox.Approval, ApprovalID: "run-1::call_1", Approved: true,
+	}))
+	h.resume("cleaner", session, "run-1")
+	h.await(session, chunk.TypeStreamEnd)
+
+	for rec, err := range h.log.Replay(h.ctx, session, chunk.Position{}) {
+		must(err)
+		c, err := rec.Decode()
+		must(err)
+		if end, ok := c.Body.(chunk.ToolEnd); ok {
+			fmt.Println(end.ToolName, end.Result)
+		}
+	}
+	// Output: delete "deleted, once, by delete"
+}
+
+// An agent that has another one do a part. Both may run in any worker.
+func ExampleCall_Delegate() {
+	h := open()
+	defer h.close()
+
+	writer := workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		if t.Steps() == 0 {
+			return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+				return s.Tool("call_1", workers.SubagentTool("counter")).Delegate(ctx, map[string]string{"message": t.Input()[0].Content})
+			})
+		}
+		answer := t.Messages()[len(t.Messages())-1].Calls()[0].Output
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			s.Final()
+			return s.Text(ctx, fmt.Sprintf("It has %s words.", answer))
+		})
+	})
+	counter := workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			return s.Output(ctx, len(strings.Fields(t.Input()[0].Content)))
+		})
+	})
+	h.serve(workers.Config{Agents: map[string]workers.Agent{"writer": writer, "counter": counter}})
+
+	session := h.ask("writer", "how long is this")
+	fmt.Println(h.said(session))
+	// Output: It has 4 words.
+}
+
+// house is a Tailrace in this process.
+type house struct {
+	ctx    context.Context
+	js     jetstream.JetStream
+	log    *consumers.Reader
+	queue  *commands.Queue
+	inbox  *inbox.Box
+	closes []func()
+}
+
+func open() *house {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	dir, err := os.MkdirTemp("", "workers")
+	must(err)
+	srv, err := embed.Start(ctx, embed.Config{StoreDir: dir, Log: slog.New(slog.DiscardHandler)})
+	must(err)
+	nc, err := nats.Connect("", srv.InProcess())
+	must(err)
+	js, err := jetstream.New(nc)
+	must(err)
+	must(topology.Ensure(ctx, js, topology.Config{}))
+	h := &house{ctx: ctx, js: js}
+	h.log, err = consumers.New(nc, js, consumers.Config{})
+	must(err)
+	h.queue, err = commands.New(js, commands.Config{})
+	must(err)
+	h.inbox, err = inbox.New(js, inbox.Config{})
+	must(err)
+	h.closes = []func(){
+		func() { must(os.RemoveAll(dir)) },
+		cancel,
+		func() { must(srv.Shutdown(context.Background())) },
+		nc.Close,
+	}
+	return h
+}
+
+func (h *house) close() {
+	for _, do := range slices.Backward(h.closes) {
+		do()
+	}
+}
+
+// serve runs a worker until the house is closed.
+func (h *house) serve(cfg workers.Config) {
+	w, err := workers.New(h.js, cfg)
+	must(err)
+	ctx, stop := context.WithCancel(h.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	h.closes = append(h.closes, func() {
+		stop()
+		must(<-done)
+	})
+}
+
+func (h *house) ask(agent, text string) chunk.Session {
+	session := chunk.RootSession("acme", "s1")
+	must(h.queue.Request(h.ctx, commands.Command{
+		Kind: commands.Execute, Session: session, AgentType: agent, RunID: "run-1", Input: []chunk.InputMessage{{Content: text}},
+	}, 0))
+	return session
+}
+
+func (h *house) resume(agent string, session chunk.Session, run string) {
+	c := commands.Command{Kind: commands.Resume, Session: session, AgentType: agent, RunID: commands.ResumeRunID(run), Resumes: run}
+	err := h.queue.Request(h.ctx, c, 0)
+	if busy, ok := errors.AsType[*commands.BusyError](err); ok {
+		err = h.queue.Request(h.ctx, c, busy.Revision) // the log says that its run is paused
+	}
+	must(err)
+}
+
+// said is the text of an answer, when it has ended.
+func (h *house) said(session chunk.Session) string {
+	h.await(session, chunk.TypeStreamEnd)
+	text, err := chunk.CollectText(h.log.Replay(h.ctx, session, chunk.Position{}))
+	must(err)
+	return text
+}
+
+// await returns when the session has a record of a type.
+func (h *house) await(session chunk.Session, want chunk.Type) {
+	for h.ctx.Err() == nil {
+		for rec, err := range h.log.Follow(h.ctx, session, chunk.Position{}) {
+			if err == nil && rec.Type == want {
+				return
+			}
+		}
+	}
+	must(h.ctx.Err())
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
