@@ -437,7 +437,8 @@ type streaming struct {
 	t     *testing.T
 	body  io.ReadCloser
 	lines *bufio.Scanner
-	id    string // the last one
+	id    string   // the last one
+	all   []string // data
 }
 
 func (e *edge) open(method, path, body string, header http.Header) *streaming {
@@ -461,6 +462,7 @@ func (s *streaming) next() string {
 			s.id = id
 		}
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			s.all = append(s.all, data)
 			return word(s.t, data)
 		}
 	}

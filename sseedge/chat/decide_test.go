@@ -20,9 +20,16 @@ var (
 	testNow     = time.UnixMilli(1_760_000_000_000)
 )
 
+// failer is a testing.TB or a rapid.T.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // story is a log of one session that a test tells.
 type story struct {
-	t     *testing.T
+	t     failer
 	snap  fold.Snapshot
 	run   string
 	epoch int64
@@ -30,7 +37,7 @@ type story struct {
 	n     uint64
 }
 
-func begin(t *testing.T) *story {
+func begin(t failer) *story {
 	t.Helper()
 	return &story{t: t, snap: fold.New(testSession)}
 }
@@ -168,7 +175,7 @@ func deadline(at time.Time) func(*View) {
 
 // The request of a stock client. Messages are "u1" for one of a person with that
 // id, "a:" and parts for one of the assistant: "msg-1 step c1=1 a1=yes".
-func posts(t *testing.T, members string, messages ...string) Request {
+func posts(t failer, members string, messages ...string) Request {
 	t.Helper()
 	var list []string
 	for _, m := range messages {

@@ -1,0 +1,242 @@
+package chat
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// model is a chat without a server: a log, a queue of one command, an inbox, and a
+// worker that does what it likes.
+type model struct {
+	*story
+
+	rt       *rapid.T
+	command  *commands.Command
+	revision commands.Revision
+	inbox    map[string]inbox.Answer
+	executed map[string]int // commands for a message, by its id, that replaced nothing
+	calls    int
+	promised map[string]string // ids of messages that streams were opened for, by run
+}
+
+func (m *model) look() View {
+	return m.view(func(v *View) {
+		v.Command, v.Revision = m.command, m.revision
+		for i := range v.Branches {
+			for j := range v.Branches[i].Waits {
+				w := &v.Branches[i].Waits[j]
+				if a, ok := m.inbox[w.RunID+"/"+w.CallID]; ok {
+					w.Answer = &a
+				}
+			}
+		}
+	})
+}
+
+// settle is what Service.settle does, over the model.
+func (m *model) settle(req Request) (Plan, int) {
+	m.t.Helper()
+	executes := 0
+	for range maxRounds {
+		plan := Decide(req, m.look())
+		for _, a := range plan.Store {
+			if key := a.RunID + "/" + a.CallID; m.inbox[key].CallID == "" {
+				m.inbox[key] = a
+			}
+		}
+		if plan.Command != nil && m.request(*plan.Command, plan.After) && plan.Command.Kind == commands.Execute {
+			req.Asked = plan.Command.RunID
+			executes++
+		}
+		if plan.Store == nil && plan.Command == nil {
+			m.check(plan)
+			return plan, executes
+		}
+	}
+	m.t.Fatalf("the request %+v finds no end in %+v", req, m.look())
+	return Plan{}, 0
+}
+
+// request is commands.Queue.Request.
+func (m *model) request(c commands.Command, after commands.Revision) bool {
+	switch {
+	case m.command != nil && m.command.RunID == c.RunID && m.command.Kind == c.Kind:
+		return true
+	case m.command == nil && after == 0, m.command != nil && after == m.revision:
+	default:
+		return false
+	}
+	m.command, m.revision = &c, m.revision+1
+	if c.Kind == commands.Execute && c.Replaces == "" {
+		m.executed[lastInput(&c)]++
+	}
+	return true
+}
+
+// check holds a last word against what Decide promises.
+func (m *model) check(p Plan) {
+	m.t.Helper()
+	set := 0
+	for _, is := range []bool{p.Refusal != nil, p.Stream != nil, p.Path == PathNothing} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
+		m.t.Fatalf("%d last words in %+v", set, p)
+	}
+	v := m.look()
+	if s := p.Stream; s != nil && s.Show != ShowNothing {
+		if v.opening() {
+			m.promised[s.Run] = s.MessageID
+		} else if s.MessageID != v.Answer {
+			m.t.Fatalf("the stream is of %s, the answer is %s", s.MessageID, v.Answer)
+		}
+	}
+}
+
+// work is one thing that a worker does.
+func (m *model) work() {
+	m.t.Helper()
+	v := m.look()
+	switch c := v.waiting(); {
+	case c != nil:
+		m.begin(c)
+	case m.snap.Status == fold.Active:
+		m.goOn()
+	case m.command != nil:
+		m.command = nil // acknowledged, at last
+	}
+}
+
+func (m *model) begin(c *commands.Command) {
+	m.t.Helper()
+	if c.Kind == commands.Resume && (m.snap.Run.ID != c.Resumes || m.snap.Run.Status != fold.RunSuspended) {
+		m.command = nil
+		return
+	}
+	unsettled := m.snap.Unsettled()
+	mode := c.Mode
+	if c.Kind == commands.Execute {
+		mode = "execute"
+	}
+	m.run = c.RunID
+	m.says(chunk.RunStarted{RunID: c.RunID, Mode: mode, Input: c.Input})
+	if id, ok := m.promised[c.RunID]; ok && id != fold.MessageID(m.snap.TurnMessages()) {
+		m.t.Fatalf("a stream said %s, the log says %s", id, fold.MessageID(m.snap.TurnMessages()))
+	}
+	for _, call := range unsettled {
+		m.says(chunk.ToolEnd{ToolCallID: call.ID, ToolName: call.ToolName, Result: chunk.Value("1")})
+	}
+	m.says(chunk.StepStart{})
+}
+
+func (m *model) goOn() {
+	m.t.Helper()
+	switch rapid.IntRange(0, 5).Draw(m.rt, "goes on") {
+	case 0, 1:
+		m.says(chunk.TextDelta{Delta: "x"})
+	case 2:
+		m.ends()
+	case 3:
+		m.says(chunk.StreamFailed{Error: "x"})
+	default:
+		var calls []string
+		for range rapid.IntRange(1, 2).Draw(m.rt, "calls") {
+			m.calls++
+			calls = append(calls, fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "c"}).Draw(m.rt, "kind"), m.calls))
+		}
+		m.asks(calls...)
+	}
+}
+
+// ask is any request that a client, or somebody who is none, may send.
+func (m *model) ask() Request {
+	m.t.Helper()
+	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(m.rt, what) }
+	if rapid.IntRange(0, 3).Draw(m.rt, "get") == 0 {
+		if rapid.Bool().Draw(m.rt, "cursor") {
+			return looks(rapid.IntRange(0, 10*int(m.n)+20).Draw(m.rt, "at"))
+		}
+		return looks()
+	}
+	members := ""
+	if rapid.IntRange(0, 3).Draw(m.rt, "anew") == 0 {
+		members = `,"trigger":"regenerate-message"`
+	}
+	id := func(what string) string {
+		return pick(what, "u1", "u2", "u3", "u4", fold.MessageID(rapid.IntRange(0, 6).Draw(m.rt, "n")))
+	}
+	if rapid.IntRange(0, 2).Draw(m.rt, "named") == 0 {
+		members += fmt.Sprintf(`,"messageId":%q`, id("messageId"))
+	}
+	var messages []string
+	for range rapid.IntRange(0, 2).Draw(m.rt, "before") {
+		messages = append(messages, id("message"))
+	}
+	if rapid.Bool().Draw(m.rt, "answers") {
+		a := "a:" + m.look().Answer
+		if m.look().Answer == "" {
+			a = "a:msg-1"
+		}
+		for range rapid.IntRange(0, 3).Draw(m.rt, "steps") {
+			a += " step"
+		}
+		for range rapid.IntRange(0, 2).Draw(m.rt, "given") {
+			call := pick("which", "a", "c") + fmt.Sprint(rapid.IntRange(1, max(1, m.calls)+1).Draw(m.rt, "call"))
+			a += " " + m.snap.Run.ID + "::" + call + "=" + pick("what", "yes", "no", "1", "2", "broke", "ours")
+		}
+		messages = append(messages, a)
+	}
+	for range rapid.IntRange(0, 2).Draw(m.rt, "turn") {
+		messages = append(messages, id("turn message"))
+	}
+	if len(messages) == 0 {
+		messages = append(messages, id("only"))
+	}
+	return posts(m.t, members, messages...)
+}
+
+// Whatever is asked, in whatever order, while a worker does whatever it likes:
+// there is a plan; the same request once more asks for nothing; a page that looks
+// asks for no run; a message gets one run; and the message that a stream was opened
+// for is the one that the log has.
+func TestDecideIsTotalAndIdempotent(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{
+			story: begin(rt), rt: rt, inbox: map[string]inbox.Answer{}, executed: map[string]int{}, promised: map[string]string{},
+		}
+		for range rapid.IntRange(1, 40).Draw(rt, "n") {
+			if rapid.IntRange(0, 2).Draw(rt, "who") > 0 {
+				m.work()
+				continue
+			}
+			req := m.ask()
+			plan, executes := m.settle(req)
+			if executes > 1 || !req.Post && executes > 0 {
+				rt.Fatalf("%+v asked for %d runs", req, executes)
+			}
+			again, more := m.settle(req)
+			if more > 0 {
+				rt.Fatalf("%+v asked for another run, after %s: %s", req, told(plan), told(again))
+			}
+		}
+		ids := []string{}
+		for id, n := range m.executed {
+			if n > 1 {
+				ids = append(ids, id)
+			}
+		}
+		if slices.Sort(ids); len(ids) > 0 {
+			rt.Fatalf("messages %q were asked about more than once", ids)
+		}
+	})
+}

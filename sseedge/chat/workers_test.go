@@ -1,0 +1,180 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// agents serves with the real SDK until the test ends.
+func (w *world) agents(agents map[string]workers.Agent) {
+	w.t.Helper()
+	served := must(workers.New(w.srv.JetStream(w.t), workers.Config{Agents: agents}))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := served.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// boss delegates, and says what came of it.
+func boss(ctx context.Context, t *workers.Turn) error {
+	if err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+		for _, m := range t.Messages() {
+			if len(m.Calls()) > 0 {
+				s.Final()
+				return s.Text(ctx, "it was done")
+			}
+		}
+		return s.Tool("d1", workers.SubagentTool("clerk")).Delegate(ctx, map[string]any{"message": "pay"})
+	}); err != nil {
+		return err
+	}
+	return nil
+}
+
+// clerk asks before it pays.
+func clerk(ctx context.Context, t *workers.Turn) error {
+	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+		granted := s.Granted()
+		if len(granted) == 0 && len(t.Messages()) == 1 {
+			return s.Tool("a1", "pay").AskApproval(ctx, map[string]any{"sum": 5}, time.Time{})
+		}
+		for _, call := range granted {
+			if err := call.End(ctx, "paid"); err != nil {
+				return err
+			}
+		}
+		s.Final()
+		return s.Text(ctx, "paid")
+	})
+}
+
+// A sub-agent asks a person. The response stays open while the sub-agent works,
+// because no client would come back for what it says; it is closed when the person
+// is asked, because no client answers while it is open.
+func TestSubAgentAsks(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(clerk)})
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	got := first.rest()
+	if !strings.Contains(got, "tool-approval-request(") || !strings.HasSuffix(got, "finish(tool-calls) DONE") || strings.Count(got, "finish(") != 1 {
+		t.Fatalf("the question is %s", got)
+	}
+	call, approval := first.question()
+	if got := e.page(); got != "paused: msg-0 user, msg-1 assistant" {
+		t.Errorf("the snapshot is %q", got)
+	}
+	answer := `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"dynamic-tool","toolName":"pay","toolCallId":"` + call +
+		`","state":"approval-responded","input":{},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
+	got = e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer))
+	for _, want := range []string{"start(msg-1) ", "tool-output-available(d1)", "text-delta(it was done)", "finish(stop) DONE"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the continuation has no %s: %s", want, got)
+		}
+	}
+	if strings.Count(got, "finish(") != 1 || strings.Count(got, "start(") != 1 {
+		t.Errorf("the continuation is %s", got)
+	}
+	if got := e.calls(); !strings.Contains(got, "d1 output-available") {
+		t.Errorf("calls are %s", got)
+	}
+}
+
+// question is what a response asked for last.
+func (s *streaming) question() (call, approval string) {
+	s.t.Helper()
+	var c struct {
+		ToolCallID string `json:"toolCallId"`
+		ApprovalID string `json:"approvalId"`
+	}
+	for _, data := range s.all {
+		if strings.Contains(data, `"tool-approval-request"`) {
+			if err := json.Unmarshal([]byte(data), &c); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	return c.ToolCallID, c.ApprovalID
+}
+
+// asker asks for the browser with a deadline, and tells what came of it.
+func asker(deadline time.Duration) workers.AgentFunc {
+	return func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			last := t.Messages()[len(t.Messages())-1]
+			if calls := last.Calls(); len(calls) > 0 {
+				s.Final()
+				return s.Text(ctx, "then: "+string(calls[0].State))
+			}
+			at := time.Time{}
+			if deadline > 0 {
+				at = time.Now().Add(deadline)
+			}
+			return s.Tool("c1", "browser").AskClient(ctx, map[string]any{}, at)
+		})
+	}
+}
+
+// A message instead of an answer, with real workers: the new answer says nothing of
+// the old call, and is the message that the stream has promised.
+func TestAbandonedByWorkers(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	asks := asker(0)
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		last := t.Messages()[len(t.Messages())-1]
+		if last.ClientID != "u2" {
+			return asks(ctx, t)
+		}
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			s.Final()
+			return s.Text(ctx, "never mind")
+		})
+	})})
+	if got := e.post("", chatBody("", user("u1", "hi"))); !strings.Contains(got, "tool-input-available(c1)") || !strings.HasSuffix(got, " finish(tool-calls) DONE") {
+		t.Fatalf("the question is %s", got)
+	}
+	got := e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step"), user("u2", "stop that")))
+	if !strings.HasPrefix(got, "start(msg-3) ") || !strings.HasSuffix(got, "finish(stop) DONE") || strings.Contains(got, "c1") {
+		t.Errorf("the new answer is %s", got)
+	}
+	if got := e.calls(); got != "c1 output-error" {
+		t.Errorf("calls are %q", got)
+	}
+	if got := e.page(); got != "ended: msg-0 user, msg-1 assistant, msg-2 user, msg-3 assistant" {
+		t.Errorf("the snapshot is %q", got)
+	}
+}
+
+// Nobody is there to answer in time.
+func TestDeadline(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.agents(map[string]workers.Agent{agentType: asker(time.Second)})
+	e.post("", chatBody("", user("u1", "hi")))
+	natstest.Await(t, "the deadline", func(context.Context) error {
+		if got := e.calls(); got != "c1 output-error" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	if got := e.post("/answers", `{"toolCallId":"c1","result":1}`); !strings.HasPrefix(got, "410 ") && !strings.HasPrefix(got, "409 ") {
+		t.Errorf("an answer that came too late is %s", got)
+	}
+}
