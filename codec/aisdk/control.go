@@ -68,7 +68,7 @@ func (m *Message) runStarted(it *item, b chunk.RunStarted) {
 	}
 	m.closeAll()
 	m.finishStep()
-	m.steps.begun = false
+	m.steps.begun, m.reason = false, ""
 	m.meta.RunID, m.meta.AgentType = b.RunID, it.c.AgentType
 }
 

@@ -112,15 +112,20 @@ func (m *Message) finishStep() {
 }
 
 // separate puts a step, though it says nothing, behind calls that the client
-// was asked about and that have their outcome, when the answer ends with them.
+// was asked about and that have their outcome, when the answer ends with them. A
+// client shows its application a start-step with the next change only: the last
+// outcome is told once more.
 func (m *Message) separate() {
-	if m.steps.open || len(m.steps.asked) == 0 {
+	asked := m.steps.asked
+	if m.steps.open || len(asked) == 0 || m.opt.NoSteps {
 		return
 	}
-	for _, c := range m.steps.asked {
+	for _, c := range asked {
 		if !c.settled {
 			return
 		}
 	}
 	m.startStep()
+	m.last = len(m.dst)
+	m.dst = append(m.dst, asked[len(asked)-1].outcome...)
 }

@@ -29,6 +29,8 @@ type call struct {
 	sent      bool   // tool-input-available went out
 	asked     []byte // id of the approval that waits for a decision, nil for none
 	settled   bool   // it has its outcome
+	question  bool   // the client was asked about it
+	outcome   []byte // the frame of its outcome, of a question
 
 	// The records that made it so. They may be taken back.
 	begunAt, sentAt, askedAt, settledAt chunk.Ordinal
@@ -168,7 +170,7 @@ func (m *Message) available(it *item, c *call, input []byte) {
 	m.produced(it)
 	c.sent, c.sentAt, c.streaming = true, it.rec.Ordinal, false
 	if c.client {
-		m.steps.asked = append(m.steps.asked, c)
+		c.question, m.steps.asked = true, append(m.steps.asked, c)
 	}
 	m.open("tool-input-available")
 	m.text("toolCallId", c.shown)
@@ -202,6 +204,13 @@ func (m *Message) settle(it *item, c *call) {
 	c.settled, c.settledAt, c.streaming, c.asked = true, it.rec.Ordinal, false, nil
 }
 
+// keep remembers the frame of an outcome that the client was asked for.
+func (m *Message) keep(c *call) {
+	if c.question {
+		c.outcome = append(c.outcome[:0], m.dst[m.last:]...)
+	}
+}
+
 func (m *Message) toolEnd(it *item, b chunk.ToolEnd) {
 	ours := b.ProviderExecuted != nil && *b.ProviderExecuted
 	c := m.awaited(it, b.ToolCallID, b.ToolName, ours)
@@ -219,6 +228,7 @@ func (m *Message) toolEnd(it *item, b chunk.ToolEnd) {
 	m.flag("dynamic", true)
 	m.flag("providerExecuted", ours)
 	m.shut()
+	m.keep(c)
 }
 
 func (m *Message) outputError(it *item, c *call, ours bool) {
@@ -229,6 +239,7 @@ func (m *Message) outputError(it *item, c *call, ours bool) {
 	m.flag("dynamic", true)
 	m.flag("providerExecuted", ours)
 	m.shut()
+	m.keep(c)
 }
 
 func (m *Message) toolOutputError(it *item, b chunk.ToolOutputError) {
@@ -261,6 +272,7 @@ func (m *Message) toolInputError(it *item, b chunk.ToolInputError) {
 	m.value("errorText", it.obj.get("error"))
 	m.dynamic(c)
 	m.shut()
+	m.keep(c)
 }
 
 // approvalRequest asks a person. A question that a rule answers is not shown:
@@ -276,7 +288,7 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 	}
 	id, _ := it.obj.text("approvalId")
 	c.asked, c.askedAt = append([]byte(nil), id...), it.rec.Ordinal
-	m.steps.asked = append(m.steps.asked, c)
+	c.question, m.steps.asked = true, append(m.steps.asked, c)
 	if m.replay.answers(it) {
 		return
 	}
@@ -313,4 +325,5 @@ func (m *Message) approvalResponse(it *item, b chunk.ToolApprovalResponse) {
 	m.open("tool-output-denied")
 	m.text("toolCallId", c.shown)
 	m.shut()
+	m.keep(c)
 }
