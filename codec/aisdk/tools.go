@@ -244,7 +244,7 @@ func (m *Message) outputError(it *item, c *call, ours bool) {
 
 func (m *Message) toolOutputError(it *item, b chunk.ToolOutputError) {
 	if c := m.awaited(it, b.ToolCallID, b.ToolName, true); c != nil {
-		m.outputError(it, c, false)
+		m.outputError(it, c, true) // whoever was to run it
 	}
 }
 
@@ -270,7 +270,10 @@ func (m *Message) toolInputError(it *item, b chunk.ToolInputError) {
 	}
 	m.guarded("input", input)
 	m.value("errorText", it.obj.get("error"))
-	m.dynamic(c)
+	m.flag("dynamic", true)
+	// The browser's tool too: nobody asks it to run that, and a step that ends with
+	// it must not look as if the browser had answered.
+	m.flag("providerExecuted", true)
 	m.shut()
 	m.keep(c)
 }
