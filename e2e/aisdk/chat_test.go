@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// chat is a Chat of the SDK in the judge's process.
-type chat struct {
+// chatPage is a Chat of the SDK in the judge's process.
+type chatPage struct {
 	judge *judge
 	key   string
 }
@@ -57,10 +57,10 @@ type finish struct {
 }
 
 // open makes a Chat, see judge.mjs for what it can be given.
-func (j *judge) open(tb testing.TB, with map[string]any) *chat {
+func (j *judge) open(tb testing.TB, with map[string]any) *chatPage {
 	tb.Helper()
 	j.mu.Lock()
-	c := &chat{judge: j, key: fmt.Sprintf("chat-%d", j.last)}
+	c := &chatPage{judge: j, key: fmt.Sprintf("chat-%d", j.last)}
 	j.mu.Unlock()
 	with["chat"] = c.key
 	var s chatState
@@ -74,11 +74,41 @@ func (j *judge) open(tb testing.TB, with map[string]any) *chat {
 }
 
 // act calls a method of the Chat and waits until it rests.
-func (c *chat) act(tb testing.TB, do string, args ...any) chatState {
+func (c *chatPage) act(tb testing.TB, do string, args ...any) chatState {
 	tb.Helper()
 	var s chatState
 	c.judge.ask(tb, "act", map[string]any{"chat": c.key, "do": do, "args": args}, &s)
 	return s
+}
+
+// begin calls a method and does not wait for it.
+func (c *chatPage) begin(tb testing.TB, do string, args ...any) {
+	tb.Helper()
+	var s chatState
+	c.judge.ask(tb, "act", map[string]any{"chat": c.key, "do": do, "args": args, "wait": false}, &s)
+}
+
+// until waits for a status, a text, a number of requests.
+func (c *chatPage) until(tb testing.TB, what map[string]any) chatState {
+	tb.Helper()
+	what["chat"] = c.key
+	var s chatState
+	c.judge.ask(tb, "until", what, &s)
+	return s
+}
+
+// answer gives an answer of a person to the Chat, and waits until what it posted
+// because of that is through.
+func (c *chatPage) answer(tb testing.TB, a answer) {
+	tb.Helper()
+	switch {
+	case a.Approved != nil:
+		c.act(tb, "approve", map[string]any{"id": "run::" + a.ToolCallID, "approved": *a.Approved, "reason": a.Reason})
+	case a.ErrorText != nil:
+		c.act(tb, "output", map[string]any{"toolCallId": a.ToolCallID, "state": "output-error", "errorText": *a.ErrorText})
+	default:
+		c.act(tb, "output", map[string]any{"toolCallId": a.ToolCallID, "output": a.Output})
+	}
 }
 
 // String is what a person would see: "u1 Hi / A1 Hel + lo", preceded by "error: "
@@ -137,4 +167,28 @@ func (s chatState) posts() int {
 		}
 	}
 	return n
+}
+
+// told reports whether the page was given data of a type.
+func (s chatState) told(kind string) bool {
+	for _, d := range s.Data {
+		if d.Type == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// approvalOf is the id of the approval that a part asks for, "" if it does not.
+func approvalOf(raw json.RawMessage) string {
+	var p struct {
+		State    string `json:"state"`
+		Approval struct {
+			ID string `json:"id"`
+		} `json:"approval"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil || p.State != "approval-requested" {
+		return ""
+	}
+	return p.Approval.ID
 }

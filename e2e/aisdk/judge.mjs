@@ -3,12 +3,13 @@
 //
 //   node judge.mjs <directory with node_modules and sdk.mjs>
 //
-//   {"id":1,"op":"fold","body":B64,"base":M?,"want":M?}   a response folded into a message
+//   {"id":1,"op":"fold","body":B64,"want":M?,...}         a response folded into a message
 //   {"id":2,"op":"check","messages":[M]}                  are these messages of the SDK?
 //   {"id":3,"op":"open","chat":K,...}                     a Chat, see open
 //   {"id":4,"op":"act","chat":K,"do":"send",...}          what an app calls, to its end
 //   {"id":5,"op":"until","chat":K,"status":S?,"text":T?}  wait for it
-//   {"id":6,"op":"close","chat":K}
+//   {"id":6,"op":"compare","chat":K,"messages":[M],...}   are those the Chat's own?
+//   {"id":7,"op":"close","chat":K}
 //
 // Answers carry the id; "fault" in one is a fault of the asking, not a verdict.
 import { createInterface } from 'node:readline';
@@ -19,7 +20,7 @@ const sdk = await import(pathToFileURL(join(resolve(process.argv[2]), 'sdk.mjs')
 
 const transport = new sdk.DefaultChatTransport();
 const chats = new Map();
-const ops = { fold, check, open, act, until, close };
+const ops = { fold, check, open, act, until, compare, close };
 
 createInterface({ input: process.stdin }).on('line', async line => {
   const { id, op, ...request } = JSON.parse(line);
@@ -32,12 +33,24 @@ createInterface({ input: process.stdin }).on('line', async line => {
   process.stdout.write(JSON.stringify({ id, ...answer }) + '\n');
 });
 
-// fold parses a whole body as the transport does, and builds the message in it
-// onto base. difference says where that is not what is wanted.
-async function fold({ body, base, want }) {
+// fold parses a whole body as the transport does, and builds the message in it.
+// In a message that was continued earlier are the responses before, each with
+// what people answered then. difference says where the message is not the one
+// that is wanted.
+async function fold({ earlier, body, want, portable }) {
+  let message;
+  for (const response of earlier ?? []) {
+    message = (await build(response.body, message)).message;
+    for (const answer of response.answers ?? []) apply(answer, message);
+  }
+  const built = await build(body, message);
+  return { ...built, difference: want === undefined ? '' : difference(comparable(built.message, portable), comparable(want, portable)) };
+}
+
+async function build(body, base) {
   const chunks = [];
   const errors = [];
-  let message = null;
+  let message = base ?? null;
   const stream = transport.processResponseStream(bytes(body)).pipeThrough(
     new TransformStream({
       transform(chunk, controller) {
@@ -54,7 +67,19 @@ async function fold({ body, base, want }) {
   } catch (err) {
     if (errors.length === 0) errors.push(says(err));
   }
-  return { chunks, errors, message, difference: want === undefined ? '' : difference(message, want) };
+  return { chunks, errors, message };
+}
+
+// apply writes down in a message what a person answered, as the Chat does.
+function apply({ toolCallId, approved, reason, output, errorText }, message) {
+  const part = message.parts.find(p => p.toolCallId === toolCallId);
+  if (approved !== undefined) {
+    Object.assign(part, { state: 'approval-responded', approval: { ...part.approval, approved, reason } });
+  } else if (errorText !== undefined) {
+    Object.assign(part, { state: 'output-error', errorText });
+  } else {
+    Object.assign(part, { state: 'output-available', output });
+  }
 }
 
 // check is the SDK's strict look at a history.
@@ -69,18 +94,20 @@ async function check({ messages }) {
 
 // open makes a Chat with the messages given. Its requests go to api, or get the
 // answers one by one; who asks for more gets an error. With hook the transport
-// is wrapped as useChat of 6.x wraps it, with auto the stock predicate posts
-// what was answered.
-function open({ chat: key, id = key, messages, api, answers = [], hook = false, auto, cursor = false }) {
-  const log = { requests: [], finishes: [], errors: [], data: [], toolCalls: [], sequence: null };
+// is wrapped as useChat of 6.x wraps it, with auto the stock predicates
+// post what was answered. With a cursor a resume says which event was the last to
+// come, the cursor itself before any, and breaks are texts behind which a response is cut, the first in the
+// first and so on.
+function open({ chat: key, chatId = key, messages, api, answers = [], hook = false, auto = false, cursor, breaks = [] }) {
+  const log = { requests: [], finishes: [], errors: [], data: [], toolCalls: [], sequence: cursor, api };
   const direct = new sdk.DefaultChatTransport({
     api,
     fetch: (url, init) => {
       const headers = new Headers(init.headers);
-      if (cursor && init.method === 'GET' && log.sequence !== null) headers.set('x-resume-from-sequence', log.sequence);
+      if (cursor !== undefined && init.method === 'GET') headers.set('x-resume-from-sequence', log.sequence);
       log.requests.push({ method: init.method, url, headers: Object.fromEntries(headers), body: init.body && JSON.parse(init.body) });
       if (api === undefined) return answer(answers.shift());
-      return fetch(url, { ...init, headers }).then(response => watchIDs(response, log));
+      return fetch(url.replace(api, log.api), { ...init, headers }).then(response => watched(response, log, breaks.shift()));
     },
   });
   const wrapped = {
@@ -89,14 +116,13 @@ function open({ chat: key, id = key, messages, api, answers = [], hook = false, 
   };
   let count = 0;
   const chat = new sdk.Chat({
-    id,
+    id: chatId,
     messages,
     transport: hook ? wrapped : direct,
     generateId: () => `${key}-${++count}`,
-    sendAutomaticallyWhen: {
-      tools: sdk.lastAssistantMessageIsCompleteWithToolCalls,
-      approvals: sdk.lastAssistantMessageIsCompleteWithApprovalResponses,
-    }[auto],
+    sendAutomaticallyWhen: auto
+      ? state => sdk.lastAssistantMessageIsCompleteWithToolCalls(state) || sdk.lastAssistantMessageIsCompleteWithApprovalResponses(state)
+      : undefined,
     onError: err => log.errors.push(says(err)),
     onData: part => log.data.push(part),
     onToolCall: ({ toolCall }) => void log.toolCalls.push(toolCall.toolCallId),
@@ -119,24 +145,29 @@ async function act({ chat: key, do: what, args, wait = true }) {
     output: 'addToolOutput',
     stop: 'stop',
   };
-  const done = chat[methods[what]](...(args ?? [])).catch(err => log.errors.push(says(err)));
+  if (what === 'move') log.api = args[0]; // from one edge to another
+  const done = methods[what] === undefined ? Promise.resolve() : chat[methods[what]](...(args ?? [])).catch(err => log.errors.push(says(err)));
   if (wait) {
-    await done;
-    await settled(chat);
+    let over = false;
+    done.finally(() => (over = true));
+    while (!over && log.requests.length < enough) await new Promise(wake => setTimeout(wake, 1));
+    await settled(chat, log);
   }
   return state(key);
 }
 
-// until waits for a status, or for a text in the last message, or for both.
-async function until({ chat: key, status, text, requests = 0, seconds = 20 }) {
+// until waits for all of: a status, a text in the last message, data of a type, a
+// number of requests.
+async function until({ chat: key, status, text, data, requests = 0, seconds = 20 }) {
   const { chat, log } = find(key);
   const there = () =>
     (status === undefined || chat.status === status) &&
     (text === undefined || JSON.stringify(chat.messages.at(-1) ?? null).includes(text)) &&
+    (data === undefined || log.data.some(d => d.type === data)) &&
     log.requests.length >= requests;
   for (const end = Date.now() + seconds * 1000; !there(); ) {
     if (Date.now() > end) {
-      throw new Error(`after ${seconds} s not ${status} ${text} ${requests}: ${JSON.stringify(state(key))}`);
+      throw new Error(`after ${seconds} s not ${status} ${text} ${data} ${requests}: ${JSON.stringify(state(key))}`);
     }
     await new Promise(wake => setTimeout(wake, 5));
   }
@@ -160,10 +191,14 @@ function state(key) {
   return { status: chat.status, messages: chat.messages, error: chat.error && says(chat.error), ...log };
 }
 
-// settled waits until the Chat rests. An automatic request starts a few turns
-// of the event loop after the call that caused it.
-async function settled(chat) {
-  for (let quiet = 0; quiet < 5; quiet++) {
+// enough requests of one Chat are a loop that never ends.
+const enough = 25;
+
+// settled waits until the Chat rests, or has asked so often that it never will.
+// An automatic request starts a few turns of the event loop after the call that
+// caused it.
+async function settled(chat, log) {
+  for (let quiet = 0; quiet < 5 && log.requests.length < enough; quiet++) {
     await new Promise(wake => setTimeout(wake, 0));
     if (chat.status === 'submitted' || chat.status === 'streaming') quiet = 0;
   }
@@ -196,28 +231,69 @@ function bytes(base64, cut = false) {
   });
 }
 
-// watchIDs reads the id lines of a response as they go by: the fetch wrapper
-// that an app needs to resume with a cursor.
-function watchIDs(response, log) {
+// watched reads the id lines of a response as they go by: the fetch wrapper that
+// an app needs to resume with a cursor. Behind a text it breaks the connection.
+function watched(response, log, text) {
   if (response.body === null || !response.ok) return response;
   const decoder = new TextDecoder();
   let rest = '';
-  const watched = response.body.pipeThrough(
+  let all = '';
+  const body = response.body.pipeThrough(
     new TransformStream({
-      transform(piece, controller) {
-        const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
+      async transform(piece, controller) {
+        const more = decoder.decode(piece, { stream: true });
+        const lines = (rest + more).split('\n');
         rest = lines.pop();
         for (const line of lines) if (line.startsWith('id:')) log.sequence = line.slice(3).trim();
         controller.enqueue(piece);
+        all += more;
+        if (text && all.includes(text)) {
+          await new Promise(wake => setTimeout(wake, 20));
+          controller.error(new TypeError('network error'));
+        }
       },
     }),
   );
-  return new Response(watched, { status: response.status, headers: response.headers });
+  return new Response(body, { status: response.status, headers: response.headers });
+}
+
+// compare says where the messages of a Chat are not those that are wanted. What a
+// person said has an id of the page until that is loaded anew.
+function compare({ chat: key, messages, portable }) {
+  const own = m => (m.role === 'user' ? m.parts.map(({ type, text, url }) => ({ type, text, url })) : comparable(m, portable));
+  return { difference: difference(find(key).chat.messages.map(own), messages.map(own)) };
 }
 
 function says(err) {
   return `${err?.name ?? typeof err}: ${err?.message ?? err}`;
 }
+
+// comparable leaves out of a message what the stream cannot say or what the
+// snapshot does not keep, and what is of no consequence while it is so:
+//   - the name of a file: there is no field for it in the chunk,
+//   - the id of a block of reasoning, which is of use to nobody but the builder,
+//   - the input of a call that still streams: the builder guesses it from the
+//     text so far, the snapshot has the text,
+//   - in the portable dialect, which has no chunk for it, what was decided
+//     elsewhere about an approval: until there is an outcome the call still asks,
+//     or, in a replay, does not,
+//   - the beginning of a step in which nothing is said.
+function comparable(message, portable) {
+  if (!message) return message;
+  const parts = message.parts.at(-1)?.type === 'step-start' ? message.parts.slice(0, -1) : message.parts;
+  return {
+    ...message,
+    parts: parts.map(part => ({
+      ...part,
+      ...(part.type === 'file' && { filename: undefined }),
+      ...(part.type === 'reasoning' && { id: undefined }),
+      ...(portable && { approval: undefined, state: part.state === 'approval-responded' ? undecided : part.state }),
+      ...(part.state === 'input-streaming' && { input: undefined, rawInput: part.rawInput || undefined }),
+    })),
+  };
+}
+
+const undecided = 'approval-responded, or not yet';
 
 // difference is the path of the first place where two JSON values differ, "" if
 // none does. A member that is undefined is not there.
@@ -225,11 +301,15 @@ function difference(got, want, path = '$') {
   if (typeof got === 'object' && got !== null && typeof want === 'object' && want !== null && Array.isArray(got) === Array.isArray(want)) {
     const names = new Set([...Object.keys(want), ...Object.keys(got)]);
     for (const name of names) {
+      // The stream says of every call of ours that it is ours; the snapshot of
+      // those that ended in ours, and of those that people are asked about.
+      if (name === 'providerExecuted' && want[name] === undefined) continue;
       const place = difference(own(got, name), own(want, name), `${path}.${name}`);
       if (place !== '') return place;
     }
     return '';
   }
+  if (want === undecided && ['input-available', 'approval-requested', undecided].includes(got)) return '';
   return Object.is(got, want) ? '' : `${path}: ${shown(got)}, want ${shown(want)}`;
 }
 

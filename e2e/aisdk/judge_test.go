@@ -194,16 +194,38 @@ type verdict struct {
 	Difference string          `json:"difference"` // from the message wanted, "" for none
 }
 
-// fold folds a body into a new message, or into base. want is the JSON of the
-// message that must come out of it, nil for whatever comes.
-func (j *judge) fold(tb testing.TB, body []byte, base, want []byte) verdict {
+// folding is a response to be folded into a message.
+type folding struct {
+	earlier  []response // of the same message
+	body     []byte
+	want     []byte // JSON of the message that must come out of it, nil for whatever comes
+	portable bool   // decisions about approvals may not be in the stream
+}
+
+// response is a whole response, and what people answered to it.
+type response struct {
+	body    []byte
+	answers []answer
+}
+
+func (r response) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"body": r.body, "answers": r.answers})
+}
+
+// answer is what a page writes down itself before it posts it.
+type answer struct {
+	ToolCallID string   `json:"toolCallId"`
+	Approved   *bool    `json:"approved,omitempty"`
+	Reason     *string  `json:"reason,omitempty"`
+	Output     verbatim `json:"output,omitempty"`
+	ErrorText  *string  `json:"errorText,omitempty"`
+}
+
+func (j *judge) fold(tb testing.TB, f folding) verdict {
 	tb.Helper()
-	request := map[string]any{"body": body}
-	if base != nil {
-		request["base"] = verbatim(base)
-	}
-	if want != nil {
-		request["want"] = verbatim(want)
+	request := map[string]any{"body": append([]byte{}, f.body...), "earlier": f.earlier, "portable": f.portable}
+	if f.want != nil {
+		request["want"] = verbatim(f.want)
 	}
 	var v verdict
 	j.ask(tb, "fold", request, &v)

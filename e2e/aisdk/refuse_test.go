@@ -72,7 +72,7 @@ func TestJudgeRefuses(t *testing.T) {
 		t.Helper()
 		after := `{"type":"data-after","data":1}`
 		for _, f := range fatal {
-			v := j.fold(t, sse(append(append(slices.Clone(begun), f.chunks...), after)...), nil, nil)
+			v := j.fold(t, folding{body: sse(append(append(slices.Clone(begun), f.chunks...), after)...)})
 			if f.only != 0 && f.only != j.major {
 				if len(v.Errors) > 0 || v.Chunks[len(v.Chunks)-1] != "data-after" {
 					t.Errorf("%s: refused by %d: %v", f.name, j.major, v.Errors)
@@ -129,7 +129,7 @@ func TestJudgeReadsFrames(t *testing.T) {
 			"chunk after DONE": "data: " + start + "\n\ndata: [DONE]\n\ndata: " + data + "\n\n",
 			"half an event":    "data: " + start + "\n\ndata: " + data + "\n\ndata: " + data + "\n",
 		} {
-			if v := j.fold(t, []byte(body), nil, want); v.Difference != "" || len(v.Errors) > 0 {
+			if v := j.fold(t, folding{body: []byte(body), want: want}); v.Difference != "" || len(v.Errors) > 0 {
 				t.Errorf("%s: %s %v", name, v.Difference, v.Errors)
 			}
 		}

@@ -133,7 +133,7 @@ func TestSDKLoopsWithoutSteps(t *testing.T) {
 			for range 3 {
 				answers = append(answers, map[string]any{"body": c.rest})
 			}
-			page := j.open(t, map[string]any{"auto": "tools", "answers": answers})
+			page := j.open(t, map[string]any{"auto": true, "answers": answers})
 			page.act(t, "send", map[string]any{"text": "Hi"})
 			got := page.act(t, "output", map[string]any{"tool": "where", "toolCallId": "c1", "output": "here"})
 			if got.posts() != c.posts {

@@ -1,0 +1,93 @@
+//go:build e2e
+
+package aisdk
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	dialect "github.com/tailrace/tailrace/codec/aisdk"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// newBinaryTown is a town of the built command: `up`, which has the NATS server,
+// and one more `edge`. Only the workers are in this process.
+func newBinaryTown(t *testing.T) *town {
+	t.Helper()
+	w := makeTown(t, dialect.Options{})
+	port := fmt.Sprint(natstest.ReservePort(t))
+	w.connect = func() jetstream.JetStream {
+		nc, err := nats.Connect("nats://127.0.0.1:" + port)
+		w.must(err)
+		t.Cleanup(nc.Close)
+		js, err := jetstream.New(nc)
+		w.must(err)
+		return js
+	}
+	env := append(os.Environ(),
+		"TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=127.0.0.1:0", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=warn",
+		"TAILRACE_DATA_DIR="+t.TempDir(), "TAILRACE_DEMO=false", "TAILRACE_CHAT_AGENT=actor", "TAILRACE_CHAT_CLIENT_TOOLS=page_where",
+	)
+	for _, role := range []string{"up", "edge"} {
+		w.edges = append(w.edges, start(t, role, env))
+	}
+	return w
+}
+
+var urlLine = regexp.MustCompile(`http://[0-9.:]+`)
+
+// start runs a role of the command to the end of the test and returns its URL.
+func start(t *testing.T, role string, env []string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "tailrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, role)
+	cmd.Env, cmd.Stderr = env, t.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	found, done := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if url := urlLine.FindString(lines.Text()); url != "" && len(found) == 0 {
+				found <- url
+			}
+		}
+		_ = cmd.Wait() // it is killed
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+	})
+	select {
+	case url := <-found:
+		return url
+	case <-done:
+		t.Fatalf("tailrace %s ended before it said where it is", role)
+	case <-time.After(time.Minute):
+		t.Fatalf("tailrace %s does not say where it is", role)
+	}
+	return ""
+}

@@ -1,0 +1,287 @@
+//go:build e2e
+
+package aisdk
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	dialect "github.com/tailrace/tailrace/codec/aisdk"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// clientTool says which tools the page runs in these tests.
+func clientTool(name string) bool { return strings.HasPrefix(name, "page_") }
+
+// reading is one turn as clients read it.
+type reading struct {
+	t     testing.TB
+	judge *judge
+	log   *log
+	turn  turn
+	opt   dialect.Options
+	name  string
+	cuts  []int // how many records are there when the message is looked at
+	lax   bool  // the message may have more in it than the snapshot, but must be one
+}
+
+// stretch is what one request of a client is answered with.
+type stretch struct {
+	response
+
+	first, last int   // the records in it, [first, last) of the log
+	at          []int // where each record's frames begin in the body
+}
+
+// read judges every turn of a log in every way that a client may read it. cuts
+// says at which records a reader comes back: every one, or some.
+func (j *judge) read(tb testing.TB, name string, l *log, opt dialect.Options, cuts func(n int) []int) {
+	tb.Helper()
+	j.readAs(tb, name, l, opt, cuts, false)
+}
+
+func (j *judge) readAs(tb testing.TB, name string, l *log, opt dialect.Options, cuts func(n int) []int, lax bool) {
+	tb.Helper()
+	opt.ClientTool = clientTool
+	for _, turn := range l.turns() {
+		r := reading{t: tb, judge: j, log: l, turn: turn, opt: opt, lax: lax, name: fmt.Sprintf("ai%d, major %d, %s, %s", j.major, opt.Major, name, turn.id)}
+		r.cuts = cuts(turn.last - turn.first)
+		answers := r.live()
+		r.tails(answers)
+		r.late(answers)
+		if len(answers) > 1 && !lax {
+			r.page(answers)
+		}
+		for _, n := range r.cuts {
+			r.replay(turn.first+n, answers)
+		}
+	}
+}
+
+// live is a page that watches from the beginning, and continues the message
+// whenever it waits. At every record it must show what the snapshot says.
+func (r *reading) live() []stretch {
+	r.t.Helper()
+	m := dialect.New(r.turn.id, r.opt)
+	answers := []stretch{{first: r.turn.first}}
+	settled := true
+	for n := r.turn.first; n < r.turn.last; n++ {
+		rec := r.log.records[n]
+		a := &answers[len(answers)-1]
+		if m.Done() && rec.Session == root && rec.Type == chunk.TypeRunStarted {
+			a.answers, settled = r.answers(n), false
+			m.Continue()
+			answers = append(answers, stretch{first: n})
+			a = &answers[len(answers)-1]
+		}
+		from := len(a.body)
+		a.at, a.last = append(a.at, from), n+1
+		a.body = m.Append(a.body, rec)
+		if err := checkFrames(a.body[from:], rec.Seq, r.opt.Major); err != nil {
+			r.t.Errorf("%s, record %d: %v", r.name, n, err)
+		}
+		// A page knows what its people answered before the log does.
+		settled = settled || rec.Type == chunk.TypeStepStart && rec.Session == root || m.Done()
+		if settled && (m.Done() || slices.Contains(r.cuts, n+1-r.turn.first)) {
+			r.shows(fmt.Sprintf("live, response %d", len(answers)), answers, n+1)
+		}
+	}
+	return answers
+}
+
+// page is a whole page with the stock predicates: it asks once, and once more
+// for each time that its people have answered everything.
+func (r *reading) page(answers []stretch) {
+	r.t.Helper()
+	var bodies []any
+	for _, a := range answers {
+		bodies = append(bodies, map[string]any{"body": a.body})
+	}
+	page := r.judge.open(r.t, map[string]any{"answers": bodies, "auto": true})
+	page.act(r.t, "send", map[string]any{"text": "Hi"})
+	asked := 1
+	for _, a := range answers {
+		for _, given := range a.answers {
+			page.answer(r.t, given)
+		}
+		if len(a.answers) > 0 {
+			asked++
+		}
+	}
+	s := page.act(r.t, "rest")
+	if s.posts() != asked || len(s.Messages) != 2 {
+		r.t.Errorf("%s: %d POSTs and %d messages for %d responses, want one each and two messages: %s", r.name, s.posts(), len(s.Messages), asked, s)
+	}
+}
+
+// tails are pages that lost their connection after a record and come back to
+// another edge with its sequence: they get what they would have got.
+func (r *reading) tails(answers []stretch) {
+	r.t.Helper()
+	for i, a := range answers {
+		for n := a.first; n < a.last-1; n++ {
+			m := dialect.New(r.turn.id, r.opt)
+			for _, rec := range r.log.records[r.turn.first : n+1] {
+				m.Prime(rec)
+			}
+			tail := []byte{}
+			for _, rec := range r.log.records[n+1 : a.last] {
+				tail = m.Append(tail, rec)
+			}
+			if want := a.body[a.at[n+1-a.first]:]; !bytes.Equal(tail, want) {
+				r.t.Errorf("%s, response %d, tail after record %d:\n got %s\nwant %s", r.name, i+1, n, tail, want)
+				return
+			}
+		}
+	}
+}
+
+// late are pages that lost their connection before records that were then taken
+// back, and come when those are gone from the log. They have nothing of them, and
+// must end with the message of the snapshot.
+func (r *reading) late(answers []stretch) {
+	r.t.Helper()
+	first := slices.IndexFunc(r.log.records[r.turn.first:r.turn.last], func(rec chunk.Record) bool { return r.log.removed[rec.Seq] != 0 })
+	if first < 0 || len(answers) > 1 {
+		return
+	}
+	for n := range first {
+		m := dialect.New(r.turn.id, r.opt)
+		body := slices.Clone(answers[0].body[:answers[0].at[n+1]])
+		for _, rec := range r.log.survivors(r.turn.first, r.turn.last) {
+			if rec.Seq <= r.log.records[r.turn.first+n].Seq {
+				m.Prime(rec)
+			} else {
+				body = m.Append(body, rec)
+			}
+		}
+		r.shows(fmt.Sprintf("late, after record %d", n), only(body), r.turn.last)
+	}
+}
+
+// replay is a page that comes without a cursor when n records are there. It gets
+// the whole message, and then what comes, to the end of that response.
+func (r *reading) replay(n int, answers []stretch) {
+	r.t.Helper()
+	m := dialect.New(r.turn.id, r.opt)
+	body := m.Replay([]byte{}, r.log.survivors(r.turn.first, n))
+	if err := checkReplay(body, r.opt.Major); err != nil {
+		r.t.Errorf("%s, replay of %d: %v", r.name, n, err)
+	}
+	r.shows(fmt.Sprintf("replay of %d", n), only(body), n)
+	if m.Done() {
+		return
+	}
+	for _, a := range answers {
+		if n >= a.last {
+			continue
+		}
+		for _, rec := range r.log.records[n:a.last] {
+			body = m.Append(body, rec)
+		}
+		r.shows(fmt.Sprintf("replay of %d and what came", n), only(body), a.last)
+		return
+	}
+}
+
+func checkReplay(body []byte, major int) error {
+	all, err := frames(body)
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		if f.data == "[DONE]" {
+			continue
+		}
+		if err := checkFields(f.data, major); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func only(body []byte) []stretch { return []stretch{{response: response{body: body}}} }
+
+// shows folds the last of the responses and compares the message with the one of
+// the snapshot over the first n records.
+func (r *reading) shows(how string, all []stretch, n int) {
+	r.t.Helper()
+	f := folding{want: r.log.want(n, r.turn.id), portable: r.opt.Major < 7}
+	for _, a := range all[:len(all)-1] {
+		f.earlier = append(f.earlier, a.response)
+	}
+	f.body = all[len(all)-1].body
+	v := r.judge.fold(r.t, f)
+	told := bytes.Contains(f.body, []byte(`"data-truncated"`)) && !strings.HasPrefix(how, "late") // that parts are gone which no chunk can take back
+	if (v.Difference == "" || r.lax || told) && r.expected(v.Errors, n) {
+		return
+	}
+	r.t.Fatalf("%s, %s, after record %d %s: %s %v\nbuilt %s\nwant  %s\nfrom %s", r.name, how, n-1, r.log.records[n-1].Data, v.Difference, v.Errors, v.Message, f.want, f.body)
+}
+
+// expected reports whether errors are those that the log tells people of: none,
+// or the one that ended the message.
+func (r *reading) expected(errs []string, n int) bool {
+	if len(errs) == 0 {
+		return true
+	}
+	var told []string
+	for _, rec := range r.log.records[r.turn.first:n] {
+		if rec.Type != chunk.TypeError && rec.Type != chunk.TypeStreamFailed {
+			continue
+		}
+		var b struct {
+			Error string `json:"error"`
+		}
+		if err := json.Unmarshal(rec.Data, &b); err != nil {
+			r.t.Fatal(err)
+		}
+		told = append(told, "Error: "+b.Error)
+	}
+	return len(errs) == 1 && len(told) > 0 && slices.Contains(told, errs[0])
+}
+
+// answers are what people said, by the records from n on, to what was asked
+// before: decisions on approvals, and the outcomes of calls that the page ran.
+func (r *reading) answers(n int) []answer {
+	r.t.Helper()
+	var out []answer
+	waiting := make(map[string]bool)
+	for _, p := range r.log.snapshot(n).Pending {
+		waiting[p.CallID] = true
+	}
+	for _, rec := range r.log.records[n:r.turn.last] {
+		c, err := rec.Decode()
+		if err != nil || rec.Session != root {
+			continue
+		}
+		switch b := c.Body.(type) {
+		case chunk.ToolApprovalResponse:
+			if waiting[b.ToolCallID] {
+				out = append(out, answer{ToolCallID: b.ToolCallID, Approved: &b.Approved, Reason: b.Reason})
+			}
+			delete(waiting, b.ToolCallID)
+		case chunk.ToolEnd:
+			if waiting[b.ToolCallID] {
+				out = append(out, answer{ToolCallID: b.ToolCallID, Output: verbatim(b.Result), ErrorText: b.Error})
+			}
+			delete(waiting, b.ToolCallID)
+		case chunk.StreamPaused, chunk.StreamEnd, chunk.StreamFailed:
+			return out
+		}
+	}
+	return out
+}
+
+func everywhere(n int) []int {
+	var out []int
+	for i := range n {
+		out = append(out, i+1)
+	}
+	return out
+}
