@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -555,4 +556,55 @@ func (w *world) handledAre(want ...string) {
 	if got := w.commands(); !slices.Equal(got, want) {
 		w.t.Errorf("commands %q, want %q", got, want)
 	}
+}
+
+// The edge that stored the last answer died before it could ask for the run to go
+// on. Whoever looks next does that.
+func TestStorerDied(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(asking("c1"))
+	want(t, e.post("", chatBody("", user("u1", "hi"))), asked)
+	session := chunk.RootSession("acme", "s1")
+	err := w.box.Answer(t.Context(), inbox.Answer{
+		Session: session, RunID: commands.ExecuteRunID(session, "u1"), CallID: "c1", Kind: inbox.ClientResult, Result: chunk.Value("1"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, e.get("", nil), "start(msg-1) start-step tool-input-available(c1) finish-step tool-output-available(c1)(1) start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE")
+	w.handledAre("execute", "resume")
+}
+
+// A page that was loaded while the chat waited comes back when it goes on: its
+// cursor is inside the message, and it gets what follows.
+func TestTailOverASuspension(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(asking("c1"))
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.rest()
+	paused := first.id
+	want(t, e.post("/answers", `{"toolCallId":"c1","result":1}`), "204")
+	got := e.get("", http.Header{"X-Resume-From-Sequence": {paused}})
+	want(t, got, "tool-output-available(c1)(1) start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE")
+}
+
+// While a conversation is at work, another message is refused; a continuation of
+// what it is at is not.
+func TestOneRunAtATime(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	gate := make(chan struct{})
+	w.work(slowly(gate))
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.until("text-delta(Hello )")
+	for range 3 {
+		if got := e.post("", chatBody("", user("u1", "hi"), user("u2", "and"))); !strings.HasPrefix(got, "409 ") || !strings.Contains(got, codeExecution) {
+			t.Errorf("another message gets %s", got)
+		}
+	}
+	close(gate)
+	first.rest()
+	w.handledAre("execute")
 }

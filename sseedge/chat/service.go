@@ -29,34 +29,50 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 		if plan.Store == nil && plan.Command == nil {
 			return plan, v
 		}
-		if p := s.carryOut(ctx, req, plan); p != nil {
+		stored, p := s.carryOut(ctx, req, plan)
+		if p != nil {
 			return refuse(p), v
+		}
+		if stored {
+			// The command stands where we put it: nothing has begun behind the view but
+			// what it asks for. A stream makes sure of that, see stream.checkID.
+			v.asked(plan.Command)
+			if next := Decide(*req, v); next.Stream != nil {
+				return next, v
+			}
 		}
 	}
 	s.cfg.Log.WarnContext(ctx, "a request found no end", "session", req.Session.String())
 	return refuse(contended), View{}
 }
 
-// carryOut does one step. That somebody was faster is no failure: the next look
-// finds what he did.
-func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) *Problem {
+// carryOut does one step, and reports whether a command of the chat itself was
+// stored. That somebody was faster is no failure: the next look finds what he did.
+func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Problem) {
 	for _, a := range plan.Store {
 		if err := s.cfg.Inbox.Answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
-			return s.failed(ctx, a.Session, "answer", err)
+			return false, s.failed(ctx, a.Session, "answer", err)
 		}
 	}
-	if plan.Command == nil {
-		return nil
+	c := plan.Command
+	if c == nil {
+		return false, nil
 	}
-	err := s.cfg.Commands.Request(ctx, *plan.Command, plan.After)
+	if c.Kind == commands.Execute {
+		if p := s.knows(c.AgentType); p != nil {
+			return false, p
+		}
+	}
+	err := s.cfg.Commands.Request(ctx, *c, plan.After)
 	switch {
-	case err == nil && plan.Command.Kind == commands.Execute:
-		req.Asked = plan.Command.RunID
-		return nil
-	case err == nil, errors.Is(err, commands.ErrBusy):
-		return nil
+	case errors.Is(err, commands.ErrBusy):
+		return false, nil
+	case err != nil:
+		return false, s.failed(ctx, req.Session, "request", err)
+	case c.Kind == commands.Execute:
+		req.Asked = c.RunID
 	}
-	return s.failed(ctx, req.Session, "request", err)
+	return c.Session == req.Session, nil
 }
 
 // failed makes a refusal of an error and leaves the rest to the log.

@@ -51,7 +51,11 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v 
 	}
 	defer s.open.leave(st)
 	w.Header().Set("X-Session-Id", v.Session.ID)
-	if p := st.prepare(ctx); p != nil {
+	switch p := st.prepare(ctx); {
+	case p == lost && r.Method == http.MethodGet:
+		w.WriteHeader(http.StatusNoContent) // what is left of it is in the snapshot
+		return
+	case p != nil:
 		s.refuse(w, p)
 		return
 	}
@@ -368,6 +372,9 @@ func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 		if !own || !st.begins(rec) {
 			return nil // of a turn before ours
 		}
+		if err := st.checkID(ctx, rec); err != nil {
+			return err
+		}
 	}
 	if own && rec.Type == chunk.TypeRunStarted {
 		st.awaited, st.held = "", nil
@@ -381,6 +388,22 @@ func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 	}
 	st.buffer = st.message.Append(st.buffer, rec)
 	return nil
+}
+
+// checkID makes sure that the message has the id that it was announced with. It
+// was counted before the run was asked for: if anything was said between that and
+// the run, a whole turn may have been.
+func (st *stream) checkID(ctx context.Context, started chunk.Record) error {
+	if started.Ordinal == st.view.Position.Ordinal+1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
+	defer cancel()
+	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType)
+	if err == nil && v.Answer != st.plan.MessageID {
+		err = errOtherMessage
+	}
+	return err
 }
 
 // begins reports whether a record opens the run that is waited for.
@@ -482,6 +505,8 @@ func (st *stream) beat(ctx context.Context) error {
 	}
 	return errNeverBegan
 }
+
+var errOtherMessage = errors.New("another turn was answered before this one: the message has another id than it was announced with")
 
 var errNeverBegan = errors.New("the run that was asked for has not begun, and nobody is going to begin it")
 

@@ -156,6 +156,16 @@ func (v *View) waiting() *commands.Command {
 	return v.Command
 }
 
+// asked makes it the view behind a command that was stored.
+func (v *View) asked(c *commands.Command) {
+	v.Command, v.Revision = c, 0
+	for i := range v.Branches {
+		if b := &v.Branches[i]; b.Session == c.Session {
+			b.Resumed = true
+		}
+	}
+}
+
 // after is the revision that a new command is requested behind: that of a command
 // whose run is over or paused, because its acknowledgement is late, else none.
 func (v *View) after() commands.Revision {
