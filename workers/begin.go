@@ -19,26 +19,32 @@ const (
 	modeTakeover = "takeover"
 	modeContinue = "continue"
 	modeMessage  = "with_message"
+
+	// modeConclude opens a run that waits in order to end it. It says so in the
+	// log, because the worker that does it may die, and its command is of another
+	// run: the next worker must not take the run for one that somebody is at work on.
+	modeConclude = "conclude"
 )
 
 // begin starts the run of a command that nobody has begun.
 func (j *job) begin(ctx context.Context, snap fold.Snapshot) error {
 	c := j.cmd
-	if snap.Run.Status == fold.RunRunning && snap.Run.ID != "" {
+	concluding := snap.Run.Status == fold.RunRunning && snap.Run.Mode == modeConclude && opensTurn(c)
+	if snap.Run.Status == fold.RunRunning && snap.Run.ID != "" && !concluding {
 		return fmt.Errorf("%w: %s", errBusy, snap.Run.ID)
 	}
 	started := chunk.RunStarted{RunID: c.RunID, Mode: modeExecute, Input: c.Input}
 	if c.Parent != nil {
 		started.Parent = &chunk.Parent{SessionID: c.Parent.Session, CallID: c.Parent.CallID}
 	}
-	if c.Kind == commands.Resume {
+	if c.Kind == commands.Resume && !concluding {
 		stale, err := j.stale(ctx, snap)
 		if err != nil || stale {
 			return err
 		}
 		started.Mode, started.CheckpointID, started.Parent = modeOf(c), snap.CheckpointID, snap.Run.Parent
 	}
-	if opensTurn(c) && snap.Status == fold.Paused && len(snap.Unsettled()) > 0 {
+	if concluding || opensTurn(c) && snap.Status == fold.Paused && len(snap.Unsettled()) > 0 {
 		// What is said next is said after the outcomes of what was asked before.
 		if err := j.conclude(ctx, snap); err != nil {
 			return err
@@ -135,7 +141,11 @@ func replacing(snap fold.Snapshot, c commands.Command, input []chunk.InputMessag
 // start opens the run behind what snap has seen.
 func (j *job) start(ctx context.Context, snap fold.Snapshot, started chunk.RunStarted) (*Turn, error) {
 	c := j.cmd
-	run, err := j.w.producer.Start(ctx, c.Session, started, producers.AgentType(c.AgentType), producers.Behind(snap.Position))
+	opts := []producers.StartOption{producers.AgentType(c.AgentType), producers.Behind(snap.Position)}
+	if started.Mode == modeConclude {
+		opts = append(opts, producers.TakeOver())
+	}
+	run, err := j.w.producer.Start(ctx, c.Session, started, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +158,9 @@ func (j *job) start(ctx context.Context, snap fold.Snapshot, started chunk.RunSt
 		t.close()
 		return nil, err
 	}
-	t.floor = t.snap.Run.Started
+	if t.floor = t.snap.Run.Started; t.floor == 0 {
+		t.floor = run.Position().Seq // without a floor a clean-up would reach into earlier turns
+	}
 	return t, nil
 }
 
@@ -230,6 +242,7 @@ func (t *Turn) answer(ctx context.Context, agent Agent) (err error) {
 	if err := t.heed(t.own); err != nil {
 		return err
 	}
+	t.heeded = true
 	defer func() {
 		if p := recover(); p != nil {
 			t.log.ErrorContext(ctx, "an agent panicked", "panic", p, "stack", string(debug.Stack()))

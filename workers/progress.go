@@ -107,5 +107,10 @@ func (t *Turn) keepParams(ctx context.Context, kind string, calls []string) erro
 	if t.params.IsNull() {
 		return nil
 	}
-	return t.say(ctx, t.step, marker(kind, calls, zeroTime, t.params))
+	err := t.run.Emit(ctx, chunk.Chunk{AgentType: t.cmd.AgentType, Step: t.step, Body: marker(kind, calls, zeroTime, t.params)})
+	if errors.Is(err, chunk.ErrTooLarge) || errors.Is(err, chunk.ErrInvalid) {
+		t.log.WarnContext(ctx, "the parameters of the run do not fit into a record; the run that goes on with it has none", "error", err)
+		return nil
+	}
+	return t.breaks(err)
 }

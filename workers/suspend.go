@@ -215,11 +215,25 @@ func (w *Workers) ended(ctx context.Context, snap fold.Snapshot, run string) err
 		if err := w.answerParent(ctx, a); err != nil {
 			return err
 		}
-		if standing(at, at.Run.ID) == atPause {
-			return w.wake(ctx, at, at.AgentType)
-		}
+		return w.wakeParent(ctx, parent, a.RunID)
 	}
 	return nil
+}
+
+// wakeParent looks at a parent after it was answered, and never before. Without
+// that order:
+//  1. a sub-agent's worker sees its parent at work,
+//  2. the parent pauses, and finds no answer,
+//  3. the answer is stored, and nobody wakes the parent.
+func (w *Workers) wakeParent(ctx context.Context, parent chunk.Session, run string) error {
+	snap, err := w.look(ctx, parent)
+	if err != nil {
+		return err
+	}
+	if standing(snap, run) != atPause {
+		return nil // it looks for answers when it has paused
+	}
+	return w.wake(ctx, snap, snap.AgentType)
 }
 
 // answerParent stores a result. One that is too large for an answer is an error
@@ -317,7 +331,7 @@ func (j *job) reopen(ctx context.Context, snap fold.Snapshot) (*Turn, error) {
 	again := *j
 	again.cmd.RunID, again.cmd.Input = snap.Run.ID, nil
 	t, err := again.start(ctx, snap, chunk.RunStarted{
-		RunID: snap.Run.ID, Mode: modeTakeover, CheckpointID: snap.CheckpointID, Parent: snap.Run.Parent,
+		RunID: snap.Run.ID, Mode: modeConclude, CheckpointID: snap.CheckpointID, Parent: snap.Run.Parent,
 	})
 	if err != nil {
 		return nil, err

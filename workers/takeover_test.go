@@ -9,11 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/commands"
@@ -229,19 +226,7 @@ func (w *world) play(c commands.Command, agents map[string]Agent, random *rand.R
 	people.Go(func() { w.person(ctx, c.Session, c.AgentType) })
 	for random != nil && kills < 6 {
 		p := w.serve(w.worker(agents))
-		left := int64(1 + random.IntN(40))
-		dead := make(chan struct{})
-		watch := w.srv.Conn(w.t)
-		var seen atomic.Int64
-		sub, err := watch.Subscribe("tr.chunks.*."+c.Session.Tenant+"."+c.Session.Root+".>", func(*nats.Msg) {
-			if seen.Add(1) == left {
-				p.kill()
-				close(dead)
-			}
-		})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		dead := w.killAfter(p, 1+random.IntN(40))
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
@@ -252,11 +237,7 @@ func (w *world) play(c commands.Command, agents map[string]Agent, random *rand.R
 			kills++
 		case <-over:
 		}
-		if err := sub.Unsubscribe(); err != nil {
-			w.t.Fatal(err)
-		}
-		watch.Close()
-		p.end()
+		p.stop()
 		if w.isOver(c.Session) {
 			break
 		}

@@ -33,6 +33,7 @@ type Turn struct {
 	output  chunk.Value // what the dead worker's last step said; the fold forgets it with its run_started
 	outcome error       // why there are no more steps, nil while there are
 	undone  *Step       // a step that failed and was not taken back, nil for none
+	heeded  bool        // the inbox was read a moment ago
 
 	mu       sync.Mutex // guards everything below
 	snap     fold.Snapshot
@@ -167,9 +168,12 @@ func (t *Turn) ready(ctx context.Context) error {
 	if t.final {
 		return ErrFinal
 	}
-	if err := t.heed(t.own); err != nil {
-		return err
+	if !t.heeded {
+		if err := t.heed(t.own); err != nil {
+			return err
+		}
 	}
+	t.heeded = false
 	if n := t.w.cfg.MaxSteps; t.step >= int64(n) {
 		return &Error{Message: fmt.Sprintf("the agent has made %d steps and not come to an end", n), Code: CodeStepLimit}
 	}
