@@ -211,6 +211,7 @@ func (m *Message) fail(it *item, f Failure) {
 // aborted ends the response of a run that a person stopped.
 func (m *Message) aborted(it *item) {
 	m.closeAll()
+	m.separate() // for clients this end is like any other
 	m.finishStep()
 	if m.inner() {
 		return
