@@ -13,7 +13,7 @@ type Message struct {
 	Hidden   bool   // people are not shown it
 	ClientID string // the id that the client gave it, "" for none
 	Metadata chunk.Value
-	Parts    []chunk.Value // as a browser gets them
+	Parts    []chunk.Value // those of an AI SDK message, as they are stored
 	Children []Child       // sub-agents that the step called
 }
 
