@@ -23,9 +23,13 @@ const example = "../../examples/chat"
 // the AI SDK: the example's own, and the one that this package has for the other.
 var manifests = map[int]string{6: filepath.Join("packages", "6"), 7: example}
 
-// buildApp builds the example with one major version of the AI SDK, with the type
-// check that `npm run build` does, and returns the directory of the built files.
-func buildApp(t *testing.T, major int) string {
+// app is a copy of the example, for one major version of the AI SDK.
+type app struct {
+	dir string
+	env []string // in which npm finds a Node.js that is new enough
+}
+
+func newApp(t *testing.T, major int) app {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), npmPatience)
 	defer cancel()
@@ -41,13 +45,19 @@ func buildApp(t *testing.T, major int) string {
 	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(ctx, "npm", "run", "build")
-	build.Dir = dir
-	build.Env = append(os.Environ(), "PATH="+filepath.Dir(node)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return app{dir, append(os.Environ(), "PATH="+filepath.Dir(node)+string(os.PathListSeparator)+os.Getenv("PATH"))}
+}
+
+// build does what `npm run build` does, the type check included, and returns the
+// directory of the built files.
+func (a app) build(t *testing.T) string {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "npm", "run", "build")
+	build.Dir, build.Env = a.dir, a.env
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("npm run build with version %d: %v\n%s", major, err, out)
+		t.Fatalf("npm run build: %v\n%s", err, out)
 	}
-	return filepath.Join(dir, "dist")
+	return filepath.Join(a.dir, "dist")
 }
 
 // findNode is the path of a Node.js that the packages accept.

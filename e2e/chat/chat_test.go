@@ -32,11 +32,11 @@ type scene struct {
 
 // TestChat is what people do, with both major versions of the AI SDK.
 func TestChat(t *testing.T) {
-	w := newWorld(t)
-	browser := chromiumtest.Start(t)
 	for _, major := range []int{6, 7} {
 		t.Run(fmt.Sprintf("ai%d", major), func(t *testing.T) {
-			app := buildApp(t, major)
+			t.Parallel() // each has a world of its own
+			app := newApp(t, major).build(t)
+			w, browser := newWorld(t), chromiumtest.Start(t)
 			for _, test := range scenes {
 				t.Run(test.name, func(t *testing.T) {
 					chat := fmt.Sprintf("chat-%d-%d", major, rand.Int64())
@@ -51,7 +51,7 @@ func TestChat(t *testing.T) {
 
 func (s *scene) open() *page {
 	s.t.Helper()
-	return openPage(s.t, s.browser, s.front, s.chat)
+	return openPage(s.t, s.browser, s.url, s.chat)
 }
 
 // middle is where the long answer stops until it is released.
@@ -207,6 +207,22 @@ var scenes = []struct {
 		s.same(q, p)
 		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
 	}},
+	{"approval between snapshot and stream", func(s *scene) {
+		p := s.open()
+		p.say("delete them slowly")
+		p.awaitText("May the agent do this?")
+		letGo := s.holdReconnects()
+		q := s.open()
+		q.awaitText("May the agent do this?")
+		p.decide("Allow")
+		p.awaitText("delete_files is done")
+		letGo()
+		q.awaitText("delete_files is done")
+		s.release(s.t, s.chat)
+		p.awaitText("The files are gone.")
+		s.same(q, p)
+		s.finish(p, 1, "submit-message", "submit-message")
+	}},
 	{"a message beside a running answer", func(s *scene) {
 		p, q := s.open(), s.open()
 		p.say("tell me")
@@ -345,10 +361,8 @@ func (s *scene) finish(p *page, answers int, posts ...string) {
 	}
 	before := p.bubbles()
 	p.reload()
-	p.awaitRest(s.front)
-	if after := p.bubbles(); !equal(after, before) {
-		s.t.Errorf("after a reload the page shows\n%+v\nbefore\n%+v", after, before)
-	}
+	p.awaitStatus("ready")
+	p.awaitBubbles(before)
 }
 
 // shows compares a page with the log: so many answers, each in one bubble, and the
@@ -384,9 +398,7 @@ func (s *scene) shows(p *page, answers int) {
 func (s *scene) same(p, other *page) {
 	s.t.Helper()
 	p.awaitRest(s.front)
-	if got, want := p.bubbles(), other.bubbles(); !equal(got, want) {
-		s.t.Errorf("one tab shows\n%+v\nthe other\n%+v", got, want)
-	}
+	p.awaitBubbles(other.bubbles())
 }
 
 func (s *scene) wantCall(p *page, want string) {

@@ -29,7 +29,8 @@ type front struct {
 	gets  int            // of streams
 	open  map[int]func() // cuts the streams that are open
 	last  int
-	cuts  []int // bytes after which the next streams are cut
+	cuts  []int         // bytes after which the next streams are cut
+	held  chan struct{} // while it is open, reconnects wait; nil for none
 }
 
 // post is a POST to /api/chat.
@@ -118,10 +119,35 @@ func (f *front) count(next http.Handler) http.Handler {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			f.notePost(body)
 		}
+		if !isPost {
+			f.await(ctx)
+		}
 		key := f.enter(cancel, !isPost)
 		defer f.leave(key)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// holdReconnects makes reconnects wait until the function is called that it returns.
+func (f *front) holdReconnects() (letGo func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := make(chan struct{})
+	f.held = held
+	return func() { close(held) }
+}
+
+func (f *front) await(ctx context.Context) {
+	f.mu.Lock()
+	held := f.held
+	f.mu.Unlock()
+	if held == nil {
+		return
+	}
+	select {
+	case <-held:
+	case <-ctx.Done():
+	}
 }
 
 func (f *front) notePost(body []byte) {

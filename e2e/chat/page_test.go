@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/tailrace/tailrace/internal/natstest"
 )
 
 // page is a tab with a chat.
@@ -24,11 +26,11 @@ type page struct {
 
 // openPage opens a chat in a tab of its own. Whatever the page complains of fails
 // the test.
-func openPage(t *testing.T, browser context.Context, f *front, chat string) *page {
+func openPage(t *testing.T, browser context.Context, url, chat string) *page {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	p := &page{t: t, tab: tab, chat: chat, url: f.url + "/#" + chat}
+	p := &page{t: t, tab: tab, chat: chat, url: url + "/#" + chat}
 	// The context of the first thing done in a tab is the tab's life.
 	if err := chromedp.Do(tab, chromedp.Navigate(p.url)); err != nil {
 		t.Fatalf("chromium: %s: %v", p.url, err)
@@ -51,11 +53,22 @@ func (p *page) listen() {
 			if err != nil {
 				return
 			}
-			if line := fmt.Sprint(message); !strings.Contains(line, "Failed to load resource") && !strings.Contains(line, "net::ERR_") {
+			if line := fmt.Sprint(message); isComplaint(line) {
 				p.t.Errorf("the page complains: %s", line)
 			}
 		}
 	})
+}
+
+// isComplaint reports whether a line of the console is one about the page itself:
+// requests fail here because tests make them fail.
+func isComplaint(line string) bool {
+	for _, prefix := range []string{"debug:", "info:", "log:"} {
+		if strings.HasPrefix(line, prefix) {
+			return false
+		}
+	}
+	return !strings.Contains(line, "Failed to load resource") && !strings.Contains(line, "net::ERR_")
 }
 
 func (p *page) reload() {
@@ -85,6 +98,17 @@ func (p *page) bubbles() []bubble {
 		p.t.Fatal(err)
 	}
 	return all
+}
+
+// awaitBubbles waits until the page shows the same as another one, or as before.
+func (p *page) awaitBubbles(want []bubble) {
+	p.t.Helper()
+	natstest.Await(p.t, fmt.Sprintf("a page with %+v", want), func(context.Context) error {
+		if got := p.bubbles(); !equal(got, want) {
+			return fmt.Errorf("it shows %+v", got)
+		}
+		return nil
+	})
 }
 
 // say types a message and sends it.

@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	if w.reader, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	w.tailrace(t, "projector").start(t)
+	w.tailrace(t, "projector", "--ops-listen", "").start(t)
 	for i := range w.edges {
 		addr := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
 		w.edges[i] = w.tailrace(t, "edge", "--listen", addr, "--ops-listen", "", "--chat-agent", "assistant", "--chat-client-tools", "page_time_zone")
@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	}
 	// The lease is short, so that another worker takes over soon.
 	w.agent = &process{name: "agent", path: buildAgent(t), args: []string{
-		"-nats", w.nats.URL, "-pace", "5ms", "-lease", "1s", "-hold", w.holds,
+		"-nats", w.nats.URL, "-pace", "2ms", "-lease", "1s", "-hold", w.holds,
 	}}
 	w.agent.start(t)
 	for _, e := range w.edges {
@@ -83,8 +83,8 @@ func (w *world) release(t *testing.T, chat string) {
 
 // process is a program that can be killed.
 type process struct {
-	name, path, addr string
-	args, env        []string
+	name, path, addr, dir string
+	args, env             []string
 
 	cmd  *exec.Cmd
 	log  logTail
@@ -95,6 +95,7 @@ type process struct {
 func (p *process) start(t *testing.T) {
 	t.Helper()
 	p.cmd = exec.Command(p.path, p.args...)
+	p.cmd.Dir = p.dir
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

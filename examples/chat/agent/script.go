@@ -105,6 +105,11 @@ func (s script) remove(ctx context.Context, t *workers.Turn) error {
 				return err
 			}
 		}
+		if strings.Contains(t.Input()[0].Content, "slowly") {
+			if err := s.wait(ctx, t); err != nil {
+				return err
+			}
+		}
 		return s.say(ctx, step, "The files are gone.")
 	})
 }

@@ -20,7 +20,10 @@ type Props = {
 
 // Chat is one chat, from a snapshot on.
 export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
-  const [cursor] = useState<Cursor>(() => ({ id: String(snapshot.streamSequence) }));
+  const [cursor] = useState<Cursor>(() => ({
+    id: String(snapshot.streamSequence),
+    counts: snapshot.status === 'active',
+  }));
   const [transport] = useState(() => newTransport(cursor));
   const [sendAutomaticallyWhen] = useState(sendsAnswers);
   const connection = useRef<ReturnType<typeof useReconnect>>(null);

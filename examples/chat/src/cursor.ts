@@ -3,7 +3,12 @@
 // The AI SDK does not show ids of events to the page, and the edge needs to know
 // where a page was when its connection broke. So this wraps fetch and reads the
 // `id:` lines as they go by.
-export type Cursor = { id: string };
+//
+// The cursor of a snapshot counts only while an answer is on its way: it lies before
+// that answer. At rest it lies behind a message that the page has from the snapshot,
+// and not from a stream; if the message goes on before the page asks, the page needs
+// all of it, because the SDK begins it anew.
+export type Cursor = { id: string; counts: boolean };
 
 export function fetchWithCursor(cursor: Cursor): typeof fetch {
   return async (input, init) => {
@@ -33,6 +38,7 @@ function watch(body: ReadableStream<Uint8Array<ArrayBuffer>>, cursor: Cursor): R
             const whole = wholeRecords(held);
             if (whole.end > 0) {
               cursor.id = whole.id;
+              cursor.counts = true;
               controller.enqueue(encoder.encode(held.slice(0, whole.end)));
               held = held.slice(whole.end);
               return;

@@ -7,7 +7,9 @@ import { type Cursor, fetchWithCursor } from './cursor';
 export function newTransport(cursor: Cursor) {
   return new DefaultChatTransport<UIMessage>({
     fetch: fetchWithCursor(cursor),
-    prepareReconnectToStreamRequest: () => ({ headers: { 'X-Resume-From-Sequence': cursor.id } }),
+    prepareReconnectToStreamRequest: () => ({
+      headers: cursor.counts ? { 'X-Resume-From-Sequence': cursor.id } : undefined,
+    }),
   });
 }
 

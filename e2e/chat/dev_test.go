@@ -1,0 +1,34 @@
+//go:build e2e
+
+package chat
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/chromiumtest"
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+// `npm run dev` is a proxy of its own before the edge. A connection that breaks
+// behind it must break before it too: if it ended well instead, the page would take
+// half an answer for the whole.
+func TestDevServer(t *testing.T) {
+	w, app := newWorld(t), newApp(t, 7)
+	s := &scene{world: w, front: w.newFront(t, "."), t: t, browser: chromiumtest.Start(t), chat: fmt.Sprintf("chat-dev-%d", rand.Int64())}
+	port := natstest.ReservePort(t)
+	dev := &process{name: "vite", path: filepath.Join(app.dir, "node_modules", ".bin", "vite"), dir: app.dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	dev.args = []string{"--host", "127.0.0.1", "--port", fmt.Sprint(port), "--strictPort"}
+	dev.env = append(app.env, "TAILRACE_EDGE="+s.url)
+	dev.start(t)
+	dev.awaitReady(t)
+	p := openPage(t, s.browser, "http://"+dev.addr, s.chat)
+	p.say("tell me")
+	p.awaitText(middle)
+	s.cut()
+	s.release(t, s.chat)
+	p.awaitText("This is sentence 25.")
+	s.finish(p, 1, "submit-message")
+}
