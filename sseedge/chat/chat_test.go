@@ -365,7 +365,7 @@ func TestLimit(t *testing.T) {
 // What is refused, and how.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
-	e := w.newEdge(func(c *Config) { c.MaxBody = 4 << 10 })
+	e := w.newEdge(func(c *Config) { c.MaxBody = 600 << 10 })
 	w.work(asking("c1", "a1"))
 	want(t, e.get("/snapshot", nil), `404 {"error":"there is no such chat","code":"STREAM_NOT_FOUND"}`)
 	e.post("", chatBody("", user("u1", "hi")))
@@ -392,8 +392,11 @@ func TestRefused(t *testing.T) {
 		{"a deep body", "", chatBody("", `{"id":"x","role":"user","parts":`+strings.Repeat("[", 70)+strings.Repeat("]", 70)+`}`), "400 VALIDATION_ERROR"},
 		{"metadata too deep for the log", "", chatBody("", `{"id":"u9","role":"user","metadata":{"a":`+strings.Repeat("[", 40)+strings.Repeat("]", 40)+`}}`), "400 VALIDATION_ERROR"},
 		{"no UTF-8", "", "{\"messages\":\"\xff\"}", "400 VALIDATION_ERROR"},
-		{"a large body", "", chatBody("", user("u9", strings.Repeat("x", 5000))), "413 CONTENT_TOO_LARGE"},
+		{"a large body", "", chatBody("", user("u9", strings.Repeat("x", 600<<10))), "413 CONTENT_TOO_LARGE"},
+		{"a message too large for the log", "", chatBody("", user("u9", strings.Repeat("x", 500<<10))), "413 CONTENT_TOO_LARGE"},
 		{"an answer to nothing", "/answers", `{"toolCallId":"c9","result":1}`, "404 CALL_NOT_FOUND"},
+		{"a result too deep for the log", "/answers", `{"toolCallId":"c1","result":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, "400 VALIDATION_ERROR"},
+		{"an error that is too long", "/answers", `{"toolCallId":"c1","error":"` + strings.Repeat("x", 9<<10) + `"}`, "400 VALIDATION_ERROR"},
 		{"an answer of another kind", "/answers", `{"toolCallId":"a1","result":1}`, "400 VALIDATION_ERROR"},
 		{"an approval of a call of the browser", "/answers", `{"kind":"approval-response","toolCallId":"c1","approvalId":"x","approved":true}`, "400 VALIDATION_ERROR"},
 		{"an approval of another id", "/answers", `{"kind":"approval-response","toolCallId":"a1","approvalId":"x::a1","approved":true}`, "400 VALIDATION_ERROR"},
@@ -415,6 +418,13 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	w.handledAre("execute")
+	if got := e.calls(); got != "c1 input-available, a1 approval-requested" {
+		t.Errorf("calls are %q: something was done for a message that was refused", got)
+	}
+	answers, err := w.box.Answers(t.Context(), chunk.RootSession("acme", "s1"), run)
+	if err != nil || len(answers) > 0 {
+		t.Errorf("answers %v, %v: something was done for a message that was refused", answers, err)
+	}
 }
 
 // A page of another origin says nothing in the name of whoever looks at it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -146,6 +147,12 @@ func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) {
 	req.Session = s.session(to.id)
 	if req.AgentType == "" {
 		req.AgentType = to.agentType
+	}
+	// Before anything else is done for it: calls must not be abandoned for a message
+	// that is then refused.
+	if err := checkInput(&commands.Command{Session: req.Session, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: inputsOf(req.Turn)}); err != nil {
+		s.refuse(w, s.failed(r.Context(), req.Session, "input", err))
+		return
 	}
 	if p.dropped > 0 {
 		s.cfg.Log.WarnContext(r.Context(), "metadata over the budget was dropped", "session", req.Session.String(), "messages", p.dropped)

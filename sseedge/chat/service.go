@@ -50,7 +50,7 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 // stored. That somebody was faster is no failure: the next look finds what he did.
 func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Problem) {
 	for _, a := range plan.Store {
-		if err := s.cfg.Inbox.Answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
+		if err := s.answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
 			return false, s.failed(ctx, a.Session, "answer", err)
 		}
 	}
@@ -61,6 +61,9 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 	if c.Kind == commands.Execute {
 		if p := s.knows(c.AgentType); p != nil {
 			return false, p
+		}
+		if err := checkInput(c); err != nil {
+			return false, s.failed(ctx, req.Session, "input", err)
 		}
 	}
 	err := s.cfg.Commands.Request(ctx, *c, plan.After)
@@ -73,6 +76,14 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 		req.Asked = c.RunID
 	}
 	return c.Session == req.Session, nil
+}
+
+// answer stores an answer, if the log can hold it.
+func (s *Service) answer(ctx context.Context, a inbox.Answer) error {
+	if err := checkAnswer(&a); err != nil {
+		return err
+	}
+	return s.cfg.Inbox.Answer(ctx, a)
 }
 
 // failed makes a refusal of an error and leaves the rest to the log.

@@ -111,7 +111,7 @@ func (s *Service) store(ctx context.Context, req Request, c Candidate) *Problem 
 	if wait.expired(v.Now) {
 		answer = failAll([]Wait{*wait}, "nobody answered in time", codeDeadline)[0]
 	}
-	err = s.cfg.Inbox.Answer(ctx, answer)
+	err = s.answer(ctx, answer)
 	first, late := errors.AsType[*inbox.AnsweredError](err)
 	if err != nil && !late {
 		return s.failed(ctx, req.Session, "answer", err)
