@@ -53,16 +53,19 @@ func (q *Queue) Request(ctx context.Context, c Command, after Revision) error {
 		}
 		there, lookErr := q.look(ctx, patience, msg.Subject)
 		switch {
-		case lookErr != nil && moved:
-			return fmt.Errorf("request command %s: %w: %w", c.id(), chunk.ErrNotStored, lookErr)
-		case lookErr == nil && there != nil && there.is(c):
-			return nil
-		case lookErr == nil && there != nil && (moved || there.Revision != after):
-			return fmt.Errorf("request command %s: %w", c.id(), there)
-		case lookErr == nil && there == nil && moved:
-			expected = 0 // what was in the way, or what after named, is done meanwhile
-		default:
+		case lookErr != nil && moved: // an earlier try may have been stored
+			return fmt.Errorf("request command %s: %w: %w", c.id(), chunk.ErrUnknownOutcome, lookErr)
+		case lookErr != nil:
 			return fmt.Errorf("request command %s: %w", c.id(), err)
+		case there != nil && there.is(c):
+			return nil
+		case there != nil && there.Revision != Revision(expected):
+			return fmt.Errorf("request command %s: %w", c.id(), there)
+		case !moved:
+			return fmt.Errorf("request command %s: %w", c.id(), err)
+		case there == nil:
+			expected = 0 // what after named is done meanwhile, or what was in the way
+		default: // what was in the way is done, and what after names still there
 		}
 	}
 }
@@ -95,8 +98,9 @@ func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) 
 	return there.Command, there.Revision, nil
 }
 
-// look finds the last command of a subject, nil if there is none. It asks the leader: a replica that lags may not have the command
-// yet that was just accepted, and may still have one that is long done.
+// look finds the last command of a subject, nil if there is none. It asks the
+// leader: a replica that lags may not have the command yet that was just
+// accepted, and may still have one that is long done.
 func (q *Queue) look(ctx context.Context, patience time.Duration, subject string) (*BusyError, error) {
 	m, err := q.api.LastWithin(ctx, patience, q.cfg.Layout.CommandStream(), subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {

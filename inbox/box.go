@@ -137,8 +137,8 @@ func (b *Box) change(ctx context.Context, key string, data []byte, judge func(th
 		}
 		m, lookErr := b.last(ctx, key)
 		if lookErr != nil {
-			if moved {
-				err = fmt.Errorf("%w: %w", chunk.ErrNotStored, lookErr)
+			if moved { // an earlier try may have been stored
+				err = fmt.Errorf("%w: %w", chunk.ErrUnknownOutcome, lookErr)
 			}
 			return err
 		}
@@ -220,7 +220,7 @@ func (b *Box) Forget(ctx context.Context, s chunk.Session) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("forget: %w", err)
 	}
-	n, err := b.api.Purge(ctx, b.stream(), b.subject(keys), 0)
+	n, err := b.api.PurgeWithin(ctx, b.cfg.Patience, b.stream(), b.subject(keys), 0)
 	if err != nil {
 		return false, fmt.Errorf("forget the inbox of %s: %w", s, err)
 	}

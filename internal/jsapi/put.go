@@ -142,18 +142,24 @@ func (a *API) NextWithin(ctx context.Context, patience time.Duration, stream, fi
 	return within(ctx, patience, func(ctx context.Context) (Message, error) { return a.Next(ctx, stream, filter, from) })
 }
 
-func within(ctx context.Context, patience time.Duration, ask func(context.Context) (Message, error)) (Message, error) {
+// PurgeWithin is Purge, asked again like LastWithin. An earlier try may have
+// purged what is not counted then.
+func (a *API) PurgeWithin(ctx context.Context, patience time.Duration, stream, subject string, below uint64) (uint64, error) {
+	return within(ctx, patience, func(ctx context.Context) (uint64, error) { return a.Purge(ctx, stream, subject, below) })
+}
+
+func within[T any](ctx context.Context, patience time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
-		m, err := once(ctx, ask)
+		v, err := once(ctx, ask)
 		if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) || verdict(err) || errors.Is(err, nats.ErrConnectionClosed) || !pause(ctx, backoff) {
-			return m, err
+			return v, err
 		}
 	}
 }
 
-func once(ctx context.Context, ask func(context.Context) (Message, error)) (Message, error) {
+func once[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
 	return ask(ctx)

@@ -193,7 +193,7 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		return false, err
 	}
 	if d.last.Seq > 0 {
-		n, err := e.api.Purge(ctx, e.stream(s), d.subject, uint64(d.last.Seq))
+		n, err := e.api.PurgeWithin(ctx, patience, e.stream(s), d.subject, uint64(d.last.Seq))
 		if err != nil {
 			return false, fmt.Errorf("purge the log: %w", err)
 		}
@@ -216,7 +216,7 @@ func (d *deletion) archives(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.api.Purge(ctx, archive.Stream(d.cfg.Layout), keys, 0); err != nil {
+	if _, err := d.api.PurgeWithin(ctx, patience, archive.Stream(d.cfg.Layout), keys, 0); err != nil {
 		return fmt.Errorf("purge the archive: %w", err)
 	}
 	return nil
@@ -229,7 +229,7 @@ func (d *deletion) letters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.api.Purge(ctx, d.cfg.Layout.DeadLetterStream(), letters, 0); err != nil {
+	if _, err := d.api.PurgeWithin(ctx, patience, d.cfg.Layout.DeadLetterStream(), letters, 0); err != nil {
 		return fmt.Errorf("purge the dead letters: %w", err)
 	}
 	return nil
@@ -254,6 +254,9 @@ const (
 	farewell = 2 * time.Minute
 
 	attempts = 5
+
+	// patience is how long a purge waits for a stream that has no leader.
+	patience = 10 * time.Second
 )
 
 // end writes the last record of the log, unless it is there already or there is

@@ -124,7 +124,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		return false, err
 	}
 	if last.Seq > 0 && end > 0 {
-		if _, err := e.api.Purge(ctx, e.stream(s), subject, end); err != nil {
+		if _, err := e.api.PurgeWithin(ctx, patience, e.stream(s), subject, end); err != nil {
 			return false, fmt.Errorf("purge the log: %w", err)
 		}
 	}
