@@ -445,7 +445,7 @@ func TestCrossOrigin(t *testing.T) {
 
 // reading is a response that a test reads bit by bit.
 type streaming struct {
-	t     *testing.T
+	t     testing.TB
 	body  io.ReadCloser
 	lines *bufio.Scanner
 	id    string   // the last one

@@ -122,6 +122,7 @@ func (s *story) view(change ...func(*View)) View {
 	v := View{Now: testNow, Session: testSession, AgentType: agentType}
 	if s.n > 0 {
 		v.setSnapshot(s.snap)
+		v.setMessages(s.snap)
 		if b, _ := branchOf(s.snap, agentType); b != nil {
 			for i := range b.Waits {
 				b.Waits[i].ClientID = b.Waits[i].CallID

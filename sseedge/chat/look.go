@@ -12,14 +12,15 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// look finds out how a chat stands.
+// look finds out how a chat stands; with said also what was said in it, for who has
+// something to say.
 //
 // The command is read before the snapshot. The other way round:
 //  1. the snapshot says that nothing is at work,
 //  2. the run of a command begins, ends, and its command is gone,
 //  3. no command is found: a page is told that there is nothing, and never sees
 //     the answer.
-func (s *Service) look(ctx context.Context, session chunk.Session, agentType string) (View, fold.Snapshot, error) {
+func (s *Service) look(ctx context.Context, session chunk.Session, agentType string, said bool) (View, fold.Snapshot, error) {
 	v := View{Now: s.cfg.Clock(), Session: session, AgentType: agentType}
 	if v.AgentType == "" {
 		v.AgentType = s.cfg.AgentTypes[0]
@@ -42,6 +43,9 @@ func (s *Service) look(ctx context.Context, session chunk.Session, agentType str
 		return v, fold.Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
 	v.setSnapshot(snap)
+	if said {
+		v.setMessages(snap)
+	}
 	err = s.readBranches(ctx, &v, snap)
 	return v, snap, err
 }
@@ -96,7 +100,9 @@ func (s *Service) readChildren(ctx context.Context, v *View, children []fold.Chi
 		if !w.Known {
 			continue // it is about to begin
 		}
-		addCalls(v.Calls, snap, child.Session)
+		if v.Calls != nil {
+			addCalls(v.Calls, snap, child.Session)
+		}
 		b, grandchildren := branchOf(snap, w.AgentType)
 		if b != nil {
 			b.Resumed, b.After = w.waiting() != nil, w.after()

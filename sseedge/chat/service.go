@@ -21,7 +21,7 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 		if round > 3 && !pause(ctx, time.Duration(round)*5*time.Millisecond) {
 			break
 		}
-		v, _, err := s.look(ctx, req.Session, req.AgentType)
+		v, _, err := s.look(ctx, req.Session, req.AgentType, req.Post)
 		if err != nil {
 			return refuse(s.failed(ctx, req.Session, "look", err)), v
 		}

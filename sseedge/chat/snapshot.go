@@ -32,7 +32,7 @@ func (s *Service) page(ctx context.Context, to target) (json.RawMessage, *Proble
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Attach)
 	defer cancel()
 	session := s.session(to.id)
-	v, snap, err := s.look(ctx, session, to.agentType)
+	v, snap, err := s.look(ctx, session, to.agentType, false)
 	if err != nil {
 		return nil, s.failed(ctx, session, "look", err)
 	}

@@ -399,7 +399,7 @@ func (st *stream) checkID(ctx context.Context, started chunk.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
 	defer cancel()
-	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType)
+	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType, false)
 	if err == nil && v.Answer != st.plan.MessageID {
 		err = errOtherMessage
 	}
@@ -439,7 +439,7 @@ func (st *stream) paused(ctx context.Context, rec chunk.Record, own bool) error 
 func (st *stream) judge(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
 	defer cancel()
-	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType)
+	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType, false)
 	if err != nil {
 		return err
 	}
@@ -495,7 +495,7 @@ func (st *stream) beat(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
 	defer cancel()
-	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType)
+	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType, false)
 	switch {
 	case err != nil:
 		st.service.cfg.Log.DebugContext(ctx, "the chat could not be looked at", "session", st.view.Session.String(), "err", err)

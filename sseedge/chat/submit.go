@@ -92,7 +92,7 @@ func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *Pro
 // store stores an answer and sees to it that the run goes on. A request that only
 // looks does the second: what it finds to be done is done.
 func (s *Service) store(ctx context.Context, req Request, c Candidate) *Problem {
-	v, _, err := s.look(ctx, req.Session, req.AgentType)
+	v, _, err := s.look(ctx, req.Session, req.AgentType, true)
 	if err != nil {
 		return s.failed(ctx, req.Session, "look", err)
 	}
@@ -185,7 +185,7 @@ func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.cfg.Attach)
 	defer cancel()
 	session := s.session(to.id)
-	v, _, err := s.look(ctx, session, to.agentType)
+	v, _, err := s.look(ctx, session, to.agentType, false)
 	if err != nil {
 		return "", s.failed(ctx, session, "look", err)
 	}

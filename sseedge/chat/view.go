@@ -100,13 +100,18 @@ type Call struct {
 func (v *View) setSnapshot(snap fold.Snapshot) {
 	v.Known = true
 	v.Status, v.Position, v.Count = snap.Status, snap.Position, snap.MessageCount()
-	v.Run, v.Past, v.Inputs = snap.Run, snap.Past, snap.Inputs()
+	v.Run, v.Past = snap.Run, snap.Past
 	v.TurnStart, v.Answer, v.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()
 	v.Earlier, v.replaced = snap.TurnCalls(), snap.IsReplaced
 	for _, c := range snap.Unsettled() {
 		v.Unsettled = append(v.Unsettled, c.ID)
 	}
-	v.Calls = make(map[string]Call)
+}
+
+// setMessages fills in what is in the messages, which are many in a long chat, and
+// which only somebody who says something makes us look into.
+func (v *View) setMessages(snap fold.Snapshot) {
+	v.Inputs, v.Calls = snap.Inputs(), make(map[string]Call)
 	addCalls(v.Calls, snap, "")
 }
 

@@ -36,7 +36,7 @@ import (
 // world is a server with everything that a chat needs, edges, and a worker that
 // does what a test tells it.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	srv    *natstest.Server
 	queue  *commands.Queue
 	box    *inbox.Box
@@ -49,7 +49,7 @@ type world struct {
 
 const agentType = "support"
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, srv: natstest.Start(t)}
 	w.js = w.srv.JetStream(t)
@@ -63,8 +63,8 @@ func newWorld(t *testing.T) *world {
 }
 
 // must is for what does not fail.
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-func newReader(t *testing.T, srv *natstest.Server) (*projector.Reader, error) {
+func newReader(t testing.TB, srv *natstest.Server) (*projector.Reader, error) {
 	t.Helper()
 	js := srv.JetStream(t)
 	log, err := consumers.New(js.Conn(), js, consumers.Config{})
@@ -89,7 +89,7 @@ func newReader(t *testing.T, srv *natstest.Server) (*projector.Reader, error) {
 
 // edge is one node that serves chats.
 type edge struct {
-	t       *testing.T
+	t       testing.TB
 	service *Service
 	server  *httptest.Server
 	stop    func()
@@ -297,7 +297,7 @@ func (e *edge) try(method, path, body string, header http.Header) (*http.Respons
 	return e.server.Client().Do(req)
 }
 
-func brief(t *testing.T, body string) string {
+func brief(t testing.TB, body string) string {
 	t.Helper()
 	var out []string
 	for line := range strings.Lines(body) {
@@ -310,7 +310,7 @@ func brief(t *testing.T, body string) string {
 	return strings.Join(out, " ")
 }
 
-func word(t *testing.T, data string) string {
+func word(t testing.TB, data string) string {
 	t.Helper()
 	if data == "[DONE]" {
 		return "DONE"
