@@ -54,6 +54,9 @@ func dataID(p *part) (string, bool) {
 // message has another one there, or the two would be one part.
 func (s *shownParts) tool(t tool) tool {
 	t.providerExecuted = t.providerExecuted || ours(&t)
+	if t.approval != nil && t.approval.approved == nil && t.state.settled() {
+		t.approval = nil // a question that nobody needs to decide any more; the SDK knows no such history
+	}
 	id := t.callID
 	for n := 2; s.calls[t.callID]; n++ {
 		t.callID = id + "_" + strconv.Itoa(n)
