@@ -92,7 +92,7 @@ func decideGet(req Request, v *View) Plan {
 	if req.Cursor != nil {
 		cursor = *req.Cursor
 	}
-	missed := req.Cursor != nil && v.TurnStart.Seq > 0 && cursor < v.Position.Seq
+	missed := v.TurnStart.Seq > 0 && cursor < v.Reach && (req.Cursor != nil || v.asksElsewhere())
 	if !v.flight() && !missed {
 		return Plan{Path: PathNothing}
 	}
@@ -102,7 +102,7 @@ func decideGet(req Request, v *View) Plan {
 	// Rule 2: at or before the start of the message is all of it. A cursor that the
 	// log has not reached is one of another life of the stream, and says nothing.
 	s := &Stream{MessageID: v.Answer, Run: v.awaited()}
-	if cursor > v.TurnStart.Seq && cursor <= v.Position.Seq {
+	if cursor > v.TurnStart.Seq && cursor <= v.Reach {
 		s.Show, s.After = ShowTail, cursor // rule 3
 	}
 	if v.flight() {

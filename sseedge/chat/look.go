@@ -100,6 +100,7 @@ func (s *Service) readChildren(ctx context.Context, v *View, children []fold.Chi
 		if !w.Known {
 			continue // it is about to begin
 		}
+		v.Reach = max(v.Reach, w.Reach)
 		if v.Calls != nil {
 			addCalls(v.Calls, snap, child.Session)
 		}

@@ -53,6 +53,11 @@ func pageOf(v *View, snap fold.Snapshot) fold.FrontendSnapshot {
 		return page
 	case v.flight():
 		snap.Status = fold.Active // it is, or will be in a moment: its message comes from the stream
+	case v.asksElsewhere():
+		snap.Status = fold.Active // so is its message, with the question in it
+		page := snap.Frontend(false, now)
+		page.Status = fold.Paused
+		return page
 	}
 	return snap.Frontend(false, now)
 }

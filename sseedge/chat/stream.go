@@ -134,7 +134,7 @@ func (st *stream) history(ctx context.Context) ([]chunk.Record, error) {
 	if rec, ok := openingOf(v); ok {
 		history = append(history, rec)
 	}
-	if v.Position == v.TurnStart {
+	if v.Reach == v.TurnStart.Seq {
 		return history, nil
 	}
 	for {
@@ -146,7 +146,7 @@ func (st *stream) history(ctx context.Context) ([]chunk.Record, error) {
 			// Kept for longer than the tail promises the bytes.
 			rec.Data = bytes.Clone(rec.Data)
 			history = append(history, rec)
-			if rec.Session == v.Session && rec.Seq >= v.Position.Seq {
+			if rec.Seq >= v.Reach {
 				for _, newer := range records[i+1:] {
 					newer.Data = bytes.Clone(newer.Data)
 					st.ahead = append(st.ahead, newer)
@@ -184,8 +184,12 @@ func (st *stream) recall(history []chunk.Record) *Problem {
 	if n := len(history); n > 0 {
 		st.last = history[n-1].Seq
 	}
-	if st.view.flight() {
-		history = st.hold(history)
+	history = st.hold(history)
+	if st.held != nil && !st.view.flight() {
+		// What sub-agents have said since then, their questions, comes before the end
+		// of the response.
+		history = append(history, st.atTheEnd(*st.held))
+		st.held = nil
 	}
 	switch st.plan.Show {
 	case ShowTail:
@@ -210,8 +214,13 @@ func (st *stream) recall(history []chunk.Record) *Problem {
 	return nil
 }
 
-// hold takes the last pause out of what was said if the run goes on behind it by
-// itself.
+// atTheEnd is a pause as if it were the last record.
+func (st *stream) atTheEnd(pause chunk.Record) chunk.Record {
+	pause.Seq = max(pause.Seq, st.last)
+	return pause
+}
+
+// hold takes the last pause out of what was said, unless the run goes on behind it.
 func (st *stream) hold(history []chunk.Record) []chunk.Record {
 	for i, rec := range slices.Backward(history) {
 		if rec.Session != st.view.Session {
@@ -446,10 +455,8 @@ func (st *stream) judge(ctx context.Context) error {
 	if st.held == nil || v.flight() || v.Position.Seq < st.held.Seq {
 		return nil
 	}
-	rec := *st.held
-	rec.Seq = max(rec.Seq, st.last)
+	st.buffer = st.message.Append(st.buffer, st.atTheEnd(*st.held))
 	st.held = nil
-	st.buffer = st.message.Append(st.buffer, rec)
 	return nil
 }
 

@@ -26,6 +26,7 @@ type View struct {
 	Known    bool
 	Status   fold.Status
 	Position chunk.Position // the last record
+	Reach    chunk.Seq      // the last record of the session, or of a sub-agent that is at work for it
 	Count    int            // messages, as fold.Snapshot.MessageCount has it
 	Run      fold.Run       // the latest one
 	Past     []fold.Run     // those before it
@@ -100,6 +101,7 @@ type Call struct {
 func (v *View) setSnapshot(snap fold.Snapshot) {
 	v.Known = true
 	v.Status, v.Position, v.Count = snap.Status, snap.Position, snap.MessageCount()
+	v.Reach = snap.Position.Seq
 	v.Run, v.Past = snap.Run, snap.Past
 	v.TurnStart, v.Answer, v.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()
 	v.Earlier, v.replaced = snap.TurnCalls(), snap.IsReplaced
@@ -221,6 +223,14 @@ func (v *View) delegated() bool {
 	}
 	open := v.open()
 	return len(open) > 0 && !slices.ContainsFunc(open, func(w Wait) bool { return w.Kind != inbox.SubagentResult })
+}
+
+// asksElsewhere reports whether a sub-agent waits for a person. Its question is not
+// in the messages of the session: a page gets it from the stream alone.
+func (v *View) asksElsewhere() bool {
+	return v.suspended() && !v.delegated() && slices.ContainsFunc(v.open(), func(w Wait) bool {
+		return w.Session != v.Session && w.Kind != inbox.SubagentResult
+	})
 }
 
 // flight reports whether an answer is on its way.

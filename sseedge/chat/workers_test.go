@@ -77,9 +77,16 @@ func TestSubAgentAsks(t *testing.T) {
 		t.Fatalf("the question is %s", got)
 	}
 	call, approval := first.question()
-	if got := e.page(); got != "paused: msg-0 user, msg-1 assistant" {
+	// A page that is loaded now gets the question from the stream; one that has seen
+	// it does not get it again.
+	if got := e.page(); got != "paused: msg-0 user" {
 		t.Errorf("the snapshot is %q", got)
 	}
+	reloaded := e.open(http.MethodGet, "", "", nil)
+	if again := reloaded.rest(); !strings.HasPrefix(again, "start(msg-1) ") || !strings.Contains(again, "tool-approval-request(") || !strings.HasSuffix(again, "finish(tool-calls) DONE") {
+		t.Errorf("the question after a reload is %s", again)
+	}
+	want(t, e.get("", http.Header{"X-Resume-From-Sequence": {first.id}}), "204")
 	answer := `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"dynamic-tool","toolName":"pay","toolCallId":"` + call +
 		`","state":"approval-responded","input":{},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
 	got = e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer))

@@ -49,33 +49,33 @@ type world struct {
 
 const agentType = "support"
 
-func newWorld(t testing.TB) *world {
-	t.Helper()
-	w := &world{t: t, srv: natstest.Start(t)}
-	w.js = w.srv.JetStream(t)
-	if err := topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
-		t.Fatal(err)
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{t: tb, srv: natstest.Start(tb)}
+	w.js = w.srv.JetStream(tb)
+	if err := topology.Ensure(tb.Context(), w.js, topology.Config{}); err != nil {
+		tb.Fatal(err)
 	}
-	w.queue = must(commands.New(w.js, commands.Config{RetryDelay: 10 * time.Millisecond}))(t)
-	w.box = must(inbox.New(w.js, inbox.Config{}))(t)
-	w.reader = must(newReader(t, w.srv))(t)
+	w.queue = must(commands.New(w.js, commands.Config{RetryDelay: 10 * time.Millisecond}))(tb)
+	w.box = must(inbox.New(w.js, inbox.Config{}))(tb)
+	w.reader = must(newReader(tb, w.srv))(tb)
 	return w
 }
 
 // must is for what does not fail.
 func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
+	return func(tb testing.TB) T {
+		tb.Helper()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return v
 	}
 }
 
-func newReader(t testing.TB, srv *natstest.Server) (*projector.Reader, error) {
-	t.Helper()
-	js := srv.JetStream(t)
+func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
+	tb.Helper()
+	js := srv.JetStream(tb)
 	log, err := consumers.New(js.Conn(), js, consumers.Config{})
 	if err != nil {
 		return nil, err
@@ -297,21 +297,21 @@ func (e *edge) try(method, path, body string, header http.Header) (*http.Respons
 	return e.server.Client().Do(req)
 }
 
-func brief(t testing.TB, body string) string {
-	t.Helper()
+func brief(tb testing.TB, body string) string {
+	tb.Helper()
 	var out []string
 	for line := range strings.Lines(body) {
 		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
 		if !ok {
 			continue
 		}
-		out = append(out, word(t, data))
+		out = append(out, word(tb, data))
 	}
 	return strings.Join(out, " ")
 }
 
-func word(t testing.TB, data string) string {
-	t.Helper()
+func word(tb testing.TB, data string) string {
+	tb.Helper()
 	if data == "[DONE]" {
 		return "DONE"
 	}
@@ -326,7 +326,7 @@ func word(t testing.TB, data string) string {
 		Data         Rejection       `json:"data"`
 	}
 	if err := json.Unmarshal([]byte(data), &c); err != nil {
-		t.Errorf("%q: %v", data, err)
+		tb.Errorf("%q: %v", data, err)
 	}
 	word := c.Type
 	for _, more := range []string{c.MessageID, c.Delta, c.ToolCallID, c.FinishReason, c.ErrorText, string(c.Output), string(c.Data.Reason)} {
