@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -14,6 +15,24 @@ import (
 // chatEncoding is the name under which the hub keeps whole records, for chats. A
 // view cannot have it: their names have no slash.
 const chatEncoding = "/chat"
+
+// said is what a chat is told of the words of sub-agents.
+type said aisdk.Content
+
+var contents = []string{aisdk.Drop: "drop", aisdk.Inline: "inline", aisdk.Data: "data"}
+
+// UnmarshalText reads one of the words.
+func (s *said) UnmarshalText(text []byte) error {
+	i := slices.Index(contents, string(text))
+	if i < 0 {
+		return fmt.Errorf("%q: want drop, inline or data", text)
+	}
+	*s = said(i)
+	return nil
+}
+
+// String is the word.
+func (s said) String() string { return contents[s] }
 
 // withChats are the hub's encodings with that of the chats.
 func withChats(encodings map[string]hub.Encode) map[string]hub.Encode {
@@ -43,7 +62,10 @@ func (b *backbone) newChats(h *hub.Hub, snapshots pages) (*chat.Service, error) 
 	return chat.New(chat.Config{
 		Snapshots: snapshots.reader, Commands: queue, Inbox: box, Live: chat.Hub{Hub: h, Encoding: chatEncoding},
 		AgentTypes: b.cfg.ChatAgents, Tenant: b.cfg.Tenant, Origins: b.cfg.CORSOrigins,
-		Dialect:    aisdk.Options{ClientTool: func(name string) bool { return slices.Contains(tools, name) }},
+		Dialect: aisdk.Options{
+			Major: b.cfg.ChatMajor, SubAgents: aisdk.Content(b.cfg.ChatSubAgents),
+			ClientTool: func(name string) bool { return slices.Contains(tools, name) },
+		},
 		MaxStreams: b.cfg.MaxStreams, Heartbeat: b.cfg.Heartbeat, Patience: b.cfg.WriteTimeout, Log: b.log,
 	})
 }

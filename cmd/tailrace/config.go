@@ -49,6 +49,8 @@ type config struct {
 
 	ChatAgents      words `envconfig:"CHAT_AGENT" default:"demo" desc:"agent types that chats may be with, with commas: the first one unless a request says agentType; empty: no chats"`
 	ChatClientTools words `envconfig:"CHAT_CLIENT_TOOLS" desc:"tools that run in the browser, with commas, where the agent does not say so itself"`
+	ChatMajor       int   `envconfig:"CHAT_MAJOR" default:"6" desc:"major version of the AI SDK that all pages have at least: 6 or 7"`
+	ChatSubAgents   said  `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"what a chat is told of the words of sub-agents: drop (none), inline or data"`
 
 	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open event streams of one edge, -1 for no limit"`
 	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open event streams of one client address (IPv6: of its first 64 bits), -1 for no limit; 0 is 1000 for public addresses and no limit for private ones"`
@@ -142,6 +144,8 @@ func (c config) validate() error {
 		return errors.New("nats-cert and nats-key go together")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("tls-cert and tls-key go together")
+	case c.ChatMajor != 6 && c.ChatMajor != 7:
+		return fmt.Errorf("chat-major is %d, want 6 or 7", c.ChatMajor)
 	case c.MaxConnections < 0:
 		return fmt.Errorf("max-connections is %d, want 0 or more", c.MaxConnections)
 	case c.SaveRecords < 1:
