@@ -225,7 +225,7 @@ func (t *Turn) perform(ctx context.Context, agent Agent) error {
 	if err != nil {
 		return err
 	}
-	err = t.answer(work, agent)
+	err = t.await(work, agent)
 	unwatch()
 	return t.conclude(ctx, err)
 }
@@ -249,6 +249,7 @@ func (t *Turn) answer(ctx context.Context, agent Agent) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
+	t.exit()
 	return agent.Answer(ctx, t)
 }
 

@@ -67,7 +67,8 @@
 // context of the step that is under way ends at once. An interrupted run keeps
 // what it has said and may be resumed; an aborted one has failed. When Run is
 // told to stop, a step has Config.Grace to finish; then the run is another
-// worker's.
+// worker's. An agent that does not return within five seconds after its context
+// has ended is left behind: nothing that it says later counts.
 //
 // # Errors
 //

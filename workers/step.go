@@ -211,14 +211,8 @@ func (t *Turn) open(halt context.CancelCauseFunc) *Step {
 			s.calls = append(s.calls, &Call{step: s, id: c.ID, name: c.ToolName, input: c.Input, approval: c.ApprovalID, stage: running, granted: true})
 		}
 	}
-	t.halt = halt
+	t.halt, t.current = halt, s
 	return s
-}
-
-func (t *Turn) release() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.halt = nil
 }
 
 // close waits for words that are being queued; later ones fail.

@@ -192,3 +192,58 @@ func (w *world) awaitStopped(ctx context.Context, s chunk.Session, kind inbox.St
 		}
 	}
 }
+
+// An agent that hears nothing is left behind: the run is aborted without it, the
+// worker can be stopped, and what the agent says later counts for nothing.
+func TestAnAgentThatHangs(t *testing.T) {
+	for name, end := range map[string]func(*world, *process, commands.Command){
+		"is aborted":   func(w *world, _ *process, c commands.Command) { w.halt(c.Session, c.RunID, inbox.Abort) },
+		"is let go of": func(_ *world, p *process, _ commands.Command) { p.end() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := execute(fresh("s"), "deaf", "Hello?")
+			started, wake, late := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+			p := w.worker(map[string]Agent{"deaf": AgentFunc(func(_ context.Context, turn *Turn) error {
+				ctx := context.WithoutCancel(t.Context())
+				err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
+					if err := s.Text(ctx, "I hear "); err != nil {
+						return err
+					}
+					open := s.Tool("c", "search")
+					if err := open.Start(ctx, map[string]any{}); err != nil {
+						return err
+					}
+					close(started)
+					<-wake
+					late <- errors.Join(s.Text(ctx, "nothing."), s.Tool("d", "search").Start(ctx, map[string]any{}))
+					return nil
+				})
+				late <- err
+				return nil
+			})})
+			p.hangs = 200 * time.Millisecond
+			w.serve(p)
+			w.request(c)
+			<-started
+			end(w, p, c)
+			if name == "is aborted" {
+				snap := w.awaitStatus(c.Session, fold.Failed)
+				if *snap.Failure.Detail.Code != CodeAborted || len(snap.Unsettled()) > 0 {
+					t.Errorf("failure %+v, unsettled %+v", snap.Failure, snap.Unsettled())
+				}
+			}
+			before := len(w.records(c.Session))
+			close(wake)
+			if err := <-late; !errors.Is(err, errClosed) {
+				t.Errorf("a late word: %v", err)
+			}
+			if err := <-late; !errors.Is(err, errLeft) {
+				t.Errorf("the step: %v", err)
+			}
+			if after := len(w.records(c.Session)); after != before {
+				t.Errorf("the session grew from %d to %d records", before, after)
+			}
+		})
+	}
+}

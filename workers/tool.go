@@ -51,8 +51,11 @@ const (
 func (s *Step) Tool(id, name string) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &Call{step: s, id: s.unique(id), name: name}
-	s.calls = append(s.calls, c)
+	c := &Call{step: s, id: id, name: name}
+	if !s.closed { // then nothing of the call will be said
+		c.id = s.unique(id)
+		s.calls = append(s.calls, c)
+	}
 	return c
 }
 

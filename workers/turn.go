@@ -46,6 +46,9 @@ type Turn struct {
 	final    bool                    // and nothing follows it
 	stop     inbox.Stop              // what people want; zero while nothing
 	halt     context.CancelCauseFunc // ends the step that is under way; nil between two
+	current  *Step                   // the latest one
+	theirs   bool                    // the agent's own code is at work, not ours
+	left     bool                    // the agent was left behind, see await
 }
 
 // Session is the session that the run answers in.
@@ -124,14 +127,26 @@ func (t *Turn) Parent() *chunk.Parent {
 // becomes of it when f fails, and which errors Step has of its own. The context
 // that f is given ends with ctx, and when somebody stops the run.
 func (t *Turn) Step(ctx context.Context, f func(ctx context.Context, s *Step) error) error {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.exit()
 	if err := t.ready(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := t.open(cancel)
-	defer t.release()
+	t.exit()
 	err := f(ctx, s)
+	if left := t.enter(); left != nil {
+		return left
+	}
+	return t.finish(s, err)
+}
+
+// finish is the end of a step whose function has returned err.
+func (t *Turn) finish(s *Step, err error) error {
 	s.close()
 	switch {
 	case t.unwritable() != nil:

@@ -32,6 +32,7 @@ type Workers struct {
 	reader   snapshots
 	log      history
 	last     ending
+	hangs    time.Duration // the constant, but in tests
 }
 
 // What is used of the floors below.
@@ -67,7 +68,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("workers: %w", err)
 	}
-	w := &Workers{cfg: cfg}
+	w := &Workers{cfg: cfg, hangs: hangs}
 	queue, err := commands.New(js, cfg.Queue)
 	if err != nil {
 		return nil, err
