@@ -275,6 +275,9 @@ func (t *Turn) conclude(ctx context.Context, err error) error {
 	if err != nil {
 		return err
 	}
+	if t.snap.Run.Parent == nil {
+		return nil // nobody is to be told
+	}
 	if err := t.refresh(ctx); err != nil {
 		return err
 	}
