@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/chromiumtest"
@@ -21,7 +22,7 @@ func TestDevServer(t *testing.T) {
 	port := natstest.ReservePort(t)
 	dev := &process{name: "vite", path: filepath.Join(app.dir, "node_modules", ".bin", "vite"), dir: app.dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	dev.args = []string{"--host", "127.0.0.1", "--port", fmt.Sprint(port), "--strictPort"}
-	dev.env = append(app.env, "TAILRACE_EDGE="+s.url)
+	dev.env = append(slices.Clone(app.env), "TAILRACE_EDGE="+s.url)
 	dev.start(t)
 	dev.awaitReady(t)
 	p := openPage(t, s.browser, "http://"+dev.addr, s.chat)

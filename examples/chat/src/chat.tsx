@@ -1,12 +1,13 @@
 import { useChat } from '@ai-sdk/react';
-import { useEffect, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
 import { sendsAnswers } from './answers';
 import { Composer } from './composer';
 import { useReconnect } from './connection';
 import type { Cursor } from './cursor';
+import { useFreshness } from './freshness';
 import { Message } from './message';
 import { explain, isStale } from './problem';
-import { loadSnapshot, type Snapshot } from './snapshot';
+import type { Snapshot } from './snapshot';
 import { newTransport, requestStop } from './transport';
 import { useBrowserTools } from './use-browser-tools';
 
@@ -26,6 +27,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
   }));
   const [transport] = useState(() => newTransport(cursor));
   const [sendAutomaticallyWhen] = useState(sendsAnswers);
+  const said = useRef(''); // what is on its way to the edge
   const connection = useRef<ReturnType<typeof useReconnect>>(null);
 
   const chat = useChat({
@@ -34,10 +36,15 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
     resume: true,
     transport,
     sendAutomaticallyWhen,
-    onFinish: (end) => connection.current?.onFinish(end),
+    onFinish: (end) => {
+      connection.current?.onFinish(end);
+      if (!end.isError) said.current = '';
+    },
     onError: (error) => {
       connection.current?.onError(error);
-      if (isStale(error)) reload(explain(error));
+      if (!isStale(error)) return;
+      if (said.current) setDraft(said.current); // it was refused, and is not in the chat
+      reload(explain(error));
     },
     onData: ({ type, data }) => {
       // A worker died, and what it had not finished was taken back. What this page
@@ -47,7 +54,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
     },
   });
   const { messages, status, error, sendMessage, regenerate, resumeStream } = chat;
-  connection.current = useReconnect(resumeStream);
+  connection.current = useReconnect(cursor, resumeStream);
 
   const [editing, setEditing] = useState<string>(); // id of a message
   const busy = status === 'submitted' || status === 'streaming';
@@ -58,6 +65,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
   useFreshness(id, cursor, status === 'ready', reload);
 
   const submit = (text: string) => {
+    said.current = text;
     setDraft('');
     setEditing(undefined);
     void sendMessage({ text, messageId: editing });
@@ -95,19 +103,4 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
       />
     </main>
   );
-}
-
-// useFreshness looks whether the chat has gone on elsewhere, in another tab or on
-// another device, whenever somebody comes back to the page.
-function useFreshness(id: string, cursor: Cursor, idle: boolean, reload: () => void) {
-  useEffect(() => {
-    if (!idle) return;
-    const look = async () => {
-      if (document.visibilityState !== 'visible') return;
-      const now = await loadSnapshot(id).catch(() => undefined); // next time, then
-      if (now && (now.status === 'active' || String(now.streamSequence) !== cursor.id)) reload();
-    };
-    document.addEventListener('visibilitychange', look);
-    return () => document.removeEventListener('visibilitychange', look);
-  }, [id, cursor, idle, reload]);
 }

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react';
+import type { Cursor } from './cursor';
 import { isTemporary } from './problem';
 
 // useReconnect comes back after a broken connection: the AI SDK does so only when
@@ -6,9 +7,9 @@ import { isTemporary } from './problem';
 //
 // What happened to an attempt is told by callbacks, and kept beside React's state:
 // a status is rendered some time after the fact, or never.
-export function useReconnect(resumeStream: () => Promise<void>) {
+export function useReconnect(cursor: Cursor, resumeStream: () => Promise<void>) {
   const [reconnecting, setReconnecting] = useState(false);
-  const link = useRef({ open: true, broken: false, comingBack: false, failures: 0 });
+  const link = useRef({ open: true, broken: false, comingBack: false });
 
   useEffect(() => {
     const here = link.current;
@@ -22,12 +23,14 @@ export function useReconnect(resumeStream: () => Promise<void>) {
     const here = link.current;
     here.comingBack = true;
     setReconnecting(true);
-    while (here.open && here.broken) {
-      const pause = Math.min(100 * 2 ** here.failures, 10_000);
+    for (let inVain = 0; here.open && here.broken; inVain++) {
+      const pause = Math.min(100 * 2 ** inVain, 10_000);
       await new Promise((resolve) => setTimeout(resolve, pause));
+      if (!here.open) break;
+      const before = cursor.id;
       here.broken = false;
-      here.failures += 1;
-      if (here.open) await resumeStream();
+      await resumeStream();
+      if (cursor.id !== before) inVain = -1;
     }
     here.comingBack = false;
     setReconnecting(false);
@@ -43,10 +46,9 @@ export function useReconnect(resumeStream: () => Promise<void>) {
         if (link.current.broken && !link.current.comingBack) void comeBack();
       });
     },
-    // A response has ended: it was there, so the next pause is short again.
+    // A response has ended, well or not.
     onFinish: ({ isDisconnect }: { isDisconnect: boolean }) => {
       link.current.broken = isDisconnect;
-      link.current.failures = 0;
     },
   };
 }

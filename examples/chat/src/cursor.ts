@@ -4,14 +4,15 @@
 // where a page was when its connection broke. So this wraps fetch and reads the
 // `id:` lines as they go by.
 //
-// The cursor of a snapshot counts only while an answer is on its way: it lies before
-// that answer. At rest it lies behind a message that the page has from the snapshot,
-// and not from a stream; if the message goes on before the page asks, the page needs
-// all of it, because the SDK begins it anew.
+// The cursor of a snapshot counts if an answer is on its way, which it lies before,
+// or once the page has said something. Else it lies behind a message that the page
+// has from the snapshot and not from a stream: should that message go on before the
+// page asks, the page needs all of it, because the SDK begins it anew.
 export type Cursor = { id: string; counts: boolean };
 
 export function fetchWithCursor(cursor: Cursor): typeof fetch {
   return async (input, init) => {
+    if (init?.method === 'POST') cursor.counts = true;
     const response = await fetch(input, init);
     if (response.status !== 200 || !response.body) return response;
     return new Response(watch(response.body, cursor), response);
