@@ -52,7 +52,10 @@ func (r Request) sort(v *View) said {
 // settled is for an answer to a call that nothing waits for any more, or ever did.
 func (s *said) settled(v *View, c Candidate) {
 	call, known := v.Calls[c.CallID]
+	agent, _, nested := strings.Cut(c.CallID, "/")
 	switch {
+	case !known && nested && v.Agents[agent]:
+		s.known = true // its sub-agent has long ended
 	case !known && c.Kind == inbox.Approval && runOf(c.ApprovalID) != "" && runOf(c.ApprovalID) != v.Run.ID:
 		s.reject(v, c, StaleRun)
 	case !known:

@@ -618,3 +618,14 @@ func TestOneRunAtATime(t *testing.T) {
 	first.rest()
 	w.handledAre("execute")
 }
+
+// An answer to what nothing waits for: the client is told, and does not post again.
+func TestStaleAnswer(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(answer)
+	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+	want(t, e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step old::a1=yes"))),
+		"start(msg-1) data-resume-rejected(stale-run-id) start-step finish-step finish(stop) DONE")
+	w.handledAre("execute")
+}

@@ -452,8 +452,8 @@ func (st *stream) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if st.held == nil || v.flight() || v.Position.Seq < st.held.Seq {
-		return nil
+	if st.held == nil || v.flight() || v.Run.Started > st.held.Seq {
+		return nil // it goes on by itself, or has already
 	}
 	st.buffer = st.message.Append(st.buffer, st.atTheEnd(*st.held))
 	st.held = nil
@@ -517,34 +517,45 @@ var errOtherMessage = errors.New("another turn was answered before this one: the
 
 var errNeverBegan = errors.New("the run that was asked for has not begun, and nobody is going to begin it")
 
-// emptyTurn is start and finish, with what is rejected between them.
+// emptyTurn is start and finish, with what is rejected between them. The step in it
+// is for clients that post by themselves when everything in the last step of their
+// message is answered. Without it:
+//  1. a page answers a question that is long over, and posts,
+//  2. it is told that the answer is not taken, and the response ends,
+//  3. everything in the last step is answered: it posts again, and so on for ever.
 func (st *stream) emptyTurn() []byte {
-	var dst []byte
-	if st.plan.MessageID == "" {
-		dst = append(dst, "data: {\"type\":\"start\"}\n\n"...)
-		dst = appendRejections(dst, st.plan.Rejected)
-		return append(dst, "data: {\"type\":\"finish\",\"finishReason\":\"stop\"}\n\ndata: [DONE]\n\n"...)
-	}
-	dst = st.message.Start(dst)
+	start := struct {
+		Type      string `json:"type"`
+		MessageID string `json:"messageId,omitempty"`
+	}{"start", st.plan.MessageID}
+	dst := appendFrame(nil, start)
 	dst = appendRejections(dst, st.plan.Rejected)
-	return st.message.Finish(dst)
+	if !st.service.cfg.Dialect.NoSteps {
+		dst = append(dst, "data: {\"type\":\"start-step\"}\n\ndata: {\"type\":\"finish-step\"}\n\n"...)
+	}
+	return append(dst, "data: {\"type\":\"finish\",\"finishReason\":\"stop\"}\n\ndata: [DONE]\n\n"...)
+}
+
+// appendFrame appends a chunk of strings.
+func appendFrame(dst []byte, chunk any) []byte {
+	data, err := json.Marshal(chunk)
+	if err != nil {
+		return dst // strings can be written
+	}
+	dst = append(dst, "data: "...)
+	dst = append(dst, data...)
+	return append(dst, "\n\n"...)
 }
 
 // appendRejections tells what was not taken, in passing: a part that stayed in the
 // message would come back with every POST.
 func appendRejections(dst []byte, rejected []Rejection) []byte {
 	for _, r := range rejected {
-		data, err := json.Marshal(struct {
+		dst = appendFrame(dst, struct {
 			Type      string    `json:"type"`
 			Data      Rejection `json:"data"`
 			Transient bool      `json:"transient"`
 		}{"data-resume-rejected", r, true})
-		if err != nil {
-			continue // strings can be written
-		}
-		dst = append(dst, "data: "...)
-		dst = append(dst, data...)
-		dst = append(dst, "\n\n"...)
 	}
 	return dst
 }

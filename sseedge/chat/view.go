@@ -48,6 +48,7 @@ type View struct {
 
 	Branches []Branch        // runs of the tree that are paused for answers, the root's own first
 	Calls    map[string]Call // all calls that the log knows, by the id that a client has
+	Agents   map[string]bool // sessions of all sub-agents that were called; theirs are in Calls while they are at work
 
 	// Command waits or is at work, nil when none is. Revision is its place.
 	Command  *commands.Command
@@ -113,8 +114,13 @@ func (v *View) setSnapshot(snap fold.Snapshot) {
 // setMessages fills in what is in the messages, which are many in a long chat, and
 // which only somebody who says something makes us look into.
 func (v *View) setMessages(snap fold.Snapshot) {
-	v.Inputs, v.Calls = snap.Inputs(), make(map[string]Call)
+	v.Inputs, v.Calls, v.Agents = snap.Inputs(), make(map[string]Call), make(map[string]bool)
 	addCalls(v.Calls, snap, "")
+	for _, m := range snap.Transcript(0) {
+		for _, child := range m.Children {
+			v.Agents[child.Session] = true
+		}
+	}
 }
 
 // isReplaced reports whether an edit or a new answer took the place of a message.

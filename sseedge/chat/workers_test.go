@@ -98,6 +98,10 @@ func TestSubAgentAsks(t *testing.T) {
 	if strings.Count(got, "finish(") != 1 || strings.Count(got, "start(") != 1 {
 		t.Errorf("the continuation is %s", got)
 	}
+	// The same once more, when the sub-agent has long ended.
+	if got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer)); strings.Contains(got, "data-resume-rejected") || strings.Contains(got, "error") {
+		t.Errorf("the answer once more gets %s", got)
+	}
 	if got := e.calls(); !strings.Contains(got, "d1 output-available") {
 		t.Errorf("calls are %s", got)
 	}
