@@ -1,0 +1,311 @@
+package chat
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/workers"
+)
+
+var update = flag.Bool("update", false, "rewrite the responses in docs/chat.md")
+
+const page = "../../docs/chat.md"
+
+// The requests in docs/chat.md, sent in the order of the page, get the responses
+// that stand there.
+func TestThePageIsSpoken(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(support)})
+	text := readPage(t)
+	blocks := httpBlock.FindAllStringSubmatchIndex(text, -1)
+	var out strings.Builder
+	var open []*exchange // the last one is answered first
+	done := 0
+	for i, at := range blocks {
+		block := text[at[2]:at[3]]
+		if !strings.HasPrefix(block, "HTTP/1.1 ") {
+			open = append(open, e.ask(block, i+1 < len(blocks) && strings.HasPrefix(text[blocks[i+1][2]:], "HTTP/1.1 ")))
+			continue
+		}
+		if len(open) == 0 {
+			t.Fatalf("nobody asked for\n%s", block)
+		}
+		last := open[len(open)-1]
+		open = open[:len(open)-1]
+		got := last.answer(block)
+		if got != block && !*update {
+			t.Errorf("to\n%s\nthe page has\n%s\nthe edge said\n%s", last.sent, block, got)
+		}
+		out.WriteString(text[done:at[2]])
+		out.WriteString(got)
+		done = at[3]
+	}
+	if len(open) > 0 || len(blocks) < 20 {
+		t.Errorf("%d requests without a response, among %d blocks; want none, and 20 blocks at least", len(open), len(blocks))
+	}
+	if *update {
+		out.WriteString(text[done:])
+		if err := os.WriteFile(page, []byte(out.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var httpBlock = regexp.MustCompile("(?s)```http\n(.*?)```")
+
+// support says what the page tells of it.
+func support(ctx context.Context, t *workers.Turn) error {
+	first := t.Steps() == 0
+	if first && strings.Contains(t.Input()[0].Content, "story") {
+		if err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error { return s.Text(ctx, "Once upon a time ") }); err != nil {
+			return err
+		}
+	}
+	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+		switch said := t.Input()[len(t.Input())-1].Content; {
+		case strings.Contains(said, "both") && first:
+			if err := s.Tool("call_1", "page_time_zone").AskClient(ctx, struct{}{}, time.Time{}); err != nil {
+				return err
+			}
+			return s.Tool("call_2", "page_language").AskClient(ctx, struct{}{}, time.Time{})
+		case strings.Contains(said, "clock") && first:
+			return s.Tool("call_1", "page_time_zone").AskClient(ctx, struct{}{}, time.Time{})
+		case strings.Contains(said, "clock"):
+			s.Final()
+			return s.Text(ctx, "It is noon in Bern.")
+		case strings.Contains(said, "cancel") && first:
+			return s.Tool("call_2", "cancel_order").AskApproval(ctx, map[string]int{"order": 17}, time.Time{})
+		case strings.Contains(said, "cancel"):
+			s.Final()
+			for _, call := range s.Granted() {
+				if err := call.End(ctx, "cancelled"); err != nil {
+					return err
+				}
+			}
+			return s.Text(ctx, "Order 17 is cancelled.")
+		case strings.Contains(said, "fail"):
+			if err := s.Text(ctx, "Let me see."); err != nil {
+				return err
+			}
+			return &workers.Error{Message: "The model is on strike.", Code: "provider_unavailable", Cause: errors.New("as told")}
+		case strings.Contains(said, "story"):
+			if err := s.Text(ctx, "there was a parcel, "); err != nil {
+				return err
+			}
+			if err := s.Source(ctx, chunk.SourceURL{SourceID: "s1", URL: "https://parcel.example/17"}); err != nil {
+				return err
+			}
+			<-ctx.Done() // somebody has enough of it
+			return context.Cause(ctx)
+		}
+		s.Final()
+		return s.Text(ctx, "It is in Bern.")
+	})
+}
+
+// exchange is a request of the page that was sent.
+type exchange struct {
+	t    testing.TB
+	sent string
+	resp *http.Response
+	body *bufio.Reader
+	read bytes.Buffer
+}
+
+// ask sends a request of the page. One whose response comes later on the page has
+// got as far as its agent goes alone.
+func (e *edge) ask(block string, whole bool) *exchange {
+	e.t.Helper()
+	head, body, _ := strings.Cut(block, "\n\n")
+	lines := strings.Split(strings.TrimSpace(head), "\n")
+	method, path, _ := strings.Cut(lines[0], " ")
+	header := make(http.Header)
+	for _, line := range lines[1:] {
+		name, value, _ := strings.Cut(line, ": ")
+		header.Set(name, value)
+	}
+	e.base = path
+	resp, err := e.try(method, "", body, header)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { resp.Body.Close() })
+	a := &exchange{t: e.t, sent: block, resp: resp, body: bufio.NewReader(resp.Body)}
+	for !whole {
+		line := must(a.body.ReadString('\n'))(e.t)
+		a.read.WriteString(line)
+		if strings.Contains(line, `"source-url"`) {
+			break
+		}
+	}
+	return a
+}
+
+// answer is what came, as the page would have it: with the headers that the page
+// shows, of JSON the members, and without asides.
+func (a *exchange) answer(block string) string {
+	a.t.Helper()
+	if _, err := io.Copy(&a.read, a.body); err != nil {
+		a.t.Error(err)
+	}
+	head, body, _ := strings.Cut(block, "\n\n")
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP/1.1 %s\n", a.resp.Status)
+	for _, line := range strings.Split(strings.TrimSpace(head), "\n")[1:] {
+		name, _, _ := strings.Cut(line, ": ")
+		fmt.Fprintf(&b, "%s: %s\n", name, a.resp.Header.Get(name))
+	}
+	got := moments.ReplaceAllString(a.read.String(), "1700000000123")
+	got = checkpoints.ReplaceAllString(got, "-t1700000000123-0a1b2c")
+	if got == "" {
+		return b.String()
+	}
+	b.WriteString("\n")
+	if a.resp.Header.Get("Content-Type") == "application/json" && shows(got, body) {
+		got = body
+	}
+	if !strings.Contains(body, "stream-open") {
+		got = asides.ReplaceAllString(got, "")
+	}
+	b.WriteString(strings.TrimSpace(got) + "\n")
+	return b.String()
+}
+
+// moments are the times in milliseconds, which are others each time.
+var moments = regexp.MustCompile(`\b1[6-9]\d{11}\b`)
+
+// checkpoints are the ends of their ids, a time and some dice.
+var checkpoints = regexp.MustCompile(`-t\d{13}-[0-9a-f]{6}\b`)
+
+// asides are what the page shows once, and leaves out from then on.
+var asides = regexp.MustCompile(`: stream-open\n\n|(id: \d+\n)?data: \{"type":"data-(checkpoint-created|step-committed|run-paused|run-resumed)",.*\n\n`)
+
+// shows reports whether each member that the page shows is there, and is the same.
+func shows(got, page string) bool {
+	var a, b any
+	return json.Unmarshal([]byte(page), &b) == nil && json.Unmarshal([]byte(got), &a) == nil && holds(a, b)
+}
+
+func holds(got, page any) bool {
+	switch page := page.(type) {
+	case map[string]any:
+		all, ok := got.(map[string]any)
+		for name, want := range page {
+			value, there := all[name]
+			ok = ok && there && holds(value, want)
+		}
+		return ok
+	case []any:
+		all, ok := got.([]any)
+		ok = ok && len(all) == len(page)
+		for i := range page {
+			ok = ok && holds(all[i], page[i])
+		}
+		return ok
+	}
+	return reflect.DeepEqual(got, page)
+}
+
+// A response of which the page shows something else is another one.
+func TestShows(t *testing.T) {
+	const got = `{"a":[{"b":1,"c":2}],"d":null}`
+	for page, want := range map[string]bool{
+		`{}`: true, `{"a":[{"b":1}]}`: true, `{"d":null}`: true, got: true,
+		`{"a":[]}`: false, `{"a":[{"b":2}]}`: false, `{"e":null}`: false, `{"a":[{"b":1},{}]}`: false, `[]`: false, ``: false,
+	} {
+		if shows(got, page) != want {
+			t.Errorf("%s shows %s: want %t", page, got, want)
+		}
+	}
+}
+
+// Every piece of TypeScript on the page is one of the example.
+func TestThePageShowsTheExample(t *testing.T) {
+	var all strings.Builder
+	files := must(filepath.Glob("../../examples/chat/src/*.ts*"))(t)
+	for _, name := range append(files, "../../examples/chat/vite.config.ts") {
+		all.Write(must(os.ReadFile(name))(t))
+	}
+	pieces := regexp.MustCompile("(?s)```tsx?\n(.*?)```").FindAllStringSubmatch(readPage(t), -1)
+	if len(pieces) < 4 {
+		t.Fatalf("%d pieces of TypeScript, want at least 4", len(pieces))
+	}
+	for _, p := range pieces {
+		if !strings.Contains(all.String(), p[1]) {
+			t.Errorf("the example does not have\n%s", p[1])
+		}
+	}
+}
+
+// Every refusal is in the table of the page, with its status, and the table has no
+// others.
+func TestThePageListsRefusals(t *testing.T) {
+	got := make(map[string]bool)
+	for _, row := range regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `([A-Z_]+)` \\|").FindAllStringSubmatch(readPage(t), -1) {
+		got[row[1]+" "+row[2]] = true
+	}
+	want := make(map[string]bool)
+	for _, p := range []*Problem{
+		badID, badSession, unreadable, bodyTooLarge, inputTooLarge, unsupportedMedia, crossOrigin, noRoute, badMethod, noChat,
+		otherAgent, unknownAgent, running, delegating, goneOn, noMessage, lost, notStreaming, unavailable, contended, draining,
+		full, internal, notYet, unknownCall, wrongKind, wrongID,
+		alreadyAnswered(failAll([]Wait{{}}, "", codeDeadline)[0]), alreadyAnswered(failAll([]Wait{{}}, "", codeAbandoned)[0]),
+	} {
+		want[fmt.Sprint(p.Status, " ", p.Code)] = true
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the page has\n%v\nwe have\n%v", got, want)
+	}
+}
+
+// Every reason for which an answer is not taken, every bound, every path and every
+// option of the dialect is on the page.
+func TestThePageIsComplete(t *testing.T) {
+	text := readPage(t)
+	var words []string
+	for reason, sentence := range sentences {
+		words = append(words, "| `"+string(reason)+"` | "+sentence+" |")
+	}
+	for _, route := range Routes() {
+		words = append(words, "`"+route+"`")
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[aisdk.Options]()) {
+		words = append(words, "`"+f.Name+"`")
+	}
+	for _, code := range []string{codeDeadline, codeAbandoned, codeToolFailed} {
+		words = append(words, "`"+code+"`")
+	}
+	cfg := Config{}.withDefaults()
+	words = append(words,
+		fmt.Sprintf("| %d MiB |", cfg.MaxBody>>20), fmt.Sprintf("| %d KiB of JSON |", maxRecord>>10),
+		fmt.Sprintf("| %d KiB |", maxMetadata>>10), fmt.Sprintf("| %d characters |", maxID),
+		fmt.Sprintf("| %d |", maxTurn), fmt.Sprintf("| %d |", maxDepth), fmt.Sprintf("| %d |", maxMessages),
+		fmt.Sprintf("| %g seconds |", cfg.Attach.Seconds()))
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("the page does not have %s", word)
+		}
+	}
+}
+
+func readPage(t *testing.T) string {
+	t.Helper()
+	return string(must(os.ReadFile(page))(t))
+}
