@@ -4,6 +4,7 @@ package aisdk
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,15 +41,17 @@ func newBinaryTown(t *testing.T) *town {
 		"TAILRACE_DATA_DIR="+t.TempDir(), "TAILRACE_DEMO=false", "TAILRACE_CHAT_AGENT=actor", "TAILRACE_CHAT_CLIENT_TOOLS=page_where",
 	)
 	for _, role := range []string{"up", "edge"} {
-		w.edges = append(w.edges, start(t, role, env))
+		url, kill := start(t, role, env)
+		w.edges, w.killEdge = append(w.edges, url), kill
 	}
 	return w
 }
 
 var urlLine = regexp.MustCompile(`http://[0-9.:]+`)
 
-// start runs a role of the command to the end of the test and returns its URL.
-func start(t *testing.T, role string, env []string) string {
+// start runs a role of the command to the end of the test, or until it is killed,
+// and returns its URL.
+func start(t *testing.T, role string, env []string) (url string, kill func()) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "tailrace"))
 	if err != nil {
@@ -57,7 +60,7 @@ func start(t *testing.T, role string, env []string) string {
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%v: run `make build` first", err)
 	}
-	cmd := exec.CommandContext(t.Context(), path, role)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, role) // the workers stop first
 	cmd.Env, cmd.Stderr = env, t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
@@ -77,17 +80,18 @@ func start(t *testing.T, role string, env []string) string {
 		}
 		_ = cmd.Wait() // it is killed
 	}()
-	t.Cleanup(func() {
+	kill = func() {
 		_ = cmd.Process.Kill()
 		<-done
-	})
+	}
+	t.Cleanup(kill)
 	select {
-	case url := <-found:
-		return url
+	case url = <-found:
+		return url, kill
 	case <-done:
 		t.Fatalf("tailrace %s ended before it said where it is", role)
 	case <-time.After(time.Minute):
 		t.Fatalf("tailrace %s does not say where it is", role)
 	}
-	return ""
+	return "", nil
 }

@@ -54,6 +54,12 @@ func (j *judge) readAs(tb testing.TB, name string, l *log, opt dialect.Options, 
 		answers := r.live()
 		r.tails(answers)
 		r.late(answers)
+		if !lax {
+			r.history()
+		}
+		if !lax && len(l.removed) == 0 {
+			r.cut(answers[0])
+		}
 		if len(answers) > 1 && !lax {
 			r.page(answers)
 		}
@@ -138,6 +144,41 @@ func (r *reading) tails(answers []stretch) {
 				return
 			}
 		}
+	}
+}
+
+// history is what the page has when it is loaded: messages that the SDK takes for
+// its own.
+func (r *reading) history() {
+	r.t.Helper()
+	messages := []verbatim{verbatim(userHi), r.log.want(r.turn.last, r.turn.id)}
+	if strings.Contains(string(messages[1]), `"parts":[]`) {
+		return // a message without parts is none; the snapshot leaves it out
+	}
+	if errs := r.judge.check(r.t, messages); len(errs) > 0 {
+		r.t.Errorf("%s: the snapshot is no history: %v\n%s", r.name, errs, messages[1])
+	}
+}
+
+// cut is a page with the real Chat whose connection breaks in the middle of its
+// first response. It resumes with its cursor and ends as if nothing had been.
+func (r *reading) cut(a stretch) {
+	r.t.Helper()
+	n := a.first + (a.last-a.first)/2
+	at := a.at[n-a.first]
+	if at == 0 || at == len(a.body) {
+		return
+	}
+	page := r.judge.open(r.t, map[string]any{"hook": r.judge.major == 6, "answers": []any{
+		map[string]any{"body": a.body[:at], "cut": true}, map[string]any{"body": a.body[at:]},
+	}})
+	page.act(r.t, "send", map[string]any{"text": "Hi"})
+	page.act(r.t, "resume")
+	var v verdict
+	messages := []verbatim{verbatim(`{"id":"u","role":"user","parts":[{"type":"text","text":"Hi"}]}`), r.log.want(a.last, r.turn.id)}
+	r.judge.ask(r.t, "compare", map[string]any{"chat": page.key, "messages": messages, "portable": r.opt.Major < 7}, &v)
+	if v.Difference != "" {
+		r.t.Errorf("%s, cut after record %d: %s", r.name, n-1, v.Difference)
 	}
 }
 

@@ -88,7 +88,7 @@ async function check({ messages }) {
     await sdk.validateUIMessages({ messages });
     return { errors: [] };
   } catch (err) {
-    return { errors: [says(err)] };
+    return { errors: [says(err).split('\nError message')[0].split(': Value')[0]] };
   }
 }
 
@@ -147,6 +147,7 @@ async function act({ chat: key, do: what, args, wait = true }) {
   };
   if (what === 'move') log.api = args[0]; // from one edge to another
   const done = methods[what] === undefined ? Promise.resolve() : chat[methods[what]](...(args ?? [])).catch(err => log.errors.push(says(err)));
+  if (what === 'look') return state(key);
   if (wait) {
     let over = false;
     done.finally(() => (over = true));
@@ -232,28 +233,38 @@ function bytes(base64, cut = false) {
 }
 
 // watched reads the id lines of a response as they go by: the fetch wrapper that
-// an app needs to resume with a cursor. Behind a text it breaks the connection.
+// an app needs to resume with a cursor. Behind a text it breaks the connection. A
+// broken one fails as in a browser; Node has another word for it.
 function watched(response, log, text) {
   if (response.body === null || !response.ok) return response;
+  const reader = response.body.getReader();
   const decoder = new TextDecoder();
   let rest = '';
   let all = '';
-  const body = response.body.pipeThrough(
-    new TransformStream({
-      async transform(piece, controller) {
-        const more = decoder.decode(piece, { stream: true });
-        const lines = (rest + more).split('\n');
-        rest = lines.pop();
-        for (const line of lines) if (line.startsWith('id:')) log.sequence = line.slice(3).trim();
-        controller.enqueue(piece);
-        all += more;
-        if (text && all.includes(text)) {
-          await new Promise(wake => setTimeout(wake, 20));
-          controller.error(new TypeError('network error'));
-        }
-      },
-    }),
-  );
+  const body = new ReadableStream({
+    async pull(controller) {
+      if (text && all.includes(text)) {
+        await new Promise(wake => setTimeout(wake, 20));
+        await reader.cancel();
+        controller.error(new TypeError('network error'));
+        return;
+      }
+      const { done, value } = await reader.read().catch(err => {
+        throw err.name === 'AbortError' ? err : new TypeError('network error', { cause: err });
+      });
+      if (done) {
+        controller.close();
+        return;
+      }
+      const more = decoder.decode(value, { stream: true });
+      const lines = (rest + more).split('\n');
+      rest = lines.pop();
+      for (const line of lines) if (line.startsWith('id:')) log.sequence = line.slice(3).trim();
+      all += more;
+      controller.enqueue(value);
+    },
+    cancel: reason => reader.cancel(reason),
+  });
   return new Response(body, { status: response.status, headers: response.headers });
 }
 
@@ -277,6 +288,7 @@ function says(err) {
 //   - in the portable dialect, which has no chunk for it, what was decided
 //     elsewhere about an approval: until there is an outcome the call still asks,
 //     or, in a replay, does not,
+//   - the question about a call that has an outcome although nobody decided,
 //   - the beginning of a step in which nothing is said.
 function comparable(message, portable) {
   if (!message) return message;
@@ -287,6 +299,7 @@ function comparable(message, portable) {
       ...part,
       ...(part.type === 'file' && { filename: undefined }),
       ...(part.type === 'reasoning' && { id: undefined }),
+      ...(part.approval && part.approval.approved === undefined && part.state.startsWith('output-') && { approval: undefined }),
       ...(portable && { approval: undefined, state: part.state === 'approval-responded' ? undecided : part.state }),
       ...(part.state === 'input-streaming' && { input: undefined, rawInput: part.rawInput || undefined }),
     })),

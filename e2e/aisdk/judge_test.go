@@ -232,6 +232,14 @@ func (j *judge) fold(tb testing.TB, f folding) verdict {
 	return v
 }
 
+// check is what the SDK has against messages as a history.
+func (j *judge) check(tb testing.TB, messages []verbatim) []string {
+	tb.Helper()
+	var v verdict
+	j.ask(tb, "check", map[string]any{"messages": messages}, &v)
+	return v.Errors
+}
+
 // verbatim is JSON that encoding/json must not touch: numbers and halves of
 // surrogate pairs come out as they are.
 type verbatim []byte

@@ -4,6 +4,7 @@ package aisdk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -124,6 +125,37 @@ var plays = []struct {
 		later.act(p.t, "resume")
 		later.shows("msg-0 delete / msg-1 Shall I? + delete(output-error) / msg-2 Hi / msg-3 " + plain + "Hi")
 	}},
+	{"a sub-agent", func(p *page) {
+		p.say("ask Hi")
+		p.shows("? ask Hi / msg-1 subagent__helper(output-available) + Done: ask Hi")
+		p.posts(1)
+	}},
+	{"a sub-agent, and a reload while it is at work", func(p *page) {
+		p.begin(p.t, "send", map[string]any{"text": "ask slow"})
+		p.until(p.t, map[string]any{"data": "data-subagent-start"})
+		reloaded := p.reload(nil)
+		reloaded.begin(p.t, "resume")
+		reloaded.until(p.t, map[string]any{"text": "subagent__helper"})
+		p.town.acts.give(p.child())
+		for _, tab := range []*page{p, reloaded} {
+			tab.until(p.t, map[string]any{"status": "ready", "text": "Done"})
+		}
+		p.shows("? ask slow / msg-1 subagent__helper(output-available) + Done: ask slow")
+		reloaded.shows("msg-0 ask slow / msg-1 subagent__helper(output-available) + Done: ask slow")
+		p.posts(1)
+		reloaded.posts(0)
+	}},
+	{"a sub-agent that asks", func(p *page) {
+		// The stock predicates wait for the sub-agent's own call too, which waits for
+		// the answer: the app sends it itself.
+		p.approve(p.say("ask delete"), true)
+		p.act(p.t, "send")
+		p.until(p.t, map[string]any{"status": "ready", "text": "Done"})
+		p.posts(2)
+		later := p.reload(nil)
+		later.act(p.t, "resume")
+		later.shows("msg-0 ask delete / msg-1 subagent__helper(output-available) + Done: ask delete")
+	}},
 	{"a stop", func(p *page) {
 		p.sayUntil("slow", "Hel")
 		p.request(http.MethodPost, "/stop", "{}", http.StatusAccepted)
@@ -232,6 +264,47 @@ func TestTakenOver(t *testing.T) {
 		later.shows("msg-0 slow / msg-1 Hello")
 		p.posts(1)
 	})
+}
+
+// An edge is killed in mid-answer. The page sees a broken connection, and another
+// edge goes on where that one was.
+func TestEdgeDies(t *testing.T) {
+	bothMajors(t, func(t *testing.T, j *judge) {
+		t.Helper()
+		w := newBinaryTown(t)
+		w.worker()
+		p := w.newPage(t, j, map[string]any{"api": w.edges[1] + "/api/chat", "cursor": 0})
+		p.sayUntil("slow", "Hel")
+		w.killEdge()
+		if s := p.until(t, map[string]any{"status": "error"}); !s.Finishes[0].IsDisconnect {
+			t.Errorf("the page takes it for the end: %+v", s.Finishes)
+		}
+		p.act(t, "move", w.edges[0]+"/api/chat")
+		p.begin(t, "resume")
+		p.until(t, map[string]any{"requests": 2})
+		w.acts.give(p.id)
+		p.until(t, map[string]any{"status": "ready", "text": "Hello"})
+		p.shows("? slow / msg-1 Hello")
+		p.posts(1)
+	})
+}
+
+// child is the session of the sub-agent that the page was told of.
+func (p *page) child() string {
+	p.t.Helper()
+	for _, d := range p.act(p.t, "look").Data {
+		var b struct {
+			SubSessionID string `json:"subSessionId"`
+		}
+		if err := json.Unmarshal(d.Data, &b); err != nil {
+			p.t.Fatal(err)
+		}
+		if d.Type == "data-subagent-start" {
+			return b.SubSessionID
+		}
+	}
+	p.t.Fatal("there is no sub-agent")
+	return ""
 }
 
 // posts makes sure that the page has asked so many times and no more.

@@ -49,6 +49,8 @@ type town struct {
 	acts    *script
 	edges   []string // URLs
 	kill    func()   // the worker that was started last, with kill -9
+
+	killEdge func() // the last edge, if it is a process
 }
 
 func makeTown(t *testing.T, opt dialect.Options) *town {
@@ -110,7 +112,7 @@ func (w *town) worker() {
 	w.t.Helper()
 	js := w.connect()
 	made, err := workers.New(js, workers.Config{
-		Agents: map[string]workers.Agent{"actor": w.acts}, Grace: workers.NoGrace,
+		Agents: map[string]workers.Agent{"actor": w.acts, "helper": w.acts}, Grace: workers.NoGrace,
 		Queue:    commands.Config{AckWait: time.Second, RetryDelay: 20 * time.Millisecond},
 		Producer: producers.Config{Linger: time.Millisecond, Patience: 10 * time.Second},
 		Log:      w.log,
@@ -250,11 +252,15 @@ func (p *page) shows(want string) chatState {
 	return s
 }
 
-// differs says where the page shows something else than the snapshot.
+// differs says where the page shows something else than the snapshot, or what the
+// SDK does not take for messages of its own in that.
 func (p *page) differs() string {
 	p.t.Helper()
-	var v verdict
 	snapshot, _ := p.snapshot()
+	if errs := p.judge.check(p.t, snapshot); len(errs) > 0 {
+		return fmt.Sprintf("the snapshot is no history: %v\n%s", errs, bytes.Join(raw(snapshot), []byte("\n")))
+	}
+	var v verdict
 	p.judge.ask(p.t, "compare", map[string]any{"chat": p.key, "messages": snapshot, "portable": p.town.opt.Major < 7}, &v)
 	if v.Difference != "" {
 		return v.Difference + "\n" + string(bytes.Join(raw(snapshot), []byte("\n")))
@@ -346,6 +352,8 @@ func (s *script) Answer(ctx context.Context, t *workers.Turn) error {
 			return step.Text(ctx, "lo")
 		case words == "where" && first:
 			return step.Tool("c1", "page_where").AskClient(ctx, map[string]any{"exact": true}, time.Time{})
+		case strings.HasPrefix(words, "ask ") && first:
+			return step.Tool("c1", workers.SubagentTool("helper")).Delegate(ctx, map[string]any{"message": words[4:]})
 		case words == "delete" && first:
 			return errors.Join(step.Text(ctx, "Shall I?"), step.Tool("c1", "delete").AskApproval(ctx, map[string]any{"all": true}, time.Time{}))
 		}
