@@ -52,6 +52,9 @@ type config struct {
 	ChatMajor       int   `envconfig:"CHAT_MAJOR" default:"6" desc:"major version of the AI SDK that all pages have at least: 6 or 7"`
 	ChatSubAgents   said  `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"what a chat is told of the words of sub-agents: drop (none), inline or data"`
 
+	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"let agents elsewhere delegate to those of CHAT_AGENT; nobody is asked for credentials: whoever can reach the edge can then have them work, unless something in front asks who they are"`
+	AgentServerPath string `envconfig:"AGENT_SERVER_PATH" default:"/agents" desc:"path that /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort are below; /: none"`
+
 	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open event streams of one edge, -1 for no limit"`
 	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open event streams of one client address (IPv6: of its first 64 bits), -1 for no limit; 0 is 1000 for public addresses and no limit for private ones"`
 	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open event streams of one session, -1 for no limit"`

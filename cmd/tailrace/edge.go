@@ -124,6 +124,13 @@ func (f *front) assemble(more []route) error {
 	if f.chats != nil {
 		more = append(more, route{match: chat.Match, handler: f.chats})
 	}
+	agents, err := f.newAgentServer(snapshots)
+	if err != nil {
+		return err
+	}
+	if agents != nil {
+		more = append(more, route{match: agents.Match, handler: agents})
+	}
 	return f.assembleServer(more)
 }
 

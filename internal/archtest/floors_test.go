@@ -56,6 +56,7 @@ var plan = map[string]struct {
 	"projector/deadletters": {floor: attic, nats: true},
 	"sseedge":               {floor: third},
 	"sseedge/chat":          {floor: attic},
+	"sseedge/agentserver":   {floor: attic},
 	"commands":              {floor: third, nats: true},
 	"inbox":                 {floor: third, nats: true},
 	"workers":               {floor: upper, nats: true},

@@ -1,0 +1,330 @@
+package agentserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// says answers in one step with its pieces.
+func says(pieces ...string) workers.AgentFunc {
+	return func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			s.Final()
+			for _, piece := range pieces {
+				if err := s.Text(ctx, piece); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// echo says what it was asked with.
+func echo(ctx context.Context, t *workers.Turn) error {
+	return says(t.Input()[0].Content, " ", t.Params().String())(ctx, t)
+}
+
+// holding says something and waits until it is let go, or stopped.
+func holding(begun chan<- string, held <-chan struct{}) workers.AgentFunc {
+	return func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			if err := s.Text(ctx, "I am at it"); err != nil {
+				return err
+			}
+			begun <- t.RunID()
+			select {
+			case <-held:
+				s.Final()
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}
+}
+
+// asking asks a browser and a person, then tells what it heard.
+func asking(deadline time.Duration) workers.AgentFunc {
+	return func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			if t.Steps() == 0 {
+				until := time.Time{}
+				if deadline > 0 {
+					until = time.Now().Add(deadline)
+				}
+				return errors.Join(
+					s.Tool("where", "location").AskClient(ctx, map[string]any{}, until),
+					s.Tool("pay", "payment").AskApproval(ctx, map[string]any{"euro": 5}, until),
+				)
+			}
+			s.Final()
+			var said []string
+			for _, m := range t.Messages() {
+				for _, c := range m.Calls() {
+					said = append(said, fmt.Sprintf("%s %s%s", c.Name, []byte(c.Output), c.Error))
+				}
+			}
+			for _, call := range s.Granted() {
+				said = append(said, "allowed")
+				if err := call.End(ctx, "paid"); err != nil {
+					return err
+				}
+			}
+			return s.Text(ctx, strings.Join(said, ", "))
+		})
+	}
+}
+
+// event is what a parent looks at in an event.
+type event struct {
+	Type  string `json:"type"`
+	Chunk struct {
+		Type  string `json:"type"`
+		Delta string `json:"delta"`
+	} `json:"chunk"`
+}
+
+// delegate is a remote parent: it starts, follows the events from its cursor
+// however often the connection breaks, and asks what came of it. The answer is the
+// text that it has put together, and the output.
+func (w *world) delegate(session, message string, cut func(events int) bool) (text, output string, err error) {
+	body := fmt.Sprintf(`{"sessionId":%q,"agentType":"helper","message":%q,"state":{"tone":"kind"}}`, session, message)
+	if got := w.post("/start", body); got.status != http.StatusOK || got.member("streamId") != session || got.member("runId") == "" {
+		return "", "", fmt.Errorf("start: %s %s", got, got.body)
+	}
+	cursor, over := "", false
+	for events := 0; !over; {
+		err := w.listen(w.t.Context(), "/agents/sse?sessionId="+session, cursor, func(h heard) bool {
+			events++
+			var e event
+			if err = json.Unmarshal([]byte(h.data), &e); err != nil {
+				return true
+			}
+			if e.Chunk.Type == "text_delta" {
+				text += e.Chunk.Delta
+			}
+			cursor, over = h.id, e.Type == "end" || e.Type == "fail"
+			return over || cut(events)
+		})
+		if err != nil {
+			return text, "", err
+		}
+	}
+	got := w.awaitStatus(session, "completed")
+	return text, got.member("output"), nil
+}
+
+func never(int) bool { return false }
+
+func TestDelegationFromAfar(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(echo)
+	const want = `a parcel to Oslo {"tone":"kind"}`
+	text, output, err := w.delegate("s1", "a parcel to Oslo", never)
+	if err != nil || text != want || output != want {
+		t.Errorf("text %q, output %q, error %v, want %q twice", text, output, err, want)
+	}
+	if got := w.status("s1"); got.member("streamStatus") != "ended" || got.member("latestSequence") == "0" {
+		t.Errorf("status %s", got.body)
+	}
+}
+
+// The connection of the parent breaks behind each event.
+func TestDelegationOverBreakingConnections(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(echo)
+	const want = `again {"tone":"kind"}`
+	text, output, err := w.delegate("s1", "again", func(int) bool { return true })
+	if err != nil || text != want || output != want {
+		t.Errorf("text %q, output %q, error %v, want %q twice", text, output, err, want)
+	}
+}
+
+// The parent asks for the events before there is a worker.
+func TestEventsOfARunThatIsYetToBegin(t *testing.T) {
+	w := newWorld(t, nil)
+	type result struct {
+		text string
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		text, _, err := w.delegate("s1", "patience", never)
+		done <- result{text, err}
+	}()
+	natstest.Await(t, "the session is asked for", func(context.Context) error {
+		if got := w.status("s1"); got.status != http.StatusOK || got.member("status") != "running" || got.member("latestSequence") != "0" {
+			return errors.New(got.body)
+		}
+		return nil
+	})
+	w.work(echo)
+	if got := <-done; got.err != nil || got.text != `patience {"tone":"kind"}` {
+		t.Errorf("text %q, error %v", got.text, got.err)
+	}
+}
+
+// Nobody ever begins: the parent is told to come back.
+func TestNobodyBegins(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Patience = 300 * time.Millisecond })
+	w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`)
+	got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1", "")
+	if got.String() != "503 UNAVAILABLE" || got.header.Get("Retry-After") == "" {
+		t.Errorf("%s, Retry-After %q", got, got.header.Get("Retry-After"))
+	}
+}
+
+// /sse sends the bytes of the edge's own events, and takes its cursors.
+func TestEventsAreThoseOfTheEdge(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(echo)
+	if _, _, err := w.delegate("s1", "the same", never); err != nil {
+		t.Fatal(err)
+	}
+	read := func(path, cursor string) (all []heard) {
+		err := w.listen(t.Context(), path, cursor, func(h heard) bool {
+			all = append(all, h)
+			return strings.HasPrefix(h.data, `{"type":"end"`)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for _, query := range []string{"", "&types=text_delta,stream_end", "&scope=session"} {
+		ours, theirs := read("/agents/sse?sessionId=s1"+query, ""), read("/v1/sessions/s1/events?x=1"+query, "")
+		if !slices.Equal(ours, theirs) || len(ours) < 2 {
+			t.Errorf("%s: ours\n%v\ntheirs\n%v", query, ours, theirs)
+		}
+		tail := read("/agents/sse?sessionId=s1"+query, ours[0].id)
+		if !slices.Equal(tail, ours[1:]) {
+			t.Errorf("%s: behind the first event\n%v\nwant\n%v", query, tail, ours[1:])
+		}
+	}
+	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=nobody", ""); got.String() != "404 NOT_FOUND" {
+		t.Errorf("unknown session: %s", got)
+	}
+	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1&scope=world", ""); got.String() != "400 BAD_PARAMETER" || got.member("error") == "" {
+		t.Errorf("unknown scope: %s", got)
+	}
+}
+
+// Twenty start the same session at once: all get the one run, and it runs once.
+func TestStartedByManyAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	var ran atomic.Int64
+	w.work(func(ctx context.Context, t *workers.Turn) error {
+		ran.Add(1)
+		return echo(ctx, t)
+	})
+	runs := make([]string, 20)
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() {
+			got := w.post("/start", fmt.Sprintf(`{"sessionId":"s1","agentType":"helper","message":"from %d"}`, i))
+			switch {
+			case got.status == http.StatusOK:
+				runs[i] = got.member("runId")
+			case got.String() != "409 ALREADY_COMPLETED":
+				t.Errorf("start: %s %s", got, got.body)
+			}
+		})
+	}
+	all.Wait()
+	w.awaitStatus("s1", "completed")
+	ids := slices.Compact(slices.DeleteFunc(slices.Sorted(slices.Values(runs)), func(id string) bool { return id == "" }))
+	if len(ids) != 1 || ran.Load() != 1 {
+		t.Errorf("runs %q, and the agent ran %d times", ids, ran.Load())
+	}
+}
+
+// A session that is at work is returned as it is; one that is over is not.
+func TestStartIsForOneDelegation(t *testing.T) {
+	w := newWorld(t, nil)
+	begun, held := make(chan string, 1), make(chan struct{})
+	w.work(holding(begun, held))
+	const body = `{"sessionId":"s1","agentType":"helper","message":"hi"}`
+	first := w.post("/start", body)
+	if again := w.post("/start", body); first.status != http.StatusOK || again.body != first.body {
+		t.Errorf("waiting: %s %s, want %s", again, again.body, first.body)
+	}
+	if run := <-begun; run != first.member("runId") {
+		t.Errorf("run %q, want %q", first.member("runId"), run)
+	}
+	if again := w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"something else"}`); again.body != first.body {
+		t.Errorf("at work: %s %s, want %s", again, again.body, first.body)
+	}
+	if other := w.post("/start", `{"sessionId":"s1","agentType":"other","message":"hi"}`); other.String() != "400 VALIDATION_ERROR" {
+		t.Errorf("another agent: %s", other)
+	}
+	if again := w.post("/resume", `{"sessionId":"s1"}`); again.body != first.body {
+		t.Errorf("resume: %s %s, want %s", again, again.body, first.body)
+	}
+	if again := w.post("/resume", `{"sessionId":"s1","message":"more"}`); again.String() != "409 EXECUTION_ERROR" {
+		t.Errorf("resume with a message: %s", again)
+	}
+	close(held)
+	w.awaitStatus("s1", "completed")
+	for _, path := range []string{"/start", "/resume", "/interrupt", "/abort"} {
+		if got := w.post(path, body); got.String() != "409 ALREADY_COMPLETED" {
+			t.Errorf("%s of what is over: %s", path, got)
+		}
+	}
+}
+
+// A person's metadata and files reach the agent; what is over the budget does not.
+func TestMessagesOfAParent(t *testing.T) {
+	w := newWorld(t, nil)
+	got := make(chan string, 1)
+	w.work(func(ctx context.Context, t *workers.Turn) error {
+		text, err := json.Marshal(t.Input())
+		if err != nil {
+			return err
+		}
+		got <- string(text)
+		return says("ok")(ctx, t)
+	})
+	large := strings.Repeat("x", maxMetadata)
+	body := `{"sessionId":"s1","agentType":"helper","metadata":{"user":"u1"},"message":[
+		{"content":"one","metadata":{"own": true},"clientMessageId":"m1"},
+		{"content":"two","files":[{"url":"https://a.example/b.png","mediaType":"image/png","filename":"b.png"}]},
+		{"content":"three","metadata":{"large":"` + large + `"}}]}`
+	if a := w.post("/start", body); a.status != http.StatusOK {
+		t.Fatal(a, a.body)
+	}
+	const want = `[{"content":"one","files":null,"metadata":{"own":true},"clientMessageId":"m1"},` +
+		`{"content":"two","files":[{"url":"https://a.example/b.png","mediaType":"image/png","filename":"b.png"}],"metadata":{"user":"u1"},"clientMessageId":null},` +
+		`{"content":"three","files":null,"metadata":null,"clientMessageId":null}]`
+	if in := <-got; in != want {
+		t.Errorf("the agent got\n%s\nwant\n%s", in, want)
+	}
+}
+
+// A run that fails says so, with its code.
+func TestAFailure(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(func(context.Context, *workers.Turn) error {
+		return &workers.Error{Message: "the provider is down", Code: "provider_unavailable"}
+	})
+	w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`)
+	got := w.awaitStatus("s1", "failed")
+	if want := `{"message":"the provider is down","code":"provider_unavailable"}`; got.member("error") != want {
+		t.Errorf("error %s, want %s", got.member("error"), want)
+	}
+	if again := w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`); again.String() != "409 ALREADY_COMPLETED" {
+		t.Errorf("start of what has failed: %s", again)
+	}
+}

@@ -1,0 +1,9 @@
+package agentserver
+
+import (
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }

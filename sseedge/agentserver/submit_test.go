@@ -1,0 +1,114 @@
+package agentserver
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// submits sends an answer to a call of s1, and wants a status or a refusal.
+func (w *world) submits(members, want string) answered {
+	w.t.Helper()
+	got := w.post("/submit-tool-result", `{"sessionId":"s1",`+members+`}`)
+	said := got.member("status")
+	if said == "" {
+		said = got.String()
+	}
+	if said != want {
+		w.t.Errorf("%s: %s %s, want %s", members, said, got.body, want)
+	}
+	return got
+}
+
+func TestAnswersOfAParent(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(asking(0))
+	run := w.post("/start", startS1).member("runId")
+	got := w.awaitStatus("s1", "suspended_client_tool")
+	if got.member("pendingToolCallIds") != `["where","pay"]` || got.member("suspended") != `{"toolCallIds":["where","pay"]}` {
+		t.Errorf("status %s", got.body)
+	}
+	if got := w.post("/resume", `{"sessionId":"s1"}`); got.member("runId") != run {
+		t.Errorf("resume before the answers: %s %s", got, got.body)
+	}
+	if got := w.post("/resume", `{"sessionId":"s1","message":"never mind"}`); got.String() != "409 EXECUTION_ERROR" {
+		t.Errorf("resume with a message before the answers: %s", got)
+	}
+	approval := run + "::pay"
+
+	// CS-14: what is of the wrong kind, or to another approval, is refused.
+	w.submits(`"toolCallId":"pay","result":"paid"`, "400 VALIDATION_ERROR")
+	w.submits(`"kind":"approval-response","toolCallId":"where","approvalId":"`+approval+`","approved":true`, "400 VALIDATION_ERROR")
+	w.submits(`"kind":"approval-response","toolCallId":"pay","approvalId":"other::pay","approved":true`, "400 VALIDATION_ERROR")
+	w.submits(`"kind":"approval-response","toolCallId":"pay","approved":true`, "400 VALIDATION_ERROR")
+	w.submits(`"kind":"subagent-result","toolCallId":"where","result":1`, "400 VALIDATION_ERROR")
+	w.submits(`"toolCallId":"where"`, "400 VALIDATION_ERROR")
+	w.submits(`"toolCallId":"where","result":1,"error":"both"`, "400 VALIDATION_ERROR")
+	w.submits(`"toolCallId":"nowhere","result":1`, "404 NOT_FOUND")
+	// CS-15: ids, errors and results have bounds.
+	w.submits(`"toolCallId":"`+strings.Repeat("w", 257)+`","result":1`, "400 VALIDATION_ERROR")
+	w.submits(`"toolCallId":"where","error":"`+strings.Repeat("e", 8<<10+1)+`"`, "400 VALIDATION_ERROR")
+	w.submits(`"toolCallId":"where","result":"`+strings.Repeat("r", 1<<19)+`"`, "413 CONTENT_TOO_LARGE")
+	w.submits(`"toolCallId":"where","result":"`+strings.Repeat("r", 1<<20)+`"`, "413 CONTENT_TOO_LARGE")
+
+	// Nothing of that was stored.
+	w.submits(`"toolCallId":"where","result":"Oslo"`, "accepted")
+	if late := w.submits(`"toolCallId":"where","result":"Bergen"`, "already_completed"); !strings.Contains(late.member("first"), `"result":"Oslo"`) {
+		t.Errorf("the first answer is %s", late.member("first"))
+	}
+	if got := w.status("s1"); got.member("pendingToolCallIds") != `["pay"]` {
+		t.Errorf("status %s", got.body)
+	}
+	w.submits(`"kind":"approval-response","toolCallId":"pay","approvalId":"`+approval+`","approved":true`, "accepted")
+	if got := w.awaitStatus("s1", "completed"); got.member("output") != `location "Oslo", payment , allowed` {
+		t.Errorf("output %q", got.member("output"))
+	}
+	w.submits(`"toolCallId":"where","result":"Oslo"`, "already_completed")
+}
+
+// Of many answers at once one counts, and the run goes on once.
+func TestOneAnswerCounts(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(asking(0))
+	run := w.post("/start", startS1).member("runId")
+	w.awaitStatus("s1", "suspended_client_tool")
+	w.submits(`"kind":"approval-response","toolCallId":"pay","approvalId":"`+run+`::pay","approved":false,"reason":"too dear"`, "accepted")
+	var taken, late atomic.Int64
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			switch got := w.post("/submit-tool-result", fmt.Sprintf(`{"sessionId":"s1","toolCallId":"where","result":%d}`, i)); got.member("status") {
+			case "accepted":
+				taken.Add(1)
+			case "already_completed":
+				late.Add(1)
+			default:
+				t.Errorf("%s %s", got, got.body)
+			}
+		})
+	}
+	all.Wait()
+	if taken.Load() != 1 || late.Load() != 19 {
+		t.Errorf("%d were accepted and %d late, want 1 and 19", taken.Load(), late.Load())
+	}
+	w.awaitStatus("s1", "completed")
+	if past := w.snapshot("s1").Past; len(past) != 1 {
+		t.Errorf("%d runs before the last, want 1", len(past))
+	}
+}
+
+// Who answers when the time is over is told so; the run goes on without him.
+func TestAnswerAfterTheDeadline(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(asking(time.Millisecond))
+	w.post("/start", startS1)
+	w.awaitStatus("s1", "completed")
+	got := w.post("/submit-tool-result", `{"sessionId":"s1","toolCallId":"where","result":"Oslo"}`)
+	if got.status != http.StatusOK || got.member("status") != "already_completed" {
+		t.Errorf("%s %s", got, got.body)
+	}
+}
