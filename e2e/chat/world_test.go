@@ -31,7 +31,8 @@ type world struct {
 	reader *consumers.Reader
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld starts a world whose edges speak to a major version of the AI SDK.
+func newWorld(t *testing.T, words int) *world {
 	t.Helper()
 	w := &world{nats: natstest.StartProcess(t), holds: t.TempDir()}
 	js := w.nats.JetStream(t)
@@ -45,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	w.tailrace(t, "projector", "--ops-listen", "").start(t)
 	for i := range w.edges {
 		addr := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
-		w.edges[i] = w.tailrace(t, "edge", "--listen", addr, "--ops-listen", "", "--chat-agent", "assistant", "--chat-client-tools", "page_time_zone")
+		w.edges[i] = w.tailrace(t, "edge", "--listen", addr, "--ops-listen", "", "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant", "--chat-client-tools", "page_time_zone")
 		w.edges[i].addr = addr
 		w.edges[i].start(t)
 	}
