@@ -523,6 +523,9 @@ var errNeverBegan = errors.New("the run that was asked for has not begun, and no
 //  1. a page answers a question that is long over, and posts,
 //  2. it is told that the answer is not taken, and the response ends,
 //  3. everything in the last step is answered: it posts again, and so on for ever.
+//
+// The client shows its application a step that begins with the next change only,
+// and the predicate looks at what is shown: the empty metadata is that change.
 func (st *stream) emptyTurn() []byte {
 	start := struct {
 		Type      string `json:"type"`
@@ -533,7 +536,7 @@ func (st *stream) emptyTurn() []byte {
 	if !st.service.cfg.Dialect.NoSteps {
 		dst = append(dst, "data: {\"type\":\"start-step\"}\n\ndata: {\"type\":\"finish-step\"}\n\n"...)
 	}
-	return append(dst, "data: {\"type\":\"finish\",\"finishReason\":\"stop\"}\n\ndata: [DONE]\n\n"...)
+	return append(dst, "data: {\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{}}\n\ndata: [DONE]\n\n"...)
 }
 
 // appendFrame appends a chunk of strings.
