@@ -27,6 +27,7 @@ type client struct {
 	reload    bool // the application was told to load the page anew
 	errorText string
 	transient []string // types of data that was handed on
+	published int      // parts that the page was shown: a step-start only with what follows
 }
 
 func newClient(major int) *client {
@@ -150,7 +151,58 @@ func (c *client) event(data []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.apply(m, typ)
+	err = c.apply(m, typ)
+	if !slices.Contains([]string{"start-step", "finish-step", "finish", "abort", "error"}, typ) && string(m["transient"]) != "true" {
+		c.published = len(c.parts)
+	}
+	return err
+}
+
+// posts reports whether one of the stock predicates makes the page post: the
+// calls since the last step-start are answered, by the browser itself or with an
+// approval.
+func (c *client) posts() bool {
+	parts := c.parts[:c.published]
+	for i, p := range slices.Backward(parts) {
+		if p.typ == "step-start" {
+			parts = parts[i+1:]
+			break
+		}
+	}
+	own, decided := 0, 0
+	ownDone, allDone := true, true
+	for _, p := range parts {
+		if p.typ != "dynamic-tool" {
+			continue
+		}
+		state := p.member["state"]
+		done := state == `"output-available"` || state == `"output-error"`
+		if p.member["providerExecuted"] != "true" {
+			own++
+			ownDone = ownDone && done
+		}
+		switch state {
+		case `"approval-responded"`:
+			decided++
+		case `"output-denied"`:
+		default:
+			allDone = allDone && done
+		}
+	}
+	return own > 0 && ownDone || decided > 0 && allDone
+}
+
+// answers writes down what a person, or the browser, answered to all that the
+// message asks, as the page does before it posts.
+func (c *client) answers() {
+	for _, p := range c.parts {
+		switch {
+		case p.member["state"] == `"approval-requested"`:
+			p.member["state"] = `"approval-responded"`
+		case p.member["state"] == `"input-available"` && p.member["providerExecuted"] != "true":
+			p.member["state"] = `"output-available"`
+		}
+	}
 }
 
 // check holds a chunk to the schema.
@@ -428,7 +480,7 @@ func (c *client) tool(m map[string]json.RawMessage, typ string) error {
 		delete(p.member, "input")
 		p.member["state"] = `"input-streaming"`
 	case "tool-input-available":
-		if state != "" && state != `"input-streaming"` && !c.reload {
+		if state != "" && state != `"input-streaming"` && !strings.HasPrefix(state, `"approval-`) && !c.reload && c.parts[len(c.parts)-1].typ != "step-start" {
 			return fmt.Errorf("available again after %s", state)
 		}
 		p.set("input", m["input"])

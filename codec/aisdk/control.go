@@ -192,6 +192,7 @@ func (m *Message) lastWord() {
 // fail ends the response with an error, after which clients read nothing.
 func (m *Message) fail(it *item, f Failure) {
 	m.closeAll()
+	m.separate()
 	m.finishStep()
 	if m.inner() {
 		return

@@ -69,6 +69,16 @@ func (o *out) open(kind string) {
 // shut ends the frame that was begun.
 func (o *out) shut() { o.dst = append(o.dst, "}\n\n"...) }
 
+// frame is what write writes, kept apart.
+func (o *out) frame(write func()) []byte {
+	dst, last, open := o.dst, o.last, o.tail
+	o.dst, o.tail = nil, tail{}
+	write()
+	frame := o.dst
+	o.dst, o.last, o.tail = dst, last, open
+	return frame
+}
+
 // bare makes the frames so far bear no id.
 func (o *out) bare() { o.last = noFrame }
 

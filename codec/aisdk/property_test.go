@@ -88,6 +88,29 @@ func TestEveryClientBuilds(t *testing.T) {
 	})
 }
 
+// A page with the stock predicates posts when everything is answered, and then
+// not again, however the answer ends: a page that posts without being asked does
+// so for ever.
+func TestStockPageRests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.turn()
+		opt := a.options()
+		m, c := New("msg-1", opt), newClient(opt.Major)
+		for _, rec := range a.log {
+			if m.Done() {
+				c.answers()
+				m.Continue()
+				c.open()
+			}
+			show(t, c, m.Append(nil, rec))
+			if m.Done() && c.posts() {
+				t.Fatalf("posts again behind %s:\n%s\nof %s", rec.Type, c, a)
+			}
+		}
+	})
+}
+
 // What a reader gets behind any cursor are the very bytes that everybody else
 // got there.
 func TestTailIsTheSame(t *testing.T) {

@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -112,20 +113,36 @@ func (m *Message) finishStep() {
 }
 
 // separate puts a step, though it says nothing, behind calls that the client
-// was asked about and that have their outcome, when the answer ends with them. A
-// client shows its application a start-step with the next change only: the last
-// outcome is told once more.
+// was asked about and of which one was answered, when the answer ends with them,
+// well or not. Without it the page's predicates say yes at the end, and it posts
+// without end. Behind an error it rests first, but:
+//  1. the browser's own call is answered, the approval beside it is still open,
+//  2. the page posts, because its predicate for calls passes those of ours over,
+//  3. the run fails, and the page rests, as after every error,
+//  4. a person decides the approval. Version 6 asks the predicate although the
+//     question is gone, finds the answered call, and posts to a run that is over.
+//
+// A client shows its application a start-step with the next change only: the last
+// answer is told once more.
 func (m *Message) separate() {
-	asked := m.steps.asked
-	if m.steps.open || len(asked) == 0 || m.opt.NoSteps {
+	c := m.answered()
+	if c == nil || m.opt.NoSteps {
 		return
 	}
-	for _, c := range asked {
-		if !c.settled {
-			return
+	m.finishStep()
+	m.startStep()
+	m.release()
+	m.last = len(m.dst)
+	m.dst = append(m.dst, c.again...)
+}
+
+// answered is the latest call since the last start-step that the client was
+// asked about and that was answered, nil for none.
+func (m *Message) answered() *call {
+	for _, c := range slices.Backward(m.steps.asked) {
+		if c.again != nil {
+			return c
 		}
 	}
-	m.startStep()
-	m.last = len(m.dst)
-	m.dst = append(m.dst, asked[len(asked)-1].outcome...)
+	return nil
 }

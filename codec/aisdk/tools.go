@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,8 @@ type call struct {
 	asked     []byte // id of the approval that waits for a decision, nil for none
 	settled   bool   // it has its outcome
 	question  bool   // the client was asked about it
-	outcome   []byte // the frame of its outcome, of a question
+	granted   []byte // version 6: the frame that shows it granted, its input once more
+	again     []byte // of such a one: the frame that tells the latest of it once more, nil while it is open
 
 	// The records that made it so. They may be taken back.
 	begunAt, sentAt, askedAt, settledAt chunk.Ordinal
@@ -62,6 +64,9 @@ func (m *Message) call(it *item, id, name string) *call {
 	c.shown = appendEscaped(nil, c.id)
 	m.calls[key] = c
 	m.everyCall = append(m.everyCall, c)
+	if !m.steps.begun && !m.steps.open && slices.ContainsFunc(m.steps.asked, (*call).lures) {
+		m.startStep() // should this be a question too, the page would post the old answer again
+	}
 	m.speak(it)
 	return c
 }
@@ -172,6 +177,10 @@ func (m *Message) available(it *item, c *call, input []byte) {
 	if c.client {
 		c.question, m.steps.asked = true, append(m.steps.asked, c)
 	}
+	m.input(it, c, input)
+}
+
+func (m *Message) input(it *item, c *call, input []byte) {
 	m.open("tool-input-available")
 	m.text("toolCallId", c.shown)
 	m.value("toolName", it.obj.get("toolName"))
@@ -199,15 +208,20 @@ func (m *Message) awaited(it *item, id, name string, ours bool) *call {
 	return c
 }
 
+// lures reports whether a call that was answered makes the page post beside one
+// that is open: the browser's own, and one that was granted and has no outcome.
+func (c *call) lures() bool { return c.again != nil && (c.client || !c.settled) }
+
 func (m *Message) settle(it *item, c *call) {
 	m.produced(it)
 	c.settled, c.settledAt, c.streaming, c.asked = true, it.rec.Ordinal, false, nil
 }
 
-// keep remembers the frame of an outcome that the client was asked for.
+// keep remembers the frame that was just written, the latest of a call that the
+// client was asked about.
 func (m *Message) keep(c *call) {
 	if c.question {
-		c.outcome = append(c.outcome[:0], m.dst[m.last:]...)
+		c.again = append([]byte(nil), m.dst[m.last:]...)
 	}
 }
 
@@ -291,7 +305,10 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 	}
 	id, _ := it.obj.text("approvalId")
 	c.asked, c.askedAt = append([]byte(nil), id...), it.rec.Ordinal
-	c.question, m.steps.asked = true, append(m.steps.asked, c)
+	c.question, c.again, m.steps.asked = true, nil, append(m.steps.asked, c)
+	if m.opt.Major < 7 {
+		c.granted = m.frame(func() { m.input(it, c, it.obj.get("input")) })
+	}
 	if m.replay.answers(it) {
 		return
 	}
@@ -319,9 +336,14 @@ func (m *Message) approvalResponse(it *item, b chunk.ToolApprovalResponse) {
 			m.value("reason", reason)
 		}
 		m.shut()
+		m.keep(c)
 	}
 	c.asked = nil
 	if b.Approved {
+		c.settledAt = it.rec.Ordinal
+		if c.granted != nil && !c.client {
+			c.again = c.granted
+		}
 		return
 	}
 	m.settle(it, c)

@@ -73,6 +73,9 @@ func (m *Message) undo(c *call, taken func(chunk.Ordinal) bool) bool {
 	c.streaming = false
 	c.sent = c.sent && !taken(c.sentAt)
 	c.settled = c.settled && !taken(c.settledAt)
+	if taken(c.settledAt) {
+		c.again = nil
+	}
 	if taken(c.askedAt) {
 		c.asked = nil
 	}
