@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"bytes"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type call struct {
 	delegated bool   // a sub-agent does it
 	streaming bool   // its arguments stream
 	sent      bool   // tool-input-available went out
+	told      uint64 // sum of the input in it
 	asked     []byte // id of the approval that waits for a decision, nil for none
 	settled   bool   // it has its outcome
 	question  bool   // the client was asked about it
@@ -42,6 +44,9 @@ var (
 	emptyInput = []byte("{}")
 	null       = []byte("null")
 )
+
+// sums tells inputs apart.
+var sums = maphash.MakeSeed()
 
 // SplitCallID takes the id of a tool part apart: the session of the sub-agent
 // whose call it is, "" for the message's own agent, and the id of the call there.
@@ -181,6 +186,7 @@ func (m *Message) available(it *item, c *call, input []byte) {
 }
 
 func (m *Message) input(it *item, c *call, input []byte) {
+	c.told = maphash.Bytes(sums, input)
 	m.open("tool-input-available")
 	m.text("toolCallId", c.shown)
 	m.value("toolName", it.obj.get("toolName"))
@@ -299,7 +305,14 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 		return
 	}
 	c := m.call(it, b.ToolCallID, b.ToolName)
-	m.available(it, c, it.obj.get("input"))
+	input := it.obj.get("input")
+	m.available(it, c, input)
+	if !c.client && c.told != maphash.Bytes(sums, input) {
+		// People must see what they allow, also when the call began with another
+		// input.
+		m.produced(it)
+		m.input(it, c, input)
+	}
 	if b.IsAutomatic != nil && *b.IsAutomatic {
 		return
 	}
@@ -307,7 +320,7 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 	c.asked, c.askedAt = append([]byte(nil), id...), it.rec.Ordinal
 	c.question, c.again, m.steps.asked = true, nil, append(m.steps.asked, c)
 	if m.opt.Major < 7 {
-		c.granted = m.frame(func() { m.input(it, c, it.obj.get("input")) })
+		c.granted = m.frame(func() { m.input(it, c, input) })
 	}
 	if m.replay.answers(it) {
 		return

@@ -140,7 +140,7 @@ func (d *dice) call() {
 	case name == "page_where":
 		d.open = append(d.open, id)
 	case d.IntN(4) == 0:
-		d.w.say(chunk.ToolApprovalRequest{ToolCallID: id, ToolName: name, ApprovalID: "run::" + id, Input: chunk.Value(input)})
+		d.w.say(chunk.ToolApprovalRequest{ToolCallID: id, ToolName: name, ApprovalID: "run::" + id, Input: chunk.Value(of(d, input, d.json()))})
 		d.open = append(d.open, id)
 		d.asked[id] = true
 	default:

@@ -219,6 +219,14 @@ var scenes = []struct {
 		w.step1(func() { w.say(text("Gone.")) })
 		w.say(chunk.StreamEnd{StreamID: root.ID})
 	}},
+	{"an approval of another input", func(w *writer) {
+		w.begin("r1", "Delete!")
+		w.step1(func() { w.say(call("c1", "delete", `{"all":false}`), approval("c1", "delete")) })
+		w.pause("r1", "c1", "delete")
+		w.say(chunk.RunStarted{RunID: "r2", Mode: "with_confirmation"}, decision("c1", "delete", true), done("c1", "delete", `1`))
+		w.step1(func() { w.say(text("Gone.")) })
+		w.say(chunk.StreamEnd{StreamID: root.ID})
+	}},
 	{"two approvals, one of them denied", func(w *writer) {
 		w.begin("r1", "Delete!")
 		w.step1(func() {
