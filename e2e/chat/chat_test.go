@@ -183,6 +183,20 @@ var scenes = []struct {
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.wantCall(p, "delete output-denied")
 	}},
+	{"approval that did not arrive", func(s *scene) {
+		p := s.open()
+		p.say("delete them")
+		p.awaitText("May the agent do this?")
+		p.awaitRest(s.front)
+		s.killEdges()
+		p.decide("Allow")
+		p.await(`document.querySelector('#again')?.textContent === 'Send again'`)
+		p.awaitStatus("error")
+		s.startEdges()
+		p.click("#again")
+		p.awaitText("The files are gone.")
+		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
+	}},
 	{"approval after a reload", func(s *scene) {
 		p := s.open()
 		p.say("delete them")
@@ -314,7 +328,7 @@ var scenes = []struct {
 		p.await(`document.querySelector('[role=alert]')?.textContent === 'The model is on strike.'`)
 		s.shows(p, 1)
 		p.reload()
-		p.await(`document.querySelector('[role=alert]') !== null`)
+		p.await(`document.querySelector('[role=alert]')?.textContent === 'The model is on strike.'`)
 		s.finish(p, 1, "submit-message")
 		p.click("#again")
 		p.await(`document.querySelector('[role=alert]')?.textContent === 'The model is on strike.'`)

@@ -1,6 +1,6 @@
 import { useChat } from '@ai-sdk/react';
 import { useRef, useState } from 'react';
-import { sendsAnswers } from './answers';
+import { isAnswered, sendsAnswers } from './answers';
 import { Composer } from './composer';
 import { useReconnect } from './connection';
 import type { Cursor } from './cursor';
@@ -59,7 +59,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
   const [editing, setEditing] = useState<string>(); // id of a message
   const busy = status === 'submitted' || status === 'streaming';
   const failed = status === 'ready' && snapshot.status === 'failed' && messages === snapshot.messages;
-  const unanswered = messages.at(-1)?.role === 'user';
+  const undelivered = !busy && isAnswered({ messages });
 
   useBrowserTools(messages.at(-1), status === 'ready', chat.addToolOutput);
   useFreshness(id, cursor, status === 'ready', reload);
@@ -91,14 +91,14 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
       ) : (
         error && <p className="failure" role="alert">{explain(error)}</p>
       )}
-      {failed && <p className="failure" role="alert">The last answer has failed.</p>}
+      {failed && <p className="failure" role="alert">{snapshot.error?.message ?? 'The last answer has failed.'}</p>}
       <Composer
         draft={draft}
         setDraft={setDraft}
         submit={submit}
         stop={busy ? () => requestStop(id).catch((e) => reload(explain(e))) : undefined}
-        again={!busy && messages.length > 0 ? () => void regenerate() : undefined}
-        againLabel={unanswered ? 'Send again' : 'Answer again'}
+        again={!busy && messages.length > 0 ? () => void (undelivered ? sendMessage() : regenerate()) : undefined}
+        againLabel={undelivered || messages.at(-1)?.role === 'user' ? 'Send again' : 'Answer again'}
         cancelEdit={editing ? () => (setEditing(undefined), setDraft('')) : undefined}
       />
     </main>

@@ -6,6 +6,7 @@ export type Snapshot = {
   messages: UIMessage[];
   streamSequence: number; // where the stream goes on
   status: 'active' | 'paused' | 'ended' | 'failed';
+  error?: { message: string }; // of a failed one
 };
 
 const nothingYet: Snapshot = { messages: [], streamSequence: 0, status: 'ended' };
