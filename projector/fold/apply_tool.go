@@ -23,7 +23,7 @@ func (s *Snapshot) sayTool(rec chunk.Record, c chunk.Chunk) {
 		s.toolInputError(rec, b)
 	case chunk.ToolOutputError:
 		if t := s.awaited(rec, b.ToolCallID, b.ToolName); t != nil {
-			t.state, t.errorText = outputError, b.Error
+			t.state, t.errorText, t.providerExecuted = outputError, b.Error, true
 			s.settled(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:
@@ -80,6 +80,7 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError) {
 		t.input = *b.PartialInput
 	}
 	t.input = orNull(t.input)
+	t.providerExecuted = true // the browser's too: nobody asked it to run that
 	s.settled(b.ToolCallID)
 }
 

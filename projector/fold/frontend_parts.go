@@ -54,15 +54,32 @@ func dataID(p *part) (string, bool) {
 // message has another one there, or the two would be one part.
 func (s *shownParts) tool(t tool) tool {
 	t.providerExecuted = t.providerExecuted || ours(&t)
-	if t.approval != nil && t.approval.approved == nil && t.state.settled() {
-		t.approval = nil // a question that nobody needs to decide any more; the SDK knows no such history
-	}
+	t.toHistory()
 	id := t.callID
 	for n := 2; s.calls[t.callID]; n++ {
 		t.callID = id + "_" + strconv.Itoa(n)
 	}
 	s.calls[t.callID] = true
 	return t
+}
+
+// toHistory makes a call one of which the SDK allows that a history has it,
+// spec/aisdk.md section 4: an approval only where the state has one, and decided
+// as the state says, an input in every state that comes after it. What is stored
+// may be otherwise: a call that was abandoned while a person was asked, one whose
+// arguments streamed once more, one that ended before its arguments did.
+func (t *tool) toHistory() {
+	switch t.state {
+	case inputStreaming, inputAvailable:
+		t.approval = nil
+	case outputAvailable, outputError:
+		if t.approval != nil && (t.approval.approved == nil || !*t.approval.approved) {
+			t.approval = nil
+		}
+	}
+	if t.input == nil && t.state != inputStreaming && t.state != outputError {
+		t.input = emptyInput
+	}
 }
 
 // ours reports whether a call is known to be one that our side runs: it needed an

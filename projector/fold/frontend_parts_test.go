@@ -34,7 +34,7 @@ func TestPartsAsBuilt(t *testing.T) {
 			`{"type":"data-structured","id":"d","data":{"status":"invalidated"}}`,
 			`{"type":"data-x","data":{"$__proto__":1e400,"constructor":{"$prototype":"\ud83d"}}}`,
 			`{"type":"dynamic-tool","toolName":"t","toolCallId":"c2","state":"approval-requested","input":{},"approval":{"id":"a"},"providerExecuted":true}`,
-			`{"type":"dynamic-tool","toolName":"t","toolCallId":"c3","state":"output-error","input":{},"errorText":"abandoned"}`,
+			`{"type":"dynamic-tool","toolName":"t","toolCallId":"c3","state":"output-error","input":{},"errorText":"abandoned","providerExecuted":true}`,
 		}
 		parts := sc.s.Frontend(false, 0).Messages[0].Parts
 		if len(parts) != len(want) {

@@ -139,8 +139,6 @@ func (r *reader) large(s *Snapshot, m map[string]chunk.Value, outer *Snapshot) {
 	if r.flag(m["sameStructured"]) {
 		s.streams = outer.streams.base()
 	}
-	s.streams.over = nil
-	r.each(m["streamsOver"], func(raw []byte) { s.streams.over = append(s.streams.over, r.str(raw)) })
 	r.each(m["past"], func(raw []byte) { s.Past = append(s.Past, r.run(raw)) })
 	if r.flag(m["samePast"]) {
 		s.Past = outer.Past

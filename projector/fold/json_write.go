@@ -165,7 +165,6 @@ func (s *Snapshot) writeLarge(o *object, outer *Snapshot) {
 	default: // not the same in memory; after a load it would be
 		o.unless("sameStructured", "structured", s.streams.state.AppendJSON(nil), outer.streams.state.AppendJSON(nil))
 	}
-	o.list("streamsOver", len(s.streams.over), func(dst []byte, i int) []byte { return appendString(dst, s.streams.over[i]) })
 	writeList(o, "past", "samePast", s.Past, outer.Past, func(r Run, dst []byte) []byte { return r.append(dst) })
 	writeList(o, "errors", "sameErrors", s.Errors, outer.Errors, Error.append)
 }

@@ -2,7 +2,6 @@ package fold
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector/structured"
@@ -21,13 +20,12 @@ const (
 // A stream stays in the head while it grows. With its final chunk its value goes
 // into the answer, as a part like others, and leaves the head with the message.
 // Its id stays, without a value, so that chunks which come late are refused: to
-// the end of the turn after, as with tool calls. Else a session with a stream
-// in every turn would have an ever larger head, and in the end no room for one
-// more stream.
+// the end of the turn. The next one is free to begin a stream anew under that id.
+// It must be: who follows its answer alone, as codec/aisdk does, knows no ids of
+// the answers before, and would show what the snapshot has not.
 type streams struct {
 	state  *structured.State // nil for none
 	shared bool              // an earlier snapshot has it too
-	over   []string          // done before this turn began
 }
 
 // own is the state, to be changed.
@@ -49,24 +47,19 @@ func (st *streams) base() streams {
 	return *st
 }
 
-// beginTurn forgets the ids that were kept for a turn.
+// beginTurn forgets the ids that were kept for the turn.
 func (st *streams) beginTurn() {
 	if st.state == nil {
 		return
 	}
-	var old, over []string
+	var over []string
 	for stream := range st.state.Streams() {
-		switch id := stream.Labels.StreamID; {
-		case stream.Status() == structured.Streaming:
-		case slices.Contains(st.over, id):
-			old = append(old, id)
-		default:
-			over = append(over, id)
+		if stream.Status() != structured.Streaming {
+			over = append(over, stream.Labels.StreamID)
 		}
 	}
-	st.over = over
-	if len(old) > 0 {
-		st.drop(old...)
+	if len(over) > 0 {
+		st.drop(over...)
 	}
 }
 
@@ -75,7 +68,6 @@ func (st *streams) drop(ids ...string) {
 	for _, id := range ids {
 		state.Drop(id)
 	}
-	st.over = slices.DeleteFunc(slices.Clone(st.over), func(id string) bool { return slices.Contains(ids, id) })
 	st.tidy()
 }
 

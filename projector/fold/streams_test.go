@@ -89,18 +89,26 @@ func TestPiecesAreTakenBack(t *testing.T) {
 	})
 }
 
-// The id of a stream that is done is refused in its turn and the next, and free
-// after that. One that goes on growing stays.
+// The id of a stream that is done is refused to the end of its turn, and free
+// after that: the answer of the next turn may use it anew. One that goes on growing
+// stays.
 func TestIDsAreFreeAgain(t *testing.T) {
 	both(t, func(sc *script) {
 		for turn := range 4 {
 			sc.turn(turn + 1)
-			sc.piece(1, "d", `"kind":"final","data":1`)
+			sc.piece(1, "d", `"kind":"set","path":"a","value":1`)
+			sc.piece(1, "d", fmt.Sprintf(`"kind":"final","data":%d`, turn))
+			sc.piece(1, "d", `"kind":"final","data":"late"`)
 			sc.piece(1, "long", `"kind":"append","path":"l","items":[1]`)
 		}
-		// Turns 1 and 3 take it, turns 2 and 4 are too early.
-		if got := sc.s.Faults.Streams; got != 2 {
-			sc.t.Errorf("%d refused, want 2", got)
+		if got := sc.s.Faults.Streams; got != 4 {
+			sc.t.Errorf("%d refused, want the late ones", got)
+		}
+		for turn, m := range sc.s.Frontend(true, 0).Messages {
+			want := fmt.Sprintf(`{"type":"data-structured","id":"d","data":{"dataType":"t","status":"done","data":%d}}`, turn)
+			if len(m.Parts) != 1 || string(m.Parts[0]) != want {
+				sc.t.Errorf("turn %d says %s, want %s", turn, m.Parts, want)
+			}
 		}
 		if got := sc.views(); got != `{"streamId":"long","dataType":"t","status":"streaming","data":{"l":[1,1,1,1]}}` {
 			sc.t.Errorf("streams %s", got)

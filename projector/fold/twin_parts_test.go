@@ -32,6 +32,23 @@ func (w *twin) news(id, name string) *twinPart {
 	return p
 }
 
+// allowed leaves an approval out where the SDK refuses it, and puts an input
+// where it wants one.
+func (p *twinPart) allowed(j map[string]any) {
+	asked, _ := j["approval"].(map[string]any)
+	switch p.state() {
+	case "input-streaming", "input-available":
+		delete(j, "approval")
+	case "output-available", "output-error":
+		if asked["approved"] != true {
+			delete(j, "approval")
+		}
+	}
+	if _, there := j["input"]; !there && p.state() != "input-streaming" && p.state() != "output-error" {
+		j["input"] = map[string]any{}
+	}
+}
+
 func (w *twin) input(p *twinPart, v any) {
 	p.json["input"] = v
 	p.text = ""
@@ -83,7 +100,7 @@ func (w *twin) tool(body chunk.Body) bool {
 		}
 		if p := w.news(b.ToolCallID, b.ToolName); p != nil {
 			w.text = nil
-			p.json["state"], p.json["errorText"], p.json["input"] = "output-error", b.Error, nil
+			p.json["state"], p.json["errorText"], p.json["input"], p.json["providerExecuted"] = "output-error", b.Error, nil, true
 			if b.PartialInput != nil {
 				p.json["input"] = twinParse(*b.PartialInput)
 			}
@@ -94,7 +111,7 @@ func (w *twin) tool(body chunk.Body) bool {
 			return true
 		}
 		if p := w.news(b.ToolCallID, b.ToolName); p != nil {
-			p.json["state"], p.json["errorText"] = "output-error", b.Error
+			p.json["state"], p.json["errorText"], p.json["providerExecuted"] = "output-error", b.Error, true
 			w.answered(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:

@@ -55,7 +55,6 @@ func (w *twin) until() any {
 type twinStream struct {
 	id     string
 	pieces [][]byte
-	quiet  bool // it was done or empty when this turn began
 }
 
 func (st *twinStream) value() *structured.Stream {
@@ -114,11 +113,7 @@ func (w *twin) structured(b chunk.Custom) bool {
 }
 
 func (w *twin) turnStreams() {
-	w.streams = slices.DeleteFunc(w.streams, func(st *twinStream) bool {
-		was := st.quiet
-		st.quiet = st.value().Status() != structured.Streaming
-		return was && st.quiet
-	})
+	w.streams = slices.DeleteFunc(w.streams, func(st *twinStream) bool { return st.value().Status() != structured.Streaming })
 }
 
 func (w *twin) growing() []any {

@@ -287,9 +287,7 @@ func (w *twin) page() map[string]any {
 				if st := p.state(); strings.HasPrefix(st, "approval") || st == "output-denied" {
 					j["providerExecuted"] = true
 				}
-				if asked, ok := j["approval"].(map[string]any); ok && asked["approved"] == nil && p.settled() {
-					delete(j, "approval") // nobody decided
-				}
+				p.allowed(j)
 			}
 			if id, ok := j["id"].(string); ok {
 				if at, again := data[id]; again {
