@@ -54,17 +54,33 @@
 //     input that streams: the snapshot has neither and both,
 //   - the filename of a file: no chunk carries it,
 //   - in version 6, and there in a replay, the decision on an approval,
-//   - providerExecuted of a call that has no outcome, or failed before it was run:
+//   - providerExecuted of a call that has no outcome, or one that does not say it:
 //     the log does not say who runs it, Options.ClientTool does,
+//   - the question about a call that nobody decided and that has an outcome: the
+//     stream cannot take it back, and a history must not have it,
 //   - a step-start that is put behind what the client was asked when the answer
-//     ends with that: without it the stock predicates post for ever,
+//     ends with that, or asks again without a step of its own: without it the stock
+//     predicates post for ever,
 //   - the calls of sub-agents that people must answer: they are in the snapshots
 //     of the sub-agents' sessions,
-//   - structured data that began in an earlier turn.
+//   - structured data that began in an earlier turn and still grew at its end.
 //
 // # What a cut can do
 //
 // The frames of one record should be written at once. A client that was cut
-// between two of them, and keeps what it built, is sent both again; when the first
-// one ends a block, it stops there and must load the page anew.
+// between two of them, and keeps what it built, has the cursor of the record
+// before and is sent both again. Of what comes twice then
+//
+//   - an outcome, a denial, the input of a call of ours, a transient part and one
+//     with an id, the end of a step change nothing,
+//   - the end of a block stops the client, which must load the page anew: nothing
+//     that is sent before it can tell whether the block is still open there,
+//   - the beginning of a block or of a step, and a part without an id, are there
+//     twice until the page is loaded anew,
+//   - the input of a call of the browser makes it run the call again.
+//
+// Another order of the frames would not help: with the end of a block behind the
+// part that ends it, that part would be shown twice, in place of an error that is
+// seen. Frames of one write come apart only when a connection breaks within their
+// few hundred bytes.
 package aisdk

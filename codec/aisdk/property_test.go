@@ -272,9 +272,7 @@ func likeForLike(a *author, parts []*uiPart, opt Options) string {
 			case name == "state" && v == `"approval-requested"` && opt.Major < 7:
 				q.member[name] = `"input-available"`
 			case name == "filename" && p.typ == "file":
-			case name == "providerExecuted" && !strings.Contains(p.member["state"], "-available") && !strings.Contains(p.member["state"], "approval") &&
-				!strings.Contains(p.member["state"], "denied"):
-			case name == "providerExecuted" && p.member["state"] == `"input-available"`:
+			case name == "providerExecuted" && strings.Contains(p.member["state"], `"input-`):
 			case name == "rawInput":
 			default:
 				q.member[name] = v
@@ -292,8 +290,15 @@ func likeForLike(a *author, parts []*uiPart, opt Options) string {
 	return strings.Join(lines, "\n")
 }
 
-// snapshotParts are the parts of the answer in the snapshot of a log.
+// snapshotParts are the parts of the answer in the snapshot of a log of one turn.
 func snapshotParts(t *rapid.T, log []chunk.Record) []*uiPart {
+	t.Helper()
+	return lastAnswer(t, log, "msg-1")
+}
+
+// lastAnswer are the parts of the answer that the snapshot of a log ends with.
+func lastAnswer(t *rapid.T, log []chunk.Record, id string) []*uiPart {
+	t.Helper()
 	s := fold.New(session)
 	gone := takenBack(log)
 	var removed []chunk.OrdinalRange
@@ -325,7 +330,7 @@ func snapshotParts(t *rapid.T, log []chunk.Record) []*uiPart {
 	if last.Role != fold.Assistant {
 		return nil
 	}
-	if last.ID != "msg-1" {
+	if last.ID != id {
 		t.Fatalf("the answer is %s", last.ID)
 	}
 	var parts []*uiPart
@@ -333,6 +338,38 @@ func snapshotParts(t *rapid.T, log []chunk.Record) []*uiPart {
 		parts = append(parts, partOf(t, raw))
 	}
 	return parts
+}
+
+// What was said in the turn before changes nothing of what a stream of structured
+// data is in this one: the snapshot, which knows that turn, shows what the stream,
+// which does not, has told.
+func TestStreamIDIsUsedAnew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.plain = true
+		a.start("execute", chunk.InputMessage{Content: "hello"})
+		for range 1 + a.pick("before", 6) {
+			a.structured()
+		}
+		for id := range 3 { // what still grows goes on in the next turn, see doc.go
+			a.write(chunk.Custom{EventName: structuredData, Data: chunk.Value(fmt.Sprintf(`{"type":"structured-data","streamId":"d%d","dataType":"t","kind":"final","data":0}`, id))})
+		}
+		a.write(chunk.StreamEnd{StreamID: "s1"})
+		second := len(a.log)
+		a.epoch, a.run = a.epoch+1, a.run+1
+		a.start("execute", chunk.InputMessage{Content: "again"})
+		for range 1 + a.pick("now", 8) {
+			a.structured()
+		}
+		c := newClient(0)
+		m := New("msg-3", Options{})
+		for _, rec := range a.log[second:] {
+			show(t, c, m.Append(nil, rec))
+		}
+		if got, want := likeForLike(a, c.parts, Options{}), likeForLike(a, lastAnswer(t, a.log, "msg-3"), Options{}); got != want {
+			t.Fatalf("stream:\n%s\nsnapshot:\n%s\nof %s", got, want, a)
+		}
+	})
 }
 
 // partOf reads a part of a snapshot.

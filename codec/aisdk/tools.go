@@ -205,13 +205,21 @@ func (m *Message) awaited(it *item, id, name string, ours bool) *call {
 	c := m.calls[callKey{it.sp.agent, id}]
 	if c == nil && ours {
 		c = m.call(it, id, name)
-		c.client = false
-		m.available(it, c, emptyInput)
+		m.unheard(it, c)
 	}
 	if c == nil || c.settled {
 		return nil
 	}
 	return c
+}
+
+// unheard shows the input of a call whose outcome comes before its start. The
+// SDK's check of a history refuses an outcome without one, see fold.
+func (m *Message) unheard(it *item, c *call) {
+	if !c.sent {
+		c.client = false // too late for the browser
+		m.available(it, c, emptyInput)
+	}
 }
 
 // lures reports whether a call that was answered makes the page post beside one
@@ -241,6 +249,7 @@ func (m *Message) toolEnd(it *item, b chunk.ToolEnd) {
 		m.outputError(it, c, ours)
 		return
 	}
+	m.unheard(it, c)
 	m.settle(it, c)
 	m.open("tool-output-available")
 	m.text("toolCallId", c.shown)
@@ -359,6 +368,7 @@ func (m *Message) approvalResponse(it *item, b chunk.ToolApprovalResponse) {
 		}
 		return
 	}
+	m.unheard(it, c)
 	m.settle(it, c)
 	m.open("tool-output-denied")
 	m.text("toolCallId", c.shown)
