@@ -38,7 +38,7 @@ const fanoutClients = 1000
 
 // Names of the benchmarks that run together within some minutes.
 func Names() []string {
-	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "history"}
+	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "history", "chat"}
 }
 
 // Alone are the names of those that are run by themselves.
@@ -178,6 +178,8 @@ func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
 		return l.snapshot(ctx)
 	case "history":
 		return l.history(ctx)
+	case "chat":
+		return l.chat()
 	}
 	return nil, fmt.Errorf("no benchmark %q; there are %v", name, append(Names(), Alone()...))
 }

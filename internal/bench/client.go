@@ -19,6 +19,7 @@ type client struct {
 	left  int    // bytes of the present HTTP chunk that are to come
 	event []byte // the beginning of an event that is not complete
 
+	token     []byte                      // what each event is, in a text; empty: they have numbers
 	next, end int                         // numbers of the events it waits for
 	hello     func()                      // called at the first event with data, if not nil
 	take      func(n int, read time.Time) // called for each numbered event, if not nil
@@ -30,6 +31,7 @@ var (
 	headEnd   = []byte("\r\n\r\n")
 	dataLine  = []byte("\ndata:")
 	numberOf  = []byte(`{"n":`)
+	deltaOf   = []byte(`"delta":"`)
 	statusOK  = []byte("HTTP/1.1 200 ")
 	inChunks  = []byte("\r\nTransfer-Encoding: chunked\r\n")
 	errOver   = errors.New("the response is over")
@@ -124,10 +126,14 @@ func (c *client) events(data []byte, read time.Time) error {
 // check sees to it that numbered events come in order, each once.
 func (c *client) check(event []byte, read time.Time) error {
 	// An event without data is said before the log is read; who counts as open
-	// has what is there already.
-	if c.hello != nil && bytes.Contains(event, dataLine) {
+	// has what is there already. A chat reads the log first, and has no data before
+	// somebody speaks.
+	if c.hello != nil && (len(c.token) > 0 || bytes.Contains(event, dataLine)) {
 		c.hello()
 		c.hello = nil
+	}
+	if len(c.token) > 0 {
+		return c.checkText(event, read)
 	}
 	_, number, numbered := bytes.Cut(event, numberOf)
 	if !numbered {
@@ -146,6 +152,23 @@ func (c *client) check(event []byte, read time.Time) error {
 	c.next++
 	if c.take != nil {
 		c.take(n, read)
+	}
+	return nil
+}
+
+// checkText counts the tokens of a piece of text. They are all the same, so that a
+// lost one and a repeated one show in the sum, and at the end.
+func (c *client) checkText(event []byte, read time.Time) error {
+	_, text, said := bytes.Cut(event, deltaOf)
+	for said && !bytes.HasPrefix(text, []byte{'"'}) {
+		if !bytes.HasPrefix(text, c.token) || c.next >= c.end {
+			return fmt.Errorf("got %.40q behind token %d of %d", text, c.next, c.end)
+		}
+		text = text[len(c.token):]
+		c.next++
+		if c.take != nil {
+			c.take(c.next-1, read)
+		}
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ type job struct {
 
 	// Without a rush all clients are open, and have seen an event with data
 	// and without a number, before the time runs.
-	Writer string        `json:"writer"` // writesChunks, writesMessages or ringsBell; empty: nothing is written
+	Writer string        `json:"writer"` // one of those below; empty: nothing is written
+	Token  string        `json:"token"`  // events are tokens of a text, this one each time, and may come merged; empty: they have numbers
 	NATS   string        `json:"nats"`   // URL of the server to write to
 	Bell   string        `json:"bell"`   // address of the bell
 	Pace   time.Duration `json:"pace"`   // between two events of all groups together; 0 is flat out
@@ -49,6 +50,8 @@ type job struct {
 const (
 	writesChunks   = "chunks"   // a producers.Run for each group
 	writesMessages = "messages" // bare JetStream, the same messages
+	saysTokens     = "tokens"   // a producers.Run for each group, that says a token and does not wait for the log
+	onlyRings      = "only"     // tells the bell of the floor at once
 	ringsBell      = "bell"     // a producers.Run for each group, too; when a chunk is stored it tells the bell of the floor
 )
 

@@ -93,7 +93,7 @@ func (m *crowdMain) rush(ctx context.Context) (outcome, error) {
 		var clients []*client
 		for _, g := range m.job.Groups {
 			for range g.Clients {
-				clients = append(clients, &client{group: g, next: m.job.First, end: m.job.First + m.job.Events})
+				clients = append(clients, &client{group: g, token: []byte(m.job.Token), next: m.job.First, end: m.job.First + m.job.Events})
 			}
 		}
 		began := time.Now()
@@ -129,7 +129,7 @@ func (m *crowdMain) watch(ctx context.Context) (outcome, error) {
 		journals[i] = newJournal(m.base, m.job.Events, g.Clients)
 		take := func(n int, read time.Time) { latencies = append(latencies, journals[i].took(n, read)) }
 		for range g.Clients {
-			clients = append(clients, &client{group: g, end: m.job.Events, hello: hello, take: take})
+			clients = append(clients, &client{group: g, token: []byte(m.job.Token), end: m.job.Events, hello: hello, take: take})
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx) // whoever fails ends the round for all
@@ -226,6 +226,10 @@ func (m *crowdMain) writer(ctx context.Context) (write func(ctx context.Context,
 		return m.chunkWriter(ctx)
 	case writesMessages:
 		return m.messageWriter()
+	case saysTokens:
+		return m.talker(ctx)
+	case onlyRings:
+		return m.bell(ctx)
 	case ringsBell:
 		return m.bellRinger(ctx)
 	}
@@ -233,6 +237,24 @@ func (m *crowdMain) writer(ctx context.Context) (write func(ctx context.Context,
 }
 
 func (m *crowdMain) chunkWriter(ctx context.Context) (func(ctx context.Context, group, n int) error, func(), error) {
+	runs, done, err := m.runs(ctx)
+	return func(ctx context.Context, group, n int) error {
+		_, err := runs[group].Write(ctx, event(rootSession(m.job.Groups[group].Session), n))
+		return err
+	}, done, err
+}
+
+// talker says a token as an agent does: it is stored in a moment, perhaps merged
+// with the next.
+func (m *crowdMain) talker(ctx context.Context) (func(ctx context.Context, group, n int) error, func(), error) {
+	runs, done, err := m.runs(ctx)
+	return func(ctx context.Context, group, _ int) error {
+		return runs[group].Say(ctx, chunk.TextDelta{Delta: m.job.Token})
+	}, done, err
+}
+
+// runs starts one for each group.
+func (m *crowdMain) runs(ctx context.Context) ([]*producers.Run, func(), error) {
 	nc, js, err := dial(m.job.NATS)
 	if err != nil {
 		return nil, nil, err
@@ -253,11 +275,7 @@ func (m *crowdMain) chunkWriter(ctx context.Context) (func(ctx context.Context, 
 	if err := starting.Wait(); err != nil {
 		return nil, nil, err
 	}
-	write := func(ctx context.Context, group, n int) error {
-		_, err := runs[group].Write(ctx, event(rootSession(m.job.Groups[group].Session), n))
-		return err
-	}
-	return write, func() {
+	return runs, func() {
 		for _, run := range runs {
 			_ = run.Close() // all was stored, or the clients have missed it
 		}
@@ -280,16 +298,14 @@ func (m *crowdMain) messageWriter() (func(ctx context.Context, group, n int) err
 	return func(ctx context.Context, group, n int) error { return writers[group].write(ctx, n) }, nc.Close, nil
 }
 
-// bellRinger is a chunkWriter that tells the floor by one small write that the
-// next event of a group is stored. It waits for no answer: neither does the log
-// wait for its feed.
+// bellRinger is a chunkWriter that tells the floor when the next event of a group
+// is stored.
 func (m *crowdMain) bellRinger(ctx context.Context) (func(ctx context.Context, group, n int) error, func(), error) {
 	store, closeWriter, err := m.chunkWriter(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", m.job.Bell)
+	ring, closeBell, err := m.bell(ctx)
 	if err != nil {
 		closeWriter()
 		return nil, nil, err
@@ -298,10 +314,24 @@ func (m *crowdMain) bellRinger(ctx context.Context) (func(ctx context.Context, g
 		if err := store(ctx, group, n); err != nil {
 			return err
 		}
+		return ring(ctx, group, n)
+	}
+	return write, func() { closeBell(); closeWriter() }, nil
+}
+
+// bell tells the floor of the next event of a group by one small write. It waits
+// for no answer: neither does the log wait for its feed.
+func (m *crowdMain) bell(ctx context.Context) (func(ctx context.Context, group, n int) error, func(), error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", m.job.Bell)
+	if err != nil {
+		return nil, nil, err
+	}
+	write := func(_ context.Context, group, _ int) error {
 		var ring [4]byte
 		binary.BigEndian.PutUint32(ring[:], uint32(group))
 		_, err := conn.Write(ring[:]) // whole, also beside other writers
 		return err
 	}
-	return write, func() { _ = conn.Close(); closeWriter() }, nil
+	return write, func() { _ = conn.Close() }, nil
 }

@@ -219,6 +219,15 @@ func ringFor(ctx context.Context, tails broadcast, j job) (*bell, error) {
 			return nil, err
 		}
 	}
+	next := make([]int, len(tails))
+	return ring(ctx, func(i int) {
+		tails[i].add(made[i][next[i]])
+		next[i]++
+	})
+}
+
+// ring calls hear with each number that the crowd rings for.
+func ring(ctx context.Context, hear func(i int)) (*bell, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -233,15 +242,12 @@ func ringFor(ctx context.Context, tails broadcast, j job) (*bell, error) {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		next := make([]int, len(tails))
 		for {
-			var ring [4]byte
-			if _, err := io.ReadFull(conn, ring[:]); err != nil {
+			var number [4]byte
+			if _, err := io.ReadFull(conn, number[:]); err != nil {
 				return nil // the crowd is gone; what it missed it has said
 			}
-			i := binary.BigEndian.Uint32(ring[:])
-			tails[i].add(made[i][next[i]])
-			next[i]++
+			hear(int(binary.BigEndian.Uint32(number[:])))
 		}
 	})
 	return b, nil
