@@ -34,6 +34,10 @@ type scene struct {
 // that both understand, and with the newer one in its own where those differ.
 func TestChat(t *testing.T) {
 	t.Parallel()
+	browser, apps := chromiumtest.Start(t), make(map[int]string)
+	for major := range manifests {
+		apps[major] = newApp(t, major).build(t)
+	}
 	for name, test := range map[string]struct {
 		major, words int
 		scenes       []string // nil for all
@@ -44,14 +48,13 @@ func TestChat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each has a world of its own
-			app := newApp(t, test.major).build(t)
-			w, browser := newWorld(t, test.words), chromiumtest.Start(t)
+			w := newWorld(t, test.words)
 			for _, sc := range scenes {
 				if test.scenes != nil && !slices.Contains(test.scenes, sc.name) {
 					continue
 				}
 				t.Run(sc.name, func(t *testing.T) {
-					s := &scene{world: w, front: w.newFront(t, app), t: t, browser: browser, chat: fmt.Sprintf("chat-%d", rand.Int64())}
+					s := &scene{world: w, front: w.newFront(t, apps[test.major]), t: t, browser: browser, chat: fmt.Sprintf("chat-%d", rand.Int64())}
 					s.startEdges() // a scene that failed may have left them dead
 					sc.play(s)
 				})

@@ -17,6 +17,7 @@ import (
 // behind it must break before it too: if it ended well instead, the page would take
 // half an answer for the whole.
 func TestDevServer(t *testing.T) {
+	t.Parallel()
 	w, app := newWorld(t, 6), newApp(t, 7)
 	s := &scene{world: w, front: w.newFront(t, "."), t: t, browser: chromiumtest.Start(t), chat: fmt.Sprintf("chat-dev-%d", rand.Int64())}
 	port := natstest.ReservePort(t)
