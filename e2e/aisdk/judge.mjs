@@ -94,10 +94,10 @@ async function check({ messages }) {
 
 // open makes a Chat with the messages given. Its requests go to api, or get the
 // answers one by one; who asks for more gets an error. With hook the transport
-// is wrapped as useChat of 6.x wraps it, with auto the stock predicates
-// post what was answered. With a cursor a resume says which event was the last to
-// come, the cursor itself before any, and breaks are texts behind which a response is cut, the first in the
-// first and so on.
+// is wrapped as useChat of 6.x wraps it, with auto the stock predicates post what
+// was answered. With a cursor a resume says which event was the last to come, the
+// cursor itself before any. breaks are texts behind which a response is cut, the
+// first in the first and so on.
 function open({ chat: key, chatId = key, messages, api, answers = [], hook = false, auto = false, cursor, breaks = [] }) {
   const log = { requests: [], finishes: [], errors: [], data: [], toolCalls: [], sequence: cursor, api };
   const direct = new sdk.DefaultChatTransport({
