@@ -44,9 +44,15 @@ func withChats(encodings map[string]hub.Encode) map[string]hub.Encode {
 	return all
 }
 
-// newChats serves the AI SDK. It is nil where there are to be no chats.
+// newChats serves the AI SDK. It is nil where there are to be no chats. Beside
+// views there are none: a chat shows everything, and who is to see less would
+// only have to ask there.
 func (b *backbone) newChats(h *hub.Hub, snapshots pages) (*chat.Service, error) {
 	if len(b.cfg.ChatAgents) == 0 {
+		return nil, nil //nolint:nilnil // see above
+	}
+	if b.cfg.Views != "" {
+		b.log.Warn("no chats: views do not apply to them")
 		return nil, nil //nolint:nilnil // see above
 	}
 	layout := b.cfg.layout()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -60,6 +61,22 @@ type params struct {
 	Scenario string `json:"scenario"`
 }
 
+// choose finds the scenario that a command names. A chat has no params: there the
+// last message may say a name, and gets the first scenario if it says none.
+func choose(c commands.Command, asked params) (script.Scenario, bool) {
+	if asked.Scenario != "" {
+		return script.Find(asked.Scenario)
+	}
+	if n := len(c.Input); n > 0 {
+		for word := range strings.FieldsSeq(strings.ToLower(c.Input[n-1].Content)) {
+			if scenario, ok := script.Find(strings.Trim(word, ".,:;!?\"'`")); ok {
+				return scenario, true
+			}
+		}
+	}
+	return script.Scenarios()[0], true
+}
+
 // errBusy sends a command back for a while: the session answers another one,
 // and the turns of a session come one after the other.
 var errBusy = errors.New("the session is busy with another run")
@@ -69,10 +86,13 @@ const busyDelay = time.Second
 // Handle does one command, from wherever the last attempt left it. It is a
 // commands.Handler.
 func (w *Worker) Handle(ctx context.Context, c commands.Command) error {
+	if c.Kind != commands.Execute {
+		return nil // its runs wait for nobody, so there is nothing to resume, to expire or to abort
+	}
 	env := script.Env{Session: c.Session, RunID: c.RunID, Issued: c.Issued}
 	var asked params
 	unreadable := json.Unmarshal(c.Params, &asked)
-	scenario, known := script.Find(asked.Scenario)
+	scenario, known := choose(c, asked)
 	agent := script.Agent{Env: env, Type: c.AgentType}
 	if known {
 		agent = scenario.Agent(env)

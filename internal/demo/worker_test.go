@@ -271,3 +271,25 @@ func TestServerRestartsUnderAWorker(t *testing.T) {
 		}
 	}
 }
+
+// A chat says in words what it wants, and gets something whatever it says.
+func TestChoose(t *testing.T) {
+	for said, want := range map[string]string{
+		"":                                "tour",
+		"Show me the approval, please":    "approval",
+		"`Tool-Args`?":                    "tool-args",
+		"long or plain? the first I said": "long",
+		"hello":                           "tour",
+	} {
+		c := commands.Command{Input: []chunk.InputMessage{{Content: "state"}, {Content: said}}}
+		if got, ok := choose(c, params{}); !ok || got.Name != want {
+			t.Errorf("%q: got %q, %t; want %q", said, got.Name, ok, want)
+		}
+	}
+	if got, _ := choose(commands.Command{}, params{}); got.Name != "tour" {
+		t.Errorf("without input: got %q", got.Name)
+	}
+	if _, ok := choose(commands.Command{}, params{Scenario: "none"}); ok {
+		t.Error("a scenario that is not there was found")
+	}
+}
