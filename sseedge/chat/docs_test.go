@@ -31,7 +31,9 @@ const page = "../../docs/chat.md"
 // that stand there.
 func TestThePageIsSpoken(t *testing.T) {
 	w := newWorld(t)
-	e := w.newEdge(nil)
+	e := w.newEdge(func(cfg *Config) {
+		cfg.Dialect.ClientTool = func(name string) bool { return strings.HasPrefix(name, "page_") }
+	})
 	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(support)})
 	text := readPage(t)
 	blocks := httpBlock.FindAllStringSubmatchIndex(text, -1)
