@@ -19,7 +19,7 @@ const subagentPrefix = "subagent__"
 // Args; then one of these says what it is:
 //
 //	Start        the agent runs the tool, and says End or Fail
-//	AskClient    the browser runs it
+//	AskClient    the browser runs it; begin it with ClientTool if it has Args
 //	AskApproval  a person must allow it; then the agent runs it in a later step
 //	Delegate     another agent does it
 //	Reject       the arguments are no good
@@ -29,6 +29,7 @@ type Call struct {
 	step     *Step
 	id, name string
 	input    chunk.Value
+	client   bool   // the browser runs it
 	approval string // id of the approval that was given, "" for none
 	granted  bool   // it is of an earlier step
 
@@ -56,6 +57,15 @@ func (s *Step) Tool(id, name string) *Call {
 		c.id = s.unique(id)
 		s.calls = append(s.calls, c)
 	}
+	return c
+}
+
+// ClientTool begins a call that the browser runs. A page takes a call whose
+// arguments stream for one of the agent's, and keeps to that; so Args must know.
+// Without Args, Tool does as well.
+func (s *Step) ClientTool(id, name string) *Call {
+	c := s.Tool(id, name)
+	c.client = true
 	return c
 }
 
@@ -113,12 +123,20 @@ func (c *Call) IdempotencyKey() string { return c.step.IdempotencyKey(c.id) }
 func (c *Call) Args(ctx context.Context, piece string) error {
 	return c.move(named, streaming, func(from stage) error {
 		if from == named {
-			if err := c.step.queue(ctx, chunk.ToolArgStreamStart{ToolCallID: c.id, ToolName: c.name}); err != nil {
+			if err := c.step.queue(ctx, chunk.ToolArgStreamStart{ToolCallID: c.id, ToolName: c.name}, c.runner()...); err != nil {
 				return err
 			}
 		}
 		return c.step.queue(ctx, chunk.ToolArgStreamDelta{ToolCallID: c.id, Delta: piece})
 	})
+}
+
+// runner is the member that says that the browser runs the call.
+func (c *Call) runner() []chunk.Member {
+	if !c.client {
+		return nil
+	}
+	return []chunk.Member{{Name: "providerExecuted", Value: chunk.Value("false")}}
 }
 
 // Start says that the agent runs the tool with input, a JSON object.
@@ -133,7 +151,8 @@ func (c *Call) Start(ctx context.Context, input any) error {
 // deadline; the zero time is none.
 func (c *Call) AskClient(ctx context.Context, input any, deadline time.Time) error {
 	return c.begin(ctx, input, asked, func(v chunk.Value) error {
-		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}); err != nil {
+		c.client = true
+		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.runner()...); err != nil {
 			return err
 		}
 		// The call is listed as one that waits, in the step, so that whoever
