@@ -46,7 +46,7 @@ func newWorld(t *testing.T, words int) *world {
 	w.tailrace(t, "projector", "--ops-listen", "").start(t)
 	for i := range w.edges {
 		addr := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
-		w.edges[i] = w.tailrace(t, "edge", "--listen", addr, "--ops-listen", "", "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant", "--chat-client-tools", "page_time_zone")
+		w.edges[i] = w.tailrace(t, "edge", "--listen", addr, "--ops-listen", "", "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant")
 		w.edges[i].addr = addr
 		w.edges[i].start(t)
 	}

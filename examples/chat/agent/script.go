@@ -75,7 +75,11 @@ func (s script) where(ctx context.Context, t *workers.Turn) error {
 			if err := s.say(ctx, step, "Let me ask your browser. "); err != nil {
 				return err
 			}
-			return step.Tool("where", "page_time_zone").AskClient(ctx, struct{}{}, time.Now().Add(10*time.Minute))
+			call := step.ClientTool("where", "page_time_zone")
+			if err := call.Args(ctx, "{}"); err != nil {
+				return err
+			}
+			return call.AskClient(ctx, struct{}{}, time.Now().Add(10*time.Minute))
 		})
 	}
 	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
