@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // submission is the body of POST /api/chat/{id}/answers, spec/helix.md section 6.5.
@@ -92,13 +94,13 @@ func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *Pro
 // store stores an answer and sees to it that the run goes on. A request that only
 // looks does the second: what it finds to be done is done.
 func (s *Service) store(ctx context.Context, req Request, c Candidate) *Problem {
-	v, _, err := s.look(ctx, req.Session, req.AgentType, true)
+	v, snap, err := s.look(ctx, req.Session, req.AgentType, true)
 	if err != nil {
 		return s.failed(ctx, req.Session, "look", err)
 	}
 	wait := v.wait(c.CallID)
 	if wait == nil {
-		return unawaited(&v, c)
+		return s.unawaited(ctx, &v, snap, c)
 	}
 	switch wait.mismatch(c) {
 	case "":
@@ -131,19 +133,48 @@ func (s *Service) store(ctx context.Context, req Request, c Candidate) *Problem 
 
 // unawaited is for an answer to a call that nothing waits for: it has an outcome, it
 // is yet to be asked, or it was never there.
-func unawaited(v *View, c Candidate) *Problem {
-	call, known := v.Calls[c.CallID]
-	switch {
+func (s *Service) unawaited(ctx context.Context, v *View, snap fold.Snapshot, c Candidate) *Problem {
+	agent, id, nested := strings.Cut(c.CallID, "/")
+	if nested && v.Agents[agent] {
+		// The calls of a sub-agent that has ended are not in the view.
+		child, err := s.cfg.Snapshots.Snapshot(ctx, v.Session.Child(agent))
+		if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
+			return s.failed(ctx, v.Session, "look", err)
+		}
+		addCalls(v.Calls, child, agent)
+		snap = child
+	} else {
+		id = c.CallID
+	}
+	switch call, known := v.Calls[c.CallID]; {
 	case !known:
 		return unknownCall
-	case v.working():
-		return notYet
+	case !call.answered() && (v.working() || snap.Status == fold.Active):
+		return s.underWay(ctx, snap, id, c.CallID)
+	default:
+		return alreadyAnswered(call.first(c.CallID))
 	}
-	first := inbox.Answer{Kind: c.Kind, CallID: c.CallID, ApprovalID: call.ApprovalID}
-	if call.Approved != nil {
-		first.Kind, first.Approved = inbox.Approval, *call.Approved
+}
+
+// underWay is for an answer to a call without an outcome while a run is at work: the
+// call is yet to be asked, or its answer is on its way into the log.
+func (s *Service) underWay(ctx context.Context, snap fold.Snapshot, callID, clientID string) *Problem {
+	for _, p := range snap.Pending {
+		if p.CallID != callID {
+			continue
+		}
+		answers, err := s.cfg.Inbox.Answers(ctx, snap.Session, p.RunID)
+		if err != nil {
+			return s.failed(ctx, snap.Session, "answers", err)
+		}
+		for _, first := range answers {
+			if first.CallID == callID {
+				first.CallID = clientID
+				return alreadyAnswered(first)
+			}
+		}
 	}
-	return alreadyAnswered(first)
+	return notYet
 }
 
 // stopRequest is the body of POST /api/chat/{id}/stop. Without a body it is empty.

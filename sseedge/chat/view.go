@@ -96,6 +96,35 @@ type Call struct {
 	State      string // as a part has it
 	ApprovalID string
 	Approved   *bool
+	Reason     string
+	Output     chunk.Value
+	Error      string
+}
+
+// answered reports whether nobody needs to answer any more.
+func (c *Call) answered() bool {
+	switch c.State {
+	case "output-available", "output-error", "output-denied", "approval-responded":
+		return true
+	}
+	return false
+}
+
+// first is the answer that counts, as far as the messages have it.
+func (c *Call) first(clientID string) inbox.Answer {
+	a := inbox.Answer{Kind: inbox.ClientResult, CallID: clientID, ApprovalID: c.ApprovalID}
+	if c.ApprovalID != "" {
+		a.Kind = inbox.Approval
+	}
+	switch {
+	case c.Approved != nil:
+		a.Approved, a.Reason = *c.Approved, c.Reason
+	case c.Error != "":
+		a.Error = c.Error
+	default:
+		a.Result = c.Output
+	}
+	return a
 }
 
 // setSnapshot fills in what the fold says.
@@ -138,9 +167,15 @@ func addCalls(calls map[string]Call, snap fold.Snapshot, agent string) {
 			if err := json.Unmarshal(raw, &p, reading); err != nil || p.Type != "dynamic-tool" {
 				continue // a part of another kind; ours can be read
 			}
-			c := Call{State: p.State}
+			c := Call{State: p.State, Output: chunk.Value(p.Output)}
+			if p.ErrorText != nil {
+				c.Error = *p.ErrorText
+			}
 			if p.Approval != nil {
 				c.ApprovalID, c.Approved = p.Approval.ID, p.Approval.Approved
+				if p.Approval.Reason != nil {
+					c.Reason = *p.Approval.Reason
+				}
 			}
 			calls[clientCallID(agent, p.ToolCallID)] = c
 		}
