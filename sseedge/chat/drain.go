@@ -26,13 +26,28 @@ func newStreams(most int) *streams {
 func (s *streams) enter(st *stream, cancel context.CancelCauseFunc) *Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p := s.closed(); p != nil {
+		return p
+	}
+	s.cancels[st] = cancel
+	return nil
+}
+
+// admits says why there would be no stream now. Who is refused here has done
+// nothing yet: what he sends is not carried out behind a refusal.
+func (s *streams) admits() *Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed()
+}
+
+func (s *streams) closed() *Problem {
 	switch {
 	case s.draining:
 		return draining
 	case s.most >= 0 && len(s.cancels) >= s.most:
 		return full
 	}
-	s.cancels[st] = cancel
 	return nil
 }
 

@@ -171,6 +171,12 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, req Request) {
 		s.refuse(w, p)
 		return
 	}
+	if req.Post {
+		if p := s.open.admits(); p != nil {
+			s.refuse(w, p)
+			return
+		}
+	}
 	plan, v := s.plan(r.Context(), &req)
 	switch {
 	case plan.Refusal != nil:

@@ -97,6 +97,10 @@ func (s *Service) failed(ctx context.Context, session chunk.Session, what string
 	case errors.Is(err, chunk.ErrTruncated):
 		return lost
 	}
+	if errors.Is(err, context.Canceled) { // the client has gone
+		s.cfg.Log.DebugContext(ctx, "a chat was not served", "what", what, "session", session.String(), "err", err)
+		return unavailable
+	}
 	s.cfg.Log.WarnContext(ctx, "a chat could not be served", "what", what, "session", session.String(), "err", err)
 	return unavailable
 }
