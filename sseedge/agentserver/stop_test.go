@@ -145,3 +145,24 @@ func TestAbortMeetsThePause(t *testing.T) {
 		w.awaitStatus(session, "failed")
 	}
 }
+
+// A run that has delegated itself waits for its sub-agents, says so, and takes
+// them with it when it is aborted.
+func TestARunThatHasDelegated(t *testing.T) {
+	w := newWorld(t, nil)
+	w.work(func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			return s.Tool("ask", "subagent__other").Delegate(ctx, map[string]any{"message": "and you?"})
+		})
+	})
+	w.post("/start", startS1)
+	got := w.awaitStatus("s1", "suspended_awaiting_children")
+	if s := got.member("suspended"); !strings.Contains(s, `"agentType":"other","callId":"ask"`) || got.member("pendingToolCallIds") != "" {
+		t.Errorf("status %s", got.body)
+	}
+	w.submits(`"toolCallId":"ask","result":"forged"`, "400 VALIDATION_ERROR")
+	if got := w.post("/abort", `{"sessionId":"s1"}`); got.status != http.StatusAccepted {
+		t.Errorf("abort: %s %s", got, got.body)
+	}
+	w.awaitStatus("s1", "failed")
+}
