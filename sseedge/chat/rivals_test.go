@@ -2,7 +2,9 @@ package chat
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tailrace/tailrace/commands"
@@ -29,5 +31,28 @@ func TestAnsweredWhileItGoesOn(t *testing.T) {
 	close(release)
 	if !strings.HasPrefix(got, "409 ") || !strings.Contains(got, codeAnswered) || !strings.Contains(got, `"result":1`) {
 		t.Errorf("the second answer is %s", got)
+	}
+}
+
+// Somebody says something else instead of answering while other tabs look at the
+// chat. They do not make the old run go on, for which the message would be refused.
+func TestAbandonedWhileOthersLook(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.work(asking("c1"))
+	for i := range 20 {
+		e.base = fmt.Sprintf("/api/chat/s%d", i)
+		e.post("", chatBody("", user("u1", "hi")))
+		var all sync.WaitGroup
+		all.Go(func() {
+			got := e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step"), user("u2", "never mind")))
+			if !strings.HasPrefix(got, "start(msg-3) ") || !strings.HasSuffix(got, "DONE") {
+				t.Errorf("the message gets %s", got)
+			}
+		})
+		for range 4 {
+			all.Go(func() { e.get("", nil) })
+		}
+		all.Wait()
 	}
 }

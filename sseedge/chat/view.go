@@ -198,7 +198,14 @@ func (v *View) begun() bool {
 
 // waiting is the command whose run is yet to begin, nil when there is none.
 func (v *View) waiting() *commands.Command {
-	if v.Command == nil || v.Command.Kind == commands.Expire || v.begun() && v.Command.Kind != commands.Abort {
+	switch c := v.Command; {
+	case c == nil, c.Kind == commands.Expire:
+		return nil
+	case c.Kind == commands.Abort: // which is done when its run is over
+		if !v.suspended() || v.Run.ID != c.RunID {
+			return nil
+		}
+	case v.begun():
 		return nil
 	}
 	return v.Command
@@ -249,12 +256,29 @@ func (b Branch) open() []Wait {
 // answer may have died before he could.
 func (v *View) ripe() *Branch {
 	for i := range v.Branches {
-		if b := &v.Branches[i]; !b.Resumed && len(b.Waits) > 0 && len(b.open()) == 0 {
+		if b := &v.Branches[i]; !b.Resumed && len(b.Waits) > 0 && len(b.open()) == 0 && !b.abandoned(v.Now) {
 			return b
 		}
 	}
 	return nil
 }
+
+// abandoned reports whether somebody has just said something else instead of
+// answering: he is about to ask for a run. Were the branch to go on,
+//  1. a person says something else, and the calls are abandoned,
+//  2. another tab looks at the chat, and the old run goes on,
+//  3. the person's message is refused, because a run is at work.
+//
+// After a while he must have died, and the branch goes on without him.
+func (b *Branch) abandoned(now time.Time) bool {
+	return slices.ContainsFunc(b.Waits, func(w Wait) bool {
+		return w.Answer != nil && w.Answer.ErrorCode == codeAbandoned && now.Sub(w.Answer.At).Abs() < abandonTime
+	})
+}
+
+// abandonTime is how long somebody has for the step from the calls that he
+// abandons to the run that he asks for. The clocks of edges may differ by as much.
+const abandonTime = 15 * time.Second
 
 // delegated reports whether sub-agents are at work while the run is paused, and
 // nobody else is waited for: it goes on by itself.
@@ -264,6 +288,11 @@ func (v *View) delegated() bool {
 	}
 	open := v.open()
 	return len(open) > 0 && !slices.ContainsFunc(open, func(w Wait) bool { return w.Kind != inbox.SubagentResult })
+}
+
+// delegates reports whether the run is paused, and waits for sub-agents at least.
+func (v *View) delegates() bool {
+	return v.suspended() && slices.ContainsFunc(v.open(), func(w Wait) bool { return w.Kind == inbox.SubagentResult })
 }
 
 // asksElsewhere reports whether a sub-agent waits for a person. Its question is not
