@@ -1,9 +1,11 @@
 package chat
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -201,7 +204,7 @@ func (s *Service) stop(w http.ResponseWriter, r *http.Request, to target) {
 
 func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (run string, p *Problem) {
 	var b stopRequest
-	if r.ContentLength != 0 {
+	if hasBody(r) {
 		text, bad := readBody(w, r, s.cfg.MaxBody)
 		if bad != nil {
 			return "", bad
@@ -216,21 +219,53 @@ func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.cfg.Attach)
 	defer cancel()
 	session := s.session(to.id)
-	v, _, err := s.look(ctx, session, to.agentType, false)
-	if err != nil {
-		return "", s.failed(ctx, session, "look", err)
-	}
-	if run = v.awaited(); run == "" && v.flight() {
-		run = v.Run.ID
-	}
-	if run == "" {
-		return "", nil
-	}
-	err = s.cfg.Inbox.Stop(ctx, inbox.Stop{Session: session, RunID: run, Kind: inbox.Interrupt, Reason: b.Reason})
+	run, err := s.halt(ctx, session, to.agentType, b.Reason)
 	if err != nil {
 		return "", s.failed(ctx, session, "stop", err)
 	}
 	return run, nil
+}
+
+// halt asks for what is at work to end, and gives its run, "" when there is none. A
+// run that waits for sub-agents is given up by a command, and they with it: nobody
+// reads its inbox, and it goes on under another id.
+func (s *Service) halt(ctx context.Context, session chunk.Session, agentType, reason string) (run string, err error) {
+	for {
+		v, _, err := s.look(ctx, session, agentType, false)
+		if err != nil {
+			return "", err
+		}
+		switch c := v.waiting(); {
+		case c != nil:
+			run = c.RunID
+		case v.delegates():
+			abort := commands.Command{Kind: commands.Abort, Session: session, AgentType: v.AgentType, RunID: v.Run.ID, Reason: reason}
+			if err = s.cfg.Commands.Request(ctx, abort, v.after()); errors.Is(err, commands.ErrBusy) {
+				continue // it has just been asked to go on
+			}
+			return v.Run.ID, err
+		case v.flight():
+			run = v.Run.ID
+		default:
+			return "", nil
+		}
+		return run, s.cfg.Inbox.Stop(ctx, inbox.Stop{Session: session, RunID: run, Kind: inbox.Interrupt, Reason: reason})
+	}
+}
+
+// hasBody reports whether a request says anything: a proxy makes a body of unknown
+// length of one that is empty.
+func hasBody(r *http.Request) bool {
+	if r.ContentLength >= 0 {
+		return r.ContentLength > 0
+	}
+	body := bufio.NewReader(r.Body)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+	_, err := body.Peek(1)
+	return !errors.Is(err, io.EOF)
 }
 
 // writeJSON answers with something that nobody may keep.

@@ -270,7 +270,7 @@ func (v *View) ripe() *Branch {
 //  3. the person's message is refused, because a run is at work.
 //
 // After a while he must have died, and the branch goes on without him.
-func (b *Branch) abandoned(now time.Time) bool {
+func (b Branch) abandoned(now time.Time) bool {
 	return slices.ContainsFunc(b.Waits, func(w Wait) bool {
 		return w.Answer != nil && w.Answer.ErrorCode == codeAbandoned && now.Sub(w.Answer.At).Abs() < abandonTime
 	})

@@ -1,0 +1,72 @@
+package chat
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/workers"
+)
+
+// A run that waits for a sub-agent has no worker: it is given up, and the
+// sub-agent with it.
+func TestStopWhileASubAgentWorks(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	begun := make(chan struct{}, 1)
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, _ *workers.Step) error {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	})})
+	answer := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	answer.until("data-run-paused(suspended_awaiting_children)")
+	<-begun
+	if got := e.post("/stop", `{"reason":"enough"}`); !strings.HasPrefix(got, "202 ") {
+		t.Errorf("the stop is %s", got)
+	}
+	if got := answer.rest(); !strings.HasSuffix(got, "abort DONE") {
+		t.Errorf("the answer ends with %s", got)
+	}
+	if got := e.post("/stop", ""); got != "204" {
+		t.Errorf("the second stop is %s", got)
+	}
+}
+
+// A sub-agent asks, and the person does not want to answer: the question is no trap.
+func TestStopWhileASubAgentAsks(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(clerk)})
+	e.post("", chatBody("", user("u1", "hi")))
+	next := chatBody("", user("u1", "hi"), assistantMessage("msg-1 step"), user("u2", "never mind"))
+	if got := e.post("", next); !strings.HasPrefix(got, "409 ") {
+		t.Errorf("a message before the stop is %s", got)
+	}
+	if got := e.post("/stop", ""); !strings.HasPrefix(got, "202 ") {
+		t.Errorf("the stop is %s", got)
+	}
+	e.get("", nil) // ends with the run
+	if got := e.post("", next); !strings.HasPrefix(got, "start(") {
+		t.Errorf("a message behind the stop is %s", got)
+	}
+}
+
+// A proxy may send an empty body as one of unknown length.
+func TestStopWithAnEmptyBody(t *testing.T) {
+	e := newWorld(t).newEdge(nil)
+	for body, want := range map[string]int{"": http.StatusNoContent, "{}": http.StatusUnsupportedMediaType} {
+		req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, e.server.URL+"/api/chat/s1/stop", io.MultiReader(strings.NewReader(body))))(t)
+		resp, err := e.server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close() != nil || resp.StatusCode != want {
+			t.Errorf("a body %q of unknown length is %d, want %d", body, resp.StatusCode, want)
+		}
+	}
+}
