@@ -29,6 +29,12 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 		if plan.Store == nil && plan.Command == nil {
 			return plan, v
 		}
+		if plan.asksFor(v.Session) {
+			if p := s.resumeAgents(ctx, req, v, plan); p != nil {
+				return refuse(p), v
+			}
+			continue
+		}
 		stored, p := s.carryOut(ctx, req, plan)
 		if p != nil {
 			return refuse(p), v
@@ -44,6 +50,24 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 	}
 	s.cfg.Log.WarnContext(ctx, "a request found no end", "session", req.Session.String())
 	return refuse(contended), View{}
+}
+
+// asksFor reports whether a plan is a command, and of a sub-agent of the session.
+func (p *Plan) asksFor(root chunk.Session) bool {
+	return p.Command != nil && p.Command.Session != root
+}
+
+// resumeAgents makes all sub-agents go on that can, without a look at the whole tree
+// for each: one POST may answer the questions of more of them than it may take
+// rounds. The next look finds those that it did not get.
+func (s *Service) resumeAgents(ctx context.Context, req *Request, v View, plan Plan) *Problem {
+	for ; plan.asksFor(v.Session); plan = Decide(*req, v) {
+		if _, p := s.carryOut(ctx, req, plan); p != nil {
+			return p
+		}
+		v.resumed(plan.Command.Session)
+	}
+	return nil
 }
 
 // carryOut does one step, and reports whether a command of the chat itself was

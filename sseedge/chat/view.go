@@ -214,8 +214,13 @@ func (v *View) waiting() *commands.Command {
 // asked makes it the view behind a command that was stored.
 func (v *View) asked(c *commands.Command) {
 	v.Command, v.Revision = c, 0
+	v.resumed(c.Session)
+}
+
+// resumed makes it the view behind a command of a branch that somebody stored.
+func (v *View) resumed(s chunk.Session) {
 	for i := range v.Branches {
-		if b := &v.Branches[i]; b.Session == c.Session {
+		if b := &v.Branches[i]; b.Session == s {
 			b.Resumed = true
 		}
 	}
