@@ -14,6 +14,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -83,11 +84,20 @@ type config struct {
 
 	ArchiveAfter time.Duration `envconfig:"ARCHIVE_AFTER" default:"0s" desc:"how long after its end the projector archives a session, and whether the edge reads archives; 0s: no archives"`
 
-	Linger   time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
-	Format   format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	Patience time.Duration `envconfig:"PATIENCE" default:"30s" desc:"how long a write is tried while its outcome is unknown"`
-	DemoPace float64       `envconfig:"DEMO_PACE" default:"1" desc:"pauses of the demo agent: 1 is a model's pace, 2 is half as fast, 0 does not wait"`
-	Demo     bool          `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its page"`
+	Linger       time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
+	Format       format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
+	Patience     time.Duration `envconfig:"PATIENCE" default:"30s" desc:"how long a write is tried while its outcome is unknown"`
+	ModelURL     string        `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint, with its version: http://127.0.0.1:8000/v1. With it or a key 'up' and 'worker' run agents with a model instead of the demo, and MODEL is needed"`
+	ModelKey     secret        `envconfig:"MODEL_KEY" desc:"key of the endpoint (without a URL: of OpenAI's); never logged. The flag can be read by everybody on the machine, the variable cannot"`
+	Model        string        `envconfig:"MODEL" desc:"name of the model"`
+	ModelAPI     string        `envconfig:"MODEL_API" default:"chat" desc:"chat: POST chat/completions, responses: POST responses"`
+	ModelSystem  string        `envconfig:"MODEL_SYSTEM" desc:"what the model is told before everything else"`
+	ModelSilence time.Duration `envconfig:"MODEL_SILENCE" default:"5m" desc:"time that the endpoint may send nothing before it is asked again"`
+	Agent        string        `envconfig:"AGENT" default:"assistant" desc:"agent type that the model is served as, and that chats are with if CHAT_AGENT says nothing else; with AGENTS it is one of those"`
+	Agents       string        `envconfig:"AGENTS" desc:"JSON file of agents, their tools and sub-agents (docs/workers.md); what it leaves out is as the settings have it"`
+
+	DemoPace float64 `envconfig:"DEMO_PACE" default:"1" desc:"pauses of the demo agent: 1 is a model's pace, 2 is half as fast, 0 does not wait"`
+	Demo     bool    `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its page"`
 
 	LogLevel  slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat string     `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
@@ -115,6 +125,7 @@ func load(args []string, usage io.Writer, extra func(*flag.FlagSet)) (config, []
 	if err != nil {
 		return cfg, nil, err
 	}
+	cfg = cfg.withoutDemo()
 	return cfg, rest, cfg.validate()
 }
 
@@ -157,19 +168,24 @@ func (c config) validate() error {
 		return fmt.Errorf("save-after is %s, want more than 0 and at most 10s", c.SaveAfter)
 	case c.ProjectorMemory < 1:
 		return fmt.Errorf("projector-memory is %d, want at least 1", c.ProjectorMemory)
+	case c.ModelAPI != string(openai.Chat) && c.ModelAPI != string(openai.Responses):
+		return fmt.Errorf("model-api is %q, want chat or responses", c.ModelAPI)
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
 	if c.SnapshotTTL < 0 || c.SnapshotTTL > 0 && c.SnapshotTTL < c.MaxAge {
 		return fmt.Errorf("snapshot-ttl is %s, want 0s (for ever) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
 	}
-	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "patience": c.Patience} {
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "patience": c.Patience, "model-silence": c.ModelSilence} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
 	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 {
 		return errors.New("linger, drain, max-age, sync-interval and archive-after are durations of 0 or more")
+	}
+	if err := subjects.CheckToken("agent", c.Agent); err != nil {
+		return err
 	}
 	return subjects.CheckToken("tenant", c.Tenant)
 }

@@ -13,6 +13,13 @@ import (
 
 func runWorker(ctx context.Context, t terminal, args []string) error {
 	return runRole(ctx, t, "worker", args, func(ctx context.Context, b *backbone) error {
+		if b.cfg.hasModel() {
+			agents, err := b.newModelAgents()
+			if err != nil {
+				return err
+			}
+			return b.withStreams(ctx, agents.run)
+		}
 		agent, err := b.newDemo()
 		if err != nil {
 			return err

@@ -37,10 +37,10 @@ type command struct {
 
 func subcommands() []command {
 	return []command{
-		{"up", "", "everything in one process: NATS server, projector, edge, demo worker", runUp},
+		{"up", "", "everything in one process: NATS server, projector, edge, worker", runUp},
 		{"edge", "", "the HTTP edge: event streams and snapshots for browsers", runEdge},
 		{"projector", "", "folds sessions into snapshots", runProjector},
-		{"worker", "", "the demo agent", runWorker},
+		{"worker", "", "the agents of a model, or the demo agent", runWorker},
 		{"publish", "--session ID", "writes chunks from standard input (JSON lines) to a session", runPublish},
 		{"tail", "SESSION", "follows a session in the terminal", runTail},
 		{"firehose", "", "follows every session", runFirehose},

@@ -71,11 +71,16 @@ func (b *backbone) producer() (*producers.Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	linger := b.cfg.Linger
+	cfg := b.cfg.writing()
+	cfg.Layout, cfg.Heads, cfg.Log = b.cfg.layout(), heads, b.log
+	return producers.New(b.nc, b.js, cfg)
+}
+
+// writing is what the settings say of writers.
+func (c config) writing() producers.Config {
+	linger := c.Linger
 	if linger == 0 {
 		linger = producers.NoLinger
 	}
-	return producers.New(b.nc, b.js, producers.Config{
-		Layout: b.cfg.layout(), Linger: linger, Patience: b.cfg.Patience, Format: codec.Format(b.cfg.Format), Heads: heads, Log: b.log,
-	})
+	return producers.Config{Linger: linger, Patience: c.Patience, Format: codec.Format(c.Format)}
 }

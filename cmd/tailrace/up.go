@@ -51,7 +51,13 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 func (b *backbone) up(ctx context.Context, t terminal) error {
 	var routes []route
 	services := []func(context.Context) error{b.project}
-	if b.cfg.Demo {
+	if b.cfg.hasModel() {
+		agents, err := b.newModelAgents()
+		if err != nil {
+			return err
+		}
+		services = append(services, agents.run)
+	} else if b.cfg.Demo {
 		demo, err := b.newDemo()
 		if err != nil {
 			return err
