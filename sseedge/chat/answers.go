@@ -43,7 +43,9 @@ func (r Request) sort(v *View) said {
 		case w.Answer.ErrorCode == codeDeadline:
 			s.reject(v, c, Expired)
 		default:
-			s.lost = w.Answer
+			lost := *w.Answer
+			lost.CallID = c.CallID // as the client knows it
+			s.lost = &lost
 		}
 	}
 	return s

@@ -3,12 +3,14 @@ package chat
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/workers"
 )
 
 // An answer that comes when the run has gone on, and is still at work, is told the
@@ -54,5 +56,30 @@ func TestAbandonedWhileOthersLook(t *testing.T) {
 			all.Go(func() { e.get("", nil) })
 		}
 		all.Wait()
+	}
+}
+
+// The second answer to a sub-agent's question is told the first one, however far the
+// sub-agent has come since.
+func TestSubAgentIsAnsweredTwice(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEdge(nil)
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(clerk)})
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.rest()
+	call, approval := first.question()
+	answer := func(approved bool) string {
+		return e.post("/answers", fmt.Sprintf(`{"kind":"approval-response","toolCallId":%q,"approvalId":%q,"approved":%t}`, call, approval, approved))
+	}
+	want(t, answer(true), "204")
+	told := fmt.Sprintf(`"first":{"kind":"approval-response","toolCallId":%q,"approvalId":%q,"approved":true`, call, approval)
+	for ended := false; ; {
+		if got := answer(false); !strings.HasPrefix(got, "409 ") || !strings.Contains(got, told) {
+			t.Fatalf("the second answer is %s, want %s", got, told)
+		}
+		if ended {
+			return
+		}
+		ended = strings.HasPrefix(e.page(), "ended:")
 	}
 }

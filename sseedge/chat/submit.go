@@ -125,10 +125,11 @@ func (s *Service) store(ctx context.Context, req Request, c Candidate) *Problem 
 		// It is stored: whoever looks at the chat next makes the run go on.
 		s.cfg.Log.WarnContext(ctx, "a run could not be resumed yet", "session", req.Session.String(), "code", plan.Refusal.Code)
 	}
-	switch {
-	case late:
-		return alreadyAnswered(first.Answer)
-	case answer.ErrorCode == codeDeadline:
+	if late {
+		answer = first.Answer
+	}
+	if late || answer.ErrorCode == codeDeadline {
+		answer.CallID = c.CallID // of a sub-agent's call the inbox has its own id
 		return alreadyAnswered(answer)
 	}
 	return nil
