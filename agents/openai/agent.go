@@ -209,6 +209,12 @@ func (a *Agent) runAll(ctx context.Context, t *workers.Turn, s *workers.Step, ca
 	return group.Wait()
 }
 
+// browsers reports whether the browser runs a tool.
+func (a *Agent) browsers(name string) bool {
+	t := a.find(name)
+	return t != nil && t.kind == browsers
+}
+
 func (a *Agent) find(name string) *tool {
 	for _, t := range a.tools {
 		if t.Name == name {

@@ -29,7 +29,7 @@ func (a *Agent) ask(ctx context.Context, s *workers.Step, q question, tries *att
 		if err := tries.wait(ctx); err != nil {
 			return nil, ending{}, err
 		}
-		p := newSpeaker(s)
+		p := newSpeaker(s, a.browsers)
 		end, f, err := a.attempt(ctx, q, p)
 		if err != nil || f == nil {
 			return p, end, err

@@ -12,9 +12,10 @@ import (
 // speaker says to a step what an attempt hears from the model. The calls are keyed
 // by their place in the stream.
 type speaker struct {
-	step  *workers.Step
-	calls []*call // in the order in which they began
-	now   map[int64]*call
+	step     *workers.Step
+	browsers func(tool string) bool
+	calls    []*call // in the order in which they began
+	now      map[int64]*call
 
 	words strings.Builder // the text, for the model to be reminded of
 	said  bool            // people have been shown something
@@ -28,7 +29,11 @@ type call struct {
 	told     *workers.Call // nil while nobody was told of it
 }
 
-func newSpeaker(s *workers.Step) *speaker { return &speaker{step: s, now: map[int64]*call{}} }
+// newSpeaker speaks in a step. What browsers reports is for a page to run, which
+// must hear so with the first piece of the arguments.
+func newSpeaker(s *workers.Step, browsers func(tool string) bool) *speaker {
+	return &speaker{step: s, browsers: browsers, now: map[int64]*call{}}
+}
 
 func (p *speaker) text(ctx context.Context, piece string) error {
 	if piece == "" {
@@ -96,7 +101,11 @@ func (p *speaker) whole(ctx context.Context, c *call, args string) error {
 // tell is the call as the step has it.
 func (p *speaker) tell(c *call) *workers.Call {
 	if c.told == nil {
-		c.told = p.step.Tool(p.idOf(c), nameOf(c))
+		begin := p.step.Tool
+		if p.browsers(c.name) {
+			begin = p.step.ClientTool
+		}
+		c.told = begin(p.idOf(c), nameOf(c))
 	}
 	return c.told
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -208,6 +209,16 @@ func askingOthers(w *world, api API) {
 	requests := end.Requests()
 	req := requests[len(requests)-1]
 	w.want(req.Outcome("where"), `{"city":"Ulm"}`, "client tool")
+	browsers := 0 // records that tell a page to run a call: where its arguments begin, and where they are whole
+	for rec := range w.records(s) {
+		if bytes.Contains(rec.Data, []byte(`"providerExecuted":false`)) && bytes.Contains(rec.Data, []byte(`"location"`)) &&
+			(rec.Type == chunk.TypeToolArgStreamStart || rec.Type == chunk.TypeToolStart) {
+			browsers++
+		}
+	}
+	if browsers != 2 {
+		w.t.Errorf("%d records say that the browser runs the call, want 2", browsers)
+	}
 	w.want(req.Outcome("yes"), `removed {"id":"1"}`, "granted call")
 	w.want(req.Outcome("no"), `error: the call was not allowed: keep it`, "denied call")
 	w.want(req.Outcome("kid"), `{"n":3}`, "sub-agent")
