@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -29,3 +30,14 @@ func (c Config) rest(err error, n uint64) time.Duration {
 	}
 	return min(delay, maxRetryDelay)
 }
+
+// Done is nil, for a Handler that has something left to do when its command is
+// gone: while a command is there another one of the session is refused, or taken
+// for the same. Serve calls After once the queue has confirmed it, and only then;
+// a process that dies in between does not. An error of After is logged.
+type Done struct { //nolint:errname // it says what nil says
+	After func(ctx context.Context) error
+}
+
+// Error says that there is none.
+func (Done) Error() string { return "done" }

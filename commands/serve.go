@@ -18,10 +18,10 @@ import (
 // in this process or another, one after the other or (when this process was
 // thought dead) at the same time.
 //
-// Nil means done. An error that is chunk.ErrFenced means that another worker has
-// the session: the command stays with it. Any other error brings the command
-// back after a pause, which Later can choose. When ctx ends, the handler leaves its work as it is and
-// returns; the command goes to another worker at once.
+// Nil, or a Done, means done. An error that is chunk.ErrFenced means that another
+// worker has the session: the command stays with it. Any other error brings the
+// command back after a pause, which Later can choose. When ctx ends, the handler
+// leaves its work as it is and returns; the command goes to another worker at once.
 type Handler func(ctx context.Context, c Command) error
 
 const (
@@ -241,11 +241,19 @@ func (s *server) run(ctx context.Context, h *held, c Command) error {
 // settle says the last word about a delivery.
 func (s *server) settle(ctx context.Context, msg jetstream.Msg, c Command, err error) {
 	log := s.cfg.Log.With("session", c.Session.String(), "run", c.RunID)
+	done, more := errors.AsType[Done](err)
 	switch {
-	case err == nil:
+	case err == nil || more:
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 		defer cancel()
-		s.tell(ctx, "ack", msg.DoubleAck(last))
+		err := msg.DoubleAck(last)
+		s.tell(ctx, "ack", err)
+		if err != nil || done.After == nil {
+			return
+		}
+		if err := done.After(last); err != nil {
+			log.WarnContext(ctx, "a command is done, and what was to follow failed", "error", err)
+		}
 	case errors.Is(err, chunk.ErrFenced):
 		// No nak. The server does not tell one delivery of a message from the
 		// next, so that a nak of ours would take the command away from the

@@ -365,3 +365,36 @@ func TestConfigNamesTheField(t *testing.T) {
 		}
 	}
 }
+
+// What a Done leaves to do is done when the command is gone: the session's next
+// one is taken.
+func TestDone(t *testing.T) {
+	srv := start(t)
+	js := srv.JetStream(t)
+	q := newQueue(t, js, Config{})
+	first, next := execute("s1", "r1"), execute("s1", "r2")
+	asked := make(chan error, 1)
+	w := serve(t, q, func(_ context.Context, c Command) error {
+		if c.RunID == next.RunID {
+			return Done{}
+		}
+		if err := q.Request(t.Context(), next, 0); !errors.Is(err, ErrBusy) {
+			t.Errorf("with the command still there: %v", err)
+		}
+		return fmt.Errorf("wrapped: %w", Done{After: func(ctx context.Context) error {
+			asked <- q.Request(ctx, next, 0)
+			return errors.New("logged, and nothing else")
+		}})
+	})
+	publish(t, q, first)
+	if err := await(t, "what was left to do", asked); err != nil {
+		t.Error(err)
+	}
+	natstest.Await(t, "an empty queue", func(context.Context) error {
+		if n := left(t, js); n != 0 {
+			return fmt.Errorf("%d commands", n)
+		}
+		return nil
+	})
+	w.stop(t)
+}

@@ -109,10 +109,27 @@ func (j *job) stale(ctx context.Context, snap fold.Snapshot) (bool, error) {
 			return false, nil // what has no answer is abandoned
 		}
 		ready, err := j.w.answered(ctx, snap, c.Resumes)
+		if err == nil && !ready {
+			err = commands.Done{After: j.lookAgain}
+		}
 		return !ready, err
 	}
 	j.w.cfg.Log.InfoContext(ctx, "a run is not resumed: it does not wait", "session", c.Session.String(), "run", c.Resumes, "status", string(snap.Run.Status))
 	return true, nil
+}
+
+// lookAgain is what a Resume that came too early leaves to do:
+//  1. we read the answers, and one is missing,
+//  2. it is stored, and who stored it asks for the Resume: that is there already,
+//  3. ours is acknowledged, and nobody resumes the run.
+//
+// From here on who asks for it gets it.
+func (j *job) lookAgain(ctx context.Context) error {
+	snap, err := j.w.look(ctx, j.cmd.Session)
+	if err != nil || standing(snap, j.cmd.Resumes) != atPause {
+		return err
+	}
+	return j.w.wake(ctx, snap, j.cmd.AgentType)
 }
 
 // replacing is the input of a turn that takes the place of earlier messages.

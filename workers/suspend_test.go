@@ -256,3 +256,34 @@ assistant: They have answered.`
 		t.Errorf("records %s, want each subagent_end with its tool_end right behind", got)
 	}
 }
+
+// A Resume that is looked at before the last answer is stored, and gone after it
+// was asked for again, wakes the run all the same.
+func TestAResumeThatIsTooEarly(t *testing.T) {
+	w := newWorld(t)
+	c := execute(fresh("s"), "asking", "Hello?")
+	var ran atomic.Int64
+	p := w.worker(map[string]Agent{"asking": asking(0, &ran)})
+	w.request(c)
+	if err := p.Handle(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	w.answer(location(c))
+	early := commands.Command{Kind: commands.Resume, Session: c.Session, AgentType: "asking", RunID: commands.ResumeRunID("r1"), Resumes: "r1", Mode: modeContinue}
+	done, ok := errors.AsType[commands.Done](p.Handle(t.Context(), early))
+	if !ok {
+		t.Fatal("nothing is left to do")
+	}
+	if err := done.After(t.Context()); err != nil { // nobody has answered
+		t.Fatal(err)
+	}
+	w.answer(payment(c, true, ""))
+	if err := done.After(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.serve(p)
+	w.awaitStatus(c.Session, fold.Ended)
+	if ran.Load() != 1 {
+		t.Errorf("the payment ran %d times", ran.Load())
+	}
+}
