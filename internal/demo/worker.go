@@ -93,6 +93,7 @@ func (w *Worker) Handle(ctx context.Context, c commands.Command) error {
 	var asked params
 	unreadable := json.Unmarshal(c.Params, &asked)
 	scenario, known := choose(c, asked)
+	known = known && unreadable == nil
 	agent := script.Agent{Env: env, Type: c.AgentType}
 	if known {
 		agent = scenario.Agent(env)
