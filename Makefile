@@ -46,7 +46,7 @@ floors: go-present ## The plan of the house against the real imports, never cach
 
 .PHONY: e2e
 e2e: go-present chromium node build ## The binary as its users run it: kill -9, a cluster, a real browser.
-	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 30m ./e2e/... ./internal/demo/page
+	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m ./e2e/... ./internal/demo/page
 
 .PHONY: soak
 soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for less).
