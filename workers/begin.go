@@ -39,8 +39,11 @@ func (j *job) begin(ctx context.Context, snap fold.Snapshot) error {
 	}
 	if c.Kind == commands.Resume && !concluding {
 		stale, err := j.stale(ctx, snap)
-		if err != nil || stale {
+		if err != nil {
 			return err
+		}
+		if stale {
+			return j.nothing()
 		}
 		started.Mode, started.CheckpointID, started.Parent = modeOf(c), snap.CheckpointID, snap.Run.Parent
 	}
@@ -90,46 +93,39 @@ func modeOf(c commands.Command) string {
 }
 
 // stale reports a Resume that has nothing to resume: the session has gone on, or
-// somebody was too early.
+// somebody was too early. What a person says is answered in any case.
 func (j *job) stale(ctx context.Context, snap fold.Snapshot) (bool, error) {
 	c := j.cmd
-	if snap.Run.ID != c.Resumes {
-		j.w.cfg.Log.InfoContext(ctx, "a run is not resumed: the session has another one", "session", c.Session.String(), "run", c.Resumes, "latest", snap.Run.ID)
-		return true, nil
-	}
-	switch snap.Run.Status {
-	case fold.RunInterrupted:
+	switch {
+	case opensTurn(c):
+		return false, nil // what has no answer is abandoned
+	case snap.Run.ID != c.Resumes:
+	case snap.Run.Status == fold.RunInterrupted:
 		return false, nil
-	case fold.RunEnded:
-		if opensTurn(c) {
-			return false, nil // we have concluded it, see begin
-		}
-	case fold.RunSuspended:
-		if opensTurn(c) {
-			return false, nil // what has no answer is abandoned
-		}
+	case snap.Run.Status == fold.RunSuspended:
 		ready, err := j.w.answered(ctx, snap, c.Resumes)
-		if err == nil && !ready {
-			err = commands.Done{After: j.lookAgain}
-		}
 		return !ready, err
 	}
-	j.w.cfg.Log.InfoContext(ctx, "a run is not resumed: it does not wait", "session", c.Session.String(), "run", c.Resumes, "status", string(snap.Run.Status))
+	j.w.cfg.Log.InfoContext(ctx, "a run is not resumed: the session has gone on",
+		"session", c.Session.String(), "run", c.Resumes, "latest", snap.Run.ID, "status", string(snap.Run.Status))
 	return true, nil
 }
 
-// lookAgain is what a Resume that came too early leaves to do:
-//  1. we read the answers, and one is missing,
+// nothing is the end of a command that found nothing to do. Who asked for another
+// one while it was there may have left that to it:
+//  1. a Resume came too early: we read the answers, and one is missing,
 //  2. it is stored, and who stored it asks for the Resume: that is there already,
 //  3. ours is acknowledged, and nobody resumes the run.
 //
-// From here on who asks for it gets it.
-func (j *job) lookAgain(ctx context.Context) error {
-	snap, err := j.w.look(ctx, j.cmd.Session)
-	if err != nil || standing(snap, j.cmd.Resumes) != atPause {
-		return err
-	}
-	return j.w.wake(ctx, snap, j.cmd.AgentType)
+// So we look once more when it is gone. From then on who asks for it gets it.
+func (j *job) nothing() error {
+	return commands.Done{After: func(ctx context.Context) error {
+		snap, err := j.w.look(ctx, j.cmd.Session)
+		if err != nil || standing(snap, snap.Run.ID) != atPause {
+			return err
+		}
+		return j.w.wake(ctx, snap, j.cmd.AgentType)
+	}}
 }
 
 // replacing is the input of a turn that takes the place of earlier messages.

@@ -168,9 +168,25 @@ func (o outcome) forParent() chunk.Value {
 	return v
 }
 
+// hearStop obeys who gave the run up while it waited, and came too late to say so
+// by a command: somebody had asked for it to go on.
+func (t *Turn) hearStop(ctx context.Context, resumes string) error {
+	stop, wanted, err := t.w.inbox.Stopped(ctx, t.cmd.Session, resumes)
+	if err != nil || !wanted || stop.Kind != inbox.Abort {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stop = stop
+	return nil
+}
+
 // hear writes the answers to the run before this one, those that are not in the
 // log yet.
 func (t *Turn) hear(ctx context.Context, resumes string) error {
+	if err := t.hearStop(ctx, resumes); err != nil {
+		return t.breaks(err)
+	}
 	answers, err := t.w.answers(ctx, t.cmd.Session, resumes)
 	if err != nil {
 		return t.breaks(err)

@@ -42,9 +42,9 @@ func TestSleeperIsFenced(t *testing.T) {
 				return nil
 			})})
 			woken := make(chan error, 1)
-			go func() { woken <- sleeper.Handle(context.WithoutCancel(t.Context()), c) }()
+			go func() { woken <- sleeper.do(context.WithoutCancel(t.Context()), c) }()
 			<-asleep
-			if err := w.worker(calm).Handle(t.Context(), c); err != nil {
+			if err := w.worker(calm).do(t.Context(), c); err != nil {
 				t.Fatalf("the successor: %v", err)
 			}
 			before := len(w.records(c.Session))
@@ -87,9 +87,9 @@ func TestALookIsOld(t *testing.T) {
 		sleeper := w.worker(agents)
 		sleeper.reader = oversleep{sleeper.reader, asleep, wake, new(sync.Once)}
 		woken := make(chan error, 1)
-		go func() { woken <- sleeper.Handle(context.WithoutCancel(t.Context()), c) }()
+		go func() { woken <- sleeper.do(context.WithoutCancel(t.Context()), c) }()
 		<-asleep
-		if err := w.worker(agents).Handle(t.Context(), c); err != nil {
+		if err := w.worker(agents).do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		before := len(w.records(c.Session))
@@ -115,13 +115,13 @@ func TestAllAtOnce(t *testing.T) {
 		for range 4 {
 			p := w.worker(talker(1, &effects{}))
 			all.Go(func() {
-				if err := p.Handle(context.WithoutCancel(t.Context()), c); err != nil && !errors.Is(err, chunk.ErrFenced) {
+				if err := p.do(context.WithoutCancel(t.Context()), c); err != nil && !errors.Is(err, chunk.ErrFenced) {
 					t.Errorf("err = %v", err)
 				}
 			})
 		}
 		all.Wait()
-		if err := w.worker(talker(1, &effects{})).Handle(t.Context(), c); err != nil {
+		if err := w.worker(talker(1, &effects{})).do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		got := story(w.snapshot(c.Session))

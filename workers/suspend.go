@@ -152,23 +152,41 @@ func (w *Workers) wake(ctx context.Context, snap fold.Snapshot, agentType string
 	return w.request(ctx, commands.Command{
 		Kind: commands.Resume, Session: snap.Session, AgentType: agentType,
 		RunID: commands.ResumeRunID(run), Resumes: run, Mode: modeContinue,
-	}, run)
+	}, snap)
 }
 
-// request publishes the session's next command. That of the run that is over,
-// whose worker has not said so yet, is no reason to wait; any other command is
-// somebody who is at work on the session, and sees what we saw.
-func (w *Workers) request(ctx context.Context, c commands.Command, over string) error {
-	err := w.queue.Request(ctx, c, 0)
-	busy, ok := errors.AsType[*commands.BusyError](err)
-	if ok && busy.Unreadable == nil && (busy.Command.RunID == over || busy.Command.Kind == commands.Expire) {
-		err = w.queue.Request(ctx, c, busy.Revision)
-		busy, ok = errors.AsType[*commands.BusyError](err)
+// request publishes a session's next command, of which snap is what we saw. A
+// command that is there and is spent is no reason to wait. Were it one:
+//  1. a worker pauses a run and dies; its command comes again after AckWait,
+//  2. the answers come before that, and the run goes on with a command of its own,
+//  3. it pauses for a sub-agent, whose worker is to wake it, and finds the command of 1,
+//  4. whose next worker sees a run that is over, and nobody wakes anything.
+//
+// Any other is somebody who is yet to look at the session, and sees what we saw.
+func (w *Workers) request(ctx context.Context, c commands.Command, snap fold.Snapshot) error {
+	for after := commands.Revision(0); ; {
+		err := w.queue.Request(ctx, c, after)
+		busy, ok := errors.AsType[*commands.BusyError](err)
+		switch {
+		case !ok || busy.Unreadable != nil:
+			return err
+		case !spent(snap, busy.Command):
+			return nil
+		}
+		after = busy.Revision
 	}
-	if ok && busy.Unreadable == nil {
-		return nil
+}
+
+// spent reports whether nothing is left to do for a command but to take it off
+// the queue.
+func spent(snap fold.Snapshot, c commands.Command) bool {
+	switch standing(snap, c.RunID) {
+	case isOver:
+		return true
+	case atPause:
+		return c.Kind != commands.Abort
 	}
-	return err
+	return false
 }
 
 // startChild asks for the sub-agent of a call. What it is asked is a function of
@@ -181,7 +199,7 @@ func (w *Workers) startChild(ctx context.Context, snap fold.Snapshot, agentType 
 		Input:  []chunk.InputMessage{{Content: messageIn(call.Input)}},
 		Params: call.Input,
 		Parent: &commands.Parent{Session: s.ID, AgentType: agentType, RunID: run, CallID: call.ID, ToolName: call.ToolName},
-	}, "")
+	}, fold.Snapshot{})
 }
 
 // messageIn is the text that a sub-agent is asked with.
@@ -402,5 +420,5 @@ func (w *Workers) stopChild(ctx context.Context, s chunk.Session, agentType, fir
 	if standing(snap, run) != atPause {
 		return nil // should it pause just now, it looks into its inbox
 	}
-	return w.request(ctx, commands.Command{Kind: commands.Abort, Session: s, AgentType: agentType, RunID: run, Reason: why}, run)
+	return w.request(ctx, commands.Command{Kind: commands.Abort, Session: s, AgentType: agentType, RunID: run, Reason: why}, snap)
 }

@@ -120,7 +120,8 @@ var (
 )
 
 // Handle does one command, from wherever the last attempt left it. It is the
-// commands.Handler that Run serves with, for those who have a queue of their own.
+// commands.Handler that Run serves with, for those who have a queue of their own:
+// they heed the errors of that package, commands.Done first of all.
 func (w *Workers) Handle(ctx context.Context, c commands.Command) error {
 	agent, ok := w.cfg.Agents[c.AgentType]
 	if !ok {
@@ -170,6 +171,13 @@ func (j *job) do(ctx context.Context) error {
 	}
 	switch standing(snap, j.cmd.RunID) {
 	case notBegun:
+		long, err := j.longOver(ctx, snap)
+		if err != nil {
+			return err
+		}
+		if long {
+			return j.nothing()
+		}
 		return j.begin(ctx, snap)
 	case atWork:
 		return j.takeOver(ctx, snap)
@@ -185,7 +193,43 @@ func (j *job) do(ctx context.Context) error {
 			return j.takeOver(ctx, snap)
 		}
 	}
-	return j.w.ended(ctx, snap, j.cmd.RunID)
+	if err := j.w.ended(ctx, snap, j.cmd.RunID); err != nil {
+		return err
+	}
+	return j.nothing()
+}
+
+// longOver reports whether the run of the command is one that the snapshot has
+// forgotten, because many have followed:
+//  1. a worker dies over a command whose run has paused,
+//  2. the run goes on and pauses, time and again, faster than the command comes back,
+//  3. nothing tells that it was ever begun, but the log.
+//
+// The log is only asked if all the runs that are remembered are as young as that,
+// whatever the clocks say.
+func (j *job) longOver(ctx context.Context, snap fold.Snapshot) (bool, error) {
+	const clocks = time.Minute // differ by less
+	if len(snap.Past) < fold.MaxPast || snap.Past[0].Began < j.cmd.Issued.Add(-clocks).UnixMilli() {
+		return false, nil
+	}
+	for rec, err := range j.w.log.Replay(ctx, snap.Session, chunk.Position{}) {
+		switch {
+		case errors.Is(err, chunk.ErrTruncated), errors.Is(err, chunk.ErrUnknownSession):
+			return false, nil // what is that old was not begun a minute ago
+		case err != nil:
+			return false, err
+		case rec.Type != chunk.TypeRunStarted:
+			continue
+		}
+		c, err := rec.Decode()
+		if err != nil {
+			continue // the fold has passed over it as well
+		}
+		if b, ok := c.Body.(chunk.RunStarted); ok && b.RunID == j.cmd.RunID {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // closed reports whether the stream of a session has ended, which the snapshot of

@@ -66,7 +66,7 @@ func (s *Snapshot) leave(r Run) {
 		r.Status = RunSuperseded
 	}
 	r.Output = nil // it may be large
-	s.Past = latestOf(s.Past, r, maxPast)
+	s.Past = latestOf(s.Past, r, MaxPast)
 }
 
 // latestOf is list with one more, without the oldest when there are too many. It

@@ -44,7 +44,7 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	Failure *Failure // why Status is Failed, nil otherwise
 	Run     Run      // the latest run, zero before the first
 
-	// Past are the runs before it, oldest first, at most maxPast of them.
+	// Past are the runs before it, oldest first, at most MaxPast of them.
 	Past []Run
 
 	// Errors are what the agent reported while its stream went on, the latest
@@ -105,8 +105,8 @@ const (
 	RunSuperseded  RunStatus = "superseded" // another run, or another executor, took its place while it was running
 )
 
-// maxPast is how many runs before the latest one a snapshot remembers.
-const maxPast = 8
+// MaxPast is how many runs before the latest one a snapshot remembers.
+const MaxPast = 8
 
 // Error is an error that the agent reported while its stream went on.
 type Error struct {
