@@ -1,10 +1,13 @@
 package compact
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +37,11 @@ type Config struct {
 	// Every is the time between two sweeps of Run. Defaults to 10 minutes.
 	Every time.Duration
 
+	// Patience is how long a question is asked again while the server does not
+	// answer, until the archive or the sweep is given up. Defaults to 30 seconds:
+	// nobody waits for an archive.
+	Patience time.Duration
+
 	// Turn, if not nil, does the sweeps of Run, or leaves one out because another
 	// process has done it; see turns.
 	Turn func(ctx context.Context, sweep func(context.Context) error) error
@@ -52,6 +60,9 @@ func (c Config) withDefaults() Config {
 	if c.Every == 0 {
 		c.Every = 10 * time.Minute
 	}
+	if c.Patience == 0 {
+		c.Patience = 30 * time.Second
+	}
 	if c.Turn == nil {
 		c.Turn = func(ctx context.Context, sweep func(context.Context) error) error { return sweep(ctx) }
 	}
@@ -69,6 +80,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("Least is %d, want at least 1", c.Least)
 	case c.Every < time.Second:
 		return fmt.Errorf("Every is %s, want at least 1s", c.Every)
+	case c.Patience < 0:
+		return fmt.Errorf("Patience is %s, want more than 0", c.Patience)
 	}
 	return c.Layout.Validate()
 }
@@ -110,7 +123,8 @@ var ErrUnfit = errors.New("the session cannot be archived")
 
 // Compact archives what the log has of s at present, whether or not a run is
 // open, unless its archive has that already. It reports whether it wrote one.
-// Errors: ErrUnfit, chunk.ErrUnknownSession, those of NATS.
+// Errors: ErrUnfit; chunk.ErrUnknownSession; those of NATS, when it has refused
+// something or not answered for Patience.
 func (c *Compactor) Compact(ctx context.Context, s chunk.Session) (bool, error) {
 	j, err := c.job(s)
 	if err != nil {
@@ -175,7 +189,7 @@ func (j *job) begin(ctx context.Context) (err error) {
 // readIndex finds the archive that there is. One that cannot be read, or of which
 // a segment is missing or left over, is replaced.
 func (j *job) readIndex(ctx context.Context) error {
-	m, err := j.api.Last(ctx, j.stream, j.index)
+	m, err := j.api.LastWithin(ctx, j.cfg.Patience, j.stream, j.index)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return nil
@@ -196,15 +210,11 @@ func (j *job) readIndex(ctx context.Context) error {
 
 // look asks for the number of messages, and then for the last one.
 func (j *job) look(ctx context.Context) (state, error) {
-	stream, err := j.js.Stream(ctx, j.log)
+	info, err := j.info(ctx, j.log, j.subject)
 	if err != nil {
-		return state{}, fmt.Errorf("stream %s: %w", j.log, err)
+		return state{}, err
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(j.subject))
-	if err != nil {
-		return state{}, fmt.Errorf("stream %s: %w", j.log, err)
-	}
-	last, err := j.api.Last(ctx, j.log, j.subject)
+	last, err := j.api.LastWithin(ctx, j.cfg.Patience, j.log, j.subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return state{}, chunk.ErrUnknownSession
 	}
@@ -283,12 +293,12 @@ func (j *job) keep(ctx context.Context, x *archive.Index, p archive.Packed) erro
 			return nil
 		}
 	}
-	ack, err := j.js.Publish(ctx, j.api.Published(j.segments), p.Data)
+	at, err := j.api.Put(ctx, j.message(j.segments, p.Data))
 	if err != nil {
 		return fmt.Errorf("archive %s: %w", j.session, err)
 	}
-	p.At = ack.Sequence
-	j.written = append(j.written, p.At)
+	p.At = at
+	j.written = append(j.written, at)
 	x.Segments = append(x.Segments, p.Segment)
 	return nil
 }
@@ -311,17 +321,50 @@ func (j *job) commit(ctx context.Context, x *archive.Index) error {
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: j.api.Published(j.index), Header: nats.Header{}, Data: data}
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-	_, err = j.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(j.revision))
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-		return fmt.Errorf("%w: somebody else does", ErrUnfit)
+	p := j.message(j.index, data)
+	p.Msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	p.After = &j.revision
+	_, err = j.api.Put(ctx, p)
+	if errors.Is(err, jsapi.ErrMoved) {
+		return j.moved(ctx, data)
 	}
 	if err != nil {
 		return fmt.Errorf("archive %s: %w", j.session, err)
 	}
 	return nil
+}
+
+// message is one that the server may be sent again when it does not answer.
+func (j *job) message(subject string, data []byte) jsapi.Put {
+	header := nats.Header{jetstream.MsgIDHeader: {rand.Text()}}
+	return jsapi.Put{
+		Msg:    &nats.Msg{Subject: j.api.Published(subject), Header: header, Data: data},
+		Stream: j.stream, Patience: j.cfg.Patience,
+	}
+}
+
+// moved finds out what a refused index means: it stands, because an earlier try
+// was stored and the answer lost; or somebody else archives the session. He may
+// have found ours in between and gone on from it, so segments of ours that he
+// names are his.
+func (j *job) moved(ctx context.Context, ours []byte) error {
+	m, err := j.api.LastWithin(ctx, j.cfg.Patience, j.stream, j.index)
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("look for the archive of %s: %w", j.session, err)
+	}
+	if bytes.Equal(m.Data, ours) {
+		return nil
+	}
+	if err == nil {
+		his, err := archive.ReadIndex(m.Data)
+		if err != nil { // of a later version: who can read it tidies
+			return fmt.Errorf("the archive of %s: %w", j.session, err)
+		}
+		for _, segment := range his.Segments {
+			j.written = slices.DeleteFunc(j.written, func(at uint64) bool { return at == segment.At })
+		}
+	}
+	return fmt.Errorf("%w: somebody else does", ErrUnfit)
 }
 
 // after removes what the new index does not name, and then the whole archive if
@@ -363,19 +406,15 @@ func (j *job) tidy(ctx context.Context, x *archive.Index) error {
 	if err != nil || there[j.segments] == uint64(len(x.Segments)) {
 		return err
 	}
-	stream, err := j.js.Stream(ctx, j.stream)
-	if err != nil {
-		return err
-	}
 	for seq := uint64(1); ; seq++ { // somebody died here
-		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(j.segments))
+		m, err := j.api.NextWithin(ctx, j.cfg.Patience, j.stream, j.segments, seq)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if seq = m.Sequence; !ours[seq] {
+		if seq = m.Seq; !ours[seq] {
 			if err := j.remove(ctx, []uint64{seq}); err != nil {
 				return err
 			}
@@ -388,21 +427,32 @@ func (j *job) remove(ctx context.Context, seqs []uint64) error {
 	if len(seqs) == 0 {
 		return nil
 	}
-	stream, err := j.js.Stream(ctx, j.stream)
+	stream, err := jsapi.Within(ctx, j.cfg.Patience, func(ctx context.Context) (jetstream.Stream, error) { return j.js.Stream(ctx, j.stream) })
 	if err != nil {
 		return err
 	}
 	for _, seq := range seqs {
-		err := stream.DeleteMsg(ctx, seq)
-		if err == nil {
-			continue
-		}
-		// The server has several words for a message that is gone.
-		if _, missing := stream.GetMsg(ctx, seq); !errors.Is(missing, jetstream.ErrMsgNotFound) {
+		_, err := jsapi.Within(ctx, j.cfg.Patience, func(ctx context.Context) (gone bool, err error) { return true, removeOne(ctx, stream, seq) })
+		if err != nil {
 			return fmt.Errorf("remove segment %d of %s: %w", seq, j.session, err)
 		}
 	}
 	return nil
+}
+
+func removeOne(ctx context.Context, stream jetstream.Stream, seq uint64) error {
+	refused := stream.DeleteMsg(ctx, seq)
+	if refused == nil {
+		return nil
+	}
+	_, err := stream.GetMsg(ctx, seq)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound): // for which the refusal has several words
+		return nil
+	case err != nil:
+		return err
+	}
+	return refused
 }
 
 // forget removes the archive.
@@ -411,6 +461,6 @@ func (j *job) forget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = j.api.Purge(ctx, j.stream, keys, 0)
+	_, err = j.api.PurgeWithin(ctx, j.cfg.Patience, j.stream, keys, 0)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/archive"
+	"github.com/tailrace/tailrace/internal/jsapi"
 )
 
 // Report is what a sweep did.
@@ -86,15 +87,25 @@ func (c *Compactor) Sweep(ctx context.Context) (Report, error) {
 }
 
 func (c *Compactor) counts(ctx context.Context, name, filter string) (map[string]uint64, error) {
-	stream, err := c.js.Stream(ctx, name)
+	info, err := c.info(ctx, name, filter)
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", name, err)
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", name, err)
+		return nil, err
 	}
 	return info.State.Subjects, nil
+}
+
+func (c *Compactor) info(ctx context.Context, name, filter string) (*jetstream.StreamInfo, error) {
+	info, err := jsapi.Within(ctx, c.cfg.Patience, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		stream, err := c.js.Stream(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", name, err)
+	}
+	return info, nil
 }
 
 // sweep archives one session if it is time.

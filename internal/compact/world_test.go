@@ -37,7 +37,11 @@ type world struct {
 
 func newWorld(tb testing.TB, cfg Config) *world {
 	tb.Helper()
-	srv := natstest.Start(tb)
+	return newWorldOn(tb, natstest.Start(tb), cfg)
+}
+
+func newWorldOn(tb testing.TB, srv *natstest.Server, cfg Config) *world {
+	tb.Helper()
 	w := &world{tb: tb, js: srv.JetStream(tb), next: make(map[chunk.Session]chunk.Ordinal)}
 	w.ensure()
 	quiet := func(consumers.Foreign) {}

@@ -33,7 +33,7 @@ type Put struct {
 }
 
 const (
-	attemptLimit = 2 * time.Second // one try of a Put
+	attemptLimit = 2 * time.Second // one try, at least; see once
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = time.Second
 
@@ -91,17 +91,17 @@ func (a *API) Put(ctx context.Context, p Put) (uint64, error) {
 }
 
 func (a *API) attempt(ctx context.Context, p Put) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
-	defer cancel()
 	opts := []jetstream.PublishOpt{jetstream.WithRetryAttempts(0), jetstream.WithExpectStream(p.Stream)}
 	if p.After != nil {
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(*p.After))
 	}
-	ack, err := a.js.PublishMsg(ctx, p.Msg, opts...)
-	if err != nil {
-		return 0, err
-	}
-	return ack.Sequence, nil
+	return once(ctx, p.Patience, func(ctx context.Context) (uint64, error) {
+		ack, err := a.js.PublishMsg(ctx, p.Msg, opts...)
+		if err != nil {
+			return 0, err
+		}
+		return ack.Sequence, nil
+	})
 }
 
 // refusal is what the server answered instead of storing, zero if it did not answer.
@@ -134,33 +134,37 @@ func pause(ctx context.Context, d time.Duration) bool {
 // LastWithin is Last, asked again for as long as patience while the stream has
 // no leader or nobody answers.
 func (a *API) LastWithin(ctx context.Context, patience time.Duration, stream, subject string) (Message, error) {
-	return within(ctx, patience, func(ctx context.Context) (Message, error) { return a.Last(ctx, stream, subject) })
+	return Within(ctx, patience, func(ctx context.Context) (Message, error) { return a.Last(ctx, stream, subject) })
 }
 
 // NextWithin is Next, asked again like LastWithin.
 func (a *API) NextWithin(ctx context.Context, patience time.Duration, stream, filter string, from uint64) (Message, error) {
-	return within(ctx, patience, func(ctx context.Context) (Message, error) { return a.Next(ctx, stream, filter, from) })
+	return Within(ctx, patience, func(ctx context.Context) (Message, error) { return a.Next(ctx, stream, filter, from) })
 }
 
 // PurgeWithin is Purge, asked again like LastWithin. An earlier try may have
 // purged what is not counted then.
 func (a *API) PurgeWithin(ctx context.Context, patience time.Duration, stream, subject string, below uint64) (uint64, error) {
-	return within(ctx, patience, func(ctx context.Context) (uint64, error) { return a.Purge(ctx, stream, subject, below) })
+	return Within(ctx, patience, func(ctx context.Context) (uint64, error) { return a.Purge(ctx, stream, subject, below) })
 }
 
-func within[T any](ctx context.Context, patience time.Duration, ask func(context.Context) (T, error)) (T, error) {
+// Within asks until there is an answer, a verdict included, for as long as
+// patience.
+func Within[T any](ctx context.Context, patience time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
-		v, err := once(ctx, ask)
+		v, err := once(ctx, patience, ask)
 		if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) || verdict(err) || errors.Is(err, nats.ErrConnectionClosed) || !pause(ctx, backoff) {
 			return v, err
 		}
 	}
 }
 
-func once[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+// once is one try. Who is in a hurry asks again soon, because the question may be
+// lost; who is patient hears a server that takes seconds for everything.
+func once[T any](ctx context.Context, patience time.Duration, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(attemptLimit, patience/5))
 	defer cancel()
 	return ask(ctx)
 }

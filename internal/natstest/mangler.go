@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 )
 
 // A Fate is what becomes of one delivery on its way to the client.
@@ -38,6 +40,7 @@ type Mangler struct {
 
 	mu     sync.Mutex // guards the fields below
 	rule   func(Delivery) Fate
+	loses  func(answer []byte) bool
 	counts [fates]int
 }
 
@@ -45,7 +48,7 @@ type Mangler struct {
 // everything until Mangle is called, and ends with the test.
 func StartMangler(tb testing.TB, serverURL string) *Mangler {
 	tb.Helper()
-	m := &Mangler{}
+	m := &Mangler{loses: func([]byte) bool { return false }}
 	m.Honest()
 	m.Proxy = startProxy(tb, serverURL, func(replies io.Reader) io.Reader {
 		return &mangled{m: m, from: bufio.NewReader(replies), hidden: make(map[string]uint64)}
@@ -61,7 +64,15 @@ func (m *Mangler) Mangle(rule func(Delivery) Fate) {
 	m.rule = rule
 }
 
-// Honest ends the mangling. What is hidden stays hidden.
+// Mute lets rule decide, like that of Mangle, which answers are lost: those of the
+// JetStream API, and those to who stores a message.
+func (m *Mangler) Mute(rule func(answer []byte) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loses = rule
+}
+
+// Honest ends the mangling of deliveries. What is hidden stays hidden.
 func (m *Mangler) Honest() { m.Mangle(func(Delivery) Fate { return Deliver }) }
 
 // Count is how many deliveries met a fate so far.
@@ -77,6 +88,12 @@ func (m *Mangler) judge(d Delivery) Fate {
 	f := m.rule(d)
 	m.counts[f]++
 	return f
+}
+
+func (m *Mangler) mutes(answer []byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.loses(answer)
 }
 
 // mangled is what the client of one connection gets to read.
@@ -106,7 +123,10 @@ func (r *mangled) next() error {
 		return err
 	}
 	fate := Deliver
-	if o.delivery() {
+	switch {
+	case o.answer() && r.m.mutes(o.payload):
+		return nil
+	case o.delivery():
 		fate = r.m.judge(Delivery{Subject: o.subject, Head: string(o.payload[:o.headed])})
 	}
 	if fate == Hide {
@@ -207,6 +227,12 @@ const ackPrefix = "$JS.ACK."
 // delivery reports whether this is a message of a stream: it says where it can
 // be acknowledged.
 func (o *op) delivery() bool { return strings.HasPrefix(o.reply, ackPrefix) }
+
+// answer reports whether this is one to a question: it comes to an inbox, and is
+// nothing but its body.
+func (o *op) answer() bool {
+	return o.payload != nil && o.headed == 0 && !o.delivery() && strings.HasPrefix(o.subject, nats.InboxPrefix)
+}
 
 // renumber takes n from what a consumer says about its own deliveries: in the
 // reply of each, and in its heartbeats.

@@ -1,10 +1,13 @@
 package natstest_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -67,5 +70,31 @@ func TestManglerDecidesAboutSingleDeliveries(t *testing.T) {
 		if mangler.Count(tt.fate) == 0 {
 			t.Errorf("fate %d was not counted", tt.fate)
 		}
+	}
+}
+
+// A message is stored, and nobody says so.
+func TestManglerLosesSingleAnswers(t *testing.T) {
+	srv := natstest.Start(t, natstest.Listen())
+	if _, err := srv.JetStream(t).CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}}); err != nil {
+		t.Fatal(err)
+	}
+	mangler := natstest.StartMangler(t, srv.URL)
+	js, err := jetstream.New(natstest.Connect(t, mangler.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mangler.Mute(func(answer []byte) bool { return strings.Contains(string(answer), `"seq":2`) })
+	for n, want := range []error{nil, context.DeadlineExceeded, nil} {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, err := js.Publish(ctx, "s.a", nil)
+		cancel()
+		if !errors.Is(err, want) {
+			t.Errorf("message %d: %v, want %v", n+1, err, want)
+		}
+	}
+	info, err := srv.JetStream(t).Stream(t.Context(), "S")
+	if err != nil || info.CachedInfo().State.Msgs != 3 {
+		t.Errorf("%+v, %v: want three messages", info.CachedInfo().State, err)
 	}
 }
