@@ -3,10 +3,8 @@ package chat
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -112,188 +110,6 @@ func (st *stream) unreadable(ctx context.Context, err error) *Problem {
 		return p
 	}
 	return notStreaming
-}
-
-// foreignCalls are the calls whose outcomes belong to messages before this one.
-func foreignCalls(v *View) map[string]bool {
-	calls := v.Earlier
-	if v.opening() {
-		calls = v.Unsettled
-	}
-	foreign := make(map[string]bool, len(calls))
-	for _, id := range calls {
-		foreign[id] = true
-	}
-	return foreign
-}
-
-// history is what the turn has said up to where the view stands, run_started first.
-func (st *stream) history(ctx context.Context) ([]chunk.Record, error) {
-	v := &st.view
-	var history []chunk.Record
-	if rec, ok := openingOf(v); ok {
-		history = append(history, rec)
-	}
-	if v.Reach == v.TurnStart.Seq {
-		return history, nil
-	}
-	for {
-		records, err := st.tail.Next(ctx, nil)
-		if err != nil {
-			return nil, err
-		}
-		for i, rec := range records {
-			// Kept for longer than the tail promises the bytes.
-			rec.Data = bytes.Clone(rec.Data)
-			history = append(history, rec)
-			if rec.Seq >= v.Reach {
-				for _, newer := range records[i+1:] {
-					newer.Data = bytes.Clone(newer.Data)
-					st.ahead = append(st.ahead, newer)
-				}
-				return history, nil
-			}
-		}
-	}
-}
-
-// openingOf is the run_started of the turn as far as it matters: the cursor of the
-// log stands behind it, and to read it means to read all that was said before.
-func openingOf(v *View) (chunk.Record, bool) {
-	if v.TurnStart.Seq == 0 || v.TurnRun.ID == "" {
-		return chunk.Record{}, false
-	}
-	c := chunk.Chunk{
-		AgentID: v.Session.ID, AgentType: v.AgentType, Timestamp: v.TurnRun.Began,
-		Body: chunk.RunStarted{RunID: v.TurnRun.ID, Epoch: int64(v.TurnRun.Epoch), Mode: v.TurnRun.Mode, Parent: v.TurnRun.Parent},
-	}
-	data, err := c.AppendJSON(nil)
-	if err != nil {
-		return chunk.Record{}, false // a run that no producer of ours began: its metadata is missing
-	}
-	return chunk.Record{
-		Seq: v.TurnStart.Seq, Session: v.Session, Epoch: v.TurnRun.Epoch, Ordinal: v.TurnStart.Ordinal,
-		Type: chunk.TypeRunStarted, Stored: time.UnixMilli(v.TurnRun.Began), Data: data,
-	}, true
-}
-
-// recall makes frames of what was said before: all of it, or nothing of what the
-// client has. They go out when the response has begun.
-func (st *stream) recall(history []chunk.Record) *Problem {
-	history = slices.DeleteFunc(history, func(rec chunk.Record) bool { return st.isForeign(rec) })
-	if n := len(history); n > 0 {
-		st.last = history[n-1].Seq
-	}
-	history = st.hold(history)
-	if st.held != nil && !st.view.flight() {
-		// What sub-agents have said since then, their questions, comes before the end
-		// of the response.
-		history = append(history, st.atTheEnd(*st.held))
-		st.held = nil
-	}
-	switch st.plan.Show {
-	case ShowTail:
-		for _, rec := range history {
-			if rec.Seq <= st.plan.After {
-				st.message.Prime(rec)
-				continue
-			}
-			st.buffer = st.message.Append(st.buffer, rec)
-		}
-	case ShowNew:
-		if p := st.recallNew(history); p != nil {
-			return p
-		}
-	default:
-		st.buffer = st.message.Start(st.buffer)
-		st.buffer = st.message.Replay(st.buffer, history)
-	}
-	if !st.view.flight() {
-		st.buffer = st.message.Finish(st.buffer)
-	}
-	return nil
-}
-
-// atTheEnd is a pause as if it were the last record.
-func (st *stream) atTheEnd(pause chunk.Record) chunk.Record {
-	pause.Seq = max(pause.Seq, st.last)
-	return pause
-}
-
-// hold takes the last pause out of what was said, unless the run goes on behind it.
-func (st *stream) hold(history []chunk.Record) []chunk.Record {
-	for i, rec := range slices.Backward(history) {
-		if rec.Session != st.view.Session {
-			continue
-		}
-		switch rec.Type {
-		case chunk.TypeStreamPaused:
-			st.held = &rec
-			return slices.Delete(history, i, i+1)
-		case chunk.TypeRunStarted, chunk.TypeStreamActive:
-			return history
-		}
-	}
-	return history
-}
-
-// recallNew is for a client that continues its own message: it gets what was said
-// since the pause at which its response ended. Which one that was its steps tell:
-// another tab may have answered, and the run may have paused anew since.
-func (st *stream) recallNew(history []chunk.Record) *Problem {
-	from, ok := st.boundary(history)
-	if !ok {
-		return running
-	}
-	for _, rec := range history[:from] {
-		st.message.Prime(rec)
-	}
-	st.message.Continue()
-	st.buffer = st.message.Start(st.buffer)
-	st.buffer = appendRejections(st.buffer, st.plan.Rejected)
-	st.buffer = st.message.Replay(st.buffer, history[from:])
-	return nil
-}
-
-// boundary is where in the history the client's message ends; false if that is in
-// the middle of what a run says: then it must reconnect, because nothing can be
-// added to a part that it does not have open any more.
-func (st *stream) boundary(history []chunk.Record) (int, bool) {
-	twin := aisdk.New(st.plan.MessageID, st.service.cfg.Dialect)
-	var frames []byte
-	steps, found, atFound := 0, -1, 0
-	for i, rec := range history {
-		if i > 0 && rec.Session == st.view.Session && rec.Type == chunk.TypeRunStarted && !st.isTakeover(rec) {
-			if found < 0 || steps <= st.plan.Steps || st.plan.Steps == 0 {
-				found, atFound = i, steps
-			}
-		}
-		frames = twin.Append(frames[:0], rec)
-		steps += bytes.Count(frames, startStep)
-	}
-	flight := st.view.flight()
-	switch {
-	case !flight && (st.plan.Steps == 0 || st.plan.Steps >= steps):
-		return len(history), true // it has everything
-	case st.awaited != "" && (st.plan.Steps == 0 || st.plan.Steps >= steps):
-		return len(history), true // and what follows is yet to begin
-	case st.held != nil && st.plan.Steps >= steps:
-		return len(history), true
-	case found < 0:
-		return 0, false
-	}
-	return found, st.plan.Steps == 0 || st.plan.Steps <= atFound
-}
-
-var startStep = []byte(`{"type":"start-step"`)
-
-func (st *stream) isTakeover(rec chunk.Record) bool {
-	c, err := rec.Decode()
-	if err != nil {
-		return false
-	}
-	b, ok := chunk.As[chunk.RunStarted](c)
-	return ok && b.Mode == "takeover"
 }
 
 // begin writes the headers and something behind them, so that the client and all
@@ -460,36 +276,6 @@ func (st *stream) judge(ctx context.Context) error {
 	return nil
 }
 
-// isForeign reports whether a record is about a call of an earlier message, and
-// remembers calls that begin anew.
-func (st *stream) isForeign(rec chunk.Record) bool {
-	if len(st.foreign) == 0 || rec.Session != st.view.Session {
-		return false
-	}
-	switch rec.Type {
-	case chunk.TypeToolEnd, chunk.TypeToolApprovalResponse, chunk.TypeToolOutputError, chunk.TypeToolInputError, chunk.TypeSubagentEnd:
-		return st.foreign[callOf(rec)]
-	case chunk.TypeToolStart, chunk.TypeToolArgStreamStart, chunk.TypeToolApprovalRequest:
-		delete(st.foreign, callOf(rec))
-	}
-	return false
-}
-
-// callOf is the call that a record is about.
-func callOf(rec chunk.Record) string {
-	var about struct {
-		ToolCallID string `json:"toolCallId"`
-		CallID     string `json:"callId"`
-	}
-	if err := json.Unmarshal(rec.Data, &about); err != nil {
-		return ""
-	}
-	if about.ToolCallID == "" {
-		return about.CallID
-	}
-	return about.ToolCallID
-}
-
 // beat tells the client that we are there. While a run is awaited, it also makes
 // sure that somebody still means to begin it: a command that no worker can read is
 // taken off the queue, and nobody would say so here.
@@ -516,52 +302,6 @@ func (st *stream) beat(ctx context.Context) error {
 var errOtherMessage = errors.New("another turn was answered before this one: the message has another id than it was announced with")
 
 var errNeverBegan = errors.New("the run that was asked for has not begun, and nobody is going to begin it")
-
-// emptyTurn is start and finish, with what is rejected between them. The step in it
-// is for clients that post by themselves when everything in the last step of their
-// message is answered. Without it:
-//  1. a page answers a question that is long over, and posts,
-//  2. it is told that the answer is not taken, and the response ends,
-//  3. everything in the last step is answered: it posts again, and so on for ever.
-//
-// The client shows its application a step that begins with the next change only,
-// and the predicate looks at what is shown: the empty metadata is that change.
-func (st *stream) emptyTurn() []byte {
-	start := struct {
-		Type      string `json:"type"`
-		MessageID string `json:"messageId,omitempty"`
-	}{"start", st.plan.MessageID}
-	dst := appendFrame(nil, start)
-	dst = appendRejections(dst, st.plan.Rejected)
-	if !st.service.cfg.Dialect.NoSteps {
-		dst = append(dst, "data: {\"type\":\"start-step\"}\n\ndata: {\"type\":\"finish-step\"}\n\n"...)
-	}
-	return append(dst, "data: {\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{}}\n\ndata: [DONE]\n\n"...)
-}
-
-// appendFrame appends a chunk of strings.
-func appendFrame(dst []byte, chunk any) []byte {
-	data, err := json.Marshal(chunk)
-	if err != nil {
-		return dst // strings can be written
-	}
-	dst = append(dst, "data: "...)
-	dst = append(dst, data...)
-	return append(dst, "\n\n"...)
-}
-
-// appendRejections tells what was not taken, in passing: a part that stayed in the
-// message would come back with every POST.
-func appendRejections(dst []byte, rejected []Rejection) []byte {
-	for _, r := range rejected {
-		dst = appendFrame(dst, struct {
-			Type      string    `json:"type"`
-			Data      Rejection `json:"data"`
-			Transient bool      `json:"transient"`
-		}{"data-resume-rejected", r, true})
-	}
-	return dst
-}
 
 func (st *stream) close() {
 	if st.tail != nil {
