@@ -106,7 +106,7 @@ func (f *front) command(w http.ResponseWriter, r *http.Request) (commands.Comman
 	if err := subjects.CheckToken("session", session); err != nil {
 		return commands.Command{}, problem{http.StatusBadRequest, "VALIDATION_ERROR", err.Error()}
 	}
-	chosen, err := json.Marshal(params{Scenario: scenario.Name})
+	chosen, err := json.Marshal(params{Scenario: &scenario.Name})
 	if err != nil {
 		return commands.Command{}, err
 	}

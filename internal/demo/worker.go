@@ -15,11 +15,12 @@ import (
 	"github.com/tailrace/tailrace/producers"
 )
 
-// WorkerConfig is what a Worker needs. Queue, Producer and Log have no default.
+// WorkerConfig is what a Worker needs. Queue, Producer, Log and Inbox have no default.
 type WorkerConfig struct {
 	Queue    Serving
 	Producer *producers.Producer
 	Log      Log
+	Inbox    Stops
 
 	// Pace makes the pauses between chunks. Defaults to Tempo(1), a model's.
 	Pace Pace
@@ -38,8 +39,8 @@ type Worker struct{ cfg WorkerConfig }
 
 // NewWorker checks cfg and returns a Worker, which does nothing yet.
 func NewWorker(cfg WorkerConfig) (*Worker, error) {
-	if cfg.Queue == nil || cfg.Producer == nil || cfg.Log == nil {
-		return nil, errors.New("demo worker: want a queue, a producer and a log")
+	if cfg.Queue == nil || cfg.Producer == nil || cfg.Log == nil || cfg.Inbox == nil {
+		return nil, errors.New("demo worker: want a queue, a producer, a log and an inbox")
 	}
 	if cfg.Pace == nil {
 		cfg.Pace = Tempo(1)
@@ -56,25 +57,42 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.cfg.Queue.Serve(ctx, []string{script.AgentType}, w.Handle)
 }
 
-// params is what a command of the demo agent asks for.
+// params is what a command asks the demo agent for.
 type params struct {
-	Scenario string `json:"scenario"`
+	Scenario *string `json:"scenario"` // nil: what the last message says
 }
 
-// choose finds the scenario that a command names. A chat has no params: there the
-// last message may say a name, and gets the first scenario if it says none.
-func choose(c commands.Command, asked params) (script.Scenario, bool) {
-	if asked.Scenario != "" {
-		return script.Find(asked.Scenario)
+// choose finds the scenario that a command names in its params. Those of a chat
+// name none; what is said there does. The error is told to whoever asked.
+func choose(c commands.Command) (script.Scenario, error) {
+	if c.Params.IsNull() {
+		return spoken(c.Input), nil
 	}
-	if n := len(c.Input); n > 0 {
-		for word := range strings.FieldsSeq(strings.ToLower(c.Input[n-1].Content)) {
+	var asked params
+	if err := json.Unmarshal(c.Params, &asked); err != nil {
+		return script.Scenario{}, errors.New(`the params cannot be read: want null or an object, such as {"scenario":"tour"}`)
+	}
+	if asked.Scenario == nil {
+		return spoken(c.Input), nil
+	}
+	scenario, ok := script.Find(*asked.Scenario)
+	if !ok {
+		return script.Scenario{}, fmt.Errorf("there is no scenario %.40q", *asked.Scenario)
+	}
+	return scenario, nil
+}
+
+// spoken finds a scenario by its name in the last message; the first one if there
+// is no name.
+func spoken(input []chunk.InputMessage) script.Scenario {
+	if n := len(input); n > 0 {
+		for word := range strings.FieldsSeq(strings.ToLower(input[n-1].Content)) {
 			if scenario, ok := script.Find(strings.Trim(word, ".,:;!?\"'`")); ok {
-				return scenario, true
+				return scenario
 			}
 		}
 	}
-	return script.Scenarios()[0], true
+	return script.Scenarios()[0]
 }
 
 // errBusy sends a command back for a while: the session answers another one,
@@ -90,23 +108,27 @@ func (w *Worker) Handle(ctx context.Context, c commands.Command) error {
 		return nil // its runs wait for nobody, so there is nothing to resume, to expire or to abort
 	}
 	env := script.Env{Session: c.Session, RunID: c.RunID, Issued: c.Issued}
-	var asked params
-	unreadable := json.Unmarshal(c.Params, &asked)
-	scenario, known := choose(c, asked)
-	known = known && unreadable == nil
 	agent := script.Agent{Env: env, Type: c.AgentType}
-	if known {
+	scenario, unknown := choose(c)
+	if unknown == nil {
 		agent = scenario.Agent(env)
 	}
-	p := &player{WorkerConfig: w.cfg, agent: agent, input: c.Input}
-	err := p.perform(ctx, w.open(p), func(ctx context.Context) error {
-		if !known {
-			w.cfg.Logger.WarnContext(ctx, "no such scenario", "session", c.Session.String(), "scenario", asked.Scenario, "error", unreadable)
-			return p.run.Fail(ctx, fmt.Sprintf("there is no scenario %.40q", asked.Scenario), nil)
+	stop, unheed, err := w.heed(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer unheed()
+	p := &player{WorkerConfig: w.cfg, agent: agent, input: c.Input, stop: stop}
+	err = p.perform(ctx, w.open(p), func(ctx context.Context) error {
+		if unknown != nil {
+			w.cfg.Logger.WarnContext(ctx, "nothing to play", "session", c.Session.String(), "error", unknown)
+			return p.run.Fail(ctx, unknown.Error(), nil)
 		}
 		return p.play(ctx)
 	})
 	switch {
+	case errors.Is(err, errStopped):
+		return nil // it has ended in another way
 	case errors.Is(err, producers.ErrRunning):
 		// Another worker was quicker to start it. It is not to be disturbed: the
 		// command stays with it.

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -182,15 +183,22 @@ func TestBusySession(t *testing.T) {
 // What cannot be played is seen by whoever asked for it.
 func TestUnknownScenarioFails(t *testing.T) {
 	h := newHouse(t)
-	for name, asked := range map[string]string{"unknown": `{"scenario":"nonsense"}`, "no-object": `[]`} {
-		c := command("", name, "r1")
+	for asked, want := range map[string]string{
+		`{"scenario":"nonsense"}`: `there is no scenario "nonsense"`,
+		`[]`:                      "the params cannot be read",
+	} {
+		c := command("", fmt.Sprintf("s%d", len(asked)), "r1")
 		c.Params = chunk.Value(asked)
 		if err := h.worker(t, instantly).Handle(t.Context(), c); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: %v", asked, err)
 		}
 		all := h.records(t, c.Session)
-		if last := all[len(all)-1]; last.Type != chunk.TypeStreamFailed || !strings.Contains(string(last.Data), "there is no scenario") {
-			t.Errorf("%s ends with %s", name, last.Data)
+		last, err := all[len(all)-1].Decode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if failed, ok := last.Body.(chunk.StreamFailed); !ok || !strings.HasPrefix(failed.Error, want) {
+			t.Errorf("%s ends with %+v, want %s", asked, last.Body, want)
 		}
 	}
 }
@@ -273,7 +281,7 @@ func TestServerRestartsUnderAWorker(t *testing.T) {
 }
 
 // A chat says in words what it wants, and gets something whatever it says.
-func TestChoose(t *testing.T) {
+func TestSpoken(t *testing.T) {
 	for said, want := range map[string]string{
 		"":                                "tour",
 		"Show me the approval, please":    "approval",
@@ -281,15 +289,42 @@ func TestChoose(t *testing.T) {
 		"long or plain? the first I said": "long",
 		"hello":                           "tour",
 	} {
-		c := commands.Command{Input: []chunk.InputMessage{{Content: "state"}, {Content: said}}}
-		if got, ok := choose(c, params{}); !ok || got.Name != want {
-			t.Errorf("%q: got %q, %t; want %q", said, got.Name, ok, want)
+		if got := spoken([]chunk.InputMessage{{Content: "state"}, {Content: said}}); got.Name != want {
+			t.Errorf("%q: got %q, want %q", said, got.Name, want)
 		}
 	}
-	if got, _ := choose(commands.Command{}, params{}); got.Name != "tour" {
+	if got := spoken(nil); got.Name != "tour" {
 		t.Errorf("without input: got %q", got.Name)
 	}
-	if _, ok := choose(commands.Command{}, params{Scenario: "none"}); ok {
-		t.Error("a scenario that is not there was found")
+}
+
+// Params come before what is said, and those that say something else are refused.
+func TestChoose(t *testing.T) {
+	for asked, want := range map[string]string{
+		``:                                    "approval",
+		`null`:                                "approval",
+		`{}`:                                  "approval",
+		`{"theme":"dark"}`:                    "approval",
+		`{"scenario":null}`:                   "approval",
+		`{"scenario":"plain"}`:                "plain",
+		`{"scenario":"plain","theme":"dark"}`: "plain",
+		`{"scenario":"none"}`:                 "",
+		`{"scenario":""}`:                     "",
+		`{"scenario":"tool-args`:              "",
+		`{"scenario":7}`:                      "",
+		`{"scenario":["plain"]}`:              "",
+		`{"scenario":{}}`:                     "",
+		`["plain"]`:                           "",
+		`"plain"`:                             "",
+		`7`:                                   "",
+		`true`:                                "",
+		`plain`:                               "",
+		` `:                                   "",
+	} {
+		c := commands.Command{Params: chunk.Value(asked), Input: []chunk.InputMessage{{Content: "the approval"}}}
+		got, err := choose(c)
+		if got.Name != want || (err == nil) != (want != "") {
+			t.Errorf("%s: got %q, %v; want %q", asked, got.Name, err, want)
+		}
 	}
 }
