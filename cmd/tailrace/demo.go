@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/producers"
 )
@@ -44,6 +45,10 @@ func (b *backbone) newDemo() (*demoAgent, error) {
 	if err != nil {
 		return nil, err
 	}
+	box, err := inbox.New(b.js, inbox.Config{Layout: b.cfg.layout()})
+	if err != nil {
+		return nil, err
+	}
 	page, err := demo.NewHandler(demo.HandlerConfig{Queue: queue, Tenant: b.cfg.Tenant, Logger: b.log})
 	if err != nil {
 		return nil, err
@@ -53,7 +58,7 @@ func (b *backbone) newDemo() (*demoAgent, error) {
 		return nil, err
 	}
 	worker, err := demo.NewWorker(demo.WorkerConfig{
-		Queue: queue, Producer: producer, Log: reader, Pace: demo.Tempo(b.cfg.DemoPace), Logger: b.log,
+		Queue: queue, Producer: producer, Log: reader, Inbox: box, Pace: demo.Tempo(b.cfg.DemoPace), Logger: b.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, producer.Close())

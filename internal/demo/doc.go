@@ -1,10 +1,10 @@
 // Package demo is the agent that everybody can try: a worker that plays scripts
 // into the log, the HTTP handler that asks it to, and the page that shows it.
 //
-// It uses commands, producers and consumers as any worker would, and nothing
+// It uses commands, inbox, producers and consumers as any worker would, and nothing
 // else; read it as an example of one.
 //
-//	worker, err := demo.NewWorker(demo.WorkerConfig{Queue: queue, Producer: producer, Log: reader})
+//	worker, err := demo.NewWorker(demo.WorkerConfig{Queue: queue, Producer: producer, Log: reader, Inbox: box})
 //	go worker.Run(ctx)                                   // plays what is asked for
 //	front, err := demo.NewHandler(demo.HandlerConfig{Queue: queue, Tenant: "default"})
 //	mux.Handle("/", front)                               // the page

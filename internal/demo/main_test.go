@@ -15,10 +15,14 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/natstest"
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/kvstore"
+	"github.com/tailrace/tailrace/projector/natssource"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
@@ -29,6 +33,7 @@ const limit = 60 * time.Second
 type house struct {
 	srv      *natstest.Server
 	log      *consumers.Reader
+	reader   *projector.Reader
 	maxDelta int // of the workers' writers; 1 keeps deltas apart, so that a run is many messages
 }
 
@@ -43,7 +48,11 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &house{srv: srv, log: log}
+	store, err := kvstore.New(js, kvstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &house{srv: srv, log: log, reader: projector.NewReader(store, natssource.Log{Reader: log})}
 }
 
 // process is a worker with a connection of its own, as if it were a process.
@@ -52,6 +61,7 @@ type process struct {
 
 	nc    *nats.Conn
 	queue *commands.Queue
+	inbox *inbox.Box
 }
 
 func (h *house) worker(t *testing.T, pace Pace) *process {
@@ -70,11 +80,15 @@ func (h *house) worker(t *testing.T, pace Pace) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker, err := NewWorker(WorkerConfig{Queue: queue, Producer: producer, Log: log, Pace: pace})
+	box, err := inbox.New(js, inbox.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &process{Worker: worker, nc: js.Conn(), queue: queue}
+	worker, err := NewWorker(WorkerConfig{Queue: queue, Producer: producer, Log: log, Inbox: box, Pace: pace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &process{Worker: worker, nc: js.Conn(), queue: queue, inbox: box}
 }
 
 // kill ends the connection without a word: for the log, the process is gone.

@@ -1,7 +1,9 @@
 package demo
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -24,10 +26,13 @@ type opener func(ctx context.Context, run chunk.RunStarted) (*producers.Run, err
 type player struct {
 	WorkerConfig
 
-	agent script.Agent
-	input []chunk.InputMessage
-	run   *producers.Run // nil until the run has begun
-	done  progress       // how far the run is
+	agent  script.Agent
+	input  []chunk.InputMessage
+	run    *producers.Run // nil until the run has begun
+	done   progress       // how far the run is
+	stop   *wish
+	open   opened // calls of the step that is being played
+	paused bool   // the stream is, by the script
 
 	calling sync.Mutex // held while records of a sub-agent's call are written that belong together
 }
@@ -142,7 +147,11 @@ func (p *player) resync(reason string) chunk.StreamResync {
 // play plays the steps that are not committed yet, and ends the run.
 func (p *player) play(ctx context.Context) error {
 	for p.done.step < len(p.agent.Steps) {
-		if err := p.step(ctx, p.done.step+1); err != nil {
+		err := p.step(ctx, p.done.step+1)
+		if errors.Is(err, errStopped) {
+			err = cmp.Or(p.halt(ctx), errStopped)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -151,7 +160,8 @@ func (p *player) play(ctx context.Context) error {
 
 // step plays one step and commits it: when it returns, the log has it.
 func (p *player) step(ctx context.Context, n int) error {
-	step, id, checkpoint := p.agent.Steps[n-1], p.agent.StepID(n), p.agent.CheckpointID(n)
+	step, id := p.agent.Steps[n-1], p.agent.StepID(n)
+	p.open = nil
 	p.run.SetStep(int64(n))
 	if err := p.run.Say(ctx, chunk.StepStart{StepID: &id}); err != nil {
 		return err
@@ -161,10 +171,16 @@ func (p *player) step(ctx context.Context, n int) error {
 			return err
 		}
 	}
+	return p.commit(ctx, n, chunk.StepEnd{StepID: &id, Usage: &step.Usage, FinishReason: &step.FinishReason})
+}
+
+// commit ends step n: when it returns, the log has it.
+func (p *player) commit(ctx context.Context, n int, end chunk.StepEnd) error {
+	checkpoint := p.agent.CheckpointID(n)
 	for _, body := range []chunk.Body{
-		chunk.StepEnd{StepID: &id, Usage: &step.Usage, FinishReason: &step.FinishReason},
+		end,
 		chunk.CheckpointCreated{RunID: p.agent.RunID, CheckpointID: checkpoint, StepCount: int64(n)},
-		chunk.StepCommitted{RunID: p.agent.RunID, StepID: id, CheckpointID: checkpoint},
+		chunk.StepCommitted{RunID: p.agent.RunID, StepID: p.agent.StepID(n), CheckpointID: checkpoint},
 	} {
 		if err := p.run.Say(ctx, body); err != nil {
 			return err
@@ -180,18 +196,21 @@ func (p *player) step(ctx context.Context, n int) error {
 }
 
 func (p *player) act(ctx context.Context, act script.Act) error {
-	if err := p.Pace(ctx, act.After); err != nil {
+	if err := p.rest(ctx, act.After); err != nil {
 		return err
 	}
 	switch {
 	case act.Ask != nil:
 		return p.ask(ctx, act.Ask)
 	case act.Pause != "":
+		p.paused = true
 		return p.run.Pause(ctx, act.Pause)
 	case act.Activate:
+		p.paused = false
 		return p.run.Activate(ctx)
 	}
 	body := act.Say
+	p.open.note(body)
 	if resync, ok := body.(chunk.StreamResync); ok {
 		body = p.resync(resync.Reason)
 	}
@@ -204,13 +223,19 @@ func (p *player) ask(ctx context.Context, calls []script.Call) error {
 	for _, call := range calls {
 		group.Go(func() error { return p.call(ctx, call) })
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if p.stop.wanted().Kind != "" {
+		return errStopped
+	}
+	return nil
 }
 
 // call runs one sub-agent and writes what the parent's session says of it.
 func (p *player) call(ctx context.Context, call script.Call) error {
 	start := chunk.SubagentStart{SubAgentType: call.Agent.Type, SubSessionID: call.Agent.Session.ID, CallID: call.ID}
-	child := &player{WorkerConfig: p.WorkerConfig, agent: call.Agent}
+	child := &player{WorkerConfig: p.WorkerConfig, agent: call.Agent, stop: p.stop}
 	announced := false
 	open := func(ctx context.Context, run chunk.RunStarted) (*producers.Run, error) {
 		p.calling.Lock()
@@ -218,7 +243,9 @@ func (p *player) call(ctx context.Context, call script.Call) error {
 		announced = true
 		return p.run.Child(ctx, start, run)
 	}
-	if err := child.perform(ctx, open, child.play); err != nil {
+	err := child.perform(ctx, open, child.play)
+	stopped := errors.Is(err, errStopped)
+	if err != nil && !stopped {
 		return fmt.Errorf("sub-agent %s: %w", call.Agent.Type, err)
 	}
 	p.calling.Lock()
@@ -228,10 +255,16 @@ func (p *player) call(ctx context.Context, call script.Call) error {
 			return err
 		}
 	}
+	result, outcome := call.Agent.Output, chunk.Body(chunk.ToolEnd{ToolCallID: call.ID, ToolName: call.ToolName(), Result: call.Agent.Output, ProviderExecuted: new(true)})
+	if stopped {
+		result = chunk.Value(`{"error":{"message":"the run was stopped","code":"aborted"}}`)
+		outcome = p.abandoned(chunk.ToolStart{ToolCallID: call.ID, ToolName: call.ToolName(), Arguments: chunk.Value("{}")})
+	}
 	if err := p.run.Say(ctx, chunk.SubagentEnd{
-		SubAgentType: start.SubAgentType, SubSessionID: start.SubSessionID, CallID: call.ID, Result: call.Agent.Output,
+		SubAgentType: start.SubAgentType, SubSessionID: start.SubSessionID, CallID: call.ID, Result: result,
 	}); err != nil {
 		return err
 	}
-	return p.run.Say(ctx, chunk.ToolEnd{ToolCallID: call.ID, ToolName: call.ToolName(), Result: call.Agent.Output, ProviderExecuted: new(true)})
+	p.open.note(outcome)
+	return p.run.Say(ctx, outcome)
 }
