@@ -36,6 +36,16 @@ type Acker interface {
 
 // Log is where missing records are read from. Calls may overlap.
 type Log interface {
+	replays
+
+	// Last is the last record of s, as the leader of the log has it: a record of
+	// which somebody was told that it is stored, or a later one.
+	// chunk.ErrUnknownSession when the log has no record of s.
+	Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
+}
+
+// replays are what a fold needs of a Log.
+type replays interface {
 	// Replay yields the records of s after a position to the present end, in
 	// order, then at most one error. A hole in the ordinals is yielded over only
 	// if a truncated record further on lists it. Errors: chunk.ErrUnknownSession

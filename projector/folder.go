@@ -13,7 +13,7 @@ import (
 // missing from the log, goes back where a mark says so, and passes what cannot
 // be read.
 type folder struct {
-	log Log
+	log replays
 
 	// skipped is called for each record that is passed, when not nil. With its
 	// error the fold ends, to be tried again.

@@ -94,10 +94,9 @@ func saves(rec chunk.Record, id string) bool {
 
 // past folds a prefix of the log onto base and adds what base misses.
 func (r *Reader) past(ctx context.Context, p *prefix, base fold.Snapshot) (fold.Snapshot, error) {
-	at := Reader{store: r.store, log: p}
-	snap, err := at.complete(ctx, base)
+	snap, err := r.complete(ctx, p, base)
 	if errors.Is(err, fold.ErrTorn) {
-		snap, err = at.complete(ctx, fold.New(base.Session))
+		snap, err = r.complete(ctx, p, fold.New(base.Session))
 	}
 	if err == nil && snap.Position == (chunk.Position{}) {
 		err = fmt.Errorf("session %s, at that time: %w", base.Session, chunk.ErrUnknownSession)
@@ -105,7 +104,7 @@ func (r *Reader) past(ctx context.Context, p *prefix, base fold.Snapshot) (fold.
 	return snap, err
 }
 
-// prefix is a Log as it was at some time. What has expired since it does not pass
+// prefix is a log as it was at some time. What has expired since it does not pass
 // over: a state that lacks the beginning is not the one that there was. A gap was
 // there then.
 type prefix struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -11,7 +12,7 @@ import (
 )
 
 // Reader gives snapshots as of now. It needs no Runner. Its methods may be
-// called concurrently; it owns no goroutine.
+// called concurrently; no goroutine outlives them.
 type Reader struct {
 	store Store
 	log   Log
@@ -41,16 +42,16 @@ func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, 
 		if err := pause(ctx, n); err != nil {
 			return fold.Snapshot{}, err
 		}
-		head, err := r.head(ctx, s)
+		head, _, log, err := r.begin(ctx, s)
 		if err != nil {
 			return fold.Snapshot{}, err
 		}
-		snap, err := r.complete(ctx, head)
+		snap, err := r.complete(ctx, log, head)
 		if !errors.Is(err, fold.ErrTorn) {
 			return snap, err
 		}
 	}
-	snap, err := r.complete(ctx, fold.New(s))
+	snap, err := r.complete(ctx, r.log, fold.New(s))
 	if err == nil && snap.Faults.Lost > 0 || errors.Is(err, chunk.ErrUnknownSession) {
 		err = fmt.Errorf("session %s: %w, and the log has lost the beginning", s, fold.ErrTorn)
 	}
@@ -66,11 +67,11 @@ func (r *Reader) Page(ctx context.Context, s chunk.Session, w fold.Window) (*fol
 		if err := pause(ctx, n); err != nil {
 			return nil, err
 		}
-		head, revision, err := r.load(ctx, s)
+		head, revision, log, err := r.begin(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.page(ctx, head, revision, w)
+		page, err := r.page(ctx, log, head, revision, w)
 		if !errors.Is(err, fold.ErrTorn) {
 			return page, err
 		}
@@ -82,8 +83,8 @@ func (r *Reader) Page(ctx context.Context, s chunk.Session, w fold.Window) (*fol
 	return snap.Page(w)
 }
 
-func (r *Reader) page(ctx context.Context, head fold.Snapshot, revision Revision, w fold.Window) (*fold.Page, error) {
-	snap, err := r.tail(ctx, head)
+func (r *Reader) page(ctx context.Context, log replays, head fold.Snapshot, revision Revision, w fold.Window) (*fold.Page, error) {
+	snap, err := tail(ctx, log, head)
 	if err != nil {
 		return nil, err
 	}
@@ -128,10 +129,62 @@ func (r *Reader) load(ctx context.Context, s chunk.Session) (fold.Snapshot, Revi
 	return head, revision, err
 }
 
+// begin gives what the log is to be folded on, and the log: spent if it ends where
+// the head does. To ask for the last record costs a fraction of reading behind the
+// head, and most sessions rest. Both are asked for at the same time, so a head may be
+// of later than the log's word:
+//  1. the log names its last record,
+//  2. more is stored, and a head with it is saved and loaded,
+//  3. the two differ, and the log is read, as it is when the head is behind.
+func (r *Reader) begin(ctx context.Context, s chunk.Session) (fold.Snapshot, Revision, replays, error) {
+	type answer struct {
+		rec chunk.Record
+		err error
+	}
+	asked := make(chan answer, 1)
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		rec, err := r.log.Last(asking, s)
+		asked <- answer{rec, err}
+	}()
+	head, revision, err := r.load(ctx, s)
+	if err != nil {
+		cancel()
+	}
+	last := <-asked
+	unknown := errors.Is(last.err, chunk.ErrUnknownSession)
+	switch {
+	case err != nil:
+		return head, 0, nil, err
+	case last.err != nil && !unknown:
+		return head, 0, nil, fmt.Errorf("the last record of %s: %w", s, last.err)
+	case last.rec.Position() == head.Position && last.rec.Epoch == head.Epoch:
+		// Also where neither knows anything.
+		return head, revision, spent{unknown}, nil
+	}
+	return head, revision, r.log, nil
+}
+
+// spent is the log behind its last record, or that of a session that it has none of.
+type spent struct{ unknown bool }
+
+func (l spent) Replay(_ context.Context, s chunk.Session, _ chunk.Position) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		if l.unknown {
+			yield(chunk.Record{}, fmt.Errorf("session %s: %w", s, chunk.ErrUnknownSession))
+		}
+	}
+}
+
+func (l spent) ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return l.Replay(ctx, s, after)
+}
+
 // tail folds the rest of the log on top of a head. Of a session that was deleted,
 // and has not begun anew, there is nothing to tell.
-func (r *Reader) tail(ctx context.Context, head fold.Snapshot) (fold.Snapshot, error) {
-	f := folder{log: r.log}
+func tail(ctx context.Context, log replays, head fold.Snapshot) (fold.Snapshot, error) {
+	f := folder{log: log}
 	snap, err := f.catchUp(ctx, head)
 	if err == nil && snap.Deleted() {
 		return snap, fmt.Errorf("session %s, deleted: %w", head.Session, chunk.ErrUnknownSession)
@@ -140,8 +193,8 @@ func (r *Reader) tail(ctx context.Context, head fold.Snapshot) (fold.Snapshot, e
 }
 
 // complete is tail with the messages that were finished before the head.
-func (r *Reader) complete(ctx context.Context, head fold.Snapshot) (fold.Snapshot, error) {
-	snap, err := r.tail(ctx, head)
+func (r *Reader) complete(ctx context.Context, log replays, head fold.Snapshot) (fold.Snapshot, error) {
+	snap, err := tail(ctx, log, head)
 	if err != nil || snap.Complete() {
 		return snap, err
 	}

@@ -1,6 +1,7 @@
 package projector_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -235,4 +236,98 @@ func TestGapIsCrossed(t *testing.T) {
 	q.put(records[9], records[0], records[6])
 	q.drained(t)
 	storetest.Equal(t, "delivered", storetest.Stored(t, store, s1), want)
+}
+
+// A session at rest is not read: its head ends where the log does. So is one that
+// nobody knows.
+func TestRestIsNotRead(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	storetest.NewAuthor(log, s1, 13).Write(t, 100)
+	head := stored(t, store, log, s1)
+	reader := projector.NewReader(store, log)
+	before := log.Readings()
+	snap, err := reader.Snapshot(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "at rest", snap, head)
+	if page, err := reader.Page(t.Context(), s1, fold.Window{Limit: 2}); err != nil || page.Frontend(0).StreamSequence != snap.Frontend(false, 0).StreamSequence {
+		t.Errorf("a page: %v, or it is of another place", err)
+	}
+	if _, err := reader.Snapshot(t.Context(), chunk.RootSession("t", "nobody")); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("err = %v, want ErrUnknownSession", err)
+	}
+	if n := log.Readings() - before; n != 0 {
+		t.Errorf("the log was read %d times", n)
+	}
+}
+
+// meddling is a Log to which something happens behind its word about the end.
+type meddling struct {
+	*storetest.Log
+
+	after func()
+}
+
+func (m meddling) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
+	rec, err := m.Log.Last(ctx, s)
+	m.after()
+	return rec, err
+}
+
+// late is a Store whose heads are loaded behind the log's word.
+type late struct {
+	projector.Store
+
+	until chan struct{}
+}
+
+func (s late) Load(ctx context.Context, session chunk.Session) (fold.Snapshot, projector.Revision, error) {
+	<-s.until
+	return s.Store.Load(ctx, session)
+}
+
+// The log grows, and its head with it, between its word about the end and the head:
+// the snapshot has all of it.
+func TestHeadNewerThanTheEnd(t *testing.T) {
+	for name, known := range map[string]bool{"a new session": false, "one that is known": true} {
+		t.Run(name, func(t *testing.T) {
+			log, store := storetest.NewLog(), storetest.NewMemory()
+			a := storetest.NewAuthor(log, s1, 14)
+			if known {
+				a.Write(t, 50)
+				stored(t, store, log, s1)
+			}
+			said := make(chan struct{})
+			reader := projector.NewReader(late{store, said}, meddling{log, func() {
+				a.Write(t, 50)
+				stored(t, store, log, s1)
+				a.Write(t, 3)
+				close(said)
+			}})
+			snap, err := reader.Snapshot(t.Context(), s1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Equal(t, "all of it", snap, storetest.Fold(t, log, s1))
+		})
+	}
+}
+
+// Another life of the log ends at the same place with another record: it is read.
+func TestEndOfAnotherLife(t *testing.T) {
+	old, log, store := storetest.NewLog(), storetest.NewLog(), storetest.NewMemory()
+	for range 2 {
+		old.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	}
+	stored(t, store, old, s1)
+	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	last := log.Append(t, s1, 1, chunk.TextDelta{Delta: "anew"})
+	before := log.Readings()
+	if _, err := projector.NewReader(store, log).Snapshot(t.Context(), s1); err != nil || last.Seq != old.Tip() {
+		t.Fatalf("ends at %d and %d, %v", last.Seq, old.Tip(), err)
+	}
+	if log.Readings() == before {
+		t.Error("the log was not read")
+	}
 }

@@ -19,6 +19,11 @@ func (l Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position) 
 	return l.Reader.Replay(ctx, s, after)
 }
 
+// Last implements projector.Log.
+func (l Log) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
+	return l.Reader.Last(ctx, s)
+}
+
 // ReplayFloor implements projector.Log.
 func (l Log) ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
 	return l.Reader.Replay(ctx, s, after, consumers.FromFloor())

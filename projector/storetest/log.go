@@ -149,6 +149,20 @@ func (l *Log) Tip() chunk.Seq {
 	return l.seq
 }
 
+// Last implements projector.Log.
+func (l *Log) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
+	if l.Fault != nil {
+		if err := l.Fault(s); err != nil {
+			return chunk.Record{}, err
+		}
+	}
+	records := l.Records(s)
+	if len(records) == 0 {
+		return chunk.Record{}, fmt.Errorf("%s: %w", s, chunk.ErrUnknownSession)
+	}
+	return records[len(records)-1], ctx.Err()
+}
+
 // Readings counts the calls of Replay and ReplayFloor.
 func (l *Log) Readings() int {
 	l.mu.Lock()
