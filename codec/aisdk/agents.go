@@ -1,8 +1,6 @@
 package aisdk
 
 import (
-	"bytes"
-
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -60,31 +58,14 @@ func (m *Message) knows(sp *speaker, id string) bool { return m.calls[callKey{sp
 
 // childChunk tells a chunk of a sub-agent as it is.
 func (m *Message) childChunk(it *item) {
-	if string(it.obj.get("toolName")) == `"`+finishTool+`"` {
+	if it.obj.is("toolName", finishTool) {
 		return
 	}
 	m.open("data-subagent-chunk")
-	m.dst = append(m.dst, `,"data":{"subSessionId":"`...)
-	m.dst = append(m.dst, it.sp.agent...)
-	m.dst = append(m.dst, `","chunk":`...)
-	m.dst = appendGuarded(m.dst, oneLine(it.rec.Data))
+	m.nest("data")
+	m.str("subSessionId", it.sp.agent)
+	m.guarded("chunk", it.line)
 	m.endNotice()
-}
-
-// oneLine is JSON without the line breaks that would end a frame.
-func oneLine(data []byte) []byte {
-	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
-		return data
-	}
-	c, err := chunk.Decode(data)
-	if err != nil {
-		return null
-	}
-	line, err := c.AppendJSON(nil)
-	if err != nil {
-		return null
-	}
-	return line
 }
 
 func (m *Message) subagentStart(it *item, b chunk.SubagentStart) {
@@ -121,10 +102,7 @@ func (m *Message) delegation(it *item, name, callID string, members ...string) {
 	}
 	m.beginNotice(it, name, id)
 	for _, n := range members {
-		m.dst = append(appendComma(m.dst), '"')
-		m.dst = append(m.dst, n...)
-		m.dst = append(m.dst, '"', ':')
-		m.dst = appendGuarded(m.dst, it.obj.get(n))
+		m.guarded(n, it.obj.get(n))
 	}
 	m.endNotice()
 }

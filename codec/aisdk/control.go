@@ -175,8 +175,7 @@ func (m *Message) conclude(reason string) {
 	m.meta.FinishReason = reason
 	v := m.metadata(m.opt.FinishMetadata)
 	m.open("finish")
-	m.name("finishReason")
-	m.dst = appendString(m.dst, reason)
+	m.str("finishReason", reason)
 	if v != nil {
 		m.guarded("messageMetadata", v)
 	}
@@ -202,8 +201,7 @@ func (m *Message) fail(it *item, f Failure) {
 	if m.opt.ErrorText == nil {
 		m.value("errorText", it.obj.get("error"))
 	} else {
-		m.name("errorText")
-		m.dst = appendString(m.dst, m.opt.ErrorText(f))
+		m.str("errorText", m.opt.ErrorText(f))
 	}
 	m.shut()
 	m.lastWord()
@@ -233,8 +231,7 @@ func (m *Message) start() {
 	}
 	m.started = true
 	m.open("start")
-	m.name("messageId")
-	m.dst = appendString(m.dst, m.id)
+	m.str("messageId", m.id)
 	if v := m.metadata(m.opt.StartMetadata); v != nil {
 		m.guarded("messageMetadata", v)
 	}

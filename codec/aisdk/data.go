@@ -1,6 +1,8 @@
 package aisdk
 
 import (
+	"strconv"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -16,7 +18,9 @@ func (m *Message) sayData(it *item) {
 	case chunk.StatePatch:
 		m.notice(it, "state-patch", "patches")
 	case chunk.Output:
-		m.notice(it, "output", "output")
+		m.beginNotice(it, "output", nil)
+		m.guarded("output", it.obj.get("output"))
+		m.endNotice()
 	case chunk.Error:
 		m.errorChunk(it, b)
 	case chunk.RunInterrupted:
@@ -55,15 +59,7 @@ func (m *Message) signal(it *item, name string, members ...string) {
 // with every POST.
 func (m *Message) notice(it *item, name string, members ...string) {
 	m.beginNotice(it, name, nil)
-	for _, n := range members {
-		if v := it.obj.get(n); v != nil {
-			m.dst = appendComma(m.dst)
-			m.dst = append(m.dst, '"')
-			m.dst = append(m.dst, n...)
-			m.dst = append(m.dst, '"', ':')
-			m.dst = appendGuarded(m.dst, v)
-		}
-	}
+	m.members(it, members)
 	m.endNotice()
 }
 
@@ -73,25 +69,15 @@ func (m *Message) beginNotice(it *item, name string, id []byte) {
 	if id != nil {
 		m.text("id", id)
 	}
-	m.dst = append(m.dst, `,"data":{`...)
+	m.nest("data")
 	if !it.sp.own() {
-		m.dst = append(m.dst, `"agentId":"`...)
-		m.dst = append(m.dst, it.sp.agent...)
-		m.dst = append(m.dst, '"')
+		m.str("agentId", it.sp.agent)
 	}
 }
 
 func (m *Message) endNotice() {
 	m.dst = append(m.dst, `},"transient":true`...)
 	m.shut()
-}
-
-// appendComma separates a member from the one before it, if there is one.
-func appendComma(dst []byte) []byte {
-	if dst[len(dst)-1] == '{' {
-		return dst
-	}
-	return append(dst, ',')
 }
 
 // custom tells an event of the application. It is a part of the message; that of
@@ -125,7 +111,7 @@ func (m *Message) errorChunk(it *item, b chunk.Error) {
 		}
 		m.beginNotice(it, "error", nil)
 		m.errorMembers(it, b.ErrorDetail)
-		m.dst = append(m.dst, `,"recoverable":true`...)
+		m.flag("recoverable", true)
 		m.endNotice()
 		return
 	}
@@ -147,29 +133,19 @@ func codeOf(b chunk.Error) string {
 
 // errorMembers writes the text of an error and how it is classified.
 func (m *Message) errorMembers(it *item, detail *chunk.ErrorDetail) {
-	m.dst = append(appendComma(m.dst), `"errorText":`...)
-	m.dst = append(m.dst, it.obj.get("error")...)
+	m.value("errorText", it.obj.get("error"))
 	if code := it.obj.get("code"); code != nil {
 		m.value("code", code)
 	} else if detail != nil && detail.Code != nil {
-		m.name("code")
-		m.dst = appendString(m.dst, *detail.Code)
+		m.str("code", *detail.Code)
 	}
 	if detail != nil && detail.Category != nil {
-		m.name("category")
-		m.dst = appendString(m.dst, *detail.Category)
+		m.str("category", *detail.Category)
 	}
 	if detail != nil && detail.Retryable != nil {
 		m.name("retryable")
-		m.dst = appendBool(m.dst, *detail.Retryable)
+		m.dst = strconv.AppendBool(m.dst, *detail.Retryable)
 	}
-}
-
-func appendBool(dst []byte, v bool) []byte {
-	if v {
-		return append(dst, "true"...)
-	}
-	return append(dst, "false"...)
 }
 
 // runInterrupted ends the response: the run was stopped softly.

@@ -85,13 +85,18 @@ func (o *out) bare() { o.last = noFrame }
 // done appends the mark that other clients than the SDK's own read as the end.
 func (o *out) done() { o.dst = append(o.dst, "data: [DONE]\n\n"...) }
 
+// name begins a member. A comma is between it and the one before, if there is one.
 func (o *out) name(name string) {
-	o.dst = append(o.dst, ',', '"')
+	if o.dst[len(o.dst)-1] != '{' {
+		o.dst = append(o.dst, ',')
+	}
+	o.dst = append(o.dst, '"')
 	o.dst = append(o.dst, name...)
 	o.dst = append(o.dst, '"', ':')
 }
 
-// value writes a member from JSON, text one from the content of a JSON string.
+// value writes a member from JSON, text one from the content of a JSON string,
+// str one from what a string means.
 func (o *out) value(name string, value []byte) {
 	o.name(name)
 	o.dst = append(o.dst, value...)
@@ -102,6 +107,17 @@ func (o *out) text(name string, content []byte) {
 	o.dst = append(o.dst, '"')
 	o.dst = append(o.dst, content...)
 	o.dst = append(o.dst, '"')
+}
+
+func (o *out) str(name, s string) {
+	o.name(name)
+	o.dst = appendString(o.dst, s)
+}
+
+// nest begins a member that is an object. Who ends it writes the brace.
+func (o *out) nest(name string) {
+	o.name(name)
+	o.dst = append(o.dst, '{')
 }
 
 func (o *out) flag(name string, v bool) {

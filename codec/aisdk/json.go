@@ -67,6 +67,14 @@ func (o *object) get(name string) []byte {
 	return nil
 }
 
+// is reports whether a member is the string s.
+func (o *object) is(name, s string) bool {
+	var room [64]byte
+	raw, ok := o.text(name)
+	plain, err := unescape(room[:0], raw)
+	return ok && err == nil && string(plain) == s
+}
+
 // text is the content of a member that is a string, still escaped.
 func (o *object) text(name string) ([]byte, bool) {
 	v := o.get(name)
@@ -74,67 +82,6 @@ func (o *object) text(name string) ([]byte, bool) {
 		return nil, false
 	}
 	return v[1 : len(v)-1], true
-}
-
-// readText finds the step and the text, content of a JSON string, in a text_delta
-// that is written as AppendJSON writes it: those that come by the million.
-func readText(data []byte) (step int64, text []byte, ok bool) {
-	rest, ok := after(data, `{"type":"text_delta","agentId":"`)
-	if rest, ok = afterString(rest, ok); !ok {
-		return 0, nil, false
-	}
-	rest, ok = after(rest, `,"agentType":"`)
-	if rest, ok = afterString(rest, ok); !ok {
-		return 0, nil, false
-	}
-	if rest, ok = after(rest, `,"timestamp":`); !ok {
-		return 0, nil, false
-	}
-	_, rest = digits(rest)
-	if rest, ok = after(rest, `,"step":`); !ok {
-		return 0, nil, false
-	}
-	step, rest = digits(rest)
-	if rest, ok = after(rest, `,"delta":"`); !ok {
-		return 0, nil, false
-	}
-	n := len(rest) - len(`"}`)
-	if n < 0 || string(rest[n:]) != `"}` || bytes.IndexByte(rest[:n], '\n') >= 0 || bytes.IndexByte(rest[:n], '\r') >= 0 {
-		return 0, nil, false
-	}
-	if i := stringEnd(data, len(data)-len(rest)-1); i != len(data)-1 {
-		return 0, nil, false // something else ends like that
-	}
-	return step, rest[:n:n], true
-}
-
-func after(data []byte, start string) ([]byte, bool) {
-	if len(data) < len(start) || string(data[:len(start)]) != start {
-		return nil, false
-	}
-	return data[len(start):], true
-}
-
-// afterString passes the rest of a string that needs no escape.
-func afterString(data []byte, ok bool) ([]byte, bool) {
-	if !ok {
-		return nil, false
-	}
-	end := bytes.IndexByte(data, '"')
-	if end < 0 || end > 0 && data[end-1] == '\\' {
-		return nil, false
-	}
-	return data[end+1:], true
-}
-
-// digits reads a number of at most 18 of them.
-func digits(data []byte) (n int64, rest []byte) {
-	i := 0
-	for i < len(data) && i < 18 && data[i] >= '0' && data[i] <= '9' {
-		n = n*10 + int64(data[i]-'0')
-		i++
-	}
-	return n, data[i:]
 }
 
 // isDelta reports whether o has what every delta has. What looks otherwise is

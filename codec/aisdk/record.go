@@ -16,7 +16,8 @@ type speaker struct {
 	// At most one block of text is open.
 	block   block
 	blockAt chunk.Seq // of its first delta
-	thought []byte    // what the open block of reasoning says, as escaped as it came
+	pieces  pieces
+	thought []byte // what the open block of reasoning says, as escaped as it came
 }
 
 func (sp *speaker) own() bool { return sp.agent == "" }
@@ -26,8 +27,10 @@ type item struct {
 	rec   chunk.Record
 	sp    *speaker
 	step  int64       // -1: it has none
-	piece []byte      // of a text_delta; nil: see obj
-	obj   *object     // the members
+	kind  block       // that it goes on with, noBlock for none
+	piece []byte      // of that
+	line  []byte      // the JSON, without line breaks
+	obj   *object     // its members, if it is no piece
 	c     chunk.Chunk // not of deltas, which are read without it
 }
 
@@ -41,7 +44,7 @@ func (m *Message) record(rec *chunk.Record) {
 	if !m.idle {
 		m.start()
 	}
-	it := item{rec: *rec, sp: sp, obj: &m.obj}
+	it := item{rec: *rec, sp: sp, line: rec.Data, obj: &m.obj}
 	if !m.read(&it) {
 		return
 	}
@@ -108,14 +111,12 @@ func (m *Message) filtered(rec *chunk.Record) bool {
 // read finds what is in the record: of a delta its text alone, of others all. It
 // reports false for a record that cannot be read.
 func (m *Message) read(it *item) bool {
+	it.obj.n = 0
+	if it.kind, it.step, it.piece = it.sp.pieces.read(&it.rec); it.kind != noBlock {
+		return true
+	}
 	switch it.rec.Type {
-	case chunk.TypeTextDelta:
-		var ok bool
-		if it.step, it.piece, ok = readText(it.rec.Data); ok {
-			return true
-		}
-		fallthrough
-	case chunk.TypeToolArgStreamDelta, chunk.TypeThinking:
+	case chunk.TypeTextDelta, chunk.TypeToolArgStreamDelta, chunk.TypeThinking:
 		if it.obj.read(it.rec.Data) && it.obj.isDelta() {
 			it.readStep()
 			return true
@@ -125,13 +126,15 @@ func (m *Message) read(it *item) bool {
 	if err != nil || c.Type() != it.rec.Type {
 		return false
 	}
-	it.c = c
-	m.canonical, err = c.AppendJSON(m.canonical[:0])
-	if err != nil {
+	it.c, it.step = c, c.Step
+	if it.obj.read(it.rec.Data) {
+		return true
+	}
+	if m.canonical, err = c.AppendJSON(m.canonical[:0]); err != nil {
 		return false
 	}
-	it.obj.read(m.canonical) // members that have no room are none of the catalogue's
-	it.step = c.Step
+	it.line = m.canonical
+	it.obj.read(it.line) // members that have no room are none of the catalogue's
 	return true
 }
 
@@ -160,12 +163,14 @@ func (m *Message) say(it *item) {
 	if !it.sp.own() && !m.told(it) {
 		return
 	}
+	if it.kind != noBlock {
+		m.write(it, it.kind, it.piece)
+		return
+	}
 	switch it.rec.Type {
 	case chunk.TypeTextDelta:
-		if it.piece == nil {
-			it.piece, _ = it.obj.text("delta")
-		}
-		m.write(it, textBlock, it.piece)
+		piece, _ := it.obj.text("delta")
+		m.write(it, textBlock, piece)
 	case chunk.TypeThinking:
 		m.think(it)
 	case chunk.TypeToolArgStreamDelta:
@@ -224,10 +229,15 @@ func (m *Message) part(it *item, kind string, names ...string) {
 	m.close(it.sp)
 	m.speak(it)
 	m.open(kind)
+	m.members(it, names)
+	m.shut()
+}
+
+// members writes those of the named members that the record has.
+func (m *Message) members(it *item, names []string) {
 	for _, name := range names {
 		if v := it.obj.get(name); v != nil {
-			m.value(name, v)
+			m.guarded(name, v)
 		}
 	}
-	m.shut()
 }

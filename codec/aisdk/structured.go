@@ -42,12 +42,10 @@ func (m *Message) structuredPiece(it *item, b chunk.Custom) {
 	}
 	m.speak(it)
 	m.open("data-structured")
-	m.name("id")
-	m.dst = appendString(m.dst, stream.Labels.StreamID)
-	m.dst = append(m.dst, `,"data":{"dataType":`...)
-	m.dst = appendString(m.dst, stream.Labels.DataType)
-	m.name("status")
-	m.dst = appendString(m.dst, stream.Status().String())
+	m.str("id", stream.Labels.StreamID)
+	m.nest("data")
+	m.str("dataType", stream.Labels.DataType)
+	m.str("status", stream.Status().String())
 	m.guarded("data", stream.AppendData(nil))
 	m.label("schemaId", stream.Labels.SchemaID)
 	m.label("schemaVersion", stream.Labels.SchemaVersion)
@@ -58,8 +56,7 @@ func (m *Message) structuredPiece(it *item, b chunk.Custom) {
 
 func (m *Message) label(name, v string) {
 	if v != "" {
-		m.name(name)
-		m.dst = appendString(m.dst, v)
+		m.str(name, v)
 	}
 }
 

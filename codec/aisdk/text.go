@@ -55,28 +55,31 @@ func (m *Message) write(it *item, kind block, piece []byte) {
 	m.delta("delta", piece, key)
 }
 
-// more appends the frame of a record that goes on with the open text and does
+// more appends the frame of a record that goes on with the open block and does
 // nothing else. Most records are such; all others take the long way, and this one
 // gives what that gives.
 func (m *Message) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 	sp := &m.own
-	if rec.Type != chunk.TypeTextDelta || sp.block != textBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch ||
-		rec.Session != m.meta.Session || !m.started || m.merge || m.opt.Filter != nil {
+	if sp.block == noBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch || rec.Session != m.meta.Session ||
+		!m.started || m.merge || m.opt.Filter != nil {
 		return dst, false
 	}
-	step, piece, ok := readText(rec.Data)
-	if !ok || step > sp.step || len(piece) == 0 {
+	kind, step, piece := sp.pieces.read(rec)
+	if kind != sp.block || step > sp.step || len(piece) == 0 {
 		return dst, false
 	}
 	if m.headAt != sp.blockAt {
 		m.begin(m.head[:0], 0)
 		m.dst = append(m.dst, '\n')
-		m.open(textBlock.kinds().delta)
+		m.open(kind.kinds().delta)
 		m.blockID(sp)
 		m.dst = append(m.dst, `,"delta":"`...)
 		m.head, m.headAt = m.end(), sp.blockAt
 	}
 	sp.ordinal, m.steps.producedAt, m.meta.At = rec.Ordinal, rec.Ordinal, rec.Stored
+	if kind == reasoningBlock {
+		sp.thought = append(sp.thought, piece...)
+	}
 	dst = append(dst, "id: "...)
 	dst = strconv.AppendUint(dst, uint64(rec.Seq), 10)
 	dst = append(dst, m.head...)

@@ -315,6 +315,9 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 	}
 	c := m.call(it, b.ToolCallID, b.ToolName)
 	input := it.obj.get("input")
+	if input == nil {
+		input = null
+	}
 	m.available(it, c, input)
 	if !c.client && c.told != maphash.Bytes(sums, input) {
 		// People must see what they allow, also when the call began with another
@@ -325,8 +328,8 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 	if b.IsAutomatic != nil && *b.IsAutomatic {
 		return
 	}
-	id, _ := it.obj.text("approvalId")
-	c.asked, c.askedAt = append([]byte(nil), id...), it.rec.Ordinal
+	id := appendEscaped(nil, b.ApprovalID)
+	c.asked, c.askedAt = id, it.rec.Ordinal
 	c.question, c.again, m.steps.asked = true, nil, append(m.steps.asked, c)
 	if m.opt.Major < 7 {
 		c.granted = m.frame(func() { m.input(it, c, input) })
@@ -349,7 +352,7 @@ func (m *Message) approvalResponse(it *item, b chunk.ToolApprovalResponse) {
 		return
 	}
 	m.produced(it)
-	id, _ := it.obj.text("approvalId")
+	id := appendEscaped(nil, b.ApprovalID)
 	if m.opt.Major >= 7 && c.asked != nil && bytes.Equal(c.asked, id) {
 		m.open("tool-approval-response")
 		m.text("approvalId", id)

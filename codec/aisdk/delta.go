@@ -1,0 +1,90 @@
+package aisdk
+
+import (
+	"bytes"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Pieces of text and reasoning come by the million. They are read by comparing
+// them with what AppendJSON writes; what is written otherwise is read as other
+// records are.
+
+// pieces reads those of one agent.
+type pieces struct{ text, reasoning opening }
+
+// read finds the step and the text, content of a JSON string, in a record that
+// goes on with a block of some kind: noBlock when it is none that is read here.
+func (p *pieces) read(rec *chunk.Record) (kind block, step int64, text []byte) {
+	begins, lead, trail := &p.text, `,"delta":"`, `}`
+	switch kind = textBlock; rec.Type {
+	case chunk.TypeTextDelta:
+	case chunk.TypeThinking:
+		kind, begins, lead, trail = reasoningBlock, &p.reasoning, `,"content":"`, `,"isComplete":false}`
+	default:
+		return noBlock, 0, nil
+	}
+	step, rest, ok := begins.read(rec.Type, rec.Data)
+	if !ok || !bytes.HasPrefix(rest, []byte(lead)) {
+		return noBlock, 0, nil
+	}
+	end := stringEnd(rest, len(lead)-1)
+	if end < 0 || string(rest[end:]) != trail {
+		return noBlock, 0, nil
+	}
+	text = rest[len(lead) : end-1 : end-1]
+	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
+		return noBlock, 0, nil
+	}
+	return kind, step, text
+}
+
+// opening is what the records of one type begin with, up to their time. Those of
+// an agent begin alike: what was read once is only compared from then on.
+type opening struct{ seen []byte }
+
+// read finds the step, and what is behind it.
+func (o *opening) read(typ chunk.Type, data []byte) (step int64, rest []byte, ok bool) {
+	if len(o.seen) == 0 || !bytes.HasPrefix(data, o.seen) {
+		n := openingEnd(typ, data)
+		if n < 0 {
+			return 0, nil, false
+		}
+		o.seen = append(o.seen[:0], data[:n]...)
+	}
+	_, rest = digits(data[len(o.seen):])
+	if rest, ok = bytes.CutPrefix(rest, []byte(`,"step":`)); !ok {
+		return 0, nil, false
+	}
+	step, rest = digits(rest)
+	return step, rest, true
+}
+
+// openingEnd is where the time of a record stands, negative when it begins in
+// another way than AppendJSON writes it.
+func openingEnd(typ chunk.Type, data []byte) int {
+	i := 0
+	for _, next := range [...]string{`{"type":"` + string(typ) + `","agentId":"`, `,"agentType":"`, `,"timestamp":`} {
+		if !bytes.HasPrefix(data[i:], []byte(next)) {
+			return -1
+		}
+		i += len(next)
+		if data[i-1] != '"' {
+			break
+		}
+		if i = stringEnd(data, i-1); i < 0 {
+			return -1
+		}
+	}
+	return i
+}
+
+// digits reads a number of at most 18 of them.
+func digits(data []byte) (n int64, rest []byte) {
+	i := 0
+	for i < len(data) && i < 18 && data[i] >= '0' && data[i] <= '9' {
+		n = n*10 + int64(data[i]-'0')
+		i++
+	}
+	return n, data[i:]
+}
