@@ -144,6 +144,26 @@ func (c Config) deadlines() wanted {
 	}}
 }
 
+// values is the stream behind a bucket of values, with what the client library
+// demands of one: a test compares it with what the library makes.
+func (c Config) values(bucket, description string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              "KV_" + bucket,
+		Description:       description,
+		Subjects:          []string{"$KV." + bucket + ".>"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           c.Storage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardNew,
+		MaxMsgs:           unlimited,
+		MaxMsgsPerSubject: 1,
+		MaxConsumers:      unlimited,
+		Duplicates:        commandWindow,
+		AllowRollup:       true,
+		DenyDelete:        true,
+	}
+}
+
 // inbox is the stream behind the bucket of what people say to runs. It is the
 // library's but for direct reads, as with objects: an answer that somebody has
 // stored must be there for whoever looks afterwards. What was stored is
@@ -151,26 +171,11 @@ func (c Config) deadlines() wanted {
 // own subjects would hear of an answer before it is stored, look, and find
 // nothing.
 func (c Config) inbox() wanted {
-	bucket := c.Layout.Inbox()
-	stream := jetstream.StreamConfig{
-		Name:              "KV_" + bucket,
-		Description:       "Tailrace: what people say to runs",
-		Subjects:          []string{"$KV." + bucket + ".>"},
-		Retention:         jetstream.LimitsPolicy,
-		Storage:           c.Storage,
-		Replicas:          c.Replicas,
-		Discard:           jetstream.DiscardNew,
-		MaxAge:            c.InboxMaxAge,
-		MaxBytes:          limit(c.InboxMaxBytes),
-		MaxMsgs:           unlimited,
-		MaxMsgsPerSubject: 1,
-		MaxMsgSize:        c.MaxMsgSize,
-		MaxConsumers:      unlimited,
-		Duplicates:        commandWindow,
-		AllowRollup:       true,
-		DenyDelete:        true,
-		RePublish:         &jetstream.RePublish{Source: "$KV." + bucket + ".>", Destination: c.Layout.AllInboxHints(), HeadersOnly: true},
-	}
+	stream := c.values(c.Layout.Inbox(), "Tailrace: what people say to runs")
+	stream.MaxAge = c.InboxMaxAge
+	stream.MaxBytes = limit(c.InboxMaxBytes)
+	stream.MaxMsgSize = c.MaxMsgSize
+	stream.RePublish = &jetstream.RePublish{Source: stream.Subjects[0], Destination: c.Layout.AllInboxHints(), HeadersOnly: true}
 	return wanted{StreamConfig: stream, fields: map[string]string{
 		subjectsSetting:   "Layout",
 		storageSetting:    "Storage",
@@ -181,30 +186,14 @@ func (c Config) inbox() wanted {
 	}}
 }
 
-// snapshots is the stream behind the bucket, with what the client library
-// demands of one: a test compares it with what the library makes. The head of a
-// deleted session has a TTL.
+// snapshots is the stream behind the bucket of heads. That of a deleted session
+// has a TTL.
 func (c Config) snapshots() wanted {
-	bucket := c.Layout.Snapshots()
-	stream := jetstream.StreamConfig{
-		Name:              "KV_" + bucket,
-		Description:       "Tailrace: snapshots of sessions",
-		Subjects:          []string{"$KV." + bucket + ".>"},
-		Retention:         jetstream.LimitsPolicy,
-		Storage:           c.Storage,
-		Replicas:          c.Replicas,
-		Discard:           jetstream.DiscardNew,
-		MaxBytes:          limit(c.SnapshotMaxBytes),
-		MaxMsgs:           unlimited,
-		MaxMsgsPerSubject: 1,
-		MaxMsgSize:        c.MaxSnapshot,
-		MaxConsumers:      unlimited,
-		Duplicates:        commandWindow,
-		AllowDirect:       true,
-		AllowRollup:       true,
-		DenyDelete:        true,
-		AllowMsgTTL:       true,
-	}
+	stream := c.values(c.Layout.Snapshots(), "Tailrace: snapshots of sessions")
+	stream.MaxBytes = limit(c.SnapshotMaxBytes)
+	stream.MaxMsgSize = c.MaxSnapshot
+	stream.AllowDirect = true
+	stream.AllowMsgTTL = true
 	return wanted{StreamConfig: stream, fields: map[string]string{
 		subjectsSetting:   "Layout",
 		storageSetting:    "Storage",
