@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 )
 
@@ -27,15 +26,18 @@ func Decode(data []byte) (Chunk, error) {
 func decode(data []byte) (Chunk, *FieldError) {
 	data = trimSpace(data)
 	var room [16]member // most chunks have fewer: no allocation
-	out, err := trace(data, room[:])
-	if err == nil {
-		err = checkGrammar(data, out.loneEscape)
-	}
-	if err == nil && data[0] != '{' {
-		err = &FieldError{Want: "an object", Got: wordFor(data)}
-	}
-	if err != nil {
-		return Chunk{}, err
+	out, ok := plainOutline(data, room[:])
+	if !ok {
+		var err *FieldError
+		if out, err = trace(data, room[:]); err == nil {
+			err = checkGrammar(data, out.loneEscape)
+		}
+		if err == nil && data[0] != '{' {
+			err = &FieldError{Want: "an object", Got: wordFor(data)}
+		}
+		if err != nil {
+			return Chunk{}, err
+		}
 	}
 	d := decoder{text: data, newline: out.newline}
 	rest := d.takeBase(out.members)
@@ -63,11 +65,28 @@ const (
 	baseStep
 )
 
+// baseMember is the place of a name in baseNames, -1 when it is none of them.
+func baseMember(name []byte) int {
+	switch string(name) {
+	case "type":
+		return baseType
+	case "agentId":
+		return baseAgentID
+	case "agentType":
+		return baseAgentType
+	case "timestamp":
+		return baseTimestamp
+	case "step":
+		return baseStep
+	}
+	return -1
+}
+
 // takeBase takes the base members and returns the others, in place.
 func (d *decoder) takeBase(members []member) []member {
 	rest := members[:0]
 	for _, m := range members {
-		if b := slices.Index(baseNames[:], string(plain(m.name.of(d.text)))); b >= 0 {
+		if b := baseMember(plain(m.name.of(d.text))); b >= 0 {
 			d.base[b] = m.value.of(d.text)
 		} else {
 			rest = append(rest, m)

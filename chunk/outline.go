@@ -1,6 +1,10 @@
 package chunk
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tailrace/tailrace/internal/jsonscan"
+)
 
 // span is a stretch of a text: text[start:end].
 type span struct{ start, end int }
@@ -19,6 +23,21 @@ type outline struct {
 	members    []member // of the outermost object
 	loneEscape bool     // a surrogate escape without its other half
 	newline    bool     // a line break outside strings, assuming valid JSON
+}
+
+// plainOutline makes the outline of an object in one pass that finds out as well
+// that it is JSON and within the limits. It reports false of a text that is not, or
+// that is not plainly written: trace and checkGrammar know about that, and have the
+// same to say about the others.
+func plainOutline(text []byte, room []member) (outline, bool) {
+	out := outline{members: room[:0]}
+	sc := jsonscan.Scanner{Data: text, Levels: MaxDepth, Plain: true, MaxName: MaxName}
+	ok := sc.Object(func(name, value jsonscan.Span) bool {
+		out.members = append(out.members, member{name: span{name.Start + 1, name.End - 1}, value: span{value.Start, value.End}})
+		return true
+	})
+	out.newline = sc.Broken
+	return out, ok && sc.Values <= MaxValues
 }
 
 // tracer makes an outline. It counts depth, values and names as it goes, so

@@ -120,7 +120,7 @@ func TestDataAliasesTheStoredBytes(t *testing.T) {
 	}
 }
 
-// The scanner against its slow twin: the standard library, which needs more
+// The check of a body against its slow twin: the standard library, which needs more
 // passes for the same answer.
 func isBodySlow(b []byte) bool {
 	trimmed := strings.TrimLeft(string(b), " \t\r\n")
@@ -145,30 +145,4 @@ func depthOf(s string) int {
 		}
 	}
 	return deepest
-}
-
-func FuzzScanner(f *testing.F) {
-	for _, seed := range []string{body, `{}`, ` {"a":[1,-2.5e+10,true,false,null,"\u00e9\n😀"]} `, `{"a":{"b":{}}}`, `[]`, `{"a":01}`, "{\"a\":\"\xff\"}"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		sc := scanner{data: b}
-		members := 0
-		got := sc.document(func(name, value []byte) bool {
-			members++
-			if !json.Valid(name) || len(value) == 0 {
-				t.Errorf("member %q %q", name, value)
-			}
-			return true
-		})
-		if want := isBodySlow(b); got != want {
-			t.Fatalf("document(%q) = %v, want %v", b, got, want)
-		}
-		if got && len(sc.data) > 0 {
-			var m map[string]json.RawMessage
-			if err := json.Unmarshal(b, &m); err != nil || len(m) > members {
-				t.Errorf("%d members, the library sees %d (%v)", members, len(m), err)
-			}
-		}
-	})
 }

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -12,7 +11,6 @@ import (
 
 	cejs "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
 	"github.com/cloudevents/sdk-go/v2/binding"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
@@ -277,27 +275,6 @@ func BenchmarkDecode(b *testing.B) {
 				for b.Loop() {
 					if _, err := Decode(session, 5, time.Time{}, header, data); err != nil {
 						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}
-
-// What the check of a JSON body costs, beside the libraries' (which check less).
-func BenchmarkScan(b *testing.B) {
-	for _, size := range []int{14, 512, 4096} {
-		text := textOf(size)
-		for name, check := range map[string]func() bool{
-			"ours":          func() bool { sc := scanner{data: text}; return sc.document(func(_, _ []byte) bool { return true }) },
-			"encoding_json": func() bool { return json.Valid(text) },
-			"jsontext":      func() bool { return jsontext.Value(text).IsValid() },
-		} {
-			b.Run(fmt.Sprintf("text=%d/%s", size, name), func(b *testing.B) {
-				b.SetBytes(int64(len(text)))
-				for b.Loop() {
-					if !check() {
-						b.Fatal("not valid")
 					}
 				}
 			})

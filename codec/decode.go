@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsonscan"
 )
 
 // Decode reads the message with sequence seq in the log of s. It takes binary
@@ -72,27 +73,27 @@ func open(header map[string][]string, data []byte) (event, error) {
 // reads bodies would see different logs.
 func (ev *event) checkBody(body []byte) (chunk.Type, []byte, error) {
 	const want = "one JSON object in UTF-8"
-	sc := scanner{data: body}
+	sc := jsonscan.Scanner{Data: body, Levels: chunk.MaxDepth}
 	var quoted []byte
 	types := 0
-	ok := sc.document(func(name, value []byte) bool {
-		if isTypeName(name) {
-			quoted = value
+	ok := sc.Object(func(name, value jsonscan.Span) bool {
+		if isTypeName(name.Of(body)) {
+			quoted = value.Of(body)
 			types++
 		}
 		return true
 	})
 	if !ok {
-		return "", nil, refuse("data", want, sc.excerpt())
+		return "", nil, refuse("data", want, head(body[sc.Pos:]))
 	}
 	if types != 1 {
-		return "", nil, refuse("data", `one member "type"`, sc.first())
+		return "", nil, refuse("data", `one member "type"`, head(body))
 	}
 	typ, ok := ev.typeOf(quoted)
 	if !ok {
 		return "", nil, refuse("data", "the type of the envelope, "+strconv.Quote(clip(ev.attributes[attrType])), string(quoted))
 	}
-	if !sc.broken {
+	if !sc.Broken {
 		return typ, body, nil
 	}
 	var line bytes.Buffer

@@ -39,3 +39,6 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// head is what a text begins with, as much as is quoted of it.
+func head(b []byte) string { return string(b[:min(len(b), maxQuoted)]) }

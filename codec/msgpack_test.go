@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsonscan"
 )
 
 // packed is a map {"type":"text_delta","a":<value>}.
@@ -345,8 +346,8 @@ func FuzzMsgpack(f *testing.F) {
 		if err != nil {
 			return
 		}
-		sc := scanner{data: text}
-		if !sc.document(func(_, _ []byte) bool { return true }) || sc.broken {
+		sc := jsonscan.Scanner{Data: text, Levels: chunk.MaxDepth}
+		if !sc.Object(nil) || sc.Broken {
 			t.Fatalf("no JSON on one line: %q", text)
 		}
 		again, ok := toMsgpack(text)

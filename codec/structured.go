@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsonscan"
 )
 
 // readStructured reads an event in JSON form. The SDK's own reader is not used
@@ -13,16 +16,16 @@ import (
 func readStructured(text []byte) (event, error) {
 	r := structuredReader{seen: make(map[string]bool)}
 	// One level more than a body: the event around it.
-	sc := scanner{data: text, depth: -1}
-	ok := sc.document(func(name, value []byte) bool {
-		r.err = r.member(name, value)
+	sc := jsonscan.Scanner{Data: text, Levels: chunk.MaxDepth + 1}
+	ok := sc.Object(func(name, value jsonscan.Span) bool {
+		r.err = r.member(name.Of(text), value.Of(text))
 		return r.err == nil
 	})
 	switch {
 	case r.err != nil:
 		return event{}, r.err
 	case !ok:
-		return event{}, refuse("event", "one JSON object in UTF-8", sc.excerpt())
+		return event{}, refuse("event", "one JSON object in UTF-8", head(text[sc.Pos:]))
 	}
 	return r.event()
 }

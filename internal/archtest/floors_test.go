@@ -15,7 +15,8 @@ const module = "github.com/tailrace/tailrace"
 
 // The floors, from the ground up. A package imports only lower floors.
 const (
-	ground = iota
+	cellar = iota
+	ground
 	first
 	second
 	third
@@ -31,6 +32,7 @@ var plan = map[string]struct {
 	floor int
 	nats  bool
 }{
+	"internal/jsonscan":     {floor: cellar},
 	"chunk":                 {floor: ground},
 	"subjects":              {floor: first},
 	"codec":                 {floor: first},
