@@ -18,8 +18,26 @@ import (
 // the server is shut down.
 func (e *Edge) Drain(ctx context.Context) error {
 	cancels := e.startDraining()
+	CutEvenly(ctx, cancels, e.cfg.Spread, errDrained)
+	select {
+	case <-e.empty:
+		return nil
+	case <-ctx.Done():
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if len(e.streams) == 0 {
+			return nil
+		}
+		return fmt.Errorf("%d streams did not end in time: %w", len(e.streams), context.Cause(ctx))
+	}
+}
+
+// CutEvenly ends streams in no order, evenly over a time or half of what ctx still
+// allows, and what is left at once when ctx ends. It is for handlers beside an Edge,
+// whose clients come back to the other edges like those of the Edge itself.
+func CutEvenly(ctx context.Context, cancels []context.CancelCauseFunc, spread time.Duration, cause error) {
 	rand.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
-	began, spread := time.Now(), e.cfg.Spread
+	began := time.Now()
 	if deadline, limited := ctx.Deadline(); limited {
 		spread = min(spread, time.Until(deadline)/2)
 	}
@@ -31,18 +49,7 @@ func (e *Edge) Drain(ctx context.Context) error {
 		case <-timer.C:
 		case <-ctx.Done(): // no time left: all the others now
 		}
-		cancel(errDrained)
-	}
-	select {
-	case <-e.empty:
-		return nil
-	case <-ctx.Done():
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if len(e.streams) == 0 {
-			return nil
-		}
-		return fmt.Errorf("%d streams did not end in time: %w", len(e.streams), context.Cause(ctx))
+		cancel(cause)
 	}
 }
 

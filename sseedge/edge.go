@@ -19,7 +19,7 @@ type Edge struct {
 	rewinds   rewinds
 	csrf      http.CrossOriginProtection
 	cfg       Config
-	limits    *limiter
+	room      *Room
 	metrics   *metrics
 
 	mu       sync.Mutex // guards the fields below
@@ -44,7 +44,7 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 		hub:       h,
 		snapshots: snapshots,
 		cfg:       cfg,
-		limits:    newLimiter(cfg.Limits, cfg.Log),
+		room:      NewRoom(cfg.Limits, cfg.TrustedProxies, cfg.Log),
 		streams:   make(map[*stream]context.CancelCauseFunc),
 		empty:     make(chan struct{}),
 	}
@@ -60,7 +60,7 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 
 // ServeHTTP answers one request.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w = e.metrics.watch(w, r)
+	w = e.metrics.watch(w, r, routeName)
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {
 		// A body is not read and not waited for, whatever the answer is: the
 		// connection is given up with it. Else net/http reads the body before it

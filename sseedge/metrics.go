@@ -114,12 +114,21 @@ func (m *metrics) moved(reason chunk.TruncationReason) {
 	m.resumes.WithLabelValues(outcome).Inc()
 }
 
-// watch returns a ResponseWriter that counts the answer to a request.
-func (m *metrics) watch(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	if m == nil {
+// Counted is a handler beside the Edge whose requests are counted with those of
+// the Edge, under the route that name gives them: one of few.
+func (e *Edge) Counted(name func(*http.Request) string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(e.metrics.watch(w, r, name), r)
+	})
+}
+
+// watch returns a ResponseWriter that counts the answer to a request. What a
+// handler beside the Edge hands on to it is counted there.
+func (m *metrics) watch(w http.ResponseWriter, r *http.Request, name func(*http.Request) string) http.ResponseWriter {
+	if _, counted := w.(*watched); counted || m == nil {
 		return w
 	}
-	return &watched{ResponseWriter: w, m: m, route: routeName(r.URL)}
+	return &watched{ResponseWriter: w, m: m, route: name(r)}
 }
 
 // watched counts a request when its status is known: a stream lasts for days.

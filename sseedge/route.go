@@ -88,9 +88,9 @@ func template(u *url.URL) (path, id string) {
 	return sessionPath + "/" + leaf, id
 }
 
-// routeName is the name in metrics of the route that a URL could be of.
-func routeName(u *url.URL) string {
-	path, _ := template(u)
+// routeName is the name in metrics of the route that a request could be of.
+func routeName(r *http.Request) string {
+	path, _ := template(r.URL)
 	for _, rt := range routes {
 		if rt.path == path {
 			return rt.name

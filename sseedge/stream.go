@@ -74,12 +74,12 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *strea
 		return
 	}
 	defer e.leave(s)
-	mine := place{clientAddress(r, e.cfg.TrustedProxies), s.sessions()}
-	if p := e.limits.acquire(mine); p != nil {
+	mine := e.room.place(r, s.sessions())
+	if p := e.room.limits.acquire(mine); p != nil {
 		e.refuseStream(w, r, p)
 		return
 	}
-	defer e.limits.release(mine)
+	defer e.room.limits.release(mine)
 	defer s.detach()
 	if e.attach(ctx, w, r, s) {
 		s.serve(ctx, w, r.ProtoMajor)
