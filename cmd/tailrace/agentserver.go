@@ -30,7 +30,7 @@ func (f *front) newAgentServer(snapshots pages) (*agentserver.Server, error) {
 	}
 	server, err := agentserver.New(agentserver.Config{
 		Snapshots: snapshots.reader, Commands: queue, Inbox: box, Live: agentserver.Hub{Hub: f.hub},
-		Events: f.edge, Answers: f.chats,
+		Events: f.edge, Answers: f.chats, Bodies: f.bodies, Room: f.edge.Room(),
 		AgentTypes: cfg.ChatAgents, Prefix: cfg.AgentServerPath, Tenant: cfg.Tenant, Origins: cfg.CORSOrigins, Log: f.b.log,
 	})
 	if err != nil {

@@ -47,7 +47,8 @@ func withChats(encodings map[string]hub.Encode) map[string]hub.Encode {
 // newChats serves the AI SDK. It is nil where there are to be no chats. Beside
 // views there are none: a chat shows everything, and who is to see less would
 // only have to ask there.
-func (b *backbone) newChats(h *hub.Hub, snapshots pages) (*chat.Service, error) {
+func (f *front) newChats(snapshots pages) (*chat.Service, error) {
+	b := f.b
 	if len(b.cfg.ChatAgents) == 0 {
 		return nil, nil //nolint:nilnil // see above
 	}
@@ -66,12 +67,13 @@ func (b *backbone) newChats(h *hub.Hub, snapshots pages) (*chat.Service, error) 
 	}
 	tools := b.cfg.ChatClientTools
 	return chat.New(chat.Config{
-		Snapshots: snapshots.reader, Commands: queue, Inbox: box, Live: chat.Hub{Hub: h, Encoding: chatEncoding},
+		Snapshots: snapshots.reader, Commands: queue, Inbox: box, Live: chat.Hub{Hub: f.hub, Encoding: chatEncoding},
 		AgentTypes: b.cfg.ChatAgents, Tenant: b.cfg.Tenant, Origins: b.cfg.CORSOrigins,
 		Dialect: aisdk.Options{
 			Major: b.cfg.ChatMajor, SubAgents: aisdk.Content(b.cfg.ChatSubAgents),
 			ClientTool: func(name string) bool { return slices.Contains(tools, name) },
 		},
-		MaxStreams: b.cfg.MaxStreams, Heartbeat: b.cfg.Heartbeat, Patience: b.cfg.WriteTimeout, Log: b.log,
+		Bodies: f.bodies, Room: f.edge.Room(),
+		Heartbeat: b.cfg.Heartbeat, Patience: b.cfg.WriteTimeout, Spread: b.cfg.Drain, Metrics: b.metrics, Log: b.log,
 	})
 }

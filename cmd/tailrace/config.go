@@ -61,6 +61,8 @@ type config struct {
 	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open event streams of one session, -1 for no limit"`
 	TrustedProxies       prefixes `envconfig:"TRUSTED_PROXIES" desc:"addresses and networks of proxies whose X-Forwarded-For is believed, with commas"`
 
+	BodyBytes int64 `envconfig:"BODY_BYTES" default:"268435456" desc:"memory for requests of chats and of agents elsewhere that are being read, in bytes, -1 for no limit; the next ones get 503"`
+
 	MaxConnections int    `envconfig:"MAX_CONNECTIONS" default:"0" desc:"connections of the edge, the next ones wait to be accepted; 0: the limit of open files less 256"`
 	TLSCert        string `envconfig:"TLS_CERT" desc:"PEM file of the edge's certificate chain; read again when it changes. Empty: no TLS"`
 	TLSKey         string `envconfig:"TLS_KEY" desc:"PEM key of the edge's certificate"`
@@ -146,6 +148,10 @@ func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
+// leastBodyBytes is twice what the largest request needs: 8 MiB, the half of it
+// beside that while its buffer grows, and the quarter that is kept for small ones.
+const leastBodyBytes = 32 << 20
+
 func (c config) validate() error {
 	switch {
 	case c.Replicas != 1 && c.Replicas != 3:
@@ -162,6 +168,8 @@ func (c config) validate() error {
 		return fmt.Errorf("chat-major is %d, want 6 or 7", c.ChatMajor)
 	case c.MaxConnections < 0:
 		return fmt.Errorf("max-connections is %d, want 0 or more", c.MaxConnections)
+	case c.BodyBytes >= 0 && c.BodyBytes < leastBodyBytes:
+		return fmt.Errorf("body-bytes is %d, want at least %d, or -1", c.BodyBytes, leastBodyBytes)
 	case c.SaveRecords < 1:
 		return fmt.Errorf("save-records is %d, want at least 1", c.SaveRecords)
 	case c.SaveAfter <= 0 || c.SaveAfter > 10*time.Second:

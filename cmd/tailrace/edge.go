@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/projector/erase"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/agentserver"
 	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/sseedge/hub"
 	"github.com/tailrace/tailrace/sseedge/native"
@@ -39,6 +40,8 @@ type front struct {
 	hub      *hub.Hub
 	edge     *sseedge.Edge
 	chats    *chat.Service
+	agents   *agentserver.Server
+	bodies   *sseedge.Bodies
 	server   *http.Server
 	listener net.Listener
 	ops      *ops
@@ -117,19 +120,19 @@ func (f *front) assemble(more []route) error {
 	if f.edge, err = sseedge.New(f.hub, snapshots, cfg); err != nil {
 		return err
 	}
-	if f.chats, err = f.b.newChats(f.hub, snapshots); err != nil {
+	f.bodies = sseedge.NewBodies(f.b.cfg.BodyBytes)
+	if f.chats, err = f.newChats(snapshots); err != nil {
 		return err
 	}
 	f.ops.assemble(f.b, f.edge.Probes())
 	if f.chats != nil {
-		more = append(more, route{match: chat.Match, handler: f.chats})
+		more = append(more, route{match: chat.Match, handler: f.edge.Counted(chat.RouteName, f.chats)})
 	}
-	agents, err := f.newAgentServer(snapshots)
-	if err != nil {
+	if f.agents, err = f.newAgentServer(snapshots); err != nil {
 		return err
 	}
-	if agents != nil {
-		more = append(more, route{match: agents.Match, handler: agents})
+	if f.agents != nil {
+		more = append(more, route{match: f.agents.Match, handler: f.edge.Counted(f.agents.RouteName, f.agents)})
 	}
 	return f.assembleServer(more)
 }
@@ -250,9 +253,12 @@ func (f *front) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// drain ends the streams of both kinds at the same time.
+// drain ends the streams of all kinds at the same time.
 func (f *front) drain(ctx context.Context) error {
 	var group errgroup.Group
+	if f.agents != nil {
+		f.agents.Drain()
+	}
 	group.Go(func() error { return f.edge.Drain(ctx) })
 	if f.chats != nil {
 		group.Go(func() error { return f.chats.Drain(ctx) })

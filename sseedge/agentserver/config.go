@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -78,6 +79,15 @@ type Config struct {
 	// MaxBody bounds a request, in bytes. Defaults to 1 MiB.
 	MaxBody int64
 
+	// Bodies bounds all requests that are being read at one time; those of the chats
+	// beside may be among them. Defaults to its own, with the default bound.
+	Bodies *sseedge.Bodies
+
+	// Room is where /sse has its place while it waits for a run to begin: that of
+	// Events, which counts it from then on. Defaults to its own, with the default
+	// limits.
+	Room *sseedge.Room
+
 	// Patience is how long a request may take, and how long /sse waits for the first
 	// word of a run that was asked for. Defaults to 15 seconds: longer than a queue
 	// and an inbox try to find out whether something was stored.
@@ -98,11 +108,17 @@ func (c Config) withDefaults() Config {
 	if c.MaxBody == 0 {
 		c.MaxBody = 1 << 20
 	}
+	if c.Bodies == nil {
+		c.Bodies = sseedge.NewBodies(0)
+	}
 	if c.Patience == 0 {
 		c.Patience = 15 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Room == nil {
+		c.Room = sseedge.NewRoom(sseedge.Limits{}, nil, c.Log)
 	}
 	c.AgentTypes, c.Origins = slices.Clone(c.AgentTypes), slices.Clone(c.Origins)
 	return c
@@ -140,6 +156,8 @@ type Server struct {
 	cfg    Config
 	prefix string // "" for none
 	csrf   *http.CrossOriginProtection
+
+	waiting waiting
 }
 
 // New returns a Server over what Config names.

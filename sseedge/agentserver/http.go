@@ -2,9 +2,9 @@ package agentserver
 
 import (
 	"errors"
-	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -39,6 +40,16 @@ func (s *Server) Routes() []string {
 		list[i] = rt.method + " " + s.prefix + rt.path
 	}
 	return list
+}
+
+// RouteName is the name in metrics of the route that a request could be of.
+func (s *Server) RouteName(r *http.Request) string {
+	for _, rt := range routes {
+		if r.URL.Path == s.prefix+rt.path {
+			return "agents_" + strings.ReplaceAll(strings.TrimPrefix(rt.path, "/"), "-", "_")
+		}
+	}
+	return "agents_other"
 }
 
 // Match reports whether a path is one of this surface.
@@ -95,32 +106,36 @@ var reading = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDu
 
 // read reads the body of a POST into v. Members that v has not are passed over.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *problem {
-	text, p := s.body(w, r)
-	if p != nil {
-		return p
-	}
-	if err := json.Unmarshal(text, v, reading); err != nil {
-		return invalid("the body is not what this path takes")
-	}
-	return nil
+	return s.body(w, r, func(text []byte) *problem {
+		if err := json.Unmarshal(text, v, reading); err != nil {
+			return invalid("the body is not what this path takes")
+		}
+		return nil
+	})
 }
 
-// body is a body of JSON, bounded. How deep it is nested is for the reader of JSON
-// to judge, whose bound is 10,000, and for the log.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+// body gives parse a body of JSON, bounded. How deep it is nested is for the reader
+// of JSON to judge, whose bound is 10,000, and for the log. Until parse returns, the
+// body counts among those that are being read.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, parse func(text []byte) *problem) *problem {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return nil, unsupportedMedia
+		return unsupportedMedia
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.MaxBody))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, bodyTooLarge
+	text, release, err := s.cfg.Bodies.Read(w, r, s.cfg.MaxBody)
+	defer release()
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		return bodyTooLarge
+	case errors.Is(err, sseedge.ErrNoRoom):
+		return noRoom
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return slowBody
+	case err != nil:
+		return unreadable
+	case !utf8.Valid(text):
+		return invalid("the body is no UTF-8")
 	}
-	if err != nil {
-		return nil, unreadable
-	}
-	if !utf8.Valid(text) {
-		return nil, invalid("the body is no UTF-8")
-	}
-	return text, nil
+	return parse(text)
 }

@@ -22,6 +22,9 @@ const (
 	codeOrigin      = "CROSS_ORIGIN"
 	codeMethod      = "METHOD_NOT_ALLOWED"
 	codeUnavailable = "UNAVAILABLE"
+	codeDraining    = "DRAINING"
+	codeBodies      = "TOO_MANY_BODIES"
+	codeSlow        = "BODY_TIMEOUT"
 	codeInternal    = "INTERNAL"
 )
 
@@ -40,6 +43,8 @@ var (
 	badAgentType     = invalid("agentType: want 1 to 64 letters, digits, - or _")
 	badMessage       = invalid("message: want a text, or a list of 1 to 64 messages with content")
 	unreadable       = invalid("the body could not be read")
+	slowBody         = &problem{http.StatusRequestTimeout, "the body took too long to come; try again", codeSlow}
+	noRoom           = &problem{http.StatusServiceUnavailable, "as many requests are being read as may be; try again later", codeBodies}
 	bodyTooLarge     = &problem{http.StatusRequestEntityTooLarge, "the body is too large", codeTooLarge}
 	unsupportedMedia = &problem{http.StatusUnsupportedMediaType, "want Content-Type application/json", codeMedia}
 	crossOrigin      = &problem{http.StatusForbidden, "a page of another origin may not do this", codeOrigin}
@@ -55,6 +60,7 @@ var (
 	unavailable  = &problem{http.StatusServiceUnavailable, "the session cannot be reached at present; try again", codeUnavailable}
 	notBegun     = &problem{http.StatusServiceUnavailable, "no worker has begun with the run yet; try again", codeUnavailable}
 	contended    = &problem{http.StatusServiceUnavailable, "others are changing this session at the same time; try again", codeUnavailable}
+	draining     = &problem{http.StatusServiceUnavailable, "this server is being stopped; try again", codeDraining}
 	internal     = &problem{http.StatusInternalServerError, "this should not have happened", codeInternal}
 )
 
@@ -72,6 +78,9 @@ func (s *Server) failed(ctx context.Context, session chunk.Session, what string,
 }
 
 func (s *Server) refuse(w http.ResponseWriter, p *problem) {
+	if p == draining {
+		w.Header().Set("Connection", "close") // in HTTP/2: do not come back on this one
+	}
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(1))
 	}

@@ -2,10 +2,12 @@ package agentserver
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge"
 )
 
 // sse serves GET /sse: the events of /v1/sessions/{id}/events, with its cursors,
@@ -22,7 +24,7 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) {
 	}
 	session, p := s.session(query.Get("sessionId"))
 	if p == nil && !query.Has("root") { // a sub-agent is in the log of its root
-		p = s.awaitBegin(r.Context(), session)
+		p = s.wait(r, session)
 	}
 	if p != nil {
 		s.refuse(w, p)
@@ -33,6 +35,22 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) {
 	events.URL.Path, events.URL.RawPath = "/v1/sessions/"+session.ID+"/events", ""
 	events.URL.RawQuery = query.Encode()
 	s.cfg.Events.ServeHTTP(w, events)
+}
+
+// wait is awaitBegin in the place of a stream.
+func (s *Server) wait(r *http.Request, session chunk.Session) *problem {
+	leave, err := s.cfg.Room.Enter(r, session)
+	if full, isFull := errors.AsType[*sseedge.FullError](err); isFull {
+		return &problem{http.StatusServiceUnavailable, full.Text, full.Code}
+	}
+	defer leave()
+	ctx, end := s.waiting.enter(r.Context())
+	defer end()
+	p := s.awaitBegin(ctx, session)
+	if p != nil && errors.Is(context.Cause(ctx), errDrained) {
+		return draining
+	}
+	return p
 }
 
 // awaitBegin returns when the log has the session, if somebody has asked for it.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/chunk"
 )
 
 // submission is what an answer to /submit-tool-result says.
@@ -30,24 +32,21 @@ const (
 // others are told so, CS-16. One to another kind of call, or another approval, is
 // refused, CS-14.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
-	text, p := s.body(w, r)
-	if p != nil {
-		s.refuse(w, p)
-		return
-	}
-	var b struct {
-		SessionID string `json:"sessionId"`
-	}
-	if err := json.Unmarshal(text, &b, reading); err != nil {
-		s.refuse(w, invalid("the body is not what this path takes"))
-		return
-	}
-	session, p := s.session(b.SessionID)
-	if p != nil {
-		s.refuse(w, p)
-		return
-	}
-	said, p := verdict(s.askChats(r, session.ID, text))
+	var session chunk.Session
+	var said submission
+	p := s.body(w, r, func(text []byte) (p *problem) {
+		var b struct {
+			SessionID string `json:"sessionId"`
+		}
+		if err := json.Unmarshal(text, &b, reading); err != nil {
+			return invalid("the body is not what this path takes")
+		}
+		if session, p = s.session(b.SessionID); p != nil {
+			return p
+		}
+		said, p = verdict(s.askChats(r, session.ID, text))
+		return p
+	})
 	if p != nil {
 		s.refuse(w, p)
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/sseedge"
 )
 
 // answer says "Hello world" in two pieces and ends.
@@ -354,10 +355,10 @@ func TestDrain(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	w := newWorld(t)
-	e := w.newEdge(func(c *Config) { c.MaxStreams = 1 })
+	e := w.newEdge(func(c *Config) { c.Room = sseedge.NewRoom(sseedge.Limits{Streams: 1}, nil, nil) })
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
-	if got := e.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeFull) {
+	if got := e.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, `"TOO_MANY_STREAMS"`) {
 		t.Errorf("one too many is %s", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -267,10 +268,13 @@ func TestThePageListsRefusals(t *testing.T) {
 	for _, p := range []*Problem{
 		badID, badSession, unreadable, bodyTooLarge, inputTooLarge, unsupportedMedia, crossOrigin, noRoute, badMethod, noChat,
 		otherAgent, unknownAgent, running, delegating, goneOn, noMessage, lost, notStreaming, unavailable, contended, draining,
-		full, internal, notYet, unknownCall, wrongKind, wrongID,
+		internal, notYet, unknownCall, wrongKind, wrongID, noRoom, slowBody,
 		alreadyAnswered(failAll([]Wait{{}}, "", codeDeadline)[0]), alreadyAnswered(failAll([]Wait{{}}, "", codeAbandoned)[0]),
 	} {
 		want[fmt.Sprint(p.Status, " ", p.Code)] = true
+	}
+	for _, of := range []string{"", "_OF_TENANT", "_OF_ADDRESS", "_OF_SESSION"} {
+		want[fmt.Sprint(full(&sseedge.FullError{}).Status, " TOO_MANY_STREAMS", of)] = true
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the page has\n%v\nwe have\n%v", got, want)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/tailrace/tailrace/sseedge"
 )
 
 var errDrained = errors.New("the edge is being stopped")
@@ -12,43 +14,36 @@ var errDrained = errors.New("the edge is being stopped")
 // streams are the open ones.
 type streams struct {
 	mu       sync.Mutex // guards the fields below
-	most     int        // how many there may be, negative for no limit
 	draining bool
 	cancels  map[*stream]context.CancelCauseFunc
 	empty    chan struct{} // closed when draining and the last one is gone
 }
 
-func newStreams(most int) *streams {
-	return &streams{most: most, cancels: make(map[*stream]context.CancelCauseFunc), empty: make(chan struct{})}
+func newStreams() *streams {
+	return &streams{cancels: make(map[*stream]context.CancelCauseFunc), empty: make(chan struct{})}
 }
 
-// enter registers a stream, or says why there is to be none.
-func (s *streams) enter(st *stream, cancel context.CancelCauseFunc) *Problem {
+// enter registers a stream, unless there are to be no new ones.
+func (s *streams) enter(st *stream, cancel context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.closed(); p != nil {
-		return p
+	if s.draining {
+		return false
 	}
 	s.cancels[st] = cancel
-	return nil
+	return true
 }
 
-// admits says why there would be no stream now. Who is refused here has done
-// nothing yet: what he sends is not carried out behind a refusal.
-func (s *streams) admits() *Problem {
+func (s *streams) isDraining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed()
+	return s.draining
 }
 
-func (s *streams) closed() *Problem {
-	switch {
-	case s.draining:
-		return draining
-	case s.most >= 0 && len(s.cancels) >= s.most:
-		return full
-	}
-	return nil
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.cancels)
 }
 
 func (s *streams) leave(st *stream) {
@@ -74,17 +69,21 @@ func (s *streams) start() []context.CancelCauseFunc {
 	return cancels
 }
 
-// Drain takes no new streams from now on and cuts the open ones, each behind a
-// complete event: their pages resume at another edge. It returns when the last one
-// is gone, or when ctx ends. Everything else is served on.
+// Drain takes no new streams from now on, and no message that one would answer, and
+// cuts the open ones, each behind a complete event, spread over Config.Spread or
+// half of what ctx still allows: their pages resume at the other edges, and shall not
+// all come there at once. It returns when the last one is gone, or when ctx ends.
+// Everything else is served on.
 func (s *Service) Drain(ctx context.Context) error {
-	for _, cancel := range s.open.start() {
-		cancel(errDrained)
-	}
+	sseedge.CutEvenly(ctx, s.open.start(), s.cfg.Spread, errDrained)
 	select {
 	case <-s.open.empty:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("chats did not end in time: %w", context.Cause(ctx))
+		n := s.open.count()
+		if n == 0 {
+			return nil
+		}
+		return fmt.Errorf("%d chats did not end in time: %w", n, context.Cause(ctx))
 	}
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -19,19 +21,20 @@ const (
 
 // route is a path and a method, and who serves them.
 type route struct {
+	name   string // in metrics
 	method string
 	path   string // as docs/openapi.yaml has it
 	serve  func(*Service, http.ResponseWriter, *http.Request, target)
 }
 
 var routes = []route{
-	{http.MethodPost, chatsPath, (*Service).post},
-	{http.MethodPost, chatPath, (*Service).post},
-	{http.MethodGet, chatPath, (*Service).get},
-	{http.MethodGet, chatPath + "/stream", (*Service).get},
-	{http.MethodGet, chatPath + "/snapshot", (*Service).snapshot},
-	{http.MethodPost, chatPath + "/stop", (*Service).stop},
-	{http.MethodPost, chatPath + "/answers", (*Service).answers},
+	{"chat_post", http.MethodPost, chatsPath, (*Service).post},
+	{"chat_post", http.MethodPost, chatPath, (*Service).post},
+	{"chat_stream", http.MethodGet, chatPath, (*Service).get},
+	{"chat_stream", http.MethodGet, chatPath + "/stream", (*Service).get},
+	{"chat_snapshot", http.MethodGet, chatPath + "/snapshot", (*Service).snapshot},
+	{"chat_stop", http.MethodPost, chatPath + "/stop", (*Service).stop},
+	{"chat_answers", http.MethodPost, chatPath + "/answers", (*Service).answers},
 }
 
 // Routes are all there is, as "GET /api/chat/{id}".
@@ -41,6 +44,17 @@ func Routes() []string {
 		list[i] = rt.method + " " + rt.path
 	}
 	return list
+}
+
+// RouteName is the name in metrics of the route that a request could be of.
+func RouteName(r *http.Request) string {
+	path, _ := template(r.URL)
+	for _, rt := range routes {
+		if rt.path == path && rt.method == r.Method {
+			return rt.name
+		}
+	}
+	return "chat_other"
 }
 
 // Match reports whether a path is one of a chat.
@@ -131,17 +145,27 @@ func (s *Service) knows(agentType string) *Problem {
 
 // post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
 func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) {
-	p, bad := readPost(w, r, s.cfg.MaxBody)
+	req, p := s.receive(w, r, to)
+	if p == nil {
+		p = s.reply(w, r, req)
+	}
+	if p != nil {
+		s.metrics.posted(codeLabel(p))
+		s.refuse(w, p)
+	}
+}
+
+// receive reads what somebody posts.
+func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (Request, *Problem) {
+	p, bad := s.readPost(w, r)
 	if bad != nil {
-		s.refuse(w, bad)
-		return
+		return Request{}, bad
 	}
 	req := p.Request
 	if to.id == "" {
 		to.id = p.id
 		if subjects.CheckToken("chat", to.id) != nil {
-			s.refuse(w, badSession)
-			return
+			return req, badSession
 		}
 	}
 	req.Session = s.session(to.id)
@@ -151,45 +175,72 @@ func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) {
 	// Before anything else is done for it: calls must not be abandoned for a message
 	// that is then refused.
 	if err := checkInput(&commands.Command{Session: req.Session, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: inputsOf(req.Turn)}); err != nil {
-		s.refuse(w, s.failed(r.Context(), req.Session, "input", err))
-		return
+		return req, s.failed(r.Context(), req.Session, "input", err)
 	}
 	if p.dropped > 0 {
 		s.cfg.Log.WarnContext(r.Context(), "metadata over the budget was dropped", "session", req.Session.String(), "messages", p.dropped)
 	}
-	s.reply(w, r, req)
+	return req, nil
 }
 
 // get serves GET /api/chat/{id} and /stream.
 func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) {
-	s.reply(w, r, Request{Session: s.session(to.id), AgentType: to.agentType, Cursor: readCursor(r.Header)})
+	p := s.reply(w, r, Request{Session: s.session(to.id), AgentType: to.agentType, Cursor: readCursor(r.Header)})
+	if p != nil {
+		s.metrics.resumed(codeLabel(p))
+		s.refuse(w, p)
+	}
 }
 
-// reply decides a request and answers it.
-func (s *Service) reply(w http.ResponseWriter, r *http.Request, req Request) {
+// reply decides a request and answers it, or says why not. A POST takes the place
+// of its stream before anything else: what it says is not carried out behind a
+// refusal. Most GETs find that there is nothing to see.
+func (s *Service) reply(w http.ResponseWriter, r *http.Request, req Request) *Problem {
+	did := s.metrics.account()
 	if p := s.knows(req.AgentType); p != nil {
-		s.refuse(w, p)
-		return
+		return p
 	}
 	if req.Post {
-		if p := s.open.admits(); p != nil {
-			s.refuse(w, p)
-			return
+		leave, p := s.admit(r, req.Session)
+		if p != nil {
+			return p
 		}
+		defer leave()
 	}
 	plan, v := s.plan(r.Context(), &req)
-	switch {
-	case plan.Refusal != nil:
-		if req.Asked != "" {
-			w.Header().Set("X-Session-Id", req.Session.ID) // CS-28: the run has begun
-		}
-		s.refuse(w, plan.Refusal)
-	case plan.Stream != nil:
-		s.serve(w, r, plan.Stream, v)
-	default:
+	if plan.Refusal == nil && plan.Stream == nil {
+		s.metrics.resumed(resumeNothing)
 		w.Header().Set("X-Session-Id", req.Session.ID)
 		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
+	if req.Asked != "" || plan.Stream != nil {
+		w.Header().Set("X-Session-Id", req.Session.ID) // CS-28: the run has begun
+	}
+	if plan.Refusal != nil {
+		return plan.Refusal
+	}
+	did.decided(&req, &plan)
+	if !req.Post {
+		leave, p := s.admit(r, req.Session)
+		if p != nil {
+			return p
+		}
+		defer leave()
+	}
+	return s.serve(w, r, plan.Stream, v, did)
+}
+
+// admit takes the place of a stream, or says why there is none.
+func (s *Service) admit(r *http.Request, session chunk.Session) (leave func(), p *Problem) {
+	if s.open.isDraining() {
+		return nil, draining
+	}
+	leave, err := s.cfg.Room.Enter(r, session)
+	if limit, isFull := errors.AsType[*sseedge.FullError](err); isFull {
+		return nil, full(limit)
+	}
+	return leave, nil
 }
 
 // plan is settle within the time that a request may take. A client that goes away

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+
+	"github.com/tailrace/tailrace/sseedge"
 )
 
 // The codes of spec/helix.md section 12.1, and ours beside them. They are part of
@@ -25,7 +27,8 @@ const (
 	codeNoRoute     = "NOT_FOUND"
 	codeUnavailable = "UNAVAILABLE"
 	codeDraining    = "DRAINING"
-	codeFull        = "TOO_MANY_STREAMS"
+	codeBodies      = "TOO_MANY_BODIES"
+	codeSlow        = "BODY_TIMEOUT"
 	codeInternal    = "INTERNAL"
 )
 
@@ -46,6 +49,8 @@ var (
 	badID            = invalid("an id is longer than 256 characters, or missing")
 	badSession       = invalid("this is no id of a chat: want 1 to 64 letters, digits, - or _")
 	unreadable       = invalid("the body could not be read")
+	slowBody         = &Problem{http.StatusRequestTimeout, "the body took too long to come; try again", codeSlow, nil}
+	noRoom           = &Problem{http.StatusServiceUnavailable, "as many requests are being read as may be; try again later", codeBodies, nil}
 	bodyTooLarge     = &Problem{http.StatusRequestEntityTooLarge, "the body is too large", codeTooLarge, nil}
 	inputTooLarge    = &Problem{http.StatusRequestEntityTooLarge, "the message is too large", codeTooLarge, nil}
 	unsupportedMedia = &Problem{http.StatusUnsupportedMediaType, "want Content-Type application/json", codeMedia, nil}
@@ -65,7 +70,6 @@ var (
 	unavailable  = &Problem{http.StatusServiceUnavailable, "the chat cannot be reached at present; try again", codeUnavailable, nil}
 	contended    = &Problem{http.StatusServiceUnavailable, "others are changing this chat at the same time; try again", codeUnavailable, nil}
 	draining     = &Problem{http.StatusServiceUnavailable, "this server is being stopped; try again", codeDraining, nil}
-	full         = &Problem{http.StatusServiceUnavailable, "there are as many chats open as there may be; try again later", codeFull, nil}
 	internal     = &Problem{http.StatusInternalServerError, "this should not have happened", codeInternal, nil}
 
 	notYet      = &Problem{http.StatusConflict, "the answer is still running; wait until it asks", codeExecution, nil}
@@ -74,8 +78,17 @@ var (
 	wrongID     = invalid("this is not the approval that is waited for")
 )
 
+// full is the refusal of a limit on streams.
+func full(e *sseedge.FullError) *Problem {
+	return &Problem{http.StatusServiceUnavailable, e.Text, e.Code, nil}
+}
+
 func (s *Service) refuse(w http.ResponseWriter, p *Problem) {
+	s.metrics.refused(p)
 	h := w.Header()
+	if p == draining {
+		h.Set("Connection", "close") // in HTTP/2: do not come back on this one
+	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"unicode/utf8"
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/sse"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -71,6 +72,8 @@ type Request struct {
 	// Asked is the run that this request has asked for in an earlier round, so that
 	// it does not ask for another: the first may be over by now.
 	Asked string
+
+	did Path // the last step that was done for it, for the metrics
 }
 
 // Input is a message of a person.
@@ -152,34 +155,39 @@ type parsed struct {
 }
 
 // readPost reads the body of a POST.
-func readPost(w http.ResponseWriter, r *http.Request, limit int64) (parsed, *Problem) {
-	text, bad := readBody(w, r, limit)
-	if bad != nil {
-		return parsed{}, bad
-	}
-	return parsePost(text)
+func (s *Service) readPost(w http.ResponseWriter, r *http.Request) (p parsed, bad *Problem) {
+	bad = s.readBody(w, r, func(text []byte) *Problem {
+		p, bad = parsePost(text)
+		return bad
+	})
+	return p, bad
 }
 
-// readBody is a body of JSON, checked for size, depth and encoding.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Problem) {
+// readBody gives parse a body of JSON, checked for size, depth and encoding. Until
+// parse returns, the body counts among those that are being read.
+func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *Problem) *Problem {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return nil, unsupportedMedia
+		return unsupportedMedia
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, bodyTooLarge
+	text, release, err := s.cfg.Bodies.Read(w, r, s.cfg.MaxBody)
+	defer release()
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		return bodyTooLarge
+	case errors.Is(err, sseedge.ErrNoRoom):
+		return noRoom
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return slowBody
+	case err != nil:
+		return unreadable
+	case !utf8.Valid(text):
+		return invalid("the body is no UTF-8")
+	case tooDeep(text):
+		return invalid("the body is nested too deeply")
 	}
-	if err != nil {
-		return nil, unreadable
-	}
-	if !utf8.Valid(text) {
-		return nil, invalid("the body is no UTF-8")
-	}
-	if tooDeep(text) {
-		return nil, invalid("the body is nested too deeply")
-	}
-	return text, nil
+	return parse(text)
 }
 
 // tooDeep counts brackets outside of strings. It reads no further than it must,

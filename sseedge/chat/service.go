@@ -21,11 +21,15 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 		if round > 3 && !pause(ctx, time.Duration(round)*5*time.Millisecond) {
 			break
 		}
-		v, _, err := s.look(ctx, req.Session, req.AgentType, req.Post)
+		glance := round == 0 && req.says()
+		v, err := s.view(ctx, req, glance)
 		if err != nil {
 			return refuse(s.failed(ctx, req.Session, "look", err)), v
 		}
 		plan := Decide(*req, v)
+		if glance && !plan.executes() {
+			continue
+		}
 		if plan.Store == nil && plan.Command == nil {
 			return plan, v
 		}
@@ -52,6 +56,22 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 	return refuse(contended), View{}
 }
 
+// view is how the chat of a request stands, at a glance or well enough to say
+// something about it.
+func (s *Service) view(ctx context.Context, req *Request, glance bool) (View, error) {
+	if glance {
+		return s.glance(ctx, req.Session, req.AgentType)
+	}
+	v, _, err := s.look(ctx, req.Session, req.AgentType, req.Post)
+	return v, err
+}
+
+// says reports whether a request may ask for a run of its own.
+func (r Request) says() bool { return len(r.Turn) > 0 || r.Trigger == Regenerate }
+
+// executes reports whether a plan asks for the run of a turn.
+func (p *Plan) executes() bool { return p.Command != nil && p.Command.Kind == commands.Execute }
+
 // asksFor reports whether a plan is a command, and of a sub-agent of the session.
 func (p *Plan) asksFor(root chunk.Session) bool {
 	return p.Command != nil && p.Command.Session != root
@@ -74,12 +94,18 @@ func (s *Service) resumeAgents(ctx context.Context, req *Request, v View, plan P
 // stored. That somebody was faster is no failure: the next look finds what he did.
 func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Problem) {
 	for _, a := range plan.Store {
-		if err := s.answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
+		err := s.answer(ctx, a)
+		switch {
+		case errors.Is(err, inbox.ErrAnswered):
+		case err != nil:
 			return false, s.failed(ctx, a.Session, "answer", err)
+		case plan.Path == PathSubmit:
+			s.metrics.accepted()
 		}
 	}
 	c := plan.Command
 	if c == nil {
+		req.did = plan.Path
 		return false, nil
 	}
 	if c.Kind == commands.Execute {
@@ -90,7 +116,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 			return false, s.failed(ctx, req.Session, "input", err)
 		}
 	}
-	err := s.cfg.Commands.Request(ctx, *c, plan.After)
+	err := s.request(ctx, *c, plan.After)
 	switch {
 	case errors.Is(err, commands.ErrBusy):
 		return false, nil
@@ -99,7 +125,15 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 	case c.Kind == commands.Execute:
 		req.Asked = c.RunID
 	}
+	req.did = plan.Path
 	return c.Session == req.Session, nil
+}
+
+// request puts a command on the queue.
+func (s *Service) request(ctx context.Context, c commands.Command, after commands.Revision) error {
+	err := s.cfg.Commands.Request(ctx, c, after)
+	s.metrics.requested(err)
+	return err
 }
 
 // answer stores an answer, if the log can hold it.

@@ -74,13 +74,15 @@ func (s *Service) answers(w http.ResponseWriter, r *http.Request, to target) {
 }
 
 func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *Problem {
-	text, bad := readBody(w, r, s.cfg.MaxBody)
-	if bad != nil {
-		return bad
-	}
 	var b submission
-	if err := jsonv2.Unmarshal(text, &b, reading); err != nil {
-		return invalid("the body is no answer to a call")
+	p := s.readBody(w, r, func(text []byte) *Problem {
+		if err := jsonv2.Unmarshal(text, &b, reading); err != nil {
+			return invalid("the body is no answer to a call")
+		}
+		return nil
+	})
+	if p != nil {
+		return p
 	}
 	c, p := b.candidate()
 	if p != nil {
@@ -120,6 +122,9 @@ func (s *Service) store(ctx context.Context, req Request, c Candidate) *Problem 
 	first, late := errors.AsType[*inbox.AnsweredError](err)
 	if err != nil && !late {
 		return s.failed(ctx, req.Session, "answer", err)
+	}
+	if !late && answer.ErrorCode != codeDeadline {
+		s.metrics.accepted()
 	}
 	if plan, _ := s.settle(ctx, &req); plan.Refusal != nil && !late {
 		// It is stored: whoever looks at the chat next makes the run go on.
@@ -206,12 +211,14 @@ func (s *Service) stop(w http.ResponseWriter, r *http.Request, to target) {
 func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (run string, p *Problem) {
 	var b stopRequest
 	if hasBody(r) {
-		text, bad := readBody(w, r, s.cfg.MaxBody)
-		if bad != nil {
-			return "", bad
-		}
-		if err := jsonv2.Unmarshal(text, &b, reading); err != nil {
-			return "", invalid("the body is no object with a reason")
+		p := s.readBody(w, r, func(text []byte) *Problem {
+			if err := jsonv2.Unmarshal(text, &b, reading); err != nil {
+				return invalid("the body is no object with a reason")
+			}
+			return nil
+		})
+		if p != nil {
+			return "", p
 		}
 	}
 	if p := s.knows(to.agentType); p != nil {
@@ -241,7 +248,7 @@ func (s *Service) halt(ctx context.Context, session chunk.Session, agentType, re
 			run = c.RunID
 		case v.delegates():
 			abort := commands.Command{Kind: commands.Abort, Session: session, AgentType: v.AgentType, RunID: v.Run.ID, Reason: reason}
-			if err = s.cfg.Commands.Request(ctx, abort, v.after()); errors.Is(err, commands.ErrBusy) {
+			if err = s.request(ctx, abort, v.after()); errors.Is(err, commands.ErrBusy) {
 				continue // it has just been asked to go on
 			}
 			return v.Run.ID, err

@@ -18,7 +18,8 @@ export function isStale(error: Error): boolean {
 // no refusal of the edge comes from the way to it.
 export function isTemporary(error: Error): boolean {
   const code = problemOf(error)?.code;
-  return code === undefined || ['UNAVAILABLE', 'DRAINING', 'TOO_MANY_STREAMS', 'STREAM_CREATION_ERROR'].includes(code);
+  if (code === undefined || code.startsWith('TOO_MANY_')) return true;
+  return ['UNAVAILABLE', 'DRAINING', 'BODY_TIMEOUT', 'STREAM_CREATION_ERROR'].includes(code);
 }
 
 function problemOf(error: Error): Problem | undefined {

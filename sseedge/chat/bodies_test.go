@@ -1,0 +1,180 @@
+package chat
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/sseedge"
+)
+
+// behind serves the chats with the server of production.
+func (e *edge) behind(cfg sseedge.ServerConfig) {
+	e.t.Helper()
+	e.server.Close()
+	e.server = httptest.NewUnstartedServer(nil)
+	e.server.Config = sseedge.NewServer(cfg, e.service)
+	e.server.Start()
+}
+
+// sender is a client that sends a request in pieces.
+type sender struct {
+	t    *testing.T
+	conn net.Conn
+}
+
+// send begins a POST with a body of a length, -1 for one that does not say, of which
+// so much is sent.
+func (e *edge) send(t *testing.T, length int, body string) *sender {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	how := fmt.Sprintf("Content-Length: %d", length)
+	if length < 0 {
+		how = "Transfer-Encoding: chunked"
+		body = fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
+	}
+	head := "POST " + cmp.Or(e.base, "/api/chat/s1") + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + how + "\r\n\r\n"
+	// One that is refused does not read the rest.
+	if _, err := io.WriteString(conn, head+body); err != nil {
+		t.Logf("a body is not read: %v", err)
+	}
+	return &sender{t, conn}
+}
+
+// answer is the status and the body of the response, and whether it sends its client
+// away for now: with a time to come back, on another connection.
+func (s *sender) answer() (text string, away bool) {
+	s.t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(s.conn), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", resp.StatusCode, body), resp.Close && resp.Header.Get("Retry-After") != ""
+}
+
+// held waits until the bodies that are being read take so much.
+func (e *edge) held(what string, ok func(int64) bool) {
+	e.t.Helper()
+	natstest.Await(e.t, what, func(context.Context) error {
+		if n := e.service.cfg.Bodies.Held(); !ok(n) {
+			return fmt.Errorf("%d bytes", n)
+		}
+		return nil
+	})
+}
+
+// Many large bodies come slowly: together they take no more than they may, one too
+// many is refused at once, and who has a sentence to say says it.
+func TestSlowBodies(t *testing.T) {
+	const most = 1 << 20
+	w := newWorld(t)
+	w.work(answer)
+	for _, length := range []int{8 << 20, -1} {
+		e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodies(most) })
+		e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
+		e.base = fmt.Sprint("/api/chat/slow", max(length, 0))
+		piece := strings.Repeat(" ", 200<<10)
+		var slow []*sender
+		for range 2 { // in buffers of 256 KiB; a third one does not fit, while it grows
+			slow = append(slow, e.send(t, length, piece))
+			n := int64(len(slow)) * int64(len(piece))
+			e.held("a body is read", func(held int64) bool { return held >= n })
+		}
+		if got, away := e.send(t, length, piece+piece).answer(); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeBodies) || !away {
+			t.Errorf("one too many gets %s, and is sent away: %t", got, away)
+		}
+		want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+		if n := e.service.cfg.Bodies.Held(); n > most {
+			t.Errorf("%d bytes are held, want %d at most", n, most)
+		}
+		for _, s := range slow {
+			s.conn.Close()
+		}
+		e.held("everything is given back", func(held int64) bool { return held == 0 })
+		e.base += "b"
+		large := chatBody("", `{"id":"m0","role":"system","parts":[]}`, user("u1", "hi")) + piece
+		want(t, e.post("", large), whole("msg-1"))
+	}
+}
+
+// Who announces more than he sends takes no more than what he sends.
+func TestLiesAboutContentLength(t *testing.T) {
+	const liars = 100 // who announce 800 MiB
+	w := newWorld(t)
+	w.work(answer)
+	e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodies(1 << 20) })
+	e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
+	for range liars {
+		e.send(t, 8<<20, "{")
+	}
+	e.held("all lies are being read", func(held int64) bool { return held >= liars })
+	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+
+	// One who announces less is read as far as that.
+	if got, _ := e.send(t, 5, chatBody("", user("u2", "hi"))).answer(); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, codeValidation) {
+		t.Errorf("a body that is cut is %s", got)
+	}
+	// One who announces too much is not read at all.
+	if got, _ := e.send(t, 8<<20+1, "").answer(); !strings.HasPrefix(got, "413 ") || !strings.Contains(got, codeTooLarge) {
+		t.Errorf("a body that is too large is %s", got)
+	}
+}
+
+// A body that does not come gives its share back in time, also when a byte of it
+// comes every now and then.
+func TestBodyTimeout(t *testing.T) {
+	w := newWorld(t)
+	w.work(answer)
+	e := w.newEdge(nil)
+	e.behind(sseedge.ServerConfig{BodyTimeout: 500 * time.Millisecond})
+	silent := e.send(t, 8<<20, "{")
+	dripping := e.send(t, -1, "{")
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := io.WriteString(dripping.conn, "1\r\n \r\n"); err != nil {
+				return
+			}
+		}
+	}()
+	for _, s := range []*sender{silent, dripping} {
+		if got, _ := s.answer(); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, codeSlow) {
+			t.Errorf("a body that does not come is %s", got)
+		}
+	}
+	e.held("the shares are given back", func(held int64) bool { return held == 0 })
+	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+}
+
+// A body whose connection breaks gives its share back, too.
+func TestBrokenBodies(t *testing.T) {
+	e := newWorld(t).newEdge(nil)
+	for range 10 {
+		s := e.send(t, 8<<20, strings.Repeat(" ", 100<<10))
+		e.held("it is read", func(held int64) bool { return held >= 100<<10 })
+		if err := s.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		e.held("it is given back", func(held int64) bool { return held == 0 })
+	}
+}

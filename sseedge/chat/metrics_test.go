@@ -1,0 +1,214 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// newCounted is an edge whose metrics are registered.
+func (w *world) newCounted(change func(*Config)) (*edge, *prometheus.Registry) {
+	w.t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	return w.newEdge(func(cfg *Config) {
+		cfg.Metrics = reg
+		if change != nil {
+			change(cfg)
+		}
+	}), reg
+}
+
+// figures are those that are not 0, without the sums and buckets of times.
+func figures(tb testing.TB, reg *prometheus.Registry) string {
+	tb.Helper()
+	rec := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if rec.Code != http.StatusOK {
+		tb.Fatalf("got %d %s", rec.Code, rec.Body)
+	}
+	var got strings.Builder
+	for line := range strings.Lines(rec.Body.String()) {
+		line, ours := strings.CutPrefix(line, "tailrace_chat_")
+		if ours && !strings.HasSuffix(line, " 0\n") && !strings.Contains(line, "_bucket{") && !strings.Contains(line, "_sum ") {
+			got.WriteString(line)
+		}
+	}
+	return got.String()
+}
+
+// awaitFigures waits: a response is counted when it is over, and its client may
+// know that before.
+func awaitFigures(tb testing.TB, reg *prometheus.Registry, want string) {
+	tb.Helper()
+	natstest.Await(tb, "the figures", func(context.Context) error {
+		if got := figures(tb, reg); got != want {
+			return fmt.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		return nil
+	})
+}
+
+// One chat from its first message to its last answer.
+func TestMetricsOfAChat(t *testing.T) {
+	w := newWorld(t)
+	e, reg := w.newCounted(nil)
+	awaitFigures(t, reg, "")
+	want(t, e.get("", nil), "204")
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.until("start(msg-1)")
+	awaitFigures(t, reg, `commands_total{outcome="requested"} 1
+first_frame_seconds_count 1
+posts_total{outcome="execute"} 1
+resumes_total{outcome="nothing"} 1
+streams 1
+`)
+	w.work(asking("c1"))
+	first.rest()
+	want(t, e.post("/answers", `{"toolCallId":"c9","result":1}`), `404 {"error":"nothing waits for this answer","code":"CALL_NOT_FOUND"}`)
+	want(t, e.post("", answersC1), thanks)                                          // accepted
+	want(t, e.post("", answersC1), thanks)                                          // sent again
+	e.post("/answers", `{"toolCallId":"c1","result":2}`)                            // 409
+	e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step c7=1"))) // to nothing
+	e.post("", `{}`)
+	e.get("", http.Header{"X-Resume-From-Sequence": {first.id}})
+	e.get("", http.Header{"X-Resume-From-Sequence": {"1"}})
+	awaitFigures(t, reg, `answers_total{outcome="accepted"} 1
+answers_total{outcome="already_answered"} 1
+answers_total{outcome="rejected"} 1
+commands_total{outcome="requested"} 2
+disconnects_total{reason="end"} 6
+first_answer_seconds_count 2
+first_frame_seconds_count 4
+posts_total{outcome="execute"} 1
+posts_total{outcome="rejection"} 1
+posts_total{outcome="resume"} 1
+posts_total{outcome="up_to_date"} 1
+posts_total{outcome="validation_error"} 1
+resumes_total{outcome="nothing"} 1
+resumes_total{outcome="tail"} 1
+resumes_total{outcome="whole"} 1
+`)
+}
+
+// Of many that ask at once one is served, and the others are seen in the figures.
+func TestMetricsOfRivals(t *testing.T) {
+	w := newWorld(t)
+	e, reg := w.newCounted(nil)
+	for i := range 8 {
+		e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
+		if got := e.post("", chatBody("", user("u1", "hi"), user(fmt.Sprint("v", i), "me"))); !strings.HasPrefix(got, "409 ") {
+			t.Errorf("a rival gets %s", got)
+		}
+	}
+	awaitFigures(t, reg, `commands_total{outcome="requested"} 1
+first_frame_seconds_count 8
+posts_total{outcome="attach"} 7
+posts_total{outcome="execute"} 1
+posts_total{outcome="execution_error"} 8
+streams 8
+`)
+	e.service.metrics.requested(commands.ErrBusy)
+	e.service.metrics.requested(context.Canceled)
+	if got := figures(t, reg); !strings.Contains(got, `commands_total{outcome="busy"} 1`) || !strings.Contains(got, `commands_total{outcome="failed"} 1`) {
+		t.Errorf("the figures are\n%s", got)
+	}
+}
+
+// Every reason for which a response is over before the answer is.
+func TestMetricsOfEndings(t *testing.T) {
+	w := newWorld(t)
+	flood := strings.Repeat("x", 200<<10)
+	w.work(func(ctx context.Context, c commands.Command, run *producers.Run, w *world) error {
+		if c.Input[0].Content != "flood" {
+			return say(ctx, run, 1, "Hello ")
+		}
+		for range 100 { // more than the kernel takes
+			if err := say(ctx, run, 1, flood); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for reason, end := range map[string]func(e *edge){
+		"client": func(e *edge) {
+			s := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+			s.until("start(msg-1)")
+			s.close()
+		},
+		"drain": func(e *edge) {
+			e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
+			if err := e.service.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+		"slow": func(e *edge) {
+			body := `{"messages":[` + user("u1", "flood") + `]}`
+			e.base = "/api/chat/flood"
+			s := e.send(t, len(body), body)
+			if err := s.conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		e, reg := w.newCounted(func(cfg *Config) { cfg.Patience = 500 * time.Millisecond })
+		end(e)
+		natstest.Await(t, reason, func(context.Context) error {
+			if got := figures(t, reg); !strings.Contains(got, "disconnects_total{reason=\""+reason+"\"} 1\n") {
+				return fmt.Errorf("got\n%s", got)
+			}
+			return nil
+		})
+		if got := figures(t, reg); strings.Contains(got, "streams ") || strings.Count(got, "disconnects_total") != 1 {
+			t.Errorf("%s: the figures are\n%s", reason, got)
+		}
+	}
+}
+
+// Every outcome that we have a word for is there before it happens, and two
+// services do not share figures.
+func TestMetricsAreThere(t *testing.T) {
+	w := newWorld(t)
+	_, reg := w.newCounted(nil)
+	rec := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, line := range []string{
+		`tailrace_chat_posts_total{outcome="too_many_bodies"} 0`, `tailrace_chat_posts_total{outcome="draining"} 0`,
+		`tailrace_chat_posts_total{outcome="too_many_streams_of_address"} 0`, `tailrace_chat_resumes_total{outcome="stream_failed"} 0`,
+		`tailrace_chat_disconnects_total{reason="slow"} 0`, `tailrace_chat_answers_total{outcome="call_expired"} 0`, `tailrace_chat_body_bytes 0`,
+	} {
+		if !strings.Contains(rec.Body.String(), line+"\n") {
+			t.Errorf("there is no %s", line)
+		}
+	}
+	cfg := w.newEdge(nil).service.cfg
+	cfg.Metrics = reg
+	if _, err := New(cfg); err == nil {
+		t.Error("two services share their figures")
+	}
+}
+
+// Requests have names, one for each route.
+func TestRouteNames(t *testing.T) {
+	for request, want := range map[string]string{
+		"POST /api/chat": "chat_post", "POST /api/chat/x": "chat_post", "GET /api/chat/x/stream": "chat_stream", "GET /api/chat/x": "chat_stream",
+		"GET /api/chat/x/snapshot": "chat_snapshot", "POST /api/chat/x/answers": "chat_answers", "POST /api/chat/x/stop": "chat_stop",
+		"GET /api/chat": "chat_other", "PUT /api/chat/x": "chat_other", "GET /api/chat/x/y/z": "chat_other",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := RouteName(httptest.NewRequest(method, path, nil)); got != want {
+			t.Errorf("%s is %q, want %q", request, got, want)
+		}
+	}
+}
