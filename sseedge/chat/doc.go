@@ -36,6 +36,10 @@
 // lost, by another tab or at another edge: it finds its steps done, and gets what
 // they led to.
 //
+// The first look of who says something new is a glance: it takes it that no command
+// stands, because a run that is asked for behind that is refused where one does. If
+// there is anything else to be done or said, the chat is looked at once more.
+//
 // # How a response ends
 //
 // Cleanly behind the last word of the message, or where it waits for a person: the

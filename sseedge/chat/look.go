@@ -21,10 +21,7 @@ import (
 //  3. no command is found: a page is told that there is nothing, and never sees
 //     the answer.
 func (s *Service) look(ctx context.Context, session chunk.Session, agentType string, said bool) (View, fold.Snapshot, error) {
-	v := View{Now: s.cfg.Clock(), Session: session, AgentType: agentType}
-	if v.AgentType == "" {
-		v.AgentType = s.cfg.AgentTypes[0]
-	}
+	v := s.newView(session, agentType)
 	if err := s.readCommand(ctx, &v); err != nil {
 		return v, fold.Snapshot{}, err
 	}
@@ -36,8 +33,34 @@ func (s *Service) look(ctx context.Context, session chunk.Session, agentType str
 		}
 		snap, err = s.cfg.Snapshots.Snapshot(ctx, session)
 	}
+	return s.complete(ctx, v, snap, err, said)
+}
+
+// glance is look for somebody who says something new, and takes it that there is no
+// command. With that a run can be asked for, because this is refused where a command
+// stands; but nothing else can be done, nor anything said.
+func (s *Service) glance(ctx context.Context, session chunk.Session, agentType string) (View, error) {
+	v := s.newView(session, agentType)
+	snap, err := s.cfg.Snapshots.Snapshot(ctx, session)
+	if err == nil && snap.AgentType != "" {
+		v.AgentType = snap.AgentType
+	}
+	v, _, err = s.complete(ctx, v, snap, err, true)
+	return v, err
+}
+
+func (s *Service) newView(session chunk.Session, agentType string) View {
+	v := View{Now: s.cfg.Clock(), Session: session, AgentType: agentType}
+	if v.AgentType == "" {
+		v.AgentType = s.cfg.AgentTypes[0]
+	}
+	return v
+}
+
+// complete fills in what the snapshot says, or the error that came in its place.
+func (s *Service) complete(ctx context.Context, v View, snap fold.Snapshot, err error, said bool) (View, fold.Snapshot, error) {
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		return v, fold.New(session), nil
+		return v, fold.New(v.Session), nil
 	}
 	if err != nil {
 		return v, fold.Snapshot{}, fmt.Errorf("snapshot: %w", err)

@@ -55,6 +55,8 @@ type Stream struct {
 	Run string
 
 	Rejected []Rejection
+
+	tail Tail // of the log behind the view, if somebody has it already
 }
 
 // Show says what of a message a stream shows.

@@ -28,33 +28,46 @@ type model struct {
 }
 
 func (m *model) look() View {
-	return m.view(func(v *View) {
-		v.Command, v.Revision = m.command, m.revision
-		for i := range v.Branches {
-			for j := range v.Branches[i].Waits {
-				w := &v.Branches[i].Waits[j]
-				if a, ok := m.inbox[w.RunID+"/"+w.CallID]; ok {
-					w.Answer = &a
-				}
+	return m.view(m.answered, func(v *View) { v.Command, v.Revision = m.command, m.revision })
+}
+
+func (m *model) glance() View { return m.view(m.answered) }
+
+func (m *model) answered(v *View) {
+	for i := range v.Branches {
+		for j := range v.Branches[i].Waits {
+			w := &v.Branches[i].Waits[j]
+			if a, ok := m.inbox[w.RunID+"/"+w.CallID]; ok {
+				w.Answer = &a
 			}
 		}
-	})
+	}
 }
 
 // settle is what Service.settle does, over the model.
 func (m *model) settle(req Request) (Plan, int) {
 	m.t.Helper()
 	executes := 0
-	for range maxRounds {
-		plan := Decide(req, m.look())
+	for round := range maxRounds {
+		v, glance := m.look(), round == 0 && req.says()
+		if glance {
+			v = m.glance()
+		}
+		plan := Decide(req, v)
+		if glance && !plan.executes() {
+			continue
+		}
 		for _, a := range plan.Store {
 			if key := a.RunID + "/" + a.CallID; m.inbox[key].CallID == "" {
 				m.inbox[key] = a
 			}
 		}
-		if plan.Command != nil && m.request(*plan.Command, plan.After) && plan.Command.Kind == commands.Execute {
+		before := m.command
+		if plan.Command != nil && m.request(*plan.Command, plan.After) && plan.executes() {
 			req.Asked = plan.Command.RunID
-			executes++
+			if m.command != before {
+				executes++
+			}
 		}
 		if plan.Store == nil && plan.Command == nil {
 			m.check(plan)

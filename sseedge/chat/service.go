@@ -39,21 +39,45 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 			}
 			continue
 		}
+		ahead := s.followAhead(ctx, plan, v)
 		stored, p := s.carryOut(ctx, req, plan)
-		if p != nil {
-			return refuse(p), v
-		}
-		if stored {
+		tail := ahead()
+		if p == nil && stored {
 			// The command stands where we put it: nothing has begun behind the view but
 			// what it asks for. A stream makes sure of that, see stream.checkID.
 			v.asked(plan.Command)
 			if next := Decide(*req, v); next.Stream != nil {
+				next.Stream.tail = tail
 				return next, v
 			}
+		}
+		if tail != nil {
+			tail.Close()
+		}
+		if p != nil {
+			return refuse(p), v
 		}
 	}
 	s.cfg.Log.WarnContext(ctx, "a request found no end", "session", req.Session.String())
 	return refuse(contended), View{}
+}
+
+// followAhead begins to follow the log behind a view while a plan is carried out, if
+// that is the command which opens a turn: its answer is streamed from there. The
+// function that it returns waits for the Tail; nil is none.
+func (s *Service) followAhead(ctx context.Context, plan Plan, v View) func() Tail {
+	if !plan.executes() {
+		return func() Tail { return nil }
+	}
+	following := make(chan Tail, 1)
+	go func() {
+		tail, err := s.cfg.Live.Follow(ctx, v.Session, v.Position)
+		if err != nil {
+			tail = nil // the stream asks again, and says why
+		}
+		following <- tail
+	}()
+	return func() Tail { return <-following }
 }
 
 // view is how the chat of a request stands, at a glance or well enough to say
@@ -94,18 +118,12 @@ func (s *Service) resumeAgents(ctx context.Context, req *Request, v View, plan P
 // stored. That somebody was faster is no failure: the next look finds what he did.
 func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Problem) {
 	for _, a := range plan.Store {
-		err := s.answer(ctx, a)
-		switch {
-		case errors.Is(err, inbox.ErrAnswered):
-		case err != nil:
+		if err := s.answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
 			return false, s.failed(ctx, a.Session, "answer", err)
-		case plan.Path == PathSubmit:
-			s.metrics.accepted()
 		}
 	}
 	c := plan.Command
 	if c == nil {
-		req.did = plan.Path
 		return false, nil
 	}
 	if c.Kind == commands.Execute {
@@ -116,7 +134,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 			return false, s.failed(ctx, req.Session, "input", err)
 		}
 	}
-	err := s.request(ctx, *c, plan.After)
+	err := s.cfg.Commands.Request(ctx, *c, plan.After)
 	switch {
 	case errors.Is(err, commands.ErrBusy):
 		return false, nil
@@ -125,15 +143,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 	case c.Kind == commands.Execute:
 		req.Asked = c.RunID
 	}
-	req.did = plan.Path
 	return c.Session == req.Session, nil
-}
-
-// request puts a command on the queue.
-func (s *Service) request(ctx context.Context, c commands.Command, after commands.Revision) error {
-	err := s.cfg.Commands.Request(ctx, c, after)
-	s.metrics.requested(err)
-	return err
 }
 
 // answer stores an answer, if the log can hold it.

@@ -22,7 +22,6 @@ type stream struct {
 	tail    Tail
 	out     *sse.Writer
 	buffer  []byte
-	did     account
 
 	// held is a pause of the run that does not end the response: the run goes on by
 	// itself. Should it turn out to wait for people after all, the pause is told
@@ -36,38 +35,36 @@ type stream struct {
 	awaited string          // the run that is yet to begin, "" when there is none
 }
 
-// serve answers with a stream, or says why not.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v View, did account) *Problem {
-	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
+// serve answers with a stream, or refuses.
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v View) {
+	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, tail: plan.tail, buffer: streamOpen(), message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
+	defer st.close()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	if !s.open.enter(st, cancel) {
-		return draining
+	if p := s.open.enter(st, cancel); p != nil {
+		if p == draining {
+			w.Header().Set("Connection", "close") // in HTTP/2: do not come back on this one
+		}
+		s.refuse(w, p)
+		return
 	}
 	defer s.open.leave(st)
+	w.Header().Set("X-Session-Id", v.Session.ID)
 	switch p := st.prepare(ctx); {
 	case p == lost && r.Method == http.MethodGet:
-		s.metrics.resumed(codeLabel(lost))
 		w.WriteHeader(http.StatusNoContent) // what is left of it is in the snapshot
-		return nil
-	case p != nil && errors.Is(context.Cause(ctx), errDrained):
-		return draining
+		return
 	case p != nil:
-		return p
+		s.refuse(w, p)
+		return
 	}
-	defer st.close()
-	st.did.opened()
-	err := st.begin(w, r.ProtoMajor)
-	if err == nil {
-		err = st.tell(ctx)
-	}
-	reason := st.did.close(ctx, err)
+	st.begin(w, r.ProtoMajor)
+	err := st.tell(ctx)
 	if err != nil {
 		// A clean end would be taken for the end of the answer.
-		s.cfg.Log.Log(ctx, levelOf(reason), "a chat's stream was cut", "session", v.Session.String(), "reason", reason, "err", err)
+		s.cfg.Log.DebugContext(ctx, "a chat's stream was cut", "session", v.Session.String(), "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	return nil
 }
 
 // prepare reads what the message has said so far. It is done before the headers
@@ -78,11 +75,7 @@ func (st *stream) prepare(ctx context.Context) *Problem {
 	}
 	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
 	defer cancel()
-	p := st.read(ctx)
-	if p != nil {
-		st.close()
-	}
-	return p
+	return st.read(ctx)
 }
 
 func (st *stream) read(ctx context.Context) *Problem {
@@ -92,9 +85,11 @@ func (st *stream) read(ctx context.Context) *Problem {
 		after = v.Position
 	}
 	st.foreign = foreignCalls(v)
-	var err error
-	if st.tail, err = st.service.cfg.Live.Follow(ctx, v.Session, after); err != nil {
-		return st.unreadable(ctx, err)
+	if st.tail == nil {
+		var err error
+		if st.tail, err = st.service.cfg.Live.Follow(ctx, v.Session, after); err != nil {
+			return st.unreadable(ctx, err)
+		}
 	}
 	if v.opening() {
 		return nil
@@ -113,9 +108,13 @@ func (st *stream) unreadable(ctx context.Context, err error) *Problem {
 	return notStreaming
 }
 
-// begin writes the headers and something behind them, so that the client and all
-// that lies between know that they are connected.
-func (st *stream) begin(w http.ResponseWriter, protocol int) error {
+// streamOpen is what every response begins with, also one that has nothing to say
+// yet: so the client and all that lies between know that they are connected. It
+// goes out with what comes next, in one write.
+func streamOpen() []byte { return []byte(": stream-open\n\n") }
+
+// begin says the headers.
+func (st *stream) begin(w http.ResponseWriter, protocol int) {
 	h := w.Header()
 	for name, value := range aisdk.Header() {
 		h.Set(name, value)
@@ -131,15 +130,14 @@ func (st *stream) begin(w http.ResponseWriter, protocol int) error {
 		st.out.Multiplexed()
 	}
 	w.WriteHeader(http.StatusOK)
-	return st.out.Comment("stream-open")
 }
 
 // tell writes the message until its response is over.
 func (st *stream) tell(ctx context.Context) error {
 	switch {
 	case st.plan.Show == ShowNothing:
-		st.buffer = st.emptyTurn()
-		return st.flush()
+		st.buffer = append(st.buffer, st.emptyTurn()...)
+		return st.out.Send(st.buffer, "")
 	case st.view.opening():
 		st.buffer = st.message.Start(st.buffer)
 	}
@@ -188,9 +186,6 @@ func (st *stream) flush() error {
 	}
 	err := st.out.Send(st.buffer, "")
 	st.buffer = st.buffer[:0]
-	if err == nil {
-		st.did.sent(st.awaited == "")
-	}
 	return err
 }
 
@@ -198,10 +193,11 @@ func (st *stream) flush() error {
 func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 	own := rec.Session == st.view.Session
 	if st.view.opening() && st.awaited != "" {
-		if !own || !st.begins(rec) {
+		started, begins := st.begins(rec)
+		if !own || !begins {
 			return nil // of a turn before ours
 		}
-		if err := st.checkID(ctx, rec); err != nil {
+		if err := st.checkID(ctx, rec, started); err != nil {
 			return err
 		}
 	}
@@ -221,9 +217,10 @@ func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 
 // checkID makes sure that the message has the id that it was announced with. It
 // was counted before the run was asked for: if anything was said between that and
-// the run, a whole turn may have been.
-func (st *stream) checkID(ctx context.Context, started chunk.Record) error {
-	if started.Ordinal == st.view.Position.Ordinal+1 {
+// the run, a whole turn may have been; and if somebody else had asked for the run,
+// he may have brought more messages, or fewer.
+func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.RunStarted) error {
+	if rec.Ordinal == st.view.Position.Ordinal+1 && len(started.Input) == len(st.view.Command.Input) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
@@ -235,17 +232,17 @@ func (st *stream) checkID(ctx context.Context, started chunk.Record) error {
 	return err
 }
 
-// begins reports whether a record opens the run that is waited for.
-func (st *stream) begins(rec chunk.Record) bool {
+// begins reports whether a record opens the run that is waited for, and how.
+func (st *stream) begins(rec chunk.Record) (chunk.RunStarted, bool) {
 	if rec.Type != chunk.TypeRunStarted {
-		return false
+		return chunk.RunStarted{}, false
 	}
 	c, err := rec.Decode()
 	if err != nil {
-		return false
+		return chunk.RunStarted{}, false
 	}
 	b, ok := chunk.As[chunk.RunStarted](c)
-	return ok && b.RunID == st.awaited
+	return b, ok && b.RunID == st.awaited
 }
 
 // paused decides what a pause means. The response must end when a person has to
