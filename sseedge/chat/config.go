@@ -9,11 +9,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -65,9 +68,13 @@ type Config struct {
 	// Defaults to 8 MiB.
 	MaxBody int64
 
-	// MaxStreams is how many streams may be open at once, -1 for no limit.
-	// Defaults to 20,000.
-	MaxStreams int
+	// Bodies bounds all requests that are being read at one time. Defaults to its own,
+	// with the default bound. The time that one may take is sseedge.ServerConfig's.
+	Bodies *sseedge.Bodies
+
+	// Room is where streams have their places, that of the Edge beside. Defaults to
+	// its own, with the default limits.
+	Room *sseedge.Room
 
 	// Heartbeat is the longest silence on a stream; then a comment is sent.
 	// Defaults to 15 seconds.
@@ -81,6 +88,14 @@ type Config struct {
 	// seconds: longer than a queue and an inbox try to find out whether something
 	// was stored.
 	Attach time.Duration
+
+	// Spread is the time over which Drain cuts the open streams. Defaults to 10
+	// seconds.
+	Spread time.Duration
+
+	// Metrics is where the figures of the chats are registered, all tailrace_chat_*.
+	// Defaults to nil: nothing is registered.
+	Metrics prometheus.Registerer
 
 	// Clock is the time by which deadlines are judged. Defaults to time.Now.
 	Clock func() time.Time
@@ -97,8 +112,8 @@ func (c Config) withDefaults() Config {
 	if c.MaxBody == 0 {
 		c.MaxBody = 8 << 20
 	}
-	if c.MaxStreams == 0 {
-		c.MaxStreams = 20_000
+	if c.Bodies == nil {
+		c.Bodies = sseedge.NewBodies(0)
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = 15 * time.Second
@@ -109,11 +124,17 @@ func (c Config) withDefaults() Config {
 	if c.Attach == 0 {
 		c.Attach = 15 * time.Second
 	}
+	if c.Spread == 0 {
+		c.Spread = 10 * time.Second
+	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Room == nil {
+		c.Room = sseedge.NewRoom(sseedge.Limits{}, nil, c.Log)
 	}
 	c.AgentTypes, c.Origins = slices.Clone(c.AgentTypes), slices.Clone(c.Origins)
 	return c
@@ -137,7 +158,7 @@ func (c Config) validate() error {
 	if c.MaxBody < 0 {
 		return fmt.Errorf("MaxBody is %d, want more than 0", c.MaxBody)
 	}
-	for name, d := range map[string]time.Duration{"Heartbeat": c.Heartbeat, "Patience": c.Patience, "Attach": c.Attach} {
+	for name, d := range map[string]time.Duration{"Heartbeat": c.Heartbeat, "Patience": c.Patience, "Attach": c.Attach, "Spread": c.Spread} {
 		if d < 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
@@ -148,9 +169,10 @@ func (c Config) validate() error {
 // Service serves chats. It is an http.Handler, and starts no goroutine
 // that outlives a request.
 type Service struct {
-	cfg  Config
-	csrf *http.CrossOriginProtection
-	open *streams
+	cfg     Config
+	csrf    *http.CrossOriginProtection
+	open    *streams
+	metrics *metrics
 }
 
 // New returns a Service over what Config names.
@@ -159,10 +181,16 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
-	s := &Service{cfg: cfg, csrf: http.NewCrossOriginProtection(), open: newStreams(cfg.MaxStreams)}
+	s := &Service{cfg: cfg, csrf: http.NewCrossOriginProtection(), open: newStreams()}
 	for _, origin := range cfg.Origins {
 		if err := s.csrf.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("chat: Origins: %w", err)
+		}
+	}
+	if cfg.Metrics != nil {
+		var err error
+		if s.metrics, err = newMetrics(cfg.Metrics, s); err != nil {
+			return nil, fmt.Errorf("chat: %w", err)
 		}
 	}
 	return s, nil

@@ -118,12 +118,18 @@ func (s *Service) resumeAgents(ctx context.Context, req *Request, v View, plan P
 // stored. That somebody was faster is no failure: the next look finds what he did.
 func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Problem) {
 	for _, a := range plan.Store {
-		if err := s.answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
+		err := s.answer(ctx, a)
+		switch {
+		case errors.Is(err, inbox.ErrAnswered):
+		case err != nil:
 			return false, s.failed(ctx, a.Session, "answer", err)
+		case plan.Path == PathSubmit:
+			s.metrics.accepted()
 		}
 	}
 	c := plan.Command
 	if c == nil {
+		req.did = plan.Path
 		return false, nil
 	}
 	if c.Kind == commands.Execute {
@@ -134,7 +140,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 			return false, s.failed(ctx, req.Session, "input", err)
 		}
 	}
-	err := s.cfg.Commands.Request(ctx, *c, plan.After)
+	err := s.request(ctx, *c, plan.After)
 	switch {
 	case errors.Is(err, commands.ErrBusy):
 		return false, nil
@@ -143,7 +149,15 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 	case c.Kind == commands.Execute:
 		req.Asked = c.RunID
 	}
+	req.did = plan.Path
 	return c.Session == req.Session, nil
+}
+
+// request puts a command on the queue.
+func (s *Service) request(ctx context.Context, c commands.Command, after commands.Revision) error {
+	err := s.cfg.Commands.Request(ctx, c, after)
+	s.metrics.requested(err)
+	return err
 }
 
 // answer stores an answer, if the log can hold it.

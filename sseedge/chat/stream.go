@@ -22,6 +22,7 @@ type stream struct {
 	tail    Tail
 	out     *sse.Writer
 	buffer  []byte
+	did     account
 
 	// held is a pause of the run that does not end the response: the run goes on by
 	// itself. Should it turn out to wait for people after all, the pause is told
@@ -35,36 +36,36 @@ type stream struct {
 	awaited string          // the run that is yet to begin, "" when there is none
 }
 
-// serve answers with a stream, or refuses.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v View) {
-	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, tail: plan.tail, buffer: streamOpen(), message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
+// serve answers with a stream, or says why not.
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v View, did account) *Problem {
+	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, tail: plan.tail, buffer: streamOpen(), did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
 	defer st.close()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	if p := s.open.enter(st, cancel); p != nil {
-		if p == draining {
-			w.Header().Set("Connection", "close") // in HTTP/2: do not come back on this one
-		}
-		s.refuse(w, p)
-		return
+	if !s.open.enter(st, cancel) {
+		return draining
 	}
 	defer s.open.leave(st)
-	w.Header().Set("X-Session-Id", v.Session.ID)
 	switch p := st.prepare(ctx); {
 	case p == lost && r.Method == http.MethodGet:
+		s.metrics.resumed(codeLabel(lost))
 		w.WriteHeader(http.StatusNoContent) // what is left of it is in the snapshot
-		return
+		return nil
+	case p != nil && errors.Is(context.Cause(ctx), errDrained):
+		return draining
 	case p != nil:
-		s.refuse(w, p)
-		return
+		return p
 	}
+	st.did.opened()
 	st.begin(w, r.ProtoMajor)
 	err := st.tell(ctx)
+	reason := st.did.close(ctx, err)
 	if err != nil {
 		// A clean end would be taken for the end of the answer.
-		s.cfg.Log.DebugContext(ctx, "a chat's stream was cut", "session", v.Session.String(), "err", err)
+		s.cfg.Log.Log(ctx, levelOf(reason), "a chat's stream was cut", "session", v.Session.String(), "reason", reason, "err", err)
 		panic(http.ErrAbortHandler)
 	}
+	return nil
 }
 
 // prepare reads what the message has said so far. It is done before the headers
@@ -137,7 +138,7 @@ func (st *stream) tell(ctx context.Context) error {
 	switch {
 	case st.plan.Show == ShowNothing:
 		st.buffer = append(st.buffer, st.emptyTurn()...)
-		return st.out.Send(st.buffer, "")
+		return st.flush()
 	case st.view.opening():
 		st.buffer = st.message.Start(st.buffer)
 	}
@@ -186,6 +187,9 @@ func (st *stream) flush() error {
 	}
 	err := st.out.Send(st.buffer, "")
 	st.buffer = st.buffer[:0]
+	if err == nil {
+		st.did.sent(st.awaited == "")
+	}
 	return err
 }
 
