@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/seedtest"
 	"github.com/tailrace/tailrace/internal/topology"
 )
 
@@ -134,7 +135,7 @@ func keys(m *sync.Map) []string {
 // before the first is done, and what was accepted is done.
 func TestRequestsWhileLeadersChange(t *testing.T) {
 	const sessions, requesters = 3, 12
-	seed := newSeed(t)
+	seed := seedtest.Seed(t)
 	cluster := startCluster(t)
 	queues := []*Queue{newQueue(t, cluster.JetStream(t), patient), newQueue(t, cluster.JetStream(t), patient)}
 	var runs ledger

@@ -72,7 +72,7 @@ func TestDeadlineComes(t *testing.T) {
 	w, got := serveArrivals(t, q)
 	var all []arrival
 	for range 4 {
-		all = append(all, await(t, "a command", got))
+		all = append(all, natstest.Receive(t, "a command", got))
 	}
 	w.stop(t)
 	byID := map[string]arrival{}
@@ -121,8 +121,8 @@ func outlive(t *testing.T, js jetstream.JetStream, restart func()) {
 	restart()
 	restart()
 	w, got := serveArrivals(t, q)
-	wantDue(t, await(t, "the first", got), "r1", first)
-	wantDue(t, await(t, "the second", got), "r2", second)
+	wantDue(t, natstest.Receive(t, "the first", got), "r1", first)
+	wantDue(t, natstest.Receive(t, "the second", got), "r2", second)
 	w.stop(t)
 	wantNoDeadlines(t, js)
 	if len(got) != 0 {
@@ -142,13 +142,13 @@ func TestDueDeadlineComesAgain(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	await(t, "the first worker", taken)
+	natstest.Receive(t, "the first worker", taken)
 	doomed.Conn().Close()
-	if err := await(t, "it to notice", w.done); err == nil {
+	if err := natstest.Receive(t, "it to notice", w.done); err == nil {
 		t.Error("Serve on a closed connection: no error")
 	}
 	_, got := serveArrivals(t, q)
-	if a := await(t, "the second worker", got); a.RunID != "r1" {
+	if a := natstest.Receive(t, "the second worker", got); a.RunID != "r1" {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -171,7 +171,7 @@ func TestDeadlinesOnACluster(t *testing.T) {
 	seen := map[string]int{}
 	disturbed := 0
 	for len(seen) < runs {
-		a := await(t, "a deadline", got)
+		a := natstest.Receive(t, "a deadline", got)
 		wantDue(t, a, a.RunID, deadlines[a.RunID])
 		seen[a.RunID]++
 		switch len(seen) / (runs / 5) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/natstest"
 )
 
 // foreign is a worker, and somebody who asks for runs, that has nothing but
@@ -175,7 +176,7 @@ func TestForeignWorker(t *testing.T) {
 	if code := f.store(regenerate, "0"); code != 0 {
 		t.Fatalf("refused: %d", code)
 	}
-	if c := await(t, "the command", got); c.Replaces != "msg-1" {
+	if c := natstest.Receive(t, "the command", got); c.Replaces != "msg-1" {
 		t.Errorf("got %+v", c)
 	}
 	if code := f.store(deadline, ""); code != 0 {

@@ -2,10 +2,8 @@ package commands
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -23,18 +21,6 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 // limit bounds a wait for something that must come; it is long because the
 // machine is shared.
 const limit = 30 * time.Second
-
-var seedFlag = flag.Uint64("seed", 0, "seed of a random test; 0 for a new one")
-
-func newSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-seed %d", seed)
-	return seed
-}
 
 // start gives a server with the streams of Tailrace.
 func start(t *testing.T) *natstest.Server {
@@ -85,19 +71,8 @@ func serve(t *testing.T, q *Queue, handle Handler) *worker {
 func (w *worker) stop(t *testing.T) {
 	t.Helper()
 	w.cancel()
-	if err := await(t, "the worker to stop", w.done); err != nil {
+	if err := natstest.Receive(t, "the worker to stop", w.done); err != nil {
 		t.Errorf("Serve: %v", err)
-	}
-}
-
-func await[T any](t *testing.T, what string, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(limit):
-		t.Fatalf("waited %s for %s", limit, what)
-		panic("unreachable")
 	}
 }
 
@@ -143,7 +118,7 @@ func (s *signs) await(t *testing.T, what string, enough func([]sign) bool) []sig
 		if all := s.all(); enough(all) {
 			return all
 		}
-		await(t, what, s.news)
+		natstest.Receive(t, what, s.news)
 	}
 }
 

@@ -83,11 +83,11 @@ func TestOneCommandAtATime(t *testing.T) {
 		}
 		return nil
 	})
-	await(t, "the worker", started)
+	natstest.Receive(t, "the worker", started)
 	wantBusy(t, q.Request(t.Context(), execute("s1", "r3"), 0), "run-1") // it is at work
 	close(finish)
 	natstest.Await(t, "room for the next", func(ctx context.Context) error { return q.Request(ctx, execute("s1", "r3"), 0) })
-	if run := await(t, "the next", started); run != "r3" {
+	if run := natstest.Receive(t, "the next", started); run != "r3" {
 		t.Errorf("run %s", run)
 	}
 	w.stop(t)
@@ -130,7 +130,7 @@ func TestRequestBehindAFinishedCommand(t *testing.T) {
 	wantBusy(t, q.Request(t.Context(), execute("s1", "late"), old), winner)
 	got := make(chan string, 10)
 	w := serve(t, q, func(_ context.Context, c Command) error { got <- c.RunID; return nil })
-	if a, b := await(t, "both", got), await(t, "both", got); a != "r1" && b != "r1" {
+	if a, b := natstest.Receive(t, "both", got), natstest.Receive(t, "both", got); a != "r1" && b != "r1" {
 		t.Errorf("handled %s and %s", a, b)
 	}
 	w.stop(t)
@@ -257,7 +257,7 @@ func TestRequestWithLostAcknowledgement(t *testing.T) {
 			shortWindow(t, js)
 		}
 		proxy.Heal()
-		if err := await(t, "the request", done); err != nil {
+		if err := natstest.Receive(t, "the request", done); err != nil {
 			t.Errorf("%s: %v", run, err)
 		}
 	}

@@ -27,7 +27,7 @@ func TestCommandTravels(t *testing.T) {
 	got := make(chan Command, 1)
 	w := serve(t, q, func(_ context.Context, c Command) error { got <- c; return nil })
 	publish(t, q, want)
-	if c := await(t, "the command", got); !reflect.DeepEqual(c, want) {
+	if c := natstest.Receive(t, "the command", got); !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}
 	w.stop(t)
@@ -44,10 +44,10 @@ func TestPublishIsIdempotent(t *testing.T) {
 	serve(t, q, func(_ context.Context, c Command) error { got <- c.RunID; return nil })
 	publish(t, q, execute("s1", "r1"))
 	publish(t, q, execute("s1", "r1"))
-	await(t, "the command", got)
+	natstest.Receive(t, "the command", got)
 	publish(t, q, execute("s1", "r1"))
 	publish(t, q, execute("s1", "r2"))
-	if run := await(t, "the next command", got); run != "r2" {
+	if run := natstest.Receive(t, "the next command", got); run != "r2" {
 		t.Errorf("run %s was handled again", run)
 	}
 }
@@ -66,13 +66,13 @@ func TestKilledWorkersCommandComesAgain(t *testing.T) {
 	})
 	q := newQueue(t, srv.JetStream(t), cfg)
 	publish(t, q, execute("s1", "r1"))
-	await(t, "the first worker", first)
+	natstest.Receive(t, "the first worker", first)
 	doomed.Conn().Close()
-	if err := await(t, "the first worker to notice", w.done); !errors.Is(err, nats.ErrConnectionClosed) {
+	if err := natstest.Receive(t, "the first worker to notice", w.done); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("Serve on a closed connection: %v", err)
 	}
 	serve(t, q, func(context.Context, Command) error { close(second); return nil })
-	await(t, "the second worker", second)
+	natstest.Receive(t, "the second worker", second)
 }
 
 // A worker that is told to stop gives its command back at once: the next one
@@ -88,10 +88,10 @@ func TestStoppedWorkerGivesBack(t *testing.T) {
 		return ctx.Err()
 	})
 	publish(t, q, execute("s1", "r1"))
-	await(t, "the first worker", first)
+	natstest.Receive(t, "the first worker", first)
 	w.stop(t)
 	serve(t, newQueue(t, srv.JetStream(t), cfg), func(context.Context, Command) error { close(second); return nil })
-	await(t, "the second worker", second)
+	natstest.Receive(t, "the second worker", second)
 }
 
 // A worker at work keeps its command for longer than AckWait.
@@ -137,7 +137,7 @@ func TestFailedCommandComesAgain(t *testing.T) {
 		return nil
 	})
 	publish(t, q, execute("s1", "r1"))
-	await(t, "the fourth try", done)
+	natstest.Receive(t, "the fourth try", done)
 	w.stop(t)
 	naks := []string{}
 	for _, s := range seen.all() {
@@ -169,7 +169,7 @@ func TestFencedWorkerIsSilent(t *testing.T) {
 		return nil
 	})
 	publish(t, q, execute("s1", "r1"))
-	await(t, "the command to come again", done)
+	natstest.Receive(t, "the command to come again", done)
 	all := seen.await(t, "the ack", func(all []sign) bool { return count(all, "+ACK") > 0 })
 	if count(all, "-NAK") != 0 {
 		t.Errorf("signs %v", all)
@@ -189,8 +189,8 @@ func TestMalformedIsRefused(t *testing.T) {
 	got := make(chan string, 1)
 	w := serve(t, q, func(_ context.Context, c Command) error { got <- c.RunID; return nil })
 	publish(t, q, execute("s1", "r1"))
-	await(t, "the good one", got)
-	if line := await(t, "the reason", lines); !strings.Contains(line, "refused for good") || !strings.Contains(line, "malformed command") {
+	natstest.Receive(t, "the good one", got)
+	if line := natstest.Receive(t, "the reason", lines); !strings.Contains(line, "refused for good") || !strings.Contains(line, "malformed command") {
 		t.Errorf("log: %s", line)
 	}
 	w.stop(t)
@@ -237,12 +237,12 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		publish(t, q, execute("s1", fmt.Sprint("r", i)))
 	}
 	for range 3 {
-		await(t, "a command", started)
+		natstest.Receive(t, "a command", started)
 	}
 	others := make(chan string, 20)
 	serve(t, newQueue(t, srv.JetStream(t), cfg), func(_ context.Context, c Command) error { others <- c.RunID; return nil })
 	for range 5 {
-		await(t, "the other worker", others)
+		natstest.Receive(t, "the other worker", others)
 	}
 	close(finish)
 	if most.Load() != 3 {
@@ -297,14 +297,14 @@ func TestServeOutlivesTheServer(t *testing.T) {
 	q := newQueue(t, js, Config{Log: slog.New(lines)})
 	got := make(chan string, 10)
 	w := serve(t, q, func(_ context.Context, c Command) error { got <- c.RunID; return nil })
-	if line := await(t, "a word about it", lines); !strings.Contains(line, "cannot be fetched") {
+	if line := natstest.Receive(t, "a word about it", lines); !strings.Contains(line, "cannot be fetched") {
 		t.Errorf("log: %s", line)
 	}
 	srv.Restart(t)
 	natstest.Await(t, "the streams", func(ctx context.Context) error { return topology.Ensure(ctx, js, topology.Config{}) })
 	for _, run := range []string{"r1", "r2"} {
 		natstest.Await(t, "publish", func(ctx context.Context) error { return q.Publish(ctx, execute("s1", run)) })
-		if r := await(t, "the command", got); r != run {
+		if r := natstest.Receive(t, "the command", got); r != run {
 			t.Errorf("got %s, want %s", r, run)
 		}
 		srv.Restart(t)
@@ -387,7 +387,7 @@ func TestDone(t *testing.T) {
 		}})
 	})
 	publish(t, q, first)
-	if err := await(t, "what was left to do", asked); err != nil {
+	if err := natstest.Receive(t, "what was left to do", asked); err != nil {
 		t.Error(err)
 	}
 	natstest.Await(t, "an empty queue", func(context.Context) error {

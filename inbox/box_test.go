@@ -181,7 +181,7 @@ func TestHintComesAfterTheAnswer(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		await(t, "a hint", hints)
+		natstest.Receive(t, "a hint", hints)
 		if got := len(answers(t, b, "run-1")); got != i+1 {
 			t.Fatalf("after hint %d: %d answers", i+1, got)
 		}
@@ -189,7 +189,7 @@ func TestHintComesAfterTheAnswer(t *testing.T) {
 	if err := other.Stop(t.Context(), Stop{Session: session, RunID: "run-1", Kind: Interrupt}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a hint of the stop", hints)
+	natstest.Receive(t, "a hint of the stop", hints)
 	stop()
 	stop()
 	if err := other.Answer(t.Context(), result("more", "1")); err != nil {
@@ -413,13 +413,8 @@ func TestLostAcknowledgement(t *testing.T) {
 			shortWindow(t, near.js)
 		}
 		proxy.Heal()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("forget %v: %v", forget, err)
-			}
-		case <-time.After(limit):
-			t.Fatal("no answer")
+		if err := natstest.Receive(t, "the answer", done); err != nil {
+			t.Errorf("forget %v: %v", forget, err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/seedtest"
 )
 
 // errDied is the end of a process in the middle of what it was doing.
@@ -183,7 +184,6 @@ func given(call, who string) Answer {
 // accepted, and each run is resumed with all of them.
 func TestDeathBetweenAnySteps(t *testing.T) {
 	const runs, people = 40, 10
-	seed := newSeed(t)
 	srv := start(t)
 	queue, err := commands.New(srv.JetStream(t), commands.Config{AckWait: time.Second})
 	if err != nil {
@@ -191,7 +191,7 @@ func TestDeathBetweenAnySteps(t *testing.T) {
 	}
 	s := &stage{
 		T: t, box: newBox(t, srv.JetStream(t), Config{}), queue: queue,
-		done: make(chan struct{}, runs), rng: rand.New(rand.NewPCG(seed, 0)),
+		done: make(chan struct{}, runs), rng: seedtest.Rand(t),
 	}
 	for i := range runs {
 		p := &paused{session: chunk.RootSession("acme", fmt.Sprint("s", i)), run: fmt.Sprint("run-", i), winners: map[string]Answer{}}
@@ -220,7 +220,7 @@ func TestDeathBetweenAnySteps(t *testing.T) {
 	}
 	srv.Restart(t)
 	for range runs {
-		await(t, "a run to be resumed", s.done)
+		natstest.Receive(t, "a run to be resumed", s.done)
 	}
 	all.Wait()
 	natstest.Await(t, "the queue to be empty", func(ctx context.Context) error {

@@ -46,7 +46,7 @@ func TestOtherNamesAndDomains(t *testing.T) {
 			if err := b.Answer(t.Context(), want); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "a hint", hints)
+			natstest.Receive(t, "a hint", hints)
 			if got := answers(t, b, "run-1"); !reflect.DeepEqual(got, []Answer{want}) {
 				t.Errorf("got %+v", got)
 			}

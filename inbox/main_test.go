@@ -1,12 +1,8 @@
 package inbox
 
 import (
-	"context"
 	"errors"
-	"flag"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -16,21 +12,6 @@ import (
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
-
-// limit bounds a wait for something that must come.
-const limit = 30 * time.Second
-
-var seedFlag = flag.Uint64("seed", 0, "seed of a random test; 0 for a new one")
-
-func newSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-seed %d", seed)
-	return seed
-}
 
 var session = chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"}
 
@@ -71,17 +52,6 @@ func answers(t *testing.T, b *Box, run string) []Answer {
 		t.Fatal(err)
 	}
 	return all
-}
-
-func await(t *testing.T, what string, c <-chan struct{}) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	select {
-	case <-c:
-	case <-ctx.Done():
-		t.Fatalf("waited %s for %s", limit, what)
-	}
 }
 
 // wantAnswered: there was an answer before, and it is told.

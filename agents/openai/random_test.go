@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/openaitest"
+	"github.com/tailrace/tailrace/internal/seedtest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -78,7 +79,7 @@ func (p *play) reply(r openaitest.Request) openaitest.Reply {
 // Whatever the endpoint does between, whoever of two workers does the work, and
 // however its bytes are split: what is left is what the model says, once.
 func TestAnyStream(t *testing.T) {
-	random := seeded(t)
+	random := seedtest.Rand(t)
 	for _, api := range apis {
 		t.Run(string(api), func(t *testing.T) {
 			w := newWorld(t)

@@ -77,7 +77,7 @@ var plan = map[string]struct {
 
 // testRooms serve tests only; no package may import them outside its tests.
 var testRooms = []string{
-	"chunk/chunktest", "internal/natstest", "internal/chromiumtest", "internal/logtest", "internal/openapitest", "internal/openaitest", "internal/archtest", "projector/storetest", "e2e", "e2e/aisdk", "e2e/chat",
+	"chunk/chunktest", "internal/natstest", "internal/chromiumtest", "internal/logtest", "internal/openapitest", "internal/openaitest", "internal/seedtest", "internal/archtest", "projector/storetest", "e2e", "e2e/aisdk", "e2e/chat",
 }
 
 // forbidden outside tests, for every package: what only tests and examples need.
