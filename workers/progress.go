@@ -29,6 +29,9 @@ func (t *Turn) progress(ctx context.Context) (progress, error) {
 		p.step = t.snap.Run.Step // until run_resumed says it, no step of the run is begun
 	}
 	for rec, err := range t.w.log.Replay(ctx, t.cmd.Session, chunk.Position{Seq: t.floor}) {
+		if err == nil {
+			err = t.overtaken(rec.Epoch, rec.Seq)
+		}
 		if err != nil {
 			return p, t.breaks(fmt.Errorf("read the run that is taken over: %w", err))
 		}

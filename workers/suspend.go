@@ -59,9 +59,7 @@ func (w *Workers) paused(ctx context.Context, snap fold.Snapshot, c commands.Com
 		return err
 	}
 	if wanted && stop.Kind == inbox.Abort {
-		// It was asked for while the run still worked, and came too late for it.
-		j := &job{w: w, cmd: c, serving: ctx}
-		return j.abandon(ctx, snap, stop.Reason)
+		return w.giveUp(ctx, snap, c.AgentType, stop.Reason)
 	}
 	answers, err := w.answers(ctx, c.Session, run)
 	if err != nil {
@@ -90,6 +88,19 @@ func (w *Workers) paused(ctx context.Context, snap fold.Snapshot, c commands.Com
 		}
 	}
 	return w.wake(ctx, snap, c.AgentType)
+}
+
+// giveUp asks for the paused run of a session to be aborted: whoever wanted that
+// while the run still worked came too late for it. It is a command of its own that
+// ends the run. If the one at hand did:
+//  1. a worker pauses a run, and sleeps before it acknowledges the command,
+//  2. which is given to another one; that opens the run to end it, and dies,
+//  3. the first wakes up, and its acknowledgement takes the command away: the run
+//     is at work for ever, and the session takes no other.
+func (w *Workers) giveUp(ctx context.Context, snap fold.Snapshot, agentType, reason string) error {
+	return w.request(ctx, commands.Command{
+		Kind: commands.Abort, Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID, Reason: reason,
+	}, snap)
 }
 
 // expireAt has the clock answer at a time. One that is further away than the queue
@@ -420,5 +431,5 @@ func (w *Workers) stopChild(ctx context.Context, s chunk.Session, agentType, fir
 	if standing(snap, run) != atPause {
 		return nil // should it pause just now, it looks into its inbox
 	}
-	return w.request(ctx, commands.Command{Kind: commands.Abort, Session: s, AgentType: agentType, RunID: run, Reason: why}, snap)
+	return w.giveUp(ctx, snap, agentType, why)
 }

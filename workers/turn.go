@@ -267,7 +267,8 @@ func (t *Turn) unwritable() error {
 	return t.broken
 }
 
-// refresh reads what this run has written since the last time.
+// refresh reads what this run has written since the last time. The log may be
+// longer than that, see overtaken.
 func (t *Turn) refresh(ctx context.Context) error {
 	at, err := t.run.Flush(ctx)
 	if err != nil {
@@ -277,6 +278,9 @@ func (t *Turn) refresh(ctx context.Context) error {
 	snap := t.snap
 	t.mu.Unlock()
 	snap, again, err := t.w.catchUp(ctx, snap, at)
+	if err == nil {
+		err = t.overtaken(snap.Epoch, snap.Position.Seq)
+	}
 	if err != nil {
 		return t.breaks(err)
 	}
@@ -284,6 +288,19 @@ func (t *Turn) refresh(ctx context.Context) error {
 	defer t.mu.Unlock()
 	t.take(snap, again)
 	return nil
+}
+
+// overtaken says that a record which was read is of a later writer. Without it:
+//  1. a worker takes a run over, and sleeps before it reads how far the run came,
+//  2. another one takes it over from that one, commits a step and pauses,
+//  3. the first reads on, takes the step for what it finds, and calls the agent for
+//     the next one, under the wrong run: what that does to the world, it does under
+//     another idempotency key than the run that goes on after the pause.
+func (t *Turn) overtaken(by chunk.Epoch, at chunk.Seq) error {
+	if by <= t.run.Epoch() {
+		return nil
+	}
+	return &producers.FencedError{Session: t.cmd.Session, Epoch: t.run.Epoch(), By: by, At: at}
 }
 
 // take makes snap what the turn tells. Finished messages are read once, unless

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/commands"
@@ -40,9 +41,14 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldIn(t, jetstream.FileStorage)
+}
+
+func newWorldIn(t *testing.T, storage jetstream.StorageType) *world {
+	t.Helper()
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+	if err := topology.Ensure(t.Context(), js, topology.Config{Storage: storage}); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{t: t, srv: srv}
