@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,7 +67,7 @@ func (a *Agent) step(ctx context.Context, t *workers.Turn) (over bool, err error
 			over, err = a.think(ctx, t, s, tries)
 			return err
 		})
-		if err != errSpoken { //nolint:errorlint // it is that very value, which nobody wraps
+		if !errors.Is(err, errSpoken) {
 			return over, err
 		}
 	}

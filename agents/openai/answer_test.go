@@ -13,18 +13,20 @@ import (
 
 func unmarshal(text []byte, v any) bool { return json.Unmarshal(text, v) == nil }
 
-// An answer is streamed, with its reasoning, and counted.
+// An answer is streamed, with its reasoning, and counted. An error of null in each
+// piece of it is none.
 func TestAnAnswer(t *testing.T) {
 	for _, api := range apis {
-		t.Run(string(api), func(t *testing.T) { anAnswer(newWorld(t), api) })
+		t.Run(string(api), func(t *testing.T) { anAnswer(newWorld(t), api, false) })
+		t.Run(string(api)+" with nulls", func(t *testing.T) { anAnswer(newWorld(t), api, true) })
 	}
 }
 
-func anAnswer(w *world, api API) {
+func anAnswer(w *world, api API, nulls bool) {
 	t := w.t
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply {
 		r := openaitest.Say(openaitest.Think("They "), openaitest.Think("greet."), openaitest.Text("Hel"), openaitest.Text("lo, wörld"))
-		r.Usage = openaitest.Usage{In: 12, Out: 7, Cached: 4}
+		r.Usage, r.Nulls = openaitest.Usage{In: 12, Out: 7, Cached: 4}, nulls
 		return r
 	})
 	w.serve(map[string]workers.Agent{"clerk": w.agent(end, api)})

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	oai "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -21,11 +22,20 @@ func newChatWire(model string, options []option.RequestOption) chatWire {
 }
 
 func (w chatWire) ask(ctx context.Context, q question, p *speaker) (ending, error) {
-	stream := w.service.NewStreaming(ctx, w.params(q))
+	var res *http.Response
+	stream := w.service.NewStreaming(ctx, w.params(q), option.WithResponseInto(&res))
 	defer func() { _ = stream.Close() }() // what it held is over
+	if err := stream.Err(); err != nil {
+		return ending{}, err
+	}
 	var end ending
-	for stream.Next() {
-		piece := stream.Current()
+	for piece, err := range events[oai.ChatCompletionChunk](res) {
+		switch {
+		case err != nil && end.finish != "":
+			return end, nil // all was said; what is missing is a count at most
+		case err != nil:
+			return ending{}, err
+		}
 		if piece.JSON.Usage.Valid() {
 			u := piece.Usage // of all so far: some servers tell it with every piece
 			end.spent = tokens{in: u.PromptTokens, out: u.CompletionTokens, cached: u.PromptTokensDetails.CachedTokens, written: u.PromptTokensDetails.CacheWriteTokens, known: true}
@@ -42,13 +52,10 @@ func (w chatWire) ask(ctx context.Context, q question, p *speaker) (ending, erro
 			}
 		}
 	}
-	switch err := stream.Err(); {
-	case end.finish != "":
-		return end, nil // all was said; what is missing is a count at most
-	case err != nil:
-		return ending{}, err
+	if end.finish == "" {
+		return ending{}, errCut
 	}
-	return ending{}, errCut
+	return end, nil
 }
 
 func (w chatWire) hear(ctx context.Context, d oai.ChatCompletionChunkChoiceDelta, p *speaker) error {

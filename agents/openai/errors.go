@@ -12,7 +12,6 @@ import (
 	"time"
 
 	oai "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/tailrace/tailrace/workers"
 )
@@ -79,10 +78,9 @@ var (
 func (a *Agent) classify(ctx context.Context, err error) *failure {
 	f := &failure{cause: a.clean(err)}
 	var (
-		api    *oai.Error
-		stream *ssestream.StreamError
-		told   *reported
-		wire   net.Error
+		api  *oai.Error
+		told *reported
+		wire net.Error
 	)
 	switch {
 	case errors.Is(context.Cause(ctx), errSilence):
@@ -102,10 +100,6 @@ func (a *Agent) classify(ctx context.Context, err error) *failure {
 			}
 		}
 		f.cause = a.clean(p.error(api.StatusCode, f.code))
-	case errors.As(err, &stream):
-		p := problemIn(stream.Event.Data)
-		f.code, f.final = p.judge(0)
-		f.cause = a.clean(p.error(0, f.code))
 	case errors.As(err, &told):
 		f.code, f.final = told.judge(0)
 		f.cause = a.clean(told.error(0, f.code))
@@ -144,17 +138,21 @@ type reported struct{ problem }
 func (r *reported) Error() string { return r.Message }
 
 // problemIn reads the error of an event. Servers write a text, or an object whose
-// code may be a number.
-func problemIn(data []byte) problem {
+// code may be a number. One that says nothing is none: servers write null into
+// every piece, and a stream that does end there has ended too early.
+func problemIn(data []byte) (p problem, ok bool) {
 	var event struct {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(data, &event) != nil {
-		return problem{}
+		return problem{}, false
 	}
-	var text string
-	if json.Unmarshal(event.Error, &text) == nil {
-		return problem{Message: text}
+	switch string(event.Error) {
+	case "", "null", "false", `""`, "{}":
+		return problem{}, false
+	}
+	if json.Unmarshal(event.Error, &p.Message) == nil {
+		return p, true
 	}
 	var body struct {
 		Message string `json:"message"`
@@ -162,16 +160,16 @@ func problemIn(data []byte) problem {
 		Code    any    `json:"code"`
 	}
 	if json.Unmarshal(event.Error, &body) != nil {
-		return problem{}
+		return problem{Message: string(event.Error)}, true
 	}
-	p := problem{Message: body.Message, Type: body.Type}
+	p = problem{Message: body.Message, Type: body.Type}
 	switch code := body.Code.(type) {
 	case string:
 		p.Code = code
 	case float64:
 		p.Code = strconv.Itoa(int(code))
 	}
-	return p
+	return p, true
 }
 
 // error is the problem for the log. What is said of a key that is no good may

@@ -28,6 +28,7 @@ func TestFirstAttemptFails(t *testing.T) {
 		return openaitest.Say(append(append([]openaitest.Word(nil), half...), last)...)
 	}
 	busy := openaitest.Error{Message: "overloaded", Type: "server_error", Code: "server_overloaded"}
+	nulls := func(r openaitest.Reply) openaitest.Reply { r.Nulls = true; return r }
 	cases := map[string]struct {
 		first openaitest.Reply
 		taken bool // something was said, and is taken back
@@ -43,6 +44,8 @@ func TestFirstAttemptFails(t *testing.T) {
 		"an error in mid-stream":              {broken(openaitest.Break(busy)), true},
 		"a rate limit in mid-stream":          {broken(openaitest.Break{Message: "slow", Code: "rate_limit_exceeded"}), true},
 		"a response that fails in mid-stream": {broken(openaitest.Failed{Message: "it failed", Code: "server_error"}), true},
+		"an error behind errors of null":      {nulls(broken(openaitest.Break(busy))), true},
+		"ended behind errors of null":         {nulls(broken(openaitest.End{})), true},
 		"cut in mid-stream":                   {broken(openaitest.Cut{}), true},
 		"ended in mid-stream":                 {broken(openaitest.End{}), true},
 		"half a JSON":                         {broken(openaitest.Raw("data: {\"id\":\"x\",\"choi\n\n")), true},
@@ -238,6 +241,32 @@ func TestKeyStaysSecret(t *testing.T) {
 	}
 }
 
+// An event has an error when that says something, in whatever form.
+func TestProblemIn(t *testing.T) {
+	for data, want := range map[string]problem{
+		`{"error":{"message":"x","type":"y","code":"z"}}`:           {Message: "x", Type: "y", Code: "z"},
+		`{"error":{"message":"x","code":503}}`:                      {Message: "x", Code: "503"},
+		`{"error":{"message":"x","code":429,"metadata":{}},"id":1}`: {Message: "x", Code: "429"},
+		`{"error":{"message":"x","code":null}}`:                     {Message: "x"},
+		`{"error":"the context window is full"}`:                    {Message: "the context window is full"},
+		`{"error":{"message":7}}`:                                   {Message: `{"message":7}`},
+		`{"error":true}`:                                            {Message: "true"},
+		`{"error":[1]}`:                                             {Message: "[1]"},
+		`{"error":null}`:                                            {},
+		`{"error":false}`:                                           {},
+		`{"error":""}`:                                              {},
+		`{"error":{}}`:                                              {},
+		`{"choices":[{"error":{"message":"x"}}]}`:                   {},
+		`{}`:              {},
+		`[{"error":"x"}]`: {},
+		`no JSON`:         {},
+	} {
+		if got, ok := problemIn([]byte(data)); got != want || ok != (want != problem{}) {
+			t.Errorf("%s: got %+v, %v; want %+v", data, got, ok, want)
+		}
+	}
+}
+
 // The names that endpoints give go before the numbers.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
@@ -245,11 +274,10 @@ func TestJudge(t *testing.T) {
 		p      problem
 		code   string
 	}{
-		{0, problemIn([]byte(`{"error":{"message":"x","code":503}}`)), CodeOverloaded},
-		{0, problemIn([]byte(`{"error":{"message":"x","code":429,"metadata":{}}}`)), CodeRateLimited},
-		{0, problemIn([]byte(`{"error":"the context window is full"}`)), CodeContextExceeded},
-		{0, problemIn([]byte(`{"error":null}`)), CodeUnknown},
-		{0, problemIn([]byte(`no JSON`)), CodeUnknown},
+		{0, problem{Message: "x", Code: "503"}, CodeOverloaded},
+		{0, problem{Message: "x", Code: "429"}, CodeRateLimited},
+		{0, problem{Message: "the context window is full"}, CodeContextExceeded},
+		{0, problem{Message: "x"}, CodeUnknown},
 		{418, problem{}, CodeInvalidRequest},
 		{599, problem{}, CodeUnavailable},
 		{408, problem{}, CodeTimeout},

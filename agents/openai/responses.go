@@ -2,7 +2,7 @@ package openai
 
 import (
 	"context"
-	"errors"
+	"net/http"
 
 	oai "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -21,10 +21,16 @@ func newResponsesWire(model string, options []option.RequestOption) responsesWir
 }
 
 func (w responsesWire) ask(ctx context.Context, q question, p *speaker) (ending, error) {
-	stream := w.service.NewStreaming(ctx, w.params(q))
+	var res *http.Response
+	stream := w.service.NewStreaming(ctx, w.params(q), option.WithResponseInto(&res))
 	defer func() { _ = stream.Close() }() // what it held is over
-	for stream.Next() {
-		e := stream.Current()
+	if err := stream.Err(); err != nil {
+		return ending{}, err
+	}
+	for e, err := range events[responses.ResponseStreamEventUnion](res) {
+		if err != nil {
+			return ending{}, err
+		}
 		switch e.Type {
 		case "response.completed":
 			end := ending{finish: finishStop, spent: responsesTokens(e.Response)}
@@ -45,7 +51,7 @@ func (w responsesWire) ask(ctx context.Context, q question, p *speaker) (ending,
 			}
 		}
 	}
-	return ending{}, errors.Join(stream.Err(), errCut)
+	return ending{}, errCut
 }
 
 func (w responsesWire) hear(ctx context.Context, e responses.ResponseStreamEventUnion, p *speaker) error {

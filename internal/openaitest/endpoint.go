@@ -1,6 +1,7 @@
 package openaitest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -136,7 +137,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		case <-ctx.Done():
 		}
 	}()
-	out := &writer{w: w, split: split, crlf: reply.CRLF}
+	out := &writer{w: w, split: split, crlf: reply.CRLF, nulls: reply.Nulls}
 	if req.API == "chat" {
 		sayChat(ctx, out, req, reply)
 	} else {
@@ -163,11 +164,15 @@ type writer struct {
 	w     http.ResponseWriter
 	split *rand.Rand // nil: a frame at a time
 	crlf  bool
+	nulls bool
 	begun bool
 }
 
 // frame writes an event. The name is "" in chat completions.
 func (w *writer) frame(name string, data []byte) {
+	if event, ok := bytes.CutPrefix(data, []byte("{")); w.nulls && ok && !bytes.HasPrefix(event, []byte(`"error"`)) {
+		data = append([]byte(`{"error":null,`), event...)
+	}
 	text := "data: " + string(data) + "\n\n"
 	if name != "" {
 		text = "event: " + name + "\n" + text

@@ -18,6 +18,7 @@ type Reply struct {
 	Finish string // "stop", "length", "tool_calls" or "content_filter"; "" is what the words are
 	Usage  Usage  // the zero Usage is 10 in, 5 out
 	CRLF   bool   // lines end with both
+	Nulls  bool   // every event has "error": null, as some servers write it
 }
 
 // Usage counts tokens.
