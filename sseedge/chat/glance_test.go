@@ -150,3 +150,27 @@ func TestAskedForWithMore(t *testing.T) {
 	}
 	want(t, e.post("", chatBody("", user("u1", "hi"))), "start(msg-2) finish(stop) DONE")
 }
+
+// The log cannot be followed while the edge is drained: a message whose run was asked
+// for is sent to another edge, which shows the answer.
+func TestDrainBehindAStoredMessage(t *testing.T) {
+	w := newWorld(t)
+	log := stuck{make(chan struct{})}
+	e := w.newEdge(func(cfg *Config) { cfg.Live = log })
+	got := make(chan string)
+	go func() { got <- e.post("", chatBody("", user("u1", "hi"))) }()
+	<-log.asked
+	natstest.Await(t, "the command", func(ctx context.Context) error {
+		_, _, err := w.queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
+		return err
+	})
+	if err := e.service.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeDraining) {
+		t.Errorf("a message that is stored is %s", got)
+	}
+	w.work(answer)
+	want(t, w.newEdge(nil).post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+	w.handledAre("execute")
+}

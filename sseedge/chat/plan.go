@@ -56,7 +56,7 @@ type Stream struct {
 
 	Rejected []Rejection
 
-	tail Tail // of the log behind the view, if somebody has it already
+	ahead *ahead // the log behind the view, if somebody follows it already
 }
 
 // Show says what of a message a stream shows.

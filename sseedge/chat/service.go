@@ -41,43 +41,22 @@ func (s *Service) settle(ctx context.Context, req *Request) (Plan, View) {
 		}
 		ahead := s.followAhead(ctx, plan, v)
 		stored, p := s.carryOut(ctx, req, plan)
-		tail := ahead()
 		if p == nil && stored {
 			// The command stands where we put it: nothing has begun behind the view but
 			// what it asks for. A stream makes sure of that, see stream.checkID.
 			v.asked(plan.Command)
 			if next := Decide(*req, v); next.Stream != nil {
-				next.Stream.tail = tail
+				next.Stream.ahead = ahead
 				return next, v
 			}
 		}
-		if tail != nil {
-			tail.Close()
-		}
+		ahead.drop()
 		if p != nil {
 			return refuse(p), v
 		}
 	}
 	s.cfg.Log.WarnContext(ctx, "a request found no end", "session", req.Session.String())
 	return refuse(contended), View{}
-}
-
-// followAhead begins to follow the log behind a view while a plan is carried out, if
-// that is the command which opens a turn: its answer is streamed from there. The
-// function that it returns waits for the Tail; nil is none.
-func (s *Service) followAhead(ctx context.Context, plan Plan, v View) func() Tail {
-	if !plan.executes() {
-		return func() Tail { return nil }
-	}
-	following := make(chan Tail, 1)
-	go func() {
-		tail, err := s.cfg.Live.Follow(ctx, v.Session, v.Position)
-		if err != nil {
-			tail = nil // the stream asks again, and says why
-		}
-		following <- tail
-	}()
-	return func() Tail { return <-following }
 }
 
 // view is how the chat of a request stands, at a glance or well enough to say

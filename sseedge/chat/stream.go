@@ -38,7 +38,7 @@ type stream struct {
 
 // serve answers with a stream, or says why not.
 func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v View, did account) *Problem {
-	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, tail: plan.tail, buffer: streamOpen(), did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
+	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
 	defer st.close()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -86,11 +86,8 @@ func (st *stream) read(ctx context.Context) *Problem {
 		after = v.Position
 	}
 	st.foreign = foreignCalls(v)
-	if st.tail == nil {
-		var err error
-		if st.tail, err = st.service.cfg.Live.Follow(ctx, v.Session, after); err != nil {
-			return st.unreadable(ctx, err)
-		}
+	if err := st.follow(ctx, after); err != nil {
+		return st.unreadable(ctx, err)
 	}
 	if v.opening() {
 		return nil
@@ -100,6 +97,17 @@ func (st *stream) read(ctx context.Context) *Problem {
 		return st.unreadable(ctx, err)
 	}
 	return st.recall(history)
+}
+
+// follow opens the tail, or takes the one that was opened ahead.
+func (st *stream) follow(ctx context.Context, after chunk.Position) (err error) {
+	if a := st.plan.ahead; a != nil {
+		st.plan.ahead = nil
+		st.tail, err = a.take(ctx)
+	} else {
+		st.tail, err = st.service.cfg.Live.Follow(ctx, st.view.Session, after)
+	}
+	return err
 }
 
 func (st *stream) unreadable(ctx context.Context, err error) *Problem {
@@ -309,6 +317,7 @@ var errOtherMessage = errors.New("another turn was answered before this one: the
 var errNeverBegan = errors.New("the run that was asked for has not begun, and nobody is going to begin it")
 
 func (st *stream) close() {
+	st.plan.ahead.drop()
 	if st.tail != nil {
 		st.tail.Close()
 		st.tail = nil
