@@ -177,6 +177,7 @@ func TestWrongFrontSettingsAreNamed(t *testing.T) {
 	for want, args := range map[string][]string{
 		"tls-cert and tls-key":  {"--tls-cert", "x"},
 		"max-connections is -1": {"--max-connections", "-1"},
+		"body-bytes is 0, want": {"--body-bytes", "0"},
 		`origin "*"`:            {"--cors-origins", "*"},
 		`origin "null"`:         {"--cors-origins", "https://app.example,null"},
 		`list is "a,,b"`:        {"--cors-origins", "a,,b"},

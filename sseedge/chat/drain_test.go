@@ -83,21 +83,19 @@ func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (T
 	return nil, context.Cause(ctx)
 }
 
-// A stream that has not begun yet is sent to another edge, too.
+// A page whose stream has not begun yet is sent to another edge, too.
 func TestDrainBeforeTheFirstWord(t *testing.T) {
 	w := newWorld(t)
+	w.newEdge(nil).open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	log := stuck{make(chan struct{})}
 	e := w.newEdge(func(cfg *Config) { cfg.Live = log })
 	got := make(chan string)
-	go func() { got <- e.post("", chatBody("", user("u1", "hi"))) }()
+	go func() { got <- e.get("", nil) }()
 	<-log.asked
 	if err := e.service.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeDraining) {
-		t.Errorf("a message that is stored is %s", got)
+		t.Errorf("a page that waits is told %s", got)
 	}
-	w.work(answer)
-	want(t, w.newEdge(nil).post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
-	w.handledAre("execute")
 }

@@ -37,7 +37,7 @@ func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 		streams: gauge("streams", "Chat responses that are open.", func() float64 { return float64(s.open.count()) }),
 		bodies:  gauge("body_bytes", "Memory of requests that are being read.", func() float64 { return float64(s.cfg.Bodies.Held()) }),
 		posts: counters("posts_total", "outcome",
-			"POSTs of messages by what was done: execute, resume, submit (answers were stored), abandon, sweep, or nothing but to show (attach, replay, up_to_date, rejection); or the code of the refusal.", postOutcomes),
+			"POSTs of messages by what was done: execute or resume (a run was asked for, also if it had been before), submit (answers were stored), abandon, sweep, or nothing but to show (attach, replay, up_to_date, rejection); or the code of the refusal.", postOutcomes),
 		resumes: counters("resumes_total", "outcome",
 			"GETs of pages that come back: whole (from the start of the answer), tail (from where the page was), nothing (204), or the code of the refusal.", resumeOutcomes),
 		disconnects: counters("disconnects_total", "reason",
@@ -45,7 +45,7 @@ func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 		answers: counters("answers_total", "outcome",
 			"Answers of people to calls: accepted, already_answered or call_expired (there is another one), rejected (nothing waits for it).", answerOutcomes),
 		commands: counters("commands_total", "outcome",
-			"Commands that were asked for: requested, busy (somebody was faster) or failed.", commandOutcomes),
+			"Commands that were asked for: requested (also again), busy (somebody was faster) or failed.", commandOutcomes),
 		frame: histogram("first_frame_seconds", "From when a POST had been read to when its first frame was written. The message is stored by then."),
 		begun: histogram("first_answer_seconds", "From when a POST that asked for a run had been read to when the first frame of that run was written: the wait for a worker is in it."),
 	}

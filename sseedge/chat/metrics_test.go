@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +104,8 @@ resumes_total{outcome="whole"} 1
 `)
 }
 
-// Of many that ask at once one is served, and the others are seen in the figures.
+// A message that is sent again asks for its run again, as long as that has not
+// begun; another one is refused.
 func TestMetricsOfRivals(t *testing.T) {
 	w := newWorld(t)
 	e, reg := w.newCounted(nil)
@@ -112,18 +115,13 @@ func TestMetricsOfRivals(t *testing.T) {
 			t.Errorf("a rival gets %s", got)
 		}
 	}
-	awaitFigures(t, reg, `commands_total{outcome="requested"} 1
+	awaitFigures(t, reg, `commands_total{outcome="busy"} 8
+commands_total{outcome="requested"} 8
 first_frame_seconds_count 8
-posts_total{outcome="attach"} 7
-posts_total{outcome="execute"} 1
+posts_total{outcome="execute"} 8
 posts_total{outcome="execution_error"} 8
 streams 8
 `)
-	e.service.metrics.requested(commands.ErrBusy)
-	e.service.metrics.requested(context.Canceled)
-	if got := figures(t, reg); !strings.Contains(got, `commands_total{outcome="busy"} 1`) || !strings.Contains(got, `commands_total{outcome="failed"} 1`) {
-		t.Errorf("the figures are\n%s", got)
-	}
 }
 
 // Every reason for which a response is over before the answer is.
@@ -196,6 +194,38 @@ func TestMetricsAreThere(t *testing.T) {
 	cfg.Metrics = reg
 	if _, err := New(cfg); err == nil {
 		t.Error("two services share their figures")
+	}
+}
+
+// The page lists every figure with its labels, and every outcome that it may have.
+func TestThePageListsFigures(t *testing.T) {
+	_, reg := newWorld(t).newCounted(nil)
+	families := must(reg.Gather())(t)
+	text := readPage(t)
+	_, text, _ = strings.Cut(text, "\n## Operations\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	shown := regexp.MustCompile("(?m)^\\| `(tailrace_chat_[^`]*)` \\|(.*)$").FindAllStringSubmatch(text, -1)
+	if len(shown) != len(families) {
+		t.Errorf("the page has %d figures, want %d", len(shown), len(families))
+	}
+	for _, family := range families {
+		name := family.GetName()
+		for _, label := range family.GetMetric()[0].GetLabel() {
+			name += "{" + label.GetName() + "}"
+		}
+		at := slices.IndexFunc(shown, func(row []string) bool { return row[1] == name })
+		if at < 0 {
+			t.Errorf("the page does not have %s", name)
+			continue
+		}
+		for _, one := range family.GetMetric() {
+			for _, label := range one.GetLabel() {
+				word := label.GetValue()
+				if !strings.Contains(shown[at][2], "`"+word+"`") && !strings.Contains(readPage(t), "`"+strings.ToUpper(word)+"`") {
+					t.Errorf("of %s the page does not have %s", name, word)
+				}
+			}
+		}
 	}
 }
 

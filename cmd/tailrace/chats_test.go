@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Chats and agents elsewhere have the limits of the edge, all in one, and their
+// figures are among its own.
+func TestOneRoomForAll(t *testing.T) {
+	edge := runEdgeFor(t, "--agent-server", "--max-streams-per-address", "1")
+	ask := func(ctx context.Context, method, path, body string) (int, string, error) {
+		req, err := http.NewRequestWithContext(ctx, method, edge.url+path, strings.NewReader(body))
+		if err != nil {
+			return 0, "", err
+		}
+		if body != "" {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, "", err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text), err
+	}
+	refused := func(what string, status int, text string, err error) {
+		t.Helper()
+		if status != http.StatusServiceUnavailable || !strings.Contains(text, `"TOO_MANY_STREAMS_OF_ADDRESS"`) || err != nil {
+			t.Errorf("%s: %d %s, %v", what, status, text, err)
+		}
+	}
+	// Of two that wait for a log which does not answer one has the place.
+	ctx, leave := context.WithCancel(t.Context())
+	type answer struct {
+		status int
+		text   string
+		err    error
+	}
+	answers := make(chan answer)
+	for range 2 {
+		go func() {
+			status, text, err := ask(ctx, http.MethodGet, "/agents/sse?sessionId=s1", "")
+			answers <- answer{status, text, err}
+		}()
+	}
+	first := <-answers
+	refused("one of two", first.status, first.text, first.err)
+	for _, request := range []struct{ method, path, body string }{
+		{http.MethodPost, "/api/chat", `{"id":"s1","messages":[{"id":"u1","role":"user","parts":[{"type":"text","text":"hi"}]}]}`},
+		{http.MethodGet, "/v1/sessions/s1/events", ""},
+		{http.MethodGet, "/agents/sse?sessionId=s2", ""},
+	} {
+		status, text, err := ask(t.Context(), request.method, request.path, request.body)
+		refused(request.path, status, text, err)
+	}
+	leave()
+	<-answers
+	if status, text, err := ask(t.Context(), http.MethodPost, "/api/chat", "{}"); status != http.StatusBadRequest {
+		t.Errorf("no message: %d %s, %v", status, text, err)
+	}
+	_, figures := get(t, edge.ops+"/metrics", "")
+	for _, line := range []string{
+		`tailrace_requests_total{code="503",route="chat_post"} 1`, `tailrace_requests_total{code="400",route="chat_post"} 1`,
+		`tailrace_requests_total{code="503",route="events"} 1`,
+		`tailrace_chat_posts_total{outcome="too_many_streams_of_address"} 1`, `tailrace_chat_posts_total{outcome="validation_error"} 1`,
+		`tailrace_chat_streams 0`, `tailrace_chat_body_bytes 0`,
+	} {
+		if !strings.Contains(figures, line+"\n") {
+			t.Errorf("there is no %s", line)
+		}
+	}
+	if !strings.Contains(figures, `tailrace_requests_total{code="503",route="agents_sse"} `) {
+		t.Error("the requests of agents are not counted")
+	}
+}

@@ -1,0 +1,97 @@
+package agentserver
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sseedge"
+)
+
+// Who waits for a run to begin has the place of a stream, and is sent to another
+// edge when this one is stopped.
+func TestWaitingIsBounded(t *testing.T) {
+	room := sseedge.NewRoom(sseedge.Limits{PerSession: 1}, nil, nil)
+	w := newWorld(t, func(cfg *Config) { cfg.Room = room })
+	if got := w.post("/start", startS1); got.status != http.StatusOK {
+		t.Fatalf("start: %s", got)
+	}
+	ended := make(chan answered)
+	wait := func() { ended <- w.ask(http.MethodGet, "/agents/sse?sessionId=s1", "") }
+	go wait()
+	go wait()
+	if got := <-ended; got.String() != "503 TOO_MANY_STREAMS_OF_SESSION" || got.header.Get("Retry-After") == "" {
+		t.Errorf("one of two: %s", got)
+	}
+	w.server.Drain()
+	if got := <-ended; got.String() != "503 DRAINING" || got.header.Get("Retry-After") == "" {
+		t.Errorf("the other one: %s", got)
+	}
+	go wait()
+	if got := <-ended; got.String() != "503 DRAINING" {
+		t.Errorf("one that comes later: %s", got)
+	}
+	if got := w.status("s1"); got.status != http.StatusOK {
+		t.Errorf("status while draining: %s", got)
+	}
+	leave, err := room.Enter(&http.Request{RemoteAddr: "198.51.100.1:1"}, chunk.RootSession(tenant, "s1"))
+	if err != nil {
+		t.Fatalf("the place is not free: %v", err)
+	}
+	leave()
+}
+
+// Requests that are being read have a bound on their memory and on their time.
+func TestBodiesAreBounded(t *testing.T) {
+	w := newWorld(t, func(cfg *Config) { cfg.Bodies = sseedge.NewBodies(1) })
+	for _, path := range []string{"/start", "/resume", "/submit-tool-result", "/interrupt", "/abort"} {
+		if got := w.post(path, startS1); got.String() != "503 TOO_MANY_BODIES" || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+
+	w = newWorld(t, nil)
+	site := httptest.NewUnstartedServer(nil)
+	site.Config = sseedge.NewServer(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond}, w.server)
+	site.Start()
+	defer site.Close()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const head = "POST /agents/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+	if _, err := io.WriteString(conn, head); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), codeSlow) {
+		t.Errorf("a body that does not come: %d %s, %v", resp.StatusCode, text, err)
+	}
+	if n := w.server.cfg.Bodies.Held(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
+	}
+}
+
+// Requests have names, one for each route.
+func TestRouteNames(t *testing.T) {
+	server := newWorld(t, nil).server
+	for path, want := range map[string]string{
+		"/agents/start": "agents_start", "/agents/sse": "agents_sse", "/agents/submit-tool-result": "agents_submit_tool_result", "/agents/other": "agents_other",
+	} {
+		if got := server.RouteName(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}
