@@ -26,20 +26,11 @@ func Decode(data []byte) (Chunk, error) {
 func decode(data []byte) (Chunk, *FieldError) {
 	data = trimSpace(data)
 	var room [16]member // most chunks have fewer: no allocation
-	out, ok := plainOutline(data, room[:])
-	if !ok {
-		var err *FieldError
-		if out, err = trace(data, room[:]); err == nil {
-			err = checkGrammar(data, out.loneEscape)
-		}
-		if err == nil && data[0] != '{' {
-			err = &FieldError{Want: "an object", Got: wordFor(data)}
-		}
-		if err != nil {
-			return Chunk{}, err
-		}
+	out, err := outlineOf(data, room[:])
+	if err != nil {
+		return Chunk{}, err
 	}
-	d := decoder{text: data, newline: out.newline}
+	d := decoder{text: data, newline: out.newline, plain: out.plain}
 	rest := d.takeBase(out.members)
 	c, kind, err := d.chunk(rest)
 	if err != nil {
@@ -52,6 +43,7 @@ func decode(data []byte) (Chunk, *FieldError) {
 type decoder struct {
 	text    []byte
 	newline bool                   // the text has line breaks outside strings
+	plain   bool                   // no name has an escape
 	base    [len(baseNames)][]byte // the base members, nil when absent
 }
 
@@ -66,8 +58,8 @@ const (
 )
 
 // baseMember is the place of a name in baseNames, -1 when it is none of them.
-func baseMember(name []byte) int {
-	switch string(name) {
+func baseMember(name string) int {
+	switch name {
 	case "type":
 		return baseType
 	case "agentId":
@@ -86,13 +78,21 @@ func baseMember(name []byte) int {
 func (d *decoder) takeBase(members []member) []member {
 	rest := members[:0]
 	for _, m := range members {
-		if b := baseMember(plain(m.name.of(d.text))); b >= 0 {
+		if b := baseMember(string(d.name(d.text, m))); b >= 0 {
 			d.base[b] = m.value.of(d.text)
 		} else {
 			rest = append(rest, m)
 		}
 	}
 	return rest
+}
+
+// name is what the name of a member of text means.
+func (d *decoder) name(text []byte, m member) []byte {
+	if d.plain {
+		return m.name.of(text)
+	}
+	return plain(m.name.of(text))
 }
 
 // chunk also returns the type, once it is known, for the error.
@@ -105,10 +105,11 @@ func (d *decoder) chunk(rest []member) (Chunk, Type, *FieldError) {
 	if !known {
 		return d.opaque(Type(name))
 	}
-	c, err := d.head()
+	h, err := d.head()
 	if err != nil {
 		return Chunk{}, p.kind, err
 	}
+	c := Chunk{AgentID: string(h.agentID), AgentType: string(h.agentType), Timestamp: h.timestamp, Step: h.step}
 	v := reflect.New(p.typ).Elem()
 	if c.Extra, err = d.fill(p, v, d.text, rest); err != nil {
 		return Chunk{}, p.kind, err
@@ -120,23 +121,46 @@ func (d *decoder) chunk(rest []member) (Chunk, Type, *FieldError) {
 	return c, p.kind, nil
 }
 
-// head reads the base members.
-func (d *decoder) head() (c Chunk, err *FieldError) {
-	if c.AgentID, err = d.baseString(baseAgentID); err != nil {
-		return c, err
+// check finds what chunk would refuse, without building a body if no rule is about
+// the whole of it.
+func (d *decoder) check(rest []member) (kind Type, known bool, err *FieldError) {
+	name, err := d.baseText(baseType)
+	if err != nil {
+		return "", false, err
 	}
-	if c.AgentType, err = d.baseString(baseAgentType); err != nil {
-		return c, err
+	p, known := plans[Type(name)]
+	if !known || p.ruled {
+		_, kind, err = d.chunk(rest)
+		return kind, known, err
 	}
-	if c.Timestamp, err = d.baseInteger(baseTimestamp); err != nil {
-		return c, err
+	if _, err = d.head(); err == nil {
+		_, err = d.fill(p, reflect.Value{}, d.text, rest)
+	}
+	return p.kind, true, err
+}
+
+// head are the base members but for the type.
+type head struct {
+	agentID, agentType []byte
+	timestamp, step    int64
+}
+
+func (d *decoder) head() (h head, err *FieldError) {
+	if h.agentID, err = d.baseText(baseAgentID); err != nil {
+		return h, err
+	}
+	if h.agentType, err = d.baseText(baseAgentType); err != nil {
+		return h, err
+	}
+	if h.timestamp, err = d.baseInteger(baseTimestamp); err != nil {
+		return h, err
 	}
 	if d.base[baseStep] != nil {
-		if c.Step, err = d.baseInteger(baseStep); err != nil {
-			return c, err
+		if h.step, err = d.baseInteger(baseStep); err != nil {
+			return h, err
 		}
 	}
-	return c, c.checkHead()
+	return h, Chunk{AgentID: string(h.agentID), Timestamp: h.timestamp, Step: h.step}.checkHead()
 }
 
 // baseText is the unescaped content of a base member that must be a string.
@@ -163,20 +187,24 @@ func (d *decoder) baseInteger(b int) (int64, *FieldError) {
 }
 
 // fill reads members of text into v, a struct of plan p, and returns those that
-// p does not know.
+// p does not know. Without a v it only finds out whether they can be read.
 func (d *decoder) fill(p *plan, v reflect.Value, text []byte, members []member) (extra []Member, err *FieldError) {
 	var values [maxFields][]byte
 	for _, m := range members {
-		name := plain(m.name.of(text))
+		name := d.name(text, m)
 		if i := p.find(name); i >= 0 {
 			values[i] = m.value.of(text)
-		} else {
+		} else if v.IsValid() {
 			extra = append(extra, Member{Name: string(name), Value: d.value(m.value.of(text))})
 		}
 	}
+	var into reflect.Value
 	for i := range p.fields {
 		f := &p.fields[i]
-		if err := d.field(f, v.Field(f.index), values[i]); err != nil {
+		if v.IsValid() {
+			into = v.Field(f.index)
+		}
+		if err := d.field(f, into, values[i]); err != nil {
 			return nil, err.under(f.name)
 		}
 	}
@@ -195,18 +223,24 @@ func (d *decoder) field(f *field, v reflect.Value, text []byte) *FieldError {
 	case f.nullable && text[0] == 'n':
 		return nil
 	}
-	if f.pointer {
-		v.Set(reflect.New(v.Type().Elem()))
-		v = v.Elem()
-	}
-	if !d.set(f, v, text) {
+	if !f.fits(text) {
 		return &FieldError{Want: f.words, Got: wordFor(text)}
+	}
+	if v.IsValid() {
+		if f.pointer {
+			v.Set(reflect.New(v.Type().Elem()))
+			v = v.Elem()
+		}
+		d.set(f, v, text)
 	}
 	switch f.kind {
 	case kindString:
-		return f.checkString(v.String())
+		if f.id || f.enum != nil {
+			return f.checkString(string(plain(text[1 : len(text)-1])))
+		}
+		return nil
 	case kindNumber:
-		return checkNumber(v.String())
+		return checkNumber(string(text))
 	case kindStruct:
 		return d.object(f.of, v, text)
 	case kindStructs:
@@ -216,47 +250,48 @@ func (d *decoder) field(f *field, v reflect.Value, text []byte) *FieldError {
 	}
 }
 
-// set stores a simple value, or says that text has the wrong type.
-func (d *decoder) set(f *field, v reflect.Value, text []byte) bool {
+// fits reports whether text has the type of f.
+func (f *field) fits(text []byte) bool {
 	first := text[0]
 	switch f.kind {
 	case kindString:
-		if first != '"' {
-			return false
-		}
+		return first == '"'
+	case kindBool:
+		return first == 't' || first == 'f'
+	case kindInteger:
+		_, ok := integer(text)
+		return ok
+	case kindNumber:
+		return first == '-' || first >= '0' && first <= '9'
+	case kindObject, kindStruct:
+		return first == '{'
+	case kindStructs:
+		return first == '['
+	default:
+		return true
+	}
+}
+
+// set stores a simple value that fits.
+func (d *decoder) set(f *field, v reflect.Value, text []byte) {
+	switch f.kind {
+	case kindString:
 		v.SetString(string(plain(text[1 : len(text)-1])))
 	case kindBool:
-		if first != 't' && first != 'f' {
-			return false
-		}
-		v.SetBool(first == 't')
+		v.SetBool(text[0] == 't')
 	case kindInteger:
-		n, ok := integer(text)
-		if !ok {
-			return false
-		}
+		n, _ := integer(text)
 		v.SetInt(n)
 	case kindNumber:
-		if first != '-' && (first < '0' || first > '9') {
-			return false
-		}
 		v.SetString(string(text))
-	case kindAny:
+	case kindAny, kindObject:
 		v.SetBytes(d.value(text))
-	case kindObject:
-		if first != '{' {
-			return false
-		}
-		v.SetBytes(d.value(text))
-	case kindStruct:
-		return first == '{'
 	case kindStructs:
 		if f.optional { // present, even when it is empty
 			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 		}
-		return first == '['
+	default: // its members are read one by one
 	}
-	return true
 }
 
 func (d *decoder) object(p *plan, v reflect.Value, text []byte) *FieldError {
@@ -266,7 +301,7 @@ func (d *decoder) object(p *plan, v reflect.Value, text []byte) *FieldError {
 		members = append(members, m)
 	}
 	extra, err := d.fill(p, v, text, members)
-	if err == nil && extra != nil {
+	if extra != nil {
 		v.Field(p.extra).Set(reflect.ValueOf(extra))
 	}
 	return err
@@ -278,9 +313,13 @@ func (d *decoder) array(p *plan, v reflect.Value, text []byte) *FieldError {
 		if elem[0] != '{' {
 			return (&FieldError{Want: "an object", Got: wordFor(elem)}).under(strconv.Itoa(i))
 		}
-		v.Grow(1)
-		v.SetLen(i + 1)
-		if err := d.object(p, v.Index(i), elem); err != nil {
+		var into reflect.Value
+		if v.IsValid() {
+			v.Grow(1)
+			v.SetLen(i + 1)
+			into = v.Index(i)
+		}
+		if err := d.object(p, into, elem); err != nil {
 			return err.under(strconv.Itoa(i))
 		}
 		i++

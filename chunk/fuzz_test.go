@@ -29,6 +29,10 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := chunk.Decode(text)
+		var members chunk.Members
+		if fault := members.Read(text); (fault == nil) != (err == nil) || err != nil && fault.Error() != err.Error() {
+			t.Fatalf("decoded %v, read %v", err, fault)
+		}
 		if err != nil {
 			if _, ok := errors.AsType[*chunk.FieldError](err); !ok || strings.ContainsAny(err.Error(), "\n\r") {
 				t.Fatalf("%q", err)
@@ -42,6 +46,15 @@ func FuzzDecode(f *testing.F) {
 		back, err := chunk.Decode(written)
 		if err != nil || !reflect.DeepEqual(back, c) {
 			t.Fatalf("%s is read as %+v, %v, was %+v", written, back, err, c)
+		}
+		if typ, _ := members.Type(); typ != c.Type() || bytes.ContainsAny(members.JSON(), "\n\r") {
+			t.Fatalf("read as %s: %q", typ, members.JSON())
+		}
+		for _, shape := range append(chunk.Shapes(c.Type()), chunk.Shape{Name: "agentId"}, chunk.Shape{Name: "step"}) {
+			was, there := mustParse(t, text).(jsonObject)[key(shape.Name)]
+			if v := members.Get(shape.Name); there != (v != nil) || there && !sameJSON(mustParse(t, v), was) {
+				t.Fatalf("%s of %s is %s", shape.Name, text, v)
+			}
 		}
 		was, is := mustParse(t, text).(jsonObject), mustParse(t, written).(jsonObject)
 		for name, v := range was {

@@ -23,6 +23,22 @@ type outline struct {
 	members    []member // of the outermost object
 	loneEscape bool     // a surrogate escape without its other half
 	newline    bool     // a line break outside strings, assuming valid JSON
+	plain      bool     // no name has an escape, among other things
+}
+
+// outlineOf makes the outline of what must be one JSON object within the limits.
+func outlineOf(text []byte, room []member) (outline, *FieldError) {
+	if out, ok := plainOutline(text, room); ok {
+		return out, nil
+	}
+	out, err := trace(text, room)
+	if err == nil {
+		err = checkGrammar(text, out.loneEscape)
+	}
+	if err == nil && text[0] != '{' {
+		err = &FieldError{Want: "an object", Got: wordFor(text)}
+	}
+	return out, err
 }
 
 // plainOutline makes the outline of an object in one pass that finds out as well
@@ -36,7 +52,7 @@ func plainOutline(text []byte, room []member) (outline, bool) {
 		out.members = append(out.members, member{name: span{name.Start + 1, name.End - 1}, value: span{value.Start, value.End}})
 		return true
 	})
-	out.newline = sc.Broken
+	out.newline, out.plain = sc.Broken, true
 	return out, ok && sc.Values <= MaxValues
 }
 

@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -47,6 +48,7 @@ type plan struct {
 	typ    reflect.Type
 	fields []field
 	extra  int  // index of the Extra field of a part, -1 in a body
+	ruled  bool // checkBody has something to say about it
 	flat   bool // strings, booleans and integers only: cannot exceed depth or values
 }
 
@@ -68,6 +70,7 @@ func plansOf(bodies ...Body) map[Type]*plan {
 	for _, b := range bodies {
 		p := planOf(reflect.TypeOf(b))
 		p.kind = b.Type()
+		p.ruled = slices.Contains(ruled, p.kind)
 		all[p.kind] = p
 	}
 	return all

@@ -91,6 +91,9 @@ func checkNumber(s string) *FieldError {
 	return nil
 }
 
+// ruled are the types that checkBody has something to say about.
+var ruled = []Type{TypeCustom, TypeStatePatch, TypeSourceURL, TypeFile}
+
 // checkBody applies the rules of single types.
 func checkBody(b Body) *FieldError {
 	switch b := b.(type) {

@@ -21,29 +21,25 @@ func (m *Message) subAgent(session string) *speaker {
 // told reports whether a chunk of a sub-agent is told as if it were the message's
 // own agent's. One that is not may be told as a notice.
 func (m *Message) told(it *item) bool {
-	switch b := it.c.Body.(type) {
-	case chunk.Custom, chunk.SubagentStart, chunk.SubagentEnd, chunk.Error:
+	switch it.rec.Type {
+	case chunk.TypeCustom, chunk.TypeSubagentStart, chunk.TypeSubagentEnd, chunk.TypeError:
 		return true
-	case chunk.ToolApprovalRequest:
-		if b.IsAutomatic == nil || !*b.IsAutomatic {
+	case chunk.TypeToolApprovalRequest:
+		if !it.is("isAutomatic") {
 			return true
 		}
-	case chunk.ToolStart:
-		if m.runsInClient(it, b.ToolName) {
+	case chunk.TypeToolStart:
+		if m.runsInClient(it, it.Text("toolName")) {
 			return true
 		}
-	case chunk.ToolEnd:
-		if m.knows(it.sp, b.ToolCallID) {
+	case chunk.TypeToolEnd, chunk.TypeToolOutputError:
+		if m.known(it) != nil {
 			return true
 		}
-	case chunk.ToolOutputError:
-		if m.knows(it.sp, b.ToolCallID) {
-			return true
-		}
-	case chunk.ToolApprovalResponse:
-		return m.knows(it.sp, b.ToolCallID)
-	case chunk.SuspensionMarker, chunk.RunInterrupted, chunk.RunPaused, chunk.RunResumed, chunk.CheckpointCreated,
-		chunk.StepCommitted, chunk.StepDiscarded, chunk.StreamResync, chunk.ExecutorSuperseded:
+	case chunk.TypeToolApprovalResponse:
+		return m.known(it) != nil
+	case chunk.TypeSuspensionMarker, chunk.TypeRunInterrupted, chunk.TypeRunPaused, chunk.TypeRunResumed, chunk.TypeCheckpointCreated,
+		chunk.TypeStepCommitted, chunk.TypeStepDiscarded, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
 		// How the run of a sub-agent stands is its own affair.
 		m.close(it.sp)
 		return false
@@ -54,68 +50,71 @@ func (m *Message) told(it *item) bool {
 	return m.opt.SubAgents == Inline
 }
 
-func (m *Message) knows(sp *speaker, id string) bool { return m.calls[callKey{sp.agent, id}] != nil }
-
 // childChunk tells a chunk of a sub-agent as it is.
 func (m *Message) childChunk(it *item) {
-	if it.obj.is("toolName", finishTool) {
+	if it.Text("toolName") == finishTool {
 		return
+	}
+	line := it.JSON()
+	if it.kind != noBlock {
+		line = it.rec.Data
 	}
 	m.open("data-subagent-chunk")
 	m.nest("data")
 	m.str("subSessionId", it.sp.agent)
-	m.guarded("chunk", it.line)
+	m.guarded("chunk", line)
 	m.endNotice()
 }
 
-func (m *Message) subagentStart(it *item, b chunk.SubagentStart) {
+func (m *Message) subagentStart(it *item) {
 	m.close(it.sp)
 	if it.sp.own() {
-		if _, told := m.children[b.SubSessionID]; told {
+		session := it.Text("subSessionId")
+		if _, told := m.children[session]; told {
 			return
 		}
 		if m.children == nil {
 			m.children = make(map[string]chunk.Ordinal)
 		}
-		m.children[b.SubSessionID] = it.rec.Ordinal
+		m.children[session] = it.rec.Ordinal
 		m.speak(it)
 	}
-	m.delegation(it, "subagent-start", b.CallID, "subAgentType", "subSessionId", "callId")
+	m.delegation(it, "subagent-start", "subAgentType", "subSessionId", "callId")
 }
 
-func (m *Message) subagentEnd(it *item, b chunk.SubagentEnd) {
+func (m *Message) subagentEnd(it *item) {
 	if it.sp.own() {
-		if _, known := m.children[b.SubSessionID]; !known {
+		session := it.Text("subSessionId")
+		if _, known := m.children[session]; !known {
 			m.speak(it)
 		}
-		delete(m.children, b.SubSessionID)
+		delete(m.children, session)
 	}
-	m.delegation(it, "subagent-end", b.CallID, "subAgentType", "subSessionId", "callId", "result")
+	m.delegation(it, "subagent-end", "subAgentType", "subSessionId", "callId", "result")
 }
 
 // delegation is a notice of a sub-agent under the id of its call. The call's
 // tool part stays in the message and holds the same result.
-func (m *Message) delegation(it *item, name, callID string, members ...string) {
+func (m *Message) delegation(it *item, name string, members ...string) {
+	callID := it.Text("callId")
 	id := appendEscaped(nil, callID)
 	if c := m.calls[callKey{it.sp.agent, callID}]; c != nil {
 		id = c.shown
 	}
 	m.beginNotice(it, name, id)
 	for _, n := range members {
-		m.guarded(n, it.obj.get(n))
+		m.guarded(n, it.Get(n))
 	}
 	m.endNotice()
 }
 
 // childError tells an error of a sub-agent. It does not end the answer.
-func (m *Message) childError(it *item, detail *chunk.ErrorDetail) {
+func (m *Message) childError(it *item) {
 	if m.replay != nil {
 		return
 	}
 	m.beginNotice(it, "subagent-error", nil)
-	m.errorMembers(it, detail)
-	if v := it.obj.get("recoverable"); v != nil {
-		m.value("recoverable", v)
-	}
+	m.errorMembers(it)
+	m.pass(it, "recoverable")
 	m.endNotice()
 }

@@ -1,6 +1,7 @@
 package aisdk_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -11,22 +12,22 @@ import (
 // answer is a turn of one step that says n words.
 func answer(tb testing.TB, n int) []chunk.Record {
 	tb.Helper()
+	bodies := []chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}, chunk.StepStart{}}
+	return logOf(tb, append(bodies, slices.Repeat([]chunk.Body{chunk.TextDelta{Delta: "so the sky "}}, n)...))
+}
+
+func logOf(tb testing.TB, bodies []chunk.Body) []chunk.Record {
+	tb.Helper()
 	var log []chunk.Record
-	say := func(body chunk.Body) {
+	for i, body := range bodies {
 		c := chunk.Chunk{AgentID: "session-1", AgentType: "assistant", Timestamp: 1767225600037, Step: 1, Body: body}
 		data, err := c.AppendJSON(nil)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		i := len(log) + 1
 		log = append(log, chunk.Record{
-			Seq: chunk.Seq(100_000 + i), Session: chunk.RootSession("t", "session-1"), Epoch: 1, Ordinal: chunk.Ordinal(i), Type: body.Type(), Data: data,
+			Seq: chunk.Seq(100_001 + i), Session: chunk.RootSession("t", "session-1"), Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: body.Type(), Data: data,
 		})
-	}
-	say(chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
-	say(chunk.StepStart{})
-	for range n {
-		say(chunk.TextDelta{Delta: "so the sky "})
 	}
 	return log
 }
@@ -72,31 +73,46 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(log))/b.Elapsed().Seconds(), "chunks/s")
 }
 
-// Every kind of call once: the records that are read whole.
-func BenchmarkTool(b *testing.B) {
-	yes := true
-	log := answer(b, 1)
-	for _, body := range []chunk.Body{
-		chunk.ToolStart{ToolCallID: "c1", ToolName: "search", Arguments: chunk.Value(`{"query":"weather in Oslo"}`)},
-		chunk.ToolEnd{ToolCallID: "c1", ToolName: "search", Result: chunk.Value(`{"celsius":21.5,"sky":"blue"}`), ProviderExecuted: &yes},
-	} {
-		rec := log[0]
-		data, err := chunk.Chunk{AgentID: "session-1", AgentType: "assistant", Step: 1, Body: body}.AppendJSON(nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		rec.Seq, rec.Ordinal, rec.Type, rec.Data = chunk.Seq(len(log)+200_000), chunk.Ordinal(len(log)+1), body.Type(), data
-		log = append(log, rec)
+// turn is one of three steps, as a model writes them: thoughts, a call, words.
+func turn(tb testing.TB) []chunk.Record {
+	tb.Helper()
+	ours := true
+	bodies := []chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "why?"}}}}
+	for _, id := range []string{"c1", "c2", "c3"} {
+		bodies = append(bodies, chunk.StepStart{})
+		bodies = append(bodies, slices.Repeat([]chunk.Body{chunk.Thinking{Content: "a thought of some words "}}, 10)...)
+		bodies = append(bodies,
+			chunk.ToolStart{ToolCallID: id, ToolName: "search", Arguments: chunk.Value(`{"query":"weather in Oslo"}`)},
+			chunk.ToolEnd{ToolCallID: id, ToolName: "search", Result: chunk.Value(`{"celsius":21.5,"sky":"blue"}`), ProviderExecuted: &ours})
+		bodies = append(bodies, slices.Repeat([]chunk.Body{chunk.TextDelta{Delta: "so the sky "}}, 80)...)
+		bodies = append(bodies, chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "100", OutputTokens: "20"}})
 	}
-	b.ReportAllocs()
+	return logOf(tb, append(bodies, chunk.StreamEnd{StreamID: "session-1"}))
+}
+
+// A turn, of which the pieces are a copy and all else is read whole.
+func BenchmarkTurn(b *testing.B) {
+	log := turn(b)
 	var frames []byte
-	for b.Loop() {
-		m := aisdk.New("msg-1", aisdk.Options{})
-		for _, rec := range log {
-			frames = m.Append(frames[:0], rec)
+	b.Run("aisdk", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			m := aisdk.New("msg-1", aisdk.Options{})
+			for _, rec := range log {
+				frames = m.Append(frames[:0], rec)
+			}
 		}
-	}
-	b.ReportMetric(float64(b.N*len(log))/b.Elapsed().Seconds(), "chunks/s")
+		b.ReportMetric(float64(b.N*len(log))/b.Elapsed().Seconds(), "chunks/s")
+	})
+	b.Run("native", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, rec := range log {
+				frames = native.Encode(frames[:0], rec, chunk.ScopeTree)
+			}
+		}
+		b.ReportMetric(float64(b.N*len(log))/b.Elapsed().Seconds(), "chunks/s")
+	})
 }
 
 // A delta costs no memory.
@@ -113,5 +129,19 @@ func TestDeltaAllocatesNothing(t *testing.T) {
 		rec.Ordinal++
 	}); n > 0 {
 		t.Errorf("%v allocations per delta, want none", n)
+	}
+}
+
+// A turn costs little more than what is to be remembered of its calls.
+func TestTurnAllocatesLittle(t *testing.T) {
+	log := turn(t)
+	frames := make([]byte, 0, 4096)
+	if n := testing.AllocsPerRun(20, func() {
+		m := aisdk.New("msg-1", aisdk.Options{})
+		for _, rec := range log {
+			frames = m.Append(frames[:0], rec)
+		}
+	}); n > 60 {
+		t.Errorf("%v allocations for %d records, want at most 60", n, len(log))
 	}
 }

@@ -1,6 +1,7 @@
 package aisdk
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -13,11 +14,11 @@ const modeExecute = "execute"
 // goesOn reports whether an answer that waits, or was stopped, goes on with the
 // record. One that waits for people may do so because a sub-agent asked them.
 func (m *Message) goesOn(it *item) bool {
-	b, started := it.c.Body.(chunk.RunStarted)
+	started := it.rec.Type == chunk.TypeRunStarted
 	if !it.sp.own() {
 		return started && m.outcome == paused
 	}
-	goesOn := started && !m.opensTurn(b)
+	goesOn := started && !m.opensTurn(it)
 	switch it.rec.Type {
 	case chunk.TypeStreamActive:
 		goesOn = m.outcome == paused
@@ -31,9 +32,12 @@ func (m *Message) goesOn(it *item) bool {
 }
 
 // opensTurn reports whether a run is the beginning of another message.
-func (m *Message) opensTurn(b chunk.RunStarted) bool {
-	return m.turn && m.meta.RunID != b.RunID && (b.Mode == modeExecute || len(b.Input) > 0)
+func (m *Message) opensTurn(it *item) bool {
+	return m.turn && m.meta.RunID != it.Text("runId") && (it.Text("mode") == modeExecute || !isEmpty(it.Get("input")))
 }
+
+// isEmpty reports whether an array has no elements.
+func isEmpty(array chunk.Value) bool { return len(bytes.TrimSpace(array[1:len(array)-1])) == 0 }
 
 // control tells a record about the stream itself. Those of a sub-agent only end
 // what it says: the answer goes on.
@@ -42,22 +46,22 @@ func (m *Message) control(it *item) {
 		m.childControl(it)
 		return
 	}
-	switch b := it.c.Body.(type) {
-	case chunk.RunStarted:
-		m.runStarted(it, b)
-	case chunk.StreamPaused:
+	switch it.rec.Type {
+	case chunk.TypeRunStarted:
+		m.runStarted(it)
+	case chunk.TypeStreamPaused:
 		m.streamPaused()
-	case chunk.StreamEnd:
+	case chunk.TypeStreamEnd:
 		m.streamEnd()
-	case chunk.StreamFailed:
-		m.streamFailed(it, b)
-	case chunk.Truncated:
-		m.truncated(it, b)
+	case chunk.TypeStreamFailed:
+		m.streamFailed(it)
+	case chunk.TypeTruncated:
+		m.truncated(it)
 	}
 }
 
-func (m *Message) runStarted(it *item, b chunk.RunStarted) {
-	if m.opensTurn(b) {
+func (m *Message) runStarted(it *item) {
+	if m.opensTurn(it) {
 		if !m.ended {
 			m.start()
 			m.conclude(reasonOther)
@@ -69,7 +73,7 @@ func (m *Message) runStarted(it *item, b chunk.RunStarted) {
 	m.closeAll()
 	m.finishStep()
 	m.steps.begun, m.reason = false, ""
-	m.meta.RunID, m.meta.AgentType = b.RunID, it.c.AgentType
+	m.meta.RunID, m.meta.AgentType = it.Text("runId"), it.Text("agentType")
 }
 
 // streamPaused ends the response when the answer waits for people: the client
@@ -102,10 +106,10 @@ func (m *Message) delegates() bool {
 // answer waits for it, ends the response.
 func (m *Message) childControl(it *item) {
 	m.close(it.sp)
-	switch b := it.c.Body.(type) {
-	case chunk.StreamFailed:
-		m.childError(it, b.ErrorDetail)
-	case chunk.StreamPaused:
+	switch it.rec.Type {
+	case chunk.TypeStreamFailed:
+		m.childError(it)
+	case chunk.TypeStreamPaused:
 		if m.outcome == paused && m.asks() {
 			m.stop(reasonToolCalls)
 		}
@@ -124,7 +128,7 @@ func (m *Message) streamEnd() {
 	m.stop(m.stateReason())
 }
 
-func (m *Message) streamFailed(it *item, b chunk.StreamFailed) {
+func (m *Message) streamFailed(it *item) {
 	switch {
 	case m.outcome == finished || m.outcome == failed && !m.expected:
 		return
@@ -133,10 +137,7 @@ func (m *Message) streamFailed(it *item, b chunk.StreamFailed) {
 		return
 	}
 	m.outcome, m.expected = failed, false
-	f := Failure{Text: b.Error}
-	if b.ErrorDetail != nil && b.ErrorDetail.Code != nil {
-		f.Code = *b.ErrorDetail.Code
-	}
+	f := Failure{Text: it.Text("error"), Code: it.Text("errorDetail", "code")}
 	if f.Code == CodeAborted {
 		m.aborted(it)
 		return
@@ -199,7 +200,7 @@ func (m *Message) fail(it *item, f Failure) {
 	m.start()
 	m.open("error")
 	if m.opt.ErrorText == nil {
-		m.value("errorText", it.obj.get("error"))
+		m.value("errorText", it.Get("error"))
 	} else {
 		m.str("errorText", m.opt.ErrorText(f))
 	}
@@ -218,7 +219,7 @@ func (m *Message) aborted(it *item) {
 	m.start()
 	m.open("abort")
 	if m.opt.Major >= 7 {
-		m.value("reason", it.obj.get("error"))
+		m.value("reason", it.Get("error"))
 	}
 	m.shut()
 	m.lastWord()

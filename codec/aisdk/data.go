@@ -1,45 +1,43 @@
 package aisdk
 
 import (
-	"strconv"
-
 	"github.com/tailrace/tailrace/chunk"
 )
 
 // sayData tells what becomes a data part, or ends the answer.
 func (m *Message) sayData(it *item) {
-	switch b := it.c.Body.(type) {
-	case chunk.Custom:
-		m.custom(it, b)
-	case chunk.SubagentStart:
-		m.subagentStart(it, b)
-	case chunk.SubagentEnd:
-		m.subagentEnd(it, b)
-	case chunk.StatePatch:
+	switch it.rec.Type {
+	case chunk.TypeCustom:
+		m.custom(it)
+	case chunk.TypeSubagentStart:
+		m.subagentStart(it)
+	case chunk.TypeSubagentEnd:
+		m.subagentEnd(it)
+	case chunk.TypeStatePatch:
 		m.notice(it, "state-patch", "patches")
-	case chunk.Output:
+	case chunk.TypeOutput:
 		m.beginNotice(it, "output", nil)
-		m.guarded("output", it.obj.get("output"))
+		m.guarded("output", it.Get("output"))
 		m.endNotice()
-	case chunk.Error:
-		m.errorChunk(it, b)
-	case chunk.RunInterrupted:
+	case chunk.TypeError:
+		m.errorChunk(it)
+	case chunk.TypeRunInterrupted:
 		m.runInterrupted(it)
-	case chunk.RunPaused:
+	case chunk.TypeRunPaused:
 		m.close(it.sp)
 		m.signal(it, "run-paused", "runId", "reason", "pendingToolName", "pendingToolCallId")
-	case chunk.RunResumed:
+	case chunk.TypeRunResumed:
 		m.signal(it, "run-resumed", "runId", "fromCheckpointId", "fromStepCount", "mode")
-	case chunk.CheckpointCreated:
+	case chunk.TypeCheckpointCreated:
 		m.signal(it, "checkpoint-created", "runId", "checkpointId", "stepCount")
-	case chunk.StepCommitted:
+	case chunk.TypeStepCommitted:
 		m.signal(it, "step-committed", "runId", "stepId", "checkpointId")
-	case chunk.StepDiscarded:
+	case chunk.TypeStepDiscarded:
 		m.signal(it, "step-discarded", "runId", "stepId", "reason")
-	case chunk.StreamResync:
+	case chunk.TypeStreamResync:
 		m.close(it.sp)
 		m.signal(it, "stream-resync", "checkpointId", "stepCount", "messageCount", "fromSequence", "reason")
-	case chunk.ExecutorSuperseded:
+	case chunk.TypeExecutorSuperseded:
 		m.close(it.sp)
 		m.signal(it, "executor-superseded", "reason")
 	default: // tool_arg_stream_end says nothing that tool_start does not; suspension_marker never leaves
@@ -59,7 +57,7 @@ func (m *Message) signal(it *item, name string, members ...string) {
 // with every POST.
 func (m *Message) notice(it *item, name string, members ...string) {
 	m.beginNotice(it, name, nil)
-	m.members(it, members)
+	m.pass(it, members...)
 	m.endNotice()
 }
 
@@ -82,70 +80,62 @@ func (m *Message) endNotice() {
 
 // custom tells an event of the application. It is a part of the message; that of
 // a sub-agent only where its other parts are too.
-func (m *Message) custom(it *item, b chunk.Custom) {
+func (m *Message) custom(it *item) {
 	stays := it.sp.own() || m.opt.SubAgents == Inline
-	if it.sp.own() && m.structured(it, b) {
+	if it.sp.own() && m.structured(it) {
 		return
 	}
 	if stays {
 		m.speak(it)
 	}
-	name, _ := it.obj.text("eventName")
-	m.open("data-" + string(name))
-	m.guarded("data", it.obj.get("data"))
-	m.flag("transient", !stays)
+	m.event(it, !stays)
+}
+
+func (m *Message) event(it *item, transient bool) {
+	m.open("data-" + string(it.content("eventName")))
+	m.guarded("data", it.Get("data"))
+	m.flag("transient", transient)
 	m.shut()
 }
 
 // errorChunk tells an error that the agent reports. The client takes an error
 // chunk for the end: one from which the run recovers is a notice.
-func (m *Message) errorChunk(it *item, b chunk.Error) {
+func (m *Message) errorChunk(it *item) {
 	m.close(it.sp)
 	if !it.sp.own() {
-		m.childError(it, b.ErrorDetail)
+		m.childError(it)
 		return
 	}
-	if b.Recoverable {
+	if it.is("recoverable") {
 		if m.replay != nil {
 			return
 		}
 		m.beginNotice(it, "error", nil)
-		m.errorMembers(it, b.ErrorDetail)
+		m.errorMembers(it)
 		m.flag("recoverable", true)
 		m.endNotice()
 		return
 	}
 	if m.outcome == running {
 		m.outcome, m.expected = failed, true
-		m.fail(it, Failure{Text: b.Error, Code: codeOf(b)})
+		f := Failure{Text: it.Text("error"), Code: it.Text("errorDetail", "code")}
+		if it.Get("code") != nil {
+			f.Code = it.Text("code")
+		}
+		m.fail(it, f)
 	}
-}
-
-func codeOf(b chunk.Error) string {
-	switch {
-	case b.Code != nil:
-		return *b.Code
-	case b.ErrorDetail != nil && b.ErrorDetail.Code != nil:
-		return *b.ErrorDetail.Code
-	}
-	return ""
 }
 
 // errorMembers writes the text of an error and how it is classified.
-func (m *Message) errorMembers(it *item, detail *chunk.ErrorDetail) {
-	m.value("errorText", it.obj.get("error"))
-	if code := it.obj.get("code"); code != nil {
-		m.value("code", code)
-	} else if detail != nil && detail.Code != nil {
-		m.str("code", *detail.Code)
+func (m *Message) errorMembers(it *item) {
+	m.value("errorText", it.Get("error"))
+	code := it.Get("code")
+	if code == nil {
+		code = it.Get("errorDetail", "code")
 	}
-	if detail != nil && detail.Category != nil {
-		m.str("category", *detail.Category)
-	}
-	if detail != nil && detail.Retryable != nil {
-		m.name("retryable")
-		m.dst = strconv.AppendBool(m.dst, *detail.Retryable)
-	}
+	m.some("code", code)
+	m.some("category", it.Get("errorDetail", "category"))
+	m.some("retryable", it.Get("errorDetail", "retryable"))
 }
 
 // runInterrupted ends the response: the run was stopped softly.

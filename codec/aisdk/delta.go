@@ -16,8 +16,8 @@ type pieces struct{ text, reasoning opening }
 // read finds the step and the text, content of a JSON string, in a record that
 // goes on with a block of some kind: noBlock when it is none that is read here.
 func (p *pieces) read(rec *chunk.Record) (kind block, step int64, text []byte) {
-	begins, lead, trail := &p.text, `,"delta":"`, `}`
-	switch kind = textBlock; rec.Type {
+	kind, begins, lead, trail := textBlock, &p.text, `,"delta":"`, `}`
+	switch rec.Type {
 	case chunk.TypeTextDelta:
 	case chunk.TypeThinking:
 		kind, begins, lead, trail = reasoningBlock, &p.reasoning, `,"content":"`, `,"isComplete":false}`
@@ -25,7 +25,7 @@ func (p *pieces) read(rec *chunk.Record) (kind block, step int64, text []byte) {
 		return noBlock, 0, nil
 	}
 	step, rest, ok := begins.read(rec.Type, rec.Data)
-	if !ok || !bytes.HasPrefix(rest, []byte(lead)) {
+	if !ok || !startsWith(rest, lead) {
 		return noBlock, 0, nil
 	}
 	end := stringEnd(rest, len(lead)-1)
@@ -33,10 +33,19 @@ func (p *pieces) read(rec *chunk.Record) (kind block, step int64, text []byte) {
 		return noBlock, 0, nil
 	}
 	text = rest[len(lead) : end-1 : end-1]
-	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
+	if breaks(text) {
 		return noBlock, 0, nil
 	}
 	return kind, step, text
+}
+
+// breaks reports whether there is a line break, which would end a frame.
+func breaks(data []byte) bool {
+	return bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0
+}
+
+func startsWith(data []byte, start string) bool {
+	return len(data) >= len(start) && string(data[:len(start)]) == start
 }
 
 // opening is what the records of one type begin with, up to their time. Those of
@@ -47,16 +56,16 @@ type opening struct{ seen []byte }
 func (o *opening) read(typ chunk.Type, data []byte) (step int64, rest []byte, ok bool) {
 	if len(o.seen) == 0 || !bytes.HasPrefix(data, o.seen) {
 		n := openingEnd(typ, data)
-		if n < 0 {
+		if n < 0 || breaks(data[:n]) {
 			return 0, nil, false
 		}
 		o.seen = append(o.seen[:0], data[:n]...)
 	}
-	_, rest = digits(data[len(o.seen):])
-	if rest, ok = bytes.CutPrefix(rest, []byte(`,"step":`)); !ok {
+	const next = `,"step":`
+	if _, rest = digits(data[len(o.seen):]); !startsWith(rest, next) {
 		return 0, nil, false
 	}
-	step, rest = digits(rest)
+	step, rest = digits(rest[len(next):])
 	return step, rest, true
 }
 
@@ -65,7 +74,7 @@ func (o *opening) read(typ chunk.Type, data []byte) (step int64, rest []byte, ok
 func openingEnd(typ chunk.Type, data []byte) int {
 	i := 0
 	for _, next := range [...]string{`{"type":"` + string(typ) + `","agentId":"`, `,"agentType":"`, `,"timestamp":`} {
-		if !bytes.HasPrefix(data[i:], []byte(next)) {
+		if !startsWith(data[i:], next) {
 			return -1
 		}
 		i += len(next)

@@ -16,9 +16,7 @@ type out struct {
 	merge bool // deltas of one part become one: a replay
 	tail  tail
 
-	obj       object
-	canonical []byte
-	scratch   []byte // frames that nobody needs
+	scratch []byte // frames that nobody needs
 }
 
 const noFrame = -1

@@ -27,6 +27,8 @@ type Message struct {
 	outcome        outcome
 	reason         string // finish reason of the last step that gave one
 
+	members chunk.Members // of the record at hand
+
 	own    speaker
 	agents map[string]*speaker // sub-agents, by session
 	order  []*speaker          // the same, as they came

@@ -1,6 +1,7 @@
 package aisdk
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -106,6 +107,39 @@ func TestStockPageRests(t *testing.T) {
 			show(t, c, m.Append(nil, rec))
 			if m.Done() && c.posts() {
 				t.Fatalf("posts again behind %s:\n%s\nof %s", rec.Type, c, a)
+			}
+		}
+	})
+}
+
+// respelled is a record with escapes in its names, and space behind them.
+func respelled(rec chunk.Record) chunk.Record {
+	if rec.Type == chunk.TypeCustom {
+		return rec // its data has such names too, and is told as it came
+	}
+	for _, name := range []string{
+		"type", "agentId", "step", "delta", "content", "isComplete", "toolCallId", "toolName", "arguments", "result", "error", "errorDetail", "approvalId",
+		"eventName", "subSessionId", "callId", "usage", "inputTokens", "finishReason", "runId", "mode", "removed",
+	} {
+		rec.Data = bytes.ReplaceAll(rec.Data, []byte(`"`+name+`":`), fmt.Appendf(nil, "\"\\u%04x%s\"\t: ", name[0], name[1:]))
+	}
+	return rec
+}
+
+// How a record is written changes nothing of what is said.
+func TestSpellingChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAuthor(t)
+		a.turn()
+		opt := a.options()
+		if opt.SubAgents == Data {
+			opt.SubAgents = Drop // there records are told as they are
+		}
+		plain, odd := New("msg-1", opt), New("msg-1", opt)
+		for _, rec := range a.log {
+			want := plain.Append(nil, rec)
+			if got := odd.Append(nil, respelled(rec)); !bytes.Equal(got, want) {
+				t.Fatalf("%s\n got %s\nwant %s", rec.Data, got, want)
 			}
 		}
 	})

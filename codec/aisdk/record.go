@@ -1,8 +1,6 @@
 package aisdk
 
 import (
-	"strconv"
-
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -24,15 +22,34 @@ func (sp *speaker) own() bool { return sp.agent == "" }
 
 // item is a record with what was found in it.
 type item struct {
+	*chunk.Members // none of a piece of a block
+
 	rec   chunk.Record
 	sp    *speaker
-	step  int64       // -1: it has none
-	kind  block       // that it goes on with, noBlock for none
-	piece []byte      // of that
-	line  []byte      // the JSON, without line breaks
-	obj   *object     // its members, if it is no piece
-	c     chunk.Chunk // not of deltas, which are read without it
+	step  int64
+	kind  block  // of which it is a piece, noBlock for none
+	piece []byte // content of a JSON string
 }
+
+// noMembers are those of a piece.
+var noMembers chunk.Members
+
+// orNull is a member that may be anything; one that is absent is null.
+func (it *item) orNull(name string) chunk.Value {
+	if v := it.Get(name); v != nil {
+		return v
+	}
+	return null
+}
+
+// content is that of a member that is a string, still escaped.
+func (it *item) content(name string) []byte {
+	v := it.Get(name)
+	return v[1 : len(v)-1]
+}
+
+// is reports whether a member is true.
+func (it *item) is(name string) bool { return string(it.Get(name)) == "true" }
 
 // record says what rec says. While the answer waits, or has ended, nothing is
 // told, but for the end of a response that is open.
@@ -44,11 +61,11 @@ func (m *Message) record(rec *chunk.Record) {
 	if !m.idle {
 		m.start()
 	}
-	it := item{rec: *rec, sp: sp, line: rec.Data, obj: &m.obj}
+	it := item{rec: *rec, sp: sp}
 	if !m.read(&it) {
 		return
 	}
-	if it.c.Body != nil && m.goesOn(&it) {
+	if m.goesOn(&it) {
 		m.idle, m.ended = false, false
 		m.cutInputs()
 	}
@@ -108,42 +125,20 @@ func (m *Message) filtered(rec *chunk.Record) bool {
 	return m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(*rec)
 }
 
-// read finds what is in the record: of a delta its text alone, of others all. It
-// reports false for a record that cannot be read.
+// read finds what is in the record. It reports false for a record that cannot be
+// read.
 func (m *Message) read(it *item) bool {
-	it.obj.n = 0
 	if it.kind, it.step, it.piece = it.sp.pieces.read(&it.rec); it.kind != noBlock {
+		it.Members = &noMembers
 		return true
 	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta, chunk.TypeToolArgStreamDelta, chunk.TypeThinking:
-		if it.obj.read(it.rec.Data) && it.obj.isDelta() {
-			it.readStep()
-			return true
-		}
-	}
-	c, err := it.rec.Decode()
-	if err != nil || c.Type() != it.rec.Type {
+	it.Members = &m.members
+	if it.Read(it.rec.Data) != nil {
 		return false
 	}
-	it.c, it.step = c, c.Step
-	if it.obj.read(it.rec.Data) {
-		return true
-	}
-	if m.canonical, err = c.AppendJSON(m.canonical[:0]); err != nil {
-		return false
-	}
-	it.line = m.canonical
-	it.obj.read(it.line) // members that have no room are none of the catalogue's
-	return true
-}
-
-func (it *item) readStep() {
-	n, err := strconv.ParseInt(string(it.obj.get("step")), 10, 64)
-	if err != nil {
-		n = -1
-	}
-	it.step = n
+	it.step, _ = digits(it.Get("step"))
+	typ, _ := it.Type()
+	return typ == it.rec.Type
 }
 
 // say tells what is in a record.
@@ -152,7 +147,7 @@ func (m *Message) say(it *item) {
 		m.control(it)
 		return
 	}
-	if _, opaque := it.c.Body.(chunk.Opaque); opaque {
+	if _, known := it.Type(); !known && it.kind == noBlock {
 		m.notKnown(it.rec.Type)
 		return
 	}
@@ -160,51 +155,46 @@ func (m *Message) say(it *item) {
 		m.close(it.sp)
 		it.sp.step = it.step
 	}
-	if !it.sp.own() && !m.told(it) {
-		return
-	}
-	if it.kind != noBlock {
+	switch {
+	case !it.sp.own() && !m.told(it):
+	case it.kind != noBlock:
 		m.write(it, it.kind, it.piece)
-		return
-	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta:
-		piece, _ := it.obj.text("delta")
-		m.write(it, textBlock, piece)
-	case chunk.TypeThinking:
-		m.think(it)
-	case chunk.TypeToolArgStreamDelta:
-		m.toolArgsDelta(it)
 	default:
 		m.sayMore(it)
 	}
 }
 
 func (m *Message) sayMore(it *item) {
-	switch b := it.c.Body.(type) {
-	case chunk.ToolArgStreamStart:
-		m.toolArgsStart(it, b)
-	case chunk.ToolStart:
-		m.toolStart(it, b)
-	case chunk.ToolEnd:
-		m.toolEnd(it, b)
-	case chunk.ToolInputError:
-		m.toolInputError(it, b)
-	case chunk.ToolOutputError:
-		m.toolOutputError(it, b)
-	case chunk.ToolApprovalRequest:
-		m.approvalRequest(it, b)
-	case chunk.ToolApprovalResponse:
-		m.approvalResponse(it, b)
-	case chunk.StepStart:
+	switch it.rec.Type {
+	case chunk.TypeTextDelta:
+		m.write(it, textBlock, it.content("delta"))
+	case chunk.TypeThinking:
+		m.think(it)
+	case chunk.TypeToolArgStreamStart:
+		m.toolArgsStart(it)
+	case chunk.TypeToolArgStreamDelta:
+		m.toolArgsDelta(it)
+	case chunk.TypeToolStart:
+		m.toolStart(it)
+	case chunk.TypeToolEnd:
+		m.toolEnd(it)
+	case chunk.TypeToolInputError:
+		m.toolInputError(it)
+	case chunk.TypeToolOutputError:
+		m.toolOutputError(it)
+	case chunk.TypeToolApprovalRequest:
+		m.approvalRequest(it)
+	case chunk.TypeToolApprovalResponse:
+		m.approvalResponse(it)
+	case chunk.TypeStepStart:
 		m.stepStart(it)
-	case chunk.StepEnd:
-		m.stepEnd(it, b)
-	case chunk.File:
+	case chunk.TypeStepEnd:
+		m.stepEnd(it)
+	case chunk.TypeFile:
 		m.part(it, "file", "url", "mediaType")
-	case chunk.SourceURL:
+	case chunk.TypeSourceURL:
 		m.part(it, "source-url", "sourceId", "url", "title")
-	case chunk.SourceDocument:
+	case chunk.TypeSourceDocument:
 		m.part(it, "source-document", "sourceId", "mediaType", "title", "filename")
 	default:
 		m.sayData(it)
@@ -229,15 +219,13 @@ func (m *Message) part(it *item, kind string, names ...string) {
 	m.close(it.sp)
 	m.speak(it)
 	m.open(kind)
-	m.members(it, names)
+	m.pass(it, names...)
 	m.shut()
 }
 
-// members writes those of the named members that the record has.
-func (m *Message) members(it *item, names []string) {
+// pass writes those of the named members that the record has.
+func (m *Message) pass(it *item, names ...string) {
 	for _, name := range names {
-		if v := it.obj.get(name); v != nil {
-			m.guarded(name, v)
-		}
+		m.some(name, it.Get(name))
 	}
 }

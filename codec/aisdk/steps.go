@@ -38,7 +38,7 @@ func (m *Message) stepStart(it *item) {
 	m.steps.begun, m.steps.beganAt = true, it.rec.Ordinal
 }
 
-func (m *Message) stepEnd(it *item, b chunk.StepEnd) {
+func (m *Message) stepEnd(it *item) {
 	if !it.sp.own() {
 		m.close(it.sp)
 		return
@@ -46,15 +46,16 @@ func (m *Message) stepEnd(it *item, b chunk.StepEnd) {
 	m.closeAll()
 	m.finishStep()
 	m.steps.begun = false
-	if b.FinishReason != nil {
-		m.reason = m.opt.reason(*b.FinishReason)
+	if reason := it.Text("finishReason"); reason != "" {
+		m.reason = m.opt.reason(reason)
 	}
 	m.meta.Steps++
-	if u := b.Usage; u != nil {
-		m.meta.InputTokens += tokens(&u.InputTokens)
-		m.meta.OutputTokens += tokens(&u.OutputTokens)
-		m.meta.CachedTokens += tokens(u.CachedTokens)
-		m.meta.CacheWriteTokens += tokens(u.CacheWriteTokens)
+	// Nobody else sees the sums.
+	if m.opt.StartMetadata != nil || m.opt.StepMetadata != nil || m.opt.FinishMetadata != nil {
+		m.meta.InputTokens += tokens(it.Get("usage", "inputTokens"))
+		m.meta.OutputTokens += tokens(it.Get("usage", "outputTokens"))
+		m.meta.CachedTokens += tokens(it.Get("usage", "cachedTokens"))
+		m.meta.CacheWriteTokens += tokens(it.Get("usage", "cacheWriteTokens"))
 	}
 	if v := m.metadata(m.opt.StepMetadata); v != nil {
 		m.open("message-metadata")
@@ -63,11 +64,11 @@ func (m *Message) stepEnd(it *item, b chunk.StepEnd) {
 	}
 }
 
-func tokens(n *chunk.Number) int64 {
+func tokens(n chunk.Value) int64 {
 	if n == nil {
 		return 0
 	}
-	f, ok := n.Float64()
+	f, ok := chunk.Number(n).Float64()
 	if !ok || math.IsNaN(f) || f <= 0 {
 		return 0
 	}

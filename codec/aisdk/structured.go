@@ -1,7 +1,6 @@
 package aisdk
 
 import (
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector/structured"
 )
 
@@ -15,10 +14,10 @@ const (
 
 // structured tells structured data, and whether the event was of it: its pieces
 // as notices, its value, when it is complete, as a part.
-func (m *Message) structured(it *item, b chunk.Custom) bool {
-	switch b.EventName {
+func (m *Message) structured(it *item) bool {
+	switch it.Text("eventName") {
 	case structuredData:
-		m.structuredPiece(it, b)
+		m.structuredPiece(it)
 	case structuredInvalidated:
 		m.structuredInvalid(it)
 	default:
@@ -28,11 +27,11 @@ func (m *Message) structured(it *item, b chunk.Custom) bool {
 	return true
 }
 
-func (m *Message) structuredPiece(it *item, b chunk.Custom) {
+func (m *Message) structuredPiece(it *item) {
 	if m.streams == nil {
 		m.streams = &structured.State{}
 	}
-	stream, err := m.streams.ApplyStream(b.Data)
+	stream, err := m.streams.ApplyStream(it.orNull("data"))
 	if err != nil {
 		return // counted by the snapshot
 	}
@@ -63,18 +62,16 @@ func (m *Message) label(name, v string) {
 // structuredInvalid tells that a stream is void. One whose value is in the
 // message already is marked there.
 func (m *Message) structuredInvalid(it *item) {
-	var data object
-	data.read(it.obj.get("data"))
-	raw, ok := data.text("streamId")
-	id, err := unescape(nil, raw)
-	if !ok || err != nil {
+	raw := it.Get("data", "streamId")
+	if len(raw) == 0 || raw[0] != '"' {
 		return
 	}
+	id := it.Text("data", "streamId")
 	grew := false
 	if m.streams != nil {
-		if stream := m.streams.Stream(string(id)); stream != nil {
+		if stream := m.streams.Stream(id); stream != nil {
 			grew = stream.Status() == structured.Streaming
-			m.streams.Drop(string(id))
+			m.streams.Drop(id)
 		}
 	}
 	if grew {
@@ -83,7 +80,7 @@ func (m *Message) structuredInvalid(it *item) {
 	}
 	m.speak(it)
 	m.open("data-structured")
-	m.text("id", raw)
+	m.value("id", raw)
 	m.value("data", []byte(`{"status":"invalidated"}`))
 	m.shut()
 }
@@ -92,9 +89,5 @@ func (m *Message) structuredNotice(it *item) {
 	if m.replay != nil {
 		return
 	}
-	name, _ := it.obj.text("eventName")
-	m.open("data-" + string(name))
-	m.guarded("data", it.obj.get("data"))
-	m.flag("transient", true)
-	m.shut()
+	m.event(it, true)
 }

@@ -90,12 +90,8 @@ func (m *Message) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 // think tells reasoning. A complete record closes the block; when pieces of it
 // were streamed before, it may repeat the whole, carry the rest, or nothing.
 func (m *Message) think(it *item) {
-	piece, ok := it.obj.text("content")
-	complete := string(it.obj.get("isComplete"))
-	if !ok || complete != "true" && complete != "false" {
-		return
-	}
-	if complete == "false" {
+	piece := it.content("content")
+	if !it.is("isComplete") {
 		m.write(it, reasoningBlock, piece)
 		return
 	}

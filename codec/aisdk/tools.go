@@ -59,8 +59,9 @@ func SplitCallID(id string, isSession func(string) bool) (session, call string) 
 
 // call is the call that begins, or goes on: the one of that id, unless it has
 // its outcome.
-func (m *Message) call(it *item, id, name string) *call {
+func (m *Message) call(it *item, name string) *call {
 	m.close(it.sp)
+	id := it.Text("toolCallId")
 	key := callKey{it.sp.agent, id}
 	if c := m.calls[key]; c != nil && !c.settled {
 		return c
@@ -75,6 +76,9 @@ func (m *Message) call(it *item, id, name string) *call {
 	m.speak(it)
 	return c
 }
+
+// known is the latest call of that id, nil if there is none.
+func (m *Message) known(it *item) *call { return m.calls[callKey{it.sp.agent, it.Text("toolCallId")}] }
 
 // showAs gives a call an id that no other part has.
 func (m *Message) showAs(sp *speaker, id string) string {
@@ -94,24 +98,23 @@ func (m *Message) runsInClient(it *item, name string) bool {
 	if strings.HasPrefix(name, subagentTool) {
 		return false
 	}
-	for _, x := range it.c.Extra {
-		if x.Name == "providerExecuted" {
-			return string(x.Value) == "false"
-		}
+	if v := it.Get("providerExecuted"); v != nil {
+		return string(v) == "false"
 	}
 	return m.opt.ClientTool != nil && m.opt.ClientTool(name)
 }
 
-func (m *Message) toolArgsStart(it *item, b chunk.ToolArgStreamStart) {
-	if b.ToolName == finishTool {
+func (m *Message) toolArgsStart(it *item) {
+	name := it.Text("toolName")
+	if name == finishTool {
 		return
 	}
-	c := m.call(it, b.ToolCallID, b.ToolName)
+	c := m.call(it, name)
 	m.produced(it)
 	c.streaming, c.sent, c.asked = true, false, nil
 	m.open("tool-input-start")
 	m.text("toolCallId", c.shown)
-	m.value("toolName", it.obj.get("toolName"))
+	m.value("toolName", it.Get("toolName"))
 	m.dynamic(c)
 	m.shut()
 }
@@ -122,13 +125,8 @@ func (m *Message) dynamic(c *call) {
 }
 
 func (m *Message) toolArgsDelta(it *item) {
-	id, ok := it.obj.text("toolCallId")
-	piece, ok2 := it.obj.text("delta")
-	if !ok || !ok2 || len(piece) == 0 {
-		return
-	}
-	c := m.streamingCall(it.sp, id)
-	if c == nil {
+	piece, c := it.content("delta"), m.known(it)
+	if len(piece) == 0 || c == nil || !c.streaming {
 		return
 	}
 	m.produced(it)
@@ -141,21 +139,6 @@ func (m *Message) toolArgsDelta(it *item) {
 	m.delta("inputTextDelta", piece, key)
 }
 
-// streamingCall is the call whose arguments stream, by the content of the JSON
-// string of its id; nil for none.
-func (m *Message) streamingCall(sp *speaker, id []byte) *call {
-	var room [64]byte
-	plain, err := unescape(room[:0], id)
-	if err != nil {
-		return nil
-	}
-	c := m.calls[callKey{sp.agent, string(plain)}]
-	if c == nil || !c.streaming {
-		return nil
-	}
-	return c
-}
-
 // cutInputs ends the inputs that stream. Who goes on begins them anew, and a
 // client reads a piece of an input only in the response in which it began.
 func (m *Message) cutInputs() {
@@ -164,11 +147,10 @@ func (m *Message) cutInputs() {
 	}
 }
 
-func (m *Message) toolStart(it *item, b chunk.ToolStart) {
-	if b.ToolName == finishTool {
-		return
+func (m *Message) toolStart(it *item) {
+	if name := it.Text("toolName"); name != finishTool {
+		m.available(it, m.call(it, name), it.Get("arguments"))
 	}
-	m.available(it, m.call(it, b.ToolCallID, b.ToolName), it.obj.get("arguments"))
 }
 
 // available tells the input of a call, once: told again the client would run
@@ -189,7 +171,7 @@ func (m *Message) input(it *item, c *call, input []byte) {
 	c.told = maphash.Bytes(sums, input)
 	m.open("tool-input-available")
 	m.text("toolCallId", c.shown)
-	m.value("toolName", it.obj.get("toolName"))
+	m.value("toolName", it.Get("toolName"))
 	m.guarded("input", input)
 	m.dynamic(c)
 	m.shut()
@@ -198,13 +180,14 @@ func (m *Message) input(it *item, c *call, input []byte) {
 // awaited is the call that a record brings news of, nil if they change nothing:
 // they come too late, or the call is of an earlier message. A call of ours whose
 // start nobody saw is shown first.
-func (m *Message) awaited(it *item, id, name string, ours bool) *call {
+func (m *Message) awaited(it *item, ours bool) *call {
+	name := it.Text("toolName")
 	if name == finishTool {
 		return nil
 	}
-	c := m.calls[callKey{it.sp.agent, id}]
+	c := m.known(it)
 	if c == nil && ours {
-		c = m.call(it, id, name)
+		c = m.call(it, name)
 		m.unheard(it, c)
 	}
 	if c == nil || c.settled {
@@ -239,13 +222,13 @@ func (m *Message) keep(c *call) {
 	}
 }
 
-func (m *Message) toolEnd(it *item, b chunk.ToolEnd) {
-	ours := b.ProviderExecuted != nil && *b.ProviderExecuted
-	c := m.awaited(it, b.ToolCallID, b.ToolName, ours)
+func (m *Message) toolEnd(it *item) {
+	ours := it.is("providerExecuted")
+	c := m.awaited(it, ours)
 	if c == nil {
 		return
 	}
-	if b.Error != nil {
+	if it.Get("error") != nil {
 		m.outputError(it, c, ours)
 		return
 	}
@@ -253,7 +236,7 @@ func (m *Message) toolEnd(it *item, b chunk.ToolEnd) {
 	m.settle(it, c)
 	m.open("tool-output-available")
 	m.text("toolCallId", c.shown)
-	m.guarded("output", it.obj.get("result"))
+	m.guarded("output", it.Get("result"))
 	m.flag("dynamic", true)
 	m.flag("providerExecuted", ours)
 	m.shut()
@@ -264,27 +247,28 @@ func (m *Message) outputError(it *item, c *call, ours bool) {
 	m.settle(it, c)
 	m.open("tool-output-error")
 	m.text("toolCallId", c.shown)
-	m.value("errorText", it.obj.get("error"))
+	m.value("errorText", it.Get("error"))
 	m.flag("dynamic", true)
 	m.flag("providerExecuted", ours)
 	m.shut()
 	m.keep(c)
 }
 
-func (m *Message) toolOutputError(it *item, b chunk.ToolOutputError) {
-	if c := m.awaited(it, b.ToolCallID, b.ToolName, true); c != nil {
+func (m *Message) toolOutputError(it *item) {
+	if c := m.awaited(it, true); c != nil {
 		m.outputError(it, c, true) // whoever was to run it
 	}
 }
 
-func (m *Message) toolInputError(it *item, b chunk.ToolInputError) {
-	if b.ToolName == finishTool {
+func (m *Message) toolInputError(it *item) {
+	name := it.Text("toolName")
+	if name == finishTool {
 		return
 	}
-	c := m.calls[callKey{it.sp.agent, b.ToolCallID}]
+	c := m.known(it)
 	switch {
 	case c == nil:
-		c = m.call(it, b.ToolCallID, b.ToolName)
+		c = m.call(it, name)
 	case c.settled:
 		return
 	}
@@ -292,13 +276,9 @@ func (m *Message) toolInputError(it *item, b chunk.ToolInputError) {
 	m.settle(it, c)
 	m.open("tool-input-error")
 	m.text("toolCallId", c.shown)
-	m.value("toolName", it.obj.get("toolName"))
-	input := it.obj.get("partialInput")
-	if input == nil {
-		input = null // the client refuses the chunk without it
-	}
-	m.guarded("input", input)
-	m.value("errorText", it.obj.get("error"))
+	m.value("toolName", it.Get("toolName"))
+	m.guarded("input", it.Get("partialInput")) // the client refuses the chunk without it
+	m.value("errorText", it.Get("error"))
 	m.flag("dynamic", true)
 	// The browser's tool too: nobody asks it to run that, and a step that ends with
 	// it must not look as if the browser had answered.
@@ -309,15 +289,12 @@ func (m *Message) toolInputError(it *item, b chunk.ToolInputError) {
 
 // approvalRequest asks a person. A question that a rule answers is not shown:
 // clients of version 6 would ask all the same.
-func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
-	if b.ToolName == finishTool {
+func (m *Message) approvalRequest(it *item) {
+	name := it.Text("toolName")
+	if name == finishTool {
 		return
 	}
-	c := m.call(it, b.ToolCallID, b.ToolName)
-	input := it.obj.get("input")
-	if input == nil {
-		input = null
-	}
+	c, input := m.call(it, name), it.orNull("input")
 	m.available(it, c, input)
 	if !c.client && c.told != maphash.Bytes(sums, input) {
 		// People must see what they allow, also when the call began with another
@@ -325,10 +302,10 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 		m.produced(it)
 		m.input(it, c, input)
 	}
-	if b.IsAutomatic != nil && *b.IsAutomatic {
+	if it.is("isAutomatic") {
 		return
 	}
-	id := appendEscaped(nil, b.ApprovalID)
+	id := appendEscaped(nil, it.Text("approvalId"))
 	c.asked, c.askedAt = id, it.rec.Ordinal
 	c.question, c.again, m.steps.asked = true, nil, append(m.steps.asked, c)
 	if m.opt.Major < 7 {
@@ -346,25 +323,23 @@ func (m *Message) approvalRequest(it *item, b chunk.ToolApprovalRequest) {
 
 // approvalResponse tells a decision. Version 6 has no chunk for it: what the tool
 // gives, or that it was denied, moves its part on.
-func (m *Message) approvalResponse(it *item, b chunk.ToolApprovalResponse) {
-	c := m.calls[callKey{it.sp.agent, b.ToolCallID}]
-	if b.ToolName == finishTool || c == nil || c.settled {
+func (m *Message) approvalResponse(it *item) {
+	c := m.known(it)
+	if it.Text("toolName") == finishTool || c == nil || c.settled {
 		return
 	}
 	m.produced(it)
-	id := appendEscaped(nil, b.ApprovalID)
+	id := appendEscaped(nil, it.Text("approvalId"))
 	if m.opt.Major >= 7 && c.asked != nil && bytes.Equal(c.asked, id) {
 		m.open("tool-approval-response")
 		m.text("approvalId", id)
-		m.value("approved", it.obj.get("approved"))
-		if reason := it.obj.get("reason"); reason != nil {
-			m.value("reason", reason)
-		}
+		m.value("approved", it.Get("approved"))
+		m.pass(it, "reason")
 		m.shut()
 		m.keep(c)
 	}
 	c.asked = nil
-	if b.Approved {
+	if it.is("approved") {
 		c.settledAt = it.rec.Ordinal
 		if c.granted != nil && !c.client {
 			c.again = c.granted

@@ -10,7 +10,9 @@ import (
 // unfinished. What the client shows of it only a client of version 7 can take
 // back, and only if it is everything since the last step-start; any other is
 // told to load the page anew.
-func (m *Message) truncated(it *item, b chunk.Truncated) {
+func (m *Message) truncated(it *item) {
+	c, _ := it.rec.Decode() // its members were read
+	b, _ := chunk.As[chunk.Truncated](c)
 	m.closeAll()
 	taken := func(o chunk.Ordinal) bool {
 		return o > 0 && o < it.rec.Ordinal && slices.ContainsFunc(b.Removed, func(r chunk.OrdinalRange) bool {
