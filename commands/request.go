@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -31,6 +32,14 @@ func (q *Queue) Request(ctx context.Context, c Command, after Revision) error {
 	if err != nil {
 		return err
 	}
+	// The server is to know our own tries, and no others. Were the message known by
+	// its command for as long as the duplicate window:
+	//  1. a command comes too early, or its session is deleted, and it is taken off
+	//     the queue,
+	//  2. it is requested again, now with reason,
+	//  3. the server says that it has it, and nobody does it.
+	// That there is one command at a time is the verdict on the sequence.
+	msg.Header[jetstream.MsgIDHeader] = []string{c.id() + "/" + rand.Text()}
 	trying, cancel := context.WithTimeout(ctx, q.cfg.Patience)
 	defer cancel()
 	expected := uint64(after)

@@ -47,6 +47,38 @@ func (t *tale) answer(q question) *actor {
 	return t.request("answers "+q.CallID+" of "+t.name(q.s, q.RunID), http.MethodPost, "/api/chat/"+t.root.ID+"/answers", body)
 }
 
+// hurry has somebody who does not know better ask a run to go on that waits for an
+// answer.
+func (t *tale) hurry(q question) {
+	agent := t.agentOf(q.s)
+	c := commands.Command{Kind: commands.Resume, Session: q.s, AgentType: agent, RunID: commands.ResumeRunID(q.RunID), Resumes: q.RunID}
+	t.sayf("somebody asks for %s to go on, too early", t.name(q.s, q.RunID))
+	err := t.x.w.queue.Request(context.Background(), c, 0)
+	if busy, ok := errors.AsType[*commands.BusyError](err); ok && busy.Command.RunID == q.RunID && busy.Command.Kind != commands.Abort {
+		err = t.x.w.queue.Request(context.Background(), c, busy.Revision)
+	}
+	if err != nil && !errors.Is(err, commands.ErrBusy) {
+		t.x.w.t.Error(err)
+	}
+	t.note(c)
+}
+
+func (t *tale) agentOf(s chunk.Session) string {
+	for _, c := range t.sessions {
+		if c.Session == s {
+			return c.AgentType
+		}
+	}
+	return "root"
+}
+
+// speak has somebody say something, instead of an answer perhaps.
+func (t *tale) speak() *actor {
+	t.spoken++
+	body := fmt.Sprintf(`{"id":%q,"messages":[{"id":"m%d","role":"user","parts":[{"type":"text","text":"word %d"}]}]}`, t.root.ID, t.spoken, t.spoken)
+	return t.request("says something else", http.MethodPost, "/api/chat/"+t.root.ID, body)
+}
+
 // look has somebody look at the conversation.
 func (t *tale) look() *actor {
 	return t.request("looks", http.MethodGet, "/api/chat/"+t.root.ID, "")

@@ -39,6 +39,7 @@ type tale struct {
 	brave   bool // what may break, breaks
 	stopped bool
 	died    bool // somebody did who had said something
+	spoken  int  // how often people have said something else
 
 	mu     sync.Mutex // guards the fields below
 	lines  []string
@@ -252,7 +253,14 @@ func (t *tale) trouble() {
 			t.deliver(t.any())
 		case n < 19 && len(t.live) < 4:
 			if open := t.open(); len(open) > 0 {
-				t.answer(pick(t.random, open))
+				switch q := pick(t.random, open); {
+				case t.chance(12):
+					t.hurry(q)
+				case t.stops && t.chance(6):
+					t.speak()
+				default:
+					t.answer(q)
+				}
 			} else if len(t.waiting) > 0 {
 				t.deliver(t.any())
 			} else if len(t.live) == 0 && len(t.deadlines) == 0 {

@@ -268,12 +268,15 @@ func TestAResumeThatIsTooEarly(t *testing.T) {
 	if err := p.Handle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+	w.take(c)
 	w.answer(location(c))
 	early := commands.Command{Kind: commands.Resume, Session: c.Session, AgentType: "asking", RunID: commands.ResumeRunID("r1"), Resumes: "r1", Mode: modeContinue}
+	w.request(early)
 	done, ok := errors.AsType[commands.Done](p.Handle(t.Context(), early))
 	if !ok {
 		t.Fatal("nothing is left to do")
 	}
+	w.take(c)                                       // the queue has had it
 	if err := done.After(t.Context()); err != nil { // nobody has answered
 		t.Fatal(err)
 	}
