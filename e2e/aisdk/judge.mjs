@@ -100,12 +100,14 @@ async function check({ messages }) {
 // first in the first and so on.
 function open({ chat: key, chatId = key, messages, api, answers = [], hook = false, auto = false, cursor, breaks = [] }) {
   const log = { requests: [], finishes: [], errors: [], data: [], toolCalls: [], sequence: cursor, api };
+  const news = new EventTarget();
   const direct = new sdk.DefaultChatTransport({
     api,
     fetch: (url, init) => {
       const headers = new Headers(init.headers);
       if (cursor !== undefined && init.method === 'GET') headers.set('x-resume-from-sequence', log.sequence);
       log.requests.push({ method: init.method, url, headers: Object.fromEntries(headers), body: init.body && JSON.parse(init.body) });
+      tell(news);
       if (api === undefined) return answer(answers.shift());
       return fetch(url.replace(api, log.api), { ...init, headers }).then(response => watched(response, log, breaks.shift()));
     },
@@ -124,19 +126,54 @@ function open({ chat: key, chatId = key, messages, api, answers = [], hook = fal
       ? state => sdk.lastAssistantMessageIsCompleteWithToolCalls(state) || sdk.lastAssistantMessageIsCompleteWithApprovalResponses(state)
       : undefined,
     onError: err => log.errors.push(says(err)),
-    onData: part => log.data.push(part),
+    onData: part => {
+      log.data.push(part);
+      tell(news);
+    },
     onToolCall: ({ toolCall }) => void log.toolCalls.push(toolCall.toolCallId),
     onFinish: ({ message, isAbort, isDisconnect, isError, finishReason }) =>
       log.finishes.push({ id: message.id, isAbort, isDisconnect, isError, finishReason }),
   });
-  chats.set(key, { chat, log });
+  // What useChat listens to.
+  chat['~registerMessagesCallback'](() => tell(news));
+  chat['~registerStatusCallback'](() => tell(news));
+  chats.set(key, { chat, log, news });
   return state(key);
+}
+
+function tell(news) {
+  news.dispatchEvent(new Event('news'));
+}
+
+// when waits until something is true of a Chat, for so many seconds or for ever,
+// and says whether it is. It looks at each of the Chat's news, between two tasks:
+// by then the Chat has done what it does by itself at such news, as to send an
+// automatic POST as soon as it is ready.
+async function when(news, there, seconds) {
+  const { promise, resolve } = Promise.withResolvers();
+  let due;
+  const look = () => {
+    due ??= setImmediate(() => {
+      due = undefined;
+      if (there()) resolve(true);
+    });
+  };
+  const timer = seconds && setTimeout(resolve, seconds * 1000, false);
+  news.addEventListener('news', look);
+  look();
+  try {
+    return await promise;
+  } finally {
+    news.removeEventListener('news', look);
+    clearImmediate(due);
+    clearTimeout(timer);
+  }
 }
 
 // act calls one method of the Chat and waits until it and what it started, such
 // as an automatic POST, are through.
 async function act({ chat: key, do: what, args, wait = true }) {
-  const { chat, log } = find(key);
+  const { chat, log, news } = find(key);
   const methods = {
     send: 'sendMessage',
     resume: 'resumeStream',
@@ -149,10 +186,15 @@ async function act({ chat: key, do: what, args, wait = true }) {
   const done = methods[what] === undefined ? Promise.resolve() : chat[methods[what]](...(args ?? [])).catch(err => log.errors.push(says(err)));
   if (what === 'look') return state(key);
   if (wait) {
-    let over = false;
-    done.finally(() => (over = true));
-    while (!over && log.requests.length < enough) await new Promise(wake => setTimeout(wake, 1));
-    await settled(chat, log);
+    // The Chat does not wait for a POST that an answer has caused: it is under way,
+    // or never will be, when the call is done.
+    let returned = false;
+    done.finally(() => {
+      returned = true;
+      tell(news);
+    });
+    const rests = () => returned && chat.status !== 'submitted' && chat.status !== 'streaming';
+    await when(news, () => rests() || log.requests.length >= enough);
   }
   return state(key);
 }
@@ -160,17 +202,14 @@ async function act({ chat: key, do: what, args, wait = true }) {
 // until waits for all of: a status, a text in the last message, data of a type, a
 // number of requests.
 async function until({ chat: key, status, text, data, requests = 0, seconds = 20 }) {
-  const { chat, log } = find(key);
+  const { chat, log, news } = find(key);
   const there = () =>
     (status === undefined || chat.status === status) &&
     (text === undefined || JSON.stringify(chat.messages.at(-1) ?? null).includes(text)) &&
     (data === undefined || log.data.some(d => d.type === data)) &&
     log.requests.length >= requests;
-  for (const end = Date.now() + seconds * 1000; !there(); ) {
-    if (Date.now() > end) {
-      throw new Error(`after ${seconds} s not ${status} ${text} ${data} ${requests}: ${JSON.stringify(state(key))}`);
-    }
-    await new Promise(wake => setTimeout(wake, 5));
+  if (!(await when(news, there, seconds))) {
+    throw new Error(`after ${seconds} s not ${status} ${text} ${data} ${requests}: ${JSON.stringify(state(key))}`);
   }
   return state(key);
 }
@@ -195,16 +234,6 @@ function state(key) {
 // enough requests of one Chat are a loop that never ends.
 const enough = 25;
 
-// settled waits until the Chat rests, or has asked so often that it never will.
-// An automatic request starts a few turns of the event loop after the call that
-// caused it.
-async function settled(chat, log) {
-  for (let quiet = 0; quiet < 5 && log.requests.length < enough; quiet++) {
-    await new Promise(wake => setTimeout(wake, 0));
-    if (chat.status === 'submitted' || chat.status === 'streaming') quiet = 0;
-  }
-}
-
 // answer is a response of no server: {"status":200,"body":B64,"cut":bool}. One
 // that is cut breaks like a lost connection.
 async function answer(a) {
@@ -222,14 +251,20 @@ function bytes(base64, cut = false) {
         sent = true;
         controller.enqueue(new Uint8Array(whole));
       } else if (cut) {
-        // An error overtakes what is still on its way through the streams.
-        await new Promise(wake => setTimeout(wake, 20));
+        await passed();
         controller.error(new TypeError('network error'));
       } else {
         controller.close();
       }
     },
   });
+}
+
+// passed waits until what was said is through the streams of the SDK: an error
+// would overtake it. They go from promise to promise, so that one task later
+// nothing is on its way. No stock package tells.
+function passed() {
+  return new Promise(setImmediate);
 }
 
 // watched reads the id lines of a response as they go by: the fetch wrapper that
@@ -244,7 +279,7 @@ function watched(response, log, text) {
   const body = new ReadableStream({
     async pull(controller) {
       if (text && all.includes(text)) {
-        await new Promise(wake => setTimeout(wake, 20));
+        await passed();
         await reader.cancel();
         controller.error(new TypeError('network error'));
         return;
