@@ -61,8 +61,12 @@ func (o *opening) read(typ chunk.Type, data []byte) (step int64, rest []byte, ok
 		}
 		o.seen = append(o.seen[:0], data[:n]...)
 	}
+	i := len(o.seen)
+	for most := min(len(data), i+maxDigits); i < most && data[i] >= '0' && data[i] <= '9'; {
+		i++
+	}
 	const next = `,"step":`
-	if _, rest = digits(data[len(o.seen):]); !startsWith(rest, next) {
+	if rest = data[i:]; !startsWith(rest, next) {
 		return 0, nil, false
 	}
 	step, rest = digits(rest[len(next):])
@@ -88,10 +92,13 @@ func openingEnd(typ chunk.Type, data []byte) int {
 	return i
 }
 
-// digits reads a number of at most 18 of them.
+// maxDigits fit into an integer.
+const maxDigits = 18
+
+// digits reads a number.
 func digits(data []byte) (n int64, rest []byte) {
 	i := 0
-	for i < len(data) && i < 18 && data[i] >= '0' && data[i] <= '9' {
+	for i < len(data) && i < maxDigits && data[i] >= '0' && data[i] <= '9' {
 		n = n*10 + int64(data[i]-'0')
 		i++
 	}

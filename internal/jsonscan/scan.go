@@ -33,9 +33,10 @@ type Scanner struct {
 	Values int  // that it has seen, at all levels together
 	Broken bool // a raw CR or LF stands between two tokens
 
-	level int
-	names [maxNames]Span // of the members so far of the open objects, if Plain
-	named int
+	level   int
+	escaped bool           // an escape was seen
+	names   [maxNames]Span // of the members so far of the open objects, if Plain
+	named   int
 }
 
 const maxNames = 32
@@ -62,6 +63,13 @@ func (s *Scanner) peek() byte {
 }
 
 func (s *Scanner) space() {
+	if s.Pos < len(s.Data) && s.Data[s.Pos] > ' ' {
+		return // as nearly everywhere
+	}
+	s.skipSpace()
+}
+
+func (s *Scanner) skipSpace() {
 	for s.Pos < len(s.Data) {
 		switch s.Data[s.Pos] {
 		case '\r', '\n':
@@ -102,6 +110,7 @@ func (s *Scanner) object(member func(name, value Span) bool) bool {
 	}
 	first := s.named
 	for {
+		s.escaped = false
 		name := Span{Start: s.Pos}
 		if s.peek() != '"' || !s.str() {
 			return false
@@ -135,10 +144,7 @@ func (s *Scanner) object(member func(name, value Span) bool) bool {
 // are known.
 func (s *Scanner) plainName(name Span, first int) bool {
 	text := name.Of(s.Data)
-	if len(text) > s.MaxName+len(`""`) || s.named == maxNames {
-		return false
-	}
-	if bytes.IndexByte(text, '\\') >= 0 {
+	if s.escaped || len(text) > s.MaxName+len(`""`) || s.named == maxNames {
 		return false
 	}
 	for _, n := range s.names[first:s.named] {
@@ -243,6 +249,7 @@ var ordinary = func() (is [256]bool) {
 }()
 
 func (s *Scanner) escape() bool {
+	s.escaped = true
 	s.Pos++
 	switch s.peek() {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
