@@ -166,6 +166,43 @@ func TestBodyTimeout(t *testing.T) {
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
 }
 
+// The same in HTTP/2, where the connection goes on.
+func TestBodyTimeoutOfHTTP2(t *testing.T) {
+	w := newWorld(t)
+	w.work(answer)
+	e := w.newEdge(nil)
+	e.behind(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond, H2C: true})
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	post := func(body io.Reader) string {
+		t.Helper()
+		req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, e.server.URL+"/api/chat/s1", body))(t)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.ProtoMajor != 2 {
+			t.Errorf("%s: %v", resp.Proto, err)
+		}
+		return fmt.Sprintf("%d %s", resp.StatusCode, text)
+	}
+	silent, sent := io.Pipe()
+	go io.WriteString(sent, "{")
+	if got := post(silent); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, codeSlow) {
+		t.Errorf("a body that does not come is %s", got)
+	}
+	e.held("the share is given back", func(held int64) bool { return held == 0 })
+	status, text, _ := strings.Cut(post(strings.NewReader(chatBody("", user("u1", "hi")))), " ")
+	if want(t, brief(t, text), whole("msg-1")); status != "200" {
+		t.Errorf("the next message gets %s", status)
+	}
+}
+
 // A body whose connection breaks gives its share back, too.
 func TestBrokenBodies(t *testing.T) {
 	e := newWorld(t).newEdge(nil)

@@ -78,24 +78,36 @@ func TestDrainIsGradual(t *testing.T) {
 type stuck struct{ asked chan struct{} }
 
 func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (Tail, error) {
-	l.asked <- struct{}{}
+	select {
+	case l.asked <- struct{}{}:
+	case <-ctx.Done():
+	}
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
 }
 
-// A page whose stream has not begun yet is sent to another edge, too.
+// A page whose stream has not begun yet is sent to another edge, too, with what it
+// has said.
 func TestDrainBeforeTheFirstWord(t *testing.T) {
 	w := newWorld(t)
-	w.newEdge(nil).open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
-	log := stuck{make(chan struct{})}
-	e := w.newEdge(func(cfg *Config) { cfg.Live = log })
-	got := make(chan string)
-	go func() { got <- e.get("", nil) }()
-	<-log.asked
-	if err := e.service.Drain(t.Context()); err != nil {
-		t.Error(err)
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		log := stuck{make(chan struct{})}
+		e := w.newEdge(func(cfg *Config) { cfg.Live = log })
+		body := ""
+		if method == http.MethodPost {
+			body = chatBody("", user("u1", "hi"))
+		}
+		got := make(chan string)
+		go func() { got <- e.do(method, "", body, nil) }()
+		<-log.asked
+		if err := e.service.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeDraining) {
+			t.Errorf("a %s that waits is told %s", method, got)
+		}
 	}
-	if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeDraining) {
-		t.Errorf("a page that waits is told %s", got)
-	}
+	w.work(answer)
+	want(t, w.newEdge(nil).post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+	w.handledAre("execute")
 }
