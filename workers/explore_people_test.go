@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/commands"
@@ -110,13 +111,17 @@ func (a *actor) edge() (http.Handler, error) {
 			types = append(types, name)
 		}
 	}
-	talk, err := chat.New(chat.Config{Snapshots: w.reader, Commands: queue, Inbox: w.inbox, Live: silent{}, AgentTypes: types, Tenant: a.t.root.Tenant})
+	const patience = time.Hour // people may be stopped for as long as it takes
+	talk, err := chat.New(chat.Config{
+		Snapshots: w.reader, Commands: queue, Inbox: w.inbox, Live: silent{},
+		AgentTypes: types, Tenant: a.t.root.Tenant, Attach: patience,
+	})
 	if err != nil {
 		return nil, err
 	}
 	tasks, err := agentserver.New(agentserver.Config{
 		Snapshots: w.reader, Commands: queue, Inbox: w.inbox, Live: silent{}, Events: http.NotFoundHandler(), Answers: talk,
-		AgentTypes: types, Tenant: a.t.root.Tenant,
+		AgentTypes: types, Tenant: a.t.root.Tenant, Patience: patience,
 	})
 	if err != nil {
 		return nil, err

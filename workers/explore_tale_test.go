@@ -146,7 +146,7 @@ func (t *tale) settle(a *actor) {
 		a.at = &q
 		return
 	case <-a.over:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.x.w.t.Errorf("%s does not come to an end\n%s", a.name, t.account())
 	}
 	a.stop()
@@ -311,7 +311,12 @@ func (t *tale) any() placed {
 
 // calm is what follows when nobody dies any more, and all comes to an end.
 func (t *tale) calm() error {
+	var asleep []*actor // until all is over
 	for _, a := range slices.Clone(t.live) {
+		if t.hostile() && !a.person && t.chance(3) {
+			asleep = append(asleep, a)
+			continue
+		}
 		t.finish(a)
 	}
 	looked := !t.died
@@ -338,6 +343,10 @@ func (t *tale) calm() error {
 			looked = len(t.waiting) == 0
 		case len(t.deadlines) > 0:
 			t.finish(t.deliver(placed{Command: t.deadlines[0]}))
+		case len(asleep) > 0:
+			t.sayf("-- and now %s wakes up --", asleep[0].name)
+			t.finish(asleep[0])
+			asleep = asleep[1:]
 		default:
 			return t.over()
 		}

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	talesFlag = flag.Int("tales", 0, "how many tales TestExplore tells; 0 is few")
+	talesFlag = flag.Int("tales", 12, "how many tales TestExplore tells")
 	taleFlag  = flag.Int("tale", -1, "the only tale that TestExplore tells, of those of -seed")
 	plotFlag  = flag.String("plot", "", "the only plot of the tales")
 )
@@ -220,6 +220,9 @@ func (t *tale) compare(want outcomes) error {
 // people, die before any of their words with the server. When that is over, and
 // all questions are answered, then so is everything else, and the conversation is
 // the one without trouble.
+//
+//	go test ./workers -run 'TestExplore$' -tales 1000
+//	go test ./workers -run 'TestExplore$' -seed 5 -tale 31 # one of them again
 func TestExplore(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -229,9 +232,6 @@ func TestExplore(t *testing.T) {
 	names := slices.Sorted(maps.Keys(plots))
 	x.calm(names...)
 	first, n := 0, *talesFlag
-	if n == 0 {
-		n = 20
-	}
 	if *taleFlag >= 0 {
 		first, n = *taleFlag, *taleFlag+1
 	}
