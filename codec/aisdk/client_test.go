@@ -192,6 +192,13 @@ func (c *client) posts() bool {
 	return own > 0 && ownDone || decided > 0 && allDone
 }
 
+// asks reports whether the message has a question that is open.
+func (c *client) asks() bool {
+	return slices.ContainsFunc(c.parts, func(p *uiPart) bool {
+		return p.member["state"] == `"approval-requested"` || p.member["state"] == `"input-available"` && p.member["providerExecuted"] != "true"
+	})
+}
+
 // answers writes down what a person, or the browser, answered to all that the
 // message asks, as the page does before it posts.
 func (c *client) answers() {

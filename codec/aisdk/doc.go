@@ -62,7 +62,9 @@
 //     ends with that, or asks again without a step of its own: without it the stock
 //     predicates post for ever,
 //   - the calls of sub-agents that people must answer: they are in the snapshots
-//     of the sub-agents' sessions,
+//     of the sub-agents' sessions; and the step-start that is put before one, without
+//     which the stock predicates never post the decision, because the call beside
+//     it waits for the sub-agent,
 //   - structured data that began in an earlier turn and still grew at its end.
 //
 // # What a cut can do

@@ -18,6 +18,8 @@ type steps struct {
 	// ever.
 	asked []*call
 
+	delegated []*call // the calls since the last start-step that sub-agents do
+
 	beganAt    chunk.Ordinal // record of the latest step_start
 	startedAt  chunk.Ordinal // record of that for which start-step was sent
 	firstAt    chunk.Ordinal // record of which the first thing after it was told
@@ -80,6 +82,7 @@ func tokens(n chunk.Value) int64 {
 func (m *Message) speak(it *item) {
 	m.produced(it)
 	if it.sp.own() && m.steps.begun {
+		m.finishStep() // that of a question, see setApart
 		m.startStep()
 	}
 }
@@ -111,6 +114,21 @@ func (m *Message) finishStep() {
 		m.shut()
 	}
 	m.steps.open = false
+}
+
+// setApart begins a step for a question of a sub-agent, if the one before it has the
+// call that waits for the sub-agent. The page's predicate for approvals wants an
+// outcome of every call since the last start-step: it would never post a decision.
+// A question that is open there keeps the new one with it, or the page would post
+// without an answer to the first.
+func (m *Message) setApart() {
+	if m.opt.NoSteps || slices.ContainsFunc(m.steps.asked, (*call).unanswered) || !slices.ContainsFunc(m.steps.delegated, (*call).open) {
+		return
+	}
+	begun := m.steps.begun
+	m.finishStep()
+	m.startStep()
+	m.steps.begun = begun
 }
 
 // separate puts a step, though it says nothing, behind calls that the client

@@ -161,6 +161,9 @@ func (m *Message) available(it *item, c *call, input []byte) {
 	}
 	m.produced(it)
 	c.sent, c.sentAt, c.streaming = true, it.rec.Ordinal, false
+	if c.delegated {
+		m.steps.delegated = append(m.steps.delegated, c)
+	}
 	if c.client {
 		c.question, m.steps.asked = true, append(m.steps.asked, c)
 	}
@@ -208,6 +211,12 @@ func (m *Message) unheard(it *item, c *call) {
 // lures reports whether a call that was answered makes the page post beside one
 // that is open: the browser's own, and one that was granted and has no outcome.
 func (c *call) lures() bool { return c.again != nil && (c.client || !c.settled) }
+
+// unanswered reports whether the client is asked about a call.
+func (c *call) unanswered() bool { return c.again == nil }
+
+// open reports whether a call has no outcome.
+func (c *call) open() bool { return !c.settled }
 
 func (m *Message) settle(it *item, c *call) {
 	m.produced(it)
@@ -295,6 +304,9 @@ func (m *Message) approvalRequest(it *item) {
 		return
 	}
 	c, input := m.call(it, name), it.orNull("input")
+	if !it.sp.own() && c.begunAt == it.rec.Ordinal && !it.is("isAutomatic") {
+		m.setApart()
+	}
 	m.available(it, c, input)
 	if !c.client && c.told != maphash.Bytes(sums, input) {
 		// People must see what they allow, also when the call began with another

@@ -55,7 +55,8 @@ func (m *Message) forget(taken func(chunk.Ordinal) bool) {
 	for _, c := range m.everyCall {
 		m.calls[c.key] = c
 	}
-	m.steps.asked = slices.DeleteFunc(m.steps.asked, func(c *call) bool { return !m.shown[c.id] })
+	gone := func(c *call) bool { return !m.shown[c.id] }
+	m.steps.asked, m.steps.delegated = slices.DeleteFunc(m.steps.asked, gone), slices.DeleteFunc(m.steps.delegated, gone)
 	for session, at := range m.children {
 		if taken(at) {
 			delete(m.children, session)

@@ -150,10 +150,7 @@ var plays = []struct {
 		reloaded.posts(0)
 	}},
 	{"a sub-agent that asks", func(p *page) {
-		// The stock predicates wait for the sub-agent's own call too, which waits for
-		// the answer: the app sends it itself.
 		p.approve(p.say("ask delete"), true)
-		p.act(p.t, "send")
 		p.until(p.t, map[string]any{"status": "ready", "text": "Done"})
 		p.posts(2)
 		later := p.reload(nil)
