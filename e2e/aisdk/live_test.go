@@ -157,6 +157,17 @@ var plays = []struct {
 		later.act(p.t, "resume")
 		later.shows("msg-0 ask delete / msg-1 subagent__helper(output-available) + Done: ask delete")
 	}},
+	{"a sub-agent that asks, and a reload before the answer", func(p *page) {
+		p.say("ask delete")
+		reloaded := p.reload(nil)
+		reloaded.approve(reloaded.act(p.t, "resume"), true)
+		reloaded.until(p.t, map[string]any{"status": "ready", "text": "Done"})
+		reloaded.posts(1)
+		later := p.reload(nil)
+		later.act(p.t, "resume")
+		later.shows("msg-0 ask delete / msg-1 subagent__helper(output-available) + Done: ask delete")
+		later.posts(0)
+	}},
 	{"a stop", func(p *page) {
 		p.sayUntil("slow", "Hel")
 		p.request(http.MethodPost, "/stop", "{}", http.StatusAccepted)

@@ -47,7 +47,7 @@ func TestManySubAgentsAsk(t *testing.T) {
 	for look(e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)); len(parts) < many; {
 		look(e.open(http.MethodGet, "", "", nil))
 	}
-	got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},`+strings.Join(parts, ",")+`]}`))
+	got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"step-start"},`+strings.Join(parts, ",")+`]}`))
 	if !strings.Contains(got, "text-delta(all done)") || !strings.HasSuffix(got, "finish(stop) DONE") {
 		t.Errorf("the answer goes on with %.300s", got)
 	}

@@ -87,7 +87,7 @@ func TestSubAgentAsks(t *testing.T) {
 		t.Errorf("the question after a reload is %s", again)
 	}
 	want(t, e.get("", http.Header{"X-Resume-From-Sequence": {first.id}}), "204")
-	answer := `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"dynamic-tool","toolName":"pay","toolCallId":"` + call +
+	answer := `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"step-start"},{"type":"dynamic-tool","toolName":"pay","toolCallId":"` + call +
 		`","state":"approval-responded","input":{},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
 	got = e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer))
 	for _, want := range []string{"start(msg-1) ", "tool-output-available(d1)", "text-delta(it was done)", "finish(stop) DONE"} {
