@@ -1,4 +1,4 @@
-# Tailrace. `make run` starts it, `make test` proves it; both install what they need.
+# Tailrace. `make run` starts it, `make test` tests it; both install what they need.
 
 GO            ?= go
 GOLANGCI_LINT ?= v2.15.0
@@ -13,7 +13,7 @@ export GOFLAGS := -buildvcs=false
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: go-present ## Start everything in one process on loopback; prints one URL.
@@ -23,16 +23,21 @@ run: go-present ## Start everything in one process on loopback; prints one URL.
 build: go-present ## Build bin/tailrace.
 	$(GO) build -trimpath -o bin/tailrace ./cmd/tailrace
 
+.PHONY: quick
+quick: gofmt $(LINT) ## gofmt, vet, lint, and the tests that need no server and no browser; under 3 minutes on two cores.
+	$(GO) vet ./...
+	$(LINT) run ./...
+	$(GO) test -timeout 3m $$(scripts/quick_packages.sh)
+
 .PHONY: test
-test: check unit floors e2e vuln ## Everything: style, lint, unit, race, server-backed, browser, vulnerabilities.
+test: check unit layers e2e vuln ## All tests: format, lint, unit, race, server-backed, browser, vulnerabilities.
 
 .PHONY: check
-check: go-present $(LINT) ## gofmt, vet, lint, shell scripts.
-	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "not gofmt-ed:"; echo "$$files"; exit 1; fi
+check: gofmt $(LINT) ## gofmt, vet, lint, shell scripts.
 	$(GO) vet ./...
-	$(GO) vet -tags e2e,soak ./e2e/... ./internal/demo/page
+	$(GO) vet -tags e2e,soak,record,mixed ./e2e/... ./internal/demo/page
 	$(LINT) run ./...
-	$(LINT) run --build-tags e2e,soak ./e2e/... ./internal/demo/page
+	$(LINT) run --build-tags e2e,soak,record,mixed ./e2e/... ./internal/demo/page
 
 .PHONY: unit
 unit: go-present ## Unit, property and server-backed tests with the race detector; benchmarks once.
@@ -40,20 +45,24 @@ unit: go-present ## Unit, property and server-backed tests with the race detecto
 	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... > /dev/null
 
-.PHONY: floors
-floors: go-present ## The plan of the house against the real imports, never cached.
+.PHONY: layers
+layers: go-present ## Layers, documents, citations and words against the code, never cached.
 	$(GO) test -count=1 ./internal/archtest
 
 .PHONY: e2e
-e2e: go-present chromium node build ## The binary as its users run it: kill -9, a cluster, a real browser.
+e2e: go-present chromium node build ## The binary under kill -9, a cluster, and a real browser.
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m ./e2e/... ./internal/demo/page
+
+.PHONY: mixed
+mixed: go-present chromium node ## Old and new edges, projectors and workers side by side (BASE=revision), some 15 minutes.
+	scripts/mixed.sh $(BASE)
 
 .PHONY: soak
 soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for less).
 	$(GO) test -tags e2e,soak -count=1 -timeout 60m -run '^TestSoak$$' -v ./e2e -soak $(SOAK)
 
 .PHONY: vuln
-vuln: go-present ## Known vulnerabilities in what we link, where the database can be had.
+vuln: go-present ## Known vulnerabilities of the dependencies, if the database is reachable.
 	@scripts/vuln.sh $(GOVULNCHECK)
 
 .PHONY: fuzz
@@ -61,8 +70,17 @@ fuzz: go-present ## Each fuzz target for a minute.
 	@scripts/fuzz.sh 60s
 
 .PHONY: bench
-bench: build ## Ours against the raw floor, in one run.
-	bin/tailrace bench all
+bench: go-present ## Benchmark of Tailrace against bare NATS and net/http, in one run.
+	$(GO) build -trimpath -o bin/tailrace-bench ./cmd/tailrace-bench
+	bin/tailrace-bench all
+
+.PHONY: bench-compare
+bench-compare: go-present ## The benchmark of BASE=revision and of this tree in turn.
+	scripts/bench-compare.sh $(BASE)
+
+.PHONY: gofmt
+gofmt: go-present
+	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "not gofmt-ed:"; echo "$$files"; exit 1; fi
 
 .PHONY: go-present
 go-present:

@@ -58,7 +58,7 @@ type ToolEnd struct {
 	ProviderExecuted *bool   `json:"providerExecuted"`
 }
 
-// ToolApprovalRequest asks a person, or a rule, whether a call may run.
+// ToolApprovalRequest asks a user, or a rule, whether a call may run.
 type ToolApprovalRequest struct {
 	ToolCallID  string `json:"toolCallId"`
 	ToolName    string `json:"toolName"`
@@ -128,7 +128,7 @@ type PatchOp struct {
 	Extra []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
-// Error is an error the agent reports while its stream goes on.
+// Error reports an error of the agent that does not end its stream.
 type Error struct {
 	Error       string       `json:"error"`
 	Code        *string      `json:"code"`
@@ -205,8 +205,7 @@ type RunInterrupted struct {
 	Reason       *string `json:"reason"`
 }
 
-// RunResumed says that a run goes on. Known modes: continue, with_message,
-// with_confirmation, from_checkpoint; others are kept.
+// RunResumed reports that a run continues. Known modes: continue, with_message, with_confirmation, from_checkpoint; others are kept.
 type RunResumed struct {
 	RunID            string  `json:"runId"`
 	FromCheckpointID *string `json:"fromCheckpointId" want:"nullable"`
@@ -222,7 +221,7 @@ type RunPaused struct {
 	PendingToolCallID *string `json:"pendingToolCallId"`
 }
 
-// ExecutorSuperseded is the last word of an executor that was overtaken.
+// ExecutorSuperseded is the last chunk of an executor that was fenced.
 type ExecutorSuperseded struct {
 	Reason *string `json:"reason"`
 }
@@ -248,7 +247,7 @@ type StepDiscarded struct {
 	Reason string `json:"reason"`
 }
 
-// StreamResync tells readers that part of what they saw was taken back.
+// StreamResync reports that records which readers may have seen were removed.
 // Known reasons: crash_recovery, rollback, branch, retry; others are kept.
 type StreamResync struct {
 	CheckpointID string `json:"checkpointId"`
@@ -283,7 +282,7 @@ type Parent struct {
 	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
-// InputMessage is one message of a person that a run answers.
+// InputMessage is one message of a user that a run answers.
 type InputMessage struct {
 	Content         string      `json:"content"`
 	Files           []InputFile `json:"files" want:"optional"`
@@ -292,7 +291,7 @@ type InputMessage struct {
 	Extra           []Member    `json:"-"` // members the catalogue does not know, in the order they came
 }
 
-// InputFile is a file a person sent along.
+// InputFile is a file that a user attached.
 type InputFile struct {
 	URL       string   `json:"url"`
 	MediaType string   `json:"mediaType"`
@@ -300,7 +299,7 @@ type InputFile struct {
 	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
 }
 
-// StreamPaused closes the stream at a point where it waits for people or children.
+// StreamPaused closes the stream at a point where it waits for users or children.
 type StreamPaused struct {
 	Reason *string `json:"reason"`
 }
@@ -308,30 +307,29 @@ type StreamPaused struct {
 // StreamActive re-opens a paused stream without a new run.
 type StreamActive struct{}
 
-// StreamEnd is the good end of a run. A new run opens the stream again.
+// StreamEnd reports that a run has completed. A new run reopens the stream.
 type StreamEnd struct {
 	StreamID    string `json:"streamId"`
 	FinalOutput *Value `json:"finalOutput"`
 }
 
-// StreamFailed is the bad end of a run.
+// StreamFailed reports that a run has failed.
 type StreamFailed struct {
 	Error       string       `json:"error"`
 	ErrorDetail *ErrorDetail `json:"errorDetail"`
 }
 
 // CodeSessionDeleted is the code in the ErrorDetail of the StreamFailed that is the
-// last word of a session when it is deleted. The records before it are about to go.
+// last record of a session when it is deleted. The records before it are purged next.
 const CodeSessionDeleted = "session_deleted"
 
-// Truncated is the mark of a clean-up: the records in Removed were taken back.
-// It is written before they are deleted, so that no reader finds a hole that
-// nothing explains.
+// Truncated is the record of a cleanup: the records in Removed are removed. It is written before they are deleted, so that every gap that a reader finds
+// is explained.
 type Truncated struct {
 	TruncatedAtStep int64          `json:"truncatedAtStep"` // chunks of a higher step were removed …
-	MinSequence     int64          `json:"minSequence"`     // … if their sequence was higher than this floor (0: no floor)
+	MinSequence     int64          `json:"minSequence"`     // … if their sequence was higher than this one (0: no minimum)
 	FromSequence    int64          `json:"fromSequence"`    // sequence of the first removed record
-	AtSequence      int64          `json:"atSequence"`      // last sequence of the session when the clean-up began
+	AtSequence      int64          `json:"atSequence"`      // last sequence of the session when the cleanup began
 	Removed         []OrdinalRange `json:"removed"`
 }
 

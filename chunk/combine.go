@@ -6,17 +6,13 @@ import (
 	"sync"
 )
 
-// Source starts a stream that ends soon after ctx does. A closure over a
-// reader's Follow is one.
+// Source starts a stream that ends soon after ctx does, for example a closure over a reader's Follow.
 type Source func(ctx context.Context) iter.Seq2[Record, error]
 
-// Combine interleaves sources as their records arrive; each source keeps its
-// own order. It ends when all have ended, or with the first error of one.
+// Combine interleaves sources as their records arrive; each source keeps its own order. It ends when all sources have ended, or with the first error.
 //
-// The iteration owns one goroutine per source and one that waits for them. When
-// it ends, for whatever reason, the context of the sources is cancelled and
-// Combine waits until they have returned. That is why it takes Sources and no
-// bare iterators: nothing could wake one that waits for its next record.
+// The iteration owns one goroutine per source and one that waits for them. When it ends for any reason, Combine cancels the context of the sources and
+// waits until they have returned. It takes Sources because a bare iterator that waits for its next record could not be cancelled.
 func Combine(ctx context.Context, sources ...Source) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -31,7 +27,7 @@ func Combine(ctx context.Context, sources ...Source) iter.Seq2[Record, error] {
 		defer func() {
 			close(c.stopped)
 			cancel()
-			for range c.arrivals { // until the last pump is gone
+			for range c.arrivals { // until the last pump has returned
 			}
 		}()
 		for a := range c.arrivals {
@@ -49,12 +45,11 @@ type arrival struct {
 
 type combiner struct {
 	arrivals chan arrival
-	stopped  chan struct{} // closed when nobody reads any more
+	stopped  chan struct{} // closed when the consumer has stopped
 	pumping  sync.WaitGroup
 }
 
-// pump does not watch the context: when that ends, the source says so with an
-// error, which must reach the consumer instead of a clean end.
+// pump does not watch the context: when the context ends, the source returns an error, which must reach the consumer.
 func (c *combiner) pump(records iter.Seq2[Record, error]) {
 	for rec, err := range records {
 		select {

@@ -51,7 +51,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Each source keeps its order, and nothing is lost or doubled.
+// TestCombineKeepsEachOrder: each source keeps its order, and every record arrives once.
 func TestCombineKeepsEachOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(0, 20), 0, 5).Draw(t, "sizes")
@@ -89,7 +89,7 @@ func TestCombineInterleavesByArrival(t *testing.T) {
 // The consumer leaves while sources wait for a record that never comes: they
 // are woken by their context and waited for. The bubble fails on a goroutine
 // that is left.
-func TestCombineLeavesNobodyBehind(t *testing.T) {
+func TestCombineStopsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone [2]bool // read after Combine has waited
 		watched := func(i int, source chunk.Source) chunk.Source {

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Decode reads the JSON of one chunk or control record and validates it. An
-// unknown type becomes an Opaque body. Errors are *FieldError (ErrInvalid).
-// The result does not share memory with data.
+// Decode reads the JSON of one chunk or control record and validates it. An unknown type becomes an Opaque body. Errors are *FieldError (ErrInvalid). The
+// result does not share memory with data.
 //
-// The JSON must be one object in UTF-8 within the limits of this package, no
-// member twice, nothing but white space around it. Member names are
-// case-sensitive. An absent member of type "any" is read as null, an absent
-// step as 0; members the catalogue does not know are kept in Extra.
+// The JSON must be one object in UTF-8 within the limits of this package, without duplicate names, with nothing but white space around it. Member names
+// are case-sensitive. A missing member of type "any" is read as null, a missing step as 0; members that the chunk schema does not have are kept in Extra.
 func Decode(data []byte) (Chunk, error) {
 	c, err := decode(data)
 	if err != nil { // a nil *FieldError must not become an error
@@ -24,13 +23,13 @@ func Decode(data []byte) (Chunk, error) {
 }
 
 func decode(data []byte) (Chunk, *FieldError) {
-	data = trimSpace(data)
-	var room [16]member // most chunks have fewer: no allocation
-	out, err := outlineOf(data, room[:])
+	data = rawjson.TrimSpace(data)
+	var buf [12]member // most chunks have fewer: no allocation
+	out, err := outlineOf(data, buf[:])
 	if err != nil {
 		return Chunk{}, err
 	}
-	d := decoder{text: data, newline: out.newline, plain: out.plain}
+	d := decoder{text: data, newline: out.newline, plain: out.unescaped}
 	rest := d.takeBase(out.members)
 	c, kind, err := d.chunk(rest)
 	if err != nil {
@@ -57,7 +56,7 @@ const (
 	baseStep
 )
 
-// baseMember is the place of a name in baseNames, -1 when it is none of them.
+// baseMember returns the index of a name in baseNames, -1 if it is not there.
 func baseMember(name string) int {
 	switch name {
 	case "type":
@@ -74,12 +73,12 @@ func baseMember(name string) int {
 	return -1
 }
 
-// takeBase takes the base members and returns the others, in place.
+// takeBase stores the base members and returns the others, in place.
 func (d *decoder) takeBase(members []member) []member {
 	rest := members[:0]
 	for _, m := range members {
-		if b := baseMember(string(d.name(d.text, m))); b >= 0 {
-			d.base[b] = m.value.of(d.text)
+		if b := baseMember(string(d.name(m))); b >= 0 {
+			d.base[b] = m.value
 		} else {
 			rest = append(rest, m)
 		}
@@ -87,15 +86,15 @@ func (d *decoder) takeBase(members []member) []member {
 	return rest
 }
 
-// name is what the name of a member of text means.
-func (d *decoder) name(text []byte, m member) []byte {
+// name returns the unescaped name of a member.
+func (d *decoder) name(m member) []byte {
 	if d.plain {
-		return m.name.of(text)
+		return m.name.Content()
 	}
-	return plain(m.name.of(text))
+	return m.name.Bytes()
 }
 
-// chunk also returns the type, once it is known, for the error.
+// chunk builds the chunk. It also returns the type, once it is known, for the error.
 func (d *decoder) chunk(rest []member) (Chunk, Type, *FieldError) {
 	name, err := d.baseText(baseType)
 	if err != nil {
@@ -111,7 +110,7 @@ func (d *decoder) chunk(rest []member) (Chunk, Type, *FieldError) {
 	}
 	c := Chunk{AgentID: string(h.agentID), AgentType: string(h.agentType), Timestamp: h.timestamp, Step: h.step}
 	v := reflect.New(p.typ).Elem()
-	if c.Extra, err = d.fill(p, v, d.text, rest); err != nil {
+	if c.Extra, err = d.fill(p, v, rest); err != nil {
 		return Chunk{}, p.kind, err
 	}
 	c.Body, _ = reflect.TypeAssert[Body](v) // plans are of Bodies only
@@ -121,8 +120,7 @@ func (d *decoder) chunk(rest []member) (Chunk, Type, *FieldError) {
 	return c, p.kind, nil
 }
 
-// check finds what chunk would refuse, without building a body if no rule is about
-// the whole of it.
+// check returns the error that chunk would return. It builds a body only if a rule applies to the whole of it.
 func (d *decoder) check(rest []member) (kind Type, known bool, err *FieldError) {
 	name, err := d.baseText(baseType)
 	if err != nil {
@@ -134,7 +132,7 @@ func (d *decoder) check(rest []member) (kind Type, known bool, err *FieldError) 
 		return kind, known, err
 	}
 	if _, err = d.head(); err == nil {
-		_, err = d.fill(p, reflect.Value{}, d.text, rest)
+		_, err = d.fill(p, reflect.Value{}, rest)
 	}
 	return p.kind, true, err
 }
@@ -163,13 +161,13 @@ func (d *decoder) head() (h head, err *FieldError) {
 	return h, Chunk{AgentID: string(h.agentID), Timestamp: h.timestamp, Step: h.step}.checkHead()
 }
 
-// baseText is the unescaped content of a base member that must be a string.
+// baseText returns the text of a base member, which must be a string.
 func (d *decoder) baseText(b int) ([]byte, *FieldError) {
 	text := d.base[b]
 	if len(text) == 0 || text[0] != '"' {
 		return nil, &FieldError{Field: baseNames[b], Want: "a string", Got: wordFor(text)}
 	}
-	return plain(text[1 : len(text)-1]), nil
+	return rawjson.Text(text).Bytes(), nil
 }
 
 func (d *decoder) baseString(b int) (string, *FieldError) {
@@ -186,16 +184,15 @@ func (d *decoder) baseInteger(b int) (int64, *FieldError) {
 	return n, nil
 }
 
-// fill reads members of text into v, a struct of plan p, and returns those that
-// p does not know. Without a v it only finds out whether they can be read.
-func (d *decoder) fill(p *plan, v reflect.Value, text []byte, members []member) (extra []Member, err *FieldError) {
+// fill reads members into v, a struct of plan p, and returns those that p does not have. Without a v it only checks that they can be read.
+func (d *decoder) fill(p *plan, v reflect.Value, members []member) (extra []Member, err *FieldError) {
 	var values [maxFields][]byte
 	for _, m := range members {
-		name := d.name(text, m)
+		name := d.name(m)
 		if i := p.find(name); i >= 0 {
-			values[i] = m.value.of(text)
+			values[i] = m.value
 		} else if v.IsValid() {
-			extra = append(extra, Member{Name: string(name), Value: d.value(m.value.of(text))})
+			extra = append(extra, Member{Name: string(name), Value: d.value(m.value)})
 		}
 	}
 	var into reflect.Value
@@ -211,7 +208,7 @@ func (d *decoder) fill(p *plan, v reflect.Value, text []byte, members []member) 
 	return extra, nil
 }
 
-// field reads one member; text is nil when it is absent.
+// field reads one member; text is nil if it is missing.
 func (d *decoder) field(f *field, v reflect.Value, text []byte) *FieldError {
 	switch {
 	case text == nil && f.optional:
@@ -236,7 +233,7 @@ func (d *decoder) field(f *field, v reflect.Value, text []byte) *FieldError {
 	switch f.kind {
 	case kindString:
 		if f.id || f.enum != nil {
-			return f.checkString(string(plain(text[1 : len(text)-1])))
+			return f.checkString(string(rawjson.Text(text).Bytes()))
 		}
 		return nil
 	case kindNumber:
@@ -276,7 +273,7 @@ func (f *field) fits(text []byte) bool {
 func (d *decoder) set(f *field, v reflect.Value, text []byte) {
 	switch f.kind {
 	case kindString:
-		v.SetString(string(plain(text[1 : len(text)-1])))
+		v.SetString(string(rawjson.Text(text).Bytes()))
 	case kindBool:
 		v.SetBool(text[0] == 't')
 	case kindInteger:
@@ -295,12 +292,12 @@ func (d *decoder) set(f *field, v reflect.Value, text []byte) {
 }
 
 func (d *decoder) object(p *plan, v reflect.Value, text []byte) *FieldError {
-	var room [8]member
-	members := room[:0]
-	for m := range membersOf(text) {
-		members = append(members, m)
+	var buf [8]member
+	members := buf[:0]
+	for name, value := range rawjson.Members(text) {
+		members = append(members, member{name, value})
 	}
-	extra, err := d.fill(p, v, text, members)
+	extra, err := d.fill(p, v, members)
 	if extra != nil {
 		v.Field(p.extra).Set(reflect.ValueOf(extra))
 	}
@@ -309,7 +306,7 @@ func (d *decoder) object(p *plan, v reflect.Value, text []byte) *FieldError {
 
 func (d *decoder) array(p *plan, v reflect.Value, text []byte) *FieldError {
 	i := 0
-	for elem := range elements(text) {
+	for elem := range rawjson.Elements(text) {
 		if elem[0] != '{' {
 			return (&FieldError{Want: "an object", Got: wordFor(elem)}).under(strconv.Itoa(i))
 		}
@@ -327,16 +324,15 @@ func (d *decoder) array(p *plan, v reflect.Value, text []byte) *FieldError {
 	return nil
 }
 
-// value copies the text of a value, on one line.
+// value returns a copy of the text of a value, on one line.
 func (d *decoder) value(text []byte) Value {
 	if d.newline && bytes.ContainsAny(text, "\n\r") {
-		return compact(text)
+		return rawjson.AppendCompact(make([]byte, 0, len(text)), text)
 	}
 	return bytes.Clone(text)
 }
 
-// opaque keeps a chunk of a type that is not of the catalogue. Its base members
-// are read when they are what they should be; only the agentId must be.
+// opaque keeps a chunk of a type that the chunk schema does not have. It reads base members that have the right type; only the agentId is required.
 func (d *decoder) opaque(kind Type) (c Chunk, _ Type, err *FieldError) {
 	if err := checkOpaqueType(kind); err != nil {
 		return Chunk{}, "", err
@@ -360,17 +356,7 @@ func (d *decoder) opaque(kind Type) (c Chunk, _ Type, err *FieldError) {
 	return c, kind, nil
 }
 
-// plain gives the text that the content of a valid JSON string means. It may be
-// part of content.
-func plain(content []byte) []byte {
-	if bytes.IndexByte(content, '\\') < 0 {
-		return content
-	}
-	return unescape(content)
-}
-
-// integer reads a plain JSON integer: no fraction, no exponent, no -0, within
-// MaxInteger.
+// integer reads a JSON integer without fraction or exponent, within MaxInteger, except -0.
 func integer(text []byte) (int64, bool) {
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	if len(digits) == 0 || len(digits) > 16 || len(digits) < len(text) && digits[0] == '0' {
@@ -389,7 +375,7 @@ func integer(text []byte) (int64, bool) {
 	return n, n >= -MaxInteger && n <= MaxInteger
 }
 
-// wordFor names the JSON type of a value, "" when there is none.
+// wordFor returns the name of the JSON type of a value, "" if there is no value.
 func wordFor(text []byte) string {
 	if len(text) == 0 {
 		return ""

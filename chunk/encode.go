@@ -4,12 +4,12 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// AppendJSON appends the JSON of c, one line without trailing newline: base
-// members, the body's in catalogue order, then Extra. An Opaque body is
-// appended as it came. The same chunk always gives the same bytes. What Decode
-// would refuse is refused here, as a *FieldError; dst is returned as it was.
+// AppendJSON appends the JSON of c, one line without trailing newline: base members, the body's in schema order, then Extra. An Opaque body is appended
+// unchanged. The same chunk always gives the same bytes. AppendJSON returns a *FieldError for what Decode would reject, and dst unchanged.
 func (c Chunk) AppendJSON(dst []byte) ([]byte, error) {
 	out, err := c.appendTo(dst)
 	if err != nil {
@@ -19,7 +19,7 @@ func (c Chunk) AppendJSON(dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Validate reports, as a *FieldError, what Decode would refuse in the JSON of c.
+// Validate returns the *FieldError with which Decode would reject the JSON of c, nil if it would accept it.
 func (c Chunk) Validate() error {
 	_, err := c.AppendJSON(nil)
 	return err
@@ -53,8 +53,8 @@ func (c Chunk) appendTo(dst []byte) ([]byte, *FieldError) {
 		return nil, err
 	}
 	if !p.flat || c.Extra != nil {
-		if _, err := trace(dst[start:], nil); err != nil {
-			return nil, err
+		if info, ok := rawjson.Scan(dst[start:], limits); !ok {
+			return nil, explain(dst[start:], info)
 		}
 	}
 	return dst, nil
@@ -73,11 +73,11 @@ func (c Chunk) appendHead(dst []byte) ([]byte, *FieldError) {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, c.Type()...)
 	dst = append(dst, `","agentId":`...)
-	if dst, ok = appendString(dst, c.AgentID); !ok {
+	if dst, ok = rawjson.AppendQuotedChunk(dst, c.AgentID); !ok {
 		return nil, notText().under("agentId")
 	}
 	dst = append(dst, `,"agentType":`...)
-	if dst, ok = appendString(dst, c.AgentType); !ok {
+	if dst, ok = rawjson.AppendQuotedChunk(dst, c.AgentType); !ok {
 		return nil, notText().under("agentType")
 	}
 	dst = append(dst, `,"timestamp":`...)
@@ -119,7 +119,7 @@ func (f *field) append(dst []byte, v reflect.Value) ([]byte, *FieldError) {
 		if err := f.checkString(s); err != nil {
 			return nil, err
 		}
-		dst, ok := appendString(dst, s)
+		dst, ok := rawjson.AppendQuotedChunk(dst, s)
 		if !ok {
 			return nil, notText()
 		}
@@ -137,7 +137,7 @@ func (f *field) append(dst []byte, v reflect.Value) ([]byte, *FieldError) {
 	case kindAny:
 		return appendValue(dst, v.Bytes())
 	case kindObject:
-		if text := trimSpace(v.Bytes()); len(text) == 0 || text[0] != '{' {
+		if text := rawjson.TrimSpace(v.Bytes()); len(text) == 0 || text[0] != '{' {
 			return nil, &FieldError{Want: f.words, Got: wordFor(text)}
 		}
 		return appendValue(dst, v.Bytes())
@@ -179,8 +179,7 @@ func (p *plan) appendArray(dst []byte, v reflect.Value) ([]byte, *FieldError) {
 	return append(dst, ']'), nil
 }
 
-// appendExtra appends members that the catalogue does not know, and refuses
-// those that it does, or that come twice: Decode would read something else.
+// appendExtra appends members that the chunk schema does not have. It rejects the others and duplicates: Decode would read something else.
 func (p *plan) appendExtra(dst []byte, extra []Member, base []string) ([]byte, *FieldError) {
 	if len(extra) == 0 {
 		return dst, nil
@@ -192,7 +191,7 @@ func (p *plan) appendExtra(dst []byte, extra []Member, base []string) ([]byte, *
 		}
 		seen[m.Name] = true
 		var ok bool
-		if dst, ok = appendString(append(dst, ','), m.Name); !ok {
+		if dst, ok = rawjson.AppendQuotedChunk(append(dst, ','), m.Name); !ok {
 			return nil, notText().under(escapePointer(m.Name))
 		}
 		var err *FieldError
@@ -203,30 +202,27 @@ func (p *plan) appendExtra(dst []byte, extra []Member, base []string) ([]byte, *
 	return dst, nil
 }
 
-// appendValue appends the text of a value as it is, unless it has line breaks.
+// appendValue appends the text of a value, on one line.
 func appendValue(dst []byte, v Value) ([]byte, *FieldError) {
-	text := trimSpace(v)
+	text := rawjson.TrimSpace(v)
 	switch {
 	case len(v) == 0:
 		return append(dst, "null"...), nil
 	case len(text) == 0:
 		return nil, &FieldError{Want: "a JSON value", Got: "white space"}
 	}
-	out, err := trace(text, nil)
-	if err == nil {
-		err = checkGrammar(text, out.loneEscape)
-	}
+	info, err := checkValue(text)
 	if err != nil {
 		return nil, err
 	}
-	if out.newline {
-		text = compact(text)
+	if info.HasLineBreaks {
+		return rawjson.AppendCompact(dst, text), nil
 	}
 	return append(dst, text...), nil
 }
 
 func appendNumber(dst []byte, s string) ([]byte, *FieldError) {
-	if c := s + " "; c[0] != '-' && (c[0] < '0' || c[0] > '9') || checkGrammar([]byte(s), false) != nil {
+	if !isNumber(s) {
 		return nil, &FieldError{Want: kindWords[kindNumber], Got: excerpt(s)}
 	}
 	if err := checkNumber(s); err != nil {
@@ -235,10 +231,10 @@ func appendNumber(dst []byte, s string) ([]byte, *FieldError) {
 	return append(dst, s...), nil
 }
 
-// appendOpaque appends a chunk of an unknown type as it came. Its base members
-// are part of those bytes: a change to c alone would be lost, so it is refused.
+// appendOpaque appends a chunk of an unknown type unchanged. Its base members are part of those bytes: a change to c alone would be lost, so it is an
+// error.
 func (c Chunk) appendOpaque(dst []byte, o Opaque) ([]byte, *FieldError) {
-	text := trimSpace(o.Raw)
+	text := rawjson.TrimSpace(o.Raw)
 	read, err := decode(text)
 	if err != nil {
 		return nil, err
@@ -265,24 +261,4 @@ func (c Chunk) appendOpaque(dst []byte, o Opaque) ([]byte, *FieldError) {
 
 func differs(name, raw string) *FieldError {
 	return &FieldError{Field: name, Want: "what the raw JSON says: " + excerpt(raw), Got: "something else"}
-}
-
-// compact takes the white space out of valid JSON; strings and numbers stay as
-// they are.
-func compact(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); {
-		switch {
-		case text[i] == '"':
-			end := skipString(text, i)
-			out = append(out, text[i:end]...)
-			i = end
-		case isSpace(text[i]):
-			i++
-		default:
-			out = append(out, text[i])
-			i++
-		}
-	}
-	return out
 }

@@ -35,8 +35,7 @@ var (
 	// wraps it. Everything before it was delivered.
 	ErrFailed = errors.New("the stream failed")
 
-	// ErrFenced reports a writer that was overtaken by another one. Nothing it
-	// wrote after that was stored; it must stop.
+	// ErrFenced reports that a newer writer has fenced this one. None of its later writes is stored; it must stop.
 	ErrFenced = errors.New("another writer has taken over the session")
 
 	// ErrNotStored reports a write that is certainly not in the log.
@@ -69,7 +68,7 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: want %s, got %s", where, e.Want, e.Got)
 }
 
-// printable quotes a path with names that somebody made to break a log line.
+// printable quotes a path whose names could break a log line.
 func printable(path string) string {
 	plain := func(r rune) bool { return r > ' ' && r < 0x7F && r != '"' }
 	if strings.ContainsFunc(path, func(r rune) bool { return !plain(r) }) {
@@ -86,23 +85,23 @@ type TruncationReason string
 
 // The reasons of a TruncatedError.
 const (
-	TruncatedExpired   TruncationReason = "expired"   // below the floor: age, limits or a purge took it
-	TruncatedFuture    TruncationReason = "future"    // beyond the end of the log
-	TruncatedForeign   TruncationReason = "foreign"   // the position belongs to another session
-	TruncatedRecreated TruncationReason = "recreated" // the stream was deleted and made again
-	TruncatedCleanup   TruncationReason = "cleanup"   // a clean-up took back what lay ahead of the reader
-	TruncatedGap       TruncationReason = "gap"       // records are missing in the middle
+	TruncatedExpired      TruncationReason = "expired"   // before the first sequence: removed by age, limits or a purge
+	TruncatedFuture       TruncationReason = "future"    // beyond the end of the log
+	TruncatedWrongSession TruncationReason = "foreign"   // the position belongs to another session
+	TruncatedRecreated    TruncationReason = "recreated" // the stream was deleted and recreated
+	TruncatedCleanup      TruncationReason = "cleanup"   // a cleanup removed records ahead of the reader
+	TruncatedGap          TruncationReason = "gap"       // records are missing in the middle
 )
 
 // TruncatedError is ErrTruncated with its reason. The iterator that yields it
 // has delivered everything up to After and nothing beyond.
 type TruncatedError struct {
-	Session Session
-	Reason  TruncationReason
-	After   Seq  // the reader's last good position
-	Floor   Seq  // first sequence that is still there, 0 when unknown
-	Step    *int // truncatedAtStep of a clean-up, nil otherwise
-	AtSeq   Seq  // high-water mark of a clean-up, 0 otherwise
+	Session       Session
+	Reason        TruncationReason
+	After         Seq  // the reader's last good position
+	FirstSeq      Seq  // first sequence that is still there, 0 when unknown
+	Step          *int // truncatedAtStep of a clean-up, nil otherwise
+	HighWatermark Seq  // high-water mark of a clean-up, 0 otherwise
 }
 
 func (e *TruncatedError) Error() string {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 // Read a chunk and switch on what it says.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 var errSource = errors.New("the source broke")
@@ -159,8 +159,7 @@ func TestHelpersStartAnew(t *testing.T) {
 	}
 }
 
-// A record whose base members cannot be read belongs to no agent; the stream
-// goes on.
+// TestFilterAgentOnGarbage: a record whose base members are malformed is dropped; the stream continues.
 func TestFilterAgentOnGarbage(t *testing.T) {
 	records := recorded("plain")[:1]
 	for _, garbage := range []string{"", "{", `{"agentId"`, `{"agentId":root}`, `{"agentId":7}`, `{"x":{"agentId":"root"}}`, `["agentId","root"]`} {
@@ -183,7 +182,7 @@ func TestCollectText(t *testing.T) {
 		{"all agents", source{records: recorded("subagents")[2:]}, "Reading Searching 16 GB of memorythe webLaptop 1 has 16 GB; of the other nothing is known.", nil},
 		{"halves of an emoji", source{records: recorded("unknown")}, "Look: a smile 😀 !", nil},
 		{"error of the source", source{records: recorded("plain")[:4], err: errSource}, "Light from the sun", errSource},
-		{"record that is no chunk", source{records: broken}, "Light from the sun", chunk.ErrInvalid},
+		{"malformed record", source{records: broken}, "Light from the sun", chunk.ErrInvalid},
 		{"nothing", source{}, "", nil},
 	}
 	for _, tt := range tests {

@@ -8,12 +8,11 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// FuzzDecode: whatever comes, Decode returns. What it accepts is written as one
-// line that is read as the same chunk; against a second reader, it is the same
-// JSON. What it refuses is a FieldError whose text breaks no log.
+// FuzzDecode: Decode returns on any input. What it accepts is written as one line that is read as the same chunk, and a second reader gets the same JSON. An
+// error is a FieldError whose text is one line.
 func FuzzDecode(f *testing.F) {
 	for _, s := range chunktest.All() {
 		text, err := s.Chunk.AppendJSON(nil)
@@ -50,7 +49,7 @@ func FuzzDecode(f *testing.F) {
 		if typ, _ := members.Type(); typ != c.Type() || bytes.ContainsAny(members.JSON(), "\n\r") {
 			t.Fatalf("read as %s: %q", typ, members.JSON())
 		}
-		for _, shape := range append(chunk.Shapes(c.Type()), chunk.Shape{Name: "agentId"}, chunk.Shape{Name: "step"}) {
+		for _, shape := range append(chunk.Schema(c.Type()), chunk.MemberSchema{Name: "agentId"}, chunk.MemberSchema{Name: "step"}) {
 			was, there := mustParse(t, text).(jsonObject)[key(shape.Name)]
 			if v := members.Get(shape.Name); there != (v != nil) || there && !sameJSON(mustParse(t, v), was) {
 				t.Fatalf("%s of %s is %s", shape.Name, text, v)
@@ -65,8 +64,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzStrings: any bytes are either WTF-8, and then kept, or refused; Concat
-// and Split take them as they come.
+// FuzzStrings: any bytes are either WTF-8 and stay exact, or are rejected; Concat and Split accept all bytes.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "a", "😀", "\xed\xa0\xbd", "\xed\xb8\x80", "\xed\xa0", "\xed", "\xff", "\x00\"\\\n", "\xed\x9f\xbf", "\xee\x80\x80"} {
 		f.Add(s, s, 200)

@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -55,7 +55,7 @@ func TestCatalogue(t *testing.T) {
 
 func writeCatalogue(t *testing.T) {
 	t.Helper()
-	golden := &txtar.Archive{Comment: []byte("The JSON of every type: with all its members and some that nobody knows, and\nwith the required ones only. Read and written by TestCatalogue.\n\n")}
+	golden := &txtar.Archive{Comment: []byte("The JSON of every type: with all its members and some unknown ones, and\nwith the required ones only. Read and written by TestCatalogue.\n\n")}
 	for _, s := range chunktest.All() {
 		text, err := s.Chunk.AppendJSON(nil)
 		if err != nil {

@@ -1,9 +1,12 @@
 package chunk
 
-import "slices"
+import (
+	"slices"
 
-// Members are the members of one chunk as they lie in its JSON: for those who pass
-// them on as they came, or ask for a few.
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// Members holds the members of one chunk as JSON text, for code that copies them unchanged or reads a few.
 type Members struct {
 	d     decoder
 	rest  []member // without the base members
@@ -11,9 +14,8 @@ type Members struct {
 	known bool
 }
 
-// Read takes the members of the chunk in data. It refuses what Decode refuses,
-// with the same error, and builds nothing. What the Members give is part of data,
-// or of a copy without line breaks if it has any; it holds until the next Read.
+// Read reads the members of the chunk in data. It returns the error that Decode would return, and builds no body. The results of the other methods are
+// parts of data, or of a copy if data has line breaks; they are valid until the next Read.
 func (m *Members) Read(data []byte) error {
 	if err := m.read(data); err != nil { // a nil *FieldError must not become an error
 		*m = Members{rest: m.rest[:0]}
@@ -26,16 +28,16 @@ func (m *Members) read(data []byte) *FieldError {
 	if m.rest == nil {
 		m.rest = make([]member, 0, 16) // most chunks have fewer
 	}
-	text := trimSpace(data)
+	text := rawjson.TrimSpace(data)
 	out, err := outlineOf(text, m.rest[:0])
 	if err == nil && out.newline {
-		text = compact(text)
+		text = rawjson.AppendCompact(make([]byte, 0, len(text)), text)
 		out, err = outlineOf(text, out.members[:0])
 	}
 	if err != nil {
 		return err
 	}
-	m.d = decoder{text: text, plain: out.plain}
+	m.d = decoder{text: text, plain: out.unescaped}
 	m.rest = m.d.takeBase(out.members)
 	m.kind, m.known, err = m.d.check(m.rest)
 	if err != nil {
@@ -44,21 +46,15 @@ func (m *Members) read(data []byte) *FieldError {
 	return err
 }
 
-// Type of the chunk, and whether the catalogue knows it: if not, it is one that
-// Decode makes an Opaque.
+// Type returns the type of the chunk and whether the chunk schema has it. Decode makes a chunk of another type an Opaque.
 func (m *Members) Type() (kind Type, known bool) { return m.kind, m.known }
 
-// JSON is the whole chunk, on one line.
+// JSON returns the whole chunk, on one line.
 func (m *Members) JSON() []byte { return m.d.text }
 
-// Get is the member of a name, or, of several names, the member of that name in
-// the object that the one before is; nil when there is none.
+// Get returns the member with this name; for further names, the member of the object so far. It returns nil if a member is missing.
 func (m *Members) Get(name string, inner ...string) Value {
-	value := m.outer(name)
-	for _, name := range inner {
-		value = m.inner(value, name)
-	}
-	return slices.Clip(value)
+	return slices.Clip(rawjson.Get(m.outer(name), inner...))
 }
 
 func (m *Members) outer(name string) []byte {
@@ -66,30 +62,18 @@ func (m *Members) outer(name string) []byte {
 		return m.d.base[b]
 	}
 	for _, member := range m.rest {
-		if string(m.d.name(m.d.text, member)) == name {
-			return member.value.of(m.d.text)
+		if string(m.d.name(member)) == name {
+			return member.value
 		}
 	}
 	return nil
 }
 
-func (m *Members) inner(value []byte, name string) []byte {
-	if len(value) == 0 || value[0] != '{' {
-		return nil
-	}
-	for member := range membersOf(value) {
-		if string(m.d.name(value, member)) == name {
-			return member.value.of(value)
-		}
-	}
-	return nil
-}
-
-// Text is what such a member means that is a string, in WTF-8; "" when it is none.
+// Text returns a string member in WTF-8, "" if it is missing or not a string.
 func (m *Members) Text(name string, inner ...string) string {
 	v := m.Get(name, inner...)
 	if len(v) == 0 || v[0] != '"' {
 		return ""
 	}
-	return string(plain(v[1 : len(v)-1]))
+	return string(rawjson.Text(v).Bytes())
 }

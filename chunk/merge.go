@@ -1,15 +1,18 @@
 package chunk
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
 
-// IsDelta reports whether c is a piece of a growing text: a text_delta, a piece
-// of streamed thinking, or a piece of a tool call's arguments.
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// IsDelta reports whether c is a piece of a growing text: a text_delta, a piece of streamed thinking, or a piece of a tool call's arguments.
 func (c Chunk) IsDelta() bool {
 	_, ok := c.delta()
 	return ok
 }
 
-// delta is the text of a piece.
+// delta returns the text of a piece.
 func (c Chunk) delta() (string, bool) {
 	switch b := c.Body.(type) {
 	case TextDelta:
@@ -23,7 +26,7 @@ func (c Chunk) delta() (string, bool) {
 	}
 }
 
-// withDelta is c, a piece, with another text.
+// withDelta returns c, a piece, with another text.
 func (c Chunk) withDelta(text string) Chunk {
 	switch b := c.Body.(type) {
 	case TextDelta:
@@ -39,10 +42,8 @@ func (c Chunk) withDelta(text string) Chunk {
 	return c
 }
 
-// Merge joins b onto a when both are pieces of one text: text_delta, streamed
-// thinking, or the arguments of one call, from the same agent in the same step.
-// The time of a stays. Chunks with Extra members are left alone: nobody knows
-// how those would join.
+// Merge appends b to a if both are pieces of one text: text_delta, streamed thinking, or the arguments of one call, from the same agent in the same step.
+// The result has the time of a. Chunks with Extra members are not merged, because their meaning is unknown.
 func Merge(a, b Chunk) (Chunk, bool) {
 	if a.AgentID != b.AgentID || a.AgentType != b.AgentType || a.Step != b.Step || len(a.Extra)+len(b.Extra) > 0 {
 		return Chunk{}, false
@@ -60,10 +61,9 @@ func (c Chunk) callID() string {
 	return b.ToolCallID
 }
 
-// Split cuts c into chunks whose JSON is at most limit bytes each; merged again
-// they are c. It never cuts inside a character. A chunk that fits comes back
-// alone. The result is nil when c is too large and cannot be cut: it is no
-// piece of a text (IsDelta), has Extra members, or limit leaves no room.
+// Split cuts c into chunks whose JSON is at most limit bytes each; Merge joins them to c. It never cuts inside a character. A chunk that fits is returned
+// alone. The result is nil if c is too large and cannot be cut: it is not a piece of a text (IsDelta), it has Extra members, or limit is too small for any
+// text.
 func Split(c Chunk, limit int) []Chunk {
 	whole, err := c.AppendJSON(nil)
 	if err != nil {
@@ -80,10 +80,10 @@ func Split(c Chunk, limit int) []Chunk {
 	if err != nil {
 		return nil
 	}
-	room := limit - len(empty)
+	textLimit := limit - len(empty)
 	var parts []Chunk
 	for text != "" {
-		n := fitting(text, room)
+		n := fitting(text, textLimit)
 		if n == 0 {
 			return nil
 		}
@@ -93,26 +93,26 @@ func Split(c Chunk, limit int) []Chunk {
 	return parts
 }
 
-// fitting is how much of s, in whole characters, has at most room bytes of JSON.
-func fitting(s string, room int) int {
+// fitting returns how many bytes of s, in whole characters, take at most limit bytes of JSON.
+func fitting(s string, limit int) int {
 	n := 0
 	for n < len(s) {
 		size, cost := written(s[n:])
-		if cost > room {
+		if cost > limit {
 			break
 		}
 		n += size
-		room -= cost
+		limit -= cost
 	}
 	return n
 }
 
-// written is the size of the first character of s, and what it takes in JSON.
+// written returns the size of the first character of s and its size in JSON.
 func written(s string) (size, cost int) {
 	c := s[0]
 	switch {
 	case c >= utf8.RuneSelf:
-		if surrogateAtStart(s) != 0 {
+		if rawjson.SurrogateAt(s) != 0 {
 			return 3, len(`\ud800`)
 		}
 		_, size := utf8.DecodeRuneInString(s)
@@ -120,7 +120,8 @@ func written(s string) (size, cost int) {
 	case c >= ' ' && c != '"' && c != '\\':
 		return 1, 1
 	default:
-		var room [8]byte
-		return 1, len(appendEscape(room[:0], s[:1]))
+		var buf [8]byte
+		quoted, _ := rawjson.AppendQuotedChunk(buf[:0], s[:1])
+		return 1, len(quoted) - len(`""`)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 // Concat is what JavaScript's + does, code unit by code unit.
@@ -168,7 +168,7 @@ func TestSplit(t *testing.T) {
 		{"complete thinking is one piece", chunktest.Of(chunk.Thinking{Content: long, IsComplete: true}), 4096, 0},
 		{"no delta", chunktest.Of(chunk.Error{Error: long}), 4096, 0},
 		{"extra members", chunktest.Full(chunk.TypeTextDelta), 100, 0},
-		{"no room", chunktest.Of(chunk.TextDelta{Delta: long}), 100, 0},
+		{"over the limit", chunktest.Of(chunk.TextDelta{Delta: long}), 100, 0},
 		{"not valid", chunktest.Of(chunk.TextDelta{Delta: "\xff"}), 4096, 0},
 	}
 	for _, tt := range tests {

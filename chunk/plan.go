@@ -70,7 +70,7 @@ func plansOf(bodies ...Body) map[Type]*plan {
 	for _, b := range bodies {
 		p := planOf(reflect.TypeOf(b))
 		p.kind = b.Type()
-		p.ruled = slices.Contains(ruled, p.kind)
+		p.ruled = slices.Contains(checks, p.kind)
 		all[p.kind] = p
 	}
 	return all

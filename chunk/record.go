@@ -38,15 +38,13 @@ type Seq uint64
 type Tip struct {
 	Seq Seq // the last sequence, 0 when the stream is empty
 
-	// Epoch names this life of the stream: 1 to 16 lower-case letters and digits,
-	// another one when the stream was deleted and made again. A Seq of one epoch
-	// means nothing in another.
-	Epoch string
+	// StreamEpoch identifies this incarnation of the stream: 1 to 16 lower-case letters and digits, which change when the stream is deleted and recreated.
+	// A Seq is valid in one incarnation only.
+	StreamEpoch string
 }
 
-// Ordinal is the number of a record in its session: 1, 2, 3 …, given by the
-// session's one writer. It is no cursor but a proof: who saw 1..N without a
-// hole missed nothing.
+// Ordinal is the number of a record in its session: 1, 2, 3 …, assigned by the session's one writer. It is not a cursor: a reader that has received 1..N
+// without a gap has missed no record.
 type Ordinal uint64
 
 // Epoch is the fence of a writer. Each run, and each takeover of a run, has a
@@ -91,17 +89,16 @@ func parsePositive(s string) (uint64, bool) {
 	return n, err == nil
 }
 
-// Record is a chunk at its place in the log. Data is the body as JSON, byte for
-// byte as stored when the producer wrote JSON; whoever holds a Record may read
-// Data but not change it. Decode reads it.
+// Record is a chunk at its position in the log. Data is the body as JSON, byte for byte as stored if the producer wrote JSON. Do not modify Data. Decode
+// reads it.
 type Record struct {
-	Seq     Seq
-	Session Session
-	Epoch   Epoch
-	Ordinal Ordinal
-	Type    Type
-	Stored  time.Time // when JetStream stored it
-	Data    []byte
+	Seq      Seq
+	Session  Session
+	Epoch    Epoch
+	Ordinal  Ordinal
+	Type     Type
+	StoredAt time.Time // when JetStream stored it
+	Data     []byte
 }
 
 // Position of the record in its session.

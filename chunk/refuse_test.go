@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 const base = `"agentId":"a","agentType":"t","timestamp":1,"step":1`
 
-// refusals has what must not get in, with the member that is named. The ids are
-// those of the catalogue of bad inputs.
+// refusals has invalid input, with the member that the error names. The ids are those of the catalogue of bad inputs.
 var refusals = []struct {
 	name  string
 	input string
@@ -131,7 +130,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What looks suspicious and is allowed.
+// TestAcceptances has unusual input that is valid.
 func TestAcceptances(t *testing.T) {
 	tests := map[string]string{
 		"J18 lone high surrogate":        `{"type":"text_delta",` + base + `,"delta":"\ud83d"}`,
@@ -182,7 +181,7 @@ func TestAcceptances(t *testing.T) {
 	}
 }
 
-// What Decode would refuse is not written either.
+// TestUnwritable: AppendJSON rejects what Decode would reject.
 func TestUnwritable(t *testing.T) {
 	with := func(change func(*chunk.Chunk)) chunk.Chunk {
 		c := chunktest.Of(chunk.StepStart{})
@@ -207,7 +206,7 @@ func TestUnwritable(t *testing.T) {
 	}{
 		{"no body", chunk.Chunk{AgentID: "a"}, "type"},
 		{"pointer to a body", chunktest.Of(&chunk.StepStart{}), "type"},
-		{"body of a stranger", chunktest.Of(stranger{}), "type"},
+		{"body of another package", chunktest.Of(unknownBody{}), "type"},
 		{"no agent", with(func(c *chunk.Chunk) { c.AgentID = "" }), "agentId"},
 		{"no UTF-8 in the agent", with(func(c *chunk.Chunk) { c.AgentID = "\xff" }), "agentId"},
 		{"no UTF-8 in the agent type", with(func(c *chunk.Chunk) { c.AgentType = "\xc0\x80" }), "agentType"},
@@ -219,12 +218,12 @@ func TestUnwritable(t *testing.T) {
 		{"enumerated member", chunktest.Of(chunk.StepEnd{FinishReason: new("")}), "finishReason"},
 		{"no number", chunktest.Of(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "1", OutputTokens: ""}}), "usage/outputTokens"},
 		{"two numbers", chunktest.Of(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "1 2", OutputTokens: "1"}}), "usage/inputTokens"},
-		{"number that is none in JSON", chunktest.Of(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "0x1p4", OutputTokens: "1"}}), "usage/inputTokens"},
+		{"number of another syntax", chunktest.Of(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "0x1p4", OutputTokens: "1"}}), "usage/inputTokens"},
 		{"number over a double", chunktest.Of(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "1e999", OutputTokens: "1"}}), "usage/inputTokens"},
-		{"arguments that are no object", chunktest.Of(chunk.ToolStart{Arguments: chunk.Value("1")}), "arguments"},
+		{"arguments of another type", chunktest.Of(chunk.ToolStart{Arguments: chunk.Value("1")}), "arguments"},
 		{"no arguments", chunktest.Of(chunk.ToolStart{}), "arguments"},
 		{"value that ends the object", output(`1,"step":2`), "output"},
-		{"value that is none", output("nul"), "output"},
+		{"malformed value", output("nul"), "output"},
 		{"value of white space", output("\n"), "output"},
 		{"value that is not UTF-8", output("\"\xff\""), "output"},
 		{"value with a name twice", output(`{"a":1,"a":2}`), "output/a"},
@@ -243,7 +242,7 @@ func TestUnwritable(t *testing.T) {
 		{"extra member with a long name", extra(strings.Repeat("x", 129)), ""},
 		{"extra member that is not UTF-8", extra("\xff"), "\xff"},
 		{"extra member of a part", chunktest.Of(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "1", OutputTokens: "1", Extra: []chunk.Member{{Name: "inputTokens"}}}}), "usage/inputTokens"},
-		{"opaque that is no JSON", opaque("{"), ""},
+		{"malformed opaque", opaque("{"), ""},
 		{"opaque of a known type", opaque(`{"type":"step_start","agentId":"a","agentType":"","timestamp":0,"step":1}`), "type"},
 		{"opaque of another type", opaque(`{"type":"y","agentId":"a","step":1}`), "type"},
 		{"opaque of another agent", opaque(`{"type":"x","agentId":"b","step":1}`), "agentId"},
@@ -265,6 +264,6 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-type stranger struct{}
+type unknownBody struct{}
 
-func (stranger) Type() chunk.Type { return chunk.TypeStepStart }
+func (unknownBody) Type() chunk.Type { return chunk.TypeStepStart }

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 // What is written of a chunk is read back as that chunk.

@@ -91,8 +91,8 @@ func checkNumber(s string) *FieldError {
 	return nil
 }
 
-// ruled are the types that checkBody has something to say about.
-var ruled = []Type{TypeCustom, TypeStatePatch, TypeSourceURL, TypeFile}
+// checks are the types that checkBody has something to say about.
+var checks = []Type{TypeCustom, TypeStatePatch, TypeSourceURL, TypeFile}
 
 // checkBody applies the rules of single types.
 func checkBody(b Body) *FieldError {
@@ -169,10 +169,10 @@ func checkFile(f File) *FieldError {
 	if err := checkURL(f.URL); err != nil {
 		return err
 	}
-	if !hasScheme(f.URL, "data") && climbs(f.URL) {
+	if !hasScheme(f.URL, "data") && hasDotDot(f.URL) {
 		return &FieldError{Field: "url", Want: "the URL of a file", Got: `one with a ".." segment`}
 	}
-	if f.Filename != nil && climbs(*f.Filename) {
+	if f.Filename != nil && hasDotDot(*f.Filename) {
 		return &FieldError{Field: "filename", Want: "the name of a file", Got: `one with a ".." segment`}
 	}
 	return nil
@@ -204,8 +204,8 @@ func hasScheme(url, scheme string) bool {
 	return false
 }
 
-// climbs reports a ".." segment, also in the spelling that browsers take for one.
-func climbs(path string) bool {
+// hasDotDot reports a ".." segment, also in the spelling that browsers take for one.
+func hasDotDot(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	path, _, _ = strings.Cut(path, "#")
 	path = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)

@@ -5,27 +5,26 @@ import (
 	"slices"
 )
 
-// Shape is what the catalogue says about one member of a type: for those who
-// rewrite JSON that must still be read by Decode.
-type Shape struct {
+// MemberSchema describes one member of a type, for code that rewrites JSON which Decode must accept.
+type MemberSchema struct {
 	Name     string
 	Required bool // a chunk without it is refused; of type "any", it is read as null
 
-	// Blank is what may stand for the member when it is to say nothing: "", {},
+	// Empty is the value that the member may have when it says nothing: "", {},
 	// [] or null. It is nil when there is no such thing: for an identifier, a
 	// number, a boolean, and a word out of a list.
-	Blank Value
+	Empty Value
 
-	Any     bool    // whatever is in it is not the catalogue's
-	Members []Shape // of the object that it is, or of each object in the array that it is
+	Any     bool           // whatever is in it is not the catalogue's
+	Members []MemberSchema // of the object that it is, or of each object in the array that it is
 }
 
 // Types has every type of the catalogue and the control records, sorted.
 func Types() []Type { return slices.Sorted(maps.Keys(plans)) }
 
-// Shapes describes the members of a type, without the base members that every
+// Schema describes the members of a type, without the base members that every
 // chunk has; nil for a type that this build does not know.
-func Shapes(t Type) []Shape {
+func Schema(t Type) []MemberSchema {
 	p := plans[t]
 	if p == nil {
 		return nil
@@ -33,13 +32,13 @@ func Shapes(t Type) []Shape {
 	return p.shapes()
 }
 
-func (p *plan) shapes() []Shape {
-	all := make([]Shape, 0, len(p.fields))
+func (p *plan) shapes() []MemberSchema {
+	all := make([]MemberSchema, 0, len(p.fields))
 	for i := range p.fields {
 		f := &p.fields[i]
-		s := Shape{Name: f.name, Required: !f.optional, Any: f.kind == kindAny || f.kind == kindObject}
+		s := MemberSchema{Name: f.name, Required: !f.optional, Any: f.kind == kindAny || f.kind == kindObject}
 		if text := f.blank(); text != "" {
-			s.Blank = Value(text)
+			s.Empty = Value(text)
 		}
 		if f.of != nil {
 			s.Members = f.of.shapes()

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 // The shapes name exactly the members that chunks have: a full sample has every
@@ -23,12 +23,12 @@ func TestShapes(t *testing.T) {
 	base := []string{"type", "agentId", "agentType", "timestamp", "step", "x-trace", "Delta"}
 	for _, typ := range types {
 		var all, required []string
-		for _, s := range chunk.Shapes(typ) {
+		for _, s := range chunk.Schema(typ) {
 			all = append(all, s.Name)
 			if s.Required {
 				required = append(required, s.Name)
 			}
-			if s.Blank != nil {
+			if s.Empty != nil {
 				checkBlank(t, typ, s)
 			}
 		}
@@ -41,8 +41,8 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: required members %v, shapes say %v", typ, got, required)
 		}
 	}
-	if s := chunk.Shapes("from_the_future"); s != nil {
-		t.Errorf("shapes %v of a type that nobody knows", s)
+	if s := chunk.Schema("from_the_future"); s != nil {
+		t.Errorf("shapes %v of an unknown type", s)
 	}
 }
 
@@ -58,16 +58,16 @@ func names(t *testing.T, c chunk.Chunk, but []string) []string {
 	return names
 }
 
-func checkBlank(t *testing.T, typ chunk.Type, s chunk.Shape) {
+func checkBlank(t *testing.T, typ chunk.Type, s chunk.MemberSchema) {
 	t.Helper()
 	members := object(t, chunktest.Full(typ))
-	members[s.Name] = json.RawMessage(s.Blank)
+	members[s.Name] = json.RawMessage(s.Empty)
 	text, err := json.Marshal(members)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := chunk.Decode(text); err != nil {
-		t.Errorf("%s with %s for %s: %v", typ, s.Blank, s.Name, err)
+		t.Errorf("%s with %s for %s: %v", typ, s.Empty, s.Name, err)
 	}
 }
 

@@ -39,8 +39,7 @@ const (
 	TypeSuspensionMarker     Type = "suspension_marker"
 )
 
-// Records that are no chunks: they live in the same log with the same envelope
-// and say what happened to the stream itself.
+// Control records are not output of an agent: they are in the same log with the same envelope and describe changes of the stream itself.
 const (
 	TypeRunStarted   Type = "run_started"
 	TypeStreamPaused Type = "stream_paused"

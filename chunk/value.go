@@ -8,10 +8,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// asEncodingJSON are the rules of encoding/json, but for text that is not UTF-8.
-// The Number of that package is a number by name only; here it must be told.
+// asEncodingJSON has the rules of encoding/json, except for text that is not UTF-8. The Number of that package is a string type, so it needs a marshaler.
 var asEncodingJSON = json.JoinOptions(
 	jsonv1.DefaultOptionsV1(),
 	jsontext.AllowInvalidUTF8(false),
@@ -24,9 +25,8 @@ var asEncodingJSON = json.JoinOptions(
 	})),
 )
 
-// ValueOf is the JSON of v as encoding/json writes it, except that text which
-// is not UTF-8 is an error rather than replaced in silence, and HTML is left as
-// it is. The error is ErrInvalid when the result exceeds the limits of a chunk.
+// ValueOf returns the JSON of v as encoding/json writes it, except that text which is not UTF-8 is an error instead of being replaced, and HTML is not
+// escaped. The error is ErrInvalid if the result exceeds the limits of a chunk.
 func ValueOf(v any) (Value, error) {
 	text, err := json.Marshal(v, asEncodingJSON)
 	if err != nil {
@@ -40,9 +40,9 @@ func ValueOf(v any) (Value, error) {
 }
 
 // IsNull reports whether v is null. The zero Value is.
-func (v Value) IsNull() bool { return len(v) == 0 || string(trimSpace(v)) == "null" }
+func (v Value) IsNull() bool { return len(v) == 0 || string(rawjson.TrimSpace(v)) == "null" }
 
-// String is the JSON text of v.
+// String returns the JSON text of v.
 func (v Value) String() string {
 	if len(v) == 0 {
 		return "null"
@@ -50,7 +50,7 @@ func (v Value) String() string {
 	return string(v)
 }
 
-// MarshalJSON is the text itself, so that encoding/json can write a Value.
+// MarshalJSON returns the text itself, so that encoding/json can write a Value.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if len(v) == 0 {
 		return []byte("null"), nil
@@ -64,21 +64,19 @@ func (v *Value) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Int64 is the number as an integer; false when it has a fraction or an
-// exponent, or does not fit.
+// Int64 returns the number as an integer; false if it has a fraction or an exponent, or does not fit.
 func (n Number) Int64() (int64, bool) {
 	i, err := strconv.ParseInt(string(n), 10, 64)
 	return i, err == nil
 }
 
-// Float64 is the nearest double; false when n is no number or out of range.
+// Float64 returns the nearest double; false if n is malformed or out of range.
 func (n Number) Float64() (float64, bool) {
 	f, err := strconv.ParseFloat(string(n), 64)
 	return f, err == nil
 }
 
-// MarshalJSON is the number itself, not a string of it. The zero Number, which
-// is none, is an error.
+// MarshalJSON returns the number itself, not a string. It returns an error for the zero Number.
 func (n Number) MarshalJSON() ([]byte, error) {
 	text, err := appendNumber(nil, string(n))
 	if err != nil {

@@ -120,8 +120,7 @@ func TestDataAliasesTheStoredBytes(t *testing.T) {
 	}
 }
 
-// The check of a body against its slow twin: the standard library, which needs more
-// passes for the same answer.
+// isBodySlow is the reference for the check of a body: the standard library, which needs more passes for the same result.
 func isBodySlow(b []byte) bool {
 	trimmed := strings.TrimLeft(string(b), " \t\r\n")
 	return json.Valid(b) && utf8.Valid(b) && strings.HasPrefix(trimmed, "{") && depthOf(trimmed) <= chunk.MaxDepth

@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Format is how the body of a message is written. The zero Format is JSON.
+// Format is the encoding of the body of a message. The zero Format is JSON.
 type Format int
 
 // The formats.
@@ -27,29 +27,26 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", int(f))
 }
 
-// Message is a record as NATS carries it. Header has room for one more entry
-// and can be assigned to a nats.Header.
-type Message struct {
+// Encoded is the header and data of a NATS message. Header has capacity for one more entry and can be assigned to a nats.Header.
+type Encoded struct {
 	Header map[string][]string
 	Data   []byte
 }
 
-// Encode writes c as the message of ordinal o and epoch e in the log of s.
+// Encode returns the message of c with ordinal o and epoch e in the log of s.
 //
-// With FormatMsgpack the body is the msgpack of the same JSON value. A value
-// that msgpack would change is written as JSON instead: numbers whose text
-// would not come back (integers beyond 64 bits, 1e400, 1.0, more digits than a
-// float64 holds), lone surrogates, and more than 20,000 values or 32 levels.
-// The reader tells them apart by the content type.
+// With FormatMsgpack the body is the msgpack of the same JSON value. A value that msgpack would change is written as JSON instead: numbers whose text
+// msgpack does not preserve (integers beyond 64 bits, 1e400, 1.0, more digits than a float64 holds), lone surrogates, and more than 20,000 values or 32
+// levels. Readers use the content type to distinguish them.
 //
 // The error is that of chunk.Chunk.AppendJSON: a *chunk.FieldError.
-func Encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk, f Format) (Message, error) {
+func Encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk, f Format) (Encoded, error) {
 	if f != FormatJSON && f != FormatMsgpack {
-		return Message{}, fmt.Errorf("format %d: want FormatJSON or FormatMsgpack", int(f))
+		return Encoded{}, fmt.Errorf("format %d: want FormatJSON or FormatMsgpack", int(f))
 	}
 	body, err := c.AppendJSON(nil)
 	if err != nil {
-		return Message{}, err
+		return Encoded{}, err
 	}
 	m := EncodeJSON(s, e, o, c.Type(), c.Timestamp, body)
 	if f == FormatJSON {
@@ -62,11 +59,9 @@ func Encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk, f Fo
 	return m, nil
 }
 
-// EncodeJSON is Encode for a body that is JSON already: the hot path of the
-// writer. It does not look into body, which the Message goes on to hold: the
-// caller vouches that it is what AppendJSON writes for a chunk of this type and
-// timestamp. A timestamp that AppendJSON would refuse leaves ce-time away.
-func EncodeJSON(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, typ chunk.Type, timestamp int64, body []byte) Message {
+// EncodeJSON is Encode for a body that is JSON already: the hot path of the writer. It does not read body, which the Encoded refers to; body must be what
+// AppendJSON writes for a chunk of this type and timestamp. An invalid timestamp leaves out ce-time.
+func EncodeJSON(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, typ chunk.Type, timestamp int64, body []byte) Encoded {
 	// All values that are not constant share one string, and all one-element
 	// slices one array: 4 allocations instead of 13.
 	text := make([]byte, 0, 128)
@@ -88,12 +83,12 @@ func EncodeJSON(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, typ chunk.Type,
 	if values[5] != "" {
 		h[headerTime] = values[5:6:6]
 	}
-	return Message{Header: h, Data: body}
+	return Encoded{Header: h, Data: body}
 }
 
 func appendTime(dst []byte, milli int64) []byte {
 	if milli < 0 || milli > chunk.MaxTimestamp {
-		return dst // RFC 3339 has no form for it, and CloudEvents can do without
+		return dst // RFC 3339 cannot represent it, and CloudEvents does not require it
 	}
 	return time.UnixMilli(milli).UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
 }

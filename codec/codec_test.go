@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 // everyChunk is a full and a minimal chunk of every type, and some that the
@@ -125,7 +125,7 @@ func TestDecodeOfEncode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := chunk.Record{Seq: 5, Session: session, Epoch: epoch, Ordinal: ordinal, Type: c.Type(), Stored: stored, Data: rec.Data}
+		want := chunk.Record{Seq: 5, Session: session, Epoch: epoch, Ordinal: ordinal, Type: c.Type(), StoredAt: stored, Data: rec.Data}
 		if !reflect.DeepEqual(rec, want) {
 			t.Fatalf("got %+v\nwant %+v", rec, want)
 		}

@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// EnvelopeError says why a message is no record. Whoever reads a log counts
-// such a message and passes it: it has no ordinal, so nothing is missing.
+// EnvelopeError reports why a message is malformed. Readers count and skip such a message: it has no ordinal, so no record is missing.
 type EnvelopeError struct {
 	Attribute string // CloudEvents name: "id", "source", "datacontenttype", "data"; or the header's name
 	Want      string // what was expected, e.g. "<epoch>-<ordinal>"
@@ -23,9 +22,8 @@ func (e *EnvelopeError) Error() string {
 
 const maxQuoted = 64
 
-// refuse makes an error whose text is one line, whatever the names and values
-// of the stranger are.
-func refuse(attribute, want, got string) *EnvelopeError {
+// newEnvelopeError returns an error whose text is one line for any names and values.
+func newEnvelopeError(attribute, want, got string) *EnvelopeError {
 	attribute = clip(attribute)
 	if !isVisible(attribute) {
 		attribute = strconv.QuoteToASCII(attribute)

@@ -8,11 +8,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// event is a CloudEvent with its attributes apart from its data, in whichever
-// mode it came. An attribute that is not there is the empty string.
+// event is a CloudEvent of either mode. A missing attribute is the empty string.
 type event struct {
 	attributes [attrCount]string
-	binary     bool // some ce- header was there
+	binary     bool // a ce- header was found
 	data       []byte
 }
 
@@ -28,18 +27,17 @@ const (
 	attrTransport   // the content-type header of the message
 	attrCount       // how many are kept
 
-	attrOther  // subject, dataschema, extensions: checked and passed over
-	attrNobody // a header that is none of CloudEvents
+	attrOther   // subject, dataschema, extensions: checked and ignored
+	attrUnknown // a header that does not belong to CloudEvents
 )
 
 func (at attribute) String() string {
 	return [attrCount]string{"specversion", "id", "source", "type", "time", "datacontenttype", headerContentType}[at]
 }
 
-// readHeaders takes what CloudEvents put into the headers and passes over the
-// rest, which belongs to NATS.
+// readHeaders reads the headers of CloudEvents and ignores the others, which belong to NATS.
 func (ev *event) readHeaders(header map[string][]string) error {
-	if ev.readOurs(header) {
+	if ev.readOwnHeaders(header) {
 		return nil
 	}
 	*ev = event{data: ev.data}
@@ -50,11 +48,11 @@ func (ev *event) readHeaders(header map[string][]string) error {
 func (ev *event) readAny(header map[string][]string) error {
 	for name, values := range header {
 		at := headerAttribute(name)
-		if at == attrNobody {
+		if at == attrUnknown {
 			continue
 		}
 		if len(values) != 1 {
-			return refuse(attributeName(name), "one value", strings.Join(values, ", "))
+			return newEnvelopeError(attributeName(name), "one value", strings.Join(values, ", "))
 		}
 		if err := ev.setHeader(at, name, values[0]); err != nil {
 			return err
@@ -63,10 +61,9 @@ func (ev *event) readAny(header map[string][]string) error {
 	return nil
 }
 
-// readOurs reads headers as our own writers spell them, when there are no
-// others and nothing is to be said against them: a few lookups cost less than to
-// go through a map and ask what each name is.
-func (ev *event) readOurs(header map[string][]string) bool {
+// readOwnHeaders reads headers in the spelling of Encode and reports whether there are no others and all are valid. A few lookups cost less than
+// classifying every name of a map.
+func (ev *event) readOwnHeaders(header map[string][]string) bool {
 	found := 0
 	if _, ok := header[headerExpected]; ok {
 		found++
@@ -101,24 +98,23 @@ func (ev *event) setHeader(at attribute, name, value string) error {
 // last would see different events.
 func (ev *event) set(at attribute, value string) error {
 	if value == "" || len(value) > maxAttribute {
-		return refuse(at.String(), "1 to 1024 bytes", value)
+		return newEnvelopeError(at.String(), "1 to 1024 bytes", value)
 	}
 	if ev.attributes[at] != "" {
-		return refuse(at.String(), "one value", value)
+		return newEnvelopeError(at.String(), "one value", value)
 	}
 	ev.attributes[at] = value
 	return nil
 }
 
-// checkOther checks an attribute that nobody here needs. A traceparent that is
-// none, a subject with wildcards, a dataschema that names an inner host: all
-// may come, since they are neither used nor fetched.
+// checkOther checks an attribute that is not used. A malformed traceparent, a subject with wildcards, a dataschema with an internal host name are accepted,
+// because they are neither used nor fetched.
 func checkOther(name, value string) error {
 	if !isAttributeName(name) {
-		return refuse(name, "an attribute name of a-z and 0-9", value)
+		return newEnvelopeError(name, "an attribute name of a-z and 0-9", value)
 	}
 	if len(value) > maxAttribute || !isText(value) {
-		return refuse(name, "at most 1024 bytes without control characters", value)
+		return newEnvelopeError(name, "at most 1024 bytes without control characters", value)
 	}
 	return nil
 }
@@ -136,20 +132,20 @@ func isAttributeName(name string) bool {
 func (ev *event) identity(s chunk.Session) (chunk.Epoch, chunk.Ordinal, error) {
 	a := &ev.attributes
 	if a[attrSpecVersion] != "1.0" {
-		return 0, 0, refuse("specversion", "1.0", a[attrSpecVersion])
+		return 0, 0, newEnvelopeError("specversion", "1.0", a[attrSpecVersion])
 	}
 	epoch, ordinal, ok := chunk.ParseEventID(a[attrID])
 	if !ok {
-		return 0, 0, refuse("id", "<epoch>-<ordinal>", a[attrID])
+		return 0, 0, newEnvelopeError("id", "<epoch>-<ordinal>", a[attrID])
 	}
 	if !isSource(a[attrSource], s) {
-		return 0, 0, refuse("source", s.String(), a[attrSource])
+		return 0, 0, newEnvelopeError("source", s.String(), a[attrSource])
 	}
 	if a[attrType] == "" || !isText(a[attrType]) {
-		return 0, 0, refuse("type", "a chunk type", a[attrType])
+		return 0, 0, newEnvelopeError("type", "a chunk type", a[attrType])
 	}
 	if a[attrTime] != "" && !isTime(a[attrTime]) {
-		return 0, 0, refuse("time", "an RFC 3339 time", a[attrTime])
+		return 0, 0, newEnvelopeError("time", "an RFC 3339 time", a[attrTime])
 	}
 	return epoch, ordinal, nil
 }
@@ -218,7 +214,7 @@ func (ev *event) contentType() (string, error) {
 		return transport, nil
 	}
 	if transport != "" && transport != own {
-		return "", refuse("datacontenttype", "the same as content-type, "+strconv.Quote(clip(transport)), own)
+		return "", newEnvelopeError("datacontenttype", "the same as content-type, "+strconv.Quote(clip(transport)), own)
 	}
 	return own, nil
 }

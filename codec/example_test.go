@@ -38,8 +38,7 @@ func Example() {
 	// {"type":"text_delta","agentId":"s1","agentType":"demo","timestamp":1700000000123,"step":1,"delta":"Hello"}
 }
 
-// A message of another session is no record of this one, whatever subject it
-// was published on.
+// A message of another session is malformed on the subject of this one.
 func ExampleEnvelopeError() {
 	msg := codec.EncodeJSON(chunk.RootSession("acme", "s2"), 1, 1, chunk.TypeStreamEnd, 0, []byte(`{"type":"stream_end"}`))
 

@@ -13,9 +13,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Whatever a stranger publishes on a session's subject: no panic, a refusal of
-// ours, or a record that a reader can write on one line, whose type is the
-// body's, and that comes back the same when we write it.
+// FuzzDecode: for any message on a session's subject Decode does not panic, and returns an EnvelopeError, or a record on one line, whose type is that of the
+// body, and which stays the same when it is written and read.
 func FuzzDecode(f *testing.F) {
 	const source = "/acme/s1/s1-child"
 	packed, _ := toMsgpack([]byte(body))
@@ -54,12 +53,11 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkBothWays: what the short way of reading headers takes, the long way reads
-// the same.
+// checkBothWays compares the short way of reading headers with the long way.
 func checkBothWays(t *testing.T, header map[string][]string) (short bool) {
 	t.Helper()
 	var ours, other event
-	if !ours.readOurs(header) {
+	if !ours.readOwnHeaders(header) {
 		return false
 	}
 	if err := other.readAny(header); err != nil || ours.attributes != other.attributes || ours.binary != other.binary {
@@ -114,7 +112,7 @@ func checkRecord(t *testing.T, rec chunk.Record) {
 		t.Fatalf("got %+v", rec)
 	}
 	m := EncodeJSON(rec.Session, rec.Epoch, rec.Ordinal, rec.Type, 0, rec.Data)
-	again, err := Decode(session, rec.Seq, rec.Stored, m.Header, m.Data)
+	again, err := Decode(session, rec.Seq, rec.StoredAt, m.Header, m.Data)
 	if err != nil || again.Epoch != rec.Epoch || again.Ordinal != rec.Ordinal || again.Type != rec.Type || !bytes.Equal(again.Data, rec.Data) {
 		t.Fatalf("%+v\ncame back as\n%+v, %v", rec, again, err)
 	}

@@ -8,8 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Header names as we write them. They are read in any case, because the
-// binding says so; NATS itself keeps and compares them as they are.
+// Header names as Encode writes them. Decode ignores case, because the binding requires it; NATS itself keeps case and compares exactly.
 const (
 	headerPrefix      = "ce-"
 	headerSpecVersion = "ce-specversion"
@@ -24,7 +23,7 @@ const (
 // headerExpected is what the writer adds for the server.
 const headerExpected = "Nats-Expected-Last-Subject-Sequence"
 
-// ourHeaders are the headers that a record of ours has, by attribute.
+// ourHeaders has the headers that Encode writes, by attribute.
 var ourHeaders = [...]string{
 	attrSpecVersion: headerSpecVersion,
 	attrID:          headerID,
@@ -40,7 +39,7 @@ const maxAttribute = 1024
 
 // headerAttribute is the attribute that a header carries.
 func headerAttribute(name string) attribute {
-	switch name { // as everybody writes them
+	switch name { // the usual spelling
 	case headerSpecVersion:
 		return attrSpecVersion
 	case headerID:
@@ -62,7 +61,7 @@ func headerAttribute(name string) attribute {
 	if len(name) == len(headerContentType) && strings.EqualFold(name, headerContentType) {
 		return attrTransport
 	}
-	return attrNobody
+	return attrUnknown
 }
 
 // attributeName is the name of the attribute that a header carries, in small
@@ -131,7 +130,7 @@ func isNoncharacter(r rune) bool { return r&0xFFFE == 0xFFFE || 0xFDD0 <= r && r
 
 // headerValue is s as it is when it is visible ASCII, which every chunk type
 // is. (The binding would encode a percent sign and a quote even then; the Go SDK
-// does not decode, and readers of ours take both.) Anything else is
+// does not decode, and Decode accepts both.) Anything else is
 // percent-encoded as section 3.1.3.2 of the binding has it, so that no caller
 // can write a second header through it.
 func headerValue(s string) string {
@@ -195,7 +194,7 @@ func hexPair(s string) (byte, bool) {
 	return byte(n), err == nil
 }
 
-// unquoteHeader reads a quoted-string of RFC 7230; what is none stays.
+// unquoteHeader reads a quoted-string of RFC 7230 and returns other text unchanged.
 func unquoteHeader(s string) string {
 	b := make([]byte, 0, len(s))
 	for i := 1; i < len(s); i++ {

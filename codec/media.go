@@ -30,7 +30,7 @@ func parseMedia(contentType string) (Format, error) {
 	case mediaMsgpack, "application/vnd.msgpack", "application/x-msgpack":
 		return FormatMsgpack, nil
 	}
-	return 0, refuse("datacontenttype", mediaJSON+" or "+mediaMsgpack, contentType)
+	return 0, newEnvelopeError("datacontenttype", mediaJSON+" or "+mediaMsgpack, contentType)
 }
 
 // isStructured reads the content type of a message without ce- headers. The
@@ -48,7 +48,7 @@ func isStructured(contentType string) (bool, error) {
 		return false, err
 	}
 	if media != mediaEvents && media != mediaEvents+"+json" {
-		return false, refuse("content-type", mediaEvents+"+json, one event", contentType)
+		return false, newEnvelopeError("content-type", mediaEvents+"+json, one event", contentType)
 	}
 	return true, nil
 }
@@ -57,10 +57,10 @@ func isStructured(contentType string) (bool, error) {
 func mediaType(attribute, contentType string) (string, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		return "", refuse(attribute, "a media type", contentType)
+		return "", newEnvelopeError(attribute, "a media type", contentType)
 	}
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-		return "", refuse(attribute, "charset utf-8", contentType)
+		return "", newEnvelopeError(attribute, "charset utf-8", contentType)
 	}
 	return media, nil
 }

@@ -26,14 +26,14 @@ type guard struct {
 func checkMsgpack(data []byte) error {
 	g := guard{data: data}
 	if len(data) == 0 || !isMap(data[0]) {
-		return refuse("data", "a msgpack map", describe(data))
+		return newEnvelopeError("data", "a msgpack map", describe(data))
 	}
 	g.value(0)
 	if g.wrong == "" && g.pos != len(data) {
 		g.wrong = "nothing after the map"
 	}
 	if g.wrong != "" {
-		return refuse("data", g.wrong, "msgpack at byte "+strconv.Itoa(g.pos))
+		return newEnvelopeError("data", g.wrong, "msgpack at byte "+strconv.Itoa(g.pos))
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (g *guard) key() ([]byte, bool) {
 		return nil, g.fail("strings as keys")
 	}
 	start := g.pos
-	g.values-- // a name is no value
+	g.values-- // a name does not count as a value
 	if !g.value(0) {
 		return nil, false
 	}

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/jsonscan"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // packed is a map {"type":"text_delta","a":<value>}.
@@ -104,7 +104,7 @@ func TestPackedRefusals(t *testing.T) {
 	}
 }
 
-// A length is a promise of whoever wrote it. None is believed.
+// A length in the input may be wrong, so none is trusted.
 func TestPackedBombsAllocateLittle(t *testing.T) {
 	header := packedHeader()
 	for name, b := range refusedPacked() {
@@ -205,7 +205,7 @@ func TestValuesThatAreNotPacked(t *testing.T) {
 	for name, text := range map[string]string{
 		"a lone surrogate":           `{"a":"\ud83d"}`,
 		"a lone surrogate in a name": `{"\ude00":1}`,
-		"a doubled name":             `{"a":1,"a":2}`,
+		"a duplicate name":           `{"a":1,"a":2}`,
 		"too deep":                   `{"a":` + strings.Repeat("[", chunk.MaxDepth) + strings.Repeat("]", chunk.MaxDepth) + `}`,
 		"too many values":            `{"a":[0` + strings.Repeat(",0", chunk.MaxValues) + `]}`,
 		"no object":                  `7`,
@@ -326,8 +326,7 @@ func tokensOf(t interface{ Fatalf(string, ...any) }, text []byte) string {
 	}
 }
 
-// A stranger's bytes never panic, and what is accepted is JSON that packs to
-// something which means the same.
+// FuzzMsgpack: no input causes a panic, and accepted input is JSON that packs to the same value.
 func FuzzMsgpack(f *testing.F) {
 	for _, b := range refusedPacked() {
 		if len(b) < 1000 {
@@ -346,8 +345,8 @@ func FuzzMsgpack(f *testing.F) {
 		if err != nil {
 			return
 		}
-		sc := jsonscan.Scanner{Data: text, Levels: chunk.MaxDepth}
-		if !sc.Object(nil) || sc.Broken {
+		info, ok := rawjson.ScanObject(text, rawjson.Limits{Levels: chunk.MaxDepth}, nil)
+		if !ok || info.HasLineBreaks {
 			t.Fatalf("no JSON on one line: %q", text)
 		}
 		again, ok := toMsgpack(text)

@@ -29,7 +29,7 @@ func toMsgpack(text []byte) ([]byte, bool) {
 
 // countElements gives the number of elements of each object and array, in the
 // order in which they open: msgpack wants it in front. The decoder refuses
-// what msgpack cannot carry or readers refuse: lone surrogates, doubled names.
+// what msgpack cannot carry or readers refuse: lone surrogates, duplicate names.
 func countElements(text []byte) ([]int, bool) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(text))
 	var counts, open []int

@@ -60,7 +60,7 @@ func TestBinaryModeRefusals(t *testing.T) {
 		"id with epoch 0":                {map[string][]string{"ce-id": one("0-1")}, "id"},
 		"C07 no source":                  {map[string][]string{"ce-source": nil}, "source"},
 		"C08 source of another session":  {map[string][]string{"ce-source": one("/acme/s1/s1")}, "source"},
-		"source that goes on":            {map[string][]string{"ce-source": one("/acme/s1/s1-child/x")}, "source"},
+		"source with another segment":    {map[string][]string{"ce-source": one("/acme/s1/s1-child/x")}, "source"},
 		"source cut short":               {map[string][]string{"ce-source": one("/acme/s1")}, "source"},
 		"source without slash":           {map[string][]string{"ce-source": one("acme/s1/s1-child")}, "source"},
 		"C09 no type":                    {map[string][]string{"ce-type": nil}, "type"},
@@ -70,7 +70,7 @@ func TestBinaryModeRefusals(t *testing.T) {
 		"C23 control in the type":        {map[string][]string{"ce-type": one("text\x01delta")}, "type"},
 		"C23 C1 control in an extension": {map[string][]string{"ce-ext": one("a\u0085b")}, "ext"},
 		"C24 noncharacter":               {map[string][]string{"ce-ext": one("a\uFFFEb")}, "ext"},
-		"extension that is no UTF-8":     {map[string][]string{"ce-ext": one("a\xFFb")}, "ext"},
+		"extension in invalid UTF-8":     {map[string][]string{"ce-ext": one("a\xFFb")}, "ext"},
 		"C11 time in words":              {map[string][]string{"ce-time": one("yesterday")}, "time"},
 		"C12 year 99999":                 {map[string][]string{"ce-time": one("99999-01-01T00:00:00Z")}, "time"},
 		"time without zone":              {map[string][]string{"ce-time": one("2026-01-01T00:00:00")}, "time"},
@@ -205,7 +205,7 @@ func TestStructuredMode(t *testing.T) {
 	}
 }
 
-// Everybody spells msgpack in another way.
+// Writers spell msgpack differently.
 func TestMsgpackMediaTypes(t *testing.T) {
 	packed, ok := toMsgpack([]byte(body))
 	if !ok {
@@ -220,7 +220,7 @@ func TestMsgpackMediaTypes(t *testing.T) {
 }
 
 // Neither mode: a message without ce- headers that says it is plain JSON, or
-// whose body is no event.
+// whose body is not an event.
 func TestNoEventAtAll(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header    map[string][]string

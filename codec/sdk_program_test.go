@@ -16,7 +16,7 @@ import (
 )
 
 // printSession is the program of docs/cloudevents.md: a session read with the
-// CloudEvents SDK and nothing of ours.
+// CloudEvents SDK and no package of this module.
 func printSession(ctx context.Context, nc *nats.Conn, subject string, out io.Writer) error {
 	js, err := jetstream.New(nc)
 	if err != nil {

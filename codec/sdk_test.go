@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 const (
@@ -58,7 +58,7 @@ func newWire(t *testing.T) wire {
 	return wire{nc: nc, js: js, arrived: arrived}
 }
 
-func (w wire) publish(t *testing.T, m Message) {
+func (w wire) publish(t *testing.T, m Encoded) {
 	t.Helper()
 	_, err := w.js.PublishMsg(t.Context(), &nats.Msg{Subject: testSubject, Header: m.Header, Data: m.Data})
 	if err != nil {
@@ -117,7 +117,7 @@ func TestSDKReadsWhatWeWrite(t *testing.T) {
 	}
 }
 
-func checkEvent(t *testing.T, got *ce.Event, c chunk.Chunk, id string, m Message) {
+func checkEvent(t *testing.T, got *ce.Event, c chunk.Chunk, id string, m Encoded) {
 	t.Helper()
 	if err := got.Validate(); err != nil {
 		t.Errorf("%s: %v", c.Type(), err)

@@ -3,21 +3,18 @@ package codec
 import (
 	"encoding/base64"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/jsonscan"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// readStructured reads an event in JSON form. The SDK's own reader is not used
-// here: of two members of one name it keeps the last, it takes data beside
-// data_base64, and it passes on data that is not JSON.
+// readStructured reads an event in JSON form. It does not use the SDK's reader, which keeps the last of two members with one name, accepts data together
+// with data_base64, and returns data that is not JSON.
 func readStructured(text []byte) (event, error) {
 	r := structuredReader{seen: make(map[string]bool)}
 	// One level more than a body: the event around it.
-	sc := jsonscan.Scanner{Data: text, Levels: chunk.MaxDepth + 1}
-	ok := sc.Object(func(name, value jsonscan.Span) bool {
+	info, ok := rawjson.ScanObject(text, rawjson.Limits{Levels: chunk.MaxDepth + 1}, func(name, value rawjson.Span) bool {
 		r.err = r.member(name.Of(text), value.Of(text))
 		return r.err == nil
 	})
@@ -25,7 +22,7 @@ func readStructured(text []byte) (event, error) {
 	case r.err != nil:
 		return event{}, r.err
 	case !ok:
-		return event{}, refuse("event", "one JSON object in UTF-8", head(text[sc.Pos:]))
+		return event{}, newEnvelopeError("event", "one JSON object in UTF-8", head(text[info.End:]))
 	}
 	return r.event()
 }
@@ -33,7 +30,7 @@ func readStructured(text []byte) (event, error) {
 type structuredReader struct {
 	ev     event
 	seen   map[string]bool
-	data   []byte // the member, as it stands
+	data   []byte // the member, as stored
 	base64 []byte // the member, decoded
 	err    error
 }
@@ -41,10 +38,10 @@ type structuredReader struct {
 func (r *structuredReader) member(quoted, value []byte) error {
 	name, ok := unquote(quoted)
 	if !ok {
-		return refuse("event", "names without lone surrogates", string(quoted))
+		return newEnvelopeError("event", "names without lone surrogates", string(quoted))
 	}
 	if r.seen[name] {
-		return refuse(name, "one member of that name", string(value))
+		return newEnvelopeError(name, "one member of that name", string(value))
 	}
 	r.seen[name] = true
 	switch name {
@@ -60,19 +57,18 @@ func (r *structuredReader) member(quoted, value []byte) error {
 func (r *structuredReader) readBase64(value []byte) error {
 	text, ok := unquote(value)
 	if !ok {
-		return refuse("data_base64", "a string", string(value))
+		return newEnvelopeError("data_base64", "a string", string(value))
 	}
-	// The decoder passes over line breaks, which base64 in JSON has none of.
+	// The decoder skips line breaks, which base64 in JSON must not have.
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") {
-		return refuse("data_base64", "base64", text)
+		return newEnvelopeError("data_base64", "base64", text)
 	}
 	r.base64 = b
 	return nil
 }
 
-// attribute takes a string; an extension may also be a boolean or a number. A
-// null is refused, because readers differ in what they make of it.
+// attribute reads a string; an extension may also be a boolean or a number. It rejects null, because readers treat it differently.
 func (r *structuredReader) attribute(name string, value []byte) error {
 	at := attributeNamed(name)
 	if at == attrOther && strings.IndexByte("tf-0123456789", value[0]) >= 0 {
@@ -80,7 +76,7 @@ func (r *structuredReader) attribute(name string, value []byte) error {
 	}
 	text, ok := unquote(value)
 	if !ok {
-		return refuse(name, "a string", string(value))
+		return newEnvelopeError(name, "a string", string(value))
 	}
 	if at == attrOther {
 		return checkOther(name, text)
@@ -91,13 +87,13 @@ func (r *structuredReader) attribute(name string, value []byte) error {
 func (r *structuredReader) event() (event, error) {
 	if r.seen["data_base64"] {
 		if r.data != nil {
-			return r.ev, refuse("data_base64", "no data beside it", string(r.data))
+			return r.ev, newEnvelopeError("data_base64", "no data beside it", string(r.data))
 		}
 		r.ev.data = r.base64
 		return r.ev, nil
 	}
 	if r.data == nil {
-		return r.ev, refuse("data", "the chunk", "")
+		return r.ev, newEnvelopeError("data", "the chunk", "")
 	}
 	contentType := r.ev.attributes[attrContentType]
 	format, err := parseMedia(contentType)
@@ -105,19 +101,15 @@ func (r *structuredReader) event() (event, error) {
 		return r.ev, err
 	}
 	if format != FormatJSON {
-		return r.ev, refuse("data", "data_base64 for msgpack", string(r.data))
+		return r.ev, newEnvelopeError("data", "data_base64 for msgpack", string(r.data))
 	}
 	r.ev.data = r.data
 	return r.ev, nil
 }
 
-// unquote reads a JSON string that the scanner has passed. It reports false
-// for any other value, and for one with a lone surrogate, which neither names
-// nor attributes can have.
+// unquote reads a JSON string that was scanned. It reports false for any other value and for a string with a lone surrogate, which neither names nor
+// attributes can have.
 func unquote(quoted []byte) (string, bool) {
-	if quoted[0] != '"' {
-		return "", false
-	}
-	b, err := jsontext.AppendUnquote(nil, quoted)
-	return string(b), err == nil
+	b, err := rawjson.Text(quoted).AppendTo(nil)
+	return string(b), err == nil && utf8.Valid(b)
 }

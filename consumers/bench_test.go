@@ -12,10 +12,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
 // fill writes n records of s, with as many of others between them.
-func (w *world) fill(s chunk.Session, n, between int) {
+func (w *env) fill(s chunk.Session, n, between int) {
 	w.t.Helper()
 	for i := range n {
 		w.enqueue(s)
@@ -23,10 +24,10 @@ func (w *world) fill(s chunk.Session, n, between int) {
 			w.enqueue(chunk.RootSession("acme", fmt.Sprint("other", (i*between+j)%100)))
 		}
 	}
-	w.settle()
+	w.awaitIdle()
 }
 
-func (w *world) enqueue(s chunk.Session) {
+func (w *env) enqueue(s chunk.Session) {
 	w.t.Helper()
 	w.next[s]++
 	msg, _ := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "Some words of an answer, as a model says them, one delta after the other."})
@@ -34,11 +35,11 @@ func (w *world) enqueue(s chunk.Session) {
 		w.t.Fatal(err)
 	}
 	if w.next[s]%1000 == 0 {
-		w.settle()
+		w.awaitIdle()
 	}
 }
 
-func (w *world) settle() {
+func (w *env) awaitIdle() {
 	w.t.Helper()
 	select {
 	case <-w.js.PublishAsyncComplete():
@@ -46,7 +47,7 @@ func (w *world) settle() {
 	}
 }
 
-// rawOrdered reads n messages with the library's ordered consumer: the floor.
+// rawOrdered reads n messages with the ordered consumer of the library: the baseline.
 func rawOrdered(ctx context.Context, b *testing.B, js jetstream.JetStream, filter string, n int, started func()) {
 	b.Helper()
 	cfg := jetstream.OrderedConsumerConfig{}
@@ -80,7 +81,7 @@ func rawOrdered(ctx context.Context, b *testing.B, js jetstream.JetStream, filte
 // Replay of one session that is one message in ten of the stream.
 func BenchmarkReplay(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
-		w := newWorld(b, Config{})
+		w := newEnv(b, Config{})
 		w.fill(alice, n, 9)
 		subject, err := w.layout.Subject(alice)
 		if err != nil {
@@ -113,8 +114,8 @@ func BenchmarkReplay(b *testing.B) {
 // Following live: how many records per second one reader takes while a writer
 // publishes as fast as it can.
 func BenchmarkFollow(b *testing.B) {
-	read := map[string]func(b *testing.B, w *world, n int, started func()){
-		"ours": func(b *testing.B, w *world, n int, started func()) {
+	read := map[string]func(b *testing.B, w *env, n int, started func()){
+		"ours": func(b *testing.B, w *env, n int, started func()) {
 			b.Helper()
 			got := 0
 			for _, err := range w.reader.Follow(b.Context(), alice, chunk.Position{}, KeepOpen()) {
@@ -129,7 +130,7 @@ func BenchmarkFollow(b *testing.B) {
 				}
 			}
 		},
-		"feed": func(b *testing.B, w *world, n int, started func()) {
+		"feed": func(b *testing.B, w *env, n int, started func()) {
 			b.Helper()
 			got := 0
 			for m, err := range w.reader.Feed(b.Context(), 0, 0) {
@@ -147,7 +148,7 @@ func BenchmarkFollow(b *testing.B) {
 				}
 			}
 		},
-		"raw": func(b *testing.B, w *world, n int, started func()) {
+		"raw": func(b *testing.B, w *env, n int, started func()) {
 			b.Helper()
 			subject, err := w.layout.Subject(alice)
 			if err != nil {
@@ -158,7 +159,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 	for _, name := range []string{"ours", "feed", "raw"} {
 		b.Run(name, func(b *testing.B) {
-			w := newWorld(b, Config{})
+			w := newEnv(b, Config{})
 			w.reader = w.newReader(Config{}, w.srv.Conn(b))
 			w.say(alice, "first")
 			b.ReportAllocs()
@@ -179,7 +180,7 @@ func BenchmarkFollow(b *testing.B) {
 // the reader.
 func BenchmarkCatchUp(b *testing.B) {
 	const n = 20_000
-	w := newWorld(b, Config{})
+	w := newEnv(b, Config{})
 	w.fill(alice, n, 0)
 	reader := w.newReader(Config{}, w.srv.Conn(b))
 	raw, err := jetstream.New(w.srv.Conn(b))
@@ -210,17 +211,17 @@ func BenchmarkCatchUp(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
 	})
 	// In turns, so that whatever else the machine does happens to both: speed
-	// of ours as a share of the floor's.
+	// of this reader as a share of the baseline.
 	b.Run("follow to raw", func(b *testing.B) {
-		var ours, floor time.Duration
+		var ours, baseline time.Duration
 		for b.Loop() {
 			began := time.Now()
 			rawOrdered(b.Context(), b, raw, subject, n, func() {})
 			between := time.Now()
 			follow(b)
-			floor, ours = floor+between.Sub(began), ours+time.Since(between)
+			baseline, ours = baseline+between.Sub(began), ours+time.Since(between)
 		}
-		b.ReportMetric(floor.Seconds()/ours.Seconds(), "of-raw")
+		b.ReportMetric(baseline.Seconds()/ours.Seconds(), "of-raw")
 	})
 	b.Run("feed without looking", func(b *testing.B) {
 		for b.Loop() {
@@ -244,12 +245,12 @@ func BenchmarkCatchUp(b *testing.B) {
 	})
 }
 
-// Reading a tree anew from a stream of 200,000 messages, beside one wildcard
+// Reading a tree from the start in a stream of 200,000 messages, beside one wildcard
 // for all of it. "dense" ran in one go, among ten thousand messages of others;
 // "sparse" is as large and came in four runs, hours apart.
 func BenchmarkTree(b *testing.B) {
 	const others, perSession, window = 200_000, 40, 10_000
-	w := newWorld(b, Config{})
+	w := newEnv(b, Config{})
 	type at struct {
 		place int
 		of    chunk.Session
@@ -281,10 +282,10 @@ func BenchmarkTree(b *testing.B) {
 		}
 		w.enqueue(chunk.RootSession("acme", fmt.Sprint("other", i*7919%10_000)))
 		if i%1000 == 0 {
-			w.settle()
+			w.awaitIdle()
 		}
 	}
-	w.settle()
+	w.awaitIdle()
 	for _, kids := range []int{0, 3, 50} {
 		for _, name := range []string{"dense", "sparse"} {
 			root := chunk.RootSession("acme", fmt.Sprint(name, kids))
@@ -298,12 +299,12 @@ func BenchmarkTree(b *testing.B) {
 					return len(recs), err
 				},
 				"wildcard": func(ctx context.Context) (n int, err error) {
-					t := w.reader.newTape(tapeSpec{stream: stream, filter: filter})
-					defer t.close()
-					for err = t.open(ctx); err == nil; n++ {
-						_, err = t.next(ctx)
+					t := w.reader.newOrdered(jsreader.OrderedConfig{Stream: stream, Filter: filter})
+					defer t.Close()
+					for err = t.Open(ctx); err == nil; n++ {
+						_, err = t.Next(ctx)
 					}
-					if errors.Is(err, errEnd) {
+					if errors.Is(err, jsreader.ErrEnd) {
 						return n - 1, nil
 					}
 					return n, err

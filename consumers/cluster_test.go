@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // On three replicas a consumer may read one that lags. What was acknowledged
@@ -18,8 +18,8 @@ import (
 // a leader costs a follower nothing but time.
 func TestReplicas(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
-	w := &world{t: t, js: cluster.JetStream(t), next: map[chunk.Session]chunk.Ordinal{}}
-	natstest.Await(t, "the streams are there", func(context.Context) error {
+	w := &env{t: t, js: cluster.JetStream(t), next: map[chunk.Session]chunk.Ordinal{}}
+	natstest.Eventually(t, "the streams are there", func(context.Context) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		return topology.Ensure(ctx, w.js, topology.Config{Replicas: 3})
@@ -75,7 +75,7 @@ func TestReplicas(t *testing.T) {
 
 // persist writes n records as a writer does, over the election of a leader:
 // the same record with the same expectation until it is stored.
-func (w *world) persist(s chunk.Session, n int) []chunk.Record {
+func (w *env) persist(s chunk.Session, n int) []chunk.Record {
 	w.t.Helper()
 	var recs []chunk.Record
 	for range n {
@@ -83,7 +83,7 @@ func (w *world) persist(s chunk.Session, n int) []chunk.Record {
 		msg, data := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "on"})
 		msg.Header.Set(jetstream.MsgIDHeader, chunk.EventID(1, w.next[s])) // the test's own way; the SDK does better
 		rec := chunk.Record{Session: s, Epoch: 1, Ordinal: w.next[s], Type: chunk.TypeTextDelta, Data: data}
-		natstest.Await(w.t, "a record is stored", func(ctx context.Context) error {
+		natstest.Eventually(w.t, "a record is stored", func(ctx context.Context) error {
 			ack, err := w.js.PublishMsg(ctx, &nats.Msg{Subject: msg.Subject, Header: msg.Header, Data: msg.Data})
 			if err == nil {
 				rec.Seq = chunk.Seq(ack.Sequence)

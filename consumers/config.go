@@ -10,32 +10,26 @@ import (
 
 // Config shapes a Reader. The zero Config is ready for production.
 type Config struct {
-	// Layout says which subjects and streams hold the log. The same for all
-	// programs that share it.
+	// Layout names the subjects and streams of the log. It must be the same for all programs that share the log.
 	Layout subjects.Layout
 
-	// Heartbeat is how often the server says that nothing is new. After three
-	// of them in vain the reader attaches anew and checks that the log is
-	// still the one it read. Defaults to 2 seconds, 100 ms to 3 seconds.
+	// Heartbeat is the interval at which the server reports that nothing is new. After three intervals without anything the reader attaches again
+	// and checks that the log is still the one it read. Defaults to 2 seconds, 100 ms to 3 seconds.
 	Heartbeat time.Duration
 
-	// Patience is how long the beginning of a read waits for NATS to answer
-	// before it fails. A read that has begun waits for as long as its context
-	// lets it. Defaults to 10 seconds.
-	Patience time.Duration
+	// OpenTimeout is how long the beginning of a read waits for a response of NATS before it fails. A read that has begun waits until its context
+	// ends. Defaults to 10 seconds.
+	OpenTimeout time.Duration
 
-	// Archives lets reads take the history of a session from its archive, when
-	// there is one and it is exactly what the log has. They give the same,
-	// sooner; where there are no archives, a read begins one request later.
-	Archives bool
+	// UseArchives lets reads take the history of a session from its archive, if there is one and it is exactly what the log has. The result is the
+	// same, and comes sooner; without archives, a read begins one request later.
+	UseArchives bool
 
-	// OnForeign is told of messages in the log that are no records; they are
-	// counted and passed over. It is called by the goroutine that iterates and
-	// must be safe for concurrent use. Defaults to a warning in Log, at most
-	// one per second.
-	OnForeign func(Foreign)
+	// OnMalformed is called for malformed messages in the log, which are counted and skipped. It is called by the goroutine that iterates and must be
+	// safe for concurrent use. Defaults to a warning in Log, at most one per second.
+	OnMalformed func(Malformed)
 
-	// Log is where the package speaks. Defaults to slog.Default().
+	// Log gets warnings and debug messages. Defaults to slog.Default().
 	Log *slog.Logger
 }
 
@@ -43,8 +37,8 @@ func (c Config) withDefaults() Config {
 	if c.Heartbeat == 0 {
 		c.Heartbeat = 2 * time.Second
 	}
-	if c.Patience == 0 {
-		c.Patience = 10 * time.Second
+	if c.OpenTimeout == 0 {
+		c.OpenTimeout = 10 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -59,8 +53,8 @@ func (c Config) validate() error {
 	if c.Heartbeat < 100*time.Millisecond || c.Heartbeat > 3*time.Second {
 		return fmt.Errorf("Heartbeat is %s, want 100ms to 3s", c.Heartbeat)
 	}
-	if c.Patience < 0 {
-		return fmt.Errorf("Patience is %s, want more than 0", c.Patience)
+	if c.OpenTimeout < 0 {
+		return fmt.Errorf("OpenTimeout is %s, want more than 0", c.OpenTimeout)
 	}
 	return nil
 }

@@ -1,11 +1,8 @@
-// Package consumers reads records back from the log.
+// Package consumers reads records from the log.
 //
-// Replay gives one session to its present end, Follow gives it and then goes
-// on live, ReplayTree and Tree do the same for a root with all its sub-agents.
-// They keep nothing on the server, so a reader may vanish at any time. A
-// Firehose gives every record of a filter at least once and remembers how far
-// it came. Feed is the raw material of a hub: a whole partition, live, parsed
-// only where somebody looks.
+// Replay returns the records of one session up to the present end. Follow returns them and then continues live. ReplayTree and FollowTree do the same
+// for a root with all its sub-agents. These reads keep no state on the server, so a reader may stop at any time. A Firehose delivers every record of a
+// filter at least once and remembers its position. Feed returns all messages of a partition, live and not parsed, for a hub.
 //
 //	for rec, err := range reader.Follow(ctx, session, lastSeen) {
 //		if errors.Is(err, chunk.ErrTruncated) {
@@ -17,51 +14,38 @@
 //		show(rec)
 //	}
 //
-// # What is proved
+// # Gaps
 //
-// Every record carries its ordinal, its number in its session, and a reader
-// checks it: what comes next must be the next one. A hole is legal only when a
-// truncated record says that a clean-up made it, and then only for readers
-// that began after the clean-up. Everything else that is missing ends the
-// iteration with a *chunk.TruncatedError, after everything before it was
-// delivered and nothing beyond. When each case can be noticed:
+// Every record has its ordinal, its number in its session, and a reader checks that each record is the next one. A gap is accepted only if a truncated
+// record explains it as a clean-up, and only by readers that began after the clean-up. Any other missing record ends the iteration with a
+// *chunk.TruncatedError, after everything before the gap was delivered and nothing after it. When each reason is detected:
 //
-//	expired    the reader begins below the floor: at once, before any record;
-//	           retention or a purge takes what lies ahead of a reader: at the
-//	           next record of the session, whose ordinal shows it
-//	gap        records are missing in the middle: at the next record
-//	cleanup    a clean-up takes what lies ahead of a reader: at the hole, or at
-//	           the truncated record; what was already on its way to the reader
-//	           is still delivered
-//	future     the cursor is beyond the end of the log: at once
-//	foreign    the cursor is a record of another session: at once
-//	recreated  the stream was deleted and made again, or restored from an older
-//	           copy: at once when a cursor is verified; under a live reader when
-//	           the server ends its consumer, at the latest after three heartbeats
+//	"expired"    the reader begins before the first sequence of the log: at once, before any record;
+//	             retention or a purge removes records that the reader has not read: at the next record of the session, by its ordinal
+//	"gap"        records are missing in the middle: at the next record
+//	"cleanup"    a clean-up removes records that the reader has not read: at the gap, or at the truncated record; records in flight to the
+//	             reader are still delivered
+//	"future"     the cursor is beyond the end of the log: at once
+//	"foreign"    the cursor is a record of another session: at once
+//	"recreated"  the stream was deleted and created again, or restored from an older copy: at once when a cursor is checked; under a live reader
+//	             when the server ends its consumer, after three heartbeats at the latest
 //
-// JetStream itself says nothing in any of these cases. A purge after which
-// nothing more is written cannot be seen by a reader who had everything: it
-// misses nothing. What a writer of a lower epoch managed to store is dropped.
+// JetStream itself reports none of these cases. A reader that has everything does not detect a purge after which nothing is written: it misses nothing.
+// Records of a fenced writer are dropped.
 //
-// A position that is proved by ordinals cannot tell more than they do: of a log
-// that was rolled back and written again with the same ordinals, a new reader
-// sees the new writing. A reader under way notices, by the time of storing.
+// Ordinals prove a position only as far as they differ: if a log was rolled back and written again with the same ordinals, a new reader gets the new
+// records. A running reader detects the roll-back by the time at which its last message was stored.
 //
 // # The firehose
 //
-// A durable Firehose is a consumer on the server that remembers what was
-// acknowledged. One program at a time gets its messages; it begins at the first
-// unacknowledged one, in the order of the log. So what is handled twice, after
-// a crash, is handled twice in order, and nothing is handled before something
-// older of its session. It needs nats-server 2.14; the rest needs 2.12.
+// A durable Firehose is a consumer on the server that remembers what was acknowledged. One program at a time gets its messages, from the first
+// unacknowledged one on, in the order of the log. So records that are handled twice, after a crash, are handled twice in order, and no record is handled
+// before an older one of its session. The firehose needs nats-server 2.14; the rest needs 2.12.
 //
-// # What it costs
+// # Cost
 //
-// Each read is one ephemeral pull consumer in the server's memory, deleted when
-// the iteration ends, whichever way; should the request get lost in a dying
-// server, after 30 seconds. A server allows a thousand per stream by default, so
-// services that watch many sessions take a Feed and divide it. The history of a
-// tree of up to four sessions takes one for each, since a consumer that looks for
-// one subject passes over most of the stream; a larger tree takes one wildcard.
-// A read holds at most 16 MiB of messages that are on their way.
+// Each read is one ephemeral pull consumer in the memory of the server. The read deletes it when the iteration ends; if the request is lost, the server
+// deletes it after 30 seconds. A server allows a thousand consumers of a stream by default, so services that watch many sessions take a Feed and divide
+// it. The history of a tree of up to four sessions takes one consumer for each, because a consumer with one literal subject skips most of the stream; a
+// larger tree takes one wildcard. A read holds at most 16 MiB of messages.
 package consumers

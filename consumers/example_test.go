@@ -47,7 +47,7 @@ func ExampleReader_Follow() { //nolint:testableexamples // it would need a serve
 			last = rec.Position()
 		}
 	}
-	fmt.Println("after a restart, go on after", last)
+	fmt.Println("after a restart, continue after", last)
 }
 
 // Read a session with all its sub-agents again, up to a sequence.
@@ -63,12 +63,12 @@ func ExampleReader_ReplayTree() { //nolint:testableexamples // it would need a s
 	}
 }
 
-// Divide a partition among the sessions somebody watches. What nobody watches
+// Divide a partition among the sessions that have clients. A message of another session
 // costs one look into a map.
 func ExampleReader_Feed() { //nolint:testableexamples // it would need a server at a known address; it is compiled
 	ctx := context.Background()
 	watched := map[string]func(chunk.Record){}
-	for msg, err := range connect().Feed(ctx, 0, consumers.LiveTip) {
+	for msg, err := range connect().Feed(ctx, 0, consumers.SeqLatest) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -84,16 +84,16 @@ func ExampleReader_Feed() { //nolint:testableexamples // it would need a server 
 // Copy the ends of all runs into a ledger, at least once and in order.
 func ExampleFirehose_Run() { //nolint:testableexamples // it would need a server at a known address; it is compiled
 	ctx := context.Background()
-	hose, err := connect().Firehose(consumers.FirehoseConfig{
+	firehose, err := connect().Firehose(consumers.FirehoseConfig{
 		Name:  "ledger",
 		Types: []chunk.Type{chunk.TypeStreamEnd, chunk.TypeStreamFailed},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = hose.Run(ctx, func(_ context.Context, rec chunk.Record) error {
+	err = firehose.Run(ctx, func(_ context.Context, rec chunk.Record) error {
 		fmt.Printf("%s %d-%d %s\n", rec.Session, rec.Epoch, rec.Ordinal, rec.Type)
-		return nil // from here on it will not come again, unless we die before the server knows
+		return nil // from here on it is not delivered again, unless this program dies before the acknowledgement
 	})
 	fmt.Println("stopped:", err)
 }

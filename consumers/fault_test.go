@@ -10,11 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // writeInBackground writes n records at a brisk pace, and ends with the test.
-func (w *world) writeInBackground(s chunk.Session, n int, pause time.Duration) (wait func() []chunk.Record) {
+func (w *env) writeInBackground(s chunk.Session, n int, pause time.Duration) (wait func() []chunk.Record) {
 	var recs []chunk.Record
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -29,10 +30,10 @@ func (w *world) writeInBackground(s chunk.Session, n int, pause time.Duration) (
 	return func() []chunk.Record { wg.Wait(); return recs }
 }
 
-// The connection is cut again and again while the session goes on: every
+// The connection is cut repeatedly while the session continues: every
 // record comes once.
 func TestFollowOverConnectionCuts(t *testing.T) {
-	w := newWorld(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{}, natstest.Listen())
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	first := w.say(alice, "first")
@@ -44,22 +45,22 @@ func TestFollowOverConnectionCuts(t *testing.T) {
 	defer cuts.Stop()
 	for range 6 {
 		<-cuts.C
-		proxy.Cut()
+		proxy.CloseConnections()
 	}
 	got := f.get(t, 800)
 	same(t, got, wait())
 	same(t, tree.get(t, 801)[1:], got)
 	if w.reader.Stats().Resets == 0 {
-		t.Error("no reset was needed: the cuts hit nobody")
+		t.Error("no reset was needed: the cuts had no effect")
 	}
 	f.stop(t)
 	tree.stop(t)
 	w.noConsumers()
 }
 
-// What the server sends is lost for a while, and nobody is told.
+// What the server sends is lost for a while, without an error.
 func TestFollowOverSilentLoss(t *testing.T) {
-	w := newWorld(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{}, natstest.Listen())
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL, nats.PingInterval(300*time.Millisecond), nats.MaxPingsOutstanding(1)))
 	w.say(alice, "first")
@@ -70,7 +71,7 @@ func TestFollowOverSilentLoss(t *testing.T) {
 		fault()
 		want := w.sayAll(alice, 5)
 		w.eventually("the reader has noticed", func() bool { return w.reader.Stats().Resets > resets })
-		proxy.Heal()
+		proxy.Restore()
 		want = append(want, w.sayAll(alice, 5)...)
 		same(t, f.get(t, 10), want)
 	}
@@ -79,7 +80,7 @@ func TestFollowOverSilentLoss(t *testing.T) {
 
 // F28: the ephemeral consumer is deleted under the reader.
 func TestFollowOverDeletedConsumers(t *testing.T) {
-	w := newWorld(t, Config{Heartbeat: 200 * time.Millisecond})
+	w := newEnv(t, Config{Heartbeat: 200 * time.Millisecond})
 	first := w.say(alice, "first")
 	f := w.followSession(alice, chunk.Position{})
 	same(t, f.get(t, 1), []chunk.Record{first})
@@ -97,18 +98,18 @@ func TestFollowOverDeletedConsumers(t *testing.T) {
 	w.noConsumers()
 }
 
-// A NATS outage is survived, and delivery goes on at once when it is over.
+// A read survives an outage of NATS, and delivery resumes at once after it.
 func TestFollowOverARestart(t *testing.T) {
-	w := newWorld(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{}, natstest.Listen())
 	want := w.sayAll(alice, 3)
 	f := w.followSession(alice, chunk.Position{})
 	same(t, f.get(t, 3), want)
 	w.srv.Shutdown()
-	if _, err := w.reader.Verify(background(t, 300*time.Millisecond), alice, chunk.ScopeSession, 1); err == nil {
-		t.Error("Verify without a server: no error")
+	if _, err := w.reader.ResolveCursor(background(t, 300*time.Millisecond), alice, chunk.ScopeSession, 1); err == nil {
+		t.Error("ResolveCursor without a server: no error")
 	}
 	w.srv.Restart(t)
-	w.eventually("the writing hand is back", func() bool {
+	w.eventually("the writing connection is back", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := w.js.Stream(ctx, stream)
@@ -124,15 +125,15 @@ func TestFollowOverARestart(t *testing.T) {
 	w.noConsumers()
 }
 
-// A reader that begins when NATS is away says so, in its own time.
+// A read that begins during an outage of NATS fails after OpenTimeout.
 func TestNATSAwayAtTheBeginning(t *testing.T) {
-	w := newWorld(t, Config{Patience: 40 * time.Millisecond}, natstest.Listen())
+	w := newEnv(t, Config{OpenTimeout: 40 * time.Millisecond}, natstest.Listen())
 	w.say(alice, "first")
 	w.srv.Shutdown()
 	for name, read := range map[string]func() error{
 		"replay": func() error { _, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{})); return err },
 		"follow": func() error { _, err := collect(w.reader.Follow(t.Context(), alice, chunk.Position{})); return err },
-		"verify": func() error { _, err := w.reader.Verify(t.Context(), alice, chunk.ScopeTree, 1); return err },
+		"verify": func() error { _, err := w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeTree, 1); return err },
 		"last":   func() error { _, err := w.reader.Last(t.Context(), alice); return err },
 		"tip":    func() error { _, err := w.reader.Tip(t.Context(), 0); return err },
 	} {
@@ -142,10 +143,10 @@ func TestNATSAwayAtTheBeginning(t *testing.T) {
 	}
 }
 
-// History is read while the session goes on: no gap and no repeat where one
+// History is read while the session continues: no gap and no repeat where one
 // goes over into the other.
 func TestHandoverFromHistoryToLive(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 300)
 	wait := w.writeInBackground(alice, 200, 500*time.Microsecond)
 	var followers []*follower
@@ -171,8 +172,8 @@ func TestHandoverFromHistoryToLive(t *testing.T) {
 // A reader that stops reading for longer than its requests last loses its
 // consumer, not its place.
 func TestReaderThatPauses(t *testing.T) {
-	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
-	want := w.sayAll(alice, 3*batchLive)
+	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
+	want := w.sayAll(alice, 3*jsreader.BatchLive)
 	var got []chunk.Record
 	for rec, err := range w.reader.Follow(t.Context(), alice, chunk.Position{}) {
 		if err != nil {
@@ -194,7 +195,7 @@ func TestReaderThatPauses(t *testing.T) {
 }
 
 func TestStreamGoneForGood(t *testing.T) {
-	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
+	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
 	w.say(alice, "first")
 	f := w.followSession(alice, chunk.Position{})
 	f.get(t, 1)

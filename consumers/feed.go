@@ -8,12 +8,13 @@ import (
 	"math"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// LiveTip is where a Feed begins that wants nothing of the past.
-const LiveTip chunk.Seq = math.MaxUint64
+// SeqLatest as a position of a Feed is the present end.
+const SeqLatest chunk.Seq = math.MaxUint64
 
-// PartitionError reports a partition that the layout does not have.
+// PartitionError reports a partition that is not in the layout.
 type PartitionError struct {
 	Partition int
 	Count     int
@@ -23,56 +24,53 @@ func (e *PartitionError) Error() string {
 	return fmt.Sprintf("partition %d: want 0 to %d", e.Partition, e.Count-1)
 }
 
-// Feed gives every message of a partition after a sequence, live, in the order
-// of the stream and each once, whatever happens to connections and servers. It
-// is for a hub that follows many sessions: whoever divides it checks the
-// ordinals of the sessions that matter. It takes one consumer on the server.
+// Feed returns every message of a partition after a sequence, live, in the order of the stream and each once, whatever happens to connections and
+// servers. It is for a hub that follows many sessions, which must check the ordinals itself. It takes one consumer on the server.
 //
-// It ends when ctx does, or with a *chunk.TruncatedError (without a session):
-// recreated, when the stream was deleted and made again; expired, when retention
-// has overtaken the feed, at the beginning or while it could not read; future,
-// when after is beyond the end.
-func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[Message, error] {
-	return func(yield func(Message, error) bool) {
+// It ends with ctx, or with a *chunk.TruncatedError without a session: recreated, if the stream was deleted and created again; expired, if retention
+// removed messages that were not delivered, at the beginning or while the feed could not read; future, if after is beyond the end.
+func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[LogMessage, error] {
+	return func(yield func(LogMessage, error) bool) {
 		if err := r.checkPartition(partition); err != nil {
-			yield(Message{}, err)
+			yield(LogMessage{}, err)
 			return
 		}
-		t := r.newTape(tapeSpec{stream: r.cfg.Layout.Stream(partition), after: after, live: true, strict: true, patience: r.cfg.Patience})
-		defer t.close()
-		err := t.open(ctx)
-		if err == nil && t.last() > t.state.last {
-			err = &chunk.TruncatedError{Reason: chunk.TruncatedFuture, After: after, Floor: t.state.first}
+		t := r.newOrdered(jsreader.OrderedConfig{
+			Stream: r.cfg.Layout.Stream(partition), After: uint64(after), Live: true, Strict: true, OpenTimeout: r.cfg.OpenTimeout,
+		})
+		defer t.Close()
+		err := t.Open(ctx)
+		if err == nil && t.Last() > t.State().Last {
+			err = &chunk.TruncatedError{Reason: chunk.TruncatedFuture, After: after, FirstSeq: chunk.Seq(t.State().First)}
 		}
 		for err == nil {
-			var e entry
-			if e, err = t.next(ctx); err == nil && !yield(r.message(e), nil) {
+			var e jsreader.Entry
+			if e, err = t.Next(ctx); err == nil && !yield(r.message(e), nil) {
 				return
 			}
 		}
-		yield(Message{}, truncation(err, t, chunk.Session{}, t.last()))
+		yield(LogMessage{}, truncation(err, t, chunk.Session{}, chunk.Seq(t.Last())))
 	}
 }
 
-func (r *Reader) message(e entry) Message {
-	return Message{
-		Seq:     e.seq,
-		Subject: e.subject,
-		stored:  e.stored,
+func (r *Reader) message(e jsreader.Entry) LogMessage {
+	return LogMessage{
+		Seq:     chunk.Seq(e.Seq),
+		Subject: e.Subject,
+		stored:  e.Stored,
 		layout:  r.cfg.Layout,
-		header:  e.header,
-		data:    e.data,
+		header:  e.Header,
+		data:    e.Data,
 	}
 }
 
-// truncation turns what a tape says about the stream into the error that
-// callers know; other errors stay what they are.
-func truncation(err error, t *tape, s chunk.Session, after chunk.Seq) error {
+// truncation converts ErrRecreated and ErrExpired of a reader to a *chunk.TruncatedError; it returns other errors unchanged.
+func truncation(err error, t *jsreader.Ordered, s chunk.Session, after chunk.Seq) error {
 	switch {
-	case errors.Is(err, errRecreated):
+	case errors.Is(err, jsreader.ErrRecreated):
 		return &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedRecreated, After: after}
-	case errors.Is(err, errFloor):
-		return &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedExpired, After: after, Floor: t.floor}
+	case errors.Is(err, jsreader.ErrExpired):
+		return &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedExpired, After: after, FirstSeq: chunk.Seq(t.State().First)}
 	}
 	return err
 }

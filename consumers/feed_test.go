@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // feeder runs a Feed in the background.
 type feeder struct {
-	msgs   chan Message
+	msgs   chan LogMessage
 	err    error // readable once msgs is closed
 	cancel context.CancelFunc
 }
 
-func (w *world) feed(partition int, after chunk.Seq) *feeder {
+func (w *env) feed(partition int, after chunk.Seq) *feeder {
 	ctx, cancel := context.WithCancel(w.t.Context())
-	f := &feeder{msgs: make(chan Message, 100_000), cancel: cancel}
+	f := &feeder{msgs: make(chan LogMessage, 100_000), cancel: cancel}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(f.msgs)
@@ -36,11 +36,11 @@ func (w *world) feed(partition int, after chunk.Seq) *feeder {
 	return f
 }
 
-func (f *feeder) get(tb testing.TB, n int) []Message {
+func (f *feeder) get(tb testing.TB, n int) []LogMessage {
 	tb.Helper()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
-	var msgs []Message
+	var msgs []LogMessage
 	for len(msgs) < n {
 		select {
 		case m, ok := <-f.msgs:
@@ -72,7 +72,7 @@ func (f *feeder) end(tb testing.TB) error {
 }
 
 func TestFeedIsThePartition(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	var want []chunk.Record
 	for range 20 {
 		want = append(want, w.say(alice, "a"), w.say(chunk.RootSession("other", "bob"), "b"), w.say(alice.Child("kid"), "c"))
@@ -84,17 +84,17 @@ func TestFeedIsThePartition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Type() != rec.Type || m.Seq != rec.Seq || !m.Stored().Equal(rec.Stored) || m.Size() != len(rec.Data) {
-			t.Errorf("message %d %s %s %d does not fit its record", m.Seq, m.Type(), m.Stored(), m.Size())
+		if m.Type() != rec.Type || m.Seq != rec.Seq || !m.StoredAt().Equal(rec.StoredAt) || m.Size() != len(rec.Data) {
+			t.Errorf("message %d %s %s %d does not fit its record", m.Seq, m.Type(), m.StoredAt(), m.Size())
 		}
 		got = append(got, rec)
 	}
 	same(t, got, want)
 
-	junk := w.junk(alice)
+	malformed := w.malformed(alice)
 	m := f.get(t, 1)[0]
-	if _, err := m.Record(); err == nil || m.Seq != junk {
-		t.Errorf("junk at %d: record without an error", m.Seq)
+	if _, err := m.Record(); err == nil || m.Seq != malformed {
+		t.Errorf("malformed message at %d: no error", m.Seq)
 	}
 	f.cancel()
 	if err := f.end(t); !errors.Is(err, context.Canceled) {
@@ -104,9 +104,9 @@ func TestFeedIsThePartition(t *testing.T) {
 }
 
 func TestFeedBeginsWhereItIsTold(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 10)
-	middle, tip, last := w.feed(0, recs[4].Seq), w.feed(0, LiveTip), w.feed(0, recs[9].Seq)
+	middle, tip, last := w.feed(0, recs[4].Seq), w.feed(0, SeqLatest), w.feed(0, recs[9].Seq)
 	if m := middle.get(t, 5); m[0].Seq != recs[5].Seq {
 		t.Errorf("a feed after %d begins with %d", recs[4].Seq, m[0].Seq)
 	}
@@ -124,7 +124,7 @@ func TestFeedBeginsWhereItIsTold(t *testing.T) {
 	w.purgeUpTo(recs[6].Seq)
 	truncated(t, w.feed(0, recs[2].Seq).end(t), chunk.TruncatedExpired)
 	if m := w.feed(0, recs[5].Seq).get(t, 1)[0]; m.Seq != recs[6].Seq {
-		t.Errorf("a feed at the floor begins with %d, want %d", m.Seq, recs[6].Seq)
+		t.Errorf("a feed at the first sequence begins with %d, want %d", m.Seq, recs[6].Seq)
 	}
 	var wrong *PartitionError
 	if err := w.feed(3, 0).end(t); !errors.As(err, &wrong) {
@@ -133,15 +133,15 @@ func TestFeedBeginsWhereItIsTold(t *testing.T) {
 }
 
 func TestFeedOverCutsAndARecreatedStream(t *testing.T) {
-	w := newWorld(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{}, natstest.Listen())
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	f := w.feed(0, 0)
 	wait := w.writeInBackground(alice, 1000, time.Millisecond)
-	var got []Message
+	var got []LogMessage
 	for range 5 {
 		got = append(got, f.get(t, 100)...)
-		proxy.Cut()
+		proxy.CloseConnections()
 	}
 	got = append(got, f.get(t, 500)...)
 	for i, want := range wait() {

@@ -9,74 +9,64 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// FirehoseConfig says what a Firehose delivers and how it remembers.
+// FirehoseConfig shapes a Firehose.
 type FirehoseConfig struct {
-	// Name makes the firehose durable: the server remembers under this name, in
-	// every partition, what was handled. Programs with the same name share the
-	// work: one of them has a partition, the others stand by. A token, see
-	// subjects.CheckToken. Empty is ephemeral: nothing is remembered.
+	// Name makes the firehose durable: the server remembers under this name, in every partition, what was handled. Programs with the same name share
+	// the work: one of them has a partition, the others wait. A token, see subjects.CheckToken. Empty is ephemeral: nothing is remembered.
 	Name string
 
-	// Tenant restricts it to the sessions of one tenant. Empty is all.
+	// Tenant limits it to the sessions of one tenant. Empty is all.
 	Tenant string
 
-	// Types restricts it to these types. Empty is all. The others are read and
-	// dropped here.
+	// Types limits it to these types. Empty is all. The client reads and drops the others.
 	Types []chunk.Type
 
-	// FromNow lets an ephemeral firehose, and a durable one that is used for the
-	// first time, begin at the present end. Otherwise they begin at the oldest
-	// record there is.
-	FromNow bool
+	// FromLatest makes an ephemeral firehose, and a durable one that is used for the first time, begin at the present end. Otherwise they begin at the
+	// oldest record.
+	FromLatest bool
 
-	// Commit is called before records are acknowledged, when not nil: once it
-	// has returned nil, everything handled in that partition may be forgotten by
-	// the server. A sink that writes in batches does it here. The context is not
-	// cancelled together with that of Run, so that what was handled can be kept;
-	// it lasts half of AckWait.
+	// Commit, if not nil, is called before records are acknowledged: after it returns nil, the server does not deliver anything that was handled in
+	// that partition again. A sink that writes in batches writes here. The context is not cancelled with that of Run, so that handled records can be
+	// stored; it lasts half of AckWait.
 	Commit func(ctx context.Context) error
 
-	// CommitEvery is how many records are handled before they are committed and
-	// acknowledged at the latest. Defaults to 100, at most half of Batch.
-	CommitEvery int
+	// CommitRecords is how many records are handled at most before they are committed and acknowledged. Defaults to 100, at most half of Batch.
+	CommitRecords int
 
-	// CommitAfter is how long a handled record waits at most for that. Defaults
-	// to 200 ms, at most a quarter of AckWait.
-	CommitAfter time.Duration
+	// CommitInterval is how long a handled record waits for that at most. Defaults to 200 ms, at most a quarter of AckWait.
+	CommitInterval time.Duration
 
-	// Batch is how many records the server sends ahead of their
-	// acknowledgement. Defaults to 512.
+	// Batch is how many records the server sends ahead of their acknowledgement. Defaults to 512.
 	Batch int
 
-	// AckWait is when the server thinks that a record was lost on its way and
-	// sends it again. Handling that takes longer than this costs only that: the
-	// second copy is recognised. Defaults to 30 seconds, at least 1.
+	// AckWait is when the server repeats the delivery of an unacknowledged record. If handling takes longer, the firehose recognises and drops the
+	// second delivery. Defaults to 30 seconds, at least 1.
 	AckWait time.Duration
 
-	// Takeover is after what silence of the program that has a partition the
-	// server gives it to one that stands by. Defaults to 10 seconds, at least
-	// four heartbeats.
-	Takeover time.Duration
+	// TakeoverTimeout is how long the program that has a partition may be silent until the server gives the partition to one that waits. Defaults to
+	// 10 seconds, at least four heartbeats.
+	TakeoverTimeout time.Duration
 }
 
 func (c FirehoseConfig) withDefaults(heartbeat time.Duration) FirehoseConfig {
 	if c.Batch == 0 {
 		c.Batch = 512
 	}
-	if c.CommitEvery == 0 {
-		c.CommitEvery = max(1, min(100, c.Batch/2))
+	if c.CommitRecords == 0 {
+		c.CommitRecords = max(1, min(100, c.Batch/2))
 	}
 	if c.AckWait == 0 {
 		c.AckWait = 30 * time.Second
 	}
-	if c.CommitAfter == 0 {
-		c.CommitAfter = min(200*time.Millisecond, c.AckWait/4)
+	if c.CommitInterval == 0 {
+		c.CommitInterval = min(200*time.Millisecond, c.AckWait/4)
 	}
-	if c.Takeover == 0 {
-		c.Takeover = max(10*time.Second, 4*heartbeat)
+	if c.TakeoverTimeout == 0 {
+		c.TakeoverTimeout = max(10*time.Second, 4*heartbeat)
 	}
 	c.Types = slices.Clone(c.Types)
 	return c
@@ -91,28 +81,26 @@ func (c FirehoseConfig) validate(heartbeat time.Duration) error {
 	switch {
 	case c.Batch < 2 || c.Batch > 10_000:
 		return fmt.Errorf("Batch is %d, want 2 to 10000", c.Batch)
-	case c.CommitEvery < 1 || c.CommitEvery > c.Batch/2:
-		return fmt.Errorf("CommitEvery is %d, want 1 to %d, half of Batch", c.CommitEvery, c.Batch/2)
+	case c.CommitRecords < 1 || c.CommitRecords > c.Batch/2:
+		return fmt.Errorf("CommitRecords is %d, want 1 to %d, half of Batch", c.CommitRecords, c.Batch/2)
 	case c.AckWait < time.Second:
 		return fmt.Errorf("AckWait is %s, want at least 1s", c.AckWait)
-	case c.CommitAfter <= 0 || c.CommitAfter > c.AckWait/4:
-		return fmt.Errorf("CommitAfter is %s, want more than 0 and at most %s, a quarter of AckWait", c.CommitAfter, c.AckWait/4)
-	case c.Takeover < 4*heartbeat:
-		return fmt.Errorf("Takeover is %s, want at least %s, four heartbeats", c.Takeover, 4*heartbeat)
+	case c.CommitInterval <= 0 || c.CommitInterval > c.AckWait/4:
+		return fmt.Errorf("CommitInterval is %s, want more than 0 and at most %s, a quarter of AckWait", c.CommitInterval, c.AckWait/4)
+	case c.TakeoverTimeout < 4*heartbeat:
+		return fmt.Errorf("TakeoverTimeout is %s, want at least %s, four heartbeats", c.TakeoverTimeout, 4*heartbeat)
 	}
 	return nil
 }
 
-// Firehose delivers every record of a filter at least once, those of one
-// session in order.
+// Firehose delivers every record of a filter at least once, and those of one session in order.
 type Firehose struct {
 	reader  *Reader
 	cfg     FirehoseConfig
 	filters []string // by partition
 }
 
-// Firehose prepares one. It does not ask the server for anything. The error
-// names the field that is wrong.
+// Firehose returns a Firehose. It does not call the server. The error names the wrong field.
 func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	cfg = cfg.withDefaults(r.cfg.Heartbeat)
 	if err := cfg.validate(r.cfg.Heartbeat); err != nil {
@@ -132,22 +120,16 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	return f, nil
 }
 
-// Run delivers until ctx ends, handle or Commit fails, or the log is gone; it
-// returns that error, and never nil. handle is called by one goroutine per
-// partition: with several of them it must be safe for concurrent use. Within a
-// partition, and so within a session, the calls come in the order of the log.
+// Run delivers until ctx ends, handle or Commit fails, or the log is deleted; it returns that error, and never nil. handle is called by one goroutine for
+// each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the order of
+// the log.
 //
-// A record is acknowledged after handle returned nil and Commit, if there is
-// one, after it. A record whose handle failed, and those after it, are
-// delivered again by the next Run of a durable firehose. So is, once, what was
-// handled and not yet acknowledged when a program died: at least once, not
-// exactly once. The key for a sink that wants that is the session with epoch
-// and ordinal.
+// A record is acknowledged after handle returned nil and then Commit, if there is one. The next Run of a durable firehose delivers a record whose handle
+// failed, and those after it, again. It also delivers again what was handled and not acknowledged when a program died: at least once, not exactly once.
+// A sink that needs exactly once can use the session with epoch and ordinal as the key.
 //
-// A *chunk.TruncatedError, reason recreated, says that the stream was deleted
-// and made again; the next Run begins at its beginning. An ephemeral firehose
-// that retention has overtaken ends with reason expired; a durable one says so
-// in the log and goes on with what is left.
+// A *chunk.TruncatedError with reason recreated reports that the stream was deleted and created again; the next Run begins at its start. If retention
+// removes records before they are delivered, an ephemeral firehose ends with reason expired; a durable one logs a warning and continues with the rest.
 func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.Record) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,7 +137,7 @@ func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.R
 	var loops sync.WaitGroup
 	for p := range f.filters {
 		loops.Go(func() {
-			defer cancel() // one partition that cannot go on ends all
+			defer cancel() // one partition that fails ends all
 			errs[p] = f.runPartition(ctx, p, handle)
 		})
 	}
@@ -169,86 +151,181 @@ func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.R
 }
 
 func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.Context, chunk.Record) error) error {
-	stream := f.reader.cfg.Layout.Stream(p)
-	hose := hose{Firehose: f, stream: stream, handle: handle}
+	loop := partitionLoop{Firehose: f, stream: f.reader.cfg.Layout.Stream(p), filter: f.filters[p], handle: handle}
 	if f.cfg.Name == "" {
-		return hose.runEphemeral(ctx, f.filters[p])
+		return loop.runEphemeral(ctx)
 	}
-	return hose.runDurable(ctx, f.filters[p])
+	return loop.runDurable(ctx)
 }
 
-// hose is the loop of one partition.
-type hose struct {
+// partitionLoop is the loop of one partition.
+type partitionLoop struct {
 	*Firehose
 
 	stream string
+	filter string
 	handle func(context.Context, chunk.Record) error
 }
 
-func (h *hose) runEphemeral(ctx context.Context, filter string) error {
+func (l *partitionLoop) runEphemeral(ctx context.Context) error {
 	after := chunk.Seq(0)
-	if h.cfg.FromNow {
-		after = LiveTip
+	if l.cfg.FromLatest {
+		after = SeqLatest
 	}
-	t := h.reader.newTape(tapeSpec{stream: h.stream, filter: filter, after: after, live: true, strict: true, patience: h.reader.cfg.Patience})
-	defer t.close()
-	err := t.open(ctx)
+	o := l.reader.newOrdered(jsreader.OrderedConfig{
+		Stream: l.stream, Filter: l.filter, After: uint64(after), Live: true, Strict: true, OpenTimeout: l.reader.cfg.OpenTimeout,
+	})
+	defer o.Close()
+	err := o.Open(ctx)
 	for err == nil {
-		var e entry
-		if e, err = t.next(ctx); err == nil {
-			err = h.deliver(ctx, &e)
+		var e jsreader.Entry
+		if e, err = o.Next(ctx); err == nil {
+			err = l.deliver(ctx, &e)
 		}
 	}
-	return truncation(err, t, chunk.Session{}, t.last())
+	return truncation(err, o, chunk.Session{}, chunk.Seq(o.Last()))
 }
 
-// deliver hands one message over, if it is a record that is wanted.
-func (h *hose) deliver(ctx context.Context, e *entry) error {
-	if t := typeOf(e.header); t != "" && !h.wants(t) {
+// deliver calls handle if the message is a record of a wanted type.
+func (l *partitionLoop) deliver(ctx context.Context, e *jsreader.Entry) error {
+	if t := typeOf(e.Header); t != "" && !l.wants(t) {
 		return nil
 	}
-	s, err := h.reader.sessionOf(e.subject)
+	s, err := l.reader.sessionOf(e.Subject)
 	if err == nil {
 		var rec chunk.Record
-		if rec, err = e.record(s); err == nil {
-			if !h.wants(rec.Type) {
+		if rec, err = decode(e.Message, s); err == nil {
+			if !l.wants(rec.Type) {
 				return nil
 			}
-			return h.handle(ctx, rec)
+			return l.handle(ctx, rec)
 		}
 	}
-	h.reader.passOver(Foreign{Stream: h.stream, Subject: e.subject, Seq: e.seq, Err: err})
+	l.reader.skipMalformed(Malformed{Stream: l.stream, Subject: e.Subject, Seq: chunk.Seq(e.Seq), Err: err})
 	return nil
 }
 
-func (h *hose) wants(t chunk.Type) bool {
-	return len(h.cfg.Types) == 0 || slices.Contains(h.cfg.Types, t)
+func (l *partitionLoop) wants(t chunk.Type) bool {
+	return len(l.cfg.Types) == 0 || slices.Contains(l.cfg.Types, t)
 }
 
-// runDurable pulls from the consumer on the server that remembers.
-func (h *hose) runDurable(ctx context.Context, filter string) error {
-	d := &durable{
-		hose: h,
-		pull: pull{
-			api:    h.reader.api,
-			cfg:    h.reader.cfg,
-			stream: h.stream,
-			live:   true,
-			batch:  h.cfg.Batch,
-			bytes:  maxBytes,
-			expiry: h.cfg.Takeover / 2,
-		},
-		filter: filter,
+// durable is the loop of one partition of a durable firehose. It acknowledges in order, after Commit.
+type durable struct {
+	*partitionLoop
+
+	pinned       *jsreader.Pinned
+	handled      uint64             // everything up to here is handled
+	unacked      []jsreader.Receipt // of what is handled and not acknowledged
+	unackedSince time.Time          // of the first of them
+	commitTimer  *time.Timer        // runs while there are any
+}
+
+// runDurable reads the consumer that keeps the position on the server.
+func (l *partitionLoop) runDurable(ctx context.Context) error {
+	d := &durable{partitionLoop: l, commitTimer: time.NewTimer(l.cfg.CommitInterval)}
+	d.commitTimer.Stop()
+	defer d.commitTimer.Stop()
+	d.pinned = jsreader.NewPinned(l.reader.client, jsreader.PinnedConfig{
+		Stream: l.stream, Name: l.cfg.Name, Description: "tailrace firehose", Filter: l.filter, FromLatest: l.cfg.FromLatest,
+		Ahead: l.cfg.Batch, Request: l.cfg.Batch, Batch: l.cfg.CommitRecords, AckWait: l.cfg.AckWait, TakeoverTimeout: l.cfg.TakeoverTimeout,
+		InOrderOnly: true, Wake: d.commitTimer.C,
+		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: l.reader.cfg.Heartbeat,
+		OnReset: func() { l.reader.resets.Add(1) }, Log: l.reader.cfg.Log,
+	})
+	err := d.pinned.Run(ctx, d.take)
+	if errors.Is(err, jsreader.ErrRecreated) {
+		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
 	}
-	d.open()
-	defer d.close()
-	err := d.run(ctx)
-	// What was handled is acknowledged, whatever it was that ended the loop.
-	// Only a sink that did not keep it is more important than that.
+	// What was handled is committed and acknowledged, whatever ended the loop. Only an error of Commit is more important than that.
 	var refused *commitError
-	if failed := d.settle(ctx); errors.As(failed, &refused) {
+	if failed := d.commitAndAck(ctx); errors.As(failed, &refused) {
 		err = failed
 	}
-	d.release(ctx)
+	d.pinned.Release(ctx)
 	return err
 }
+
+// take handles deliveries; without any, the commit timer has fired.
+func (d *durable) take(ctx context.Context, entries []jsreader.Entry) error {
+	for i := range entries {
+		if ctx.Err() != nil { // a handler need not look at ctx, and must not get the rest of the batch
+			return context.Cause(ctx)
+		}
+		if err := d.process(ctx, &entries[i]); err != nil {
+			return err
+		}
+		if err := d.commitIfDue(ctx, i == len(entries)-1); err != nil {
+			return err
+		}
+	}
+	return d.commitIfDue(ctx, false)
+}
+
+// process handles one delivery. A delivery that was handled before is repeated when its acknowledgement was lost or late.
+func (d *durable) process(ctx context.Context, e *jsreader.Entry) error {
+	if e.Seq > d.handled {
+		if err := d.deliver(ctx, e); err != nil {
+			return err
+		}
+		d.handled = e.Seq
+	}
+	if len(d.unacked) == 0 {
+		d.unackedSince = time.Now()
+		d.commitTimer.Reset(d.cfg.CommitInterval)
+	}
+	d.unacked = append(d.unacked, e.Receipt())
+	return nil
+}
+
+// commitIfDue acknowledges if enough was handled, if something has waited for long enough, or, without a Commit, if there is nothing else to do.
+func (d *durable) commitIfDue(ctx context.Context, idle bool) error {
+	switch {
+	case len(d.unacked) == 0:
+		return nil
+	case len(d.unacked) >= d.cfg.CommitRecords,
+		d.cfg.Commit == nil && idle,
+		time.Since(d.unackedSince) >= d.cfg.CommitInterval:
+		return d.commitAndAck(ctx)
+	}
+	return nil
+}
+
+// commitAndAck commits and acknowledges what was handled. An acknowledgement that is lost causes another delivery, which process recognises.
+func (d *durable) commitAndAck(ctx context.Context) error {
+	if err := d.commit(ctx); err != nil {
+		return err
+	}
+	err := d.pinned.Ack(d.unacked...)
+	if errors.Is(err, jsreader.ErrRecreated) {
+		err = nil // there is nothing left to acknowledge
+	}
+	d.unacked = d.unacked[:0]
+	d.commitTimer.Stop()
+	return err
+}
+
+// commit calls Commit. What it rejects stays unacknowledged.
+func (d *durable) commit(ctx context.Context) error {
+	if d.cfg.Commit == nil || len(d.unacked) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.AckWait/2)
+	defer cancel()
+	if err := d.cfg.Commit(ctx); err != nil {
+		d.unacked = nil
+		return &commitError{stream: d.stream, cause: err}
+	}
+	return nil
+}
+
+// commitError: Commit failed.
+type commitError struct {
+	stream string
+	cause  error
+}
+
+func (e *commitError) Error() string {
+	return fmt.Sprintf("commit records of %s: %v", e.stream, e.cause)
+}
+
+func (e *commitError) Unwrap() error { return e.cause }

@@ -13,10 +13,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/jsapi"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // sink runs a firehose in the background and keeps what it was given.
@@ -30,9 +30,9 @@ type sink struct {
 	cancel context.CancelFunc
 }
 
-func (w *world) hose(r *Reader, cfg FirehoseConfig) *sink { return w.hoseFailing(r, cfg, nil) }
+func (w *env) firehose(r *Reader, cfg FirehoseConfig) *sink { return w.firehoseFailing(r, cfg, nil) }
 
-func (w *world) hoseFailing(r *Reader, cfg FirehoseConfig, fail func(chunk.Record) error) *sink {
+func (w *env) firehoseFailing(r *Reader, cfg FirehoseConfig, fail func(chunk.Record) error) *sink {
 	w.t.Helper()
 	f, err := r.Firehose(cfg)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *sink) stop() error {
 	return s.err
 }
 
-func (w *world) sinkHas(s *sink, n int) []chunk.Record {
+func (w *env) sinkHas(s *sink, n int) []chunk.Record {
 	w.t.Helper()
 	limit := time.NewTimer(40 * time.Second)
 	defer limit.Stop()
@@ -95,17 +95,17 @@ func (w *world) sinkHas(s *sink, n int) []chunk.Record {
 }
 
 func TestEphemeralFirehose(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	bob := chunk.RootSession("other", "bob")
 	want := w.sayAll(alice, 3)
 	end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
-	w.junk(alice)
+	w.malformed(alice)
 	want = append(want, end)
 	want = append(want, w.sayAll(bob, 3)...)
-	all := w.hose(w.reader, FirehoseConfig{})
-	tenant := w.hose(w.reader, FirehoseConfig{Tenant: "other"})
-	types := w.hose(w.reader, FirehoseConfig{Types: []chunk.Type{chunk.TypeStreamEnd}})
-	fresh := w.hose(w.reader, FirehoseConfig{FromNow: true})
+	all := w.firehose(w.reader, FirehoseConfig{})
+	tenant := w.firehose(w.reader, FirehoseConfig{Tenant: "other"})
+	types := w.firehose(w.reader, FirehoseConfig{Types: []chunk.Type{chunk.TypeStreamEnd}})
+	fresh := w.firehose(w.reader, FirehoseConfig{FromLatest: true})
 	same(t, w.sinkHas(all, 7), want)
 	same(t, w.sinkHas(tenant, 3), want[4:])
 	same(t, w.sinkHas(types, 1), []chunk.Record{end})
@@ -124,23 +124,23 @@ func TestEphemeralFirehose(t *testing.T) {
 }
 
 func TestDurableFirehoseRemembers(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 700)
-	s := w.hose(w.reader, FirehoseConfig{Name: "audit"})
+	s := w.firehose(w.reader, FirehoseConfig{Name: "audit"})
 	same(t, w.sinkHas(s, 700), want)
 	if err := s.stop(); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 	w.acked("audit", want[699].Seq)
 	more := w.sayAll(alice, 50)
-	s = w.hose(w.reader, FirehoseConfig{Name: "audit"})
+	s = w.firehose(w.reader, FirehoseConfig{Name: "audit"})
 	same(t, w.sinkHas(s, 50), more)
 	more = w.sayAll(alice, 1)
 	same(t, w.sinkHas(s, 51)[50:], more)
 }
 
 // acked waits until the server has the acknowledgement of everything up to seq.
-func (w *world) acked(name string, seq chunk.Seq) {
+func (w *env) acked(name string, seq chunk.Seq) {
 	w.t.Helper()
 	var last *jetstream.ConsumerInfo
 	defer func() {
@@ -158,10 +158,10 @@ func (w *world) acked(name string, seq chunk.Seq) {
 }
 
 func TestWhatWasNotHandledComesAgain(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 30)
 	broken := errors.New("the sink is full")
-	s := w.hoseFailing(w.reader, FirehoseConfig{Name: "audit"}, func(rec chunk.Record) error {
+	s := w.firehoseFailing(w.reader, FirehoseConfig{Name: "audit"}, func(rec chunk.Record) error {
 		if rec.Ordinal == 11 {
 			return broken
 		}
@@ -172,19 +172,19 @@ func TestWhatWasNotHandledComesAgain(t *testing.T) {
 		t.Fatalf("err = %v, want the handler's", s.err)
 	}
 	same(t, s.got(), want[:10])
-	s = w.hose(w.reader, FirehoseConfig{Name: "audit"})
+	s = w.firehose(w.reader, FirehoseConfig{Name: "audit"})
 	same(t, w.sinkHas(s, 20), want[10:])
 }
 
 func TestCommitComesBeforeAcknowledgement(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 25)
 	var s *sink
 	var committed []int
 	broken := errors.New("no space")
 	limit := 2
 	ready := make(chan struct{})
-	cfg := FirehoseConfig{Name: "audit", CommitEvery: 10, CommitAfter: 5 * time.Second, Commit: func(context.Context) error {
+	cfg := FirehoseConfig{Name: "audit", CommitRecords: 10, CommitInterval: 5 * time.Second, Commit: func(context.Context) error {
 		<-ready
 		if len(committed) == limit {
 			return broken
@@ -192,7 +192,7 @@ func TestCommitComesBeforeAcknowledgement(t *testing.T) {
 		committed = append(committed, len(s.got()))
 		return nil
 	}}
-	s = w.hose(w.reader, cfg)
+	s = w.firehose(w.reader, cfg)
 	close(ready)
 	w.sinkHas(s, 25)
 	w.acked2("audit", want[19].Seq)
@@ -203,12 +203,12 @@ func TestCommitComesBeforeAcknowledgement(t *testing.T) {
 		t.Errorf("committed after %v records, want 10 and 20", committed)
 	}
 	limit = 100
-	s = w.hose(w.reader, cfg)
+	s = w.firehose(w.reader, cfg)
 	same(t, w.sinkHas(s, 5), want[20:])
 }
 
-// acked2 is acked while more is on its way.
-func (w *world) acked2(name string, seq chunk.Seq) {
+// acked2 is acked while more is in flight.
+func (w *env) acked2(name string, seq chunk.Seq) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%d is acknowledged", seq), func() bool {
 		c, err := w.js.Consumer(w.t.Context(), stream, name)
@@ -219,12 +219,12 @@ func (w *world) acked2(name string, seq chunk.Seq) {
 // A program dies with records in its hands; another takes over. Each sees the
 // log in order, and together they see all of it.
 func TestFirehoseTakeover(t *testing.T) {
-	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.Listen())
-	cfg := FirehoseConfig{Name: "audit", Batch: 20, Takeover: 500 * time.Millisecond}
+	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.Listen())
+	cfg := FirehoseConfig{Name: "audit", Batch: 20, TakeoverTimeout: 500 * time.Millisecond}
 	nc := natstest.Connect(t, w.srv.URL)
 	want := w.sayAll(alice, 100)
 	hang := make(chan struct{})
-	first := w.hoseFailing(w.newReader(Config{Heartbeat: 100 * time.Millisecond}, nc), cfg, func(rec chunk.Record) error {
+	first := w.firehoseFailing(w.newReader(Config{Heartbeat: 100 * time.Millisecond}, nc), cfg, func(rec chunk.Record) error {
 		if rec.Ordinal == 48 {
 			<-hang
 			return errors.New("killed")
@@ -235,7 +235,7 @@ func TestFirehoseTakeover(t *testing.T) {
 		c, err := w.js.Consumer(t.Context(), stream, "audit")
 		return err == nil && c.CachedInfo().AckFloor.Stream >= 20
 	})
-	second := w.hose(w.reader, cfg)
+	second := w.firehose(w.reader, cfg)
 	nc.Close()
 	close(hang)
 	<-first.done
@@ -249,11 +249,11 @@ func TestFirehoseTakeover(t *testing.T) {
 	same(t, got, want[got[0].Ordinal-1:])
 }
 
-// Two programs with the same name: one works, the other stands by.
+// Two programs with the same name: one gets the records, the other waits.
 func TestOneOfTwoFirehosesWorks(t *testing.T) {
-	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
-	cfg := FirehoseConfig{Name: "audit", Batch: 20, Takeover: 500 * time.Millisecond}
-	a, b := w.hose(w.reader, cfg), w.hose(w.newReader(Config{Heartbeat: 100 * time.Millisecond}, w.srv.Conn(t)), cfg)
+	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
+	cfg := FirehoseConfig{Name: "audit", Batch: 20, TakeoverTimeout: 500 * time.Millisecond}
+	a, b := w.firehose(w.reader, cfg), w.firehose(w.newReader(Config{Heartbeat: 100 * time.Millisecond}, w.srv.Conn(t)), cfg)
 	want := w.writeInBackground(alice, 500, time.Millisecond)()
 	w.eventually("all is handled", func() bool { return len(a.got())+len(b.got()) >= len(want) })
 	worker, idle := a, b
@@ -262,7 +262,7 @@ func TestOneOfTwoFirehosesWorks(t *testing.T) {
 	}
 	same(t, worker.got(), want)
 	if n := len(idle.got()); n > 0 {
-		t.Errorf("the one that stands by got %d records", n)
+		t.Errorf("the waiting one got %d records", n)
 	}
 	w.acked("audit", want[len(want)-1].Seq)
 	if err := worker.stop(); !errors.Is(err, context.Canceled) {
@@ -272,20 +272,20 @@ func TestOneOfTwoFirehosesWorks(t *testing.T) {
 	same(t, w.sinkHas(idle, 10), more)
 }
 
-// F27: the durable consumer is deleted under the firehose. It goes on where it
+// F27: the durable consumer is deleted under the firehose. It continues where it
 // was, not at the beginning and not at the end.
 func TestFirehoseOverADeletedConsumer(t *testing.T) {
-	for name, cfg := range map[string]FirehoseConfig{"from the beginning": {Name: "audit"}, "from now": {Name: "audit", FromNow: true}} {
+	for name, cfg := range map[string]FirehoseConfig{"from the beginning": {Name: "audit"}, "from now": {Name: "audit", FromLatest: true}} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Config{})
+			w := newEnv(t, Config{})
 			old := w.sayAll(alice, 20)
-			s := w.hose(w.reader, cfg)
+			s := w.firehose(w.reader, cfg)
 			w.eventually("it is attached", func() bool {
 				_, err := w.js.Consumer(t.Context(), stream, "audit")
 				return err == nil
 			})
 			want := w.sayAll(alice, 20)
-			if !cfg.FromNow {
+			if !cfg.FromLatest {
 				want = append(old, want...)
 			}
 			same(t, w.sinkHas(s, len(want)), want)
@@ -298,9 +298,9 @@ func TestFirehoseOverADeletedConsumer(t *testing.T) {
 		})
 	}
 	t.Run("before anything was handled", func(t *testing.T) {
-		w := newWorld(t, Config{})
+		w := newEnv(t, Config{})
 		w.sayAll(alice, 20)
-		s := w.hose(w.reader, FirehoseConfig{Name: "audit", FromNow: true})
+		s := w.firehose(w.reader, FirehoseConfig{Name: "audit", FromLatest: true})
 		w.eventually("it is attached", func() bool {
 			c, err := w.js.Consumer(t.Context(), stream, "audit")
 			return err == nil && c.CachedInfo().NumWaiting > 0
@@ -316,11 +316,11 @@ func TestFirehoseOverADeletedConsumer(t *testing.T) {
 // Handling that takes longer than AckWait makes the server send again what is
 // still being handled. Nothing is handled twice.
 func TestSlowHandlerGetsNothingTwice(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 40)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	s := w.hoseFailing(w.reader, FirehoseConfig{Name: "audit", AckWait: time.Second, Batch: 40, CommitEvery: 20}, func(chunk.Record) error {
+	s := w.firehoseFailing(w.reader, FirehoseConfig{Name: "audit", AckWait: time.Second, Batch: 40, CommitRecords: 20}, func(chunk.Record) error {
 		<-tick.C
 		return nil
 	})
@@ -330,17 +330,17 @@ func TestSlowHandlerGetsNothingTwice(t *testing.T) {
 }
 
 func TestFirehoseOverCuts(t *testing.T) {
-	w := newWorld(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{}, natstest.Listen())
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	r := w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
-	s := w.hose(r, FirehoseConfig{Name: "audit"})
-	e := w.hose(r, FirehoseConfig{})
+	s := w.firehose(r, FirehoseConfig{Name: "audit"})
+	e := w.firehose(r, FirehoseConfig{})
 	wait := w.writeInBackground(alice, 500, time.Millisecond)
 	cuts := time.NewTicker(100 * time.Millisecond)
 	defer cuts.Stop()
 	for range 4 {
 		<-cuts.C
-		proxy.Cut()
+		proxy.CloseConnections()
 	}
 	want := wait()
 	same(t, w.sinkHas(s, 500), want)
@@ -351,7 +351,7 @@ func TestFirehoseOverCuts(t *testing.T) {
 func TestFirehoseOverPartitions(t *testing.T) {
 	srv := natstest.Start(t)
 	layout := subjects.Layout{Partitions: 3}
-	w := &world{t: t, srv: srv, js: srv.JetStream(t), layout: layout, next: map[chunk.Session]chunk.Ordinal{}}
+	w := &env{t: t, srv: srv, js: srv.JetStream(t), layout: layout, next: map[chunk.Session]chunk.Ordinal{}}
 	if err := topology.Ensure(t.Context(), w.js, topology.Config{Layout: layout}); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestFirehoseOverPartitions(t *testing.T) {
 		want = append(want, w.say(chunk.RootSession("acme", fmt.Sprint("s", i%9)), "x"))
 	}
 	for _, cfg := range []FirehoseConfig{{}, {Name: "audit"}} {
-		s := w.hose(w.reader, cfg)
+		s := w.firehose(w.reader, cfg)
 		bySession := map[chunk.Session][]chunk.Record{}
 		for _, rec := range w.sinkHas(s, len(want)) {
 			bySession[rec.Session] = append(bySession[rec.Session], rec)
@@ -376,9 +376,9 @@ func TestFirehoseOverPartitions(t *testing.T) {
 }
 
 func TestFirehoseOfARecreatedStream(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	w.sayAll(alice, 5)
-	durable, ephemeral := w.hose(w.reader, FirehoseConfig{Name: "audit"}), w.hose(w.reader, FirehoseConfig{})
+	durable, ephemeral := w.firehose(w.reader, FirehoseConfig{Name: "audit"}), w.firehose(w.reader, FirehoseConfig{})
 	w.sinkHas(durable, 5)
 	w.sinkHas(ephemeral, 5)
 	w.recreate()
@@ -387,40 +387,40 @@ func TestFirehoseOfARecreatedStream(t *testing.T) {
 	<-ephemeral.done
 	truncated(t, ephemeral.err, chunk.TruncatedRecreated)
 	want := w.sayAll(alice, 3)
-	same(t, w.sinkHas(w.hose(w.reader, FirehoseConfig{Name: "audit"}), 3), want)
+	same(t, w.sinkHas(w.firehose(w.reader, FirehoseConfig{Name: "audit"}), 3), want)
 }
 
-func TestFirehoseRefusesAForeignConsumer(t *testing.T) {
-	w := newWorld(t, Config{})
+func TestFirehoseRefusesAnotherConsumer(t *testing.T) {
+	w := newEnv(t, Config{})
 	if _, err := w.js.CreateConsumer(t.Context(), stream, jetstream.ConsumerConfig{Durable: "audit", AckPolicy: jetstream.AckNonePolicy}); err != nil {
 		t.Fatal(err)
 	}
-	s := w.hose(w.reader, FirehoseConfig{Name: "audit"})
+	s := w.firehose(w.reader, FirehoseConfig{Name: "audit"})
 	<-s.done
-	if !errors.Is(s.err, jsapi.ErrOtherSettings) {
+	if !errors.Is(s.err, jsreader.ErrConfigMismatch) {
 		t.Errorf("err = %v, want ErrOtherSettings", s.err)
 	}
 }
 
 func TestFirehoseConfigIsChecked(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	for name, cfg := range map[string]FirehoseConfig{
 		"name":        {Name: "a b"},
 		"tenant":      {Tenant: "*"},
 		"batch":       {Batch: 1},
-		"commits":     {CommitEvery: 1000},
+		"commits":     {CommitRecords: 1000},
 		"ack wait":    {AckWait: time.Millisecond},
-		"commit time": {CommitAfter: time.Hour},
-		"takeover":    {Takeover: time.Millisecond},
+		"commit time": {CommitInterval: time.Hour},
+		"takeover":    {TakeoverTimeout: time.Millisecond},
 	} {
 		if _, err := w.reader.Firehose(cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	for name, cfg := range map[string]Config{
-		"heartbeat": {Heartbeat: time.Minute},
-		"patience":  {Patience: -1},
-		"layout":    {Layout: subjects.Layout{Partitions: -1}},
+		"heartbeat":    {Heartbeat: time.Minute},
+		"open timeout": {OpenTimeout: -1},
+		"layout":       {Layout: subjects.Layout{Partitions: -1}},
 	} {
 		nc := w.srv.Conn(t)
 		js, err := jetstream.New(nc)

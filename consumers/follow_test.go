@@ -17,7 +17,7 @@ type follower struct {
 	cancel context.CancelFunc
 }
 
-func (w *world) follow(read func(ctx context.Context, yield func(chunk.Record, error) bool)) *follower {
+func (w *env) follow(read func(ctx context.Context, yield func(chunk.Record, error) bool)) *follower {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	f := &follower{recs: make(chan chunk.Record, 100_000), cancel: cancel}
 	var wg sync.WaitGroup
@@ -36,15 +36,15 @@ func (w *world) follow(read func(ctx context.Context, yield func(chunk.Record, e
 	return f
 }
 
-func (w *world) followSession(s chunk.Session, after chunk.Position, opts ...Option) *follower {
+func (w *env) followSession(s chunk.Session, after chunk.Position, opts ...Option) *follower {
 	return w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
 		w.reader.Follow(ctx, s, after, opts...)(yield)
 	})
 }
 
-func (w *world) followTree(s chunk.Session, after chunk.Seq, opts ...Option) *follower {
+func (w *env) followTree(s chunk.Session, after chunk.Seq, opts ...Option) *follower {
 	return w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
-		w.reader.Tree(ctx, s, after, opts...)(yield)
+		w.reader.FollowTree(ctx, s, after, opts...)(yield)
 	})
 }
 
@@ -97,7 +97,7 @@ func (f *follower) stop(tb testing.TB) {
 }
 
 func TestFollowGoesOnLive(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 10)
 	f := w.followSession(alice, chunk.Position{})
 	same(t, f.get(t, 10), want)
@@ -109,7 +109,7 @@ func TestFollowGoesOnLive(t *testing.T) {
 }
 
 func TestFollowEndsAfterTheTerminalRecord(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	f := w.followSession(alice, w.say(alice, "first").Position())
 	want := w.sayAll(alice, 3)
 	end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
@@ -144,7 +144,7 @@ func TestFollowEndsAfterTheTerminalRecord(t *testing.T) {
 }
 
 func TestFollowYieldsTheFailureLast(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 2)
 	want = append(want, w.put(alice, 1, chunk.StreamFailed{Error: "the model is gone"}))
 	for name, after := range map[string]int{"from the start": 0, "from the failure": 3} {
@@ -170,10 +170,10 @@ func TestFollowYieldsTheFailureLast(t *testing.T) {
 // The server counts what follows a terminal record. What it counted may be
 // deleted or be no record; the end must be seen all the same.
 func TestFollowEndsWhenNothingReadableFollowsTheTerminalRecord(t *testing.T) {
-	w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond})
+	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
 	w.say(alice, "first")
 	end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
-	w.junk(alice)
+	w.malformed(alice)
 	for _, after := range []chunk.Position{{}, end.Position(), {Seq: end.Seq}} {
 		if _, err := collect(w.reader.Follow(background(t, 10*time.Second), alice, after)); err != nil {
 			t.Errorf("after %v: %v", after, err)
@@ -182,7 +182,7 @@ func TestFollowEndsWhenNothingReadableFollowsTheTerminalRecord(t *testing.T) {
 }
 
 func TestCancelEndsAWaitingFollower(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	w.say(alice, "first")
 	f := w.followSession(alice, chunk.Position{})
 	f.get(t, 1)
@@ -191,14 +191,14 @@ func TestCancelEndsAWaitingFollower(t *testing.T) {
 }
 
 func TestBreakingOffLeavesNothingBehind(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 700)
-	got, err := take(w.reader.Follow(t.Context(), alice, chunk.Position{}), 3)
+	got, err := handleMsg(w.reader.Follow(t.Context(), alice, chunk.Position{}), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got, want[:3])
-	got, err = take(w.reader.Replay(t.Context(), alice, chunk.Position{}), 3)
+	got, err = handleMsg(w.reader.Replay(t.Context(), alice, chunk.Position{}), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestBreakingOffLeavesNothingBehind(t *testing.T) {
 
 // An iterator is a recipe: ranging over it again reads again.
 func TestIteratorsCanBeUsedTwice(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 5)
 	seq := w.reader.Replay(t.Context(), alice, chunk.Position{})
 	for range 2 {
@@ -221,7 +221,7 @@ func TestIteratorsCanBeUsedTwice(t *testing.T) {
 }
 
 func TestThroughBoundsAReplay(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	bob := chunk.RootSession("acme", "bob")
 	want := w.sayAll(alice, 3)
 	gap := w.sayAll(bob, 3)
@@ -256,32 +256,32 @@ func TestThroughBoundsAReplay(t *testing.T) {
 }
 
 func TestMessagesThatAreNoRecordsArePassedOver(t *testing.T) {
-	foreign := make(chan Foreign, 10)
-	w := newWorld(t, Config{OnForeign: func(f Foreign) { foreign <- f }})
+	reported := make(chan Malformed, 10)
+	w := newEnv(t, Config{OnMalformed: func(f Malformed) { reported <- f }})
 	want := w.sayAll(alice, 2)
-	junk := w.junk(alice)
+	malformed := w.malformed(alice)
 	want = append(want, w.sayAll(alice, 2)...)
 	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got, want)
-	if f := <-foreign; f.Seq != junk || f.Err == nil || f.Stream != stream {
-		t.Errorf("OnForeign got %+v, want sequence %d", f, junk)
+	if f := <-reported; f.Seq != malformed || f.Err == nil || f.Stream != stream {
+		t.Errorf("OnMalformed got %+v, want sequence %d", f, malformed)
 	}
-	if n := w.reader.Stats().Foreign; n != 1 {
-		t.Errorf("counted %d foreign messages, want 1", n)
+	if n := w.reader.Stats().Malformed; n != 1 {
+		t.Errorf("counted %d malformed messages, want 1", n)
 	}
-	last := w.junk(alice)
+	last := w.malformed(alice)
 	rec, err := w.reader.Last(t.Context(), alice)
 	if err != nil || rec.Seq != want[3].Seq {
-		t.Errorf("Last before the junk at %d is %d, %v; want %d", last, rec.Seq, err, want[3].Seq)
+		t.Errorf("Last before the malformed message at %d is %d, %v; want %d", last, rec.Seq, err, want[3].Seq)
 	}
 }
 
-// What a writer stored after it was overtaken is not part of the log.
-func TestRecordsOfAnOvertakenWriterAreDropped(t *testing.T) {
-	w := newWorld(t, Config{})
+// What a writer stored after it was fenced is not part of the log.
+func TestRecordsOfAFencedWriterAreDropped(t *testing.T) {
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 2)
 	want = append(want, w.put(alice, 2, chunk.RunStarted{RunID: "r2", Epoch: 2, Mode: "takeover"}))
 	w.putAt(alice, 1, 3, chunk.TextDelta{Delta: "a zombie"})
@@ -293,7 +293,7 @@ func TestRecordsOfAnOvertakenWriterAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, got, want)
-	if n := w.reader.Stats().Stale; n != 3 {
+	if n := w.reader.Stats().Fenced; n != 3 {
 		t.Errorf("counted %d stale records, want 3", n)
 	}
 	for _, after := range []chunk.Position{{Seq: want[2].Seq}, want[2].Position()} {
@@ -306,7 +306,7 @@ func TestRecordsOfAnOvertakenWriterAreDropped(t *testing.T) {
 }
 
 func TestLastAndTip(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	if tip, err := w.reader.Tip(t.Context(), 0); err != nil || tip.Seq != 0 {
 		t.Errorf("Tip of nothing = %+v, %v", tip, err)
 	}
@@ -326,7 +326,7 @@ func TestLastAndTip(t *testing.T) {
 }
 
 func TestBadSessionNamesAreRefused(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	for _, s := range []chunk.Session{{}, {Tenant: "acme", Root: "*", ID: "*"}, {Tenant: "a.b", Root: "r", ID: "r"}, {Tenant: "acme", Root: "r", ID: ">"}} {
 		if _, err := collect(w.reader.Replay(t.Context(), s, chunk.Position{})); !errors.Is(err, chunk.ErrInvalid) {
 			t.Errorf("session %v: err = %v, want ErrInvalid", s, err)
@@ -334,12 +334,11 @@ func TestBadSessionNamesAreRefused(t *testing.T) {
 	}
 }
 
-// A snapshot may be all that is left of a session. Whoever follows it from
-// there waits for the next run, which goes on counting.
+// The snapshot may be all that is left of a session. A reader that follows the session from there waits for the next run, which continues its ordinals.
 func TestPositionOfASessionWhoseLogHasExpired(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 4)
-	last := w.say(chunk.RootSession("acme", "bob"), "somebody else")
+	last := w.say(chunk.RootSession("acme", "bob"), "another session")
 	w.purgeUpTo(last.Seq)
 	got, err := collect(w.reader.Replay(t.Context(), alice, recs[3].Position()))
 	if err != nil || len(got) > 0 {

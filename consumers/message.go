@@ -8,41 +8,53 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Message is one message of a partition as it came, not looked into yet: a
-// hub that knows its sessions by subject drops what nobody watches for the
-// price of one look into a map. Header and body are parsed by Session, Type
-// and Record, each time they are called. A Message may be kept and read by
-// several goroutines.
-type Message struct {
+// entry is one message of a read: of the log, or of an archive.
+type entry struct {
+	jsreader.Entry
+
+	archived *chunk.Record // what was read from the archive, instead of header and data
+}
+
+// record reads the entry as a record of s; *codec.EnvelopeError.
+func (e *entry) record(s chunk.Session) (chunk.Record, error) {
+	if e.archived != nil {
+		return *e.archived, nil
+	}
+	return decode(e.Message, s)
+}
+
+// LogMessage is one message of a partition as it came, not parsed yet: a hub that knows its sessions by subject drops messages of sessions without a
+// client at the price of one map lookup. Session, Type and Record parse the subject, the header and the body, each time they are called. A LogMessage may
+// be kept and read by several goroutines.
+type LogMessage struct {
 	Seq     chunk.Seq
 	Subject string // see subjects.Layout.Subject
 
-	stored int64 // Unix nanoseconds
+	stored time.Time
 	layout subjects.Layout
 	header nats.Header
 	data   []byte
 }
 
-// Session reads the subject; *subjects.ParseError.
-func (m Message) Session() (chunk.Session, error) { return m.layout.Parse(m.Subject) }
+// Session parses the subject; *subjects.ParseError.
+func (m LogMessage) Session() (chunk.Session, error) { return m.layout.Parse(m.Subject) }
 
-// Type is the type that the header gives, "" when it gives none: in structured
-// mode only Record knows it.
-func (m Message) Type() chunk.Type { return typeOf(m.header) }
+// Type returns the type in the header, or "" if there is none: in structured mode only Record returns it.
+func (m LogMessage) Type() chunk.Type { return typeOf(m.header) }
 
-// Stored is when JetStream stored the message.
-func (m Message) Stored() time.Time { return time.Unix(0, m.stored).UTC() }
+// StoredAt returns when JetStream stored the message.
+func (m LogMessage) StoredAt() time.Time { return m.stored }
 
-// Size is the length of the body in bytes.
-func (m Message) Size() int { return len(m.data) }
+// Size returns the length of the body in bytes.
+func (m LogMessage) Size() int { return len(m.data) }
 
-// Record reads the whole message. The error is a *subjects.ParseError or a
-// *codec.EnvelopeError: such a message is no record. The record shares its
-// memory with the message.
-func (m Message) Record() (chunk.Record, error) {
+// Record parses the whole message. The error is a *subjects.ParseError or a *codec.EnvelopeError of a malformed message. The record shares its memory
+// with the message.
+func (m LogMessage) Record() (chunk.Record, error) {
 	s, err := m.Session()
 	if err != nil {
 		return chunk.Record{}, err
@@ -50,13 +62,12 @@ func (m Message) Record() (chunk.Record, error) {
 	return m.RecordOf(s)
 }
 
-// RecordOf is Record for a caller that knows which session the subject is.
-func (m Message) RecordOf(s chunk.Session) (chunk.Record, error) {
-	return codec.Decode(s, m.Seq, m.Stored(), m.header, m.data)
+// RecordOf is Record for a caller that has parsed the subject.
+func (m LogMessage) RecordOf(s chunk.Session) (chunk.Record, error) {
+	return codec.Decode(s, m.Seq, m.StoredAt(), m.header, m.data)
 }
 
-// typeOf finds the type in a header without reading the rest of it. Names of
-// attributes may come in any case; ours are lower.
+// typeOf finds the type in a header without parsing the rest. Names of attributes may come in any case; those of this project are lower case.
 func typeOf(header nats.Header) chunk.Type {
 	const name = "ce-type"
 	if values := header[name]; len(values) == 1 {

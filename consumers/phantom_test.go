@@ -15,7 +15,7 @@ import (
 // message that no consumer ever delivers, and the last message of the subject is
 // one that cannot be had. A read ends all the same, and says what there is.
 func TestMessageThatIsOnlyInTheIndex(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	bob, carol := chunk.RootSession("acme", "bob"), chunk.RootSession("acme", "carol")
 	w.say(alice, "one")
 	gone := w.say(bob, "two")

@@ -14,7 +14,7 @@ import (
 // history is the obvious model of one tree in the log: what was ever written,
 // and what of it is still there.
 type history struct {
-	w    *world
+	w    *env
 	root chunk.Session
 	kids []chunk.Session
 	ever []*written
@@ -23,17 +23,17 @@ type history struct {
 type written struct {
 	chunk.Record
 
-	junk  bool
-	stale bool
-	gone  bool
-	body  chunk.Truncated // of a marker
+	malformed bool
+	stale     bool
+	gone      bool
+	body      chunk.Truncated // of a marker
 }
 
 func (h *history) add(x written) { h.ever = append(h.ever, &x) }
 
 // there is what of a session still exists and counts, in order.
 func (h *history) there(in func(*written) bool) []*written {
-	return slices.DeleteFunc(slices.Clone(h.ever), func(x *written) bool { return x.gone || x.junk || x.stale || !in(x) })
+	return slices.DeleteFunc(slices.Clone(h.ever), func(x *written) bool { return x.gone || x.malformed || x.stale || !in(x) })
 }
 
 func of(s chunk.Session) func(*written) bool {
@@ -43,7 +43,7 @@ func of(s chunk.Session) func(*written) bool {
 // grow writes, breaks, cleans up and purges at random.
 func (h *history) grow(t *rapid.T) {
 	w := h.w
-	for i := range rapid.IntRange(1, 2*mostStrands).Draw(t, "sub-agents") { // on both sides of where the way of reading changes
+	for i := range rapid.IntRange(1, 2*maxMergeSessions).Draw(t, "sub-agents") { // on both sides of where the way of reading changes
 		h.kids = append(h.kids, h.root.Child(string(rune('a'+i))))
 	}
 	sessions := append([]chunk.Session{h.root}, h.kids...)
@@ -55,7 +55,7 @@ func (h *history) grow(t *rapid.T) {
 		case what < 70:
 			h.add(written{Record: w.put(s, epoch, chunk.TextDelta{Delta: "x"})})
 		case what < 76:
-			h.add(written{Record: chunk.Record{Seq: w.junk(s), Session: s}, junk: true})
+			h.add(written{Record: chunk.Record{Seq: w.malformed(s), Session: s}, malformed: true})
 		case what < 80 && w.next[s] > 0:
 			epochs[s] = epoch + 1
 			h.add(written{Record: w.put(s, epochs[s], chunk.RunStarted{RunID: "heir", Epoch: int64(epochs[s]), Mode: "takeover"})})
@@ -68,7 +68,7 @@ func (h *history) grow(t *rapid.T) {
 		case what < 93:
 			h.purge(t)
 		default:
-			w.say(chunk.RootSession("acme", "stranger"), "between")
+			w.say(chunk.RootSession("acme", "other"), "between")
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (h *history) cleanUp(t *rapid.T, s chunk.Session, epoch chunk.Epoch) {
 	}
 }
 
-// lose deletes one record, and nobody says so.
+// lose deletes one record without a truncated record.
 func (h *history) lose(t *rapid.T, s chunk.Session) {
 	recs := slices.DeleteFunc(h.there(of(s)), func(x *written) bool { return x.Type.Control() })
 	if len(recs) > 0 {
@@ -135,7 +135,7 @@ func (h *history) expect(in func(*written) bool, scope chunk.Scope, after chunk.
 	if err := h.expectCursor(in, after); err != nil {
 		return nil, err
 	}
-	if after.Seq == 0 && !slices.ContainsFunc(h.ever, func(x *written) bool { return !x.gone && !x.junk && in(x) }) {
+	if after.Seq == 0 && !slices.ContainsFunc(h.ever, func(x *written) bool { return !x.gone && !x.malformed && in(x) }) {
 		return nil, chunk.ErrUnknownSession
 	}
 	if scope == chunk.ScopeTree && after.Seq == 0 && len(recs) > 0 {
@@ -194,8 +194,8 @@ func (h *history) expectCursor(in func(*written) bool, after chunk.Position) err
 	switch {
 	case uint64(after.Seq) > state.LastSeq:
 		return lostBecause(chunk.TruncatedFuture)
-	case i < 0 || !h.ever[i].gone && (h.ever[i].junk || !in(h.ever[i])):
-		return lostBecause(chunk.TruncatedForeign)
+	case i < 0 || !h.ever[i].gone && (h.ever[i].malformed || !in(h.ever[i])):
+		return lostBecause(chunk.TruncatedWrongSession)
 	case !h.ever[i].gone:
 		return nil
 	case uint64(after.Seq) >= state.FirstSeq && slices.ContainsFunc(h.there(in), func(x *written) bool {
@@ -208,7 +208,7 @@ func (h *history) expectCursor(in func(*written) bool, after chunk.Position) err
 
 func (h *history) tell(t *rapid.T) {
 	for _, x := range h.ever {
-		t.Logf("%d %s %d-%d %s junk=%v stale=%v gone=%v %v", x.Seq, x.Session.ID, x.Epoch, x.Ordinal, x.Type, x.junk, x.stale, x.gone, x.body.Removed)
+		t.Logf("%d %s %d-%d %s malformed=%v stale=%v gone=%v %v", x.Seq, x.Session.ID, x.Epoch, x.Ordinal, x.Type, x.malformed, x.stale, x.gone, x.body.Removed)
 	}
 }
 
@@ -217,7 +217,7 @@ func lostBecause(reason chunk.TruncationReason) error { return &chunk.TruncatedE
 // Whatever happened to a log, a replay from any cursor is the suffix of what is
 // left of it, or says why it cannot be. Never less in silence.
 func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
-	w := newWorld(t, Config{OnForeign: func(Foreign) {}})
+	w := newEnv(t, Config{OnMalformed: func(Malformed) {}})
 	trees := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		trees++
@@ -262,7 +262,7 @@ func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
 }
 
 // cursor is the zero position, a bare sequence that may be anything, or a
-// position that somebody really had.
+// position that a reader really had.
 func (h *history) cursor(t *rapid.T, s chunk.Session, scope chunk.Scope, tip chunk.Seq) chunk.Position {
 	usable := slices.DeleteFunc(slices.Clone(h.ever), func(x *written) bool { return x.stale })
 	switch what := rapid.IntRange(0, 9).Draw(t, "cursor"); {
@@ -273,7 +273,7 @@ func (h *history) cursor(t *rapid.T, s chunk.Session, scope chunk.Scope, tip chu
 	case what < 7 || scope == chunk.ScopeTree:
 		return chunk.Position{Seq: rapid.SampledFrom(usable).Draw(t, "bare").Seq}
 	}
-	own := slices.DeleteFunc(usable, func(x *written) bool { return x.Session != s || x.junk })
+	own := slices.DeleteFunc(usable, func(x *written) bool { return x.Session != s || x.malformed })
 	if len(own) == 0 {
 		return chunk.Position{}
 	}

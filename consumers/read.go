@@ -7,43 +7,38 @@ import (
 	"math"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// Replay gives the records of s after a position, to the present end: whatever
-// was stored when it began, and perhaps more. The zero position is before the
-// first record. A position with a sequence and no ordinal is a bare cursor and
-// verified first, see Verify; one with both, as a snapshot has it, may be older
-// than the log and is proved by the record that follows it.
+// Replay returns the records of s after a position, up to the present end: everything that was stored when it began, and perhaps more. The zero position
+// is before the first record. A position with a sequence and no ordinal is a bare cursor and is checked first, see ResolveCursor; one with both, as in a
+// snapshot, may be older than the log and is proved by the record that follows it.
 //
-// The error, last if there is one, is a *chunk.TruncatedError, chunk.ErrUnknownSession
-// when the position is zero and the log has no record of s, that of ctx, or one
-// of NATS.
+// If there is an error, it comes last: a *chunk.TruncatedError, chunk.ErrUnknownSession if the position is zero and the log has no record of s, that of
+// ctx, or one of NATS.
 func (r *Reader) Replay(ctx context.Context, s chunk.Session, after chunk.Position, opts ...Option) iter.Seq2[chunk.Record, error] {
 	return r.read(ctx, plan{session: s, scope: chunk.ScopeSession, after: after, options: optionsOf(opts)})
 }
 
-// Follow is Replay that goes on live. It ends after the terminal record of the
-// session when nothing follows it: normally after stream_end, with a
-// *chunk.StreamFailedError after stream_failed; at once when the position is
-// that record. With KeepOpen it never ends by itself.
+// Follow is Replay that continues live. It ends after the terminal record of the session if nothing follows it: without an error after stream_end, with a
+// *chunk.StreamFailedError after stream_failed; at once if the position is that record. With KeepOpen it never ends by itself.
 func (r *Reader) Follow(ctx context.Context, s chunk.Session, after chunk.Position, opts ...Option) iter.Seq2[chunk.Record, error] {
 	return r.read(ctx, plan{session: s, scope: chunk.ScopeSession, after: after, live: true, options: optionsOf(opts)})
 }
 
-// ReplayTree is Replay for the tree that root belongs to: its root and all
-// sub-agents, merged in the order of the stream. One sequence is a cursor for
-// all of it.
+// ReplayTree is Replay for the tree that root belongs to: its root and all sub-agents, merged in the order of the stream. One sequence is a cursor for the
+// whole tree.
 func (r *Reader) ReplayTree(ctx context.Context, root chunk.Session, after chunk.Seq, opts ...Option) iter.Seq2[chunk.Record, error] {
 	return r.read(ctx, plan{session: root.Tree(), scope: chunk.ScopeTree, after: chunk.Position{Seq: after}, options: optionsOf(opts)})
 }
 
-// Tree is Follow for the tree that root belongs to. The terminal record of the
-// root session is the one that ends it.
-func (r *Reader) Tree(ctx context.Context, root chunk.Session, after chunk.Seq, opts ...Option) iter.Seq2[chunk.Record, error] {
+// FollowTree is Follow for the tree that root belongs to. The terminal record of the root session ends it.
+func (r *Reader) FollowTree(ctx context.Context, root chunk.Session, after chunk.Seq, opts ...Option) iter.Seq2[chunk.Record, error] {
 	return r.read(ctx, plan{session: root.Tree(), scope: chunk.ScopeTree, after: chunk.Position{Seq: after}, live: true, options: optionsOf(opts)})
 }
 
-// plan is what was asked for.
+// plan holds the arguments of a read.
 type plan struct {
 	session chunk.Session
 	scope   chunk.Scope
@@ -54,7 +49,7 @@ type plan struct {
 
 func (r *Reader) read(ctx context.Context, p plan) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		rd := reading{Reader: r, plan: p, last: p.after.Seq, chains: make(map[string]*chain, 1)}
+		rd := readState{Reader: r, plan: p, last: p.after.Seq, chains: make(map[string]*ordinalChecker, 1)}
 		defer rd.close()
 		err := rd.open(ctx)
 		for err == nil {
@@ -68,14 +63,14 @@ func (r *Reader) read(ctx context.Context, p plan) iter.Seq2[chunk.Record, error
 			}
 			err = rd.closing(ctx, pending)
 		}
-		if !errors.Is(err, errEnd) {
-			yield(chunk.Record{}, truncation(err, rd.tape, p.session, rd.last))
+		if !errors.Is(err, jsreader.ErrEnd) {
+			yield(chunk.Record{}, truncation(err, rd.ordered, p.session, rd.last))
 		}
 	}
 }
 
-// reading is one read under way.
-type reading struct {
+// readState is one read in progress.
+type readState struct {
 	*Reader
 	plan
 
@@ -83,29 +78,29 @@ type reading struct {
 	filter string
 	root   string // subject of the session whose terminal record counts
 
-	tape    *tape
-	strands *strands          // while the history of a small tree, or an archive, is read; tape is one of them then
-	chains  map[string]*chain // by subject; of a session alone there is one
+	ordered *jsreader.Ordered
+	state   jsclient.State             // of the stream when the read was attached
+	merge   *mergeReader               // while the history of a small tree, or an archive, is read; ordered is one of its readers then
+	chains  map[string]*ordinalChecker // by subject; of a session alone there is one
 
-	// attached is the end of the log when the read began: a clean-up whose
-	// marker lies beyond it happened under this reader.
-	attached chunk.Seq
-	last     chunk.Seq // last sequence given out, at first where to begin
-	rootLast ending
-	ahead    map[string]*lookout // by subject, for sessions with a hole
+	// attached is the end of the log when the read began: a clean-up whose truncated record is after it ran at the same time as this read.
+	attached   chunk.Seq
+	last       chunk.Seq // last sequence that was delivered, at first the position to begin at
+	rootLast   endState
+	lookaheads map[string]*lookahead // by subject, for sessions with a gap
 }
 
-func (rd *reading) close() {
+func (rd *readState) close() {
 	switch {
-	case rd.strands != nil:
-		rd.strands.close()
-	case rd.tape != nil:
-		rd.tape.close()
+	case rd.merge != nil:
+		rd.merge.close()
+	case rd.ordered != nil:
+		rd.ordered.Close()
 	}
 }
 
-// open finds where to begin. errEnd: there is nothing to read.
-func (rd *reading) open(ctx context.Context) error {
+// open attaches the read. jsreader.ErrEnd: there is nothing to read.
+func (rd *readState) open(ctx context.Context) error {
 	if err := rd.name(); err != nil {
 		return err
 	}
@@ -115,43 +110,47 @@ func (rd *reading) open(ctx context.Context) error {
 	if err := rd.attach(ctx); err != nil {
 		return err
 	}
-	state := rd.tape.state
-	rd.attached = state.last
+	state := rd.state
+	rd.attached = chunk.Seq(state.Last)
 	switch {
-	case rd.after.Seq > state.last:
-		return rd.truncated(chunk.TruncatedFuture, state.first)
+	case rd.after.Seq > chunk.Seq(state.Last):
+		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
 	case rd.after.Seq >= rd.bound():
-		return errEnd // whatever comes next, nobody asked for it
-	case rd.strands != nil && rd.strands.left() > 0:
+		return jsreader.ErrEnd // the next record is after the bound
+	case rd.merge != nil && rd.merge.left() > 0:
 		return nil
-	case rd.strands != nil && rd.live:
-		if err := rd.goLive(ctx); err != nil {
+	case rd.merge != nil && rd.live:
+		if err := rd.followLive(ctx); err != nil {
 			return err
 		}
 	}
-	rd.watchForTheEnd()
-	if rd.tape.left > 0 {
+	rd.watchForEnd()
+	if rd.ordered.Remaining() > 0 {
 		return nil
 	}
-	return rd.atTheEnd(ctx)
+	return rd.atEnd(ctx)
 }
 
-func (rd *reading) attach(ctx context.Context) error {
-	if rd.cfg.Archives && rd.openShelves(ctx) {
+func (rd *readState) attach(ctx context.Context) error {
+	if rd.cfg.UseArchives && rd.openArchives(ctx) {
 		return nil
 	}
 	if rd.scope == chunk.ScopeTree {
 		return rd.openTree(ctx)
 	}
-	return rd.openTape(ctx)
+	return rd.openOrdered(ctx)
 }
 
-func (rd *reading) openTape(ctx context.Context) error {
-	rd.tape = rd.newTape(tapeSpec{stream: rd.stream, filter: rd.filter, after: rd.after.Seq, live: rd.live, patience: rd.cfg.Patience})
-	return rd.tape.open(ctx)
+func (rd *readState) openOrdered(ctx context.Context) error {
+	rd.ordered = rd.newOrdered(jsreader.OrderedConfig{
+		Stream: rd.stream, Filter: rd.filter, After: uint64(rd.after.Seq), Live: rd.live, OpenTimeout: rd.cfg.OpenTimeout,
+	})
+	err := rd.ordered.Open(ctx)
+	rd.state = rd.ordered.State()
+	return err
 }
 
-func (rd *reading) name() (err error) {
+func (rd *readState) name() (err error) {
 	layout := rd.cfg.Layout
 	if rd.filter, err = rd.Reader.filter(rd.session, rd.scope); err != nil {
 		return err
@@ -163,14 +162,14 @@ func (rd *reading) name() (err error) {
 	return nil
 }
 
-// startingPoint makes the chain of the session that the position belongs to.
-func (rd *reading) startingPoint(ctx context.Context) error {
+// startingPoint creates the ordinal checker of the session that the position belongs to.
+func (rd *readState) startingPoint(ctx context.Context) error {
 	switch {
 	case rd.after.Seq == 0:
-		rd.after = chunk.Position{} // an ordinal alone is no place
+		rd.after = chunk.Position{} // an ordinal alone is not a position
 		return nil
 	case rd.after.Ordinal > 0:
-		return rd.provedPoint(ctx)
+		return rd.startAtPosition(ctx)
 	}
 	rec, err := rd.verify(ctx, rd.session, rd.scope, rd.after.Seq)
 	if err != nil {
@@ -179,17 +178,15 @@ func (rd *reading) startingPoint(ctx context.Context) error {
 	return rd.beginAfter(rec)
 }
 
-// provedPoint: a position from a snapshot may be older than the log. What
-// follows it proves it; what is there, if it is still there, tells the epoch.
-// Without that a record of an overtaken writer might pass for the next one.
+// startAtPosition: a position from a snapshot may be older than the log. The record after it proves it; the record at it, if the log still has it, has the
+// epoch. Without the epoch a record of a fenced writer might be accepted as the next one.
 //
-// The place may be that of another session of the tree: whoever reads a tree
-// has one sequence for all of it, and an ordinal for each session.
-func (rd *reading) provedPoint(ctx context.Context) error {
+// The sequence may be that of another session of the tree: a reader of a tree has one sequence for the tree, and an ordinal for each session.
+func (rd *readState) startAtPosition(ctx context.Context) error {
 	rec, err := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeTree, rd.after.Seq)
 	switch {
-	case errors.Is(err, errMissing), err == nil && rec.Session != rd.session:
-		rd.chains[rd.root] = &chain{session: rd.session, last: rd.after}
+	case errors.Is(err, jsclient.ErrNotFound), err == nil && rec.Session != rd.session:
+		rd.chains[rd.root] = &ordinalChecker{session: rd.session, last: rd.after}
 		return nil
 	case err != nil:
 		return err
@@ -199,57 +196,57 @@ func (rd *reading) provedPoint(ctx context.Context) error {
 	return rd.beginAfter(rec)
 }
 
-func (rd *reading) beginAfter(rec chunk.Record) error {
+func (rd *readState) beginAfter(rec chunk.Record) error {
 	subject, err := rd.cfg.Layout.Subject(rec.Session)
 	if err != nil {
 		return err
 	}
-	rd.chains[subject] = &chain{session: rec.Session, last: rec.Position(), epoch: rec.Epoch}
+	rd.chains[subject] = &ordinalChecker{session: rec.Session, last: rec.Position(), epoch: rec.Epoch}
 	rd.rootLast.see(subject == rd.root, rec)
 	return nil
 }
 
-// next is the next record that counts, and how many messages come after it.
-func (rd *reading) next(ctx context.Context) (chunk.Record, uint64, error) {
+// next returns the next record that is not skipped, and how many messages come after it.
+func (rd *readState) next(ctx context.Context) (chunk.Record, uint64, error) {
 	for {
 		e, err := rd.take(ctx)
 		if err != nil {
 			return chunk.Record{}, 0, err
 		}
-		rec, err := rd.admit(ctx, &e)
-		if errors.Is(err, errPassOver) {
-			if e.pending == 0 && rd.after.Seq == 0 && rd.last == 0 {
-				return chunk.Record{}, 0, chunk.ErrUnknownSession // there are messages, and no record
+		rec, err := rd.accept(ctx, &e)
+		if errors.Is(err, errSkip) {
+			if e.Pending == 0 && rd.after.Seq == 0 && rd.last == 0 {
+				return chunk.Record{}, 0, chunk.ErrUnknownSession // all messages are malformed
 			}
 			continue
 		}
 		if err != nil {
 			return chunk.Record{}, 0, err
 		}
-		if e.seq > rd.bound() {
-			return chunk.Record{}, 0, errEnd
+		if chunk.Seq(e.Seq) > rd.bound() {
+			return chunk.Record{}, 0, jsreader.ErrEnd
 		}
-		rd.last = e.seq
-		return rec, e.pending, nil
+		rd.last = chunk.Seq(e.Seq)
+		return rec, e.Pending, nil
 	}
 }
 
-// take is the next message of the read.
-func (rd *reading) take(ctx context.Context) (entry, error) {
+// take returns the next message of the read.
+func (rd *readState) take(ctx context.Context) (entry, error) {
 	for {
-		e, err := rd.source().next(ctx)
+		e, err := rd.nextEntry(ctx)
 		switch {
-		case errors.Is(err, errEnd) && rd.strands != nil:
+		case errors.Is(err, jsreader.ErrEnd) && rd.merge != nil:
 			err = rd.endOfHistory(ctx)
-		case errors.Is(err, errEnd):
-			err = rd.reallyTheEnd(ctx, rd.tape, min(rd.attached, rd.bound()))
-		case errors.Is(err, errSilence):
+		case errors.Is(err, jsreader.ErrEnd):
+			err = rd.ordered.ConfirmEnd(ctx, uint64(min(rd.attached, rd.bound())))
+		case errors.Is(err, jsreader.ErrSilence):
 			err = rd.checkEnding(ctx)
 		case err == nil:
 			return e, nil
 		}
-		if errors.Is(err, errEnd) && rd.last == 0 && !rd.options.bounded {
-			return entry{}, rd.nothingThere() // what was announced is gone
+		if errors.Is(err, jsreader.ErrEnd) && rd.last == 0 && !rd.options.bounded {
+			return entry{}, rd.errEmptyScope() // what was announced was deleted
 		}
 		if err != nil {
 			return entry{}, err
@@ -257,21 +254,19 @@ func (rd *reading) take(ctx context.Context) (entry, error) {
 	}
 }
 
-func (rd *reading) source() interface {
-	next(ctx context.Context) (entry, error)
-} {
-	if rd.strands != nil {
-		return rd.strands
+func (rd *readState) nextEntry(ctx context.Context) (entry, error) {
+	if rd.merge != nil {
+		return rd.merge.next(ctx)
 	}
-	return rd.tape
+	e, err := rd.ordered.Next(ctx)
+	return entry{Entry: e}, err
 }
 
-// errPassOver: a message that does not count.
-var errPassOver = errors.New("no record that counts")
+// errSkip: a message that is skipped.
+var errSkip = errors.New("message skipped")
 
-// admit decides about one message: a record that comes next, something to pass
-// over, or the proof that something is missing.
-func (rd *reading) admit(ctx context.Context, e *entry) (chunk.Record, error) {
+// accept checks one message: it returns the next record, errSkip, or an error if a record before it is missing.
+func (rd *readState) accept(ctx context.Context, e *entry) (chunk.Record, error) {
 	c, err := rd.chainOf(ctx, e)
 	if err != nil {
 		return chunk.Record{}, err
@@ -280,61 +275,60 @@ func (rd *reading) admit(ctx context.Context, e *entry) (chunk.Record, error) {
 	if err != nil {
 		return chunk.Record{}, rd.noRecord(e, err)
 	}
-	switch c.judge(rec) {
+	switch c.check(rec) {
 	case follows:
-	case stale:
-		rd.stale.Add(1)
-		return chunk.Record{}, errPassOver
-	case reborn:
+	case fenced:
+		rd.fenced.Add(1)
+		return chunk.Record{}, errSkip
+	case restarted:
 		return chunk.Record{}, rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
-	case broken:
+	case conflicting:
 		return chunk.Record{}, rd.truncatedIn(c, chunk.TruncatedGap, 0)
 	case missing:
-		if err := rd.acceptHole(ctx, c, e.subject, rec); err != nil {
+		if err := rd.acceptGap(ctx, c, e.Subject, rec); err != nil {
 			return chunk.Record{}, err
 		}
 	}
 	c.accept(rec)
-	rd.rootLast.see(e.subject == rd.root, rec)
+	rd.rootLast.see(e.Subject == rd.root, rec)
 	return rec, nil
 }
 
-// noRecord reports a message that is none, and why.
-func (rd *reading) noRecord(e *entry, why error) error {
-	rd.passOver(Foreign{Stream: rd.stream, Subject: e.subject, Seq: e.seq, Err: why})
-	return errPassOver
+// noRecord reports a malformed message, and skips it.
+func (rd *readState) noRecord(e *entry, why error) error {
+	rd.skipMalformed(Malformed{Stream: rd.stream, Subject: e.Subject, Seq: chunk.Seq(e.Seq), Err: why})
+	return errSkip
 }
 
-// closing ends a bounded read at its bound, and a live one after the terminal
-// record of the root.
-func (rd *reading) closing(ctx context.Context, pending uint64) error {
+// closing ends a bounded read at its bound, and a live one after the terminal record of the root.
+func (rd *readState) closing(ctx context.Context, pending uint64) error {
 	if rd.last >= rd.bound() {
-		return errEnd
+		return jsreader.ErrEnd
 	}
 	if !rd.live || rd.options.keepOpen {
 		return nil
 	}
-	rd.watchForTheEnd()
-	if pending > 0 || rd.strands != nil {
+	rd.watchForEnd()
+	if pending > 0 || rd.merge != nil {
 		return nil
 	}
 	return rd.ended(ctx)
 }
 
-// bound is the last sequence to give out.
-func (rd *reading) bound() chunk.Seq {
+// bound returns the last sequence to deliver.
+func (rd *readState) bound() chunk.Seq {
 	if rd.options.bounded && !rd.live {
 		return rd.options.through
 	}
 	return math.MaxUint64
 }
 
-// truncated is the error of the whole read.
-func (rd *reading) truncated(reason chunk.TruncationReason, floor chunk.Seq) *chunk.TruncatedError {
-	return &chunk.TruncatedError{Session: rd.session, Reason: reason, After: rd.last, Floor: floor}
+// truncated returns the error of the whole read.
+func (rd *readState) truncated(reason chunk.TruncationReason, first chunk.Seq) *chunk.TruncatedError {
+	return &chunk.TruncatedError{Session: rd.session, Reason: reason, After: rd.last, FirstSeq: first}
 }
 
-// truncatedIn is the error of one session of it.
-func (rd *reading) truncatedIn(c *chain, reason chunk.TruncationReason, floor chunk.Seq) *chunk.TruncatedError {
-	return &chunk.TruncatedError{Session: c.session, Reason: reason, After: rd.last, Floor: floor}
+// truncatedIn returns the error of one session of the read.
+func (rd *readState) truncatedIn(c *ordinalChecker, reason chunk.TruncationReason, first chunk.Seq) *chunk.TruncatedError {
+	return &chunk.TruncatedError{Session: c.session, Reason: reason, After: rd.last, FirstSeq: first}
 }

@@ -5,99 +5,109 @@ import (
 	"errors"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// Reader reads the log. Its methods may be called concurrently; each iterator
-// they return belongs to the goroutine that ranges over it. A Reader holds
-// nothing that would have to be closed.
+// Reader reads the log. Its methods may be called concurrently; each iterator that they return belongs to the goroutine that ranges over it. A Reader
+// need not be closed.
 type Reader struct {
-	cfg Config
-	api *api
+	cfg    Config
+	client *jsclient.Client
 
-	foreign, stale, resets, archived atomic.Uint64
+	malformed, fenced, resets, archived atomic.Uint64
 }
 
-// New makes a Reader over nc and js, which must be of the same server. It does
-// not ask the server for anything. The error names the field of cfg that is
-// wrong.
+// New returns a Reader over nc and js, which must be of the same server. It does not call the server. The error names the wrong field of cfg.
 func New(nc *nats.Conn, js jetstream.JetStream, cfg Config) (*Reader, error) {
 	if nc == nil || js == nil {
-		return nil, errors.New("a Reader needs a connection and its JetStream")
+		return nil, errors.New("connection or JetStream missing")
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.OnForeign == nil {
-		cfg.OnForeign = warnForeign(cfg.Log)
+	if cfg.OnMalformed == nil {
+		cfg.OnMalformed = warnMalformed(cfg.Log)
 	}
-	return &Reader{cfg: cfg, api: newAPI(nc, js)}, nil
+	return &Reader{cfg: cfg, client: jsclient.New(js)}, nil
 }
 
-// Last is the last record of s, as the leader of its stream has it: whoever
-// was told that a record is stored finds it or a later one here. The error is
-// chunk.ErrUnknownSession when the log holds none.
+// Last returns the last record of s, as the leader of its stream has it: after a writer got the confirmation of a record, Last returns that record or a
+// later one. The error is chunk.ErrUnknownSession if the log has none.
 func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
 	subject, err := r.cfg.Layout.Subject(s)
 	if err != nil {
 		return chunk.Record{}, err
 	}
 	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
-	var rec chunk.Record
-	err = r.api.retry(ctx, r.cfg.Patience, func(ctx context.Context) error {
-		rec, err = r.lastRecord(ctx, stream, subject, s)
-		return err
+	rec, err := retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (chunk.Record, error) {
+		return r.lastRecord(ctx, stream, subject, s)
 	})
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, jsclient.ErrNotFound) {
 		return chunk.Record{}, chunk.ErrUnknownSession
 	}
 	return rec, err
 }
 
-// Tip is the end of a partition's stream, as its leader knows it. The epoch is
-// made of the time of the stream's creation.
+// Tip returns the end of the stream of a partition, as its leader has it. The stream epoch is derived from the creation time of the stream.
 func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if err := r.checkPartition(partition); err != nil {
 		return chunk.Tip{}, err
 	}
-	var state streamState
-	err := r.api.retry(ctx, r.cfg.Patience, func(ctx context.Context) (err error) {
-		state, err = r.api.state(ctx, r.cfg.Layout.Stream(partition))
-		return err
-	})
+	state, err := r.state(ctx, r.cfg.Layout.Stream(partition))
 	if err != nil {
 		return chunk.Tip{}, err
 	}
-	return chunk.Tip{Seq: state.last, Epoch: strconv.FormatInt(state.created.UnixNano(), 36)}, nil
+	return chunk.Tip{Seq: chunk.Seq(state.Last), StreamEpoch: strconv.FormatInt(state.Created.UnixNano(), 36)}, nil
 }
 
-// lastRecord is the last message of the subject that is a record; errMissing
-// when there is none.
+// lastRecord returns the last message of the subject that is a record, or jsclient.ErrNotFound.
 func (r *Reader) lastRecord(ctx context.Context, stream, subject string, s chunk.Session) (chunk.Record, error) {
-	m, err := r.api.lastOf(ctx, stream, subject)
+	m, err := r.client.Last(ctx, stream, subject)
 	for err == nil {
 		var rec chunk.Record
-		if rec, err = m.record(s); err == nil {
+		if rec, err = decode(m, s); err == nil {
 			return rec, nil
 		}
-		if m.seq <= 1 {
-			return chunk.Record{}, errMissing
+		if m.Seq <= 1 {
+			return chunk.Record{}, jsclient.ErrNotFound
 		}
-		r.passOver(Foreign{Stream: stream, Subject: subject, Seq: m.seq, Err: err})
-		m, err = r.api.before(ctx, stream, subject, m.seq-1)
+		r.skipMalformed(Malformed{Stream: stream, Subject: subject, Seq: chunk.Seq(m.Seq), Err: err})
+		m, err = r.client.Before(ctx, stream, subject, m.Seq-1)
 	}
 	return chunk.Record{}, err
 }
 
-// record reads the message as a record of s; *codec.EnvelopeError.
-func (m message) record(s chunk.Session) (chunk.Record, error) {
-	return codec.Decode(s, m.seq, m.time, m.header, m.data)
+// state returns the state of a stream, with retries.
+func (r *Reader) state(ctx context.Context, stream string) (jsclient.State, error) {
+	return retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (jsclient.State, error) {
+		return r.client.State(ctx, stream, "")
+	})
+}
+
+// retry calls ask until it succeeds, fails for good or budget is over; a budget of 0 is for as long as ctx lasts.
+func retry[T any](ctx context.Context, r *Reader, budget time.Duration, ask func(context.Context) (T, error)) (T, error) {
+	return jsclient.Retry(ctx, r.client.Reading(budget), ask)
+}
+
+// decode reads a message as a record of s; *codec.EnvelopeError.
+func decode(m jsclient.Message, s chunk.Session) (chunk.Record, error) {
+	return codec.Decode(s, chunk.Seq(m.Seq), m.Stored, m.Header, m.Data)
+}
+
+// newOrdered returns an ordered reader with the settings of r.
+func (r *Reader) newOrdered(cfg jsreader.OrderedConfig) *jsreader.Ordered {
+	cfg.Heartbeat, cfg.WarnAfter, cfg.Log = r.cfg.Heartbeat, r.cfg.OpenTimeout, r.cfg.Log
+	cfg.OnReset = func() { r.resets.Add(1) }
+	return jsreader.NewOrdered(r.client, cfg)
 }
 
 // sessionOf reads the subject of a message; *subjects.ParseError.

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // A server loses power, comes back with an older copy of its files, and gives
@@ -20,7 +20,7 @@ func TestRolledBackUnderAReader(t *testing.T) {
 	for name, again := range map[string]int{"and is shorter now": 1, "and is as long again": 3, "and is longer now": 6} {
 		t.Run(name, func(t *testing.T) {
 			dir, older := t.TempDir(), t.TempDir()
-			w := newWorld(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.StoreDir(dir), natstest.Listen())
+			w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.StoreDir(dir), natstest.Listen())
 			want := w.sayAll(alice, 5)
 			w.srv.Shutdown()
 			if err := os.CopyFS(older, os.DirFS(dir)); err != nil {
@@ -30,10 +30,10 @@ func TestRolledBackUnderAReader(t *testing.T) {
 			w.connected()
 			proxy := natstest.StartProxy(t, w.srv.URL)
 			w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
-			f, hose := w.followSession(alice, chunk.Position{}), w.hose(w.reader, FirehoseConfig{Name: "audit"})
+			f, firehose := w.followSession(alice, chunk.Position{}), w.firehose(w.reader, FirehoseConfig{Name: "audit"})
 			want = append(want, w.sayAll(alice, 3)...)
 			same(t, f.get(t, 8), want)
-			same(t, w.sinkHas(hose, 8), want)
+			same(t, w.sinkHas(firehose, 8), want)
 
 			// The reader comes back last: it must not be there to see that the
 			// log is shorter for a moment.
@@ -46,31 +46,30 @@ func TestRolledBackUnderAReader(t *testing.T) {
 			w.connected()
 			w.next[alice] = 5
 			w.sayAll(alice, again)
-			proxy.Heal()
+			proxy.Restore()
 			got, err := f.end(t)
 			why := truncated(t, err, chunk.TruncatedRecreated)
 			if len(got) > 0 || why.After != want[7].Seq {
 				t.Errorf("gave %v, then %+v", positions(got), why)
 			}
-			<-hose.done
-			truncated(t, hose.err, chunk.TruncatedRecreated)
+			<-firehose.done
+			truncated(t, firehose.err, chunk.TruncatedRecreated)
 		})
 	}
 }
 
-// connected waits until the writing hand has a server.
-func (w *world) connected() {
+// connected waits until the writing connection has a server.
+func (w *env) connected() {
 	w.t.Helper()
-	w.eventually("the writing hand is back", func() bool {
+	w.eventually("the writing connection is back", func() bool {
 		_, err := w.js.Stream(background(w.t, time.Second), stream)
 		return err == nil
 	})
 }
 
-// F38: the server refuses another consumer. A new reader is told; one that has
-// begun goes on.
+// F38: the server refuses another consumer. A new reader gets the error; one that has begun continues.
 func TestConsumerLimit(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	cfg := w.stream().CachedInfo().Config
 	cfg.MaxConsumers = 1
 	if err := w.js.DeleteStream(t.Context(), stream); err != nil {
@@ -98,7 +97,7 @@ func TestConsumerLimit(t *testing.T) {
 }
 
 func TestClosedConnection(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	w.say(alice, "first")
 	nc := w.srv.Conn(t)
 	w.reader = w.newReader(Config{}, nc)

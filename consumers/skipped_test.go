@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // A consumer goes past a message, and its numbers do not tell. What was deleted
 // is no such thing.
 func TestFeedOverAMessageLeftOut(t *testing.T) {
-	w := newWorld(t, Config{}, natstest.Listen())
-	mangler := natstest.StartMangler(t, w.srv.URL)
-	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, mangler.URL))
+	w := newEnv(t, Config{}, natstest.Listen())
+	proxy := natstest.StartFaultProxy(t, w.srv.URL)
+	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	recs := w.sayAll(alice, 10)
 	for _, seq := range []chunk.Seq{recs[2].Seq, recs[3].Seq, recs[8].Seq} {
 		if err := w.stream().DeleteMsg(t.Context(), uint64(seq)); err != nil {
@@ -30,15 +31,15 @@ func TestFeedOverAMessageLeftOut(t *testing.T) {
 	}{
 		"never":  {0, want, 0},
 		"once":   {1, want, 1},
-		"always": {mostSkips, want[:3], mostSkips - 1},
+		"always": {jsreader.MaxSkips, want[:3], jsreader.MaxSkips - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			times := tt.times
 			sixth := "ce-id: " + chunk.EventID(recs[5].Epoch, recs[5].Ordinal) + "\r\n"
-			mangler.Mangle(func(d natstest.Delivery) natstest.Fate {
-				if times > 0 && strings.Contains(d.Head, sixth) {
+			proxy.SetDeliveryFaults(func(d natstest.Delivery) natstest.Fault {
+				if times > 0 && strings.Contains(d.Header, sixth) {
 					times--
-					return natstest.Hide
+					return natstest.DropSilently
 				}
 				return natstest.Deliver
 			})
@@ -51,7 +52,7 @@ func TestFeedOverAMessageLeftOut(t *testing.T) {
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
-			if tt.times == mostSkips {
+			if tt.times == jsreader.MaxSkips {
 				truncated(t, f.end(t), chunk.TruncatedExpired)
 			} else {
 				f.cancel()

@@ -7,143 +7,133 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// mostStrands is the number of sessions up to which the history of a tree is
-// read session by session. docs/adr/0008 has the figures. A consumer with one
-// literal subject passes over blocks of the stream that have nothing of it; a
-// wildcard looks at every message on the way. But each consumer walks the way
-// for itself, so many sessions that ran side by side are cheaper by one
-// wildcard, which walks it once.
+// maxMergeSessions is the number of sessions up to which the history of a tree is read session by session. docs/adr/0008 has the figures. A consumer with
+// one literal subject skips blocks of the stream that have nothing of it; a wildcard examines every message. But each consumer scans the stream
+// separately, so many sessions that ran at the same time are cheaper by one wildcard, which scans it once.
 //
-// One consumer with a list of subjects would be a third way. It is none: the
-// server walks the way once for every subject of the list, and under load ends
-// early.
-const mostStrands = 4
+// One consumer with a list of subjects is not an alternative: the server scans the stream once for every subject of the list, and under load ends early.
+const maxMergeSessions = 4
 
-// strands read the sessions of a small tree side by side, through the end that
-// the stream had when they were listed, and give what they read in the order of
-// the stream.
+// mergeReader reads the sessions of a small tree in parallel, up to the end that the stream had when they were listed, and merges them in the order of the
+// stream.
 //
-// The list comes from the leader, which looks up the end of the stream first
-// and then the subjects that have messages. So a session that is not listed has
-// nothing up to that end, and the strands give nothing beyond it. Otherwise:
+// The list comes from the leader, which reads the end of the stream first and then the subjects that have messages. So a session that is not listed has
+// nothing up to that end, and the merge ends there. Otherwise:
 //  1. the list has the root, and the log ends at 100,
-//  2. a sub-agent is born, its first record is 101; the root writes 102,
-//  3. the root's strand gives 102, the reader keeps it as its cursor, and never
-//     sees 101.
-type strands struct {
+//  2. a sub-agent starts; its first record is 101; the root writes 102,
+//  3. the merge returns 102 of the root; the client stores it as its cursor, and never gets 101.
+type mergeReader struct {
 	*Reader
 
-	end  chunk.Seq
-	open []*strand
+	end  uint64
+	open []*sessionReader
 }
 
-// strand is one session, and the message of it that comes next.
-type strand struct {
-	*tape
+// sessionReader is one session, and the message of it that comes next.
+type sessionReader struct {
+	*jsreader.Ordered
 
-	shelf  *shelf // what it is read from instead of the tape, which is not open then
-	head   entry
-	loaded bool
+	archive *archiveReader // if not nil, the session is read from it, and the Ordered is not open
+	unread  uint64         // records of the archive that were not returned yet
+	head    entry
+	loaded  bool
 }
 
-// openTree begins the read of a tree.
-func (rd *reading) openTree(ctx context.Context) error {
+// openTree attaches the read of a tree.
+func (rd *readState) openTree(ctx context.Context) error {
 	state, sessions, err := rd.list(ctx)
 	switch {
 	case err != nil:
 		return err
-	case rd.after.Seq > state.last:
-		return rd.truncated(chunk.TruncatedFuture, state.first)
-	case len(sessions) > mostStrands:
-		return rd.openTape(ctx)
+	case rd.after.Seq > chunk.Seq(state.Last):
+		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
+	case len(sessions) > maxMergeSessions:
+		return rd.openOrdered(ctx)
 	case len(sessions) == 0:
 		sessions = []string{rd.root}
 	}
-	return rd.spread(ctx, sessions, state)
+	return rd.attachAll(ctx, sessions, state)
 }
 
-// list is the subjects of the tree and the end that the list is good for.
-func (rd *reading) list(ctx context.Context) (state streamState, sessions []string, err error) {
-	err = rd.api.retry(ctx, rd.cfg.Patience, func(ctx context.Context) (err error) {
-		var counts map[string]uint64
-		state, counts, err = rd.api.list(ctx, rd.stream, rd.filter)
-		sessions = slices.Sorted(maps.Keys(counts))
-		return err
+// list returns the subjects of the tree and the end up to which the list is complete.
+func (rd *readState) list(ctx context.Context) (state jsclient.State, sessions []string, err error) {
+	state, err = retry(ctx, rd.Reader, rd.cfg.OpenTimeout, func(ctx context.Context) (jsclient.State, error) {
+		return rd.client.State(ctx, rd.stream, rd.filter)
 	})
-	return state, sessions, err
+	return state, slices.Sorted(maps.Keys(state.Subjects)), err
 }
 
-// spread attaches a strand to each session, now that the end is known through
-// which they are to be read: a consumer that is older may be short of it. tape is
-// the last of them; before it nothing is given out.
-func (rd *reading) spread(ctx context.Context, sessions []string, state streamState) error {
-	rd.strands = &strands{Reader: rd.Reader, end: state.last}
+// attachAll attaches a reader to each session, after the end of the merge is known: a consumer that is older may end before it. ordered is the last of
+// them; nothing is delivered before all are attached.
+func (rd *readState) attachAll(ctx context.Context, sessions []string, state jsclient.State) error {
+	rd.merge = &mergeReader{Reader: rd.Reader, end: state.Last}
 	for _, subject := range sessions {
-		rd.tape = rd.newTape(tapeSpec{stream: rd.stream, filter: subject, after: rd.after.Seq, share: len(sessions), patience: rd.cfg.Patience})
-		rd.tape.mark.created = state.created
-		rd.strands.open = append(rd.strands.open, &strand{tape: rd.tape})
-		if err := rd.tape.open(ctx); err != nil {
+		rd.ordered = rd.newOrdered(jsreader.OrderedConfig{
+			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Created: state.Created, Share: len(sessions), OpenTimeout: rd.cfg.OpenTimeout,
+		})
+		rd.merge.open = append(rd.merge.open, &sessionReader{Ordered: rd.ordered})
+		if err := rd.ordered.Open(ctx); err != nil {
 			return err
 		}
+		rd.state = rd.ordered.State()
 	}
-	return rd.strands.ask(ctx)
+	return rd.merge.ask(ctx)
 }
 
-// goLive follows a tree from where its strands ended. A wildcard it is now: it
-// brings the sub-agents that are born later, and near the end of the stream
-// there is no way to walk.
-func (rd *reading) goLive(ctx context.Context) error {
-	from := bookmark{created: rd.tape.state.created, seq: rd.strands.end}
-	rd.strands.close()
-	rd.strands = nil
-	rd.tape = rd.newTape(tapeSpec{stream: rd.stream, filter: rd.filter, after: from.seq, live: true})
-	rd.tape.mark, rd.tape.begun = from, true
-	if err := rd.tape.open(ctx); err != nil {
+// followLive follows a tree after the end of its merge, by a wildcard, which also has the sub-agents that start later; so near to the end of the stream
+// there is little to scan.
+func (rd *readState) followLive(ctx context.Context) error {
+	end := rd.merge.end
+	rd.merge.close()
+	rd.merge = nil
+	rd.ordered = rd.newOrdered(jsreader.OrderedConfig{Stream: rd.stream, Filter: rd.filter, After: end, Created: rd.state.Created, Live: true})
+	rd.ordered.Resume()
+	if err := rd.ordered.Open(ctx); err != nil {
 		return err
 	}
-	rd.watchForTheEnd()
+	rd.state = rd.ordered.State()
+	rd.watchForEnd()
 	return nil
 }
 
-// endOfHistory: errEnd, unless the read goes on live.
-func (rd *reading) endOfHistory(ctx context.Context) error {
+// endOfHistory returns jsreader.ErrEnd, unless the read continues live.
+func (rd *readState) endOfHistory(ctx context.Context) error {
 	if !rd.live {
-		return errEnd
+		return jsreader.ErrEnd
 	}
-	if err := rd.goLive(ctx); err != nil {
+	if err := rd.followLive(ctx); err != nil {
 		return err
 	}
 	switch {
-	case rd.tape.left > 0 || rd.options.keepOpen:
+	case rd.ordered.Remaining() > 0 || rd.options.keepOpen:
 		return nil
-	case rd.last == 0: // there were messages, and no record
-		return rd.nothingThere()
+	case rd.last == 0: // all messages were malformed
+		return rd.errEmptyScope()
 	}
 	return rd.ended(ctx)
 }
 
-// ask sends the first request of every strand, so that the server works for
-// all of them while the first is waited for.
-func (s *strands) ask(ctx context.Context) error {
+// ask sends the first request of every reader, so that the server works for all of them while the merge waits for the first.
+func (s *mergeReader) ask(ctx context.Context) error {
 	for _, st := range s.open {
-		if st.shelf != nil {
+		if st.archive != nil {
 			continue
 		}
-		if err := st.ask(); err != nil {
-			if err := st.reset(ctx, err.Error()); err != nil {
-				return err
-			}
+		if err := st.Prefetch(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// left is how many messages lie ahead by the server's count.
-func (s *strands) left() (n uint64) {
+// left returns how many messages are left by the count of the server.
+func (s *mergeReader) left() (n uint64) {
 	for _, st := range s.open {
-		n += st.left
+		n += st.remaining()
 		if st.loaded {
 			n++
 		}
@@ -151,39 +141,39 @@ func (s *strands) left() (n uint64) {
 	return n
 }
 
-// next is the earliest message that no strand has given yet; errEnd at the end.
-func (s *strands) next(ctx context.Context) (entry, error) {
-	var first *strand
-	for _, st := range slices.Backward(s.open) { // from the end: load takes out who is done
+// next returns the message with the lowest sequence that was not returned yet; jsreader.ErrEnd at the end.
+func (s *mergeReader) next(ctx context.Context) (entry, error) {
+	var first *sessionReader
+	for _, st := range slices.Backward(s.open) { // from the end: load removes readers that are done
 		if err := s.load(ctx, st); err != nil {
 			return entry{}, err
 		}
-		if st.loaded && (first == nil || st.head.seq < first.head.seq) {
+		if st.loaded && (first == nil || st.head.Seq < first.head.Seq) {
 			first = st
 		}
 	}
-	if first == nil || first.head.seq > s.end {
-		return entry{}, errEnd
+	if first == nil || first.head.Seq > s.end {
+		return entry{}, jsreader.ErrEnd
 	}
 	first.loaded = false
 	e := first.head
-	e.pending = s.left()
+	e.Pending = s.left()
 	return e, nil
 }
 
-// load makes sure that a strand has its next message, or has gone.
-func (s *strands) load(ctx context.Context, st *strand) (err error) {
+// load makes sure that a reader has its next message, or removes it.
+func (s *mergeReader) load(ctx context.Context, st *sessionReader) (err error) {
 	for !st.loaded {
 		if st.head, err = st.next(ctx); err == nil {
 			st.loaded = true
 			return nil
 		}
-		if errors.Is(err, errEnd) && st.shelf == nil { // of a shelf, the leader has said where it ends
-			err = s.reallyTheEnd(ctx, st.tape, s.end)
+		if errors.Is(err, jsreader.ErrEnd) && st.archive == nil { // the end of an archive was compared with the leader
+			err = st.ConfirmEnd(ctx, s.end)
 		}
-		if errors.Is(err, errEnd) {
-			st.close()
-			s.open = slices.DeleteFunc(s.open, func(other *strand) bool { return other == st })
+		if errors.Is(err, jsreader.ErrEnd) {
+			st.Close()
+			s.open = slices.DeleteFunc(s.open, func(other *sessionReader) bool { return other == st })
 			return nil
 		}
 		if err != nil {
@@ -193,9 +183,9 @@ func (s *strands) load(ctx context.Context, st *strand) (err error) {
 	return nil
 }
 
-func (s *strands) close() {
+func (s *mergeReader) close() {
 	for _, st := range s.open {
-		st.close()
+		st.Close()
 	}
 	s.open = nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTreeIsTheMergeOfItsSessions(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	a, b := alice.Child("a"), alice.Child("b")
 	bob := chunk.RootSession("acme", "bob")
 	var want []chunk.Record
@@ -22,7 +22,7 @@ func TestTreeIsTheMergeOfItsSessions(t *testing.T) {
 		if i%3 == 0 {
 			want = append(want, w.say(b, "b"))
 		}
-		w.say(bob, "stranger")
+		w.say(bob, "other")
 	}
 	for _, from := range []chunk.Session{alice, a} {
 		got, err := collect(w.reader.ReplayTree(t.Context(), from, 0))
@@ -47,7 +47,7 @@ func TestTreeIsTheMergeOfItsSessions(t *testing.T) {
 }
 
 func TestTheRootEndsATree(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	kid := alice.Child("kid")
 	want := []chunk.Record{w.say(alice, "1"), w.say(kid, "2"), w.put(kid, 1, chunk.StreamEnd{StreamID: "kid"})}
 	f := w.followTree(alice, 0)
@@ -59,9 +59,9 @@ func TestTheRootEndsATree(t *testing.T) {
 	}
 	same(t, got, want)
 
-	late := w.say(kid, "a child that goes on")
+	late := w.say(kid, "a child that continues")
 	for _, after := range []chunk.Seq{want[0].Seq, want[1].Seq, late.Seq} {
-		got, err := collect(w.reader.Tree(background(t, 5*time.Second), alice, after))
+		got, err := collect(w.reader.FollowTree(background(t, 5*time.Second), alice, after))
 		if !errors.Is(err, chunk.ErrFailed) {
 			t.Errorf("after %d: err = %v, want the root's failure", after, err)
 		}
@@ -73,9 +73,9 @@ func TestTheRootEndsATree(t *testing.T) {
 // A cursor of a tree is a record of one session; what was read of the others
 // is found in the log.
 func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
-	setup := func(t *testing.T) (w *world, kid chunk.Session, cursor chunk.Seq, recs []chunk.Record) {
+	setup := func(t *testing.T) (w *env, kid chunk.Session, cursor chunk.Seq, recs []chunk.Record) {
 		t.Helper()
-		w = newWorld(t, Config{})
+		w = newEnv(t, Config{})
 		kid = alice.Child("kid")
 		recs = append(recs, w.say(alice, "1"))
 		recs = append(recs, w.sayAll(kid, 3)...)
@@ -125,10 +125,10 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 		same(t, got, nil)
 		_ = recs
 	})
-	t.Run("junk before the cursor", func(t *testing.T) {
+	t.Run("malformed messages before the cursor", func(t *testing.T) {
 		w, kid, _, _ := setup(t)
-		w.junk(kid)
-		w.junk(kid)
+		w.malformed(kid)
+		w.malformed(kid)
 		cursor := w.say(alice, "4").Seq
 		more := w.sayAll(kid, 2)
 		got, err := collect(w.reader.ReplayTree(t.Context(), alice, cursor))
@@ -140,7 +140,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 }
 
 func TestTreeWhoseRootHasExpired(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	w.sayAll(alice, 2)
 	kid := w.say(alice.Child("kid"), "first of the child")
 	rest := w.sayAll(alice, 2)
@@ -148,7 +148,7 @@ func TestTreeWhoseRootHasExpired(t *testing.T) {
 	got, err := collect(w.reader.ReplayTree(t.Context(), alice, 0))
 	truncated(t, err, chunk.TruncatedExpired)
 	same(t, got, nil)
-	got, err = collect(w.reader.ReplayTree(t.Context(), alice, 0, FromFloor()))
+	got, err = collect(w.reader.ReplayTree(t.Context(), alice, 0, FromFirstAvailable()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,27 +9,28 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/topology"
 )
 
 func TestVerify(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	bob := chunk.RootSession("acme", "bob")
 	child := alice.Child("helper")
 	recs := w.sayAll(alice, 4)
 	other := w.say(bob, "x")
 	kid := w.say(child, "y")
-	junk := w.junk(alice)
+	malformed := w.malformed(alice)
 
-	pos, err := w.reader.Verify(t.Context(), alice, chunk.ScopeSession, recs[2].Seq)
+	pos, err := w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, recs[2].Seq)
 	if err != nil || pos != recs[2].Position() {
 		t.Errorf("own record: %v, %v; want %v", pos, err, recs[2].Position())
 	}
-	pos, err = w.reader.Verify(t.Context(), alice, chunk.ScopeTree, kid.Seq)
+	pos, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeTree, kid.Seq)
 	if err != nil || pos != kid.Position() {
 		t.Errorf("child's record in the tree: %v, %v; want %v", pos, err, kid.Position())
 	}
-	pos, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, 0)
+	pos, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, 0)
 	if err != nil || pos != (chunk.Position{}) {
 		t.Errorf("zero: %v, %v", pos, err)
 	}
@@ -38,44 +39,44 @@ func TestVerify(t *testing.T) {
 		after chunk.Seq
 		want  chunk.TruncationReason
 	}{
-		"beyond the end":                     {chunk.ScopeSession, junk + 1, chunk.TruncatedFuture},
+		"beyond the end":                     {chunk.ScopeSession, malformed + 1, chunk.TruncatedFuture},
 		"far beyond the end":                 {chunk.ScopeSession, 1 << 63, chunk.TruncatedFuture},
-		"another session":                    {chunk.ScopeSession, other.Seq, chunk.TruncatedForeign},
-		"another session, asked as a tree":   {chunk.ScopeTree, other.Seq, chunk.TruncatedForeign},
-		"a child, asked as a single session": {chunk.ScopeSession, kid.Seq, chunk.TruncatedForeign},
-		"no record":                          {chunk.ScopeSession, junk, chunk.TruncatedForeign},
+		"another session":                    {chunk.ScopeSession, other.Seq, chunk.TruncatedWrongSession},
+		"another session, asked as a tree":   {chunk.ScopeTree, other.Seq, chunk.TruncatedWrongSession},
+		"a child, asked as a single session": {chunk.ScopeSession, kid.Seq, chunk.TruncatedWrongSession},
+		"no record":                          {chunk.ScopeSession, malformed, chunk.TruncatedWrongSession},
 	} {
-		_, err := w.reader.Verify(t.Context(), alice, c.scope, c.after)
+		_, err := w.reader.ResolveCursor(t.Context(), alice, c.scope, c.after)
 		if why := truncated(t, err, c.want); why.After != c.after {
 			t.Errorf("%s: After = %d, want %d", name, why.After, c.after)
 		}
 	}
 
 	marker := w.cleanUp(alice, recs[2:]...)
-	_, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, recs[3].Seq)
+	_, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, recs[3].Seq)
 	why := truncated(t, err, chunk.TruncatedCleanup)
-	if why.Step == nil || *why.Step != 1 || why.AtSeq != recs[3].Seq {
-		t.Errorf("the clean-up is told as %+v", why)
+	if why.Step == nil || *why.Step != 1 || why.HighWatermark != recs[3].Seq {
+		t.Errorf("the clean-up is reported as %+v", why)
 	}
-	pos, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, marker.Seq)
+	pos, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, marker.Seq)
 	if err != nil || pos != marker.Position() {
 		t.Errorf("the marker: %v, %v", pos, err)
 	}
 	w.remove(recs[1])
-	_, err = w.reader.Verify(t.Context(), alice, chunk.ScopeSession, recs[1].Seq)
+	_, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, recs[1].Seq)
 	truncated(t, err, chunk.TruncatedExpired)
 	w.purgeUpTo(kid.Seq)
-	_, err = w.reader.Verify(t.Context(), alice, chunk.ScopeTree, recs[0].Seq)
-	if why := truncated(t, err, chunk.TruncatedExpired); why.Floor != kid.Seq {
-		t.Errorf("Floor = %d, want %d", why.Floor, kid.Seq)
+	_, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeTree, recs[0].Seq)
+	if why := truncated(t, err, chunk.TruncatedExpired); why.FirstSeq != kid.Seq {
+		t.Errorf("FirstSeq = %d, want %d", why.FirstSeq, kid.Seq)
 	}
 	w.noConsumers()
 }
 
-// The beginning is gone: by age, by a limit, by a purge. Nobody renders half an
+// The beginning is gone: by age, by a limit, by a purge. No client renders half an
 // answer, unless asked to.
 func TestExpiredBeginning(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 10)
 	w.purgeUpTo(recs[4].Seq)
 	for name, read := range map[string]func() ([]chunk.Record, error){
@@ -85,7 +86,7 @@ func TestExpiredBeginning(t *testing.T) {
 		"follow": func() ([]chunk.Record, error) {
 			return collect(w.reader.Follow(t.Context(), alice, chunk.Position{}))
 		},
-		"tree": func() ([]chunk.Record, error) { return collect(w.reader.Tree(t.Context(), alice, 0)) },
+		"tree": func() ([]chunk.Record, error) { return collect(w.reader.FollowTree(t.Context(), alice, 0)) },
 		"a position before it": func() ([]chunk.Record, error) {
 			return collect(w.reader.Replay(t.Context(), alice, recs[1].Position()))
 		},
@@ -96,19 +97,19 @@ func TestExpiredBeginning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := read()
 			why := truncated(t, err, chunk.TruncatedExpired)
-			if len(got) > 0 || why.Floor != recs[4].Seq {
-				t.Errorf("%v before it, floor %d; want none, %d", positions(got), why.Floor, recs[4].Seq)
+			if len(got) > 0 || why.FirstSeq != recs[4].Seq {
+				t.Errorf("%v before it, first sequence %d; want none, %d", positions(got), why.FirstSeq, recs[4].Seq)
 			}
 		})
 	}
-	for name, after := range map[string]chunk.Position{"just before the floor": recs[3].Position(), "after the floor": recs[4].Position()} {
+	for name, after := range map[string]chunk.Position{"just before the first": recs[3].Position(), "after the first": recs[4].Position()} {
 		got, err := collect(w.reader.Replay(t.Context(), alice, after))
 		if err != nil {
 			t.Fatalf("a position %s: %v", name, err)
 		}
 		same(t, got, recs[after.Ordinal:])
 	}
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, FromFloor()))
+	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, FromFirstAvailable()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestExpiredBeginning(t *testing.T) {
 
 func TestExpiryByAgeAndByLimit(t *testing.T) {
 	t.Run("age", func(t *testing.T) {
-		w := newWorld(t, Config{})
+		w := newEnv(t, Config{})
 		w.sayAll(alice, 3)
 		if err := topologyWith(w, topology.Config{}, func(c *jetstream.StreamConfig) {
 			c.MaxAge = 200 * time.Millisecond
@@ -138,7 +139,7 @@ func TestExpiryByAgeAndByLimit(t *testing.T) {
 		truncated(t, err, chunk.TruncatedExpired)
 	})
 	t.Run("number of messages", func(t *testing.T) {
-		w := newWorld(t, Config{})
+		w := newEnv(t, Config{})
 		if err := topologyWith(w, topology.Config{}, func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 }); err != nil {
 			t.Fatal(err)
 		}
@@ -153,16 +154,16 @@ func TestExpiryByAgeAndByLimit(t *testing.T) {
 	})
 }
 
-func topologyWith(w *world, _ topology.Config, change func(*jetstream.StreamConfig)) error {
+func topologyWith(w *env, _ topology.Config, change func(*jetstream.StreamConfig)) error {
 	cfg := w.stream().CachedInfo().Config
 	change(&cfg)
 	_, err := w.js.UpdateStream(w.t.Context(), cfg)
 	return err
 }
 
-// Records that nobody explains are missing in the middle.
+// Records are missing in the middle without an explanation.
 func TestGap(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 8)
 	w.remove(recs[4])
 	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
@@ -175,7 +176,7 @@ func TestGap(t *testing.T) {
 	truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs[:4])
 
-	// A bound inside the hole: nobody can say on which side of it the missing
+	// A bound inside the gap: it is unknown on which side of it the missing
 	// record was.
 	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, Through(recs[4].Seq)))
 	truncated(t, err, chunk.TruncatedGap)
@@ -189,21 +190,21 @@ func TestGap(t *testing.T) {
 		same(t, got, recs[after.Ordinal:4])
 	}
 
-	// Who knows of it goes on behind it, and not across the next one.
-	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFloor()))
+	// A reader with a position after the gap continues, but not across the next one.
+	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFirstAvailable()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got, recs[5:])
 	w.remove(recs[6])
-	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFloor()))
+	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFirstAvailable()))
 	truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs[5:6])
 	w.noConsumers()
 }
 
 func TestRepeatedOrdinalIsNoHistory(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 3)
 	w.putAt(alice, 1, 3, chunk.TextDelta{Delta: "again"})
 	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
@@ -212,7 +213,7 @@ func TestRepeatedOrdinalIsNoHistory(t *testing.T) {
 }
 
 func TestFuture(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 3)
 	for name, after := range map[string]chunk.Position{"bare": {Seq: recs[2].Seq + 1}, "proved": {Seq: recs[2].Seq + 1, Ordinal: 4}} {
 		_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, after))
@@ -222,20 +223,19 @@ func TestFuture(t *testing.T) {
 			t.Errorf("%s: After = %d", name, why.After)
 		}
 	}
-	// The log goes on, but not that of this session.
+	// The log continues, but not that of this session.
 	others := w.sayAll(chunk.RootSession("acme", "bob"), 5)
 	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: others[1].Seq, Ordinal: 5}))
-	truncated(t, err, chunk.TruncatedForeign)
+	truncated(t, err, chunk.TruncatedWrongSession)
 	w.remove(others[1])
 	_, err = collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: others[1].Seq, Ordinal: 5}))
 	truncated(t, err, chunk.TruncatedFuture)
 	w.noConsumers()
 }
 
-// Whoever reads a tree stands at a sequence of one session and knows the
-// ordinals of all: it goes on in any of them.
+// A reader of a tree has a sequence of one session and the ordinals of all: it continues in any of them.
 func TestProvedPlaceBetweenTheRecords(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	kid := alice.Child("kid")
 	w.sayAll(alice, 2)
 	between := w.say(kid, "x")
@@ -249,20 +249,20 @@ func TestProvedPlaceBetweenTheRecords(t *testing.T) {
 	w.noConsumers()
 }
 
-func TestForeignCursor(t *testing.T) {
-	w := newWorld(t, Config{})
+func TestCursorOfAnotherSession(t *testing.T) {
+	w := newEnv(t, Config{})
 	w.sayAll(alice, 3)
 	other := w.say(chunk.RootSession("acme", "bob"), "x")
 	w.sayAll(alice, 3)
 	_, err := collect(w.reader.Follow(t.Context(), alice, chunk.Position{Seq: other.Seq}))
-	truncated(t, err, chunk.TruncatedForeign)
-	_, err = collect(w.reader.Tree(t.Context(), alice, other.Seq))
-	truncated(t, err, chunk.TruncatedForeign)
+	truncated(t, err, chunk.TruncatedWrongSession)
+	_, err = collect(w.reader.FollowTree(t.Context(), alice, other.Seq))
+	truncated(t, err, chunk.TruncatedWrongSession)
 	w.noConsumers()
 }
 
 func TestPositionOfAnotherHistory(t *testing.T) {
-	w := newWorld(t, Config{})
+	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 5)
 	// The same sequence, but not the record that was there when the position was taken.
 	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: recs[4].Seq, Ordinal: 17}))
@@ -280,33 +280,33 @@ func TestPositionOfAnotherHistory(t *testing.T) {
 	same(t, got, recs[3:])
 }
 
-// A purge is noticed when the session goes on: its next record shows the hole.
+// A purge is detected when the session continues: its next record shows the gap.
 func TestPurgeUnderALiveReader(t *testing.T) {
 	t.Run("everything, and the writer knows nothing of the past", func(t *testing.T) {
-		w := newWorld(t, Config{})
+		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 3)
 		f := w.followSession(alice, chunk.Position{})
 		same(t, f.get(t, 3), recs)
 		w.purgeSession(alice)
-		w.putAt(alice, 1, 1, chunk.TextDelta{Delta: "born again"})
+		w.putAt(alice, 1, 1, chunk.TextDelta{Delta: "restarted"})
 		got, err := f.end(t)
 		truncated(t, err, chunk.TruncatedExpired)
 		same(t, got, nil)
 	})
-	t.Run("everything, and the epoch begins anew", func(t *testing.T) {
-		w := newWorld(t, Config{})
+	t.Run("everything, and the epoch restarts", func(t *testing.T) {
+		w := newEnv(t, Config{})
 		w.put(alice, 1, chunk.TextDelta{Delta: "x"})
 		w.put(alice, 2, chunk.TextDelta{Delta: "y"})
 		f := w.followSession(alice, chunk.Position{})
 		f.get(t, 2)
 		w.purgeSession(alice)
-		w.putAt(alice, 1, 1, chunk.TextDelta{Delta: "born again"})
+		w.putAt(alice, 1, 1, chunk.TextDelta{Delta: "restarted"})
 		_, err := f.end(t)
 		truncated(t, err, chunk.TruncatedExpired)
 	})
 	t.Run("what lay ahead of a slow reader", func(t *testing.T) {
-		w := newWorld(t, Config{})
-		recs := w.sayAll(alice, 2*batchLive)
+		w := newEnv(t, Config{})
+		recs := w.sayAll(alice, 2*jsreader.BatchLive)
 		var got []chunk.Record
 		var err error
 		for rec, e := range w.reader.Follow(t.Context(), alice, chunk.Position{}) {
@@ -315,7 +315,7 @@ func TestPurgeUnderALiveReader(t *testing.T) {
 				break
 			}
 			if got = append(got, rec); len(got) == 1 {
-				w.eventually("the first batch is on its way", func() bool { return true })
+				w.eventually("the first batch is in flight", func() bool { return true })
 				w.purgeSession(alice, jetstream.WithPurgeKeep(2))
 				w.say(alice, "on it goes")
 			}
@@ -330,10 +330,10 @@ func TestPurgeUnderALiveReader(t *testing.T) {
 }
 
 // CV-8, CV-9 of the specification: a clean-up under a reader is an error for
-// those who had not read what it took, and for nobody else.
+// readers that had not read what it removed, and for no other.
 func TestCleanup(t *testing.T) {
 	t.Run("a reader that comes later reads the survivors", func(t *testing.T) {
-		w := newWorld(t, Config{})
+		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 6)
 		marker := w.cleanUp(alice, recs[3], recs[4])
 		want := append(without(recs, recs[3], recs[4]), marker)
@@ -349,8 +349,8 @@ func TestCleanup(t *testing.T) {
 		truncated(t, err, chunk.TruncatedCleanup)
 		w.noConsumers()
 	})
-	t.Run("a reader that had read everything goes on", func(t *testing.T) {
-		w := newWorld(t, Config{})
+	t.Run("a reader that had read everything continues", func(t *testing.T) {
+		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 5)
 		f := w.followSession(alice, chunk.Position{})
 		same(t, f.get(t, 5), recs)
@@ -361,8 +361,8 @@ func TestCleanup(t *testing.T) {
 		f.stop(t)
 	})
 	t.Run("a reader behind it fails", func(t *testing.T) {
-		w := newWorld(t, Config{})
-		recs := w.sayAll(alice, 2*batchReplay)
+		w := newEnv(t, Config{})
+		recs := w.sayAll(alice, 2*jsreader.BatchReplay)
 		var got []chunk.Record
 		var err error
 		var marker chunk.Record
@@ -378,13 +378,13 @@ func TestCleanup(t *testing.T) {
 		_ = marker
 		why := truncated(t, err, chunk.TruncatedCleanup)
 		same(t, got, recs[:len(recs)-2])
-		if why.AtSeq != recs[len(recs)-1].Seq || why.Step == nil || why.After != got[len(got)-1].Seq {
+		if why.HighWatermark != recs[len(recs)-1].Seq || why.Step == nil || why.After != got[len(got)-1].Seq {
 			t.Errorf("told as %+v", why)
 		}
 		w.noConsumers()
 	})
 	t.Run("a marker without its deletes", func(t *testing.T) {
-		w := newWorld(t, Config{})
+		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 4)
 		marker := w.mark(alice, recs[2], recs[3])
 		got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
@@ -393,8 +393,8 @@ func TestCleanup(t *testing.T) {
 		}
 		same(t, got, append(recs, marker))
 	})
-	t.Run("several holes, several markers", func(t *testing.T) {
-		w := newWorld(t, Config{})
+	t.Run("several gaps, several truncated records", func(t *testing.T) {
+		w := newEnv(t, Config{})
 		a := w.sayAll(alice, 6)
 		m1 := w.cleanUp(alice, a[2], a[4])
 		b := w.sayAll(alice, 4)
@@ -413,11 +413,11 @@ func TestCleanup(t *testing.T) {
 	})
 }
 
-// A stream that is deleted and made again is noticed by those who read it.
+// Readers detect a stream that is deleted and created again.
 func TestRecreatedUnderAReader(t *testing.T) {
 	for name, grow := range map[string]int{"shorter": 1, "as long": 3, "longer": 10} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Config{})
+			w := newEnv(t, Config{})
 			recs := w.sayAll(alice, 3)
 			f := w.followSession(alice, chunk.Position{})
 			same(t, f.get(t, 3), recs)
@@ -449,7 +449,7 @@ func TestRecreatedUnderAReader(t *testing.T) {
 		})
 	}
 	t.Run("and a cursor from before", func(t *testing.T) {
-		w := newWorld(t, Config{})
+		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 9)
 		w.recreate()
 		w.sayAll(alice, 3)

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// balancer spreads TCP connections over backends by turns and knows nothing of
-// what they carry. It asks each for /readyz and prefers those that are; when one
-// refuses the connection it takes the next.
+// balancer distributes TCP connections to backends round robin, without parsing
+// them. It probes /readyz of each and prefers ready ones; if one refuses the
+// connection it tries the next.
 type balancer struct {
 	addr     string
 	listener net.Listener
@@ -31,11 +31,11 @@ type balancer struct {
 type backend struct {
 	addr  string
 	ready atomic.Bool
-	links atomic.Int32 // connections that are open to it
+	links atomic.Int32 // open connections
 }
 
-// probeInterval is how often a backend is asked. One that begins to drain gets
-// new connections for as long.
+// probeInterval is the interval of the probes. A backend that starts to drain
+// gets new connections for at most that long.
 const probeInterval = 500 * time.Millisecond
 
 func startBalancer(t *testing.T, addrs ...string) *balancer {
@@ -61,16 +61,17 @@ func startBalancer(t *testing.T, addrs ...string) *balancer {
 	return b
 }
 
-// awaitReady waits until the balancer knows that the backend is ready.
+// awaitReady waits until the balancer has observed the readiness of the
+// backend.
 func (b *balancer) awaitReady(t *testing.T, addr string, want bool) {
 	t.Helper()
-	natstest.Await(t, fmt.Sprintf("readiness %t of %s", want, addr), func(context.Context) error {
+	natstest.Eventually(t, fmt.Sprintf("readiness %t of %s", want, addr), func(context.Context) error {
 		for _, to := range b.backends {
 			if to.addr == addr && to.ready.Load() == want {
 				return nil
 			}
 		}
-		return fmt.Errorf("it is %t", !want)
+		return fmt.Errorf("readiness is %t", !want)
 	})
 }
 
@@ -84,7 +85,7 @@ func (b *balancer) accept() {
 	}
 }
 
-// serve carries one connection until either side ends it.
+// serve forwards one connection until either side ends it.
 func (b *balancer) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	server, to := b.dial()
@@ -96,7 +97,7 @@ func (b *balancer) serve(client net.Conn) {
 	defer context.AfterFunc(b.ctx, func() { _ = server.Close() })()
 	var both sync.WaitGroup
 	carry := func(dst, src net.Conn) {
-		_, _ = io.Copy(dst, src) // whatever ends one direction ends both
+		_, _ = io.Copy(dst, src) // the end of one direction ends both
 		_ = client.Close()
 		_ = server.Close()
 	}
@@ -105,7 +106,7 @@ func (b *balancer) serve(client net.Conn) {
 	both.Wait()
 }
 
-// dial takes those that are ready in their turn, then the others.
+// dial tries the ready backends round robin, then the others.
 func (b *balancer) dial() (net.Conn, *backend) {
 	turn := int(b.turn.Add(1))
 	dialer := net.Dialer{Timeout: time.Second}
@@ -136,7 +137,7 @@ func (b *backend) probe(ctx context.Context) {
 	}
 }
 
-// isReady asks the edge at addr whether it is, for a second.
+// isReady probes the edge at addr with a timeout of a second.
 func isReady(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

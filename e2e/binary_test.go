@@ -17,23 +17,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/e2e/fleet"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// binary is the built command; `make e2e` builds it first.
+// built is the path of the command from `make build`; `make e2e` builds it
+// first.
+var built = filepath.Join("..", "bin", "tailrace")
+
+// binary returns the command for roles without a variable.
 func binary(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "bin", "tailrace"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run `make build` first", err)
-	}
-	return path
+	return fleet.Program(t, "", built)
 }
 
-// up is a running `tailrace up` on ports of its own, with its files in dir.
+// roleVariables are the variables with the programs of the roles that run as
+// separate processes.
+var roleVariables = map[string]string{"edge": fleet.Edge, "projector": fleet.Projector}
+
+// roleBinary returns the command for the next process of a role.
+func roleBinary(t *testing.T, role string) string {
+	t.Helper()
+	return fleet.Program(t, roleVariables[role], built)
+}
+
+// up is a running `tailrace up` with reserved ports and its files in dir.
 type up struct {
 	bin, dir, listen string
 	natsPort         int
@@ -59,8 +67,8 @@ func newUp(t *testing.T, args ...string) *up {
 	return u
 }
 
-// freePort is a port of this test's own, also while nobody listens there: a
-// process that is killed and started again finds it free.
+// freePort returns a port that is reserved for the test, also while no process
+// listens on it.
 func freePort(t *testing.T) int {
 	t.Helper()
 	return natstest.ReservePort(t)
@@ -101,24 +109,24 @@ func (u *up) start(t *testing.T) {
 				}
 			}
 		}
-		_ = cmd.Wait() // the exit of a killed process is no news
+		_ = cmd.Wait() // the process was killed
 	}(u.cmd, u.done)
 	select {
 	case u.url = <-found:
 	case <-u.done:
-		t.Fatalf("tailrace up ended before it printed its URL:\n%s", u.log)
+		t.Fatalf("tailrace up exited before it printed its URL:\n%s", u.log)
 	case <-time.After(30 * time.Second):
 		t.Fatalf("tailrace up printed no URL in 30 s:\n%s", u.log)
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (u *up) kill(t *testing.T) {
 	t.Helper()
 	u.signal(syscall.SIGKILL)
 }
 
-// stop is SIGTERM; the exit code is returned.
+// stop sends SIGTERM and returns the exit code.
 func (u *up) stop(t *testing.T) int {
 	t.Helper()
 	u.signal(syscall.SIGTERM)
@@ -133,7 +141,7 @@ func (u *up) signal(sig syscall.Signal) {
 	<-u.done
 }
 
-// nats is the environment that points other commands at this server.
+// env returns the environment that connects other commands to this server.
 func (u *up) env() []string {
 	return append(os.Environ(), "TAILRACE_NATS_PORT="+strconv.Itoa(u.natsPort))
 }
@@ -144,7 +152,7 @@ type result struct {
 	code     int
 }
 
-// tailrace runs one command of the binary against u to its end.
+// tailrace runs one command of the binary against u and waits for its exit.
 func (u *up) tailrace(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -156,7 +164,7 @@ func (u *up) tailrace(t *testing.T, stdin string, args ...string) result {
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Fatalf("tailrace %v did not end:\n%s", args, stderr.String())
+		t.Fatalf("tailrace %v did not exit:\n%s", args, stderr.String())
 	}
 	if err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
@@ -164,7 +172,7 @@ func (u *up) tailrace(t *testing.T, stdin string, args ...string) result {
 	return result{out: out.String(), err: stderr.String(), code: cmd.ProcessState.ExitCode()}
 }
 
-// syncBuffer is a strings.Builder that several goroutines may write to.
+// syncBuffer is a strings.Builder that is safe for concurrent use.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf strings.Builder

@@ -15,17 +15,17 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/chromiumtest"
+	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 )
 
-// The page in a real Chromium: a second tab that opens late, a reload in the
-// middle, and a kill -9 of the whole binary in the middle. In the end both tabs
-// show, for every agent, the text that the log holds.
+// The demo page in Chromium: a second tab opened late, a reload during the
+// stream, and SIGKILL of the whole binary during the stream. At the end both
+// tabs show the text in the log for every agent.
 func TestBrowserShowsTheLog(t *testing.T) {
 	u := newUp(t, "--demo-pace", "0.4")
 	u.start(t)
 	session := startDemo(t, u.url, "tour")
-	browser := chromiumtest.Start(t)
+	browser := browsertest.Start(t)
 
 	first := openTab(t, browser, u.url+"/#"+session)
 	awaitSequence(t, first, 20)
@@ -44,26 +44,26 @@ func TestBrowserShowsTheLog(t *testing.T) {
 		awaitStatus(t, tab, "ended")
 		for agent, want := range log {
 			if got := textOf(t, tab, agent); got != want {
-				t.Errorf("%s, agent %s: the page shows\n%q\nthe log says\n%q", name, agent, got, want)
+				t.Errorf("%s, agent %s: the page shows\n%q\nwant the text in the log\n%q", name, agent, got, want)
 			}
 		}
 	}
 }
 
-// A page opened after the end shows the same as one that watched.
+// A page opened after the end shows the same as one opened before.
 func TestBrowserOpensEndedSession(t *testing.T) {
 	u := newUp(t, "--demo-pace", "0")
 	u.start(t)
 	session := startDemo(t, u.url, "subagents")
 	log := awaitLog(t, u, session)
-	tab := openTab(t, chromiumtest.Start(t), u.url+"/#"+session)
+	tab := openTab(t, browsertest.Start(t), u.url+"/#"+session)
 	awaitStatus(t, tab, "ended")
 	if len(log) < 3 {
-		t.Fatalf("%d agents spoke, want the root and two sub-agents at least", len(log))
+		t.Fatalf("%d agents in the log, want at least the root and two sub-agents", len(log))
 	}
 	for agent, want := range log {
 		if got := textOf(t, tab, agent); got != want {
-			t.Errorf("agent %s: the page shows\n%q\nthe log says\n%q", agent, got, want)
+			t.Errorf("agent %s: the page shows\n%q\nwant the text in the log\n%q", agent, got, want)
 		}
 	}
 }
@@ -91,12 +91,12 @@ func startDemo(t *testing.T, url, scenario string) string {
 	return answer.Session
 }
 
-// awaitLog follows the session to its end and returns, for each agent, the text
-// that the log holds.
+// awaitLog follows the session to its end and returns the text in the log by
+// agent.
 func awaitLog(t *testing.T, u *up, session string) map[string]string {
 	t.Helper()
-	// Once to see the end, once to read what is there: the first reader may have
-	// seen what a clean-up took back behind it.
+	// The first tail waits for the end; the second reads the final records,
+	// because a clean-up may have removed records that the first has read.
 	var res result
 	for range 2 {
 		if res = u.tailrace(t, "", "tail", session, "--json"); res.code != 0 {
@@ -121,7 +121,7 @@ func awaitLog(t *testing.T, u *up, session string) map[string]string {
 		}
 	}
 	if len(text) == 0 {
-		t.Fatal("the log holds no text")
+		t.Fatal("no text in the log")
 	}
 	return text
 }
@@ -134,8 +134,8 @@ func openTab(t *testing.T, browser context.Context, url string) context.Context 
 	return tab
 }
 
-// open is the first thing done in a tab. Its context is the tab's life, so it
-// has no deadline of its own: cancelling it would close the tab.
+// open navigates a new tab. The context of the first action is the lifetime of
+// the tab, so it has no deadline: canceling it would close the tab.
 func open(t *testing.T, tab context.Context, url string) {
 	t.Helper()
 	if err := chromedp.Do(tab, chromedp.Navigate(url)); err != nil {
@@ -143,7 +143,7 @@ func open(t *testing.T, tab context.Context, url string) {
 	}
 }
 
-// run does one thing in a tab and returns what it gives.
+// run runs one action in a tab and returns its result.
 func run[T any](t *testing.T, tab context.Context, action chromedp.Action[T]) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(tab, 90*time.Second)
@@ -155,7 +155,7 @@ func run[T any](t *testing.T, tab context.Context, action chromedp.Action[T]) T 
 	return value
 }
 
-// awaitSequence waits until the tab has shown n records since the session began.
+// awaitSequence waits until the tab has shown a record with a sequence above n.
 func awaitSequence(t *testing.T, tab context.Context, n int) {
 	t.Helper()
 	run(t, tab, chromedp.Poll[bool](fmt.Sprintf(`Number(document.body.dataset.sequence) > %d`, n), chromedp.WithPollingTimeout(60*time.Second)))

@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// What `publish` stores, `tail` prints, and `publish` takes again.
+// `tail` prints what `publish` stores, and `publish` accepts the output of
+// `tail`.
 func TestPublishAndTail(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
@@ -35,7 +36,7 @@ func TestPublishAndTail(t *testing.T) {
 	}
 	for _, want := range []string{`"session":"kid"`, "123456789012345678901234567890", `\ud83d`, `"type":"stream_end"`} {
 		if !strings.Contains(tail.out, want) {
-			t.Errorf("tail does not show %s:\n%s", want, tail.out)
+			t.Errorf("tail does not print %s:\n%s", want, tail.out)
 		}
 	}
 	if res := u.tailrace(t, tail.out, "publish", "--session", "copy"); res.code != 0 {
@@ -43,13 +44,13 @@ func TestPublishAndTail(t *testing.T) {
 	}
 	alone := u.tailrace(t, "", "tail", "copy", "--scope", "session", "--types", "text_delta")
 	if !strings.Contains(alone.out, `Hel`) || strings.Contains(alone.out, "child") {
-		t.Errorf("the copy, its text alone:\n%s", alone.out)
+		t.Errorf("text deltas of the copy:\n%s", alone.out)
 	}
 }
 
-// A bad line is named by its number; --keep-going passes it over, and the exit
-// code tells all the same.
-func TestPublishNamesBadLines(t *testing.T) {
+// An invalid line is reported with its number; --keep-going skips it, and the
+// exit code is still 1.
+func TestPublishReportsInvalidLines(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
 	good := `{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":"x"}`
@@ -70,17 +71,18 @@ func TestPublishNamesBadLines(t *testing.T) {
 		}
 		went := u.tailrace(t, input, "publish", "--keep-going", "--session", fmt.Sprintf("go%d", n))
 		if went.code == 0 || !strings.Contains(went.err, "line 2:") {
-			t.Errorf("%s, going on: exit %d: %s", name, went.code, went.err)
+			t.Errorf("%s, --keep-going: exit %d: %s", name, went.code, went.err)
 		}
 		tail := u.tailrace(t, "", "tail", fmt.Sprintf("go%d", n), "--keep-open=false", "--types", "text_delta,stream_end", "--after", "0")
 		if got := strings.Count(tail.out, "x"); !strings.Contains(tail.out, `"delta":"x`) || got < 2 {
-			t.Errorf("%s: the good lines are not stored:\n%s", name, tail.out)
+			t.Errorf("%s: the valid lines are not stored:\n%s", name, tail.out)
 		}
 	}
 }
 
-// Every wrong cursor and name gets its own answer, and the process is unharmed.
-func TestWrongRequestsAreAnswered(t *testing.T) {
+// Every invalid cursor and name gets a specific response, and the process
+// continues.
+func TestInvalidRequestsAreAnswered(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
 	line := `{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":"x"}`
@@ -91,8 +93,8 @@ func TestWrongRequestsAreAnswered(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"/v1/sessions/s1/snapshot":                              http.StatusOK,
-		"/v1/sessions/nobody/snapshot":                          http.StatusNotFound,
-		"/v1/sessions/nobody/events":                            http.StatusNotFound,
+		"/v1/sessions/unknown/snapshot":                         http.StatusNotFound,
+		"/v1/sessions/unknown/events":                           http.StatusNotFound,
 		"/v1/sessions/a.b/events":                               http.StatusBadRequest,
 		"/v1/sessions/%2A/events":                               http.StatusBadRequest,
 		"/v1/sessions/s1/events?after=abc":                      http.StatusBadRequest,
@@ -107,7 +109,7 @@ func TestWrongRequestsAreAnswered(t *testing.T) {
 			t.Errorf("%.60s: status %d, want %d: %.200s", path, status, want, body)
 		}
 		if status >= 400 && !json.Valid([]byte(body)) {
-			t.Errorf("%.60s: the answer is no JSON: %.200s", path, body)
+			t.Errorf("%.60s: response is not JSON: %.200s", path, body)
 		}
 	}
 	for after, reason := range map[string]string{"99999": "future", lastSequence(t, u, "s2"): "foreign"} {
@@ -153,8 +155,8 @@ func get(t *testing.T, url string) (int, http.Header, string) {
 	return resp.StatusCode, resp.Header, string(body)
 }
 
-// What cannot start says in one sentence what to do.
-func TestStartErrorsSayWhatToDo(t *testing.T) {
+// A failed start reports its cause and remedy in one line.
+func TestStartErrorsNameTheRemedy(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
 	file := filepath.Join(t.TempDir(), "file")
@@ -181,7 +183,7 @@ func TestStartErrorsSayWhatToDo(t *testing.T) {
 }
 
 // SIGTERM ends the process with exit code 0, also with a stream open.
-func TestTermIsAGoodEnd(t *testing.T) {
+func TestSIGTERMExitsWithZero(t *testing.T) {
 	u := newUp(t, "--demo-pace", "1")
 	u.start(t)
 	session := startDemo(t, u.url, "long")
@@ -190,7 +192,7 @@ func TestTermIsAGoodEnd(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	if _, err := io.ReadAll(tab.Body); err == nil {
-		t.Error("the open stream ended cleanly, want an abort: the answer was not complete")
+		t.Error("the open stream ended cleanly, want an abort: the response was not complete")
 	}
 	_ = tab.Body.Close()
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// followUntil opens the event stream of a session that is about to start and
-// reads n events of it; the response is left open.
+// followUntil opens the event stream of a session that starts soon and reads n
+// events; the response stays open.
 func followUntil(t *testing.T, url, session string, n int) *http.Response {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A receiver that knows only the CloudEvents SDK reads what `publish` wrote.
+// A receiver that uses only the CloudEvents SDK reads what `publish` wrote.
 func TestSDKReceiverReadsTheLog(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
@@ -33,6 +33,6 @@ func TestSDKReceiverReadsTheLog(t *testing.T) {
 		}
 	}
 	if !strings.Contains(lines[1], `"delta":"grüße 🌍"`) {
-		t.Errorf("the text is not whole: %s", lines[1])
+		t.Errorf("the text is not complete: %s", lines[1])
 	}
 }

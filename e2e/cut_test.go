@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
 )
 
-// The size of the storm on the edge. Each writer says something every pace on
-// average: it lasts some twenty seconds.
+// The size of the test. Each writer emits a chunk every pace on average, so the
+// test lasts about twenty seconds.
 const (
 	cutSessions = 50
 	cutClients  = 4 // of each session
@@ -28,44 +28,45 @@ const (
 	cutPace     = 100 * time.Millisecond
 )
 
-// Two hundred clients are cut at random bytes, in the middle of events too, while
-// fifty sessions, some with sub-agents, are written and the NATS server is killed
-// with -9 and started again, four times, and stays away until a stranger is told
-// so. Each client comes back with the last id it has whole, and holds the log in
+// Two hundred clients are disconnected after random bytes, also within events,
+// while fifty sessions, some with sub-agents, are written. The NATS server is
+// killed and restarted four times, and stays down until a new client gets 503.
+// Each client resumes with the last complete id and has received the whole log at
 // the end.
 func TestCutClientsWhileTheServerDies(t *testing.T) {
 	server := natstest.StartProcess(t)
-	w := newEdgeWorld(t, worldConfig{
-		write: server.Conn(t), feed: server.Conn(t), hub: cutMemory, edge: sseedge.Config{Attach: 500 * time.Millisecond},
+	w := newEdgeEnv(t, edgeEnvConfig{
+		write: server.Conn(t), feed: server.Conn(t), hub: cutMemory, edge: sseedge.Config{AttachTimeout: 500 * time.Millisecond},
 	})
-	w.cutStorm(t, 4, func() {
+	w.runCuts(t, 4, func() {
 		server.Kill(t)
-		awaitStatusCode(t, w.url+"/v1/sessions/stranger/events", http.StatusServiceUnavailable)
+		awaitStatusCode(t, w.url+"/v1/sessions/unknown/events", http.StatusServiceUnavailable)
 		server.Start(t)
 	})
 }
 
-// The same over a cluster of three whose leader hands over again and again. The
+// The same with a cluster of three whose leader steps down repeatedly. The
 // consumers of the edge move too, or lag behind the leader.
 func TestCutClientsWhileTheLeaderMoves(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
-	w := newEdgeWorld(t, worldConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t), hub: cutMemory})
-	w.cutStorm(t, 8, func() { cluster.StepDown(t, "TR_CHUNKS_0") })
+	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t), hub: cutMemory})
+	w.runCuts(t, 8, func() { cluster.StepDown(t, "TR_CHUNKS_0") })
 }
 
-// cutMemory is less than is written, so that clients fall out of it.
-var cutMemory = hub.Config{Memory: 1 << 20, Page: 64 << 10}
+// cutMemory is less than the size of the records, so that clients have to read
+// from the log.
+var cutMemory = hub.Config{MaxMemory: 1 << 20, PageBytes: 64 << 10}
 
-// cutStorm writes the sessions before their clients, and does to the server what
-// fault does, at equal distances of what is written.
-func (w *edgeWorld) cutStorm(t *testing.T, faults int, fault func()) {
+// runCuts writes the sessions while their clients read them, and calls fault at
+// equal distances of the written records.
+func (w *edgeEnv) runCuts(t *testing.T, faults int, fault func()) {
 	t.Helper()
-	dice := seeded(t)
+	generator := newGenerator(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var said atomic.Int64
 	marks := make(chan struct{}, faults)
-	tale := plot{clients: cutClients, chunks: cutChunks, cut: 8_000, patient: true, pace: func(ctx context.Context) error {
+	opts := treeOptions{clients: cutClients, chunks: cutChunks, cut: 8_000, retryUnavailable: true, pace: func(ctx context.Context) error {
 		share := int64(cutSessions * cutChunks / (faults + 1))
 		if n := said.Add(1); n%share == 0 && n/share <= int64(faults) {
 			marks <- struct{}{}
@@ -77,37 +78,37 @@ func (w *edgeWorld) cutStorm(t *testing.T, faults int, fault func()) {
 			return context.Cause(ctx)
 		}
 	}}
-	stories := make([]told, cutSessions)
-	storm, ctx := errgroup.WithContext(ctx)
-	for i := range stories {
-		random := rand.New(rand.NewPCG(dice.Uint64(), uint64(i)))
-		storm.Go(func() (err error) {
-			stories[i], err = w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", i)), tale, random)
+	trees := make([]writtenTree, cutSessions)
+	writing, ctx := errgroup.WithContext(ctx)
+	for i := range trees {
+		random := rand.New(rand.NewPCG(generator.Uint64(), uint64(i)))
+		writing.Go(func() (err error) {
+			trees[i], err = w.writeTree(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", i)), opts, random)
 			return err
 		})
 	}
 	over := make(chan error, 1)
-	go func() { over <- storm.Wait() }()
-	for range faults { // here, on the goroutine of the test, which may fail
+	go func() { over <- writing.Wait() }()
+	for range faults { // on the goroutine of the test, because it may call FailNow
 		select {
 		case <-marks:
 			fault()
 		case err := <-over:
-			t.Fatalf("the storm was over before the faults were: %v", err)
+			t.Fatalf("the writers ended before the last fault: %v", err)
 		}
 	}
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
 	connections := 0
-	for _, story := range stories {
-		w.check(t, story)
-		for _, client := range story.clients {
+	for _, tree := range trees {
+		w.check(t, tree)
+		for _, client := range tree.clients {
 			connections += client.connections
 		}
 	}
 	t.Logf("%d connections, %d resets of the feed, %d pages read", connections, w.feed.Stats().Resets, w.hub.Stats().Reads)
 	if least := 3 * cutSessions * cutClients; connections < least {
-		t.Errorf("%d connections, want %d: nobody was cut", connections, least)
+		t.Errorf("%d connections, want %d: clients were not disconnected", connections, least)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// An edge may have 256 descriptors open, and 400 pages come. By default it takes
-// as many as leave it some descriptors: those are served, its probes and figures
-// answer, and the others wait at the door. Told to take more than it can, it
-// takes what the kernel gives and tries again. Either way everybody is served in
-// the end, each with the log of its session.
+// An edge with 256 descriptors gets 400 clients. With the default limit it keeps
+// a reserve: the accepted clients are served, probes and metrics respond, and
+// the others wait in the accept queue. With a limit that is too high it accepts
+// connections until the kernel refuses, and retries. In both cases every client
+// has received the log of its session at the end.
 func TestDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
 	const descriptors, pages = 256, 400
 	for name, tt := range map[string]struct {
 		args    []string
-		served  int // at once, at least
+		served  int // minimum served concurrently
 		answers bool
 	}{
 		"with a reserve": {nil, descriptors / 2, true},
@@ -31,21 +31,21 @@ func TestDescriptorsRunOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := natstest.StartProcess(t)
-			chatter := startChatter(t, server.URL, 10, 250*time.Millisecond)
+			rec := startWriters(t, server.URL, 10, 250*time.Millisecond)
 			edge := newEdge(t, server.URL, tt.args...)
 			edge.descriptors = descriptors
 			edge.start(t)
-			crowd := chatter.startCrowd(t, edge.addr, pages, nil)
+			readers := rec.startReaders(t, edge.addr, pages, nil)
 			inside := func(f *follower) bool { return f.at.Load() > 0 }
-			natstest.Await(t, "the edge to be full", func(context.Context) error {
-				if n := crowd.count(inside); n < tt.served {
-					return fmt.Errorf("%d pages are served", n)
+			natstest.Eventually(t, "the edge to be full", func(context.Context) error {
+				if n := readers.count(inside); n < tt.served {
+					return fmt.Errorf("%d clients are served", n)
 				}
 				return nil
 			})
-			chatter.awaitMore(t)
-			if n := crowd.count(inside); n >= descriptors {
-				t.Errorf("%d pages are served with %d descriptors", n, descriptors)
+			rec.awaitMore(t)
+			if n := readers.count(inside); n >= descriptors {
+				t.Errorf("%d clients are served with %d descriptors", n, descriptors)
 			}
 			if tt.answers {
 				for _, path := range []string{"/healthz", "/readyz"} {
@@ -55,7 +55,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 					t.Errorf("%v of %d descriptors are open", open, descriptors)
 				}
 			}
-			crowd.judge(t)
+			readers.checkAll(t)
 			awaitStatusCode(t, "http://"+edge.addr+"/readyz", http.StatusOK)
 		})
 	}

@@ -1,6 +1,6 @@
-// Package e2e proves the whole system the way its users meet it: writers and
-// followers through killed servers and fallen leaders, the built binary in a
-// shell, real clients at random cuts, and a real browser. Build tag e2e; `make
-// e2e` builds what it needs. Nothing here skips: what is missing fails and says
-// what to install.
+// Package e2e tests the whole system from the outside: writers and followers
+// during server kills and leader changes, the built binary on the command line,
+// clients that are disconnected at random bytes, and a real browser. Build tag
+// e2e; `make e2e` builds what it needs. No test is skipped: a missing
+// dependency fails the test with the command that installs it.
 package e2e

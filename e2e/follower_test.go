@@ -21,53 +21,54 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// firstPause is how long a follower waits before it comes back, half of it more
-// or less. A browser takes three seconds or five, until it is told otherwise.
+// firstPause is the average delay of a reconnect, randomized by half. A browser
+// waits three or five seconds unless the server sends a retry field.
 const firstPause = 400 * time.Millisecond
 
-// heard is one event as a page gets it.
-type heard struct {
+// sseEvent is one event as a client receives it.
+type sseEvent struct {
 	seq  chunk.Seq
 	data string
 }
 
-// follower is an EventSource: it takes complete events, remembers the id of the
-// last one, comes back by itself when the stream is cut, waits as long as the
-// server said with "retry:", and is done when it gets 204. As in a browser, any
-// other status than 200 is the end, and here an error.
+// follower is an EventSource: it reads complete events, keeps the id of the
+// last one, reconnects when the stream is cut, after the delay of the last
+// "retry:" field, and ends at status 204. As in a browser, any other status
+// than 200 ends it, which is an error here.
 //
-// Its fields are for run alone until that has returned, but for at.
+// Its fields, except at, belong to run until run has returned.
 type follower struct {
-	addr string // host:port of the edge, or of what stands before it
+	addr string // host:port of the edge or of a proxy in front of it
 	root chunk.Session
 
-	// liveness is the silence after which it gives a connection up, as clients
-	// do that know the heartbeat. An EventSource knows none: 0 waits for ever.
+	// liveness is the silence after which it reconnects, as clients with a
+	// heartbeat timeout do. An EventSource has no timeout: 0 waits
+	// indefinitely.
 	liveness time.Duration
 
-	// dial connects to addr in a way of its own. When it is nil TCP is as it is.
+	// dial connects to addr. Defaults to a TCP dialer.
 	dial func(ctx context.Context) (net.Conn, error)
 
-	// take gets each event. When it is nil they are kept in got.
-	take func(heard)
+	// onEvent receives each event. If it is nil, the events are kept in got.
+	onEvent func(sseEvent)
 
-	got      []heard
-	statuses map[int]int   // answers by status
-	refused  int           // of those with 200: told to come back, and nothing else
-	silence  time.Duration // the longest between two events or heartbeats, across connections
-	quiet    string        // what happened in it
-	at       atomic.Uint64 // sequence of the last event
+	got             []sseEvent
+	statuses        map[int]int   // responses by status
+	refused         int           // responses with status 200 and only a retry field
+	silence         time.Duration // the longest time between two events or heartbeats, across connections
+	silenceActivity string        // what happened during the longest silence
+	at              atomic.Uint64 // sequence of the last event
 
-	lastID    string
-	pause     time.Duration // before the next connection
-	told      bool          // the server said how long that is
-	lastHeard time.Time
-	since     []string // what happened after that
-	ended     bool     // the last event was the end of the session
+	lastID   string
+	pause    time.Duration // before the next connection
+	hasRetry bool          // pause was set by the server
+	lastData time.Time
+	activity []string // what happened since lastData
+	ended    bool     // the last event was the end of the session
 }
 
-// run follows the session until it is over. The error is the first thing that
-// must not happen, or that of ctx.
+// run follows the session until it ends. The error is the first violation, or
+// that of ctx.
 func (f *follower) run(ctx context.Context) error {
 	f.statuses, f.pause = make(map[int]int), firstPause
 	wait := time.NewTimer(0)
@@ -76,14 +77,14 @@ func (f *follower) run(ctx context.Context) error {
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s after %d, %s ago: %w", f.root.ID, f.at.Load(), time.Since(f.lastHeard), ctx.Err())
+			return fmt.Errorf("%s after %d, %s ago: %w", f.root.ID, f.at.Load(), time.Since(f.lastData), ctx.Err())
 		}
 		over, err := f.connect(ctx)
 		if over || err != nil {
 			return err
 		}
 		pause := f.pause
-		if !f.told {
+		if !f.hasRetry {
 			pause = pause/2 + rand.N(pause)
 		}
 		wait.Reset(pause)
@@ -91,7 +92,7 @@ func (f *follower) run(ctx context.Context) error {
 }
 
 // connect opens one stream and reads it to its end. A connection that fails
-// before it brings an answer is nothing that a page would notice.
+// before a response is not an error for a browser either.
 func (f *follower) connect(ctx context.Context) (over bool, err error) {
 	conn, err := f.reach(ctx)
 	if err != nil {
@@ -107,7 +108,7 @@ func (f *follower) connect(ctx context.Context) (over bool, err error) {
 	}
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
-		f.notef("no answer")
+		f.notef("no response")
 		return false, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -130,7 +131,7 @@ func (f *follower) reach(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", f.addr)
 }
 
-// request has the headers by which an edge knows an EventSource.
+// request has the headers by which an edge recognizes an EventSource.
 func (f *follower) request() string {
 	last := ""
 	if f.lastID != "" {
@@ -140,7 +141,7 @@ func (f *follower) request() string {
 		"\r\nAccept: text/event-stream\r\nCache-Control: no-cache\r\n" + last + "\r\n"
 }
 
-// livelyReader fails when nothing comes for limit, unless that is 0.
+// livelyReader fails if nothing arrives for limit, unless that is 0.
 type livelyReader struct {
 	conn  net.Conn
 	limit time.Duration
@@ -155,9 +156,9 @@ func (r *livelyReader) Read(p []byte) (int, error) {
 	return r.conn.Read(p)
 }
 
-// read takes whole events, as the HTML standard says: one without its blank line
-// never was, and its id neither. A clean end is for a session that is over; the
-// cut of an answer is not told from it by any browser.
+// read reads complete events as defined by the HTML standard: an event without
+// its blank line is ignored, including its id. A clean end is allowed only for
+// an ended session, because browsers cannot distinguish it from a cut.
 func (f *follower) read(body io.Reader) error {
 	lines := bufio.NewReaderSize(body, 1<<10)
 	var b block
@@ -166,13 +167,13 @@ func (f *follower) read(body io.Reader) error {
 		line, err := lines.ReadString('\n')
 		switch {
 		case errors.Is(err, io.EOF) && !f.ended:
-			return fmt.Errorf("%s: a clean end after %d, where the session has none", f.root.ID, f.at.Load())
+			return fmt.Errorf("%s: clean end after %d, but the session has not ended", f.root.ID, f.at.Load())
 		case err != nil:
 			if events == 0 && b.retries > 0 {
 				f.refused++
 			}
 			f.notef("cut, pause %s", f.pause)
-			return nil // and what was begun is forgotten
+			return nil // an incomplete event is ignored
 		case line != "\n":
 			if err := b.add(strings.TrimSuffix(line, "\n")); err != nil {
 				return fmt.Errorf("%s after %d: %w", f.root.ID, f.at.Load(), err)
@@ -180,7 +181,7 @@ func (f *follower) read(body io.Reader) error {
 			continue
 		}
 		if b.comment || b.id != "" {
-			f.hear()
+			f.markAlive()
 			events++
 		}
 		if err := f.dispatch(&b); err != nil {
@@ -189,25 +190,25 @@ func (f *follower) read(body io.Reader) error {
 	}
 }
 
-// hear notes that there is life.
-func (f *follower) hear() {
+// markAlive records that data has arrived.
+func (f *follower) markAlive() {
 	now := time.Now()
-	if silence := now.Sub(f.lastHeard); silence > f.silence && !f.lastHeard.IsZero() {
-		f.silence, f.quiet = silence, strings.Join(f.since, ", ")
+	if silence := now.Sub(f.lastData); silence > f.silence && !f.lastData.IsZero() {
+		f.silence, f.silenceActivity = silence, strings.Join(f.activity, ", ")
 	}
-	f.lastHeard, f.since = now, f.since[:0]
+	f.lastData, f.activity = now, f.activity[:0]
 }
 
-// notef keeps what happens while nothing is heard.
+// notef records what happens during a silence.
 func (f *follower) notef(format string, args ...any) {
-	after := time.Since(f.lastHeard).Round(time.Millisecond)
-	f.since = append(f.since, fmt.Sprintf("after %s: ", after)+fmt.Sprintf(format, args...))
+	after := time.Since(f.lastData).Round(time.Millisecond)
+	f.activity = append(f.activity, fmt.Sprintf("after %s: ", after)+fmt.Sprintf(format, args...))
 }
 
-// dispatch gives a complete block to the page.
+// dispatch processes a complete block.
 func (f *follower) dispatch(b *block) error {
 	if b.retry > 0 {
-		f.pause, f.told = b.retry, true
+		f.pause, f.hasRetry = b.retry, true
 	}
 	if b.id != "" {
 		f.lastID = b.id
@@ -217,9 +218,9 @@ func (f *follower) dispatch(b *block) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.root.ID, err)
 		}
-		e := heard{seq: seq, data: b.data}
-		if f.take != nil {
-			f.take(e)
+		e := sseEvent{seq: seq, data: b.data}
+		if f.onEvent != nil {
+			f.onEvent(e)
 		} else {
 			f.got = append(f.got, e)
 		}
@@ -230,13 +231,13 @@ func (f *follower) dispatch(b *block) error {
 	return nil
 }
 
-// block is the lines before a blank one.
+// block is the lines up to a blank line.
 type block struct {
 	id      string
 	data    string
 	retry   time.Duration
 	comment bool
-	retries int // blocks with a retry on this connection
+	retries int // blocks with a retry field on this connection
 }
 
 func (b *block) add(line string) error {
@@ -256,12 +257,12 @@ func (b *block) add(line string) error {
 	case "", ":": // ": keepalive"
 		b.comment = true
 	default:
-		return fmt.Errorf("a line of no kind: %q", line)
+		return fmt.Errorf("invalid line %q", line)
 	}
 	return nil
 }
 
-// sequenceOf reads the sequence that an id begins with.
+// sequenceOf returns the sequence at the start of an id.
 func sequenceOf(id string) (chunk.Seq, error) {
 	digits, _, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(digits, 10, 64)
@@ -271,17 +272,17 @@ func sequenceOf(id string) (chunk.Seq, error) {
 	return chunk.Seq(n), nil
 }
 
-// verdict compares what a page got over all its connections with the log, event
-// by event. An event that the log does not hold, such as a resync, is one too
-// many.
-func verdict(got, log []heard) error {
+// compareEvents compares the events that a client received over all its
+// connections with the log. An event that is not in the log, such as a resync,
+// is an extra event.
+func compareEvents(got, log []sseEvent) error {
 	for i, e := range got {
 		switch {
 		case i == len(log):
-			return fmt.Errorf("event %d of %d is too much: %d %.120s", i, len(log), e.seq, e.data)
+			return fmt.Errorf("event %d of %d is not in the log: %d %.120s", i, len(log), e.seq, e.data)
 		case e == log[i]:
 		case slices.Contains(log[:i], e):
-			return fmt.Errorf("event %d is a repeat: %d %.120s", i, e.seq, e.data)
+			return fmt.Errorf("event %d is a duplicate: %d %.120s", i, e.seq, e.data)
 		case slices.Contains(log[i:], e):
 			return fmt.Errorf("event %d is %d, and %d is missing or late: %.120s", i, e.seq, log[i].seq, log[i].data)
 		default:
@@ -294,10 +295,11 @@ func verdict(got, log []heard) error {
 	return nil
 }
 
-// A verdict that passes everything would make every test here pass.
-func TestVerdict(t *testing.T) {
-	log := []heard{{1, "a"}, {3, "b"}, {7, "c"}}
-	for name, got := range map[string][]heard{
+// compareEvents finds every difference; otherwise the tests that use it could
+// not fail.
+func TestCompareEvents(t *testing.T) {
+	log := []sseEvent{{1, "a"}, {3, "b"}, {7, "c"}}
+	for name, got := range map[string][]sseEvent{
 		"nothing":           {},
 		"a gap":             {{1, "a"}, {7, "c"}},
 		"an end too early":  {{1, "a"}, {3, "b"}},
@@ -309,11 +311,11 @@ func TestVerdict(t *testing.T) {
 		"a resync":          {{1, "a"}, {1, `{"type":"truncated"}`}, {3, "b"}, {7, "c"}},
 		"the end once more": {{1, "a"}, {3, "b"}, {7, "c"}, {7, "c"}},
 	} {
-		if verdict(got, log) == nil {
-			t.Errorf("%s: no word about it", name)
+		if compareEvents(got, log) == nil {
+			t.Errorf("%s: no error", name)
 		}
 	}
-	if err := verdict(log, log); err != nil {
+	if err := compareEvents(log, log); err != nil {
 		t.Error(err)
 	}
 }

@@ -17,37 +17,37 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// The size of the storm: enough writers that some publish is in flight at every
-// kill, and enough chunks that every kill falls into the middle.
+// The size of the test: enough writers that a publish is in flight at every
+// kill, and enough chunks that every kill happens while they are written.
 const (
 	writers    = 50
 	chunksEach = 400
 	kills      = 3
 )
 
-// A single server is killed with -9 and started on the same files, three times,
-// while fifty writers publish numbered chunks.
+// A single server is killed with SIGKILL and restarted on the same files three
+// times while fifty writers publish numbered chunks.
 func TestKilledServerLosesNothing(t *testing.T) {
 	server := natstest.StartProcess(t)
 	nc := server.Conn(t)
-	storm := newStorm(t, nc, 1)
+	storm := newLoadTest(t, nc, 1)
 	storm.run(t, func() {
 		server.Kill(t)
 		server.Restart(t)
 	})
 }
 
-// In a cluster of three, the leader of the chunk stream is killed with -9 each
-// time, and comes back.
+// In a cluster of three, the leader of the chunk stream is killed with SIGKILL
+// each time and restarted.
 func TestKilledLeaderLosesNothing(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	nc := cluster.Conn(t)
-	storm := newStorm(t, nc, 3)
+	storm := newLoadTest(t, nc, 3)
 	storm.run(t, func() {
 		leader := cluster.Leader(t, "TR_CHUNKS_0")
 		cluster.Kill(t, leader)
@@ -56,14 +56,15 @@ func TestKilledLeaderLosesNothing(t *testing.T) {
 	})
 }
 
-// storm is one run of the test: what was acknowledged, what followers saw.
-type storm struct {
+// loadTest is one run of the test: the acknowledged chunks and the records that
+// followers received.
+type loadTest struct {
 	producer *producers.Producer
 	reader   *consumers.Reader
 	acked    [writers][]ack
 	seen     [writers][]chunk.Record
 	written  atomic.Int64
-	progress chan struct{} // a mark for the killer
+	progress chan struct{} // signals the next kill
 }
 
 type ack struct {
@@ -71,7 +72,7 @@ type ack struct {
 	n   int
 }
 
-func newStorm(t *testing.T, nc *nats.Conn, replicas int) *storm {
+func newLoadTest(t *testing.T, nc *nats.Conn, replicas int) *loadTest {
 	t.Helper()
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -80,7 +81,7 @@ func newStorm(t *testing.T, nc *nats.Conn, replicas int) *storm {
 	if err := topology.Ensure(t.Context(), js, topology.Config{Replicas: replicas}); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := producers.New(nc, js, producers.Config{Patience: time.Minute})
+	producer, err := producers.New(nc, js, producers.Config{RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +89,12 @@ func newStorm(t *testing.T, nc *nats.Conn, replicas int) *storm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &storm{producer: producer, reader: reader, progress: make(chan struct{}, kills)}
+	return &loadTest{producer: producer, reader: reader, progress: make(chan struct{}, kills)}
 }
 
 func session(i int) chunk.Session { return chunk.RootSession("t", fmt.Sprintf("s%d", i)) }
 
-func (s *storm) run(t *testing.T, kill func()) {
+func (s *loadTest) run(t *testing.T, kill func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -135,8 +136,8 @@ func (s *storm) run(t *testing.T, kill func()) {
 
 // write publishes the numbered chunks of one session; a nil error of Write is
 // an acknowledgement.
-func (s *storm) write(ctx context.Context, i int, started chan<- chunk.Session) error {
-	run, err := s.producer.Start(ctx, session(i), chunk.RunStarted{Mode: "execute"}, producers.AgentType("storm"))
+func (s *loadTest) write(ctx context.Context, i int, started chan<- chunk.Session) error {
+	run, err := s.producer.Start(ctx, session(i), chunk.RunStarted{Mode: "execute"}, producers.AgentType("load"))
 	started <- session(i)
 	if err != nil {
 		return fmt.Errorf("writer %d: start: %w", i, err)
@@ -156,16 +157,16 @@ func (s *storm) write(ctx context.Context, i int, started chan<- chunk.Session) 
 	return nil
 }
 
-// mark tells the killer when a share of all chunks is written.
-func (s *storm) mark() {
+// mark signals the next kill when a share of all chunks is written.
+func (s *loadTest) mark() {
 	share := int64(writers * chunksEach / (kills + 1))
 	if n := s.written.Add(1); n%share == 0 && n/share <= kills {
 		s.progress <- struct{}{}
 	}
 }
 
-// numbered is a chunk that is never merged with its neighbour, so that each
-// number is one record.
+// numbered returns a chunk that is never merged, so that each number is one
+// record.
 func numbered(i, n int) chunk.Chunk {
 	return chunk.Chunk{
 		AgentID: session(i).ID, AgentType: "storm", Timestamp: 1, Step: 1,
@@ -173,7 +174,7 @@ func numbered(i, n int) chunk.Chunk {
 	}
 }
 
-func (s *storm) follow(ctx context.Context, i int) error {
+func (s *loadTest) follow(ctx context.Context, i int) error {
 	for rec, err := range s.reader.Follow(ctx, session(i), chunk.Position{}) {
 		if err != nil {
 			return fmt.Errorf("follower %d after %d records: %w", i, len(s.seen[i]), err)
@@ -183,8 +184,9 @@ func (s *storm) follow(ctx context.Context, i int) error {
 	return nil
 }
 
-// check holds the log of one session against what was acknowledged and seen.
-func (s *storm) check(t *testing.T, i int) {
+// check compares the log of one session with the acknowledged chunks and the
+// records of the follower.
+func (s *loadTest) check(t *testing.T, i int) {
 	t.Helper()
 	var log []chunk.Record
 	for rec, err := range s.reader.Replay(t.Context(), session(i), chunk.Position{}) {

@@ -16,60 +16,60 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge/hub"
 )
 
-// The server sends messages to the edge that do not arrive, arrive twice or in
-// the wrong order, on the feed and in reads of history, while trees of sessions
-// are written. Every client holds the log in the end: the numbers of the
-// consumer tell, and the tape goes back to what it has.
+// Messages from the server to the edge are lost, duplicated or reordered, in
+// the feed and in reads of history, while session trees are written. Every
+// client has received the log at the end: the consumer sequences reveal the
+// gap, and the ordered reader resumes after the last message.
 func TestDroppedLiveMessages(t *testing.T) {
-	dice := seeded(t)
+	generator := newGenerator(t)
 	for _, tt := range []struct {
 		name string
-		rule func(natstest.Delivery) natstest.Fate
+		rule func(natstest.Delivery) natstest.Fault
 	}{
-		{"one in a hundred lost", sometimes(dice, 0.01, natstest.Lose)},
-		{"one in ten lost", sometimes(dice, 0.1, natstest.Lose)},
-		{"bursts lost", inBursts(dice)},
-		{"doubled", sometimes(dice, 0.05, natstest.Double)},
-		{"swapped", sometimes(dice, 0.05, natstest.Swap)},
+		{"one in a hundred lost", sometimes(generator, 0.01, natstest.Drop)},
+		{"one in ten lost", sometimes(generator, 0.1, natstest.Drop)},
+		{"bursts lost", inBursts(generator)},
+		{"duplicated", sometimes(generator, 0.05, natstest.Duplicate)},
+		{"reordered", sometimes(generator, 0.05, natstest.Reorder)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, mangler := newMangledWorld(t, natstest.Start(t, natstest.Listen()), worldConfig{heartbeat: 200 * time.Millisecond})
-			mangler.Mangle(tt.rule)
-			w.tellAll(t, dice, 6)
-			w.checkFound(t, mangler)
+			w, proxy := newFaultyEnv(t, natstest.Start(t, natstest.Listen()), edgeEnvConfig{heartbeat: 200 * time.Millisecond})
+			proxy.SetDeliveryFaults(tt.rule)
+			w.writeTrees(t, generator, 6)
+			w.checkFound(t, proxy)
 		})
 	}
 }
 
-// The server leaves messages out of the feed, not of reads of history, and the numbers of its consumer do
-// not tell. The next message of the stream, whoever's it is, tells: between the
-// two the stream has one more. So the ends of sessions are let through here, for
-// behind the last of them comes nothing.
-func TestFeedThatLies(t *testing.T) {
-	dice := seeded(t)
+// The server drops messages from the feed, not from reads of history, without a gap in the consumer
+// sequences. The next message of the stream, of any session, reveals the gap in the stream sequences. So
+// the ends of sessions are not dropped here, because no message follows the last of them.
+func TestFeedWithoutConsumerGap(t *testing.T) {
+	generator := newGenerator(t)
 	server := natstest.Start(t, natstest.Listen())
-	w, mangler := newMangledWorld(t, server, worldConfig{history: server.Conn(t)})
-	rule := sometimes(dice, 0.05, natstest.Hide)
-	mangler.Mangle(func(d natstest.Delivery) natstest.Fate {
-		if strings.Contains(d.Head, "ce-type: "+string(chunk.TypeStreamEnd)+"\r\n") {
+	w, proxy := newFaultyEnv(t, server, edgeEnvConfig{history: server.Conn(t)})
+	rule := sometimes(generator, 0.05, natstest.DropSilently)
+	proxy.SetDeliveryFaults(func(d natstest.Delivery) natstest.Fault {
+		if strings.Contains(d.Header, "ce-type: "+string(chunk.TypeStreamEnd)+"\r\n") {
 			return natstest.Deliver
 		}
 		return rule(d)
 	})
-	w.tellAll(t, dice, 10)
-	w.checkFound(t, mangler)
+	w.writeTrees(t, generator, 10)
+	w.checkFound(t, proxy)
 }
 
-// The last message before a silence is lost, so that no later one tells of it.
-// The heartbeat of the feed does: it counts what was sent. It comes after two
-// seconds of silence, and what it told of follows at once.
+// The last message before a silence is lost, so that no later message reveals
+// it. The heartbeat of the feed does, because it contains the number of sent
+// messages. It arrives after two seconds of silence, and the missing message
+// follows immediately.
 func TestLastMessageBeforeASilence(t *testing.T) {
-	w, mangler := newMangledWorld(t, natstest.Start(t, natstest.Listen()), worldConfig{})
+	w, proxy := newFaultyEnv(t, natstest.Start(t, natstest.Listen()), edgeEnvConfig{})
 	root := chunk.RootSession("default", "silence")
 	run, err := w.producer.Start(t.Context(), root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("quiet"))
 	if err != nil {
@@ -81,105 +81,108 @@ func TestLastMessageBeforeASilence(t *testing.T) {
 	lines := watchLines(t, w.url+"/v1/sessions/silence/events")
 	awaitLine(t, lines, `"run_started"`, time.Minute)
 
-	const bound = 3 * time.Second // the silence before a heartbeat, and a second to read again
+	const bound = 3 * time.Second // the silence before a heartbeat, and a second for the reset
 	for n := range 2 {
-		lost := n + 1 // in vain as well, so often, what is sent when the tape reads again
-		mangler.Mangle(func(natstest.Delivery) natstest.Fate {
+		lost := n + 1 // also drops n deliveries after the ordered reader has reset
+		proxy.SetDeliveryFaults(func(natstest.Delivery) natstest.Fault {
 			if lost > 0 {
 				lost--
-				return natstest.Lose
+				return natstest.Drop
 			}
 			return natstest.Deliver
 		})
 		name := fmt.Sprintf("last-%d", n)
 		began := time.Now()
-		if err := run.Say(t.Context(), chunk.Custom{EventName: name}); err != nil {
+		if err := run.EmitBody(t.Context(), chunk.Custom{EventName: name}); err != nil {
 			t.Fatal(err)
 		}
 		awaitLine(t, lines, name, time.Duration(n+1)*bound)
-		t.Logf("lost %d times, there after %s", n+1, time.Since(began).Round(time.Millisecond))
+		t.Logf("lost %d times, received after %s", n+1, time.Since(began).Round(time.Millisecond))
 	}
 	if err := run.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := mangler.Count(natstest.Lose); got != 3 {
+	if got := proxy.Count(natstest.Drop); got != 3 {
 		t.Errorf("%d deliveries lost, want 3", got)
 	}
 }
 
-// checkFound makes sure that there was something to find, and that the feed found
-// it: the hub, which sees the ordinals of watched sessions, had nothing to do.
-func (w *edgeWorld) checkFound(t *testing.T, m *natstest.Mangler) {
+// checkFound checks that faults happened and that the feed repaired them: the
+// hub, which checks the ordinals of watched sessions, must find no gap.
+func (w *edgeEnv) checkFound(t *testing.T, m *natstest.FaultProxy) {
 	t.Helper()
-	mangled := m.Count(natstest.Lose) + m.Count(natstest.Double) + m.Count(natstest.Swap) + m.Count(natstest.Hide)
+	faults := m.Count(natstest.Drop) + m.Count(natstest.Duplicate) + m.Count(natstest.Reorder) + m.Count(natstest.DropSilently)
 	resets := w.feed.Stats().Resets
-	t.Logf("%d deliveries as they should be, %d not; %d resets", m.Count(natstest.Deliver), mangled, resets)
-	if mangled == 0 || resets == 0 {
-		t.Error("nothing was put to the test")
+	t.Logf("%d deliveries without a fault, %d with; %d resets", m.Count(natstest.Deliver), faults, resets)
+	if faults == 0 || resets == 0 {
+		t.Error("no fault or no reset: nothing was tested")
 	}
-	if n := w.hub.Stats().Holes; n != 0 {
-		t.Errorf("%d holes came as far as the hub", n)
+	if n := w.hub.Stats().Gaps; n != 0 {
+		t.Errorf("the hub found %d gaps, want 0", n)
 	}
 }
 
-// newMangledWorld has a Mangler between the server and the edge.
-func newMangledWorld(t *testing.T, server *natstest.Server, cfg worldConfig) (*edgeWorld, *natstest.Mangler) {
+// newFaultyEnv has a FaultProxy between the server and the edge.
+func newFaultyEnv(t *testing.T, server *natstest.Server, cfg edgeEnvConfig) (*edgeEnv, *natstest.FaultProxy) {
 	t.Helper()
-	mangler := natstest.StartMangler(t, server.URL)
-	cfg.write, cfg.feed = server.Conn(t), natstest.Connect(t, mangler.URL)
-	cfg.hub = hub.Config{Memory: 256 << 10, Page: 32 << 10}
-	return newEdgeWorld(t, cfg), mangler
+	proxy := natstest.StartFaultProxy(t, server.URL)
+	cfg.write, cfg.feed = server.Conn(t), natstest.Connect(t, proxy.URL)
+	cfg.hub = hub.Config{MaxMemory: 256 << 10, PageBytes: 32 << 10}
+	return newEdgeEnv(t, cfg), proxy
 }
 
-// tellAll writes n trees at once, each before four clients, and checks them.
-func (w *edgeWorld) tellAll(t *testing.T, dice *rand.Rand, n int) {
+// writeTrees writes n trees concurrently, each with four clients, and checks
+// the clients.
+func (w *edgeEnv) writeTrees(t *testing.T, generator *rand.Rand, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	stories := make([]told, n)
+	trees := make([]writtenTree, n)
 	var all errgroup.Group
-	for i := range stories {
-		random := rand.New(rand.NewPCG(dice.Uint64(), uint64(i)))
+	for i := range trees {
+		random := rand.New(rand.NewPCG(generator.Uint64(), uint64(i)))
 		all.Go(func() (err error) {
-			stories[i], err = w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", i)), plot{clients: 4}, random)
+			trees[i], err = w.writeTree(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", i)), treeOptions{clients: 4}, random)
 			return err
 		})
 	}
 	if err := all.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for _, story := range stories {
-		w.check(t, story)
+	for _, tree := range trees {
+		w.check(t, tree)
 	}
 }
 
-// sometimes throws dice of its own: the rule is asked by another goroutine.
-func sometimes(seed *rand.Rand, share float64, fate natstest.Fate) func(natstest.Delivery) natstest.Fate {
-	dice := rand.New(rand.NewPCG(seed.Uint64(), 3))
-	return func(natstest.Delivery) natstest.Fate {
-		if dice.Float64() < share {
-			return fate
+// sometimes uses a separate generator, because the rule is called by another
+// goroutine.
+func sometimes(seed *rand.Rand, share float64, fault natstest.Fault) func(natstest.Delivery) natstest.Fault {
+	generator := rand.New(rand.NewPCG(seed.Uint64(), 3))
+	return func(natstest.Delivery) natstest.Fault {
+		if generator.Float64() < share {
+			return fault
 		}
 		return natstest.Deliver
 	}
 }
 
-// inBursts loses up to fifty deliveries in a row, now and then.
-func inBursts(seed *rand.Rand) func(natstest.Delivery) natstest.Fate {
-	dice, left := rand.New(rand.NewPCG(seed.Uint64(), 3)), 0
-	return func(natstest.Delivery) natstest.Fate {
-		if left == 0 && dice.IntN(200) == 0 {
-			left = 1 + dice.IntN(50)
+// inBursts drops up to fifty deliveries in a row at random times.
+func inBursts(seed *rand.Rand) func(natstest.Delivery) natstest.Fault {
+	generator, left := rand.New(rand.NewPCG(seed.Uint64(), 3)), 0
+	return func(natstest.Delivery) natstest.Fault {
+		if left == 0 && generator.IntN(200) == 0 {
+			left = 1 + generator.IntN(50)
 		}
 		if left > 0 {
 			left--
-			return natstest.Lose
+			return natstest.Drop
 		}
 		return natstest.Deliver
 	}
 }
 
-// watchLines opens a stream and hands over its lines until the test ends.
+// watchLines opens a stream and sends its lines to a channel until the test
+// ends.
 func watchLines(t *testing.T, url string) <-chan string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -206,7 +209,7 @@ func watchLines(t *testing.T, url string) <-chan string {
 	return lines
 }
 
-// awaitLine reads on to a line with the words.
+// awaitLine reads up to a line that contains words.
 func awaitLine(t *testing.T, lines <-chan string, words string, bound time.Duration) {
 	t.Helper()
 	limit := time.NewTimer(bound)

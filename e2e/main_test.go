@@ -6,12 +6,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// TestMain runs the tests, or what the parent of this process wants of it: a
-// NATS server, followers, or a worker. It gives every process of a test a port of its own
-// for its probes and metrics, as --listen does for the edge.
+// TestMain runs the tests or, in a child process, a NATS server, followers or a worker.
+// Each process of a test gets a separate port for its probes and metrics, as --listen
+// does for the edge.
 func TestMain(m *testing.M) {
 	if job, ok := os.LookupEnv(remoteVariable); ok {
 		os.Exit(runRemote(job, os.Stdin, os.Stdout))

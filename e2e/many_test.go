@@ -10,11 +10,11 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/tailrace/tailrace/internal/chromiumtest"
+	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 )
 
-// manyChats is what a page with many chats does: one EventSource for all, closed
-// and opened again where it was every hundred events.
+// manyChats is the script of a page with many chats: one EventSource for all,
+// which is closed and reopened at its position every hundred events.
 const manyChats = `
 const ids = %s
 window.texts = {}, window.ended = 0
@@ -34,12 +34,12 @@ function watch() {
 watch()
 `
 
-// Eight chats on one connection of a real browser, where six connections are all
-// that HTTP/1 gives it, and every agent's text is that of the log.
+// Eight chats use one connection of a real browser, which has six connections
+// per host with HTTP/1. The text of every agent equals the log.
 func TestBrowserWatchesManyChats(t *testing.T) {
 	u := newUp(t, "--demo-pace", "0.5")
 	u.start(t)
-	tab := openTab(t, chromiumtest.Start(t), u.url+"/healthz")
+	tab := openTab(t, browsertest.Start(t), u.url+"/healthz")
 	var sessions, quoted []string
 	for range 8 {
 		sessions = append(sessions, startDemo(t, u.url, "subagents"))
@@ -51,7 +51,7 @@ func TestBrowserWatchesManyChats(t *testing.T) {
 	for _, session := range sessions {
 		for agent, want := range awaitLog(t, u, session) {
 			if texts[agent] != want {
-				t.Errorf("agent %s: the page has\n%q\nthe log says\n%q", agent, texts[agent], want)
+				t.Errorf("agent %s: the page has\n%q\nwant the text in the log\n%q", agent, texts[agent], want)
 			}
 		}
 	}

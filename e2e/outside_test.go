@@ -26,13 +26,13 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// The same binary on a NATS server that somebody else runs: over TLS, with a
-// credentials file, the roles in processes of their own. NATS is away when they
-// start, and goes away again: they say so, wait, and go on without a restart.
-func TestOutsideNATSThatComesAndGoes(t *testing.T) {
+// The binary uses an external NATS server with TLS and a credentials file, each
+// role in a separate process. NATS is unavailable when they start, and again
+// later: they report it, wait, and continue without a restart.
+func TestExternalNATSBecomesUnavailable(t *testing.T) {
 	dir := t.TempDir()
 	security := newSecurity(t, dir)
 	server := natstest.StartProcess(t, natstest.ServerConfig(security.server))
@@ -80,7 +80,7 @@ func TestOutsideNATSThatComesAndGoes(t *testing.T) {
 
 func startRole(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	return startCommand(t, env, binary(t), args...)
+	return startCommand(t, env, roleBinary(t, args[0]), args...)
 }
 
 func startCommand(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
@@ -95,7 +95,7 @@ func startCommand(t *testing.T, env []string, name string, args ...string) *exec
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // killed: how it ended is no news
+			_ = cmd.Wait() // the process was killed
 		}
 		if t.Failed() {
 			t.Logf("log of %s %v:\n%s", filepath.Base(name), args, &log)
@@ -106,7 +106,7 @@ func startCommand(t *testing.T, env []string, name string, args ...string) *exec
 
 func awaitStatusCode(t *testing.T, url string, want int) {
 	t.Helper()
-	natstest.Await(t, fmt.Sprintf("%d of %s", want, url), func(ctx context.Context) error {
+	natstest.Eventually(t, fmt.Sprintf("%d of %s", want, url), func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func awaitStatusCode(t *testing.T, url string, want int) {
 	})
 }
 
-// security is a server's configuration and what a client needs to get in.
+// security is the configuration of a server and the credentials of its clients.
 type security struct {
 	server string // fragment of the server's configuration
 	creds  string // credentials file
@@ -199,7 +199,7 @@ func encode(t *testing.T, claims interface {
 	return token
 }
 
-// writeCertificate makes a certificate of 127.0.0.1 that is its own authority.
+// writeCertificate writes a self-signed certificate for 127.0.0.1.
 func writeCertificate(t *testing.T, certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -14,20 +14,20 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// remoteVariable holds the job of a test binary that is to be followers and
-// nothing else. Thousands of them need descriptors and memory of their own, and
-// must not be counted with what is tested.
+// remoteVariable holds the job of a test binary that runs followers instead of
+// tests. Thousands of followers need a separate process for their descriptors
+// and memory, which must not count as those of the edge.
 const remoteVariable = "TAILRACE_E2E_REMOTE"
 
-// remoteJob says whom to follow. The child gives up when its standard input
-// ends, so it does not outlive its parent.
+// remoteJob lists the sessions to follow. The child exits when its standard
+// input ends, so it does not outlive its parent.
 type remoteJob struct {
 	Addr     string   `json:"addr"`
 	Sessions []string `json:"sessions"` // one for each follower
 }
 
-// remoteReport is one line that the child says: that all followers have heard
-// something, and later, for each, what became of it.
+// remoteReport is one line from the child: that all followers have received an
+// event, and later the result of each.
 type remoteReport struct {
 	Attached bool `json:"attached,omitempty"`
 
@@ -37,16 +37,16 @@ type remoteReport struct {
 	Failed  string      `json:"failed,omitempty"`
 }
 
-// tally stands for events without keeping them: two sequences of events that
-// differ in number, order, id or text have different ones.
+// tally is a digest of a sequence of events: sequences that differ in number,
+// order, id or text have different tallies.
 type tally struct {
 	Events int    `json:"events"`
 	Sum    uint64 `json:"sum"`
 }
 
-func (t *tally) add(e heard) {
+func (t *tally) add(e sseEvent) {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d %d %s", t.Sum, e.seq, e.data) // a hash takes everything
+	_, _ = fmt.Fprintf(h, "%d %d %s", t.Sum, e.seq, e.data) // a hash does not fail
 	t.Events, t.Sum = t.Events+1, h.Sum64()
 }
 
@@ -58,19 +58,19 @@ func runRemote(jobJSON string, in io.Reader, out io.Writer) int {
 		return 2
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // ends with the process, at the latest
+	go func() { // ends with the process at the latest
 		defer cancel()
-		_, _ = io.Copy(io.Discard, in) // an error is an end as well
+		_, _ = io.Copy(io.Discard, in) // an error means the end, too
 	}()
 	var (
 		attached, done sync.WaitGroup
-		mu             sync.Mutex // guards say
-		say            = json.NewEncoder(out)
+		mu             sync.Mutex // guards enc
+		enc            = json.NewEncoder(out)
 	)
 	report := func(r remoteReport) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = say.Encode(r) //nolint:errchkjson // when the parent is gone, standard input says so too
+		_ = enc.Encode(r) //nolint:errchkjson // if the parent is gone, standard input ends as well
 	}
 	for _, id := range job.Sessions {
 		attached.Add(1)
@@ -78,7 +78,7 @@ func runRemote(jobJSON string, in io.Reader, out io.Writer) int {
 		done.Go(func() {
 			defer first()
 			r := remoteReport{Session: id}
-			f := &follower{addr: job.Addr, root: chunk.RootSession("default", id), take: func(e heard) {
+			f := &follower{addr: job.Addr, root: chunk.RootSession("default", id), onEvent: func(e sseEvent) {
 				first()
 				r.Tally.add(e)
 			}}

@@ -19,109 +19,111 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge/hub"
 )
 
-var seed = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one and prints it")
+var seed = flag.Uint64("seed", 0, "seed of the random tests; 0 selects a random one and logs it")
 
-// seeded is the dice of a test, thrown again by the flag.
-func seeded(t *testing.T) *rand.Rand {
+// newGenerator returns the random generator of a test with the seed of the
+// flag.
+func newGenerator(t *testing.T) *rand.Rand {
 	t.Helper()
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
-	t.Logf("again with: -seed %d", *seed)
+	t.Logf("repeat with: -seed %d", *seed)
 	return rand.New(rand.NewPCG(*seed, 0))
 }
 
-// Random trees of sessions are written while clients with random scopes watch
-// them over a real server. Each connection is cut after a random number of
-// bytes, in the middle of events too, and the client comes back with the last
-// id it has whole. In the end each client holds the log, once and in order.
+// Random session trees are written while clients with random scopes follow them
+// with a real server. Each connection is cut after a random number of bytes,
+// also within events, and the client resumes with the last complete id. At the
+// end each client has received the log once and in order.
 func TestResumeIsExact(t *testing.T) {
-	seeded(t)
-	w := newResumeWorld(t)
+	newGenerator(t)
+	w := newResumeEnv(t)
 	for round := range 8 {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			story, err := w.tell(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", round)), plot{clients: 12}, rand.New(rand.NewPCG(*seed, uint64(round))))
+			tree, err := w.writeTree(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", round)), treeOptions{clients: 12}, rand.New(rand.NewPCG(*seed, uint64(round))))
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.check(t, story)
+			w.check(t, tree)
 		})
 	}
 }
 
-func newResumeWorld(t *testing.T) *edgeWorld {
+func newResumeEnv(t *testing.T) *edgeEnv {
 	t.Helper()
-	// A small memory, so that clients fall out of it and read the log.
-	return newEdgeWorld(t, worldConfig{write: natstest.Start(t).Conn(t), hub: hub.Config{Memory: 64 << 10, Page: 8 << 10}})
+	// The memory is small, so that clients have to read from the log.
+	return newEdgeEnv(t, edgeEnvConfig{write: natstest.Start(t).Conn(t), hub: hub.Config{MaxMemory: 64 << 10, PageBytes: 8 << 10}})
 }
 
-// told is a tree that was written while clients watched it.
-type told struct {
+// writtenTree is a tree that was written while clients followed it.
+type writtenTree struct {
 	root    chunk.Session
 	clients []*resumeClient
 }
 
-// plot is how a tree is told. The zero plot is told to nobody, at once.
-type plot struct {
-	clients int
-	chunks  int                         // of the root; 150 to 400 when 0
-	pace    func(context.Context) error // before each of them, when not nil
-	cut     int64                       // bytes of the longest connection of a client; 20,000 when 0
-	patient bool                        // the clients come back when they are refused for now
+// treeOptions configures writeTree. The zero value has no clients and no
+// delays.
+type treeOptions struct {
+	clients          int
+	chunks           int                         // of the root; 0 selects 150 to 400
+	pace             func(context.Context) error // called before each chunk, if not nil
+	cut              int64                       // maximum bytes of a connection of a client; defaults to 20,000
+	retryUnavailable bool                        // clients retry after status 503
 }
 
-// tell writes a tree before clients, and returns when it is complete and they
-// know.
-func (w *edgeWorld) tell(ctx context.Context, root chunk.Session, p plot, random *rand.Rand) (told, error) {
-	story := told{root: root}
+// writeTree writes a tree while clients follow it, and returns when it is
+// complete and all clients have received the end.
+func (w *edgeEnv) writeTree(ctx context.Context, root chunk.Session, p treeOptions, random *rand.Rand) (writtenTree, error) {
+	tree := writtenTree{root: root}
 	run, err := w.producer.Start(ctx, root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("random"))
 	if err != nil {
-		return story, err
+		return tree, err
 	}
 	if _, err := run.Flush(ctx); err != nil {
-		return story, err
+		return tree, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range p.clients {
 		client := newResumeClient(w.url, root, rand.New(rand.NewPCG(random.Uint64(), 1)))
-		client.patient = p.patient
+		client.retryUnavailable = p.retryUnavailable
 		client.cut = cmp.Or(p.cut, client.cut)
-		story.clients = append(story.clients, client)
+		tree.clients = append(tree.clients, client)
 		group.Go(func() error { return client.watch(ctx) })
 	}
-	dice := rand.New(rand.NewPCG(random.Uint64(), 2))
-	group.Go(func() error { return w.write(ctx, run, p, dice) })
-	return story, group.Wait()
+	writeRandom := rand.New(rand.NewPCG(random.Uint64(), 2))
+	group.Go(func() error { return w.write(ctx, run, p, writeRandom) })
+	return tree, group.Wait()
 }
 
-// check holds what the clients got against the log.
-func (w *edgeWorld) check(t *testing.T, story told) {
+// check compares the events of the clients with the log.
+func (w *edgeEnv) check(t *testing.T, tree writtenTree) {
 	t.Helper()
-	for i, client := range story.clients {
-		if want := w.expected(t, story.root, client.scope); !slices.Equal(client.got, want) {
-			t.Errorf("%s, client %d (%d connections, scope %d): %s", story.root.ID, i, client.connections, client.scope, firstDifference(client.got, want))
+	for i, client := range tree.clients {
+		if want := w.expected(t, tree.root, client.scope); !slices.Equal(client.got, want) {
+			t.Errorf("%s, client %d (%d connections, scope %d): %s", tree.root.ID, i, client.connections, client.scope, firstDifference(client.got, want))
 		}
 	}
 }
 
-// resumeClient is an EventSource with a cut wire.
+// resumeClient is an EventSource whose connections are cut.
 type resumeClient struct {
-	url         string
-	scope       chunk.Scope
-	cut         int64 // bytes of the longest connection
-	patient     bool
-	random      *rand.Rand
-	lastID      string
-	retry       time.Duration
-	got         []string
-	connections int
+	url              string
+	scope            chunk.Scope
+	cut              int64 // maximum bytes of a connection
+	retryUnavailable bool
+	random           *rand.Rand
+	lastID           string
+	retry            time.Duration
+	got              []string
+	connections      int
 }
 
 func newResumeClient(base string, root chunk.Session, random *rand.Rand) *resumeClient {
@@ -133,14 +135,14 @@ func newResumeClient(base string, root chunk.Session, random *rand.Rand) *resume
 	return c
 }
 
-// watch connects until the server says that nothing more will come.
+// watch reconnects until the server responds that the session has ended.
 func (c *resumeClient) watch(ctx context.Context) error {
 	for {
 		over, err := c.connect(ctx)
 		if over || err != nil {
 			return err
 		}
-		if c.patient {
+		if c.retryUnavailable {
 			select {
 			case <-time.After(c.retry):
 			case <-ctx.Done():
@@ -158,7 +160,7 @@ func (c *resumeClient) connect(ctx context.Context) (over bool, err error) {
 	if c.lastID != "" {
 		req.Header.Set("Last-Event-ID", c.lastID)
 	}
-	if c.random.IntN(2) == 0 { // what the edge takes for a browser
+	if c.random.IntN(2) == 0 { // headers by which the edge recognizes a browser
 		req.Header.Set("Accept", "text/event-stream")
 		req.Header.Set("Cache-Control", "no-cache")
 	}
@@ -175,22 +177,22 @@ func (c *resumeClient) connect(ctx context.Context) (over bool, err error) {
 	case http.StatusOK:
 		return false, c.read(io.LimitReader(resp.Body, c.random.Int64N(c.cut)))
 	case http.StatusServiceUnavailable:
-		if c.patient {
+		if c.retryUnavailable {
 			return false, c.comeBack("1000")
 		}
 	}
 	return false, fmt.Errorf("status %d", resp.StatusCode)
 }
 
-// read takes whole events, as the HTML standard says: an event without its
-// blank line never was, and the id counts only with it.
+// read reads complete events as defined by the HTML standard: an event without
+// its blank line is ignored, including its id.
 func (c *resumeClient) read(body io.Reader) error {
 	lines := bufio.NewReader(body)
 	id, data := c.lastID, ""
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return nil //nolint:nilerr // cut: what was begun is forgotten, and the client comes back
+			return nil //nolint:nilerr // cut: an incomplete event is ignored, and the client reconnects
 		}
 		line = strings.TrimSuffix(line, "\n")
 		switch {
@@ -210,12 +212,12 @@ func (c *resumeClient) read(body io.Reader) error {
 			}
 		case strings.HasPrefix(line, ":"):
 		default:
-			return fmt.Errorf("a line of no kind: %q", line)
+			return fmt.Errorf("invalid line %q", line)
 		}
 	}
 }
 
-// comeBack notes when the server wants to see the client again.
+// comeBack records the reconnect delay of the server.
 func (c *resumeClient) comeBack(milliseconds string) error {
 	var err error
 	c.retry, err = time.ParseDuration(milliseconds + "ms")

@@ -13,23 +13,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// edgeProcess is `tailrace edge` on a port of its own, which it keeps over
+// edgeProcess is `tailrace edge` on a reserved port, which it keeps over
 // restarts.
 type edgeProcess struct {
 	addr string
-	ops  string // host:port of its other listener
+	ops  string // host:port of its ops listener
 	env  []string
 	args []string
 	cmd  *exec.Cmd
 
-	descriptors int // it may have so many open, when not 0
+	descriptors int // limit of open files, if not 0
 }
 
-// startEdge starts an edge on the NATS server at natsURL and waits until it is
-// ready.
+// startEdge starts an edge that uses the NATS server at natsURL and waits until
+// it is ready.
 func startEdge(t *testing.T, natsURL string, args ...string) *edgeProcess {
 	t.Helper()
 	e := newEdge(t, natsURL, args...)
@@ -51,8 +51,8 @@ func newEdge(t *testing.T, natsURL string, args ...string) *edgeProcess {
 
 func (e *edgeProcess) start(t *testing.T) {
 	t.Helper()
-	name, args := binary(t), e.args
-	if e.descriptors > 0 { // the soft limit and the hard one, for a Go program raises the first to the second
+	name, args := roleBinary(t, "edge"), e.args
+	if e.descriptors > 0 { // sets both limits, because Go raises the soft limit to the hard one
 		args = append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, e.descriptors), name}, args...)
 		name = "sh"
 	}
@@ -67,19 +67,19 @@ func (e *edgeProcess) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-// terminate is SIGTERM. It returns how long the process took to end, and fails
-// the test when it did not end well.
+// terminate sends SIGTERM and returns the time until the exit. It fails the
+// test if the exit code is not 0.
 func (e *edgeProcess) terminate(t *testing.T) time.Duration {
 	t.Helper()
 	began := time.Now()
 	e.signal(t, syscall.SIGTERM)
 	if err := e.cmd.Wait(); err != nil {
-		t.Errorf("the edge on %s did not end well: %v", e.addr, err)
+		t.Errorf("exit of the edge on %s: %v", e.addr, err)
 	}
 	return time.Since(began)
 }
 
-// metric is a figure without labels that the edge tells of itself.
+// metric returns the value of a metric without labels.
 func (e *edgeProcess) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	status, _, body := get(t, "http://"+e.ops+"/metrics")
@@ -97,41 +97,41 @@ func (e *edgeProcess) metric(t *testing.T, name string) float64 {
 }
 
 // Two edges behind a balancer are restarted, one after the other, while 500
-// pages watch. No page loses, repeats or reorders anything, none gets a status
-// at which a browser gives up, and none is without a word for three seconds.
+// clients follow. No client loses, duplicates or reorders an event, none gets a
+// status at which a browser stops, and none has a silence of three seconds.
 func TestRollingRestart(t *testing.T) {
 	const drain = 3 * time.Second
 	server := natstest.StartProcess(t)
-	chatter := startChatter(t, server.URL, 20, 250*time.Millisecond)
+	rec := startWriters(t, server.URL, 20, 250*time.Millisecond)
 	edges := []*edgeProcess{
 		startEdge(t, server.URL, "--drain", drain.String()),
 		startEdge(t, server.URL, "--drain", drain.String()),
 	}
-	front := startBalancer(t, edges[0].addr, edges[1].addr)
-	crowd := chatter.startCrowd(t, front.addr, 500, nil)
-	crowd.awaitAll(t)
+	lb := startBalancer(t, edges[0].addr, edges[1].addr)
+	readers := rec.startReaders(t, lb.addr, 500, nil)
+	readers.awaitAll(t)
 	for _, e := range edges {
-		// The end of the window is when the last stream is cut; then the process
-		// has little to do.
+		// The last stream is cut at the end of the drain period; the exit
+		// follows immediately.
 		if took := e.terminate(t); took > drain+time.Second {
-			t.Errorf("the edge took %s to end, want %s and little more", took, drain)
+			t.Errorf("exit of the edge took %s, want about %s", took, drain)
 		}
-		front.awaitReady(t, e.addr, false)
+		lb.awaitReady(t, e.addr, false)
 		e.start(t)
-		front.awaitReady(t, e.addr, true)
+		lb.awaitReady(t, e.addr, true)
 	}
-	crowd.awaitAll(t)
-	crowd.judge(t)
-	crowd.checkSilence(t, 3*time.Second, everyone)
+	readers.awaitAll(t)
+	readers.checkAll(t)
+	readers.checkSilence(t, 3*time.Second, anyFollower)
 	cuts, refused := 0, 0
-	for _, f := range crowd.followers {
+	for _, f := range readers.followers {
 		cuts += f.statuses[http.StatusOK] - 1
 		refused += f.refused
 	}
-	t.Logf("%d connections beyond the first, %d of them refused with a time to come back", cuts, refused)
-	if cuts < len(crowd.followers) {
-		t.Errorf("%d cuts for %d pages: each was on an edge that was restarted", cuts, len(crowd.followers))
+	t.Logf("%d reconnects, %d of them rejected with a retry field", cuts, refused)
+	if cuts < len(readers.followers) {
+		t.Errorf("%d cuts for %d clients, want at least one each: every edge was restarted", cuts, len(readers.followers))
 	}
 }
 
-func everyone(*follower) bool { return true }
+func anyFollower(*follower) bool { return true }

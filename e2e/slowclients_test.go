@@ -16,84 +16,85 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 const (
 	slowClients   = 200
 	normalClients = 50
-	slowTimeout   = 3 * time.Second  // of the edge: a client that takes nothing for so long is cut
-	slowLife      = 10 * time.Second // of a connection of a slow client: longer than it takes to be cut
+	slowTimeout   = 3 * time.Second  // of the edge: a client that reads nothing for this long is disconnected
+	slowLife      = 10 * time.Second // lifetime of a connection of a slow client: longer than slowTimeout
 	soonEnough    = 5 * time.Millisecond
-	slowMost      = 256 << 10 // bytes of memory that a slow client may cost
-	memorySlack   = 8 << 20   // garbage that waits for the collector, at one time and not at another
+	slowMost      = 256 << 10 // maximum memory of a slow client in bytes
+	memorySlack   = 8 << 20   // tolerance for garbage not collected yet
 )
 
-// Two hundred clients read 500 bytes a second of sessions that say forty times
-// as much, beside fifty that read as they should, on the same sessions and on
-// others. The memory of the edge stays where it is; the fifty get everything as
-// soon as fifty others do, who have an edge for themselves at the same time on
-// the same machine; the slow ones are cut for it. None of them misses anything:
-// when their lines get better in the end, they come back and have all of it.
+// Two hundred clients read 500 bytes per second of sessions with forty times
+// that rate, alongside fifty normal clients of the same and other sessions. The
+// memory of the edge stays constant. The fifty receive events as fast as fifty
+// clients of another edge without slow clients, measured at the same time on
+// the same machine. The slow clients are disconnected. No client misses an
+// event: when their connections become fast at the end, the slow clients
+// reconnect and receive the rest.
 func TestSlowClientsBesideNormal(t *testing.T) {
 	server := natstest.StartProcess(t)
 	edge := startEdge(t, server.URL, "--write-timeout", slowTimeout.String(), "--hub-bytes", "1048576", "--log-level", "info")
 	quiet := startEdge(t, server.URL, "--hub-bytes", "1048576")
-	talk := startLongChatter(t, server.URL, 8, 40*time.Millisecond, 600)
+	rec := startPaddedWriters(t, server.URL, 8, 40*time.Millisecond, 600)
 	var beside, apart lateness
-	normal := talk.startCrowd(t, edge.addr, normalClients, beside.watch)
-	others := talk.startCrowd(t, quiet.addr, normalClients, apart.watch)
-	road := newSlowRoad(edge.addr)
-	slow := talk.startCrowd(t, edge.addr, slowClients, func(i int, f *follower) {
-		f.root = talk.voices[i%4].root
-		f.dial, f.take = road.dial, f.keep
+	normal := rec.startReaders(t, edge.addr, normalClients, beside.watch)
+	others := rec.startReaders(t, quiet.addr, normalClients, apart.watch)
+	dialer := newSlowDialer(edge.addr)
+	slow := rec.startReaders(t, edge.addr, slowClients, func(i int, f *follower) {
+		f.root = rec.writers[i%4].root
+		f.dial, f.onEvent = dialer.dial, f.keepHash
 	})
 	normal.awaitAll(t)
 	others.awaitAll(t)
 
-	road.open()
-	rising := watchMemory(t, edge, 8*time.Second) // connections, and buffers that fill
+	dialer.open()
+	rising := watchMemory(t, edge, 8*time.Second) // connections and filling buffers
 	var memory [8]int64
-	var ratios [8]float64 // of the late ones among the fifty to those among the others
+	var ratios [8]float64 // p99 alongside slow clients / p99 without
 	for i := range ratios {
 		beside.forget()
 		apart.forget()
 		memory[i] = watchMemory(t, edge, 2*time.Second)
 		p99, p99Apart := beside.p99(t), apart.p99(t)
 		ratios[i] = float64(p99) / float64(max(p99Apart, soonEnough))
-		t.Logf("%d MiB; p99 beside slow clients %s, apart %s", memory[i]>>20, p99, p99Apart)
+		t.Logf("%d MiB; p99 alongside slow clients %s, without %s", memory[i]>>20, p99, p99Apart)
 	}
 	first, second := slices.Max(memory[:4]), slices.Max(memory[4:])
 	without := residentBytes(t, quiet.cmd.Process.Pid)
-	t.Logf("memory, in MiB: %d while it rises, then %d, %d; of the edge without slow clients %d",
+	t.Logf("memory in MiB: %d during the start, then %d, %d; edge without slow clients: %d",
 		rising>>20, first>>20, second>>20, without>>20)
 	if second > without+slowClients*slowMost {
-		t.Errorf("%d bytes of memory, of the edge without slow clients %d: a slow client costs more than %d", second, without, slowMost)
+		t.Errorf("memory is %d bytes, %d without slow clients: want at most %d per slow client", second, without, slowMost)
 	}
 	if second > first*12/10+memorySlack {
-		t.Errorf("memory went on from %d to %d bytes", first, second)
+		t.Errorf("memory grew from %d to %d bytes", first, second)
 	}
-	// The machine is busy with other things now and then, and one edge happens to
-	// suffer. What slow clients do to others they would do all the time.
+	// Other load on the machine may slow one edge temporarily. An effect of the
+	// slow clients would be permanent, so the median is checked.
 	slices.Sort(ratios[:])
 	if median := ratios[len(ratios)/2]; median > 2 {
-		t.Errorf("the p99 beside slow clients is %.1f times that without", median)
+		t.Errorf("the p99 alongside slow clients is %.1f times the p99 without", median)
 	}
 
-	road.improve()
-	for _, c := range []*crowd{normal, others, slow} {
-		c.kept = heard.hashed
-		c.judge(t)
+	dialer.speedUp()
+	for _, c := range []*readers{normal, others, slow} {
+		c.kept = sseEvent.hashed
+		c.checkAll(t)
 	}
 	edge.terminate(t)
 	cut := strings.Count(fmt.Sprint(edge.cmd.Stderr), "reason=slow")
 	t.Logf("%d streams cut as slow", cut)
 	if cut < slowClients {
-		t.Errorf("%d streams were cut as slow, want each slow client to be, once at least", cut)
+		t.Errorf("%d streams were cut as slow, want at least one per slow client", cut)
 	}
 }
 
-// watchMemory looks at the process for a while and returns the most it had.
+// watchMemory samples the process for a while and returns the maximum.
 func watchMemory(t *testing.T, edge *edgeProcess, d time.Duration) int64 {
 	t.Helper()
 	over := time.After(d)
@@ -110,35 +111,35 @@ func watchMemory(t *testing.T, edge *edgeProcess, d time.Duration) int64 {
 	}
 }
 
-// lateness is how long what is said takes to the clients.
+// lateness records the latency of events.
 type lateness struct {
 	mu   sync.Mutex // guards took
 	took []time.Duration
 }
 
-// note takes the time from the event: when its agent said it, in milliseconds.
-func (l *lateness) note(e heard) {
+// note computes the latency from the timestamp of the event, in milliseconds.
+func (l *lateness) note(e sseEvent) {
 	now := time.Now().UnixMilli()
 	_, rest, found := strings.Cut(e.data, `"timestamp":`)
 	if !found {
-		return // of the stream, not of an agent
+		return // event of the stream, not of an agent
 	}
 	digits, _, _ := strings.Cut(rest, ",")
 	said, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
-		said = 0 // which is very late
+		said = 0 // counts as very late
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.took = append(l.took, time.Duration(now-said)*time.Millisecond)
 }
 
-// watch makes a follower tell how late it is.
+// watch records the latency of a follower.
 func (l *lateness) watch(_ int, f *follower) {
-	f.take = func(e heard) { f.keep(e); l.note(e) }
+	f.onEvent = func(e sseEvent) { f.keepHash(e); l.note(e) }
 }
 
-// forget begins anew.
+// forget resets the record.
 func (l *lateness) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,46 +151,46 @@ func (l *lateness) p99(t *testing.T) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.took) < 1000 {
-		t.Fatalf("%d events: nothing was put to the test", len(l.took))
+		t.Fatalf("%d events, want at least 1000", len(l.took))
 	}
 	slices.Sort(l.took)
 	return l.took[len(l.took)*99/100]
 }
 
-// keep remembers what an event was, without all its words: 250 clients get a
-// hundred megabytes.
-func (f *follower) keep(e heard) { f.got = append(f.got, e.hashed()) }
+// keepHash keeps a hash of the text: the events of 250 clients take a hundred
+// megabytes.
+func (f *follower) keepHash(e sseEvent) { f.got = append(f.got, e.hashed()) }
 
 var hashSeed = maphash.MakeSeed()
 
-func (e heard) hashed() heard {
-	return heard{seq: e.seq, data: strconv.FormatUint(maphash.String(hashSeed, e.data), 36)}
+func (e sseEvent) hashed() sseEvent {
+	return sseEvent{seq: e.seq, data: strconv.FormatUint(maphash.String(hashSeed, e.data), 36)}
 }
 
-// slowRoad leads to the edge once it is open, and is as good as any when it has
-// been improved.
-type slowRoad struct {
-	addr             string
-	opened, improved chan struct{} // closed when it is
+// slowDialer connects to the edge once it is open, with slow connections until
+// speedUp.
+type slowDialer struct {
+	addr         string
+	opened, fast chan struct{} // closed by open and speedUp
 }
 
-func newSlowRoad(addr string) *slowRoad {
-	return &slowRoad{addr: addr, opened: make(chan struct{}), improved: make(chan struct{})}
+func newSlowDialer(addr string) *slowDialer {
+	return &slowDialer{addr: addr, opened: make(chan struct{}), fast: make(chan struct{})}
 }
 
-func (r *slowRoad) open()    { close(r.opened) }
-func (r *slowRoad) improve() { close(r.improved) }
+func (r *slowDialer) open()    { close(r.opened) }
+func (r *slowDialer) speedUp() { close(r.fast) }
 
-// dial waits until the road is open. Buffers are small, as far from the machine
-// as a slow client is: on loopback the kernel would else take megabytes for each.
-func (r *slowRoad) dial(ctx context.Context) (net.Conn, error) {
+// dial waits until the dialer is open. Buffers are small, as for a distant
+// client: on loopback the kernel would otherwise use megabytes for each.
+func (r *slowDialer) dial(ctx context.Context) (net.Conn, error) {
 	select {
 	case <-r.opened:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	select {
-	case <-r.improved:
+	case <-r.fast:
 		return new(net.Dialer).DialContext(ctx, "tcp", r.addr)
 	default:
 	}
@@ -206,23 +207,23 @@ func (r *slowRoad) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &slowConn{Conn: conn, over: time.After(slowLife), improved: r.improved, tick: time.NewTicker(slowTick)}, nil
+	return &slowConn{Conn: conn, over: time.After(slowLife), fast: r.fast, tick: time.NewTicker(slowTick)}, nil
 }
 
-// slowTick and slowBytes are 500 bytes a second.
+// slowTick and slowBytes are a rate of 500 bytes per second.
 const (
 	slowTick  = 250 * time.Millisecond
 	slowBytes = 125
 )
 
-// slowConn is read slowly, and given up after a while: a client with full buffers
-// does not learn that it was cut.
+// slowConn reads slowly and closes after slowLife, because a client with full
+// buffers does not detect that it was disconnected.
 type slowConn struct {
 	net.Conn
 
-	over     <-chan time.Time
-	improved <-chan struct{}
-	tick     *time.Ticker
+	over <-chan time.Time
+	fast <-chan struct{}
+	tick *time.Ticker
 }
 
 func (c *slowConn) Read(b []byte) (int, error) {
@@ -230,7 +231,7 @@ func (c *slowConn) Read(b []byte) (int, error) {
 	case <-c.tick.C:
 		return c.Conn.Read(b[:min(len(b), slowBytes)])
 	case <-c.over:
-	case <-c.improved:
+	case <-c.fast:
 	}
 	return 0, net.ErrClosed
 }

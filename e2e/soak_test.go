@@ -18,48 +18,48 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 var soak = flag.Duration("soak", 10*time.Minute, "how long the streams of the soak test are open")
 
 const (
-	soakStreams  = 10_000
-	soakSessions = 500
-	soakCrowds   = 4               // processes that the followers are spread over
-	soakPace     = 5 * time.Second // of each session
-	soakEvery    = 10 * time.Second
+	soakStreams   = 10_000
+	soakSessions  = 500
+	soakProcesses = 4               // processes of followers
+	soakPace      = 5 * time.Second // interval of each session
+	soakEvery     = 10 * time.Second
 )
 
-// 10,000 streams are open on one edge, over 500 sessions in each of which
-// something is said every five seconds. The memory of the edge stays as it is,
-// no stream is cut, and in the end each follower holds the log of its session.
+// One edge has 10,000 open streams of 500 sessions that are written every five
+// seconds. The memory of the edge stays constant, no stream is cut, and at the
+// end each follower has received the log of its session.
 func TestSoak(t *testing.T) {
 	raiseDescriptors(t, soakStreams+500)
 	server := natstest.StartProcess(t)
-	chatter := startChatter(t, server.URL, soakSessions, soakPace)
-	// A small memory for frames is full before the first figure counts: what
-	// grows then is no cache.
+	rec := startWriters(t, server.URL, soakSessions, soakPace)
+	// The small memory of the hub is full before the first sample, so that
+	// growth after it is not caused by caching.
 	edge := startEdge(t, server.URL, "--heartbeat", "15s", "--hub-bytes", "2000000")
-	crowds := make([]*remoteCrowd, soakCrowds)
-	for i := range crowds {
+	processes := make([]*followerProcess, soakProcesses)
+	for i := range processes {
 		job := remoteJob{Addr: edge.addr}
-		for n := i; n < soakStreams; n += soakCrowds {
-			job.Sessions = append(job.Sessions, chatter.voices[n%soakSessions].root.ID)
+		for n := i; n < soakStreams; n += soakProcesses {
+			job.Sessions = append(job.Sessions, rec.writers[n%soakSessions].root.ID)
 		}
-		crowds[i] = startRemoteCrowd(t, job)
+		processes[i] = startFollowerProcess(t, job)
 	}
-	for _, c := range crowds {
+	for _, c := range processes {
 		c.awaitAttached(t)
 	}
 	samples := sampleFor(t, edge, *soak)
-	chatter.hush(t)
-	checkRemotes(t, chatter, crowds)
+	rec.stop(t)
+	checkRemotes(t, rec, processes)
 	checkFlat(t, samples)
 }
 
-// raiseDescriptors gives this process and its children as many descriptors as
-// they may have.
+// raiseDescriptors raises the soft limit of open files of this process and its
+// children to the hard limit.
 func raiseDescriptors(t *testing.T, want uint64) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -67,7 +67,7 @@ func raiseDescriptors(t *testing.T, want uint64) {
 		t.Fatal(err)
 	}
 	if limit.Max < want {
-		t.Fatalf("%d open files are allowed here, and %d are needed: raise the hard limit (ulimit -Hn)", limit.Max, want)
+		t.Fatalf("limit of open files is %d, want %d: raise the hard limit (ulimit -Hn)", limit.Max, want)
 	}
 	limit.Cur = limit.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit.Cur, Max: limit.Max}); err != nil {
@@ -75,14 +75,14 @@ func raiseDescriptors(t *testing.T, want uint64) {
 	}
 }
 
-// sample is the edge at one time.
+// sample is the state of the edge at one time.
 type sample struct {
 	at         time.Duration
 	resident   float64 // MiB
 	goroutines float64
 }
 
-// sampleFor looks at the edge again and again, and prints a table as it grows.
+// sampleFor samples the edge periodically and logs a table.
 func sampleFor(t *testing.T, edge *edgeProcess, length time.Duration) []sample {
 	t.Helper()
 	t.Logf("%d streams on one edge", soakStreams)
@@ -102,14 +102,14 @@ func sampleFor(t *testing.T, edge *edgeProcess, length time.Duration) []sample {
 	return samples
 }
 
-// checkFlat compares the last fifth of the time with the second one: of ten
+// checkFlat compares the last fifth of the time with the second fifth: of ten
 // minutes, the last two with minutes two to four.
 func checkFlat(t *testing.T, samples []sample) {
 	t.Helper()
 	n := len(samples)
 	early, late := samples[n/5:n*2/5], samples[n*4/5:]
 	if len(early) == 0 {
-		t.Fatalf("%d samples are too few to compare; let it run for longer", n)
+		t.Fatalf("%d samples are too few to compare: increase -soak", n)
 	}
 	for name, figure := range map[string]func(sample) float64{
 		"resident memory in MiB": func(s sample) float64 { return s.resident },
@@ -132,13 +132,13 @@ func medianOf(samples []sample, figure func(sample) float64) float64 {
 	return figures[len(figures)/2]
 }
 
-// remoteCrowd is a process of followers.
-type remoteCrowd struct {
+// followerProcess is a process of followers.
+type followerProcess struct {
 	size    int
-	reports chan remoteReport // closed when the process has said everything
+	reports chan remoteReport // closed when the process has exited
 }
 
-func startRemoteCrowd(t *testing.T, job remoteJob) *remoteCrowd {
+func startFollowerProcess(t *testing.T, job remoteJob) *followerProcess {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -162,13 +162,13 @@ func startRemoteCrowd(t *testing.T, job remoteJob) *remoteCrowd {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c := &remoteCrowd{size: len(job.Sessions), reports: make(chan remoteReport, len(job.Sessions)+1)}
+	c := &followerProcess{size: len(job.Sessions), reports: make(chan remoteReport, len(job.Sessions)+1)}
 	go func() {
 		defer close(c.reports)
 		for dec := json.NewDecoder(stdout); ; {
 			var r remoteReport
 			if err := dec.Decode(&r); err != nil {
-				return // it ended
+				return // the process has exited
 			}
 			c.reports <- r
 		}
@@ -184,34 +184,34 @@ func startRemoteCrowd(t *testing.T, job remoteJob) *remoteCrowd {
 	return c
 }
 
-// next is the next report, which must come in time.
-func (c *remoteCrowd) next(t *testing.T) remoteReport {
+// next returns the next report.
+func (c *followerProcess) next(t *testing.T) remoteReport {
 	t.Helper()
 	select {
 	case r, ok := <-c.reports:
 		if !ok {
-			t.Fatal("a process of followers ended too early")
+			t.Fatal("a process of followers exited too early")
 		}
 		return r
 	case <-time.After(2 * time.Minute):
-		t.Fatal("followers have nothing to say for two minutes")
+		t.Fatal("timeout: no report of followers within two minutes")
 	}
 	return remoteReport{}
 }
 
-func (c *remoteCrowd) awaitAttached(t *testing.T) {
+func (c *followerProcess) awaitAttached(t *testing.T) {
 	t.Helper()
 	if r := c.next(t); !r.Attached {
-		t.Fatalf("a follower of %s is over already: %v %s", r.Session, r.Answers, r.Failed)
+		t.Fatalf("a follower of %s ended too early: %v %s", r.Session, r.Answers, r.Failed)
 	}
 }
 
-// checkRemotes compares what each follower got with the log, and wants that none
-// of them was ever cut.
-func checkRemotes(t *testing.T, c *chatter, crowds []*remoteCrowd) {
+// checkRemotes compares the events of each follower with the log, and checks
+// that no stream was cut.
+func checkRemotes(t *testing.T, c *recorders, processes []*followerProcess) {
 	t.Helper()
 	logs := make(map[string]tally)
-	for _, v := range c.voices {
+	for _, v := range c.writers {
 		var want tally
 		for _, e := range c.log(t, v.root) {
 			want.add(e)
@@ -220,11 +220,11 @@ func checkRemotes(t *testing.T, c *chatter, crowds []*remoteCrowd) {
 	}
 	events := 0
 	var wrong []error
-	for _, crowd := range crowds {
-		for range crowd.size {
-			r := crowd.next(t)
+	for _, process := range processes {
+		for range process.size {
+			r := process.next(t)
 			events += r.Tally.Events
-			if err := judgeRemote(r, logs[r.Session]); err != nil {
+			if err := checkReport(r, logs[r.Session]); err != nil {
 				wrong = append(wrong, err)
 			}
 		}
@@ -235,14 +235,14 @@ func checkRemotes(t *testing.T, c *chatter, crowds []*remoteCrowd) {
 	}
 }
 
-func judgeRemote(r remoteReport, want tally) error {
+func checkReport(r remoteReport, want tally) error {
 	switch {
 	case r.Failed != "":
 		return errors.New(r.Failed)
 	case r.Tally != want:
 		return fmt.Errorf("%s: %d events, the log has %d, or they differ", r.Session, r.Tally.Events, want.Events)
 	case !reflect.DeepEqual(r.Answers, map[int]int{http.StatusOK: 1, http.StatusNoContent: 1}):
-		return fmt.Errorf("%s: answers %v, want one stream and one 204", r.Session, r.Answers)
+		return fmt.Errorf("%s: statuses %v, want one stream and one 204", r.Session, r.Answers)
 	}
 	return nil
 }

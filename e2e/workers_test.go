@@ -24,33 +24,35 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/inbox"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/e2e/fleet"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/natssource"
+	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
-// workerVariable holds the job of a test binary that is to be a worker, so that
-// it can be killed and frozen like one.
+// workerVariable holds the job of a test binary that runs a worker, so that the worker can be
+// killed and stopped. The test binary of another version may be started with it (fleet.Worker), so
+// the name, the job and the line "serving" do not change.
 const workerVariable = "TAILRACE_E2E_WORKER"
 
 type workerJob struct {
 	URL  string        `json:"url"`
-	Pace time.Duration `json:"pace"` // between two words
+	Pace time.Duration `json:"pace"` // delay between two words
 }
 
 const lease = time.Second // AckWait of the workers
 
-var workerSeed = flag.Uint64("worker-seed", 0, "seed of the test that kills workers; 0 draws one")
+var workerSeed = flag.Uint64("worker-seed", 0, "seed of the test that kills workers; 0 selects a random one")
 
-// The agent of these tests says three steps of numbered words, asks a browser
-// once, and has a sub-agent do a part. It reads from the turn how far it is.
+// The agent of these tests writes three steps of numbered words, calls one
+// browser tool and delegates once to a sub-agent. It continues after the steps
+// that the turn already has.
 const (
 	wordsEach = 5
 	lastStep  = 3
@@ -63,9 +65,9 @@ func runWorker(jobJSON string, in io.Reader) int {
 		return 2
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // ends with the process, at the latest
+	go func() { // ends with the process at the latest
 		defer cancel()
-		_, _ = io.Copy(io.Discard, in) // an error is an end as well
+		_, _ = io.Copy(io.Discard, in) // an error means the end, too
 	}()
 	if err := serveAgents(ctx, job); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
@@ -85,9 +87,9 @@ func serveAgents(ctx context.Context, job workerJob) error {
 		return err
 	}
 	w, err := workers.New(js, workers.Config{
-		Agents: map[string]workers.Agent{"teller": teller(job.Pace), "helper": helper()},
-		Queue:  commands.Config{AckWait: lease, Concurrency: 16, RetryDelay: 50 * time.Millisecond},
-		Log:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		Agents: map[string]workers.Agent{"teller": wordAgent(job.Pace), "helper": helper()},
+		Lease:  lease, Concurrency: 16, RetryDelay: 50 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	if err != nil {
 		return err
@@ -96,10 +98,10 @@ func serveAgents(ctx context.Context, job workerJob) error {
 	return w.Run(ctx)
 }
 
-func teller(pace time.Duration) workers.Agent {
+func wordAgent(pace time.Duration) workers.Agent {
 	return workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
 		for n := t.Steps() + 1; n <= lastStep; n++ {
-			if err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error { return tell(ctx, s, n, pace) }); err != nil {
+			if err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error { return writeWords(ctx, s, n, pace) }); err != nil {
 				return err
 			}
 		}
@@ -107,7 +109,7 @@ func teller(pace time.Duration) workers.Agent {
 	})
 }
 
-func tell(ctx context.Context, s *workers.Step, n int, pace time.Duration) error {
+func writeWords(ctx context.Context, s *workers.Step, n int, pace time.Duration) error {
 	for i := range wordsEach {
 		if err := s.Text(ctx, fmt.Sprintf("%d.%d ", n, i)); err != nil {
 			return err
@@ -124,7 +126,7 @@ func tell(ctx context.Context, s *workers.Step, n int, pace time.Duration) error
 	case 2:
 		return s.Tool("help", workers.SubagentTool("helper")).Delegate(ctx, map[string]any{"message": "and so on"})
 	}
-	s.Final()
+	s.MarkFinal()
 	return nil
 }
 
@@ -134,8 +136,9 @@ func helper() workers.Agent {
 	})
 }
 
-// whole is what every run says, however often its worker died.
-func whole() string {
+// expectedContent returns the expected content of every run, regardless of how often its
+// worker was killed.
+func expectedContent() string {
 	var b strings.Builder
 	for n := 1; n <= lastStep; n++ {
 		for i := range wordsEach {
@@ -151,16 +154,16 @@ func whole() string {
 	return b.String()
 }
 
-// tellerWorker is a worker in a process of its own.
-type tellerWorker struct{ cmd *exec.Cmd }
+// workerProcess is a worker in a separate process.
+type workerProcess struct{ cmd *exec.Cmd }
 
-func startTeller(t *testing.T, job workerJob) *tellerWorker {
+func startWorkerProcess(t *testing.T, job workerJob) *workerProcess {
 	t.Helper()
 	text, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(fleet.Program(t, fleet.Worker, os.Args[0]))
 	cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -175,71 +178,71 @@ func startTeller(t *testing.T, job workerJob) *tellerWorker {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("a worker did not start: %q, %v", line, err)
+		t.Fatalf("start worker: output %q, %v", line, err)
 	}
-	return &tellerWorker{cmd}
+	return &workerProcess{cmd}
 }
 
-func (w *tellerWorker) signal(t *testing.T, sig syscall.Signal) {
+func (w *workerProcess) signal(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	if err := w.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *tellerWorker) kill() {
-	_ = w.cmd.Process.Kill() // it may be gone
-	_ = w.cmd.Wait()         // the exit of a killed process is no news
+func (w *workerProcess) kill() {
+	_ = w.cmd.Process.Kill() // it may have exited
+	_ = w.cmd.Wait()         // the process was killed
 }
 
-// office is what surrounds workers: a server, those who ask, those who answer.
-type office struct {
+// workerEnv is the environment of workers: a server, commands and clients.
+type workerEnv struct {
 	srv    *natstest.Process
 	log    *consumers.Reader
 	reader *projector.Reader
-	queue  *commands.Queue
-	inbox  *inbox.Box
+	queue  *jscontrol.Queue
+	inbox  *jscontrol.Inbox
 }
 
-func newOffice(t *testing.T) *office {
+func newWorkerEnv(t *testing.T) *workerEnv {
 	t.Helper()
-	o := &office{srv: natstest.StartProcess(t)}
+	o := &workerEnv{srv: natstest.StartProcess(t)}
 	js := o.srv.JetStream(t)
 	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	o.log = newReader(t, js.Conn(), consumers.Config{})
-	store, err := kvstore.New(js, kvstore.Config{})
+	store, err := jssnapshots.New(js, jssnapshots.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.reader = projector.NewReader(store, natssource.Log{Reader: o.log})
-	if o.queue, err = commands.New(js, commands.Config{}); err != nil {
+	o.reader = projector.NewReader(store, jssnapshots.Log{Reader: o.log})
+	if o.queue, err = jscontrol.NewQueue(js, jscontrol.QueueConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	if o.inbox, err = inbox.New(js, inbox.Config{}); err != nil {
+	if o.inbox, err = jscontrol.NewInbox(js, jscontrol.InboxConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-func tellerSession(i int) chunk.Session { return chunk.RootSession("acme", fmt.Sprint("run", i)) }
+func workerSession(i int) chunk.Session { return chunk.RootSession("acme", fmt.Sprint("run", i)) }
 
-func (o *office) ask(ctx context.Context, i int) error {
-	return o.queue.Request(ctx, commands.Command{
-		Kind: commands.Execute, Session: tellerSession(i), AgentType: "teller", RunID: fmt.Sprint("r", i),
+func (o *workerEnv) ask(ctx context.Context, i int) error {
+	return o.queue.Request(ctx, control.Command{
+		Kind: control.Execute, Session: workerSession(i), AgentType: "teller", RunID: fmt.Sprint("r", i),
 		Input: []chunk.InputMessage{{Content: "Tell!"}},
 	}, 0)
 }
 
-// attend follows a session to its end and answers what it asks, as a browser
-// does. It returns how often the stream ended.
-func (o *office) attend(ctx context.Context, i int) error {
-	s := tellerSession(i)
+// attend follows a session to its end and answers its calls, as a browser does.
+// It returns how often the stream ended.
+func (o *workerEnv) attend(ctx context.Context, i int) error {
+	s := workerSession(i)
 	for ctx.Err() == nil {
 		for rec, err := range o.log.Follow(ctx, s, chunk.Position{}) {
 			if err != nil {
-				break // not begun, or a clean-up under the reader: from the start again
+				break // not started, or removed records: start again
 			}
 			if rec.Type.Terminal() {
 				return nil
@@ -251,34 +254,35 @@ func (o *office) attend(ctx context.Context, i int) error {
 			}
 		}
 	}
-	return fmt.Errorf("run %d has no end: %w", i, ctx.Err())
+	return fmt.Errorf("run %d has not ended: %w", i, ctx.Err())
 }
 
-func (o *office) answer(ctx context.Context, s chunk.Session) error {
+func (o *workerEnv) answer(ctx context.Context, s chunk.Session) error {
 	snap, err := o.reader.Snapshot(ctx, s)
 	if err != nil || snap.Run.Status != fold.RunSuspended || len(snap.Pending) == 0 {
-		return nil //nolint:nilerr // it has gone on; the next pause is looked at again
+		return nil //nolint:nilerr // the run has continued; the next pause is checked later
 	}
 	run := snap.Run.ID
-	a := inbox.Answer{Session: s, RunID: run, CallID: snap.Pending[0].CallID, Kind: inbox.ClientResult, Result: chunk.Value(`"here"`)}
-	if err := o.inbox.Answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
+	a := control.Answer{Session: s, RunID: run, CallID: snap.Pending[0].CallID, Kind: control.ClientResult, Result: chunk.Value(`"here"`)}
+	if err := o.inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
 		return err
 	}
-	c := commands.Command{Kind: commands.Resume, Session: s, AgentType: "teller", RunID: commands.ResumeRunID(run), Resumes: run}
+	c := control.Command{Kind: control.Resume, Session: s, AgentType: "teller", RunID: control.ResumeRunID(run), Resumes: run}
 	err = o.queue.Request(ctx, c, 0)
-	if busy, ok := errors.AsType[*commands.BusyError](err); ok && busy.Command.RunID == run {
+	if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Command.RunID == run {
 		err = o.queue.Request(ctx, c, busy.Revision)
 	}
-	if errors.Is(err, commands.ErrBusy) {
-		return nil // somebody resumes it
+	if errors.Is(err, control.ErrBusy) {
+		return nil // already resumed
 	}
 	return err
 }
 
-// check holds what a session says against what it must say: all of it, once.
-func (o *office) check(t *testing.T, i int) {
+// check compares the content of a session with the expected content, which must
+// occur once.
+func (o *workerEnv) check(t *testing.T, i int) {
 	t.Helper()
-	s := tellerSession(i)
+	s := workerSession(i)
 	snap, err := o.reader.Snapshot(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -303,8 +307,8 @@ func (o *office) check(t *testing.T, i int) {
 			}
 		}
 	}
-	if b.String() != whole() {
-		t.Errorf("run %d says\n%s\nwant\n%s", i, b.String(), whole())
+	if b.String() != expectedContent() {
+		t.Errorf("run %d has\n%s\nwant\n%s", i, b.String(), expectedContent())
 	}
 	ends := 0
 	for rec, err := range o.log.Replay(t.Context(), s, chunk.Position{}) {
@@ -320,9 +324,8 @@ func (o *office) check(t *testing.T, i int) {
 	}
 }
 
-// A thousand runs, eight workers, and somebody who kills one of them at random
-// all the time (kill -9) and starts another. Each run ends once, and says all of
-// what it has to say, once.
+// A thousand runs with eight workers, of which one at random is continuously
+// killed with SIGKILL and replaced. Each run ends once and has its content once.
 func TestWorkersAreKilled(t *testing.T) {
 	const runs, crew = 1000, 8
 	seed := *workerSeed
@@ -331,13 +334,13 @@ func TestWorkersAreKilled(t *testing.T) {
 	}
 	t.Logf("-worker-seed=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	o := newOffice(t)
+	o := newWorkerEnv(t)
 	job := workerJob{URL: o.srv.URL}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	var team []*tellerWorker
+	var team []*workerProcess
 	for range crew {
-		team = append(team, startTeller(t, job))
+		team = append(team, startWorkerProcess(t, job))
 	}
 	t.Cleanup(func() {
 		for _, w := range team {
@@ -367,32 +370,33 @@ func TestWorkersAreKilled(t *testing.T) {
 		if done++; done%25 == 0 && done < runs {
 			victim := random.IntN(crew)
 			team[victim].kill()
-			team[victim] = startTeller(t, job)
+			team[victim] = startWorkerProcess(t, job)
 			kills++
 		}
 	}
 	t.Logf("%d runs, %d kills, %s", done, kills, time.Since(begin).Round(time.Millisecond))
 	if done != runs || kills < crew {
-		t.Errorf("%d runs ended and %d workers were killed", done, kills)
+		t.Errorf("%d runs ended, %d workers were killed", done, kills)
 	}
 	for i := range runs {
 		o.check(t, i)
 	}
 }
 
-// A worker is frozen in the middle of a run for longer than its lease. Another
-// one takes over and finishes; the first goes on, and nothing of it counts.
+// A worker is stopped during a run for longer than its lease. Another worker
+// takes over and finishes; the first continues, and none of its writes is
+// stored.
 func TestAFrozenWorkerIsFenced(t *testing.T) {
-	o := newOffice(t)
+	o := newWorkerEnv(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	job := workerJob{URL: o.srv.URL, Pace: 30 * time.Millisecond}
-	first := startTeller(t, job)
+	first := startWorkerProcess(t, job)
 	defer first.kill()
 	if err := o.ask(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	s := tellerSession(0)
+	s := workerSession(0)
 	words := 0
 	for rec, err := range o.log.Follow(ctx, s, chunk.Position{}, consumers.KeepOpen()) {
 		if err != nil && words == 0 {
@@ -409,19 +413,19 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	}
 	first.signal(t, syscall.SIGSTOP)
 	frozen := time.Now()
-	second := startTeller(t, job)
+	second := startWorkerProcess(t, job)
 	defer second.kill()
 	if err := o.attend(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("finished by the other one after %s, the lease is %s", time.Since(frozen).Round(time.Millisecond), lease)
+	t.Logf("finished by the other worker after %s, the lease is %s", time.Since(frozen).Round(time.Millisecond), lease)
 	before, err := o.log.Last(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.signal(t, syscall.SIGCONT)
-	// The first is awake and well when it does another run; by then it has tried
-	// to go on with the first one.
+	// When the first worker has completed another run, it has also tried to
+	// continue the first run.
 	second.kill()
 	if err := o.ask(ctx, 1); err != nil {
 		t.Fatal(err)
@@ -434,7 +438,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after.Ordinal != before.Ordinal {
-		t.Errorf("the session went from record %d to %d after its end", before.Ordinal, after.Ordinal)
+		t.Errorf("the session grew from record %d to %d after its end", before.Ordinal, after.Ordinal)
 	}
 	highest := chunk.Epoch(0)
 	for rec, err := range o.log.Replay(ctx, s, chunk.Position{}) {
@@ -442,7 +446,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rec.Epoch < highest {
-			t.Errorf("record %d of epoch %d stands behind epoch %d", rec.Ordinal, rec.Epoch, highest)
+			t.Errorf("record %d of epoch %d follows epoch %d", rec.Ordinal, rec.Epoch, highest)
 		}
 		highest = max(highest, rec.Epoch)
 	}

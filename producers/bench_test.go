@@ -14,30 +14,30 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // BenchmarkPublish compares a loop of Write, with chunks that never merge, with
-// the floor: a loop of the client's synchronous PublishMsg with the same
+// the baseline: a loop of the client's synchronous PublishMsg with the same
 // headers, guard included, and the same body, which is already encoded. The two
 // take turns on the same server, so that what else the machine does hits both.
 func BenchmarkPublish(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
 			srv := natstest.Start(b, natstest.Listen())
-			p := newPlace(b, natstest.Connect(b, srv.URL), 1)
-			ours, floor := newOurs(b, p, sessions), newFloor(b, p, sessions)
+			p := newEnv(b, natstest.Connect(b, srv.URL), 1)
+			ours, baseline := newOurs(b, p, sessions), newBaseline(b, p, sessions)
 			b.ReportAllocs()
-			var tOurs, tFloor time.Duration
+			var tOurs, tBaseline time.Duration
 			var n atomic.Int64
 			for b.Loop() {
 				tOurs += ours.round(b)
-				tFloor += floor.round(b)
+				tBaseline += baseline.round(b)
 				n.Add(int64(sessions * roundSize))
 			}
 			b.ReportMetric(float64(tOurs.Microseconds())/float64(n.Load()), "ours-µs/chunk")
-			b.ReportMetric(float64(tFloor.Microseconds())/float64(n.Load()), "floor-µs/chunk")
-			b.ReportMetric(tFloor.Seconds()/tOurs.Seconds(), "ratio")
+			b.ReportMetric(float64(tBaseline.Microseconds())/float64(n.Load()), "baseline-µs/chunk")
+			b.ReportMetric(tBaseline.Seconds()/tOurs.Seconds(), "ratio")
 		})
 	}
 }
@@ -72,7 +72,7 @@ func (r rounds) round(b *testing.B) time.Duration {
 	return time.Since(begin)
 }
 
-func newOurs(b *testing.B, p place, sessions int) rounds {
+func newOurs(b *testing.B, p env, sessions int) rounds {
 	b.Helper()
 	producer := p.producer(b, Config{})
 	runs := make([]*Run, sessions)
@@ -86,7 +86,7 @@ func newOurs(b *testing.B, p place, sessions int) rounds {
 	}}
 }
 
-func newFloor(b *testing.B, p place, sessions int) rounds {
+func newBaseline(b *testing.B, p env, sessions int) rounds {
 	b.Helper()
 	type writer struct {
 		msg  *nats.Msg
@@ -95,7 +95,7 @@ func newFloor(b *testing.B, p place, sessions int) rounds {
 	}
 	writers := make([]writer, sessions)
 	for i := range writers {
-		s := chunk.RootSession("floor", "s"+strconv.Itoa(i))
+		s := chunk.RootSession("baseline", "s"+strconv.Itoa(i))
 		c := benchChunk()
 		c.AgentID = s.ID
 		body, err := c.AppendJSON(nil)
@@ -103,7 +103,7 @@ func newFloor(b *testing.B, p place, sessions int) rounds {
 			b.Fatal(err)
 		}
 		writers[i].msg = &nats.Msg{
-			Subject: "tr.chunks.0.floor." + s.ID + "." + s.ID,
+			Subject: "tr.chunks.0.baseline." + s.ID + "." + s.ID,
 			Data:    body,
 			Header: nats.Header{
 				"ce-specversion": {"1.0"}, "ce-id": {"1-1"}, "ce-source": {s.String()}, "ce-type": {"custom"},
@@ -130,7 +130,7 @@ func BenchmarkTokens(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
 			srv := natstest.Start(b, natstest.Listen())
-			p := newPlace(b, natstest.Connect(b, srv.URL), 1)
+			p := newEnv(b, natstest.Connect(b, srv.URL), 1)
 			producer := p.producer(b, Config{})
 			runs := make([]*Run, sessions)
 			for i := range runs {
@@ -143,7 +143,7 @@ func BenchmarkTokens(b *testing.B) {
 				for _, r := range runs {
 					all.Go(func() {
 						for range 1000 {
-							if err := r.Say(b.Context(), chunk.TextDelta{Delta: "token "}); err != nil {
+							if err := r.EmitBody(b.Context(), chunk.TextDelta{Delta: "token "}); err != nil {
 								b.Error(err)
 								return
 							}
@@ -168,11 +168,10 @@ func BenchmarkIdleRun(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	l := producer.link
 	var runs []*Run
 	for b.Loop() {
 		s := chunk.RootSession("t", "s"+strconv.Itoa(len(runs)))
-		log, err := newNATSLog(l, p.js, producer.cfg.Layout, s)
+		log, err := producer.newNATSLog(s)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -8,25 +8,20 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Child starts the run of a sub-agent. It writes sub, a subagent_start, into
-// this session and, when that is stored, opens a session of the sub-agent's own
-// under the same root. An empty SubSessionID is minted; it must not be
-// guessable, because who knows it can address the sub-agent. Parent of run is
-// filled in.
+// Child starts the run of a sub-agent. It writes sub, a subagent_start, to this session and then starts a run of a new session under the same root. If
+// SubSessionID is empty, Child generates one; the id must not be guessable, because it gives access to the sub-agent. Child fills in Parent of run.
 //
-// If the announcement is stored and the start fails, the error is that of
-// Start, and the announcement stands: start the session with Producer.Start, or
-// write a subagent_end that says what happened.
+// If sub is stored and the start fails, the error is that of Start, and the subagent_start stays in the log: start the session with Producer.Start, or write
+// a subagent_end that reports the failure.
 //
-// The child's Run is yours to Close, after EndChild if all goes well. It may be
-// a parent itself.
+// Close the returned Run after EndChild. It may have sub-agents itself.
 func (r *Run) Child(ctx context.Context, sub chunk.SubagentStart, run chunk.RunStarted) (*Run, error) {
 	if sub.SubSessionID == "" {
-		sub.SubSessionID = mint()
+		sub.SubSessionID = newID()
 	}
 	if sub.SubSessionID == r.session.ID || sub.SubSessionID == r.session.Root {
 		return nil, r.notStored(chunk.Chunk{Body: sub}, &chunk.FieldError{
-			Type: sub.Type(), Field: "subSessionId", Want: "a session of its own", Got: fmt.Sprintf("%q, a parent's", sub.SubSessionID),
+			Type: sub.Type(), Field: "subSessionId", Want: "a new session", Got: fmt.Sprintf("%q, the session of a parent", sub.SubSessionID),
 		})
 	}
 	s := r.session.Child(sub.SubSessionID)
@@ -37,19 +32,17 @@ func (r *Run) Child(ctx context.Context, sub chunk.SubagentStart, run chunk.RunS
 		return nil, err
 	}
 	run.Parent = &chunk.Parent{SessionID: r.session.ID, CallID: sub.CallID}
-	return r.producer.Start(ctx, s, run, AgentType(sub.SubAgentType), announced(sub))
+	return r.producer.Start(ctx, s, run, AgentType(sub.SubAgentType), subagentStart(sub))
 }
 
-// announced remembers what the parent's session says of a child.
-func announced(sub chunk.SubagentStart) StartOption {
+// subagentStart keeps the record of a child in the session of its parent.
+func subagentStart(sub chunk.SubagentStart) StartOption {
 	return func(o *startOptions) { o.announced = sub }
 }
 
-// EndChild ends a child that Child started, with result as its final output,
-// and then writes the subagent_end with that result into this session: a reader
-// of the tree sees all of the child before it. A child that has ended or failed
-// already stays as it is. The tool_end of the call, which belongs right behind,
-// is the caller's, and so is closing the child.
+// EndChild ends a run that Child started, with result as its final output, and then writes the subagent_end with that result to this session: a reader of the
+// tree gets all records of the child before it. It does not change a child that has ended or failed already. The caller writes the tool_end of the call,
+// and closes the child.
 func (r *Run) EndChild(ctx context.Context, child *Run, result chunk.Value) error {
 	sub := child.announced
 	if child.session.Tree() != r.session.Tree() || sub.SubSessionID == "" {

@@ -90,12 +90,12 @@ func TestChildRefused(t *testing.T) {
 	}
 	wantTypes(t, p.log(t, testSession), "run_started")
 
-	stranger := mustStart(t, producer, chunk.RootSession("acme", "s9"))
-	if err := parent.EndChild(ctx, stranger, nil); !errors.Is(err, chunk.ErrInvalid) {
-		t.Errorf("EndChild of a stranger: %v", err)
+	other := mustStart(t, producer, chunk.RootSession("acme", "s9"))
+	if err := parent.EndChild(ctx, other, nil); !errors.Is(err, chunk.ErrInvalid) {
+		t.Errorf("EndChild of another session: %v", err)
 	}
-	if err := stranger.Emit(ctx, numbered(1)); err != nil {
-		t.Errorf("the stranger was ended: %v", err)
+	if err := other.Emit(ctx, numbered(1)); err != nil {
+		t.Errorf("the other session was ended: %v", err)
 	}
 }
 

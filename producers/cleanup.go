@@ -9,20 +9,17 @@ import (
 	"github.com/tailrace/tailrace/codec"
 )
 
-// CleanupToStep takes back the chunks of this session with a step higher than
-// step and a sequence higher than floor (0: no floor), and returns how many.
-// The stream's own records stay. (helix.md 3.5)
+// CleanupToStep removes the chunks of this session with a step higher than step and a sequence higher than minSeq (0: no limit), and returns their number.
+// Control records stay. (helix.md 3.5)
 //
-// It stores what is queued, then a truncated record that lists what goes, and
-// then deletes the messages one by one. When nothing is to go it writes
-// nothing. Nothing is written behind the mark before the last delete is done:
-// if this process dies in between, the mark is the session's last record, and
-// the next Start finds it and finishes. If the deletes fail for longer than
-// Config.Patience, the error says so; the next write tries them again first.
+// It stores the queued records, then a truncation record that lists the removed chunks, and then deletes the messages one by one. If there is nothing to
+// remove it writes nothing. No record is written after the truncation record before the last delete is done: if this process crashes in between, the
+// truncation record is the last of the session, and the next Start finds it and completes the deletes. If the deletes fail for longer than
+// Config.RetryTimeout, the error reports it; the next write retries them first.
 //
-// Chunks that others emit on this Run while it looks are not taken back.
-func (r *Run) CleanupToStep(ctx context.Context, step int64, floor chunk.Seq) (removed int, err error) {
-	select { // one at a time: two would promise the same deletes and count them twice
+// Chunks that are emitted on this Run concurrently are not removed.
+func (r *Run) CleanupToStep(ctx context.Context, step int64, minSeq chunk.Seq) (removed int, err error) {
+	select { // one at a time: two would list the same chunks and count them twice
 	case r.cleaning <- struct{}{}:
 		defer func() { <-r.cleaning }()
 	case <-ctx.Done():
@@ -32,19 +29,19 @@ func (r *Run) CleanupToStep(ctx context.Context, step int64, floor chunk.Seq) (r
 	if err != nil {
 		return 0, err
 	}
-	doomed, err := r.findDoomed(ctx, step, floor, at.Seq)
+	toRemove, err := r.findRemovable(ctx, step, minSeq, at.Seq)
 	if err != nil {
 		return 0, r.notStored(chunk.Chunk{Body: chunk.Truncated{}}, fmt.Errorf("read the session: %w", err))
 	}
-	for piece := range slices.Chunk(doomed, maxRemoved) {
+	for piece := range slices.Chunk(toRemove, maxRemoved) {
 		mark := chunk.Truncated{
 			TruncatedAtStep: step,
-			MinSequence:     int64(floor),
+			MinSequence:     int64(minSeq),
 			FromSequence:    int64(piece[0].Seq),
 			AtSequence:      int64(at.Seq),
 			Removed:         rangesOf(piece),
 		}
-		if err := r.writeMark(ctx, mark, piece); err != nil {
+		if err := r.appendTruncation(ctx, mark, piece); err != nil {
 			return removed, err
 		}
 		removed += len(piece)
@@ -52,35 +49,33 @@ func (r *Run) CleanupToStep(ctx context.Context, step int64, floor chunk.Seq) (r
 	return removed, nil
 }
 
-// maxRemoved bounds the list of one mark: if no two ordinals were neighbours,
-// it would have some fifty bytes for each.
+// maxRemoved limits the list of one truncation record: without adjacent ordinals it has about fifty bytes for each.
 const maxRemoved = 4096
 
-// findDoomed reads the session after floor, up to and with through, and picks
-// what a clean-up takes back.
-func (r *Run) findDoomed(ctx context.Context, step int64, floor, through chunk.Seq) ([]chunk.Position, error) {
-	var doomed []chunk.Position
+// findRemovable reads the session after minSeq through a sequence, and returns the chunks that a cleanup removes.
+func (r *Run) findRemovable(ctx context.Context, step int64, minSeq, through chunk.Seq) ([]chunk.Position, error) {
+	var toRemove []chunk.Position
 	var highest chunk.Epoch
-	for m, err := range r.log.scan(ctx, scanRange{after: floor, through: through}) {
+	for m, err := range r.log.scan(ctx, scanRange{after: minSeq, through: through}) {
 		if err != nil {
 			return nil, err
 		}
 		rec, err := codec.Decode(r.session, m.seq, m.stored, m.header, m.data)
 		if err != nil || rec.Epoch < highest {
-			continue // no record to any reader; its ordinal means nothing
+			continue // readers skip it, and its ordinal is not valid
 		}
 		highest = rec.Epoch
 		if rec.Type.Control() {
 			continue
 		}
 		if c, err := rec.Decode(); err == nil && c.Step > step {
-			doomed = append(doomed, rec.Position())
+			toRemove = append(toRemove, rec.Position())
 		}
 	}
-	return doomed, nil
+	return toRemove, nil
 }
 
-// rangesOf joins neighbours.
+// rangesOf joins adjacent ordinals.
 func rangesOf(ps []chunk.Position) []chunk.OrdinalRange {
 	var all []chunk.OrdinalRange
 	for _, p := range ps {
@@ -94,23 +89,22 @@ func rangesOf(ps []chunk.Position) []chunk.OrdinalRange {
 	return all
 }
 
-// writeMark queues the mark with the deletes that it promises, and waits for
-// both. It goes past the limit of the queue and past losses.
-func (r *Run) writeMark(ctx context.Context, mark chunk.Truncated, doomed []chunk.Position) error {
+// appendTruncation queues a truncation record with its deletes, and waits for both. It ignores the limit of the queue and earlier failures.
+func (r *Run) appendTruncation(ctx context.Context, mark chunk.Truncated, toRemove []chunk.Position) error {
 	c := r.chunk(mark)
 	it, err := r.prepareWhole(c)
 	if err != nil {
 		return r.notStored(c, err)
 	}
-	for _, p := range doomed {
-		it.owes = append(it.owes, p.Seq)
+	for _, p := range toRemove {
+		it.deletes = append(it.deletes, p.Seq)
 	}
 	r.mu.Lock()
-	err = r.refusal(it.typ)
+	err = r.rejectReason(it.typ)
 	if err == nil {
-		r.attend(it)
+		r.expedite(it)
 		r.queue.push(it)
-		r.kick()
+		r.wakePump()
 	}
 	r.mu.Unlock()
 	if err != nil {
@@ -119,24 +113,23 @@ func (r *Run) writeMark(ctx context.Context, mark chunk.Truncated, doomed []chun
 	return r.await(ctx, it)
 }
 
-// pay does the deletes that are owed, on the pump. What is done is not owed any
-// more, whatever becomes of the rest.
-func (r *Run) pay() error {
-	if len(r.owed) == 0 {
+// runDeletes runs the pending deletes, on the pump. Completed deletes are not repeated if a later one fails.
+func (r *Run) runDeletes() error {
+	if len(r.pendingDeletes) == 0 {
 		return nil
 	}
-	total := len(r.owed)
-	err := r.delete(r.ctx, &r.owed)
+	total := len(r.pendingDeletes)
+	err := r.delete(r.ctx, &r.pendingDeletes)
 	if err != nil {
-		return fmt.Errorf("a clean-up is marked, and %d of its %d deletes are not done: %w", len(r.owed), total, err)
+		return fmt.Errorf("cleanup: %d of %d deletes pending: %w", len(r.pendingDeletes), total, err)
 	}
-	r.owed = nil
+	r.pendingDeletes = nil
 	return nil
 }
 
 func (r *Run) delete(ctx context.Context, seqs *[]chunk.Seq) error {
 	for len(*seqs) > 0 {
-		err := r.persist(ctx, func(ctx context.Context) error { return r.log.remove(ctx, (*seqs)[0]) })
+		err := r.retry(ctx, func(ctx context.Context) error { return r.log.remove(ctx, (*seqs)[0]) })
 		if err != nil {
 			return err
 		}
@@ -145,11 +138,9 @@ func (r *Run) delete(ctx context.Context, seqs *[]chunk.Seq) error {
 	return nil
 }
 
-// finishCleanup does the deletes that a mark at the end of the session
-// promises. Its writer may have died among them. It comes before our
-// run_started, because the mark can be found only while it is the last record;
-// and whoever does it, and how often, makes no difference.
-func (r *Run) finishCleanup(ctx context.Context, h head) error {
+// finishCleanup runs the deletes of a truncation record at the end of the session, whose writer may have crashed before it completed them. It runs before the
+// run_started record is written, because the truncation record is found only while it is the last one. The deletes are idempotent.
+func (r *Run) finishCleanup(ctx context.Context, h logEnd) error {
 	if h.mark == nil {
 		return nil
 	}
@@ -158,21 +149,21 @@ func (r *Run) finishCleanup(ctx context.Context, h head) error {
 		return nil
 	}
 	var seqs []chunk.Seq
-	err := r.persist(ctx, func(ctx context.Context) (err error) {
-		seqs, err = r.findMarked(ctx, mark, h.pos.Seq)
+	err := r.retry(ctx, func(ctx context.Context) (err error) {
+		seqs, err = r.findTruncated(ctx, mark, h.pos.Seq)
 		return err
 	})
 	if err == nil {
 		err = r.delete(ctx, &seqs)
 	}
 	if err != nil {
-		return fmt.Errorf("finish the clean-up marked at %d: %w", h.pos.Seq, err)
+		return fmt.Errorf("finish the cleanup of sequence %d: %w", h.pos.Seq, err)
 	}
 	return nil
 }
 
-// findMarked finds what is left of the messages that a mark lists.
-func (r *Run) findMarked(ctx context.Context, mark chunk.Truncated, at chunk.Seq) ([]chunk.Seq, error) {
+// findTruncated returns the remaining messages that a truncation record lists.
+func (r *Run) findTruncated(ctx context.Context, mark chunk.Truncated, at chunk.Seq) ([]chunk.Seq, error) {
 	var seqs []chunk.Seq
 	after := chunk.Seq(max(0, mark.FromSequence-1))
 	for m, err := range r.log.scan(ctx, scanRange{after: after, through: at, headersOnly: true}) {

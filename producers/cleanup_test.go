@@ -10,15 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
 // twoTurns is the history of helix.md CV-8: steps 1, 2, 3 in the first turn, 1
-// and 2 in the second, which is still open. floor is where the second began.
+// and 2 in the second, which is still open. minSeq is the sequence before the second.
 //
 //	ordinal  1 run_started   2 step 1  3 step 2  4 step 3  5 stream_end
 //	         6 run_started   7 step 1  8 step 2
-func twoTurns(t *testing.T, start func() *Run) (r *Run, floor chunk.Seq) {
+func twoTurns(t *testing.T, start func() *Run) (r *Run, minSeq chunk.Seq) {
 	t.Helper()
 	step := func(r *Run, n int64) {
 		if _, err := r.Write(t.Context(), chunk.Chunk{Step: n, Body: chunk.Custom{EventName: "step", Data: chunk.Value(fmt.Sprint(n))}}); err != nil {
@@ -33,10 +35,10 @@ func twoTurns(t *testing.T, start func() *Run) (r *Run, floor chunk.Seq) {
 		t.Fatal(err)
 	}
 	r = start()
-	floor = r.Position().Seq
+	minSeq = r.Position().Seq
 	step(r, 1)
 	step(r, 2)
-	return r, floor
+	return r, minSeq
 }
 
 // survivors is which ordinals are left.
@@ -65,26 +67,26 @@ func markOf(t *testing.T, recs []chunk.Record) chunk.Truncated {
 func TestCleanupToStep(t *testing.T) {
 	for name, tc := range map[string]struct {
 		step    int64
-		floor   bool
+		minSeq  bool
 		removed int
 		left    []int
 		ranges  []chunk.OrdinalRange
 	}{
-		"CV-8 with the floor":    {step: 1, floor: true, removed: 1, left: []int{1, 2, 3, 4, 5, 6, 7, 9}, ranges: []chunk.OrdinalRange{{First: 8, Last: 8}}},
-		"CV-8 without the floor": {step: 1, removed: 3, left: []int{1, 2, 5, 6, 7, 9}, ranges: []chunk.OrdinalRange{{First: 3, Last: 4}, {First: 8, Last: 8}}},
+		"CV-8 with a minimum":    {step: 1, minSeq: true, removed: 1, left: []int{1, 2, 3, 4, 5, 6, 7, 9}, ranges: []chunk.OrdinalRange{{First: 8, Last: 8}}},
+		"CV-8 without a minimum": {step: 1, removed: 3, left: []int{1, 2, 5, 6, 7, 9}, ranges: []chunk.OrdinalRange{{First: 3, Last: 4}, {First: 8, Last: 8}}},
 		"everything":             {step: 0, removed: 5, left: []int{1, 5, 6, 9}, ranges: []chunk.OrdinalRange{{First: 2, Last: 4}, {First: 7, Last: 8}}},
 		"nothing, so no mark":    {step: 3, removed: 0, left: []int{1, 2, 3, 4, 5, 6, 7, 8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newFakeLog(t, testSession)
-				r, floor := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
-				if !tc.floor {
-					floor = 0
+				r, minSeq := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
+				if !tc.minSeq {
+					minSeq = 0
 				}
 				before := r.Position()
 				first := l.records()
-				n, err := r.CleanupToStep(t.Context(), tc.step, floor)
+				n, err := r.CleanupToStep(t.Context(), tc.step, minSeq)
 				if err != nil || n != tc.removed {
 					t.Fatalf("removed %d, %v; want %d", n, err, tc.removed)
 				}
@@ -95,7 +97,7 @@ func TestCleanupToStep(t *testing.T) {
 					return
 				}
 				m := markOf(t, l.records())
-				if m.TruncatedAtStep != tc.step || m.MinSequence != int64(floor) || m.AtSequence != int64(before.Seq) || !reflect.DeepEqual(m.Removed, tc.ranges) ||
+				if m.TruncatedAtStep != tc.step || m.MinSequence != int64(minSeq) || m.AtSequence != int64(before.Seq) || !reflect.DeepEqual(m.Removed, tc.ranges) ||
 					m.FromSequence != int64(first[tc.ranges[0].First-1].Seq) {
 					t.Errorf("the mark says %+v", m)
 				}
@@ -110,7 +112,7 @@ func TestCleanupToStep(t *testing.T) {
 	}
 }
 
-// What is still queued belongs to what is taken back.
+// Queued chunks are removed too.
 func TestCleanupFlushesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -130,15 +132,15 @@ func (l *fakeLog) mustHaveOrdinals(want ...int) {
 	}
 }
 
-// The process dies between the mark and its deletes. Whoever comes next finds
-// the mark at the end and finishes, before it writes anything of its own.
-func TestDeathAmongTheDeletes(t *testing.T) {
+// The process crashes between the truncation record and its deletes. The next writer finds the record at the end of the session and completes the deletes
+// before it writes anything.
+func TestCrashAmongTheDeletes(t *testing.T) {
 	for done := range 4 {
 		t.Run(fmt.Sprintf("after %d", done), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newFakeLog(t, testSession)
 				r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
-				dies := errConnClosed
+				dies := nats.ErrConnectionClosed
 				l.failRemove = func(n int) error {
 					if n > done {
 						return dies
@@ -164,22 +166,21 @@ func TestDeathAmongTheDeletes(t *testing.T) {
 	}
 }
 
-// If the deletes cannot be finished, neither can the start: the mark would no
-// longer be the last record, and nobody would ever find it again.
+// If the deletes cannot be completed, the start fails: otherwise the truncation record would no longer be the last record and would not be found again.
 func TestAStartThatCannotFinishACleanup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
-		l.failRemove = func(int) error { return errTimeout }
+		l.failRemove = func(int) error { return nats.ErrTimeout }
 		ctx := t.Context()
-		r.cfg.Patience = time.Second
+		r.cfg.RetryTimeout = time.Second
 		if _, err := r.CleanupToStep(ctx, 1, 0); err == nil {
 			t.Fatal("it worked")
 		}
 		_ = r.Close()
 		before := len(l.msgs)
-		_, err := tryStart(t, l, Config{Patience: time.Second}, chunk.RunStarted{Mode: "takeover"}, true)
-		if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, errTimeout) {
+		_, err := tryStart(t, l, Config{RetryTimeout: time.Second}, chunk.RunStarted{Mode: "takeover"}, true)
+		if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, nats.ErrTimeout) {
 			t.Errorf("err = %v, want not stored", err)
 		}
 		if len(l.msgs) != before {
@@ -193,14 +194,14 @@ func TestAStartThatCannotFinishACleanup(t *testing.T) {
 func TestNothingPassesAnUnfinishedCleanup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{Patience: time.Second}) })
+		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{RetryTimeout: time.Second}) })
 		l.failRemove = func(n int) error {
 			if n > 1 {
-				return errTimeout
+				return nats.ErrTimeout
 			}
 			return nil
 		}
-		if _, err := r.CleanupToStep(t.Context(), 1, 0); !errors.Is(err, errTimeout) {
+		if _, err := r.CleanupToStep(t.Context(), 1, 0); !errors.Is(err, nats.ErrTimeout) {
 			t.Fatalf("err = %v, want that the deletes are not done", err)
 		}
 		if _, err := r.Write(t.Context(), numbered(1)); !errors.Is(err, chunk.ErrNotStored) {
@@ -212,10 +213,10 @@ func TestNothingPassesAnUnfinishedCleanup(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		if _, err := r.Write(ctx, numbered(1)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("an impatient write behind the mark: %v", err)
+			t.Errorf("a write with a timeout after the truncation record: %v", err)
 		}
 		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrNotStored) {
-			t.Errorf("what became of it: %v", err)
+			t.Errorf("its result: %v", err)
 		}
 		l.failRemove = nil
 		if _, err := r.Write(t.Context(), numbered(1)); err != nil {
@@ -225,12 +226,12 @@ func TestNothingPassesAnUnfinishedCleanup(t *testing.T) {
 	})
 }
 
-// A clean-up by a writer that was overtaken changes nothing.
+// A cleanup by a fenced writer changes nothing.
 func TestAFencedCleanupChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
-		l.foreign(3, 9, chunk.Chunk{Body: chunk.RunStarted{RunID: "b", Epoch: 3, Mode: "takeover"}})
+		l.putOther(3, 9, chunk.Chunk{Body: chunk.RunStarted{RunID: "b", Epoch: 3, Mode: "takeover"}})
 		if _, err := r.CleanupToStep(t.Context(), 1, 0); !errors.Is(err, chunk.ErrFenced) {
 			t.Errorf("err = %v, want fenced", err)
 		}
@@ -238,8 +239,7 @@ func TestAFencedCleanupChangesNothing(t *testing.T) {
 	})
 }
 
-// Records that readers drop, because their epoch is over, are not counted among
-// the removed: their ordinals are somebody else's.
+// Records of a fenced writer, which readers skip, are not listed as removed: their ordinals belong to other records.
 func TestCleanupLooksAtTheLogAsReadersDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -249,7 +249,7 @@ func TestCleanupLooksAtTheLogAsReadersDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.foreign(1, 2, chunk.Chunk{Step: 5, Body: chunk.TextDelta{Delta: "zombie"}})
+		l.putOther(1, 2, chunk.Chunk{Step: 5, Body: chunk.TextDelta{Delta: "zombie"}})
 		l.stray()
 		r.mu.Lock()
 		r.pos.Seq = l.lastSeq() // as if they had come between our records

@@ -12,16 +12,15 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// The log in memory and the log on a server answer alike, so that what the
-// bubbles prove holds outside of them.
+// The log in memory and the log on a server behave the same, so that the tests with a fake clock are valid for a server.
 func TestFakeLogIsTrue(t *testing.T) {
 	p := local(t)
-	l := p.producer(t, Config{}).link
-	served, err := newNATSLog(l, p.js, subjects.Layout{}, testSession)
+	served, err := p.producer(t, Config{}).newNATSLog(testSession)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,13 +42,13 @@ func exerciseLog(t *testing.T, log sessionLog) {
 	}
 	wantConflict := func(m outgoing) {
 		t.Helper()
-		if _, err := log.publish(ctx, m, nil); classify(err) != conflict {
+		if _, err := log.publish(ctx, m, nil); classify(err) != jsclient.Conflict {
 			t.Fatalf("err = %v, want a conflict", err)
 		}
 	}
 	wantNone := func(_ message, err error) {
 		t.Helper()
-		if !errors.Is(err, errNoMessage) {
+		if !errors.Is(err, jsclient.ErrNotFound) {
 			t.Fatalf("err = %v, want none", err)
 		}
 	}
@@ -84,7 +83,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 		}
 	}
 	if m, err := log.next(ctx, seqs[0]); err != nil || m.seq != seqs[2] {
-		t.Errorf("next over a hole: %d, %v", m.seq, err)
+		t.Errorf("next over a gap: %d, %v", m.seq, err)
 	}
 	for _, headers := range []bool{false, true} {
 		var got []chunk.Seq
@@ -109,7 +108,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 	}
 }
 
-// A message of ours, byte for byte what docs/cloudevents.md promises.
+// A stored message is byte for byte as docs/cloudevents.md specifies.
 func TestMessageOnTheWire(t *testing.T) {
 	p := local(t)
 	producer := p.producer(t, Config{})
@@ -186,8 +185,8 @@ func TestARunOnAServer(t *testing.T) {
 func TestCV8OnAServer(t *testing.T) {
 	p := local(t)
 	producer := p.producer(t, Config{})
-	r, floor := twoTurns(t, func() *Run { return mustStart(t, producer, testSession) })
-	if n, err := r.CleanupToStep(t.Context(), 1, floor); n != 1 || err != nil {
+	r, minSeq := twoTurns(t, func() *Run { return mustStart(t, producer, testSession) })
+	if n, err := r.CleanupToStep(t.Context(), 1, minSeq); n != 1 || err != nil {
 		t.Fatalf("removed %d, %v", n, err)
 	}
 	if got := survivors(p.log(t, testSession)); !slices.Equal(got, []int{1, 2, 3, 4, 5, 6, 7, 9}) {
@@ -205,8 +204,8 @@ func TestCV8OnAServer(t *testing.T) {
 	wantNoConsumers(t, p)
 }
 
-// wantNoConsumers: whoever makes a consumer deletes it.
-func wantNoConsumers(t *testing.T, p place) {
+// wantNoConsumers checks that every consumer has been deleted.
+func wantNoConsumers(t *testing.T, p env) {
 	t.Helper()
 	stream, err := p.js.Stream(t.Context(), "TR_CHUNKS_0")
 	if err != nil {
@@ -221,7 +220,7 @@ func wantNoConsumers(t *testing.T, p place) {
 	}
 }
 
-// A session of some thousand chunks is taken back whole.
+// A cleanup removes all of a session with some thousand chunks.
 func TestLargeCleanupOnAServer(t *testing.T) {
 	p := local(t)
 	r := mustStart(t, p.producer(t, Config{}), testSession)
@@ -238,17 +237,17 @@ func TestLargeCleanupOnAServer(t *testing.T) {
 	wantNoConsumers(t, p)
 }
 
-// The writer dies among its deletes, and the next Start finishes, with a server.
+// The writer crashes before its deletes, and the next Start completes them, on a server.
 func TestNextStartFinishesTheDeletes(t *testing.T) {
 	p := local(t)
 	producer := p.producer(t, Config{})
 	r, _ := twoTurns(t, func() *Run { return mustStart(t, producer, testSession) })
-	doomed, err := r.findDoomed(t.Context(), 1, 0, r.Position().Seq)
-	if err != nil || len(doomed) != 3 {
-		t.Fatal(doomed, err)
+	removable, err := r.findRemovable(t.Context(), 1, 0, r.Position().Seq)
+	if err != nil || len(removable) != 3 {
+		t.Fatal(removable, err)
 	}
-	mark := chunk.Truncated{TruncatedAtStep: 1, FromSequence: int64(doomed[0].Seq), AtSequence: int64(r.Position().Seq), Removed: rangesOf(doomed)}
-	if err := r.writeMark(t.Context(), mark, nil); err != nil { // and no deletes
+	mark := chunk.Truncated{TruncatedAtStep: 1, FromSequence: int64(removable[0].Seq), AtSequence: int64(r.Position().Seq), Removed: rangesOf(removable)}
+	if err := r.appendTruncation(t.Context(), mark, nil); err != nil { // and no deletes
 		t.Fatal(err)
 	}
 	if err := r.Close(); err != nil {
@@ -261,12 +260,11 @@ func TestNextStartFinishesTheDeletes(t *testing.T) {
 	wantNoConsumers(t, p)
 }
 
-// A session whose records a purge took goes on where the snapshot knows it, and
-// its old writer is told.
+// A session whose records were purged continues at the stored position, and its old writer is fenced.
 func TestPurgedSession(t *testing.T) {
 	p := local(t)
 	h := &heads{}
-	producer := p.producer(t, Config{Heads: h, Patience: 5 * time.Second})
+	producer := p.producer(t, Config{Positions: h, RetryTimeout: 5 * time.Second})
 	old := mustStart(t, producer, testSession)
 	if _, err := old.Write(t.Context(), numbered(1)); err != nil {
 		t.Fatal(err)
@@ -289,7 +287,7 @@ func TestPurgedSession(t *testing.T) {
 	}
 }
 
-// A message that is no record does not close a session.
+// A malformed message does not block a session.
 func TestStrayMessageOnAServer(t *testing.T) {
 	p := local(t)
 	producer := p.producer(t, Config{})
@@ -313,7 +311,7 @@ func TestStrayMessageOnAServer(t *testing.T) {
 func TestPartitionsAndPrefix(t *testing.T) {
 	nc := natstest.Start(t).Conn(t)
 	layout := subjects.Layout{Prefix: "test.x", Partitions: 3}
-	p := newPlaceWith(t, nc, layout)
+	p := newEnvWith(t, nc, layout)
 	producer := p.producer(t, Config{Layout: layout})
 	for i := range 10 {
 		s := chunk.RootSession("acme", "s"+strconv.Itoa(i))

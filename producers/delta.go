@@ -2,8 +2,7 @@ package producers
 
 import "github.com/tailrace/tailrace/chunk"
 
-// blockKey tells which block a delta belongs to: consecutive deltas with the
-// same key are pieces of one text. The zero key is of what is no delta.
+// blockKey identifies the block of a delta: consecutive deltas with the same key are parts of one text. Other chunks have the zero key.
 type blockKey struct {
 	typ       chunk.Type
 	call      string
@@ -22,7 +21,7 @@ func keyOf(it *item) blockKey {
 	return k
 }
 
-// deltaText is the text of a delta: what grows by merging and may be split.
+// deltaText returns the text of a delta, which can be merged and split.
 func deltaText(b chunk.Body) (text string, ok bool) {
 	switch b := b.(type) {
 	case chunk.TextDelta:

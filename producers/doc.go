@@ -1,8 +1,7 @@
-// Package producers writes what agents say and do into the log.
+// Package producers writes the chunks of agents to the session log.
 //
-// A Producer serves one NATS connection. Start opens a run of a session and
-// gives a Run, the session's one writer until another one takes over. You hold
-// it, hand it chunks, and end it:
+// A Producer uses one NATS connection. Start opens a run of a session and returns a Run, which is the only writer of the session until a newer run
+// fences it:
 //
 //	run, err := producer.Start(ctx, session, chunk.RunStarted{Mode: "execute"})
 //	if err != nil {
@@ -10,33 +9,26 @@
 //	}
 //	defer run.Close()
 //	for token := range model {
-//		if err := run.Say(ctx, chunk.TextDelta{Delta: token}); err != nil {
+//		if err := run.EmitBody(ctx, chunk.TextDelta{Delta: token}); err != nil {
 //			return err
 //		}
 //	}
-//	return run.End(ctx, nil) // nil: everything is stored
+//	return run.End(ctx, nil) // nil: every chunk is stored
 //
-// Emit and Say queue a chunk and return; Write, Flush and End wait until the
-// log has it. A queued chunk that was not stored is told by the next call. One
-// message at a time is on its way; meanwhile neighbouring deltas merge, so a
-// fast model costs few messages and the first token still leaves at once.
+// Emit and EmitBody queue a chunk and return. Write, Flush and End block until the record is stored. If a queued chunk cannot be stored, the next call
+// returns the error. A run publishes one message at a time; adjacent deltas that arrive while a message is in flight are merged. The first delta of a
+// block is published without delay.
 //
-// # What an error says
+// # Errors
 //
-// Every error of a Run is one of four:
+// Every error of a Run is one of:
+//   - chunk.ErrNotStored: the record is not in the log. The wrapped cause gives the reason: chunk.ErrInvalid, chunk.ErrTooLarge, ErrEnded, storage full.
+//     You can continue to use the run.
+//   - chunk.ErrFenced: a newer writer owns the session. No later write of this run is stored. Stop.
+//   - chunk.ErrUnknownOutcome: the server did not confirm or reject the write within Config.RetryTimeout. Stop, and start a new run when the server is
+//     available; the log then shows whether the record was stored.
+//   - the error of the context. The chunk stays queued; if it fails, the next call returns the error.
 //
-//   - chunk.ErrNotStored: it is certainly not in the log. The cause inside says
-//     why: chunk.ErrInvalid, chunk.ErrTooLarge, ErrEnded, a full store. The run
-//     goes on; later chunks may be written.
-//   - chunk.ErrFenced: another writer took the session over. Nothing written
-//     after that is in the log. Stop.
-//   - chunk.ErrUnknownOutcome: the server could not be asked for longer than
-//     Config.Patience. Stop, and start a new run when it is back: the log then
-//     tells what is in it.
-//   - the error of the context that ended a wait. The chunk stays queued and
-//     its failure, if it fails, is told by the next call.
-//
-// Retries are inside: timeouts, broken connections, elections and full stores
-// are waited out, always with the same message and the same expected sequence,
-// so that nothing is ever stored twice.
+// A Run retries timeouts, lost connections, leader elections and full stores itself. All attempts carry the same message and the same expected sequence,
+// so a record is stored at most once.
 package producers

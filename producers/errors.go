@@ -8,31 +8,29 @@ import (
 )
 
 var (
-	// ErrRunning reports a session whose last run has neither ended nor paused.
-	// A *RunningError wraps it. Start with TakeOver if that run is dead.
-	ErrRunning = errors.New("another run of the session is still open")
+	// ErrRunning reports a session whose last run has neither ended nor paused. A *RunningError wraps it. Start with TakeOver if the writer of that run has
+	// crashed.
+	ErrRunning = errors.New("another run of the session is open")
 
-	// ErrMoved reports a session that has gone on behind the record that Behind
-	// named. Look again.
-	ErrMoved = errors.New("the session has moved on")
+	// ErrPositionMismatch reports a session with records after the position of ExpectPosition. Read the session again.
+	ErrPositionMismatch = errors.New("session has newer records")
 
-	// ErrEnded reports a write to a run that has ended or failed, or is about
-	// to. Start a new run.
-	ErrEnded = errors.New("the run has ended")
+	// ErrEnded reports a write to a run that has ended or failed, or whose end is queued. Start a new run.
+	ErrEnded = errors.New("run has ended")
 
 	// ErrPaused reports a write to a paused run. Activate it first.
-	ErrPaused = errors.New("the run is paused")
+	ErrPaused = errors.New("run is paused")
 
 	// ErrClosed reports a call to a closed Run or Producer.
 	ErrClosed = errors.New("closed")
 )
 
-// RunningError is ErrRunning with what the log says last. Nothing was written.
+// RunningError is ErrRunning with the last record of the log. Nothing was written.
 type RunningError struct {
 	Session chunk.Session
 	Epoch   chunk.Epoch    // of the open run
-	Last    chunk.Position // its last record so far
-	Type    chunk.Type     // and what that is
+	Last    chunk.Position // its last record
+	Type    chunk.Type     // of the last record
 }
 
 func (e *RunningError) Error() string {
@@ -44,15 +42,14 @@ func (e *RunningError) Is(target error) bool {
 	return target == ErrRunning || target == chunk.ErrNotStored
 }
 
-// NotStoredError is chunk.ErrNotStored with the reason, which errors.Is and
-// errors.As find in it.
+// NotStoredError is chunk.ErrNotStored with its cause.
 type NotStoredError struct {
 	Session chunk.Session
 	Type    chunk.Type
 	Cause   error
 
-	// halts: what refused this record refuses all; what waits behind it is
-	// given up with it, so that nothing later passes before the run knows.
+	// halts reports that the cause applies to all records: the queued records fail with this one, so that no later record is stored before the caller gets
+	// the error.
 	halts bool
 }
 
@@ -63,32 +60,31 @@ func (e *NotStoredError) Error() string {
 // Is makes a NotStoredError a chunk.ErrNotStored.
 func (e *NotStoredError) Is(target error) bool { return target == chunk.ErrNotStored }
 
-// Unwrap gives the reason.
+// Unwrap returns the cause.
 func (e *NotStoredError) Unwrap() error { return e.Cause }
 
-// FencedError is chunk.ErrFenced with what was found in the log.
+// FencedError is chunk.ErrFenced with the record that was found in the log.
 type FencedError struct {
 	Session chunk.Session
 	Epoch   chunk.Epoch // of the writer that was fenced
-	By      chunk.Epoch // of the record found instead; 0 when there is none, or it is no record
-	At      chunk.Seq   // its sequence; 0 when what this writer wrote is gone
+	By      chunk.Epoch // of the record that was found; 0 if there is none or the message is malformed
+	At      chunk.Seq   // its sequence; 0 if the records of this writer are missing
 }
 
 func (e *FencedError) Error() string {
 	switch {
 	case e.At == 0:
-		return fmt.Sprintf("session %s: what epoch %d wrote is gone from the log, expired, purged or lost: %v", e.Session, e.Epoch, chunk.ErrFenced)
+		return fmt.Sprintf("session %s: records of epoch %d missing from the log: %v", e.Session, e.Epoch, chunk.ErrFenced)
 	case e.By > e.Epoch:
-		return fmt.Sprintf("session %s: epoch %d was overtaken by epoch %d at sequence %d: %v", e.Session, e.Epoch, e.By, e.At, chunk.ErrFenced)
+		return fmt.Sprintf("session %s: epoch %d fenced by epoch %d at sequence %d: %v", e.Session, e.Epoch, e.By, e.At, chunk.ErrFenced)
 	}
-	return fmt.Sprintf("session %s: sequence %d is not of the writer of epoch %d: %v", e.Session, e.At, e.Epoch, chunk.ErrFenced)
+	return fmt.Sprintf("session %s: sequence %d not written by the writer of epoch %d: %v", e.Session, e.At, e.Epoch, chunk.ErrFenced)
 }
 
 // Is makes a FencedError a chunk.ErrFenced.
 func (e *FencedError) Is(target error) bool { return target == chunk.ErrFenced }
 
-// UnknownOutcomeError is chunk.ErrUnknownOutcome with the record in question
-// and the last thing that went wrong.
+// UnknownOutcomeError is chunk.ErrUnknownOutcome with the record and the last error.
 type UnknownOutcomeError struct {
 	Session chunk.Session
 	Epoch   chunk.Epoch
@@ -104,10 +100,10 @@ func (e *UnknownOutcomeError) Error() string {
 // Is makes an UnknownOutcomeError a chunk.ErrUnknownOutcome.
 func (e *UnknownOutcomeError) Is(target error) bool { return target == chunk.ErrUnknownOutcome }
 
-// Unwrap gives the last thing that went wrong.
+// Unwrap returns the last error.
 func (e *UnknownOutcomeError) Unwrap() error { return e.Cause }
 
-// sticky errors end a run: every later call returns the same.
+// sticky reports whether err ends a run: every later call returns the same error.
 func sticky(err error) bool {
 	return errors.Is(err, chunk.ErrFenced) || errors.Is(err, chunk.ErrUnknownOutcome)
 }

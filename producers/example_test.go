@@ -12,15 +12,15 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/embed"
-	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // A worker answers: it starts a run, says what its model says, and ends the run.
 // Later one worker hangs in the middle of a run, and another one takes it over.
 func Example() {
 	ctx := context.Background()
-	nc, js, stop := backbone(ctx)
+	nc, js, stop := startNATS(ctx)
 	defer stop()
 	producer, err := producers.New(nc, js, producers.Config{})
 	must(err)
@@ -44,7 +44,7 @@ func answer(ctx context.Context, producer *producers.Producer, session chunk.Ses
 		return err
 	}
 	for _, token := range []string{"Hel", "lo", "!"} {
-		if err := run.Say(ctx, chunk.TextDelta{Delta: token}); err != nil {
+		if err := run.EmitBody(ctx, chunk.TextDelta{Delta: token}); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func takeOver(ctx context.Context, producer *producers.Producer, session chunk.S
 	_, err = hangs.Write(ctx, chunk.Chunk{Body: chunk.TextDelta{Delta: "I am still here"}})
 	fmt.Println("epoch", hangs.Epoch(), "is fenced:", errors.Is(err, chunk.ErrFenced))
 
-	err = next.Say(ctx, chunk.TextDelta{Delta: "Me instead."})
+	err = next.EmitBody(ctx, chunk.TextDelta{Delta: "Me instead."})
 	fmt.Println("epoch", next.Epoch(), "writes:", err == nil)
 	return next.End(ctx, nil)
 }
@@ -78,9 +78,8 @@ func must(err error) {
 	}
 }
 
-// backbone is a server in this process with the streams of Tailrace, and a
-// connection to it.
-func backbone(ctx context.Context) (*nats.Conn, jetstream.JetStream, func()) {
+// startNATS starts a server in this process with the streams of Tailrace, and connects to it.
+func startNATS(ctx context.Context) (*nats.Conn, jetstream.JetStream, func()) {
 	dir, err := os.MkdirTemp("", "tailrace")
 	must(err)
 	server, err := embed.Start(ctx, embed.Config{StoreDir: dir, Log: slog.New(slog.DiscardHandler)})

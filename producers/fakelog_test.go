@@ -11,13 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// fakeLog is a log in memory that keeps the one promise of the real one, the
-// guard, and breaks what a test asks it to break. TestFakeLogIsTrue holds it
-// against a server.
+// fakeLog is a log in memory that checks the expected sequence, as a server does, and injects the faults of a test. TestFakeLogIsTrue compares it with a server.
 type fakeLog struct {
 	t *testing.T
 	s chunk.Session
@@ -25,14 +27,14 @@ type fakeLog struct {
 	mu      sync.Mutex // guards the fields below
 	msgs    []message
 	seq     chunk.Seq // of the stream, which has other sessions too
-	flights int       // publishes under way: more than one is a bug
+	flights int       // concurrent publishes: more than one is a bug
 	calls   int
-	left    map[uint64]chan func() (chunk.Seq, error) // attempts whose answer nobody awaits just now
+	left    map[uint64]chan func() (chunk.Seq, error) // attempts whose wait was abandoned
 	removed []chunk.Seq
 
-	// fate decides over the nth call of publish, counted from 1; nil lets all
+	// fault returns the fault of the nth call of publish, counted from 1; nil lets all
 	// pass. It runs without the lock.
-	fate func(n int, m outgoing) fate
+	fault func(n int, m outgoing) fault
 	// failRemove fails deletes; nil lets all pass.
 	failRemove func(n int) error
 	removes    int
@@ -40,8 +42,8 @@ type fakeLog struct {
 	limit      int
 }
 
-// fate of one attempt: what happens before the log takes it, and after.
-type fate struct {
+// fault is the fault of one attempt, before and after the log stores it.
+type fault struct {
 	delay  time.Duration // before the guard is asked
 	before error         // not stored, and this is the answer
 	after  error         // stored, if the guard lets it, and this is the answer nevertheless
@@ -72,11 +74,11 @@ func (l *fakeLog) publish(ctx context.Context, m outgoing, left <-chan struct{})
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.left = map[uint64]chan func() (chunk.Seq, error){m.number: answer}
-		return 0, errLeft
+		return 0, jsclient.ErrWaitAbandoned
 	}
 }
 
-// attempt is one attempt with its fate.
+// attempt makes one attempt with its fault.
 func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
 	l.calls++
@@ -91,11 +93,11 @@ func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 		l.flights--
 		l.mu.Unlock()
 	}()
-	var f fate
-	if l.fate != nil {
-		f = l.fate(n, m)
+	var f fault
+	if l.fault != nil {
+		f = l.fault(n, m)
 	}
-	if f.delay > 0 && !pause(ctx, f.delay) {
+	if f.delay > 0 && wait.Sleep(ctx, f.delay) != nil {
 		return 0, ctx.Err()
 	}
 	if f.before != nil {
@@ -112,12 +114,12 @@ func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 	return seq, err
 }
 
-// take is the server's part of a publish.
+// take does what the server does with a message.
 func (l *fakeLog) take(m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last := l.lastSeq(); last != m.after || headerOf(m.header, headerGuard) != strconv.FormatUint(uint64(m.after), 10) {
-		return 0, &apiError{Code: 400, ErrCode: codeWrongLast, Text: fmt.Sprintf("wrong last sequence: %d", last)}
+	if last := l.lastSeq(); last != m.after || headerOf(m.header, headerExpectedSeq) != strconv.FormatUint(uint64(m.after), 10) {
+		return 0, &jetstream.APIError{Code: 400, ErrorCode: codeWrongLast, Description: fmt.Sprintf("wrong last sequence: %d", last)}
 	}
 	l.put(m.header, m.data)
 	if l.took != nil {
@@ -131,8 +133,8 @@ func (l *fakeLog) put(header map[string][]string, data []byte) {
 	l.msgs = append(l.msgs, message{seq: l.seq, stored: time.Now(), header: header, data: data})
 }
 
-// foreign puts a record there as another writer would.
-func (l *fakeLog) foreign(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
+// putOther appends a record of another writer.
+func (l *fakeLog) putOther(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
 	l.t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,8 +152,8 @@ func (l *fakeLog) putRecord(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
 	l.put(m.Header, m.Data)
 }
 
-// overtake is a takeover by another writer.
-func (l *fakeLog) overtake() {
+// takeOver starts a run of another writer.
+func (l *fakeLog) takeOver() {
 	l.t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +172,7 @@ func (l *fakeLog) last(context.Context) (message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.msgs) == 0 {
-		return message{}, errNoMessage
+		return message{}, jsclient.ErrNotFound
 	}
 	return l.msgs[len(l.msgs)-1], nil
 }
@@ -183,7 +185,7 @@ func (l *fakeLog) next(_ context.Context, after chunk.Seq) (message, error) {
 			return m, nil
 		}
 	}
-	return message{}, errNoMessage
+	return message{}, jsclient.ErrNotFound
 }
 
 func (l *fakeLog) scan(_ context.Context, r scanRange) iter.Seq2[message, error] {
@@ -216,11 +218,11 @@ func (l *fakeLog) remove(_ context.Context, seq chunk.Seq) error {
 	return nil
 }
 
-func (l *fakeLog) room() int { return l.limit }
+func (l *fakeLog) maxMessageSize() int { return l.limit }
 
 func (*fakeLog) close() {}
 
-// records is the log as readers see it.
+// records returns the log as readers decode it.
 func (l *fakeLog) records() []chunk.Record {
 	l.t.Helper()
 	l.mu.Lock()
@@ -236,7 +238,7 @@ func (l *fakeLog) records() []chunk.Record {
 	return recs
 }
 
-// startOn is a started run on l, for bubbles.
+// startOn returns a started run on l, for tests with a fake clock.
 func startOn(t *testing.T, l *fakeLog, cfg Config) *Run {
 	t.Helper()
 	r, err := tryStart(t, l, cfg, chunk.RunStarted{Mode: "execute"}, false)

@@ -17,35 +17,35 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// storm is some sessions that are written while something breaks. Each writer
+// loadTest is some sessions that are written while something breaks. Each writer
 // numbers its chunks; in the end the log must be exactly the numbers.
-type storm struct {
+type loadTest struct {
 	t       *testing.T
-	p       place // looks at the log, around all faults
+	p       env // looks at the log, around all faults
 	runs    []*Run
 	acked   [][]chunk.Seq
 	written atomic.Int64
-	news    chan struct{} // gets a token now and then while chunks are acknowledged
+	news    chan struct{} // gets a token sometimes while chunks are acknowledged
 }
 
-func newStorm(t *testing.T, p place, producer *Producer, writers int) *storm {
+func newStorm(t *testing.T, p env, producer *Producer, writers int) *loadTest {
 	t.Helper()
-	s := &storm{t: t, p: p, news: make(chan struct{}, 1), acked: make([][]chunk.Seq, writers)}
+	s := &loadTest{t: t, p: p, news: make(chan struct{}, 1), acked: make([][]chunk.Seq, writers)}
 	for i := range writers {
 		s.runs = append(s.runs, mustStart(t, producer, s.session(i)))
 	}
 	return s
 }
 
-func (*storm) session(i int) chunk.Session { return chunk.RootSession("storm", "s"+strconv.Itoa(i)) }
+func (*loadTest) session(i int) chunk.Session { return chunk.RootSession("storm", "s"+strconv.Itoa(i)) }
 
 // rage writes until stop, while trouble does its work, and returns when all
 // writers have written a few more after it.
-func (s *storm) rage(trouble func()) {
+func (s *loadTest) rage(trouble func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -70,7 +70,7 @@ func (s *storm) rage(trouble func()) {
 	all.Wait()
 }
 
-func (s *storm) write(ctx context.Context, i int) error {
+func (s *loadTest) write(ctx context.Context, i int) error {
 	seq, err := s.runs[i].Write(ctx, numbered(len(s.acked[i])))
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *storm) write(ctx context.Context, i int) error {
 }
 
 // await returns when n more chunks were acknowledged.
-func (s *storm) await(n int64) {
+func (s *loadTest) await(n int64) {
 	s.t.Helper()
 	timeout := time.NewTimer(time.Minute)
 	defer timeout.Stop()
@@ -99,8 +99,8 @@ func (s *storm) await(n int64) {
 }
 
 // check holds the log against what was acknowledged: every number once, in
-// order, ordinals without a hole, sequences as they were told.
-func (s *storm) check() {
+// order, ordinals without a gap, sequences as returned.
+func (s *loadTest) check() {
 	s.t.Helper()
 	for i, acked := range s.acked {
 		recs := s.p.log(s.t, s.session(i))
@@ -120,7 +120,7 @@ func (s *storm) check() {
 }
 
 // hasty is a Config that does not wait long for answers that will not come.
-func hasty() Config { return Config{Attempt: 300 * time.Millisecond, Patience: time.Minute} }
+func hasty() Config { return Config{AttemptTimeout: 300 * time.Millisecond, RetryTimeout: time.Minute} }
 
 // throughProxy is a producer behind a proxy that can lose what the server says.
 func throughProxy(t *testing.T, url string, cfg Config) (*natstest.Proxy, *Producer) {
@@ -138,7 +138,7 @@ func throughProxy(t *testing.T, url string, cfg Config) (*natstest.Proxy, *Produ
 func quiet(*nats.Conn, *nats.Subscription, error) {}
 
 // watch counts what the server stores in a stream, around the proxy.
-func (p place) watch(t *testing.T) <-chan *nats.Msg {
+func (p env) watch(t *testing.T) <-chan *nats.Msg {
 	t.Helper()
 	stored := make(chan *nats.Msg, 10_000)
 	sub, err := p.nc.ChanSubscribe("tr.chunks.0.>", stored)
@@ -156,17 +156,17 @@ func (p place) watch(t *testing.T) <-chan *nats.Msg {
 // connection breaks, and comes back (F12, F35).
 func TestLostAcknowledgements(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
-	loseAcknowledgements(t, newPlace(t, srv.Conn(t), 1), srv.URL)
+	loseAcknowledgements(t, newEnv(t, srv.Conn(t), 1), srv.URL)
 }
 
 // The same with three replicas, where the server checks in another order.
 func TestLostAcknowledgementsOfACluster(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
-	p := newPlace(t, cluster.Conn(t), 3)
+	p := newEnv(t, cluster.Conn(t), 3)
 	loseAcknowledgements(t, p, cluster.URLs()[0])
 }
 
-func loseAcknowledgements(t *testing.T, p place, url string) {
+func loseAcknowledgements(t *testing.T, p env, url string) {
 	t.Helper()
 	var adopted counter
 	cfg := hasty()
@@ -179,7 +179,7 @@ func loseAcknowledgements(t *testing.T, p place, url string) {
 			arrived := p.watch(t)
 			proxy.DropReplies()
 			awaitRepeats(t, arrived, len(s.runs)) // every writer sends again what is stored already
-			proxy.Heal()
+			proxy.Restore()
 		}
 	})
 	s.check()
@@ -219,7 +219,7 @@ func (c *counter) WithGroup(string) slog.Handler { return c }
 func (c *counter) Enabled(context.Context, slog.Level) bool { return true }
 
 func (c *counter) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == msgAdopted {
+	if r.Message == msgStoredEarlier {
 		c.n.Add(1)
 	}
 	return nil
@@ -228,14 +228,14 @@ func (c *counter) Handle(_ context.Context, r slog.Record) error {
 // The connection is cut every few chunks (F13).
 func TestConnectionIsCutAgainAndAgain(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
-	p := newPlace(t, srv.Conn(t), 1)
+	p := newEnv(t, srv.Conn(t), 1)
 	proxy, producer := throughProxy(t, srv.URL, Config{})
 	s := newStorm(t, p, producer, 4)
 	begin := time.Now()
 	s.rage(func() {
 		for range 20 {
 			s.await(10)
-			proxy.Cut()
+			proxy.CloseConnections()
 		}
 	})
 	s.check()
@@ -245,11 +245,11 @@ func TestConnectionIsCutAgainAndAgain(t *testing.T) {
 	}
 }
 
-// The server stands still for four seconds. Everything that was sent meanwhile
-// is stored when it wakes, the first attempts and the repeated ones (F07).
-func TestServerStandsStill(t *testing.T) {
+// The server is suspended for four seconds. Everything that was sent meanwhile
+// is stored when it resumes, the first attempts and the repeated ones (F07).
+func TestServerSuspended(t *testing.T) {
 	srv := natstest.StartProcess(t)
-	p := newPlace(t, srv.Conn(t), 1)
+	p := newEnv(t, srv.Conn(t), 1)
 	s := newStorm(t, p, p.producer(t, hasty()), 4)
 	s.rage(func() {
 		s.await(40)
@@ -264,7 +264,7 @@ func TestServerStandsStill(t *testing.T) {
 // kill -9 of a single server, three times, started again on the same files (F04).
 func TestKilledServer(t *testing.T) {
 	srv := natstest.StartProcess(t)
-	p := newPlace(t, srv.Conn(t), 1)
+	p := newEnv(t, srv.Conn(t), 1)
 	s := newStorm(t, p, p.producer(t, hasty()), 8)
 	s.rage(func() {
 		for range 3 {
@@ -279,7 +279,7 @@ func TestKilledServer(t *testing.T) {
 // Takeovers, kill -9 of the leader of three, and step-downs (F05, F26).
 func TestClusterWithoutItsLeader(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
-	p := newPlace(t, cluster.Conn(t), 3)
+	p := newEnv(t, cluster.Conn(t), 3)
 	takeOverBusyRuns(t, p)
 	s := newStorm(t, p, p.producer(t, hasty()), 4)
 	s.rage(func() {
@@ -304,7 +304,7 @@ func TestClusterWithoutItsLeader(t *testing.T) {
 // way, and it learns so in one publish (F08, G8).
 func TestTakeoverFencesAWorkerThatWakes(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
-	p := newPlace(t, srv.Conn(t), 1)
+	p := newEnv(t, srv.Conn(t), 1)
 	proxy, old := throughProxy(t, srv.URL, Config{})
 	a := mustStart(t, old, testSession)
 	if _, err := a.Write(t.Context(), numbered(0)); err != nil {
@@ -323,7 +323,7 @@ func TestTakeoverFencesAWorkerThatWakes(t *testing.T) {
 	if _, err := b.Write(t.Context(), numbered(2)); err != nil {
 		t.Fatal(err)
 	}
-	proxy.Heal()
+	proxy.Restore()
 	var fenced *FencedError
 	if err := <-onTheWay; !errors.As(err, &fenced) || fenced.By != b.Epoch() {
 		t.Errorf("err = %v, want fenced by epoch %d", err, b.Epoch())
@@ -352,7 +352,7 @@ func wantEpochs(t *testing.T, recs []chunk.Record, want ...chunk.Epoch) {
 // wrote before counts.
 func TestTakeoverOfABusyRun(t *testing.T) { takeOverBusyRuns(t, local(t)) }
 
-func takeOverBusyRuns(t *testing.T, p place) {
+func takeOverBusyRuns(t *testing.T, p env) {
 	t.Helper()
 	producer := p.producer(t, Config{})
 	for round := range 5 {
@@ -496,11 +496,11 @@ func TestStreamWithASmallerLimit(t *testing.T) {
 	}
 }
 
-// A full store is waited out; a store that stays full is told, and what comes
-// when there is room again is stored (F19).
+// A write is retried while the store is full; a store that stays full is an error, and a write
+// after space was freed is stored (F19).
 func TestFullStore(t *testing.T) {
 	srv := natstest.Start(t, natstest.MaxStore(256<<20))
-	p := newPlaceOf(t, srv)
+	p := newEnvOf(t, srv)
 	stream, err := p.js.Stream(t.Context(), "TR_CHUNKS_0")
 	if err != nil {
 		t.Fatal(err)
@@ -511,7 +511,7 @@ func TestFullStore(t *testing.T) {
 	if _, err := p.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	r := mustStart(t, p.producer(t, Config{Patience: time.Second}), testSession)
+	r := mustStart(t, p.producer(t, Config{RetryTimeout: time.Second}), testSession)
 	var full error
 	n := 0
 	for full == nil {
@@ -522,11 +522,11 @@ func TestFullStore(t *testing.T) {
 	if !errors.Is(full, chunk.ErrNotStored) || !strings.Contains(full.Error(), "maximum bytes exceeded") {
 		t.Fatalf("err = %v, want not stored because the store is full", full)
 	}
-	// Room comes while the next one waits for it.
+	// Space is freed while the next write waits for it.
 	freed := make(chan error, 1)
 	go func() { freed <- stream.DeleteMsg(t.Context(), uint64(p.logSeq(t, 2))) }()
 	if _, err := r.Write(t.Context(), numbered(n)); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("after space was freed: %v", err)
 	}
 	if err := <-freed; err != nil {
 		t.Error(err)
@@ -540,20 +540,20 @@ func TestMissingStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = newTestProducer(t, nc, js, Config{Patience: time.Second}).Start(t.Context(), testSession, chunk.RunStarted{})
+	_, err = newTestProducer(t, nc, js, Config{RetryTimeout: time.Second}).Start(t.Context(), testSession, chunk.RunStarted{})
 	if !errors.Is(err, chunk.ErrNotStored) || !strings.Contains(err.Error(), "TR_CHUNKS_0") {
 		t.Errorf("err = %v, want the stream's name", err)
 	}
 }
 
-// A worker that may not write this subject is told so, in words, and soon.
+// A worker without permission for the subject gets an error that names it, without retries.
 func TestNoPermission(t *testing.T) {
 	srv := natstest.Start(t, natstest.ServerConfig(`
 		authorization { users = [
 			{ user: "all", password: "x" }
 			{ user: "some", password: "x", permissions: { publish: { deny: "tr.chunks.0.acme.>" } } }
 		] }`))
-	p := newPlace(t, srv.Conn(t, nats.UserInfo("all", "x")), 1)
+	p := newEnv(t, srv.Conn(t, nats.UserInfo("all", "x")), 1)
 	nc := srv.Conn(t, nats.UserInfo("some", "x"), nats.ErrorHandler(quiet))
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -561,7 +561,7 @@ func TestNoPermission(t *testing.T) {
 	}
 	producer := newTestProducer(t, nc, js, hasty())
 	_, err = producer.Start(t.Context(), testSession, chunk.RunStarted{})
-	if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, errPermission) || !strings.Contains(err.Error(), "tr.chunks.0.acme.s1.s1") {
+	if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "tr.chunks.0.acme.s1.s1") {
 		t.Errorf("err = %v, want no permission for the subject", err)
 	}
 	r := mustStart(t, producer, chunk.RootSession("other", "s1"))
@@ -573,15 +573,14 @@ func TestNoPermission(t *testing.T) {
 	}
 }
 
-// A connection closed by its owner ends everything at once, with an error that
-// says so.
+// After the owner has closed the connection, every call fails at once with that error.
 func TestClosedConnection(t *testing.T) {
 	p := local(t)
 	r := mustStart(t, p.producer(t, Config{}), testSession)
 	p.nc.Close()
 	begin := time.Now()
 	_, err := r.Write(t.Context(), numbered(1))
-	if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, errConnClosed) {
+	if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("err = %v, want that the connection is closed", err)
 	}
 	if took := time.Since(begin); took > 5*time.Second {
@@ -589,11 +588,10 @@ func TestClosedConnection(t *testing.T) {
 	}
 }
 
-// The server is away when a run wants to start and to write; both go on when it
-// is back.
+// The server is down when a run is started and when it writes; both succeed after it is back.
 func TestServerIsAwayForAWhile(t *testing.T) {
 	srv := natstest.Start(t)
-	p := newPlaceOf(t, srv)
+	p := newEnvOf(t, srv)
 	producer := p.producer(t, Config{})
 	r := mustStart(t, producer, testSession)
 	srv.Shutdown()
@@ -617,13 +615,13 @@ func TestServerIsAwayForAWhile(t *testing.T) {
 	}
 }
 
-func newPlaceOf(t *testing.T, srv *natstest.Server) place {
+func newEnvOf(t *testing.T, srv *natstest.Server) env {
 	t.Helper()
-	return newPlace(t, srv.Conn(t), 1)
+	return newEnv(t, srv.Conn(t), 1)
 }
 
 // logSeq is the sequence of the nth record of the test's session.
-func (p place) logSeq(t *testing.T, n int) chunk.Seq {
+func (p env) logSeq(t *testing.T, n int) chunk.Seq {
 	t.Helper()
 	recs := p.log(t, testSession)
 	if len(recs) < n {

@@ -10,8 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// state of a stream, as its records tell it. The zero state is active: a run
-// that has begun.
+// state is the state of a stream according to its records. The zero state is active: a run that has started.
 type state int
 
 const (
@@ -25,69 +24,59 @@ func (s state) String() string {
 	return [...]string{"active", "paused", "ended", "failed"}[s]
 }
 
-// move is a change of state that a record makes.
-type move struct {
+// transition is the change of state that a record makes.
+type transition struct {
 	to    state
-	clean bool // refused while the loss of an emitted chunk has not been told
+	clean bool // rejected while a chunk that was not stored is not reported
 }
 
-// heading is the state that the run is in once everything queued is stored.
-func (r *Run) heading() state {
-	if r.moving != nil {
-		return r.moving.move.to
+// nextState returns the state of the run after all queued records are stored.
+func (r *Run) nextState() state {
+	if r.pendingTransition != nil {
+		return r.pendingTransition.transition.to
 	}
 	return r.state
 }
 
-// End ends the stream well and returns when that, and everything emitted
-// before, is stored. A finalOutput of nil is none; one that is too large is
-// left out and named in the member "omitted" of the record, because an end is
-// never refused for its size.
+// End completes the stream and blocks until its record, and all chunks emitted before, are stored. finalOutput is optional; if it is too large it is left out
+// and listed in the member "omitted" of the record, because an end is never rejected for its size.
 //
-// Exactly one of End and Fail wins. After an End, End does nothing and Fail is
-// refused with ErrEnded; after a Fail the other way round. If an emitted chunk
-// was lost, End returns that error, once, and does not end the stream: call
-// Fail, or End again to accept the loss.
+// Exactly one of End and Fail takes effect. After End, End does nothing and Fail returns ErrEnded; after Fail, vice versa. If an emitted chunk was not
+// stored, End returns that error, once, and does not end the stream: call Fail, or call End again to accept the loss.
 func (r *Run) End(ctx context.Context, finalOutput chunk.Value) error {
 	end := chunk.StreamEnd{StreamID: r.session.ID}
 	if len(finalOutput) > 0 {
 		end.FinalOutput = &finalOutput
 	}
-	return r.change(ctx, move{to: ended, clean: true}, r.chunk(end))
+	return r.transitionTo(ctx, transition{to: ended, clean: true}, r.chunk(end))
 }
 
-// Fail ends the stream badly and returns when that is stored. A detail of nil
-// is none. What is too large is left out or cut, and named as End does it. A
-// loss that nobody was told of is not told here: the stream failed anyway.
+// Fail ends the stream with a failure and blocks until its record is stored. detail is optional. Parts that are too large are left out or cut, and listed as
+// by End. Fail does not report chunks that were not stored.
 func (r *Run) Fail(ctx context.Context, message string, detail *chunk.ErrorDetail) error {
-	// The text of an error may be anything; a failure is not refused for it.
+	// The text of an error may be invalid UTF-8; a failure is not rejected for it.
 	message = strings.ToValidUTF8(message, "\uFFFD")
-	return r.change(ctx, move{to: failed}, r.chunk(chunk.StreamFailed{Error: message, ErrorDetail: detail}))
+	return r.transitionTo(ctx, transition{to: failed}, r.chunk(chunk.StreamFailed{Error: message, ErrorDetail: detail}))
 }
 
-// Pause closes the stream at a point where it waits for people or children, and
-// returns when that, and everything emitted before, is stored. A paused run
-// takes nothing but Activate, End and Fail; a new run of the session may start.
-// Pausing again does nothing. A reason of "" is none.
+// Pause suspends the stream while it waits for answers or sub-agents, and blocks until its record, and all chunks emitted before, are stored. A paused run
+// accepts only Activate, End and Fail; a new run of the session may start. A second Pause does nothing. The reason is optional.
 func (r *Run) Pause(ctx context.Context, reason string) error {
 	var p chunk.StreamPaused
 	if reason != "" {
 		p.Reason = &reason
 	}
-	return r.change(ctx, move{to: paused, clean: true}, r.chunk(p))
+	return r.transitionTo(ctx, transition{to: paused, clean: true}, r.chunk(p))
 }
 
-// Activate opens a paused run again, and returns when that is stored. An active
-// run stays as it is.
+// Activate reopens a paused run and blocks until its record is stored. It does nothing if the run is active.
 func (r *Run) Activate(ctx context.Context) error {
-	return r.change(ctx, move{to: active}, r.chunk(chunk.StreamActive{}))
+	return r.transitionTo(ctx, transition{to: active}, r.chunk(chunk.StreamActive{}))
 }
 
-// change writes the record of a move if the table of moves asks for one. Moves
-// come one after the other: who calls while one is under way waits for it and
-// then decides from the state it led to. So of many Ends one is written and all
-// return its result.
-func (r *Run) change(ctx context.Context, m move, c chunk.Chunk) error {
+// transitionTo writes the record of a transition if the state requires one. Transitions are serialized: a call during a transition waits for it and then
+// decides by the new state. So of many concurrent Ends one is written, and all return its result.
+func (r *Run) transitionTo(ctx context.Context, m transition, c chunk.Chunk) error {
 	it, err := r.prepareMove(m, c)
 	if err != nil {
 		return r.notStored(c, err)
@@ -95,7 +84,7 @@ func (r *Run) change(ctx context.Context, m move, c chunk.Chunk) error {
 	for {
 		before, err := r.begin(it)
 		switch {
-		case errors.Is(err, errAlready):
+		case errors.Is(err, errNoTransition):
 			return nil
 		case err != nil:
 			return err
@@ -110,44 +99,44 @@ func (r *Run) change(ctx context.Context, m move, c chunk.Chunk) error {
 	}
 }
 
-// errAlready: the run is where the move leads.
-var errAlready = errors.New("nothing to do")
+// errNoTransition reports that the run is in the target state.
+var errNoTransition = errors.New("no transition")
 
-// begin queues it and returns it, or returns the move to wait for.
+// begin queues it and returns it, or returns the transition to wait for.
 func (r *Run) begin(it *item) (*item, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dead != nil {
-		return nil, r.usable()
+	if r.fatal != nil {
+		return nil, r.pendingError()
 	}
-	if r.moving != nil {
-		return r.moving, nil
+	if r.pendingTransition != nil {
+		return r.pendingTransition, nil
 	}
-	if r.state == it.move.to {
-		return nil, errAlready
+	if r.state == it.transition.to {
+		return nil, errNoTransition
 	}
 	if r.state == ended || r.state == failed {
-		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: fmt.Errorf("%w: it is %s", ErrEnded, r.state)}
+		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: fmt.Errorf("%w: state %s", ErrEnded, r.state)}
 	}
 	if r.closed {
-		return nil, r.usable()
+		return nil, r.pendingError()
 	}
-	r.attend(it)
-	r.moving = it
-	r.queue.push(it) // past the limit: there is one at a time
-	r.kick()
+	r.expedite(it)
+	r.pendingTransition = it
+	r.queue.push(it) // exceeds the limit of the queue: there is one at a time
+	r.wakePump()
 	return it, nil
 }
 
-func (r *Run) prepareMove(m move, c chunk.Chunk) (*item, error) {
+func (r *Run) prepareMove(m transition, c chunk.Chunk) (*item, error) {
 	c, body, err := fit(c, r.cfg.MaxChunk)
 	if err != nil {
 		return nil, err
 	}
-	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, move: &m, at: time.Now()}, nil
+	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, transition: &m, at: time.Now()}, nil
 }
 
-// fit is c with its JSON, less the parts that make it too large.
+// fit returns c and its JSON without the parts that make it too large.
 func fit(c chunk.Chunk, limit int) (chunk.Chunk, []byte, error) {
 	for {
 		body, err := c.AppendJSON(nil)
@@ -162,10 +151,9 @@ func fit(c chunk.Chunk, limit int) (chunk.Chunk, []byte, error) {
 	}
 }
 
-// reduce leaves out the largest optional part of a stream's own record and
-// names it.
+// reduce leaves out the largest optional part of a control record and lists it.
 func reduce(c chunk.Chunk) (chunk.Chunk, bool) {
-	const cut = 256 // bytes that stay of a text that had to be cut
+	const cut = 256 // bytes of a text that is cut
 	switch b := c.Body.(type) {
 	case chunk.StreamEnd:
 		if b.FinalOutput != nil {
@@ -190,7 +178,7 @@ func reduce(c chunk.Chunk) (chunk.Chunk, bool) {
 	return c, false
 }
 
-// without is c with a smaller body and the name of what it lacks in "omitted".
+// without returns c with a smaller body and the name of the missing part in "omitted".
 func without(c chunk.Chunk, body chunk.Body, name string) chunk.Chunk {
 	const member = "omitted"
 	c.Body = body
@@ -204,7 +192,7 @@ func without(c chunk.Chunk, body chunk.Body, name string) chunk.Chunk {
 	return c
 }
 
-// clip is the beginning of s, at most n bytes, not cut within a character.
+// clip returns the first n bytes of s, less an incomplete character.
 func clip(s string, n int) string {
 	for n > 0 && n < len(s) && s[n]&0xC0 == 0x80 {
 		n--

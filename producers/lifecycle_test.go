@@ -99,7 +99,7 @@ func TestNothingIsWrittenToAnEndedOrPausedRun(t *testing.T) {
 	}
 }
 
-func TestPausedRunGoesOn(t *testing.T) {
+func TestPausedRunContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
@@ -117,13 +117,12 @@ func TestPausedRunGoesOn(t *testing.T) {
 	})
 }
 
-// Many end at once: one record, one result for all, and what was emitted before
-// stands before it.
+// Of many concurrent Ends one record is written, and all return its result; chunks that were emitted before precede it.
 func TestOneTerminalWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = always(fate{delay: time.Second})
+		l.fault = always(fault{delay: time.Second})
 		emitAll(t, r, text("a"), numbered(1))
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -160,17 +159,16 @@ func TestOneTerminalWins(t *testing.T) {
 	})
 }
 
-// A terminal that could not be stored did not happen: the run may try again, or
-// go on.
-func TestATerminalThatFailsIsTakenBack(t *testing.T) {
+// A terminal that could not be stored does not end the run: the run may retry it, or continue.
+func TestATerminalThatFailsIsRolledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{Patience: time.Second})
-		l.fate = always(fate{before: api(codeNoStorage)})
+		r := startOn(t, l, Config{RetryTimeout: time.Second})
+		l.fault = always(fault{before: api(codeNoStorage)})
 		if err := r.End(t.Context(), nil); !errors.Is(err, chunk.ErrNotStored) {
 			t.Fatalf("err = %v, want not stored", err)
 		}
-		l.fate = nil
+		l.fault = nil
 		emitAll(t, r, text("still here"))
 		if err := r.Fail(t.Context(), "the store was full", nil); err != nil {
 			t.Fatal(err)
@@ -179,13 +177,13 @@ func TestATerminalThatFailsIsTakenBack(t *testing.T) {
 	})
 }
 
-// End with a nil error means that everything is stored. A chunk that was lost on
-// the way makes End fail before it ends anything, however late the loss comes.
-func TestEndTellsOfALossInstead(t *testing.T) {
+// A nil error of End means that all chunks are stored. If a chunk was not stored, End returns its error and does not end the stream, however late that
+// error comes.
+func TestEndReportsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = times(1, fate{delay: time.Second, before: api(codeTooLarge)})
+		l.fault = times(1, fault{delay: time.Second, before: api(codeTooLarge)})
 		emitAll(t, r, numbered(1), numbered(2))
 		if err := r.End(t.Context(), nil); !errors.Is(err, chunk.ErrNotStored) {
 			t.Fatalf("err = %v, want the loss", err)
@@ -198,12 +196,12 @@ func TestEndTellsOfALossInstead(t *testing.T) {
 	})
 }
 
-// Fail does not stop at a loss: it is the answer to one.
+// Fail ends the stream although a chunk was not stored.
 func TestFailDoesNotStopAtALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = times(1, fate{before: api(codeTooLarge)})
+		l.fault = times(1, fault{before: api(codeTooLarge)})
 		emitAll(t, r, numbered(1))
 		if err := r.Fail(t.Context(), "lost a chunk", nil); err != nil {
 			t.Fatal(err)
@@ -212,12 +210,11 @@ func TestFailDoesNotStopAtALoss(t *testing.T) {
 	})
 }
 
-// The loss of an emitted chunk is told by the next call, once, and that call
-// does nothing else.
-func TestEachMethodTellsOfALoss(t *testing.T) {
+// The next call returns the error of an emitted chunk, once, and does nothing else.
+func TestEachMethodReportsALoss(t *testing.T) {
 	for name, f := range map[string]func(context.Context, *Run) error{
 		"Emit":  func(ctx context.Context, r *Run) error { return r.Emit(ctx, numbered(2)) },
-		"Say":   func(ctx context.Context, r *Run) error { return r.Say(ctx, chunk.TextDelta{Delta: "x"}) },
+		"Say":   func(ctx context.Context, r *Run) error { return r.EmitBody(ctx, chunk.TextDelta{Delta: "x"}) },
 		"Write": func(ctx context.Context, r *Run) error { _, err := r.Write(ctx, numbered(2)); return err },
 		"Flush": func(ctx context.Context, r *Run) error { _, err := r.Flush(ctx); return err },
 		"Pause": func(ctx context.Context, r *Run) error { return r.Pause(ctx, "") },
@@ -227,10 +224,10 @@ func TestEachMethodTellsOfALoss(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newFakeLog(t, testSession)
 				r := startOn(t, l, Config{})
-				l.fate = times(1, fate{before: api(codeTooLarge)})
+				l.fault = times(1, fault{before: api(codeTooLarge)})
 				emitAll(t, r, numbered(1))
 				synctest.Wait()
-				if err := f(t.Context(), r); !errors.Is(err, chunk.ErrNotStored) || !strings.Contains(err.Error(), "emitted earlier") {
+				if err := f(t.Context(), r); !errors.Is(err, chunk.ErrNotStored) || !strings.Contains(err.Error(), "queued chunk: ") {
 					t.Fatalf("err = %v, want the loss", err)
 				}
 				if name == "Close" {
@@ -239,7 +236,7 @@ func TestEachMethodTellsOfALoss(t *testing.T) {
 				synctest.Wait()
 				l.mustHave()
 				if err := f(t.Context(), r); err != nil {
-					t.Errorf("told twice: %v", err)
+					t.Errorf("reported twice: %v", err)
 				}
 			})
 		})
@@ -274,7 +271,7 @@ func TestAnEndIsNeverTooLarge(t *testing.T) {
 			end:  func(ctx context.Context, r *Run) error { return r.Pause(ctx, big) },
 			want: `"omitted":["reason"]`,
 		},
-		"message that is no text": {
+		"message with invalid UTF-8": {
 			end:  func(ctx context.Context, r *Run) error { return r.Fail(ctx, "bad \xff", nil) },
 			want: `"error":"bad ` + "\uFFFD" + `"`,
 		},
@@ -294,7 +291,7 @@ func TestAnEndIsNeverTooLarge(t *testing.T) {
 	}
 }
 
-// A final output that is no JSON is a mistake, not a matter of size.
+// A final output that is not valid JSON is rejected, whatever its size.
 func TestAnEndWithNonsenseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -308,19 +305,19 @@ func TestAnEndWithNonsenseIsRefused(t *testing.T) {
 	})
 }
 
-// Who stops waiting for its End has not taken it back.
-func TestAnEndNobodyWaitsFor(t *testing.T) {
+// An End whose caller has stopped waiting is still written.
+func TestAnEndWithoutACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = always(fate{delay: time.Minute})
+		l.fault = always(fault{delay: time.Minute})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.End(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		if err := r.Fail(ctx, "x", nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Fail while the End is under way: %v", err)
+			t.Fatalf("Fail while the End is in flight: %v", err)
 		}
 		if err := r.End(t.Context(), nil); err != nil {
 			t.Fatal(err)

@@ -3,36 +3,36 @@ package producers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 const (
-	scanBatch   = 500
-	scanTries   = 5                // in a row, without getting any further
-	scanForgets = 30 * time.Second // after which the server drops a consumer that a dead process left
+	scanBatch             = 500
+	maxScanFailures       = 5                // in a row, without progress
+	scanInactiveThreshold = 30 * time.Second // after which the server deletes the consumer of a crashed process
 )
 
-// scan reads with a consumer of its own, which it deletes: the server keeps
-// what is left behind for a while and allows a thousand in a stream. When the
-// connection breaks in the middle it goes on with another one.
+// scan reads with a consumer of its own and deletes it: the server keeps an abandoned consumer for some time, and limits their number. If the connection
+// breaks, scan continues with another consumer.
 func (l *natsLog) scan(ctx context.Context, r scanRange) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
-		for vain := 0; r.after < r.through; vain++ {
+		for failures := 0; r.after < r.through; failures++ {
 			from := r.after
 			err := l.scanOnce(ctx, &r, yield)
 			if err == nil {
 				return
 			}
 			if r.after > from {
-				vain = 0
+				failures = 0
 			}
-			if final(err) || vain == scanTries || !pause(ctx, delay(unknown, vain)) {
+			if final(err) || failures == maxScanFailures || wait.Sleep(ctx, delay(jsclient.Unknown, failures)) != nil {
 				yield(message{}, err)
 				return
 			}
@@ -40,8 +40,7 @@ func (l *natsLog) scan(ctx context.Context, r scanRange) iter.Seq2[message, erro
 	}
 }
 
-// scanOnce moves r.after along. A nil error is the end: r.through, or a caller
-// that has seen enough.
+// scanOnce advances r.after. A nil error means that it has reached r.through, or that the caller has stopped the iteration.
 func (l *natsLog) scanOnce(ctx context.Context, r *scanRange, yield func(message, error) bool) error {
 	c, err := l.js.CreateConsumer(ctx, l.stream, jetstream.ConsumerConfig{
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
@@ -51,12 +50,12 @@ func (l *natsLog) scanOnce(ctx context.Context, r *scanRange, yield func(message
 		MemoryStorage:     true,
 		Replicas:          1,
 		HeadersOnly:       r.headersOnly,
-		InactiveThreshold: scanForgets,
+		InactiveThreshold: scanInactiveThreshold,
 	})
 	if err != nil {
-		return apiErrorOf(err)
+		return err
 	}
-	defer l.dropConsumer(ctx, c)
+	defer l.deleteConsumer(ctx, c)
 	at := progress{pending: c.CachedInfo().NumPending}
 	for r.after < r.through {
 		if more, err := l.scanBatch(ctx, c, r, &at, yield); !more {
@@ -68,14 +67,14 @@ func (l *natsLog) scanOnce(ctx context.Context, r *scanRange, yield func(message
 
 // progress of one consumer.
 type progress struct {
-	delivered uint64 // messages so far
-	pending   uint64 // messages that it has for us
+	delivered uint64 // messages until now
+	pending   uint64 // messages that follow
 }
 
-// scanBatch fetches what is there. When nothing is, the replica that serves us
-// lags behind the leader that named r.through: it asks for one and waits.
+// scanBatch fetches the available messages. If there are none, the replica of the consumer lags behind the leader that returned r.through: scanBatch then
+// requests one message and waits.
 func (l *natsLog) scanBatch(ctx context.Context, c jetstream.Consumer, r *scanRange, at *progress, yield func(message, error) bool) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.link.timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	had := at.delivered
 	batch, err := c.Fetch(int(max(1, min(at.pending, scanBatch))), jetstream.FetchContext(ctx))
@@ -100,34 +99,26 @@ func (l *natsLog) scanBatch(ctx context.Context, c jetstream.Consumer, r *scanRa
 		}
 	}
 	if err := batch.Error(); err != nil {
-		return false, apiErrorOf(err)
+		return false, err
 	}
 	if at.delivered == had {
-		return false, errLagging
+		return false, errReplicaBehind
 	}
 	return true, nil
 }
 
 var (
-	errMissed  = errors.New("messages were lost on the way")
-	errLagging = errors.New("the stream's replica has not got that far")
+	errMissed        = errors.New("messages missing in the delivery")
+	errReplicaBehind = errors.New("replica lags behind the leader")
 )
 
-// apiErrorOf makes the client's form of a refusal ours.
-func apiErrorOf(err error) error {
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return &apiError{Code: api.Code, ErrCode: int(api.ErrorCode), Text: api.Description}
-	}
-	return err
-}
-
-// dropConsumer must happen also when ctx has ended.
-func (l *natsLog) dropConsumer(ctx context.Context, c jetstream.Consumer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.link.timeout)
+// deleteConsumer deletes the consumer also after ctx has ended.
+func (l *natsLog) deleteConsumer(ctx context.Context, c jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
 	name := c.CachedInfo().Name
 	if err := l.js.DeleteConsumer(ctx, l.stream, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		// The server drops it after scanForgets.
-		l.link.slog.Warn("a consumer was left behind", "stream", l.stream, "consumer", name, "error", fmt.Sprint(err))
+		// The server deletes it after scanInactiveThreshold.
+		l.slog.Warn("consumer delete failed", "stream", l.stream, "consumer", name, "error", err)
 	}
 }

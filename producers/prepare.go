@@ -7,28 +7,26 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// prepare checks c and makes it ready to wait: encoded if it can no longer
-// change, in parts if it is a delta that is too long. The parts are linked from
-// the last to the first.
+// prepare checks c and returns an item to queue. A delta that is too large is split into several items, which are linked from the last to the first.
 func (r *Run) prepare(c chunk.Chunk) (*item, error) {
 	c, err := r.complete(c)
 	if err != nil {
 		return nil, err
 	}
-	if text, ok := deltaText(c.Body); ok && len(c.Extra) == 0 { // with extra members nothing merges
+	if text, ok := deltaText(c.Body); ok && len(c.Extra) == 0 { // deltas with extra members are not merged
 		return r.prepareDelta(c, text)
 	}
 	return r.prepareWhole(c)
 }
 
-// complete fills in the base members and refuses what must not be stored.
+// complete fills in the base members and rejects invalid chunks.
 func (r *Run) complete(c chunk.Chunk) (chunk.Chunk, error) {
 	if c.Body == nil {
 		return c, &chunk.FieldError{Field: "type", Want: "a chunk with a body"}
 	}
 	typ := c.Type()
 	if typ.Control() {
-		return c, &chunk.FieldError{Type: typ, Field: "type", Want: "a chunk; the run writes the stream's own records itself", Got: string(typ)}
+		return c, &chunk.FieldError{Type: typ, Field: "type", Want: "no control record: the run writes them itself", Got: string(typ)}
 	}
 	if o, ok := c.Body.(chunk.Opaque); ok {
 		return r.completeOpaque(o)
@@ -45,15 +43,14 @@ func (r *Run) complete(c chunk.Chunk) (chunk.Chunk, error) {
 	return c, r.checkAgent(c)
 }
 
-// completeOpaque holds a chunk of an unknown type against its own bytes, which
-// are stored as they are: what they say counts, not what is written beside them.
+// completeOpaque checks a chunk of an unknown type by its bytes, which are stored unchanged: they determine the type and the base members.
 func (r *Run) completeOpaque(o chunk.Opaque) (chunk.Chunk, error) {
 	c, err := chunk.Decode(o.Raw)
 	if err != nil {
 		return c, err
 	}
 	if _, ok := c.Body.(chunk.Opaque); !ok || c.Type() != o.Kind {
-		return c, &chunk.FieldError{Type: o.Kind, Field: "type", Want: fmt.Sprintf("%q as its bytes say", c.Type()), Got: fmt.Sprintf("%q", o.Kind)}
+		return c, &chunk.FieldError{Type: o.Kind, Field: "type", Want: fmt.Sprintf("%q, the type of its bytes", c.Type()), Got: fmt.Sprintf("%q", o.Kind)}
 	}
 	return c, r.checkAgent(c)
 }
@@ -65,11 +62,10 @@ func (r *Run) checkAgent(c chunk.Chunk) error {
 	return nil
 }
 
-// usualSize of a chunk's JSON, so that it seldom has to be moved.
+// usualSize is the initial capacity for the JSON of a chunk.
 const usualSize = 256
 
-// prepareWhole is the item of a chunk that is stored as it is. AppendJSON
-// refuses what is not valid.
+// prepareWhole returns the item of a chunk that is stored unchanged. AppendJSON rejects invalid chunks.
 func (r *Run) prepareWhole(c chunk.Chunk) (*item, error) {
 	body, err := c.AppendJSON(make([]byte, 0, usualSize))
 	if err != nil {
@@ -81,15 +77,15 @@ func (r *Run) prepareWhole(c chunk.Chunk) (*item, error) {
 	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body}, nil
 }
 
-// headerRoom is what the headers of a message need at most.
-const headerRoom = 1 << 10
+// headerReserve is the largest size of the headers of a message.
+const headerReserve = 1 << 10
 
 func (r *Run) prepareDelta(c chunk.Chunk, text string) (*item, error) {
 	body, err := c.AppendJSON(make([]byte, 0, usualSize))
 	if err != nil {
 		return nil, err
 	}
-	if limit := min(r.cfg.MaxChunk, r.log.room()-headerRoom); len(body) > limit {
+	if limit := min(r.cfg.MaxChunk, r.log.maxMessageSize()-headerReserve); len(body) > limit {
 		return splitDelta(c, limit)
 	}
 	it := newDelta(c, text)
@@ -104,13 +100,13 @@ func newDelta(c chunk.Chunk, text string) *item {
 func splitDelta(c chunk.Chunk, limit int) (*item, error) {
 	parts := chunk.Split(c, limit)
 	if parts == nil {
-		return nil, fmt.Errorf("%w: its members besides the text leave no room below %d bytes", chunk.ErrTooLarge, limit)
+		return nil, fmt.Errorf("%w: members other than the text exceed %d bytes", chunk.ErrTooLarge, limit)
 	}
 	var last *item
 	for _, c := range parts {
 		text, _ := deltaText(c.Body)
 		it := newDelta(c, text)
-		it.part = last
+		it.prevPart = last
 		last = it
 	}
 	return last, nil

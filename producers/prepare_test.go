@@ -16,7 +16,7 @@ func TestBaseMembersAreFilledIn(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
 		r.SetStep(7)
-		if err := r.Say(t.Context(), chunk.TextDelta{Delta: "a"}); err != nil {
+		if err := r.EmitBody(t.Context(), chunk.TextDelta{Delta: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		emitAll(t, r, chunk.Chunk{Step: 2, Body: chunk.TextDelta{Delta: "b"}})
@@ -44,7 +44,7 @@ func TestBaseMembersAreFilledIn(t *testing.T) {
 }
 
 // Nothing invalid reaches the log, and nothing that belongs to the stream
-// itself; the refusal names the field, and the run goes on.
+// itself; the error names the field, and the run continues.
 func TestRefusedAtTheDoor(t *testing.T) {
 	opaque := func(kind chunk.Type, raw string) chunk.Chunk {
 		return chunk.Chunk{Body: chunk.Opaque{Kind: kind, Raw: chunk.Value(raw)}}
@@ -54,24 +54,24 @@ func TestRefusedAtTheDoor(t *testing.T) {
 		c    chunk.Chunk
 		want error
 	}{
-		"no body":                      {chunk.Chunk{}, chunk.ErrInvalid},
-		"another agent":                {chunk.Chunk{AgentID: "s2", Body: chunk.TextDelta{}}, chunk.ErrInvalid},
-		"arguments that are no object": {chunk.Chunk{Body: chunk.ToolStart{ToolCallID: "c", ToolName: "n", Arguments: chunk.Value(`[]`)}}, chunk.ErrInvalid},
-		"text that is none":            {chunk.Chunk{Body: chunk.TextDelta{Delta: "\xff"}}, chunk.ErrInvalid},
-		"a body by pointer":            {chunk.Chunk{Body: &chunk.TextDelta{}}, chunk.ErrInvalid},
-		"a run_started":                {chunk.Chunk{Body: chunk.RunStarted{RunID: "r", Epoch: 99, Mode: "execute"}}, chunk.ErrInvalid},
-		"an end":                       {chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}}, chunk.ErrInvalid},
-		"a mark":                       {chunk.Chunk{Body: chunk.Truncated{}}, chunk.ErrInvalid},
-		"too large":                    {chunk.Chunk{Body: chunk.Custom{EventName: strings.Repeat("x", 512<<10)}}, chunk.ErrTooLarge},
-		"a delta with a large rest":    {chunk.Chunk{Body: chunk.TextDelta{}, Extra: []chunk.Member{{Name: "x", Value: chunk.Value(`"` + strings.Repeat("x", 512<<10) + `"`)}}}, chunk.ErrTooLarge},
-		"a long call id":               {chunk.Chunk{Body: chunk.ToolArgStreamDelta{ToolCallID: strings.Repeat("x", 600<<10), Delta: "x"}}, nil},
+		"no body":                          {chunk.Chunk{}, chunk.ErrInvalid},
+		"another agent":                    {chunk.Chunk{AgentID: "s2", Body: chunk.TextDelta{}}, chunk.ErrInvalid},
+		"arguments that are not an object": {chunk.Chunk{Body: chunk.ToolStart{ToolCallID: "c", ToolName: "n", Arguments: chunk.Value(`[]`)}}, chunk.ErrInvalid},
+		"invalid UTF-8":                    {chunk.Chunk{Body: chunk.TextDelta{Delta: "\xff"}}, chunk.ErrInvalid},
+		"a body by pointer":                {chunk.Chunk{Body: &chunk.TextDelta{}}, chunk.ErrInvalid},
+		"a run_started":                    {chunk.Chunk{Body: chunk.RunStarted{RunID: "r", Epoch: 99, Mode: "execute"}}, chunk.ErrInvalid},
+		"an end":                           {chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}}, chunk.ErrInvalid},
+		"a mark":                           {chunk.Chunk{Body: chunk.Truncated{}}, chunk.ErrInvalid},
+		"too large":                        {chunk.Chunk{Body: chunk.Custom{EventName: strings.Repeat("x", 512<<10)}}, chunk.ErrTooLarge},
+		"a delta with a large rest":        {chunk.Chunk{Body: chunk.TextDelta{}, Extra: []chunk.Member{{Name: "x", Value: chunk.Value(`"` + strings.Repeat("x", 512<<10) + `"`)}}}, chunk.ErrTooLarge},
+		"a long call id":                   {chunk.Chunk{Body: chunk.ToolArgStreamDelta{ToolCallID: strings.Repeat("x", 600<<10), Delta: "x"}}, nil},
 
-		"an unknown type that is another": {opaque("later", `{"type":"other",`+base+`}`), chunk.ErrInvalid},
-		"an unknown type that is known":   {opaque("later", `{"type":"text_delta",`+base+`,"delta":"x"}`), chunk.ErrInvalid},
-		"an end in disguise":              {opaque("later", `{"type":"stream_end",`+base+`,"streamId":"s1"}`), chunk.ErrInvalid},
-		"an end that says so":             {opaque("stream_end", `{"type":"stream_end",`+base+`,"streamId":"s1"}`), chunk.ErrInvalid},
-		"an unknown type of another":      {opaque("later", `{"type":"later","agentId":"s2","agentType":"a","timestamp":1,"step":0}`), chunk.ErrInvalid},
-		"an unknown type that is no JSON": {opaque("later", `{`), chunk.ErrInvalid},
+		"an unknown type that is another":   {opaque("later", `{"type":"other",`+base+`}`), chunk.ErrInvalid},
+		"an unknown type that is known":     {opaque("later", `{"type":"text_delta",`+base+`,"delta":"x"}`), chunk.ErrInvalid},
+		"an end in disguise":                {opaque("later", `{"type":"stream_end",`+base+`,"streamId":"s1"}`), chunk.ErrInvalid},
+		"an opaque end":                     {opaque("stream_end", `{"type":"stream_end",`+base+`,"streamId":"s1"}`), chunk.ErrInvalid},
+		"an unknown type of another":        {opaque("later", `{"type":"later","agentId":"s2","agentType":"a","timestamp":1,"step":0}`), chunk.ErrInvalid},
+		"an unknown type with invalid JSON": {opaque("later", `{`), chunk.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

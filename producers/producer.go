@@ -6,43 +6,45 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
-// Producer starts runs over one NATS connection, which it does not own. Its
-// methods may be called from many goroutines. It owns one goroutine and one
-// subscription, for the answers to all its runs; Close ends them.
+// Producer starts runs over one NATS connection, which it does not own. Its methods may be called concurrently. It owns one goroutine and one subscription
+// for the responses to all its runs; Close ends them.
 type Producer struct {
-	cfg  Config
-	link *link
-	js   jetstream.JetStream
+	cfg       Config
+	js        jetstream.JetStream
+	client    *jsclient.Client
+	publisher *jsclient.Publisher
 
 	mu     sync.Mutex // guards the fields below
 	runs   map[*Run]struct{}
 	closed bool
 }
 
-// New makes a Producer on nc. js gives access to the streams and must be made
-// of nc; its API prefix or domain is used.
+// New returns a Producer on nc. js must be created from nc; the Producer uses its API prefix or domain.
 func New(nc *nats.Conn, js jetstream.JetStream, cfg Config) (*Producer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	if nc == nil || js == nil {
-		return nil, errors.New("want a connection and its JetStream")
+		return nil, errors.New("nc and js: want a connection and its JetStream")
 	}
 	if js.Conn() != nc {
-		return nil, errors.New("the JetStream is of another connection")
+		return nil, errors.New("js: want the JetStream of nc")
 	}
-	l, err := newLink(nc, js, cfg)
+	client := jsclient.New(js)
+	publisher, err := jsclient.NewPublisher(client, jsclient.PublisherConfig{AttemptTimeout: cfg.AttemptTimeout})
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{cfg: cfg, link: l, js: js, runs: map[*Run]struct{}{}}, nil
+	return &Producer{cfg: cfg, js: js, client: client, publisher: publisher, runs: map[*Run]struct{}{}}, nil
 }
 
-// adopt keeps r until it is closed.
-func (p *Producer) adopt(r *Run) error {
+// addRun registers r until it is closed.
+func (p *Producer) addRun(r *Run) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -53,14 +55,13 @@ func (p *Producer) adopt(r *Run) error {
 	return nil
 }
 
-func (p *Producer) forget(r *Run) {
+func (p *Producer) removeRun(r *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.runs, r)
 }
 
-// Close closes all runs and then the Producer; the connection stays. The error
-// joins those of the runs. A second Close returns nil.
+// Close closes all runs and then the Producer, but not the connection. The error joins the errors of the runs. A second Close returns nil.
 func (p *Producer) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -73,5 +74,5 @@ func (p *Producer) Close() error {
 	for _, r := range runs {
 		errs = append(errs, r.Close())
 	}
-	return errors.Join(append(errs, p.link.close())...)
+	return errors.Join(append(errs, p.publisher.Close())...)
 }

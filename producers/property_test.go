@@ -10,9 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 // What sleeps here sleeps in a bubble.
@@ -21,17 +24,17 @@ import (
 // acknowledgement. A random program of calls runs against a log with random
 // faults; the model is the list of tokens that calls took. In the end
 //
-//   - tokens stand in the log in the order in which they were taken, each once;
+//   - tokens are in the log in the order in which they were taken, each once;
 //   - a token whose Write returned nil is there, at the sequence it returned;
-//   - one that is missing was refused by the server, and somebody was told, or
+//   - one that is missing was rejected by the server, and its error was returned, or
 //     its run ended in an error or was closed: then nothing behind it is there;
-//   - ordinals have no hole, epochs rise, and the record of a higher epoch is
+//   - ordinals have no gap, epochs rise, and the record of a higher epoch is
 //     followed by none of a lower one.
 func TestLogEqualsModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := program{
 			ops:    rapid.SliceOfN(opGen(), 1, 40).Draw(rt, "ops"),
-			fates:  rapid.SliceOfN(fateGen(), 0, 60).Draw(rt, "fates"),
+			faults: rapid.SliceOfN(faultGen(), 0, 60).Draw(rt, "faults"),
 			queue:  rapid.IntRange(1, 5).Draw(rt, "queue"),
 			linger: rapid.SampledFrom([]time.Duration{NoLinger, 10 * time.Millisecond, time.Hour}).Draw(rt, "linger"),
 		}
@@ -45,7 +48,7 @@ func TestLogEqualsModel(t *testing.T) {
 
 type program struct {
 	ops    []op
-	fates  []fate
+	faults []fault
 	queue  int
 	linger time.Duration
 }
@@ -60,33 +63,33 @@ func opGen() *rapid.Generator[op] {
 		return op{
 			what: rapid.SampledFrom([]string{
 				"say", "say", "say", "think", "custom", "write", "write custom", "refused", "write refused",
-				"flush", "pause", "activate", "end", "restart", "foreign", "sleep", "long", "impatient",
+				"flush", "pause", "activate", "end", "restart", "other", "sleep", "long", "brief",
 			}).Draw(t, "what"),
 			sleep: time.Duration(rapid.IntRange(0, 3).Draw(t, "sleep")) * 7 * time.Millisecond,
 		}
 	})
 }
 
-func fateGen() *rapid.Generator[fate] {
-	return rapid.Custom(func(t *rapid.T) fate {
+func faultGen() *rapid.Generator[fault] {
+	return rapid.Custom(func(t *rapid.T) fault {
 		d := time.Duration(rapid.IntRange(0, 50).Draw(t, "ms")) * time.Millisecond
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
 		case 0, 1, 2:
-			return fate{delay: d}
+			return fault{delay: d}
 		case 3:
-			return fate{after: errTimeout}
+			return fault{after: nats.ErrTimeout}
 		case 4:
-			return fate{before: errDisconnected}
+			return fault{before: nats.ErrDisconnected}
 		case 5:
-			return fate{late: d * 100, after: errTimeout}
+			return fault{late: d * 100, after: nats.ErrTimeout}
 		case 6:
-			return fate{before: &apiError{ErrCode: codeBusy}}
+			return fault{before: &jetstream.APIError{ErrorCode: codeBusy}}
 		case 7:
-			return fate{before: &apiError{ErrCode: codeNoStorage}}
+			return fault{before: &jetstream.APIError{ErrorCode: codeNoStorage}}
 		case 8:
-			return fate{delay: 40 * time.Second, before: errTimeout} // longer than patience
+			return fault{delay: 40 * time.Second, before: nats.ErrTimeout} // longer than the retry budget
 		default:
-			return fate{before: errNotConnected}
+			return fault{before: jsclient.ErrNotConnected}
 		}
 	})
 }
@@ -99,8 +102,8 @@ type token struct {
 	written chunk.Seq // what Write returned
 }
 
-// world is the program's state while it runs.
-type world struct {
+// simulation is the program's state while it runs.
+type simulation struct {
 	t        *testing.T
 	l        *fakeLog
 	cfg      Config
@@ -112,26 +115,26 @@ type world struct {
 	problems []string
 }
 
-func (w *world) problemf(format string, args ...any) {
+func (w *simulation) problemf(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
 func (p program) run(t *testing.T) []string {
 	t.Helper()
 	l := newFakeLog(t, testSession)
-	fates := slices.Clone(p.fates)
-	l.fate = func(_ int, m outgoing) fate {
+	faults := slices.Clone(p.faults)
+	l.fault = func(_ int, m outgoing) fault {
 		if strings.Contains(string(m.data), `"eventName":"refused"`) {
-			return fate{before: &apiError{ErrCode: codeTooLarge}}
+			return fault{before: &jetstream.APIError{ErrorCode: codeTooLarge}}
 		}
-		if len(fates) == 0 {
-			return fate{}
+		if len(faults) == 0 {
+			return fault{}
 		}
-		f := fates[0]
-		fates = fates[1:]
+		f := faults[0]
+		faults = faults[1:]
 		return f
 	}
-	w := &world{t: t, l: l, broken: map[int]bool{}, cfg: Config{Queue: p.queue, Linger: p.linger, MaxChunk: 4 << 10}}
+	w := &simulation{t: t, l: l, broken: map[int]bool{}, cfg: Config{MaxQueue: p.queue, Linger: p.linger, MaxChunk: 4 << 10}}
 	w.start()
 	for _, o := range p.ops {
 		w.do(o)
@@ -143,7 +146,7 @@ func (p program) run(t *testing.T) []string {
 	return w.problems
 }
 
-func (w *world) start() {
+func (w *simulation) start() {
 	for {
 		r, err := tryStart(w.t, w.l, w.cfg, chunk.RunStarted{Mode: "takeover"}, true)
 		if err == nil {
@@ -159,26 +162,28 @@ func (w *world) start() {
 }
 
 // restart closes the run, as a crash would, and starts another.
-func (w *world) restart() {
+func (w *simulation) restart() {
 	w.broken[w.life] = true
-	w.heed(w.r.Close())
+	w.countLosses(w.r.Close())
 	w.start()
 }
 
-// heed takes note of what an error tells, and reports whether there was none.
-func (w *world) heed(err error) bool {
+// countLosses adds the losses that an error reports, and returns whether the error is nil.
+func (w *simulation) countLosses(err error) bool {
 	if err == nil {
 		return true
 	}
-	if i := strings.Index(err.Error(), "emitted earlier"); i >= 0 {
-		n := 1
-		_, _ = fmt.Sscanf(err.Error(), "%d emitted earlier", &n)
+	var n int
+	switch _, malformed := fmt.Sscanf(err.Error(), "%d queued chunks not stored", &n); {
+	case malformed == nil:
 		w.told += n
+	case strings.HasPrefix(err.Error(), "queued chunk: "):
+		w.told++
 	}
 	return false
 }
 
-func (w *world) do(o op) {
+func (w *simulation) do(o op) {
 	ctx := w.t.Context()
 	name := fmt.Sprintf("<%d>", len(w.tokens))
 	custom := func(event string) chunk.Chunk {
@@ -203,8 +208,8 @@ func (w *world) do(o op) {
 		err = w.write(name, chunk.Chunk{Body: chunk.TextDelta{Delta: name}})
 	case "write custom":
 		err = w.write(name, custom("c"))
-	case "impatient":
-		err = w.impatient(name, custom("c"))
+	case "brief":
+		err = w.writeBriefly(name, custom("c"))
 	case "write refused":
 		if err = w.write(name, custom("refused")); err == nil {
 			w.problemf("a refused chunk was written")
@@ -221,16 +226,16 @@ func (w *world) do(o op) {
 		}
 	case "restart":
 		w.restart()
-	case "foreign":
-		w.l.overtake()
+	case "other":
+		w.l.takeOver()
 	}
-	w.heed(err)
+	w.countLosses(err)
 	if sticky(err) {
 		w.restart()
 	}
 }
 
-func (w *world) emit(name string, c chunk.Chunk) error {
+func (w *simulation) emit(name string, c chunk.Chunk) error {
 	err := w.r.Emit(w.t.Context(), c)
 	if err == nil {
 		w.tokens = append(w.tokens, token{text: name, life: w.life})
@@ -238,7 +243,7 @@ func (w *world) emit(name string, c chunk.Chunk) error {
 	return err
 }
 
-func (w *world) write(name string, c chunk.Chunk) error {
+func (w *simulation) write(name string, c chunk.Chunk) error {
 	seq, err := w.r.Write(w.t.Context(), c)
 	if err == nil {
 		w.tokens = append(w.tokens, token{text: name, life: w.life, written: seq})
@@ -246,8 +251,8 @@ func (w *world) write(name string, c chunk.Chunk) error {
 	return err
 }
 
-// impatient is a Write that may not wait for the end.
-func (w *world) impatient(name string, c chunk.Chunk) error {
+// writeBriefly is a Write with a short timeout.
+func (w *simulation) writeBriefly(name string, c chunk.Chunk) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Millisecond)
 	defer cancel()
 	seq, err := w.r.Write(ctx, c)
@@ -260,26 +265,26 @@ func (w *world) impatient(name string, c chunk.Chunk) error {
 	return err
 }
 
-func (w *world) finish() {
+func (w *simulation) finish() {
 	for range 100 {
 		_, err := w.r.Flush(w.t.Context())
-		if w.heed(err) {
+		if w.countLosses(err) {
 			break
 		}
 		if sticky(err) {
 			w.restart()
 		}
 	}
-	w.heed(w.r.Close())
+	w.countLosses(w.r.Close())
 	if w.r.queue.bytes != 0 {
 		w.problemf("%d bytes wait in an empty queue", w.r.queue.bytes)
 	}
-	if w.r.lost.count > 0 {
-		w.problemf("%d losses were told to nobody", w.r.lost.count)
+	if w.r.unreported.count > 0 {
+		w.problemf("%d losses not reported", w.r.unreported.count)
 	}
 }
 
-func (w *world) check() {
+func (w *simulation) check() {
 	var all strings.Builder // the log's text
 	var pieces []piece
 	var epoch chunk.Epoch
@@ -313,7 +318,7 @@ type piece struct {
 }
 
 // match walks through the log's text with the tokens.
-func (w *world) match(log string, pieces []piece) {
+func (w *simulation) match(log string, pieces []piece) {
 	at := 0
 	gone := map[int]bool{} // lives of which a token is missing: nothing of them may follow
 	losses := 0
@@ -334,7 +339,7 @@ func (w *world) match(log string, pieces []piece) {
 		}
 		switch {
 		case tok.written != 0:
-			w.problemf("%.9s was acknowledged and is not there; the log goes on with %.20q", tok.text, log[at:])
+			w.problemf("%.9s was acknowledged and is not there; the log continues with %.20q", tok.text, log[at:])
 		case tok.refused:
 			losses++
 		case !w.broken[tok.life]:
@@ -346,7 +351,7 @@ func (w *world) match(log string, pieces []piece) {
 		}
 	}
 	if at != len(log) {
-		w.problemf("the log has something nobody wrote: %.40q", log[at:])
+		w.problemf("the log has a text that was not written: %.40q", log[at:])
 	}
 	if w.told != losses && len(w.broken) == 0 {
 		w.problemf("%d losses, %d told", losses, w.told)
@@ -354,7 +359,7 @@ func (w *world) match(log string, pieces []piece) {
 }
 
 // skipPart is how much of a long token is there: its run ended among its parts.
-func (w *world) skipPart(log, text string) int {
+func (w *simulation) skipPart(log, text string) int {
 	n := 0
 	for n < len(log) && n < len(text) && log[n] == text[n] {
 		n++

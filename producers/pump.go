@@ -8,10 +8,11 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
-// kick makes sure that the pump looks at the queue. The lock is held.
-func (r *Run) kick() {
+// wakePump lets the pump check the queue. The lock is held.
+func (r *Run) wakePump() {
 	switch {
 	case r.queue.waiting() == 0:
 	case !r.running:
@@ -20,13 +21,12 @@ func (r *Run) kick() {
 	case r.lingering:
 		select {
 		case r.wake <- struct{}{}:
-		default: // it was told already
+		default: // already notified
 		}
 	}
 }
 
-// pump stores what waits, one record after the other, and ends when nothing
-// does. Everything that touches the log between two records happens here.
+// pump stores the queued records, one after the other, and ends when the queue is empty. All accesses to the log between two records are made here.
 func (r *Run) pump() {
 	for {
 		it := r.next()
@@ -38,17 +38,17 @@ func (r *Run) pump() {
 	}
 }
 
-// next takes the oldest item, after its window; nil when the pump is done.
+// next takes the oldest item after its linger time. It returns nil when the queue is empty.
 func (r *Run) next() *item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
 		it, wait := r.queue.take(time.Now())
 		switch {
-		case it != nil && r.heldBack(it):
+		case it != nil && r.rejectCleanEnd(it):
 			continue
 		case it != nil:
-			r.flying = it
+			r.inFlight = it
 			r.makeSpace()
 			return it
 		case wait == 0:
@@ -59,17 +59,16 @@ func (r *Run) next() *item {
 	}
 }
 
-// heldBack refuses the good end of a run that has lost a chunk: End reports the
-// loss, and the run decides what its end is.
-func (r *Run) heldBack(it *item) bool {
-	if it.move == nil || !it.move.clean || r.lost.count == 0 {
+// rejectCleanEnd rejects the clean end of a run of which a chunk was not stored: End returns that error, and the caller decides how the run ends.
+func (r *Run) rejectCleanEnd(it *item) bool {
+	if it.transition == nil || !it.transition.clean || r.unreported.count == 0 {
 		return false
 	}
-	r.resolve(it, 0, r.lost.take())
+	r.resolve(it, 0, r.unreported.take())
 	return true
 }
 
-// lingerFor waits without the lock.
+// lingerFor waits without the lock, until wakePump or the end of the run.
 func (r *Run) lingerFor(wait time.Duration) {
 	r.lingering = true
 	r.mu.Unlock()
@@ -85,25 +84,25 @@ func (r *Run) lingerFor(wait time.Duration) {
 }
 
 func (r *Run) makeSpace() {
-	if r.space != nil {
-		close(r.space)
-		r.space = nil
+	if r.spaceFreed != nil {
+		close(r.spaceFreed)
+		r.spaceFreed = nil
 	}
 }
 
-// store ends with it in the log or with an error for the caller.
+// store stores it, or returns an error for the caller.
 func (r *Run) store(it *item) (chunk.Seq, error) {
 	s, err := r.ready(it)
 	if err != nil {
 		return 0, err
 	}
 	seq, err := s.run(r.ctx)
-	return r.conclude(it, seq, err)
+	return r.onStored(it, seq, err)
 }
 
-// ready pays what is owed and makes the message.
-func (r *Run) ready(it *item) (*storing, error) {
-	if err := r.pay(); err != nil {
+// ready runs the pending deletes and encodes the message.
+func (r *Run) ready(it *item) (*publishOp, error) {
+	if err := r.runDeletes(); err != nil {
 		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: true}
 	}
 	m, err := r.encode(it)
@@ -113,23 +112,23 @@ func (r *Run) ready(it *item) (*storing, error) {
 	return r.storing(m), nil
 }
 
-func (r *Run) storing(m outgoing) *storing {
-	return &storing{log: r.log, m: m, slog: r.slog, deadline: time.Now().Add(r.cfg.Patience)}
+func (r *Run) storing(m outgoing) *publishOp {
+	return &publishOp{log: r.log, m: m, slog: r.slog, deadline: time.Now().Add(r.cfg.RetryTimeout)}
 }
 
-// conclude takes note of where it is stored, and does what that obliges to.
-func (r *Run) conclude(it *item, seq chunk.Seq, err error) (chunk.Seq, error) {
+// onStored records the position of it and runs its deletes.
+func (r *Run) onStored(it *item, seq chunk.Seq, err error) (chunk.Seq, error) {
 	if err != nil {
-		return 0, r.explain(it, err)
+		return 0, r.wrapError(it, err)
 	}
 	r.mu.Lock()
 	r.pos = chunk.Position{Seq: seq, Ordinal: r.pos.Ordinal + 1}
 	r.mu.Unlock()
-	r.owed = it.owes
-	return seq, r.pay()
+	r.pendingDeletes = it.deletes
+	return seq, r.runDeletes()
 }
 
-// encode makes the message of it, at the next ordinal.
+// encode encodes it as a message with the next ordinal.
 func (r *Run) encode(it *item) (outgoing, error) {
 	r.mu.Lock()
 	at, ordinal := r.pos, r.pos.Ordinal+1
@@ -142,13 +141,13 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	}
 	out := guarded(m, at.Seq)
 	out.number = number
-	if size := out.size(); size > r.log.room() {
-		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, and the server takes %d", chunk.ErrTooLarge, size, r.log.room())
+	if size := out.size(); size > r.log.maxMessageSize() {
+		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, size, r.log.maxMessageSize())
 	}
 	return out, nil
 }
 
-func encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, it *item, f codec.Format) (codec.Message, error) {
+func encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, it *item, f codec.Format) (codec.Encoded, error) {
 	if f != codec.FormatJSON {
 		return codec.Encode(s, e, o, it.c, f)
 	}
@@ -156,19 +155,19 @@ func encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, it *item, f codec.F
 	if body == nil {
 		var err error
 		if body, err = it.c.AppendJSON(make([]byte, 0, it.size+256)); err != nil {
-			return codec.Message{}, err
+			return codec.Encoded{}, err
 		}
 	}
 	return codec.EncodeJSON(s, e, o, it.typ, it.timestamp, body), nil
 }
 
-// guarded is m with the condition under which the server may store it.
-func guarded(m codec.Message, after chunk.Seq) outgoing {
-	m.Header[headerGuard] = []string{strconv.FormatUint(uint64(after), 10)}
+// guarded returns m with the expected sequence.
+func guarded(m codec.Encoded, after chunk.Seq) outgoing {
+	m.Header[headerExpectedSeq] = []string{strconv.FormatUint(uint64(after), 10)}
 	return outgoing{after: after, header: m.Header, data: m.Data}
 }
 
-// size of the message as the server counts it.
+// size returns the size of the message as the server counts it.
 func (o outgoing) size() int {
 	n := len("NATS/1.0\r\n\r\n") + len(o.data)
 	for name, values := range o.header {
@@ -179,9 +178,9 @@ func (o outgoing) size() int {
 	return n
 }
 
-// explain turns the outcome of storing into an error of the package.
-func (r *Run) explain(it *item, err error) error {
-	if over, ok := errors.AsType[*overtaken](err); ok {
+// wrapError converts the outcome of a publish to an error of the package.
+func (r *Run) wrapError(it *item, err error) error {
+	if over, ok := errors.AsType[*conflictError](err); ok {
 		return r.fenced(over.by)
 	}
 	switch {
@@ -189,16 +188,10 @@ func (r *Run) explain(it *item, err error) error {
 		return &UnknownOutcomeError{Session: r.session, Epoch: r.epoch, Ordinal: r.Position().Ordinal + 1, Type: it.typ, Cause: err}
 	case r.ctx.Err() != nil:
 		err = ErrClosed
-	case tooLarge(err):
+	case jsclient.IsTooLarge(err): // the limit of the stream is below that of the server
 		err = fmt.Errorf("%w: %w", chunk.ErrTooLarge, err)
 	}
-	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, errHalted)}
-}
-
-// tooLarge: the stream's limit is below ours.
-func tooLarge(err error) bool {
-	api, ok := errors.AsType[*apiError](err)
-	return ok && (api.ErrCode == codeTooLarge || api.ErrCode == codeHeaderTooLarge)
+	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, errNotAccepting)}
 }
 
 func (r *Run) fenced(by message) error {
@@ -209,46 +202,46 @@ func (r *Run) fenced(by message) error {
 	return e
 }
 
-// finish gives it its result, and what waits behind it theirs if it was the end.
+// finish sets the result of it, and that of all queued items if the error applies to them.
 func (r *Run) finish(it *item, seq chunk.Seq, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flying = nil
+	r.inFlight = nil
 	r.resolve(it, seq, err)
 	if err == nil {
 		return
 	}
-	r.slog.Warn("a record was not stored", "type", string(it.typ), "error", err)
+	r.slog.Warn("record not stored", "type", string(it.typ), "error", err)
 	if sticky(err) {
-		r.dead = err
-		r.abandon(err)
+		r.fatal = err
+		r.failQueued(err)
 	}
 	if not, ok := errors.AsType[*NotStoredError](err); ok && not.halts {
-		r.abandon(&NotStoredError{Session: r.session, Cause: fmt.Errorf("a record before it could not be stored: %w", not.Cause)})
+		r.failQueued(&NotStoredError{Session: r.session, Cause: fmt.Errorf("earlier record not stored: %w", not.Cause)})
 	}
 }
 
-// abandon gives everything that waits the same result.
-func (r *Run) abandon(err error) {
+// failQueued sets the same result for all queued items.
+func (r *Run) failQueued(err error) {
 	for _, it := range r.queue.drain() {
 		r.resolve(it, 0, err)
 	}
 	r.makeSpace()
 }
 
-// resolve is the one place where an item gets its result.
+// resolve sets the result of an item. No other function does.
 func (r *Run) resolve(it *item, seq chunk.Seq, err error) {
 	it.seq, it.err = seq, err
-	if r.moving == it {
-		r.moving = nil
+	if r.pendingTransition == it {
+		r.pendingTransition = nil
 		if err == nil {
-			r.state = it.move.to
+			r.state = it.transition.to
 		}
 	}
-	if it.unheard && err != nil && !sticky(err) {
-		r.lost.add(err)
+	if it.reportLater && err != nil && !sticky(err) {
+		r.unreported.add(err)
 	}
-	r.told = r.told || sticky(err) && (it.done != nil || it.led)
+	r.fatalReported = r.fatalReported || sticky(err) && (it.done != nil || it.inline)
 	if it.done != nil {
 		close(it.done)
 	}

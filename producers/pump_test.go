@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -26,8 +28,7 @@ func emitAll(t *testing.T, r *Run, cs ...chunk.Chunk) {
 	}
 }
 
-// said is what the log holds after the run_started: the text of deltas, and the
-// type of everything else.
+// said returns the records after the run_started: the text of deltas, and the type of all others.
 func (l *fakeLog) said() []string {
 	l.t.Helper()
 	var all []string
@@ -55,8 +56,7 @@ func (l *fakeLog) mustHave(want ...string) {
 	}
 }
 
-// The first token is on its way before anything else happens; the next ones
-// wait for company.
+// The first delta is sent at once; later ones linger.
 func TestFirstDeltaGoesAtOnceLaterOnesLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -76,9 +76,8 @@ func TestFirstDeltaGoesAtOnceLaterOnesLinger(t *testing.T) {
 	})
 }
 
-// A delta that follows long after the last one waits its window too: it may be
-// the first of many.
-func TestWindowBeginsWithTheDeltaThatWaits(t *testing.T) {
+// A delta long after the last one lingers too: it may be the first of many.
+func TestLingerStartsWithTheDelta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{Linger: 20 * time.Millisecond})
@@ -94,7 +93,7 @@ func TestWindowBeginsWithTheDeltaThatWaits(t *testing.T) {
 	})
 }
 
-func TestWhatSendsAWaitingDelta(t *testing.T) {
+func TestWhatSendsALingeringDelta(t *testing.T) {
 	emit := func(cs ...chunk.Chunk) func(context.Context, *Run) error {
 		return func(ctx context.Context, r *Run) error {
 			for _, c := range cs {
@@ -111,7 +110,7 @@ func TestWhatSendsAWaitingDelta(t *testing.T) {
 		push func(ctx context.Context, r *Run) error
 		want []string
 	}{
-		"something that is no delta": {
+		"another chunk": {
 			push: emit(tool),
 			want: []string{"a", "b", "tool_start"},
 		},
@@ -150,8 +149,8 @@ func TestWhatSendsAWaitingDelta(t *testing.T) {
 			push: emit(),
 			want: []string{"a", "b"},
 		},
-		"a full queue with somebody before it": {
-			cfg:  Config{Queue: 1},
+		"a full queue with an item before it": {
+			cfg:  Config{MaxQueue: 1},
 			push: emit(tool),
 			want: []string{"a", "b", "tool_start"},
 		},
@@ -178,13 +177,12 @@ func TestWhatSendsAWaitingDelta(t *testing.T) {
 	}
 }
 
-// While one message is on its way, what comes merges or queues: one publish at
-// a time, and the blocks keep their borders.
-func TestDeltasMergeWhileOneIsOnItsWay(t *testing.T) {
+// While one message is in flight, deltas are merged or queued: there is one publish at a time, and blocks stay separate.
+func TestDeltasMergeWhileOneIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = func(int, outgoing) fate { return fate{delay: time.Second} }
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Second} }
 		arg := func(call, s string) chunk.Chunk {
 			return chunk.Chunk{Step: 1, Body: chunk.ToolArgStreamDelta{ToolCallID: call, Delta: s}}
 		}
@@ -231,11 +229,11 @@ func TestAFullQueueBlocksWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		l.took = make(chan struct{}, 100)
-		r := startOn(t, l, Config{Queue: 3})
+		r := startOn(t, l, Config{MaxQueue: 3})
 		<-l.took
-		l.fate = func(int, outgoing) fate { return fate{delay: time.Minute} }
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Minute} }
 		emitAll(t, r, numbered(0))
-		synctest.Wait() // it is on its way
+		synctest.Wait() // it is in flight
 		emitAll(t, r, numbered(1), numbered(2), numbered(3))
 
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -262,11 +260,11 @@ func TestAFullQueueBlocksWithTheContext(t *testing.T) {
 func TestAQueueFullOfBytesBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{QueueBytes: 10 << 10})
-		l.fate = always(fate{delay: time.Minute})
+		r := startOn(t, l, Config{MaxQueueBytes: 10 << 10})
+		l.fault = always(fault{delay: time.Minute})
 		big := chunk.Chunk{Body: chunk.Custom{EventName: "n", Data: chunk.Value(`"` + strings.Repeat("x", 6<<10) + `"`)}}
 		emitAll(t, r, big)
-		synctest.Wait() // it is on its way
+		synctest.Wait() // it is in flight
 		begin := time.Now()
 		emitAll(t, r, big, big)
 		if time.Since(begin) > 0 {
@@ -285,13 +283,12 @@ func TestAQueueFullOfBytesBlocks(t *testing.T) {
 	})
 }
 
-// Who gives up waiting gets the context's error, at once, and the chunk still
-// arrives.
+// A Write whose context ends returns the error of the context at once, and the chunk is still stored.
 func TestAWriteThatStopsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = func(int, outgoing) fate { return fate{delay: time.Minute} }
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Minute} }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := r.Write(ctx, numbered(1))
@@ -305,13 +302,13 @@ func TestAWriteThatStopsWaiting(t *testing.T) {
 	})
 }
 
-// And if it does not arrive, the next call says so.
-func TestAnAbandonedWriteThatFailsIsTold(t *testing.T) {
+// If that chunk fails, the next call returns the error.
+func TestAnAbandonedWriteThatFailsIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = func(int, outgoing) fate {
-			return fate{delay: time.Minute, before: &apiError{ErrCode: codeTooLarge, Text: "too large"}}
+		l.fault = func(int, outgoing) fault {
+			return fault{delay: time.Minute, before: &jetstream.APIError{ErrorCode: codeTooLarge, Description: "too large"}}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -328,8 +325,8 @@ func TestAnAbandonedWriteThatFailsIsTold(t *testing.T) {
 func TestOrderUnderConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{Queue: 4})
-		l.fate = func(int, outgoing) fate { return fate{delay: time.Millisecond} }
+		r := startOn(t, l, Config{MaxQueue: 4})
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Millisecond} }
 		const writers, each = 8, 50
 		var all sync.WaitGroup
 		for w := range writers {
@@ -370,12 +367,12 @@ func TestOrderUnderConcurrency(t *testing.T) {
 	})
 }
 
-// What is emitted while a Write is on its way goes by itself when that is done.
+// Chunks that are emitted during a Write are sent after it without a further call.
 func TestEmittedDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = always(fate{delay: time.Second})
+		l.fault = always(fault{delay: time.Second})
 		var all sync.WaitGroup
 		all.Go(func() {
 			if _, err := r.Write(t.Context(), numbered(1)); err != nil {
@@ -390,12 +387,12 @@ func TestEmittedDuringAWrite(t *testing.T) {
 	})
 }
 
-// And a Flush during a Write waits for it.
+// A Flush during a Write waits for it.
 func TestFlushDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = always(fate{delay: time.Second})
+		l.fault = always(fault{delay: time.Second})
 		var all sync.WaitGroup
 		all.Go(func() {
 			if _, err := r.Write(t.Context(), numbered(1)); err != nil {
@@ -420,13 +417,13 @@ func TestAnIdleRunHasNoGoroutine(t *testing.T) {
 		synctest.Wait()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.running || r.queue.waiting() != 0 || r.flying != nil {
+		if r.running || r.queue.waiting() != 0 || r.inFlight != nil {
 			t.Error("the pump lives on")
 		}
 	})
 }
 
-func TestCloseDropsWhatWaitsAndSaysSo(t *testing.T) {
+func TestCloseDropsTheQueueAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{Linger: time.Hour})
@@ -453,12 +450,12 @@ func TestCloseDropsWhatWaitsAndSaysSo(t *testing.T) {
 	})
 }
 
-// Close does not wait for an answer that does not come.
-func TestCloseEndsAPublishUnderWay(t *testing.T) {
+// Close does not wait for a missing response.
+func TestCloseEndsAPublishInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
-		l.fate = func(int, outgoing) fate { return fate{delay: time.Hour} }
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Hour} }
 		result := make(chan error)
 		go func() {
 			_, err := r.Write(t.Context(), numbered(1))
@@ -472,7 +469,7 @@ func TestCloseEndsAPublishUnderWay(t *testing.T) {
 			t.Errorf("Write: %v, want unknown outcome", err)
 		}
 		if err := <-closed; err != nil {
-			t.Errorf("Close: %v, want nil: Write has told", err)
+			t.Errorf("Close: %v, want nil: Write has reported it", err)
 		}
 		if time.Since(begin) > 0 {
 			t.Error("Close waited")
@@ -480,11 +477,11 @@ func TestCloseEndsAPublishUnderWay(t *testing.T) {
 	})
 }
 
-func TestCloseUnblocksWhoWaitsForRoom(t *testing.T) {
+func TestCloseUnblocksAFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{Queue: 1})
-		l.fate = func(int, outgoing) fate { return fate{delay: time.Hour} }
+		r := startOn(t, l, Config{MaxQueue: 1})
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Hour} }
 		emitAll(t, r, numbered(1))
 		synctest.Wait()
 		emitAll(t, r, numbered(2))
@@ -498,8 +495,7 @@ func TestCloseUnblocksWhoWaitsForRoom(t *testing.T) {
 	})
 }
 
-// What does not fit into one message is split when it is a delta, and the parts
-// are the text.
+// A delta that does not fit into one message is split, and the parts contain the text.
 func TestALongDeltaIsSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -523,7 +519,7 @@ func TestALongDeltaIsSplit(t *testing.T) {
 	})
 }
 
-// The limit of the server counts as well, however generous ours is.
+// The limit of the server applies too, however high that of the Config is.
 func TestNothingIsSentThatTheServerWouldCutTheConnectionFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)

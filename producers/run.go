@@ -11,18 +11,16 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Run is the writer of one run of a session. Its methods may be called from
-// many goroutines: what one goroutine emits keeps its order, and all readers
-// see one order of everything.
+// Run is the writer of one run of a session. Its methods may be called concurrently: the chunks of one goroutine keep their order, and all readers see the
+// same order.
 //
-// A Run owns at most one goroutine, which lives while records wait and ends
-// with them; an idle Run is two kilobytes. Close ends it for good.
+// A Run has at most one goroutine, which runs while records are queued; an idle Run takes two kilobytes. Close releases it.
 type Run struct {
 	session   chunk.Session
 	epoch     chunk.Epoch
 	runID     string
 	agentType string
-	announced chunk.SubagentStart // what the parent's session says of this one; zero without parent
+	announced chunk.SubagentStart // the record of this run in the session of the parent; zero without a parent
 
 	cfg      Config
 	log      sessionLog
@@ -30,108 +28,100 @@ type Run struct {
 	producer *Producer
 	step     atomic.Int64
 
-	ctx     context.Context //nolint:containedctx // the life of the pump, which no single call spans
+	ctx     context.Context //nolint:containedctx // the lifetime of the pump, which exceeds that of a call
 	cancel  context.CancelFunc
 	pumping sync.WaitGroup
-	wake    chan struct{} // tells a lingering pump to look again
+	wake    chan struct{} // wakes a lingering pump
 
-	cleaning chan struct{} // holds a token while a clean-up is under way
+	cleaning chan struct{} // holds a token while a cleanup is in progress
 
-	owed []chunk.Seq // deletes that a clean-up promised; belongs to whoever is the pump
+	pendingDeletes []chunk.Seq // deletes of a stored truncation record; used by the pump only
 
-	mu        sync.Mutex     // guards everything below and the items in queue
-	queue     queue          // what waits
-	flying    *item          // what is on its way, nil when nothing is
-	running   bool           // the pump lives
-	lingering bool           // and waits for a delta's window to pass
-	moving    *item          // the change of state that is queued or on its way
-	state     state          // as the log has it
-	pos       chunk.Position // last stored record
-	number    uint64         // messages made so far
-	lost      loss           // emitted chunks that were not stored, until somebody is told
-	dead      error          // fenced or unknown outcome: the end
-	told      bool           // dead was returned to somebody
-	closed    bool
-	space     chan struct{} // closed when the queue has room again; nil while nobody waits for it
+	mu                sync.Mutex     // guards everything below and the items in queue
+	queue             queue          // not sent yet
+	inFlight          *item          // being published, nil if none is
+	running           bool           // the pump runs
+	lingering         bool           // the pump waits for the linger time of a delta
+	pendingTransition *item          // the change of state that is queued or in flight
+	state             state          // according to the log
+	pos               chunk.Position // last stored record
+	number            uint64         // of the last message
+	unreported        lostChunks     // emitted chunks that were not stored and not reported yet
+	fatal             error          // fenced or unknown outcome
+	fatalReported     bool           // a call has returned fatal
+	closed            bool
+	spaceFreed        chan struct{} // closed when the queue is no longer full; nil if no call waits for it
 }
 
-// loss is what later calls have to tell.
-type loss struct {
+// lostChunks counts chunks that later calls report as not stored.
+type lostChunks struct {
 	count int
 	first error
 }
 
-func (l *loss) add(err error) {
+func (l *lostChunks) add(err error) {
 	if l.count == 0 {
 		l.first = err
 	}
 	l.count++
 }
 
-// take gives the error to tell, once.
-func (l *loss) take() error {
+// take returns the error to report, once.
+func (l *lostChunks) take() error {
 	if l.count == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%d emitted earlier are lost, the first: %w", l.count, l.first)
+	err := fmt.Errorf("%d queued chunks not stored, first error: %w", l.count, l.first)
 	if l.count == 1 {
-		err = fmt.Errorf("emitted earlier: %w", l.first)
+		err = fmt.Errorf("queued chunk: %w", l.first)
 	}
-	*l = loss{}
+	*l = lostChunks{}
 	return err
 }
 
-// Session is the session that the run writes.
+// Session returns the session of the run.
 func (r *Run) Session() chunk.Session { return r.session }
 
-// Epoch is the fence of the run: the log takes nothing of it once a higher one
-// has begun.
+// Epoch returns the fencing epoch of the run: the log accepts no record of the run after a run with a higher epoch has started.
 func (r *Run) Epoch() chunk.Epoch { return r.epoch }
 
-// ID is the run's id, as its run_started has it.
+// ID returns the id of the run, which its run_started record contains.
 func (r *Run) ID() string { return r.runID }
 
-// Position is the run's last stored record.
+// Position returns the position of the last stored record of the run.
 func (r *Run) Position() chunk.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pos
 }
 
-// SetStep sets the step that Say and the run's own records carry from now on.
-// It starts at 0.
+// SetStep sets the step of later chunks of EmitBody and of later records of the run itself. It starts at 0.
 func (r *Run) SetStep(n int64) { r.step.Store(n) }
 
-// Emit queues c behind everything emitted before and returns: nil means
-// queued, not stored. While the queue is full it blocks; if ctx ends first, c
+// Emit queues c after all chunks that were emitted before. A nil error means queued, not stored. Emit blocks while the queue is full; if ctx ends first, c
 // is not queued.
 //
-// The base members may be left empty and are filled in: AgentID with the
-// session's id, which is the only value it may have, AgentType with the run's,
-// Timestamp with the present time. A chunk that breaks the catalogue is refused
-// with chunk.ErrInvalid, one over Config.MaxChunk with chunk.ErrTooLarge; a
-// delta that is too long is split.
+// Emit fills in empty base members: AgentID with the id of the session, the only valid value, AgentType with that of the run, and Timestamp with the present
+// time. A chunk that violates the schema is rejected with chunk.ErrInvalid, and one larger than Config.MaxChunk with chunk.ErrTooLarge; a delta that is too
+// large is split.
 //
-// If a chunk emitted before could not be stored, Emit returns that error, once,
-// and does not queue c: the run decides whether to go on.
+// If a chunk that was emitted before could not be stored, Emit returns that error, once, and does not queue c. The caller decides whether to continue.
 func (r *Run) Emit(ctx context.Context, c chunk.Chunk) error {
 	_, err := r.put(ctx, c, false)
 	return err
 }
 
-// Write is Emit, and waits until c is stored: nil means that the log has it, at
-// the sequence returned. Deltas that wait are sent at once. A delta that was
-// merged or split has the sequence of the record that holds its end.
+// Write emits c and blocks until it is stored. A nil error means that the log has c at the returned sequence. Queued deltas are sent without delay. A delta
+// that was merged or split has the sequence of the record with its end.
 //
-// If ctx ends while c waits, its error is returned; c stays queued, and if it
-// fails later the next call tells.
+// If ctx ends first, Write returns the error of ctx; c stays queued, and if it fails, the next call returns the error.
 func (r *Run) Write(ctx context.Context, c chunk.Chunk) (chunk.Seq, error) {
 	it, err := r.put(ctx, c, true)
 	if err != nil {
 		return 0, err
 	}
-	if it.led {
-		r.lead(ctx, it)
+	if it.inline {
+		r.publishInline(ctx, it)
 	}
 	if err := r.await(ctx, it); err != nil {
 		return 0, err
@@ -139,9 +129,8 @@ func (r *Run) Write(ctx context.Context, c chunk.Chunk) (chunk.Seq, error) {
 	return it.seq, nil
 }
 
-// Say emits body with the base members of the run: its session, its agent type,
-// the present time and step.
-func (r *Run) Say(ctx context.Context, body chunk.Body) error {
+// EmitBody emits body with the base members of the run: session, agent type, present time and step.
+func (r *Run) EmitBody(ctx context.Context, body chunk.Body) error {
 	return r.Emit(ctx, r.chunk(body))
 }
 
@@ -155,15 +144,14 @@ func (r *Run) chunk(body chunk.Body) chunk.Chunk {
 	}
 }
 
-// Flush sends what waits and returns when everything emitted before the call is
-// stored, with the position of the last stored record. An error is that of an
-// emitted chunk that was not stored, told once.
+// Flush sends the queued records and blocks until all chunks emitted before the call are stored. It returns the position of the last stored record. The
+// error is that of an emitted chunk that was not stored; it is returned once.
 func (r *Run) Flush(ctx context.Context) (chunk.Position, error) {
 	r.mu.Lock()
 	it := r.newest()
 	if it != nil {
-		r.attend(it)
-		r.kick()
+		r.expedite(it)
+		r.wakePump()
 	}
 	r.mu.Unlock()
 	if it != nil {
@@ -175,41 +163,40 @@ func (r *Run) Flush(ctx context.Context) (chunk.Position, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.pos, r.usable()
+	return r.pos, r.pendingError()
 }
 
-// newest is the last item that has no result yet.
+// newest returns the last item without a result.
 func (r *Run) newest() *item {
 	if t := r.queue.tail(); t != nil {
 		return t
 	}
-	return r.flying
+	return r.inFlight
 }
 
-// attend makes sure that somebody can wait for it, and that it does not linger.
-func (r *Run) attend(it *item) {
+// expedite lets a caller wait for it, and disables its linger time.
+func (r *Run) expedite(it *item) {
 	it.urgent = true
 	if it.done == nil {
 		it.done = make(chan struct{})
 	}
 }
 
-// put checks c and queues it, in one piece or, if it is a delta that is too
-// long, in several that come and wait together.
+// put checks c and queues it. A delta that is too large is queued in several parts.
 func (r *Run) put(ctx context.Context, c chunk.Chunk, wait bool) (*item, error) {
 	parts, err := r.prepare(c)
 	if err != nil {
 		return nil, r.notStored(c, err)
 	}
-	return r.admit(ctx, parts, wait)
+	return r.enqueueOrWait(ctx, parts, wait)
 }
 
-// admit queues parts when there is room, and returns the item to wait for.
-func (r *Run) admit(ctx context.Context, parts *item, wait bool) (*item, error) {
+// enqueueOrWait queues parts as soon as the queue is not full, and returns the item to wait for.
+func (r *Run) enqueueOrWait(ctx context.Context, parts *item, wait bool) (*item, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		if err := r.refusal(parts.typ); err != nil {
+		if err := r.rejectReason(parts.typ); err != nil {
 			return nil, err
 		}
 		if it := r.enqueue(parts, wait); it != nil {
@@ -221,9 +208,9 @@ func (r *Run) admit(ctx context.Context, parts *item, wait bool) (*item, error) 
 	}
 }
 
-// enqueue merges or pushes, or returns nil when the queue is full.
+// enqueue merges or pushes the item. It returns nil if the queue is full.
 func (r *Run) enqueue(it *item, wait bool) *item {
-	merged := it.part == nil && r.queue.merge(it)
+	merged := it.prevPart == nil && r.queue.merge(it)
 	if !merged {
 		if r.queue.full() {
 			return nil
@@ -232,54 +219,54 @@ func (r *Run) enqueue(it *item, wait bool) *item {
 	}
 	last := r.queue.tail()
 	if wait && !merged && r.idle() {
-		r.follow(last)
+		r.claimInline(last)
 		return last
 	}
 	if wait {
-		r.attend(last)
+		r.expedite(last)
 	} else {
-		for p := it; p != nil; p = p.part {
-			p.unheard = true
+		for p := it; p != nil; p = p.prevPart {
+			p.reportLater = true
 		}
-		last.unheard = true
+		last.reportLater = true
 	}
 	if !merged || last.urgent || last.size >= r.queue.maxDelta {
-		r.kick()
+		r.wakePump()
 	}
 	return last
 }
 
-// awaitSpace waits, without the lock, until the queue may have room.
+// awaitSpace blocks, without the lock, until the queue may be no longer full.
 func (r *Run) awaitSpace(ctx context.Context, typ chunk.Type) error {
-	if r.space == nil {
-		r.space = make(chan struct{})
+	if r.spaceFreed == nil {
+		r.spaceFreed = make(chan struct{})
 	}
-	space := r.space
-	r.queue.items[r.queue.head].urgent = true // who waits for room does not wait for a window
-	r.kick()
+	space := r.spaceFreed
+	r.queue.items[r.queue.head].urgent = true // a full queue must not wait for the linger time
+	r.wakePump()
 	r.mu.Unlock()
 	defer r.mu.Lock()
 	select {
 	case <-space:
 		return nil
 	case <-ctx.Done():
-		return &NotStoredError{Session: r.session, Type: typ, Cause: fmt.Errorf("the queue is full: %w", ctx.Err())}
+		return &NotStoredError{Session: r.session, Type: typ, Cause: fmt.Errorf("queue full: %w", ctx.Err())}
 	}
 }
 
-// await waits for the result of it and of the parts before it.
+// await blocks until it and the parts before it have a result.
 func (r *Run) await(ctx context.Context, it *item) error {
-	if it.led {
-		return it.err // there is nothing to wait for
+	if it.inline {
+		return it.err // has a result already
 	}
 	select {
 	case <-it.done:
 	case <-ctx.Done():
-		if r.leave(it) {
-			return fmt.Errorf("%s is still queued: %w", it.typ, ctx.Err())
+		if r.reportLater(it) {
+			return fmt.Errorf("%s still queued: %w", it.typ, ctx.Err())
 		}
 	}
-	for p := it; p != nil; p = p.part {
+	for p := it; p != nil; p = p.prevPart {
 		if p.err != nil {
 			return p.err
 		}
@@ -287,9 +274,8 @@ func (r *Run) await(ctx context.Context, it *item) error {
 	return nil
 }
 
-// leave makes the failure of it and its parts a thing to be told later. It
-// reports false if the result is there already.
-func (r *Run) leave(it *item) bool {
+// reportLater lets a later call report the failure of it and its parts. It returns false if it has a result already.
+func (r *Run) reportLater(it *item) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -297,33 +283,33 @@ func (r *Run) leave(it *item) bool {
 		return false
 	default:
 	}
-	for p := it; p != nil; p = p.part {
-		p.unheard = true
+	for p := it; p != nil; p = p.prevPart {
+		p.reportLater = true
 		if p.err != nil {
-			r.lost.add(p.err)
+			r.unreported.add(p.err)
 		}
 	}
 	return true
 }
 
-// usable is why the run takes nothing any more, or what it has to tell first.
-func (r *Run) usable() error {
+// pendingError returns the error that ended the run, or the error to report first.
+func (r *Run) pendingError() error {
 	switch {
-	case r.dead != nil:
-		r.told = true
-		return r.dead
+	case r.fatal != nil:
+		r.fatalReported = true
+		return r.fatal
 	case r.closed:
 		return &NotStoredError{Session: r.session, Cause: ErrClosed}
 	}
-	return r.lost.take()
+	return r.unreported.take()
 }
 
-// refusal is why a chunk is not taken now.
-func (r *Run) refusal(typ chunk.Type) error {
-	if err := r.usable(); err != nil {
+// rejectReason returns the reason for which a chunk is rejected, or nil.
+func (r *Run) rejectReason(typ chunk.Type) error {
+	if err := r.pendingError(); err != nil {
 		return err
 	}
-	switch r.heading() {
+	switch r.nextState() {
 	case ended, failed:
 		return &NotStoredError{Session: r.session, Type: typ, Cause: ErrEnded}
 	case paused:
@@ -341,15 +327,13 @@ func (r *Run) notStored(c chunk.Chunk, cause error) error {
 	return e
 }
 
-// Close ends the run's goroutine and frees the Run. It does not end the stream
-// and flushes nothing: what waits is dropped. The error tells, unless a call
-// has, that emitted chunks were dropped or not stored, or that the run was
-// fenced. A second Close returns nil.
+// Close ends the goroutine of the Run and releases its resources. It does not end the stream, and it drops queued records. The error reports that emitted
+// chunks were dropped or not stored, or that the run was fenced, unless another call has returned that error. A second Close returns nil.
 func (r *Run) Close() error {
 	r.mu.Lock()
 	first := !r.closed
 	r.closed = true
-	r.abandon(&NotStoredError{Session: r.session, Cause: ErrClosed})
+	r.failQueued(&NotStoredError{Session: r.session, Cause: ErrClosed})
 	r.mu.Unlock()
 
 	r.cancel()
@@ -359,13 +343,13 @@ func (r *Run) Close() error {
 	}
 	r.log.close()
 	if r.producer != nil {
-		r.producer.forget(r)
+		r.producer.removeRun(r)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dead != nil && !r.told {
-		r.told = true
-		return r.dead
+	if r.fatal != nil && !r.fatalReported {
+		r.fatalReported = true
+		return r.fatal
 	}
-	return r.lost.take()
+	return r.unreported.take()
 }

@@ -11,29 +11,29 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// place is a server with the streams of a Tailrace, and a look at the log that
+// env is a server with the streams of a Tailrace, and a look at the log that
 // goes around this package.
-type place struct {
+type env struct {
 	nc *nats.Conn
 	js jetstream.JetStream
 }
 
-func newPlace(tb testing.TB, nc *nats.Conn, replicas int) place {
+func newEnv(tb testing.TB, nc *nats.Conn, replicas int) env {
 	tb.Helper()
 	return ensurePlace(tb, nc, topology.Config{Replicas: replicas})
 }
 
-func newPlaceWith(tb testing.TB, nc *nats.Conn, layout subjects.Layout) place {
+func newEnvWith(tb testing.TB, nc *nats.Conn, layout subjects.Layout) env {
 	tb.Helper()
 	return ensurePlace(tb, nc, topology.Config{Layout: layout})
 }
 
-func ensurePlace(tb testing.TB, nc *nats.Conn, cfg topology.Config) place {
+func ensurePlace(tb testing.TB, nc *nats.Conn, cfg topology.Config) env {
 	tb.Helper()
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -42,16 +42,16 @@ func ensurePlace(tb testing.TB, nc *nats.Conn, cfg topology.Config) place {
 	if err := topology.Ensure(tb.Context(), js, cfg); err != nil {
 		tb.Fatal(err)
 	}
-	return place{nc: nc, js: js}
+	return env{nc: nc, js: js}
 }
 
 // local is a place in the process of the test.
-func local(tb testing.TB) place {
+func local(tb testing.TB) env {
 	tb.Helper()
-	return newPlace(tb, natstest.Start(tb).Conn(tb), 1)
+	return newEnv(tb, natstest.Start(tb).Conn(tb), 1)
 }
 
-func (p place) producer(tb testing.TB, cfg Config) *Producer {
+func (p env) producer(tb testing.TB, cfg Config) *Producer {
 	tb.Helper()
 	return newTestProducer(tb, p.nc, p.js, cfg)
 }
@@ -77,7 +77,7 @@ func mustStart(tb testing.TB, p *Producer, s chunk.Session, opts ...StartOption)
 
 // log reads the records of s one by one from the leader, with nothing between
 // the test and the server.
-func (p place) log(tb testing.TB, s chunk.Session) []chunk.Record {
+func (p env) log(tb testing.TB, s chunk.Session) []chunk.Record {
 	tb.Helper()
 	recs, err := p.read(tb.Context(), s)
 	if err != nil {
@@ -86,7 +86,7 @@ func (p place) log(tb testing.TB, s chunk.Session) []chunk.Record {
 	return recs
 }
 
-func (p place) read(ctx context.Context, s chunk.Session) ([]chunk.Record, error) {
+func (p env) read(ctx context.Context, s chunk.Session) ([]chunk.Record, error) {
 	var layout subjects.Layout
 	subject, err := layout.Subject(s)
 	if err != nil {

@@ -7,15 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// A StartOption is a choice of one Start.
+// StartOption configures one Start.
 type StartOption func(*startOptions)
 
 type startOptions struct {
@@ -25,31 +26,28 @@ type startOptions struct {
 	announced chunk.SubagentStart
 }
 
-// defaultAgentType is the AgentType of runs that were given none.
+// defaultAgentType is the AgentType of runs without the option.
 const defaultAgentType = "agent"
 
-// AgentType is the name of the agent's definition, which Say and the run's own
-// records carry. Defaults to "agent".
+// AgentType sets the agent type of the chunks of EmitBody and of the records of the run itself. Defaults to "agent".
 func AgentType(name string) StartOption {
 	return func(o *startOptions) { o.agentType = name }
 }
 
-// TakeOver starts the run even if the one before is still open, and fences that
-// one: nothing it writes is stored any more. Mode "takeover" implies it; the
-// option is for modes that say something else, such as "from_checkpoint".
+// TakeOver starts the run even if the previous one is open, and fences that one: no later write of it is stored. Mode "takeover" implies it; the option is
+// for other modes, such as "from_checkpoint".
 func TakeOver() StartOption {
 	return func(o *startOptions) { o.takeOver = true }
 }
 
-// Behind starts the run only if last is still the session's last record, else
-// Start is refused with ErrMoved and nothing is written. It is for who decided
-// from a snapshot what to start. Without it:
-//  1. a worker sees a session that waits for its command, and is frozen,
-//  2. another one does the command, from the first word to the end,
-//  3. the first goes on, and opens again what has ended.
+// ExpectPosition starts the run only if last is still the last record of the session; otherwise Start returns ErrPositionMismatch and writes nothing. Use it
+// if the decision to start is based on a snapshot. Without it:
+//  1. worker A reads a session that waits for its command, and is suspended by its host,
+//  2. worker B runs the command and ends the run,
+//  3. worker A continues, and starts the completed run again.
 //
 // Only the ordinal of last counts.
-func Behind(last chunk.Position) StartOption {
+func ExpectPosition(last chunk.Position) StartOption {
 	return func(o *startOptions) { o.behind = &last }
 }
 
@@ -58,39 +56,35 @@ const (
 	modeTakeover = "takeover"
 )
 
-// Start opens a run of s: it writes run as a run_started record with the next
-// epoch, by compare-and-set, and returns the session's new writer. The session
-// needs no making. An empty RunID is minted, an empty Mode is "execute"; Epoch
-// is filled in.
+// Start opens a run of s: it writes run as a run_started record with the next epoch, by compare-and-set, and returns the new writer of the session. A session
+// needs no creation. Start generates an empty RunID, replaces an empty Mode by "execute", and fills in Epoch.
 //
-// Behind refuses a session that has moved on with ErrMoved.
+// With ExpectPosition, Start returns ErrPositionMismatch for a session with newer records.
 //
-// A session whose last record neither ends nor pauses its stream is refused
-// with ErrRunning, unless the run takes over. Of two that start at once one
-// wins; the other is refused, or fences the winner when it takes over.
+// If the last record of the session neither ends nor pauses its stream, Start returns ErrRunning, unless the run takes over. Of two concurrent starts one
+// succeeds; the other gets ErrRunning, or fences the first if it takes over.
 //
-// Other errors are those of a Run. After chunk.ErrUnknownOutcome the
-// run_started may be in the log; starting again finds out (ErrRunning if it is).
+// Other errors are those of a Run. After chunk.ErrUnknownOutcome the run_started record may be in the log; another Start returns ErrRunning if it is.
 //
-// The Run is yours to Close. ctx ends the start, not the run.
+// Close the returned Run. ctx bounds the start, not the run.
 func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStarted, opts ...StartOption) (*Run, error) {
 	o := startOptions{agentType: defaultAgentType}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if run.RunID == "" {
-		run.RunID = mint()
+		run.RunID = newID()
 	}
 	if run.Mode == "" {
 		run.Mode = modeExecute
 	}
 	o.takeOver = o.takeOver || run.Mode == modeTakeover
-	log, err := newNATSLog(p.link, p.js, p.cfg.Layout, s)
+	log, err := p.newNATSLog(s)
 	if err != nil {
 		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: %w", chunk.ErrInvalid, err)}
 	}
 	r := newRun(p.cfg, s, log, o)
-	if err := p.adopt(r); err != nil {
+	if err := p.addRun(r); err != nil {
 		log.close()
 		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: err}
 	}
@@ -103,7 +97,7 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 	return r, nil
 }
 
-// newRun is a Run that has not started yet.
+// newRun returns a Run that is not started.
 func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Run{
@@ -119,46 +113,45 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 		cleaning:  make(chan struct{}, 1),
 		queue: queue{
 			linger:   max(0, cfg.Linger),
-			maxDelta: min(cfg.MaxDelta, cfg.MaxChunk/8), // a byte of text has up to six of JSON
-			limit:    cfg.Queue,
-			maxBytes: cfg.QueueBytes,
+			maxDelta: min(cfg.MaxDelta, cfg.MaxChunk/8), // a byte of text takes up to six bytes of JSON
+			limit:    cfg.MaxQueue,
+			maxBytes: cfg.MaxQueueBytes,
 		},
 	}
 }
 
-// mint is a new id: 128 random bits in a form that is a token of a subject.
-func mint() string {
+// newID returns a new id: 128 random bits as a token of a subject.
+func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 
-// head is where a session's log ends.
-type head struct {
+// logEnd is the end of the log of a session.
+type logEnd struct {
 	pos   chunk.Position
 	epoch chunk.Epoch
-	typ   chunk.Type   // "" when the log has no record
-	mark  *chunk.Chunk // the truncated record that is the last, nil otherwise
-	next  chunk.Seq    // what a writer must expect: differs from pos.Seq after a foreign message
+	typ   chunk.Type   // "" if the log has no record
+	mark  *chunk.Chunk // the last record if it is a truncation record, otherwise nil
+	next  chunk.Seq    // the sequence that a writer must expect: differs from pos.Seq after a malformed message
 }
 
 // idle reports whether no run is open.
-func (h head) idle() bool {
+func (h logEnd) idle() bool {
 	return h.typ == "" || h.typ.Terminal() || h.typ == chunk.TypeStreamPaused
 }
 
-// start writes the run_started. Losing a race means reading the head again: the
-// session may have another writer now, and its place has moved in any case.
+// start writes the run_started record. After a conflict it reads the end of the log again: the session may have another writer now.
 func (r *Run) start(ctx context.Context, run chunk.RunStarted, o startOptions) error {
-	nonce := mint()
-	deadline := time.Now().Add(r.cfg.Patience)
+	nonce := newID()
+	deadline := time.Now().Add(r.cfg.RetryTimeout)
 	for {
-		h, err := r.readHead(ctx)
+		h, err := r.readLogEnd(ctx)
 		if err != nil {
 			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
 		}
 		if o.behind != nil && h.pos.Ordinal != o.behind.Ordinal {
-			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: it is at record %d, not %d", ErrMoved, h.pos.Ordinal, o.behind.Ordinal)}
+			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: last record is %d, want %d", ErrPositionMismatch, h.pos.Ordinal, o.behind.Ordinal)}
 		}
 		if !h.idle() && !o.takeOver {
 			return &RunningError{Session: r.session, Epoch: h.epoch, Last: h.pos, Type: h.typ}
@@ -167,25 +160,23 @@ func (r *Run) start(ctx context.Context, run chunk.RunStarted, o startOptions) e
 			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
 		}
 		err = r.writeStart(ctx, h, run, nonce)
-		if _, lost := errors.AsType[*overtaken](err); !lost {
+		if _, lost := errors.AsType[*conflictError](err); !lost {
 			return err
 		}
-		// Too many at once, or a run that writes as fast as we read: a moment at
-		// random, then again.
-		if time.Now().After(deadline) || !pause(ctx, delay(busy, 0)) {
-			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("other writers were faster every time for %s", r.cfg.Patience)}
+		// Several concurrent starts, or a run that writes as fast as this one reads: retry after a random delay.
+		if time.Now().After(deadline) || wait.Sleep(ctx, delay(jsclient.Busy, 0)) != nil {
+			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("conflicts with other writers for %s", r.cfg.RetryTimeout)}
 		}
 	}
 }
 
-// maxEpoch is the last number that JSON readers of other languages keep exact.
+// maxEpoch is the largest number that JSON readers of other languages represent exactly.
 const maxEpoch = 1<<53 - 1
 
-// writeStart tries once to be the record after h. The error is *overtaken if
-// something else was.
-func (r *Run) writeStart(ctx context.Context, h head, run chunk.RunStarted, nonce string) error {
+// writeStart writes the run_started record after h. The error is *conflictError if another message follows h.
+func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, nonce string) error {
 	if h.epoch >= maxEpoch || h.pos.Ordinal >= maxEpoch {
-		return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: the session is at epoch %d, ordinal %d: nothing comes after that", chunk.ErrInvalid, h.epoch, h.pos.Ordinal)}
+		return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: epoch %d and ordinal %d are the last possible ones", chunk.ErrInvalid, h.epoch, h.pos.Ordinal)}
 	}
 	r.epoch, r.runID = h.epoch+1, run.RunID
 	run.Epoch = int64(r.epoch)
@@ -198,115 +189,107 @@ func (r *Run) writeStart(ctx context.Context, h head, run chunk.RunStarted, nonc
 	if err != nil {
 		return r.notStored(chunk.Chunk{Body: run}, err)
 	}
-	// Two that start at once write the same id; for equal runs even the bytes
-	// are the same. Only this tells a lost acknowledgement from a lost race.
+	// Two concurrent starts write the same id, and for equal runs the same bytes. Only the nonce distinguishes a lost acknowledgement from a conflict.
 	m.header[headerWriter] = []string{nonce}
 	seq, err := r.storing(m).run(ctx)
 	if err != nil {
-		if _, lost := errors.AsType[*overtaken](err); lost {
+		if _, lost := errors.AsType[*conflictError](err); lost {
 			return err
 		}
-		return r.explain(it, err)
+		return r.wrapError(it, err)
 	}
 	r.pos = chunk.Position{Seq: seq, Ordinal: h.pos.Ordinal + 1}
 	return nil
 }
 
-// readHead finds the end of the session, waiting out what can be waited out.
-func (r *Run) readHead(ctx context.Context) (head, error) {
-	var h head
-	err := r.persist(ctx, func(ctx context.Context) (err error) {
+// readLogEnd returns the end of the log of the session, with retries.
+func (r *Run) readLogEnd(ctx context.Context) (logEnd, error) {
+	var h logEnd
+	err := r.retry(ctx, func(ctx context.Context) (err error) {
 		h, err = r.readHeadOnce(ctx)
 		return err
 	})
 	return h, err
 }
 
-func (r *Run) readHeadOnce(ctx context.Context) (head, error) {
+func (r *Run) readHeadOnce(ctx context.Context) (logEnd, error) {
 	m, err := r.log.last(ctx)
-	if errors.Is(err, errNoMessage) {
-		return r.rememberedHead(ctx, 0)
+	if errors.Is(err, jsclient.ErrNotFound) {
+		return r.storedLogEnd(ctx, 0)
 	}
 	if err != nil {
-		return head{}, err
+		return logEnd{}, err
 	}
 	rec, err := codec.Decode(r.session, m.seq, m.stored, m.header, m.data)
 	if err != nil {
-		r.slog.LogAttrs(ctx, slog.LevelWarn, "the session ends in a message that is no record; it is read from its start", slog.Any("error", err))
-		return r.scanHead(ctx, m.seq)
+		r.slog.LogAttrs(ctx, slog.LevelWarn, "last message malformed, session scanned", slog.Any("error", err))
+		return r.scanLogEnd(ctx, m.seq)
 	}
 	return headAt(rec)
 }
 
-func headAt(rec chunk.Record) (head, error) {
-	h := head{pos: rec.Position(), epoch: rec.Epoch, typ: rec.Type, next: rec.Seq}
+func headAt(rec chunk.Record) (logEnd, error) {
+	h := logEnd{pos: rec.Position(), epoch: rec.Epoch, typ: rec.Type, next: rec.Seq}
 	if rec.Type == chunk.TypeTruncated {
 		c, err := rec.Decode()
 		if err != nil {
-			return head{}, fmt.Errorf("%w: the last record, sequence %d: %w", errBadHead, rec.Seq, err)
+			return logEnd{}, fmt.Errorf("%w: sequence %d: %w", errBadHead, rec.Seq, err)
 		}
 		h.mark = &c
 	}
 	return h, nil
 }
 
-// scanHead finds the last record when the last message is none. Such a message
-// was put there by somebody without this package; it has no ordinal and readers
-// pass it over, so the session goes on behind it. Refusing instead would let one
-// stray message close a session until it expires.
-func (r *Run) scanHead(ctx context.Context, through chunk.Seq) (head, error) {
-	var h head
+// scanLogEnd finds the last record if the last message is malformed. Such a message was written without this package; it has no ordinal and readers skip it,
+// so the session continues after it. With an error instead, one such message would block the session until it expires.
+func (r *Run) scanLogEnd(ctx context.Context, through chunk.Seq) (logEnd, error) {
+	var h logEnd
 	for m, err := range r.log.scan(ctx, scanRange{through: through}) {
 		if err != nil {
-			return head{}, err
+			return logEnd{}, err
 		}
 		rec, err := codec.Decode(r.session, m.seq, m.stored, m.header, m.data)
 		if err != nil || rec.Epoch < h.epoch {
 			continue
 		}
 		if h, err = headAt(rec); err != nil {
-			return head{}, err
+			return logEnd{}, err
 		}
 	}
 	if h.typ == "" {
-		return r.rememberedHead(ctx, through)
+		return r.storedLogEnd(ctx, through)
 	}
 	h.next = through
 	return h, nil
 }
 
-// rememberedHead is where the session stood when the log had it.
-func (r *Run) rememberedHead(ctx context.Context, next chunk.Seq) (head, error) {
-	h := head{next: next}
-	if r.cfg.Heads == nil {
+// storedLogEnd returns the stored position of a session that has no record in the log.
+func (r *Run) storedLogEnd(ctx context.Context, next chunk.Seq) (logEnd, error) {
+	h := logEnd{next: next}
+	if r.cfg.Positions == nil {
 		return h, nil
 	}
-	pos, epoch, err := r.cfg.Heads.Head(ctx, r.session)
+	pos, epoch, err := r.cfg.Positions.StoredPosition(ctx, r.session)
 	if err != nil {
-		return head{}, fmt.Errorf("where the session stood before it expired: %w", err)
+		return logEnd{}, fmt.Errorf("read the stored position: %w", err)
 	}
 	h.pos.Ordinal, h.epoch = pos.Ordinal, epoch
 	return h, nil
 }
 
-// errBadHead is what no waiting changes.
-var errBadHead = errors.New("cannot be read")
+// errBadHead reports a last record that cannot be decoded, which no retry changes.
+var errBadHead = errors.New("last record unreadable")
 
-// persist does f until it succeeds, fails for good, or Patience is over.
-func (r *Run) persist(ctx context.Context, f func(context.Context) error) error {
-	deadline := time.Now().Add(r.cfg.Patience)
+// retry calls f until it succeeds, returns a final error, or RetryTimeout is over.
+func (r *Run) retry(ctx context.Context, f func(context.Context) error) error {
+	deadline := time.Now().Add(r.cfg.RetryTimeout)
 	for n := 0; ; n++ {
 		err := f(ctx)
-		if err == nil || final(err) || !time.Now().Before(deadline) || !pause(ctx, delay(unknown, n)) {
+		if err == nil || final(err) || !time.Now().Before(deadline) || wait.Sleep(ctx, delay(jsclient.Unknown, n)) != nil {
 			return err
 		}
 	}
 }
 
-// final errors of a read or a delete.
-func final(err error) bool {
-	if api, ok := errors.AsType[*apiError](err); ok {
-		return api.Code >= 400 && api.Code < 500 && api.Code != http.StatusTooManyRequests
-	}
-	return errors.Is(err, errConnClosed) || errors.Is(err, errPermission) || errors.Is(err, errBadHead) || errors.Is(err, errNoMessage)
-}
+// final reports whether a repeated read or delete would return the same error.
+func final(err error) bool { return jsclient.Final(err) || errors.Is(err, errBadHead) }

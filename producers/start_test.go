@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -28,51 +30,51 @@ func TestARunAfterARun(t *testing.T) {
 			want:   want{position: chunk.Position{Seq: 3, Ordinal: 1}},
 		},
 		"after an end": {
-			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}}) },
+			before: func(l *fakeLog) { l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}}) },
 			want:   want{position: chunk.Position{Seq: 6, Ordinal: 10}},
 		},
 		"after a failure": {
-			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamFailed{Error: "x"}}) },
+			before: func(l *fakeLog) { l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamFailed{Error: "x"}}) },
 			want:   want{position: chunk.Position{Seq: 6, Ordinal: 10}},
 		},
 		"after a pause": {
-			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamPaused{}}) },
+			before: func(l *fakeLog) { l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamPaused{}}) },
 			want:   want{position: chunk.Position{Seq: 6, Ordinal: 10}},
 		},
 		"in the middle of one": {
-			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}}) },
+			before: func(l *fakeLog) { l.putOther(4, 9, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}}) },
 			want:   want{execute: ErrRunning, position: chunk.Position{Seq: 6, Ordinal: 10}},
 		},
-		"right behind a run_started": {
+		"right after a run_started": {
 			before: func(l *fakeLog) {
-				l.foreign(4, 9, chunk.Chunk{Body: chunk.RunStarted{RunID: "x", Epoch: 4, Mode: "execute"}})
+				l.putOther(4, 9, chunk.Chunk{Body: chunk.RunStarted{RunID: "x", Epoch: 4, Mode: "execute"}})
 			},
 			want: want{execute: ErrRunning, position: chunk.Position{Seq: 6, Ordinal: 10}},
 		},
-		"right behind a reopened stream": {
-			before: func(l *fakeLog) { l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamActive{}}) },
+		"right after a reopened stream": {
+			before: func(l *fakeLog) { l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamActive{}}) },
 			want:   want{execute: ErrRunning, position: chunk.Position{Seq: 6, Ordinal: 10}},
 		},
 		"after an end and a stray message": {
 			before: func(l *fakeLog) {
-				l.foreign(4, 8, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
-				l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
+				l.putOther(4, 8, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
+				l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
 				l.stray()
 			},
 			want: want{position: chunk.Position{Seq: 12, Ordinal: 10}},
 		},
 		"in the middle of one with a stray message": {
 			before: func(l *fakeLog) {
-				l.foreign(4, 9, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
+				l.putOther(4, 9, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
 				l.stray()
 				l.stray()
 			},
 			want: want{execute: ErrRunning, position: chunk.Position{Seq: 12, Ordinal: 10}},
 		},
-		"with a zombie's record among the last, and a stray message": {
+		"with a record of a fenced writer among the last, and a stray message": {
 			before: func(l *fakeLog) {
-				l.foreign(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
-				l.foreign(3, 5, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
+				l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
+				l.putOther(3, 5, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
 				l.stray()
 			},
 			want: want{position: chunk.Position{Seq: 12, Ordinal: 10}},
@@ -117,7 +119,7 @@ func TestARunAfterARun(t *testing.T) {
 	}
 }
 
-// stray puts something into the session that is no record.
+// stray appends a malformed message to the session.
 func (l *fakeLog) stray() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,18 +133,18 @@ type heads struct {
 	calls int
 }
 
-func (h *heads) Head(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, error) {
+func (h *heads) StoredPosition(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, error) {
 	h.calls++
 	return h.pos, h.epoch, h.err
 }
 
-// The log has forgotten the session and a snapshot has not: ordinals and epochs
-// go on, or the snapshot's readers would take the new records for old ones.
-func TestASessionThatExpiredGoesOn(t *testing.T) {
+// The records of the session have expired, and its snapshot has not: ordinals and epochs continue, or readers of the snapshot would take new records for old
+// ones.
+func TestAnExpiredSessionContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		h := &heads{pos: chunk.Position{Seq: 77, Ordinal: 41}, epoch: 6}
-		r := startOn(t, l, Config{Heads: h})
+		r := startOn(t, l, Config{Positions: h})
 		if r.Epoch() != 7 || r.Position().Ordinal != 42 {
 			t.Errorf("epoch %d, ordinal %d, want 7 and 42", r.Epoch(), r.Position().Ordinal)
 		}
@@ -150,20 +152,20 @@ func TestASessionThatExpiredGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.calls = 0
-		if r := startOn(t, l, Config{Heads: h}); r.Epoch() != 8 || h.calls != 0 {
+		if r := startOn(t, l, Config{Positions: h}); r.Epoch() != 8 || h.calls != 0 {
 			t.Errorf("epoch %d with %d looks at the snapshot, want 8 and none", r.Epoch(), h.calls)
 		}
 	})
 }
 
-// Without knowing whether there is a snapshot nothing may start.
+// A run does not start while the stored position cannot be read.
 func TestASnapshotThatCannotBeReadStopsTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		broken := errors.New("the bucket is away")
 		h := &heads{err: broken}
 		begin := time.Now()
-		_, err := tryStart(t, l, Config{Heads: h, Patience: 5 * time.Second}, chunk.RunStarted{Mode: "execute"}, false)
+		_, err := tryStart(t, l, Config{Positions: h, RetryTimeout: 5 * time.Second}, chunk.RunStarted{Mode: "execute"}, false)
 		if !errors.Is(err, broken) || !errors.Is(err, chunk.ErrNotStored) {
 			t.Errorf("err = %v", err)
 		}
@@ -173,12 +175,11 @@ func TestASnapshotThatCannotBeReadStopsTheStart(t *testing.T) {
 	})
 }
 
-// A head beyond all numbers, which only somebody with bad intentions writes,
-// closes the session and nothing else.
+// A last record with the largest epoch, which only a malicious program writes, blocks the session and nothing else.
 func TestEpochsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		l.foreign(1<<64-1, 1, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
+		l.putOther(1<<64-1, 1, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
 		_, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "execute"}, false)
 		if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, chunk.ErrInvalid) {
 			t.Errorf("err = %v, want invalid", err)
@@ -186,18 +187,18 @@ func TestEpochsEnd(t *testing.T) {
 	})
 }
 
-// The run_started itself meets all the trouble there is, and stands there once.
-func TestStartMeetsTrouble(t *testing.T) {
-	for name, f := range map[string]fate{
-		"lost acknowledgement": {after: errTimeout},
-		"late arrival":         {late: 3 * time.Second, after: errTimeout},
-		"broken connection":    {before: errDisconnected},
+// The run_started record is stored once, whatever happens to its attempts.
+func TestStartWithFaults(t *testing.T) {
+	for name, f := range map[string]fault{
+		"lost acknowledgement": {after: nats.ErrTimeout},
+		"late arrival":         {late: 3 * time.Second, after: nats.ErrTimeout},
+		"broken connection":    {before: nats.ErrDisconnected},
 		"busy":                 {before: api(codeBusy)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newFakeLog(t, testSession)
-				l.fate = times(3, f)
+				l.fault = times(3, f)
 				r := startOn(t, l, Config{})
 				time.Sleep(time.Minute)
 				if len(l.msgs) != 1 || r.Position() != l.records()[0].Position() {
@@ -208,17 +209,16 @@ func TestStartMeetsTrouble(t *testing.T) {
 	}
 }
 
-// Two equal starts at the same instant, as when one command is delivered twice:
-// the same run id, the same bytes, the same ce-id. The acknowledgement of the
-// first is lost. Each must find out which of the two is its own.
-func TestEqualStartsAreToldApart(t *testing.T) {
+// Two equal concurrent starts, as when one command is delivered twice, have the same run id, the same bytes and the same ce-id. The acknowledgement of the
+// first is lost. Each must recognise its own record.
+func TestEqualStartsAreDistinguished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		l.fate = func(n int, _ outgoing) fate {
+		l.fault = func(n int, _ outgoing) fault {
 			if n == 1 {
-				return fate{after: errTimeout}
+				return fault{after: nats.ErrTimeout}
 			}
-			return fate{}
+			return fault{}
 		}
 		_ = startOn(t, l, Config{})
 		first, err := l.last(t.Context())
@@ -230,15 +230,14 @@ func TestEqualStartsAreToldApart(t *testing.T) {
 		if !copied.is(first) {
 			t.Error("it does not know itself")
 		}
-		copied.header[headerWriter] = []string{mint()}
+		copied.header[headerWriter] = []string{newID()}
 		if copied.is(first) {
 			t.Error("it takes another's run_started for its own")
 		}
 	})
 }
 
-// Of many that start at once one gets an idle session; all take over in turn if
-// they insist, each with an epoch of its own, in one order.
+// Of many concurrent starts one gets an idle session; with TakeOver all start one after the other, each with its own epoch.
 func TestRacingStarts(t *testing.T) {
 	for _, mode := range []string{modeExecute, modeTakeover} {
 		t.Run(mode, func(t *testing.T) {
@@ -284,24 +283,24 @@ func TestRacingStarts(t *testing.T) {
 	}
 }
 
-// ownFlights is one writer's view of a log that several write to.
+// ownFlights is a log that several writers share.
 type ownFlights struct{ *fakeLog }
 
 func (l *ownFlights) publish(_ context.Context, m outgoing, _ <-chan struct{}) (chunk.Seq, error) {
 	return l.take(m)
 }
 
-func TestConfigSpeaks(t *testing.T) {
+func TestConfigErrors(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"Linger is -1s":     {Linger: -time.Second},
-		"MaxDelta is -1":    {MaxDelta: -1},
-		"Queue is -1":       {Queue: -1},
-		"QueueBytes is -1":  {QueueBytes: -1},
-		"MaxChunk is 10":    {MaxChunk: 10},
-		"Attempt is -1ns":   {Attempt: -1},
-		"Patience is -1ns":  {Patience: -1},
-		"Format is 9":       {Format: 9},
-		"Layout: Partition": {Layout: badLayout()},
+		"Linger is -1s":          {Linger: -time.Second},
+		"MaxDelta is -1":         {MaxDelta: -1},
+		"MaxQueue is -1":         {MaxQueue: -1},
+		"MaxQueueBytes is -1":    {MaxQueueBytes: -1},
+		"MaxChunk is 10":         {MaxChunk: 10},
+		"AttemptTimeout is -1ns": {AttemptTimeout: -1},
+		"RetryTimeout is -1ns":   {RetryTimeout: -1},
+		"Format is 9":            {Format: 9},
+		"Layout: Partition":      {Layout: badLayout()},
 	} {
 		if err := cfg.withDefaults().validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)

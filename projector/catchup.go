@@ -10,46 +10,45 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// catchUp folds the rest of the log onto a snapshot, in as many rounds as it
-// takes: a mark may send it back, a clean-up may pull the log away under it.
+// catchUp folds the rest of the log onto a snapshot. It takes several rounds if a truncated record requires a rollback or a
+// concurrent cleanup deletes records.
 type catchUp struct {
-	*folder
+	*applier
 
-	snap  fold.Snapshot
-	floor bool    // the next round begins at the first record after snap that is there
-	undo  *undone // what to go on from when going back turns out impossible
-	late  bool    // that it did: the log begins late
-	marks foreseen
+	snap          fold.Snapshot
+	fromAvailable bool      // the next round starts at the first available record after snap
+	fallback      *rollback // where to continue if a rollback turns out to be impossible
+	startExpired  bool      // a rollback was impossible because the start of the log has expired
+	removals      futureRemovals
 }
 
-// foreseen is what marks take back that were found by reading ahead. Without it:
-//  1. the fold meets the first of forty marks whose records were not deleted, and
-//     goes back to the beginning of the log for it,
-//  2. it meets the second one, which also reaches back beyond the latest step,
-//     and goes back for that, knowing no more of the first, which was done with,
-//  3. so it goes back for the first one again: eight hundred times in all.
-type foreseen struct {
+// futureRemovals is what truncated records remove, found by reading ahead. Without it:
+//  1. The fold reaches the first of forty truncated records whose removed records were not deleted, and rolls back to the
+//     start of the log.
+//  2. It reaches the second one, which also removes records before the latest step, and rolls back again. The removals of the
+//     first one are no longer known.
+//  3. So it rolls back for the first one again: eight hundred times in all.
+type futureRemovals struct {
 	removed []chunk.OrdinalRange
-	through chunk.Ordinal // how far was looked
+	through chunk.Ordinal // the last ordinal that was read ahead
 }
 
-// undone is a mark that sent the fold back to the beginning of the log, and the
-// snapshot that it came upon.
-type undone struct {
-	snap fold.Snapshot
-	mark chunk.Record
+// rollback is a truncated record that rolled the fold back to the start of the log, and the snapshot before that.
+type rollback struct {
+	snap       fold.Snapshot
+	truncation chunk.Record
 }
 
 func (c *catchUp) run(ctx context.Context) (fold.Snapshot, error) {
-	for range maxRounds {
-		c.snap = fold.Foresee(c.snap, c.marks.removed)
+	for range maxCatchUpRounds {
+		c.snap = fold.MarkRemoved(c.snap, c.removals.removed)
 		records := c.log.Replay(ctx, c.snap.Session, c.snap.Position)
-		if c.floor {
-			records = c.log.ReplayFloor(ctx, c.snap.Session, c.snap.Position)
+		if c.fromAvailable {
+			records = c.log.ReplayAvailable(ctx, c.snap.Session, c.snap.Position)
 		}
-		again, err := c.round(ctx, records)
+		repeat, err := c.round(ctx, records)
 		if errors.Is(err, chunk.ErrUnknownSession) && c.snap.Position != (chunk.Position{}) {
-			return c.snap, nil // the snapshot has outlived the log
+			return c.snap, nil // the log has expired, the snapshot has not
 		}
 		if err != nil {
 			err = c.recover(err)
@@ -57,19 +56,19 @@ func (c *catchUp) run(ctx context.Context) (fold.Snapshot, error) {
 		if err != nil {
 			return c.snap, err
 		}
-		if !again {
+		if !repeat {
 			return c.snap, nil
 		}
 	}
-	return c.snap, fmt.Errorf("session %s: no end of going back after %d rounds", c.snap.Session, maxRounds)
+	return c.snap, fmt.Errorf("session %s: catch-up not finished after %d rounds", c.snap.Session, maxCatchUpRounds)
 }
 
-// round folds one reading of the log. It is to be repeated when a mark sent the
-// fold back.
-func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, error]) (again bool, err error) {
-	why := fold.TakenBack
-	if c.floor {
-		why = fold.Expired // what is missing before the first record, if anything
+// round folds one replay of the log. It reports whether another round is needed, because a truncated record rolled the fold
+// back.
+func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, error]) (repeat bool, err error) {
+	reason := fold.GapRemoved
+	if c.fromAvailable {
+		reason = fold.GapExpired // the reason of a gap before the first record
 	}
 	for rec, err := range records {
 		if err != nil {
@@ -78,13 +77,13 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 		if rec.Ordinal <= c.snap.Position.Ordinal {
 			continue
 		}
-		c.snap = fold.Across(c.snap, rec, why)
-		why, c.floor = fold.TakenBack, false
+		c.snap = fold.SkipGap(c.snap, rec, reason)
+		reason, c.fromAvailable = fold.GapRemoved, false
 		if c.snap, err = c.step(ctx, c.snap, rec); errors.Is(err, fold.ErrRefold) {
-			if c.goBack(ctx, rec, err) {
+			if c.rollBack(ctx, rec, err) {
 				return true, nil
 			}
-			err = c.passMark(c.snap, rec)
+			err = c.skipTruncation(c.snap, rec)
 		}
 		if err != nil {
 			return false, err
@@ -93,106 +92,102 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 	return false, nil
 }
 
-// goBack goes on from where a mark wants it, and reports whether it can. The
-// beginning of the log is the one place that may be gone: then the mark is passed.
-func (c *catchUp) goBack(ctx context.Context, mark chunk.Record, why error) bool {
-	back, ok := errors.AsType[*fold.RefoldError](why)
-	toTheBeginning := ok && back.Base.Position == (chunk.Position{})
-	if !ok || toTheBeginning && c.late {
+// rollBack continues from the base that a truncated record requires, and reports whether it can. Only the start of the log can
+// have expired: then the truncated record is skipped.
+func (c *catchUp) rollBack(ctx context.Context, truncation chunk.Record, cause error) bool {
+	back, ok := errors.AsType[*fold.RefoldError](cause)
+	toStart := ok && back.Base.Position == (chunk.Position{})
+	if !ok || toStart && c.startExpired {
 		return false
 	}
-	c.lookAhead(ctx, mark)
-	if toTheBeginning && c.undo == nil {
-		c.undo = &undone{snap: c.snap, mark: mark}
+	c.lookAhead(ctx, truncation)
+	if toStart && c.fallback == nil {
+		c.fallback = &rollback{snap: c.snap, truncation: truncation}
 	}
-	c.snap, c.floor = back.Base, false
+	c.snap, c.fromAvailable = back.Base, false
 	return true
 }
 
-// lookAhead finds the marks behind one, unless that was found by looking ahead
-// itself. A mark of a writer that was overtaken is none. An error is left to who
-// folds the log, if he comes so far.
-func (c *catchUp) lookAhead(ctx context.Context, mark chunk.Record) {
-	if mark.Ordinal <= c.marks.through {
+// lookAhead finds the truncated records after one, unless an earlier call has read that far. A truncated record of a fenced
+// writer is ignored. An error is left to the fold, which may not read that far.
+func (c *catchUp) lookAhead(ctx context.Context, truncation chunk.Record) {
+	if truncation.Ordinal <= c.removals.through {
 		return
 	}
-	c.marks.through = mark.Ordinal
-	epoch := mark.Epoch
-	for rec, err := range c.log.Replay(ctx, mark.Session, mark.Position()) {
+	c.removals.through = truncation.Ordinal
+	epoch := truncation.Epoch
+	for rec, err := range c.log.Replay(ctx, truncation.Session, truncation.Position()) {
 		if err != nil {
 			return
 		}
 		if c.stepped != nil {
 			c.stepped()
 		}
-		c.marks.through = rec.Ordinal
+		c.removals.through = rec.Ordinal
 		epoch = max(epoch, rec.Epoch)
 		if rec.Type != chunk.TypeTruncated || rec.Epoch < epoch {
 			continue
 		}
 		if found, err := rec.Decode(); err == nil {
 			if body, ok := found.Body.(chunk.Truncated); ok {
-				c.marks.add(body.Removed, rec.Ordinal)
+				c.removals.add(body.Removed, rec.Ordinal)
 			}
 		}
 	}
 }
 
-// add notes what a mark takes back. It can only speak of what lies before it.
-func (f *foreseen) add(removed []chunk.OrdinalRange, mark chunk.Ordinal) {
+// add adds the ordinals that a truncated record removes. It can only remove records before it.
+func (f *futureRemovals) add(removed []chunk.OrdinalRange, truncation chunk.Ordinal) {
 	for _, r := range removed {
-		r.Last = min(r.Last, int64(mark)-1)
+		r.Last = min(r.Last, int64(truncation)-1)
 		f.removed = append(f.removed, r)
 	}
 }
 
-// recover decides how to go on when a reading of the log ended early; err when
-// not at all.
+// recover decides how to continue after a replay failed; it returns err if the fold cannot continue.
 func (c *catchUp) recover(err error) error {
-	begun := c.snap.Position != (chunk.Position{})
+	started := c.snap.Position != (chunk.Position{})
 	var truncated *chunk.TruncatedError
 	if !errors.As(err, &truncated) {
 		return err
 	}
 	switch truncated.Reason {
-	case chunk.TruncatedCleanup: // while we read; who comes again sees what it left
+	case chunk.TruncatedCleanup: // a concurrent cleanup; the next round reads what it left
 		return nil
 	case chunk.TruncatedExpired:
-		if c.undo != nil && !begun {
-			c.late = true
-			return c.passMark(c.undo.snap, c.undo.mark)
+		if c.fallback != nil && !started {
+			c.startExpired = true
+			return c.skipTruncation(c.fallback.snap, c.fallback.truncation)
 		}
-		return c.across(err)
+		return c.skipGap(err)
 	case chunk.TruncatedGap:
-		// A message that is no record has taken the number of one, or somebody
-		// deleted what no mark lists.
-		return c.across(err)
-	case chunk.TruncatedFuture, chunk.TruncatedForeign, chunk.TruncatedRecreated:
-		// The snapshot is of a log that is no more.
-		if !begun {
+		// A malformed message has used the ordinal of a record, or an operator deleted records that no truncated record lists.
+		return c.skipGap(err)
+	case chunk.TruncatedFuture, chunk.TruncatedWrongSession, chunk.TruncatedRecreated:
+		// The snapshot belongs to a log that was replaced.
+		if !started {
 			return err
 		}
-		c.snap, c.undo, c.late, c.marks = fold.New(c.snap.Session), nil, false, foreseen{}
+		c.snap, c.fallback, c.startExpired, c.removals = fold.New(c.snap.Session), nil, false, futureRemovals{}
 		return nil
 	default:
 		return err
 	}
 }
 
-// across lets the next round begin behind what is missing; err when that has led
-// to nothing.
-func (c *catchUp) across(err error) error {
-	if c.floor {
+// skipGap makes the next round start after the missing records. It returns err if the last round did that already.
+func (c *catchUp) skipGap(err error) error {
+	if c.fromAvailable {
 		return err
 	}
-	c.floor = true
+	c.fromAvailable = true
 	return nil
 }
 
-// passMark gives up on a mark that reaches back to records which the log no
-// longer has: what it took back stays in the snapshot, and the snapshot says so.
-func (c *catchUp) passMark(at fold.Snapshot, mark chunk.Record) error {
-	s, err := fold.Skip(fold.Across(at, mark, fold.Expired), mark, "it takes back more than the log still has")
-	c.snap, c.undo = s, nil
+// skipTruncation skips a truncated record that removes records which have expired from the log. They stay in the snapshot,
+// which records a fault.
+func (c *catchUp) skipTruncation(at fold.Snapshot, truncation chunk.Record) error {
+	s, err := fold.Skip(fold.SkipGap(at, truncation, fold.GapExpired), truncation, "it takes back more than the log still has")
+	c.snap, c.fallback = s, nil
 	return err
 }

@@ -8,28 +8,28 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/projector/storetest"
 )
 
-// counting is a Log that counts what is read of it.
+// counting is a Log that counts its replays and the records of them.
 type counting struct {
 	*storetest.Log
 
-	readings, records int
+	replays, records int
 }
 
 func (c *counting) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
 	return c.count(c.Log.Replay(ctx, s, after))
 }
 
-func (c *counting) ReplayFloor(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return c.count(c.Log.ReplayFloor(ctx, s, after))
+func (c *counting) ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return c.count(c.Log.ReplayAvailable(ctx, s, after))
 }
 
 func (c *counting) count(records iter.Seq2[chunk.Record, error]) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		c.readings++
+		c.replays++
 		for rec, err := range records {
 			c.records++
 			if !yield(rec, err) {
@@ -39,13 +39,12 @@ func (c *counting) count(records iter.Seq2[chunk.Record, error]) iter.Seq2[chunk
 	}
 }
 
-// crashed writes a session of n turns, each of which a crash ends in its second
-// step or later. The mark of each takes back all that is not of a first step:
-// also of turns that a mark before has not reached.
+// crashed writes a session of n turns, each of which ends with a crash in its second step or later. The truncated record of
+// each removes all records after a first step, also those of turns that an earlier truncated record did not cover.
 func crashed(tb testing.TB, log *storetest.Log, turns int, random *rand.Rand) {
 	tb.Helper()
 	for turn := range turns {
-		log.Append(tb, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "go on"}}})
+		log.Append(tb, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "next"}}})
 		steps := int64(2 + random.IntN(2))
 		for step := int64(1); step <= steps; step++ {
 			log.Append(tb, s1, step, chunk.StepStart{})
@@ -61,27 +60,26 @@ func crashed(tb testing.TB, log *storetest.Log, turns int, random *rand.Rand) {
 	}
 }
 
-// Clean-ups died between their marks and their deletions, many of them. The log
-// is read a few times, however many there are, and gives what it gives when they
-// are done.
-func TestManyMarksWithoutDeletions(t *testing.T) {
+// TestManyTruncationsWithoutDeletes reads a log after many cleanups that crashed between the truncated record and the deletes.
+// The number of replays does not depend on the number of cleanups, and the result equals the fold after the deletes.
+func TestManyTruncationsWithoutDeletes(t *testing.T) {
 	for _, turns := range []int{10, 40, 160} {
 		log := &counting{Log: storetest.NewLog()}
 		crashed(t, log.Log, turns, rand.New(rand.NewPCG(uint64(turns), 1)))
 		size := len(log.Records(s1))
 		got := storetest.Fold(t, log, s1)
-		t.Logf("%d turns, %d records: %d readings, %d records read", turns, size, log.readings, log.records)
-		if log.readings > 8 || log.records > 4*size {
-			t.Errorf("%d readings of a log of %d records, %d records read", log.readings, size, log.records)
+		t.Logf("%d turns, %d records: %d replays, %d records read", turns, size, log.replays, log.records)
+		if log.replays > 8 || log.records > 4*size {
+			t.Errorf("%d replays of a log of %d records, %d records read", log.replays, size, log.records)
 		}
-		log.Sweep(s1)
-		storetest.Equal(t, "after the deletions", got, storetest.Fold(t, log, s1))
+		log.DeleteRemoved(s1)
+		storetest.Equal(t, "after the deletes", got, storetest.Fold(t, log, s1))
 	}
 }
 
-// The same from every place in a log, with a head that was stored there, and with
-// some of the deletions done.
-func TestMarksFromAnyHead(t *testing.T) {
+// TestTruncationsFromAnyHead checks the same result from every position of a log, with a head that was stored there, and with
+// some of the deletes done.
+func TestTruncationsFromAnyHead(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 2))
 	for range 40 {
@@ -90,7 +88,7 @@ func TestMarksFromAnyHead(t *testing.T) {
 			crashed(t, log, 1+random.IntN(6), random)
 			stored(t, store, log, s1)
 			if random.IntN(3) == 0 {
-				log.Sweep(s1)
+				log.DeleteRemoved(s1)
 			}
 		}
 		crashed(t, log, 1+random.IntN(12), random)
@@ -98,24 +96,24 @@ func TestMarksFromAnyHead(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		log.Sweep(s1)
+		log.DeleteRemoved(s1)
 		storetest.Equal(t, fmt.Sprint("seed ", seed), got, storetest.Fold(t, log, s1))
 	}
 }
 
-// Marks reach back to what the log has forgotten, many of them: that it has is
-// found out once.
-func TestManyMarksBeyondTheLog(t *testing.T) {
+// TestManyTruncationsBeyondTheLog reads a log with many truncated records that remove expired records. The fold tries to roll
+// back to them only once.
+func TestManyTruncationsBeyondTheLog(t *testing.T) {
 	const turns = 600
 	log, store := &counting{Log: storetest.NewLog()}, storetest.NewMemory()
-	var said []chunk.Record
+	var written []chunk.Record
 	for turn := range turns {
-		log.Append(t, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "go on"}}})
-		said = append(said, log.Append(t, s1, 1, chunk.TextDelta{Delta: "x"}))
+		log.Append(t, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "next"}}})
+		written = append(written, log.Append(t, s1, 1, chunk.TextDelta{Delta: "x"}))
 	}
 	stored(t, store, log.Log, s1)
 	log.Expire(s1, 1)
-	for _, rec := range said {
+	for _, rec := range written {
 		removed := []chunk.OrdinalRange{{First: int64(rec.Ordinal), Last: int64(rec.Ordinal)}}
 		log.Append(t, s1, 0, chunk.Truncated{AtSequence: int64(log.Tip()), FromSequence: 1, Removed: removed})
 	}
@@ -124,9 +122,9 @@ func TestManyMarksBeyondTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if snap.Position.Ordinal != 3*turns || snap.Faults.Skipped < turns-1 {
-		t.Errorf("at %d, %d skipped; want %d, and a mark for each turn but the last", snap.Position.Ordinal, snap.Faults.Skipped, 3*turns)
+		t.Errorf("at %d, %d skipped; want %d, and a fault for each turn but the last", snap.Position.Ordinal, snap.Faults.Skipped, 3*turns)
 	}
-	if size := 3 * turns; log.readings > 8 || log.records > 4*size {
-		t.Errorf("%d readings of a log of %d records, %d records read", log.readings, size, log.records)
+	if size := 3 * turns; log.replays > 8 || log.records > 4*size {
+		t.Errorf("%d replays of a log of %d records, %d records read", log.replays, size, log.records)
 	}
 }

@@ -6,46 +6,39 @@ import (
 	"time"
 )
 
-// Config shapes a Runner. The zero Config is ready for production.
+// Config holds the settings of a Runner. The zero Config is ready for production.
 type Config struct {
-	// SaveRecords is after how many records a session is saved at the latest.
-	// It is saved earlier at the end of a step or a run. Defaults to 200.
+	// SaveRecords is the maximum number of records of a session between two saves. The end of a step or of a run causes an
+	// earlier save. Defaults to 200.
 	SaveRecords int
 
-	// SaveAfter is how long an applied record waits at most for a save, and with
-	// it its acknowledgement. It must be well below the time after which the
-	// Source delivers again. Defaults to 500 ms.
+	// SaveAfter is the maximum delay between applying a record and saving it, and with it the delay of its acknowledgement. It
+	// must be well below the redelivery timeout of the Source. Defaults to 500 ms.
 	SaveAfter time.Duration
 
-	// Owed is how many deliveries may wait for a save, of all sessions together;
-	// beyond it everything is saved. It must be well below the number that the
-	// Source delivers ahead of acknowledgements. Defaults to 8192.
-	Owed int
+	// MaxUnsaved is the maximum number of unacknowledged deliveries of all sessions together; beyond it all sessions are saved.
+	// It must be well below the number of unacknowledged deliveries that the Source allows. Defaults to 8192.
+	MaxUnsaved int
 
-	// Sessions is how many sessions are kept in memory, Memory about how many
-	// bytes of them. The least recently used is saved and let go when there are
-	// more. They default to 4096 and 256 MiB.
-	Sessions int
-	Memory   int
+	// MaxSessions and MaxMemory bound the sessions in memory: their number and approximately their bytes. Beyond them the least
+	// recently used session is saved and evicted. They default to 4096 and 256 MiB.
+	MaxSessions int
+	MaxMemory   int
 
-	// Parallel is how many sessions are loaded, folded or saved at the same
-	// time. Defaults to 8.
+	// Parallel is the number of sessions that are loaded, folded or saved at the same time. Defaults to 8.
 	Parallel int
 
-	// Patience is how long one work on a session may come no further: loading,
-	// the next record of catching up, saving. What takes longer is tried again,
-	// after a pause that grows up to Patience.
-	// Defaults to 10 s.
-	Patience time.Duration
+	// StallTimeout is the maximum time without progress while one session is processed: for loading, for each record of a
+	// catch-up, for saving. After it the session is retried, with a delay that grows up to StallTimeout. Defaults to 10 s.
+	StallTimeout time.Duration
 
-	// DeadLetter, if not nil, is told of records that cannot be folded.
-	DeadLetter DeadLetter
+	// DeadLetter, if not nil, receives records that cannot be folded.
+	DeadLetter DeadLetterSink
 
-	// Metrics, if not nil, counts what this Runner does; the Runners of one
-	// process share them.
-	Metrics *Metrics
+	// Observe, if not nil, receives the events of the Runner. Several Runners may share it.
+	Observe Observer
 
-	// Log, if not nil, gets what goes wrong.
+	// Log, if not nil, receives warnings and errors.
 	Log *slog.Logger
 }
 
@@ -56,20 +49,23 @@ func (c Config) withDefaults() Config {
 	if c.SaveAfter == 0 {
 		c.SaveAfter = 500 * time.Millisecond
 	}
-	if c.Owed == 0 {
-		c.Owed = 8192
+	if c.MaxUnsaved == 0 {
+		c.MaxUnsaved = 8192
 	}
-	if c.Sessions == 0 {
-		c.Sessions = 4096
+	if c.MaxSessions == 0 {
+		c.MaxSessions = 4096
 	}
-	if c.Memory == 0 {
-		c.Memory = 256 << 20
+	if c.MaxMemory == 0 {
+		c.MaxMemory = 256 << 20
 	}
 	if c.Parallel == 0 {
 		c.Parallel = 8
 	}
-	if c.Patience == 0 {
-		c.Patience = 10 * time.Second
+	if c.StallTimeout == 0 {
+		c.StallTimeout = 10 * time.Second
+	}
+	if c.Observe == nil {
+		c.Observe = noObserver{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -81,7 +77,7 @@ func (c Config) validate() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"SaveRecords", c.SaveRecords}, {"Owed", c.Owed}, {"Sessions", c.Sessions}, {"Memory", c.Memory}, {"Parallel", c.Parallel}} {
+	}{{"SaveRecords", c.SaveRecords}, {"MaxUnsaved", c.MaxUnsaved}, {"MaxSessions", c.MaxSessions}, {"MaxMemory", c.MaxMemory}, {"Parallel", c.Parallel}} {
 		if n.value < 1 {
 			return fmt.Errorf("%s is %d, want at least 1", n.name, n.value)
 		}
@@ -89,7 +85,7 @@ func (c Config) validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"SaveAfter", c.SaveAfter}, {"Patience", c.Patience}} {
+	}{{"SaveAfter", c.SaveAfter}, {"StallTimeout", c.StallTimeout}} {
 		if d.value <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)
 		}

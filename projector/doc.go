@@ -1,9 +1,7 @@
-// Package projector keeps snapshots of sessions and reads them fresh.
+// Package projector maintains session snapshots and serves them up to date.
 //
-// A Runner folds what a Source delivers and saves it in a Store. A Reader gives
-// the snapshot of a session as of now: what the Store has, and the rest of the
-// log folded on top. So a snapshot is exact also when the Runner lags or is
-// down; a Runner only makes reading cheaper.
+// A Runner consumes a Source, folds its records and saves snapshots to a Store. A Reader loads the stored snapshot and applies the rest of the log, so it
+// returns the current state even if the Runner lags or is down. A Runner only makes reads cheaper:
 //
 //	runner, err := projector.NewRunner(source, store, log, projector.Config{})
 //	go runner.Run(ctx) // until ctx ends
@@ -15,23 +13,15 @@
 //	}
 //	page := snap.Frontend(false, now)
 //
-// Reader.Page gives the last messages of a conversation, or those before one, at
-// a cost that does not grow with the session.
+// Reader.MessagePage returns a page of messages at a cost that does not depend on the length of the session.
 //
-// # Once, however often it is delivered
+// # Exactly-once effect
 //
-// The Source may deliver a record twice, late, or in any order, and stop
-// anywhere. A record is applied only when its ordinal is the next one; what is
-// missing before it is read from the Log. A delivery is acknowledged after the
-// snapshot that holds it is saved. A save is a compare-and-set: of two Runners
-// that work on one session one is refused, loads what the other saved and goes
-// on from there. Killed anywhere, whoever comes next ends with the same
-// snapshots.
+// The Source may redeliver, delay or reorder records and may stop at any time. The Runner applies a record only if its ordinal is the next one and reads
+// missing records from the Log. It acknowledges a delivery after it has saved the snapshot that contains it. A save is a compare-and-set: if two Runners
+// process one session, one save fails, and that Runner reloads the stored snapshot and continues from it. After a crash at any point the next owner
+// arrives at the same snapshots. A record that cannot be folded is counted, sent to the DeadLetterSink, recorded as a fault in the snapshot and skipped.
 //
-// A record that cannot be folded is counted, reported to the DeadLetter, marked
-// in the snapshot and passed.
-//
-// You hold a Source, a Store and a Log, which this package declares and others
-// implement: projector/natssource, projector/kvstore, and consumers.Reader with
-// a few lines in cmd. Package storetest is the contract of a Store.
+// Source, Store and Log are interfaces of this package, implemented by internal/jssnapshots. Package storetest holds
+// the contract tests of a Store.
 package projector

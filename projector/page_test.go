@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/storetest"
 )
 
 var pageSeed = flag.Uint64("page.seed", 0, "seed of TestPages; 0 takes the time's")
 
-// A page is what one would cut out of the whole, wherever head and log meet, and
-// with a run in flight, hidden messages, and clean-ups.
+// TestPages compares pages with parts of the whole snapshot, for any position of the stored head, with a run in flight, hidden
+// messages and cleanups.
 func TestPages(t *testing.T) {
 	seed := *pageSeed
 	if seed == 0 {
@@ -43,12 +43,12 @@ func TestPages(t *testing.T) {
 		snap := storetest.Fold(t, log, s1)
 		reader := projector.NewReader(store, log)
 		for range 12 {
-			w := fold.Window{Limit: 1 + rng.IntN(12), Partial: rng.IntN(2) == 0}
+			w := fold.PageQuery{Limit: 1 + rng.IntN(12), Partial: rng.IntN(2) == 0}
 			all := snap.Frontend(w.Partial, 7)
 			if n := len(all.Messages); n > 0 && rng.IntN(3) > 0 {
 				w.Before = all.Messages[rng.IntN(n)].ID
 			}
-			page, err := reader.Page(t.Context(), s1, w)
+			page, err := reader.MessagePage(t.Context(), s1, w)
 			if err != nil {
 				t.Fatalf("%+v: %v", w, err)
 			}
@@ -60,8 +60,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// cut is the obvious way to a page, of sessions without sub-agents.
-func cut(all fold.FrontendSnapshot, w fold.Window) fold.FrontendSnapshot {
+// cut returns the page as a part of the whole snapshot, for sessions without sub-agents.
+func cut(all fold.FrontendSnapshot, w fold.PageQuery) fold.FrontendSnapshot {
 	end := len(all.Messages)
 	if w.Before != "" {
 		end = slices.IndexFunc(all.Messages, func(m fold.UIMessage) bool { return m.ID == w.Before })
@@ -74,18 +74,18 @@ func cut(all fold.FrontendSnapshot, w fold.Window) fold.FrontendSnapshot {
 	return all
 }
 
-// A page costs what it shows, not what the session has.
+// TestPageReadsLittle checks that the cost of a page depends on its size and not on the session.
 func TestPageReadsLittle(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewAuthor(log, s1, 5)
-	a.Crashes = false
+	a.WithCleanups = false
 	a.Write(t, 20_000)
 	snap := stored(t, store, log, s1)
 	reader := projector.NewReader(store, log)
-	w := fold.Window{Limit: 5}
+	w := fold.PageQuery{Limit: 5}
 	for range 3 {
 		before := store.Reads()
-		page, err := reader.Page(t.Context(), s1, w)
+		page, err := reader.MessagePage(t.Context(), s1, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestPageReadsLittle(t *testing.T) {
 	}
 }
 
-// Sub-agents are told with the messages that called them.
+// TestPageOfChildren checks that a page contains the sub-agents that its messages called.
 func TestPageOfChildren(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	for _, child := range []string{"a", "b"} {
@@ -108,7 +108,7 @@ func TestPageOfChildren(t *testing.T) {
 		log.Append(t, s1, 1, chunk.StreamEnd{StreamID: "s1"})
 	}
 	stored(t, store, log, s1)
-	page, err := projector.NewReader(store, log).Page(t.Context(), s1, fold.Window{Limit: 2})
+	page, err := projector.NewReader(store, log).MessagePage(t.Context(), s1, fold.PageQuery{Limit: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,10 +118,10 @@ func TestPageOfChildren(t *testing.T) {
 	}
 }
 
-func TestNoPage(t *testing.T) {
+func TestPageErrors(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	reader := projector.NewReader(store, log)
-	if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 1}); !errors.Is(err, chunk.ErrUnknownSession) {
+	if _, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 1}); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("no session: %v", err)
 	}
 	for step := range int64(6) { // one answer of three steps, and a second one in flight
@@ -133,37 +133,36 @@ func TestNoPage(t *testing.T) {
 	}
 	stored(t, store, log, s1)
 	for _, id := range []string{"msg-2", "msg-3", "msg-5", "msg-99", "msg--1", "msg-01", "msg-+1", "msg-", "1", "msg-4294967296", "msg-99999999999999999999"} {
-		if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 1, Before: id}); !errors.Is(err, chunk.ErrUnknownMessage) {
+		if _, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 1, Before: id}); !errors.Is(err, chunk.ErrUnknownMessage) {
 			t.Errorf("before %q: %v", id, err)
 		}
 	}
-	if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 1, Before: "msg-5", Partial: true}); err != nil {
+	if _, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 1, Before: "msg-5", Partial: true}); err != nil {
 		t.Errorf("before the one in flight: %v", err)
 	}
-	if _, err := reader.Page(t.Context(), s1, fold.Window{}); err == nil {
-		t.Error("a page of nothing")
+	if _, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{}); err == nil {
+		t.Error("a page with limit 0")
 	}
 }
 
-// Where stored messages are gone the log says them; where that cannot, nobody
-// shows a hole.
-func TestTornPage(t *testing.T) {
+// TestInconsistentPage checks that the log replaces missing stored messages; if it cannot, the page is an error.
+func TestInconsistentPage(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewAuthor(log, s1, 6)
-	a.Crashes = false
+	a.WithCleanups = false
 	a.Write(t, 300)
 	snap := stored(t, store, log, s1)
-	store.Tear(s1)
+	store.DropMessages(s1)
 	reader := projector.NewReader(store, log)
-	page, err := reader.Page(t.Context(), s1, fold.Window{Limit: 3})
+	page, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(page.Frontend(7).AppendJSON(nil)), string(cut(snap.Frontend(false, 7), fold.Window{Limit: 3}).AppendJSON(nil)); got != want {
+	if got, want := string(page.Frontend(7).AppendJSON(nil)), string(cut(snap.Frontend(false, 7), fold.PageQuery{Limit: 3}).AppendJSON(nil)); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	log.Expire(s1, snap.Position.Ordinal)
-	if _, err := reader.Page(t.Context(), s1, fold.Window{Limit: 3}); !errors.Is(err, fold.ErrTorn) {
-		t.Errorf("err = %v, want ErrTorn", err)
+	if _, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 3}); !errors.Is(err, fold.ErrInconsistent) {
+		t.Errorf("err = %v, want ErrInconsistent", err)
 	}
 }

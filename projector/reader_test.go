@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/storetest"
 )
 
-// Every snapshot read while chunks arrive is the fold of the log up to its
-// position, whether the Runner has come that far or not.
+// TestReadWhileChunksArrive checks that every snapshot that is read while records arrive equals the fold of the log up to its
+// position, wherever the Runner is.
 func TestReadWhileChunksArrive(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	_, _ = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 11})
 	reader := projector.NewReader(store, log)
 	a := storetest.NewAuthor(log, s1, 7)
-	a.Crashes = false // so that a prefix of the log stays what it was
+	a.WithCleanups = false // so that a prefix of the log does not change
 	wrote := make(chan []chunk.Record, 1000)
 	go func() {
 		defer close(wrote)
@@ -54,24 +54,24 @@ func TestReadWhileChunksArrive(t *testing.T) {
 	}
 }
 
-// No Runner, no head: the log alone is enough.
+// TestReadWithoutARunner reads a session from the log alone.
 func TestReadWithoutARunner(t *testing.T) {
 	log := storetest.NewLog()
 	reader := projector.NewReader(storetest.NewMemory(), log)
 	if _, err := reader.Snapshot(t.Context(), s1); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("err = %v, want ErrUnknownSession", err)
 	}
-	if pos, epoch, err := reader.Head(t.Context(), s1); err != nil || pos != (chunk.Position{}) || epoch != 0 {
+	if pos, epoch, err := reader.StoredPosition(t.Context(), s1); err != nil || pos != (chunk.Position{}) || epoch != 0 {
 		t.Errorf("head %+v %d %v, want zeros", pos, epoch, err)
 	}
 	records := storetest.NewAuthor(log, s1, 8).Write(t, 200)
 	snap, err := reader.Snapshot(t.Context(), s1)
-	if err != nil || snap.Position != records[len(records)-1].Position() || !snap.Complete() {
+	if err != nil || snap.Position != records[len(records)-1].Position() || !snap.HasAllMessages() {
 		t.Errorf("position %+v, %v; want the last of %d", snap.Position, err, len(records))
 	}
 }
 
-// stored saves what the log says now.
+// stored saves the fold of the log.
 func stored(t *testing.T, store projector.Store, log projector.Log, s chunk.Session) fold.Snapshot {
 	t.Helper()
 	snap := storetest.Fold(t, log, s)
@@ -85,7 +85,7 @@ func stored(t *testing.T, store projector.Store, log projector.Log, s chunk.Sess
 	return snap
 }
 
-// Head and tail, cut anywhere, with clean-ups behind and across the cut.
+// TestHeadAndTail reads a head and the rest of the log, split at any record, with cleanups after and across the split.
 func TestHeadAndTail(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for seed := range uint64(60) {
@@ -95,7 +95,7 @@ func TestHeadAndTail(t *testing.T) {
 		head := stored(t, store, log, s1)
 		a.Write(t, rng.IntN(120))
 		if rng.IntN(2) == 0 {
-			log.Sweep(s1)
+			log.DeleteRemoved(s1)
 		}
 		reader := projector.NewReader(store, log)
 		snap, err := reader.Snapshot(t.Context(), s1)
@@ -103,17 +103,17 @@ func TestHeadAndTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		storetest.Equal(t, "head and tail", snap, storetest.Fold(t, log, s1))
-		if pos, epoch, err := reader.Head(t.Context(), s1); err != nil || pos != head.Position || epoch != head.Epoch {
+		if pos, epoch, err := reader.StoredPosition(t.Context(), s1); err != nil || pos != head.Position || epoch != head.Epoch {
 			t.Errorf("head %+v %d %v, want %+v %d", pos, epoch, err, head.Position, head.Epoch)
 		}
 	}
 }
 
-// A session outlives its log.
+// TestReadAfterTheLogExpired reads a stored session whose log has expired.
 func TestReadAfterTheLogExpired(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewAuthor(log, s1, 10)
-	a.Crashes = false
+	a.WithCleanups = false
 	a.Write(t, 200)
 	head := stored(t, store, log, s1)
 	reader := projector.NewReader(store, log)
@@ -126,11 +126,11 @@ func TestReadAfterTheLogExpired(t *testing.T) {
 		return snap
 	}
 	log.Expire(s1, head.Position.Ordinal-50)
-	storetest.Equal(t, "the beginning is gone", read("partly"), head)
+	storetest.Equal(t, "start of the log expired", read("partly"), head)
 	log.Expire(s1, head.Position.Ordinal)
-	storetest.Equal(t, "everything is gone", read("all"), head)
+	storetest.Equal(t, "whole log expired", read("all"), head)
 
-	// What was written and expired while nobody projected is lost, and said so.
+	// Records that were written and expired while no Runner was running are counted as lost.
 	a.Write(t, 100)
 	log.Expire(s1, head.Position.Ordinal+30)
 	snap := read("beyond the head")
@@ -140,11 +140,12 @@ func TestReadAfterTheLogExpired(t *testing.T) {
 	}
 }
 
-// A log that begins late and no head: what there is, and how much is missing.
-func TestReadFromTheFloor(t *testing.T) {
+// TestReadExpiredLogWithoutHead checks that without a head and the start of the log, the snapshot covers the available records
+// and counts the lost ones.
+func TestReadExpiredLogWithoutHead(t *testing.T) {
 	log := storetest.NewLog()
 	a := storetest.NewAuthor(log, s1, 11)
-	a.Crashes = false
+	a.WithCleanups = false
 	a.Write(t, 100)
 	log.Expire(s1, 40)
 	snap, err := projector.NewReader(storetest.NewMemory(), log).Snapshot(t.Context(), s1)
@@ -153,9 +154,9 @@ func TestReadFromTheFloor(t *testing.T) {
 	}
 }
 
-// A mark that reaches back to what the log has forgotten cannot be honoured: it
-// is marked and passed, and what it took back stays.
-func TestMarkBeyondTheLog(t *testing.T) {
+// TestTruncationBeyondTheLog checks that a truncated record that removes expired records is skipped with a fault, and that the
+// removed records stay in the snapshot.
+func TestTruncationBeyondTheLog(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	turn := func(run string) {
 		log.Append(t, s1, 0, chunk.RunStarted{RunID: run, Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: run}}})
@@ -167,23 +168,23 @@ func TestMarkBeyondTheLog(t *testing.T) {
 	turn("r2")
 	head := stored(t, store, log, s1)
 	log.Expire(s1, 2)
-	mark, ok := log.Mark(t, s1, 1) // takes "two" back in both turns
+	truncation, ok := log.Mark(t, s1, 1) // removes "two" from both turns
 	if !ok {
-		t.Fatal("no mark")
+		t.Fatal("no truncated record")
 	}
-	log.Sweep(s1)
+	log.DeleteRemoved(s1)
 	snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if snap.Position != mark.Position() || snap.Faults.Skipped != 1 || snap.FinishedCount() != head.FinishedCount() {
-		t.Errorf("position %+v, faults %+v, %d messages; want %+v, one skipped, %d", snap.Position, snap.Faults, snap.FinishedCount(), mark.Position(), head.FinishedCount())
+	if snap.Position != truncation.Position() || snap.Faults.Skipped != 1 || snap.FinishedCount() != head.FinishedCount() {
+		t.Errorf("position %+v, faults %+v, %d messages; want %+v, one skipped, %d", snap.Position, snap.Faults, snap.FinishedCount(), truncation.Position(), head.FinishedCount())
 	}
 }
 
-// A head whose messages are not there is read again, and in the end made from
-// the log.
-func TestTornHead(t *testing.T) {
+// TestInconsistentHead checks that a head with missing messages is read again, and that the log replaces it after several
+// attempts.
+func TestInconsistentHead(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	storetest.NewAuthor(log, s1, 12).Write(t, 300)
 	want := stored(t, store, log, s1)
@@ -192,42 +193,41 @@ func TestTornHead(t *testing.T) {
 	store.Fault = func(step string) error {
 		if step == "messages" {
 			if tries++; tries < 3 {
-				return fold.ErrTorn
+				return fold.ErrInconsistent
 			}
 		}
 		return nil
 	}
 	snap, err := reader.Snapshot(t.Context(), s1)
 	if err != nil || tries != 3 {
-		t.Fatalf("%d tries, %v", tries, err)
+		t.Fatalf("%d loads, %v", tries, err)
 	}
-	storetest.Equal(t, "after a while", snap, want)
-	store.Tear(s1)
+	storetest.Equal(t, "after several loads", snap, want)
+	store.DropMessages(s1)
 	if snap, err = reader.Snapshot(t.Context(), s1); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Equal(t, "from the log", snap, want)
 	log.Expire(s1, 100)
-	if _, err = reader.Snapshot(t.Context(), s1); !errors.Is(err, fold.ErrTorn) {
-		t.Errorf("err = %v, want ErrTorn: neither store nor log has it", err)
+	if _, err = reader.Snapshot(t.Context(), s1); !errors.Is(err, fold.ErrInconsistent) {
+		t.Errorf("err = %v, want ErrInconsistent: neither store nor log has it", err)
 	}
-	store.Forget(s1)
+	store.DropSession(s1)
 	if snap, err = reader.Snapshot(t.Context(), s1); err != nil || snap.Faults.Lost != 100 {
-		t.Errorf("bucket gone: faults %+v, %v", snap.Faults, err)
+		t.Errorf("bucket deleted: faults %+v, %v", snap.Faults, err)
 	}
 }
 
-// A hole in the middle that nothing explains: the snapshot says how much is
-// missing, whoever folds it and from where.
-func TestGapIsCrossed(t *testing.T) {
+// TestUnexplainedGap checks that every reader counts the same number of missing records, from any position.
+func TestUnexplainedGap(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	records := []chunk.Record{log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})}
 	for i := range 9 {
 		records = append(records, log.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)}))
 	}
-	log.Lose(s1, 4)
-	log.Lose(s1, 5)
-	log.Lose(s1, 8)
+	log.DropRecord(s1, 4)
+	log.DropRecord(s1, 5)
+	log.DropRecord(s1, 8)
 	want, err := projector.NewReader(storetest.NewMemory(), log).Snapshot(t.Context(), s1)
 	if err != nil || want.Faults.Lost != 3 || want.Position != records[9].Position() {
 		t.Fatalf("faults %+v at %+v, %v; want 3 lost", want.Faults, want.Position, err)
@@ -238,59 +238,59 @@ func TestGapIsCrossed(t *testing.T) {
 	storetest.Equal(t, "delivered", storetest.Stored(t, store, s1), want)
 }
 
-// A session at rest is not read: its head ends where the log does. So is one that
-// nobody knows.
-func TestRestIsNotRead(t *testing.T) {
+// TestIdleSessionIsNotRead checks that a session is not replayed if its head is at the end of the log, and neither is an
+// unknown session.
+func TestIdleSessionIsNotRead(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	storetest.NewAuthor(log, s1, 13).Write(t, 100)
 	head := stored(t, store, log, s1)
 	reader := projector.NewReader(store, log)
-	before := log.Readings()
+	before := log.ReplayCount()
 	snap, err := reader.Snapshot(t.Context(), s1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Equal(t, "at rest", snap, head)
-	if page, err := reader.Page(t.Context(), s1, fold.Window{Limit: 2}); err != nil || page.Frontend(0).StreamSequence != snap.Frontend(false, 0).StreamSequence {
-		t.Errorf("a page: %v, or it is of another place", err)
+	storetest.Equal(t, "idle", snap, head)
+	if page, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 2}); err != nil || page.Frontend(0).StreamSequence != snap.Frontend(false, 0).StreamSequence {
+		t.Errorf("page: %v, or a wrong position", err)
 	}
-	if _, err := reader.Snapshot(t.Context(), chunk.RootSession("t", "nobody")); !errors.Is(err, chunk.ErrUnknownSession) {
+	if _, err := reader.Snapshot(t.Context(), chunk.RootSession("t", "unknown")); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("err = %v, want ErrUnknownSession", err)
 	}
-	if n := log.Readings() - before; n != 0 {
+	if n := log.ReplayCount() - before; n != 0 {
 		t.Errorf("the log was read %d times", n)
 	}
 }
 
-// meddling is a Log to which something happens behind its word about the end.
-type meddling struct {
+// hookedLog is a Log that calls a function after it has returned the last record.
+type hookedLog struct {
 	*storetest.Log
 
 	after func()
 }
 
-func (m meddling) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
+func (m hookedLog) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
 	rec, err := m.Log.Last(ctx, s)
 	m.after()
 	return rec, err
 }
 
-// late is a Store whose heads are loaded behind the log's word.
-type late struct {
+// hookedStore is a Store that loads heads only after the log has returned its last record.
+type hookedStore struct {
 	projector.Store
 
 	until chan struct{}
 }
 
-func (s late) Load(ctx context.Context, session chunk.Session) (fold.Snapshot, projector.Revision, error) {
+func (s hookedStore) Load(ctx context.Context, session chunk.Session) (fold.Snapshot, projector.Revision, error) {
 	<-s.until
 	return s.Store.Load(ctx, session)
 }
 
-// The log grows, and its head with it, between its word about the end and the head:
-// the snapshot has all of it.
+// TestHeadNewerThanTheEnd checks that a snapshot is complete if the log and the head advance between the request for the last
+// record and the load of the head.
 func TestHeadNewerThanTheEnd(t *testing.T) {
-	for name, known := range map[string]bool{"a new session": false, "one that is known": true} {
+	for name, known := range map[string]bool{"a new session": false, "a known session": true} {
 		t.Run(name, func(t *testing.T) {
 			log, store := storetest.NewLog(), storetest.NewMemory()
 			a := storetest.NewAuthor(log, s1, 14)
@@ -298,36 +298,36 @@ func TestHeadNewerThanTheEnd(t *testing.T) {
 				a.Write(t, 50)
 				stored(t, store, log, s1)
 			}
-			said := make(chan struct{})
-			reader := projector.NewReader(late{store, said}, meddling{log, func() {
+			loaded := make(chan struct{})
+			reader := projector.NewReader(hookedStore{store, loaded}, hookedLog{log, func() {
 				a.Write(t, 50)
 				stored(t, store, log, s1)
 				a.Write(t, 3)
-				close(said)
+				close(loaded)
 			}})
 			snap, err := reader.Snapshot(t.Context(), s1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			storetest.Equal(t, "all of it", snap, storetest.Fold(t, log, s1))
+			storetest.Equal(t, "complete", snap, storetest.Fold(t, log, s1))
 		})
 	}
 }
 
-// Another life of the log ends at the same place with another record: it is read.
-func TestEndOfAnotherLife(t *testing.T) {
+// TestLastRecordOfRecreatedLog checks that a recreated log is replayed although it ends at the position of the head.
+func TestLastRecordOfRecreatedLog(t *testing.T) {
 	old, log, store := storetest.NewLog(), storetest.NewLog(), storetest.NewMemory()
 	for range 2 {
 		old.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	}
 	stored(t, store, old, s1)
 	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
-	last := log.Append(t, s1, 1, chunk.TextDelta{Delta: "anew"})
-	before := log.Readings()
+	last := log.Append(t, s1, 1, chunk.TextDelta{Delta: "other"})
+	before := log.ReplayCount()
 	if _, err := projector.NewReader(store, log).Snapshot(t.Context(), s1); err != nil || last.Seq != old.Tip() {
 		t.Fatalf("ends at %d and %d, %v", last.Seq, old.Tip(), err)
 	}
-	if log.Readings() == before {
+	if log.ReplayCount() == before {
 		t.Error("the log was not read")
 	}
 }

@@ -10,23 +10,22 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Outcome says what Rebuild did.
+// Outcome is the result of Rebuild.
 type Outcome int
 
 // The outcomes.
 const (
-	// Unchanged: what is stored is what the fold of the log gives.
+	// Unchanged: the stored snapshot equals the fold of the log.
 	Unchanged Outcome = iota
 
-	// Replaced: the fold of the log is stored now.
+	// Replaced: Rebuild stored the fold of the log.
 	Replaced
 
-	// Kept: the stored snapshot knows more than a fold of the log would, which no
-	// longer has all of the session; or the session was deleted, and a fold of what
-	// is left of it would bring it back. What is stored stays.
+	// Kept: Rebuild left the stored snapshot, because the log no longer has all records of it, or because the session was
+	// deleted and a fold of the remaining records would restore it.
 	Kept
 
-	// Copied: the same, and it was brought to the other store.
+	// Copied: as Kept, and RebuildTo copied the snapshot to the other store.
 	Copied
 )
 
@@ -34,127 +33,122 @@ var outcomes = [...]string{"unchanged", "replaced", "kept", "copied"}
 
 func (o Outcome) String() string { return outcomes[o] }
 
-// Rebuilt is what Rebuild did for a session.
-type Rebuilt struct {
+// RebuildResult is the result of Rebuild for one session.
+type RebuildResult struct {
 	Session  chunk.Session
 	Outcome  Outcome
-	Position chunk.Position   // of what is stored now
-	Passed   []chunk.Position // the records that could not be folded, of those that were read
-	Why      string           // one line, of Kept and Copied
+	Position chunk.Position   // of the snapshot that is stored now
+	Skipped  []chunk.Position // the records that were read and could not be folded
+	Reason   string           // one line, for Kept and Copied
 }
 
-// Rebuild folds a session from the beginning of the log, as this build does it,
-// and switches the stored head to the result by compare-and-set. Until then
-// readers have the old one, or fold the log where a message has changed under it.
-// Projectors may be at work: whoever of the two comes second loads what the first
-// has saved, and goes on from there. To do it twice is harmless. It holds one
-// session in memory. Errors: chunk.ErrUnknownSession when neither store nor log
-// has the session; those of both.
-func Rebuild(ctx context.Context, store Store, log Log, s chunk.Session) (Rebuilt, error) {
+// Rebuild folds a session from the start of the log with the code of this build, and replaces the stored head by
+// compare-and-set. Until then readers get the old snapshot, or fold the log if a message has changed. Projectors may run at the
+// same time: the later of two saves fails, and its caller loads the stored head and continues from it. Rebuild is idempotent.
+// It holds one session in memory. Errors: chunk.ErrUnknownSession if neither the store nor the log has the session; those of
+// both.
+func Rebuild(ctx context.Context, store Store, log Log, s chunk.Session) (RebuildResult, error) {
 	return newRebuild(store, store, log, s).run(ctx)
 }
 
-// RebuildTo is Rebuild into another store. A session that the other store has
-// already is not folded anew but brought to the end of the log, so that a second
-// time costs what has come since. One that would be Kept is copied.
-func RebuildTo(ctx context.Context, from, to Store, log Log, s chunk.Session) (Rebuilt, error) {
+// RebuildTo is Rebuild into another store. If the other store has the session already, RebuildTo only folds the rest of the log
+// onto it, so a second call costs only the new records. A session that Rebuild would keep is copied.
+func RebuildTo(ctx context.Context, from, to Store, log Log, s chunk.Session) (RebuildResult, error) {
 	r := newRebuild(from, to, log, s)
-	r.beside = true
+	r.toOther = true
 	return r.run(ctx)
 }
 
 type rebuild struct {
-	folder
+	applier
 
 	from, to Store
-	beside   bool          // to is another store than from
-	snap     fold.Snapshot // the fold of the log; the next try goes on from it
-	done     Rebuilt
+	toOther  bool          // to is another store than from
+	snap     fold.Snapshot // the fold of the log; the next attempt continues from it
+	result   RebuildResult
 }
 
 func newRebuild(from, to Store, log Log, s chunk.Session) *rebuild {
-	r := &rebuild{from: from, to: to, snap: fold.New(s), done: Rebuilt{Session: s}}
-	r.folder = folder{log: log, skipped: func(_ context.Context, rec chunk.Record, _ string) error {
-		r.done.Passed = append(r.done.Passed, rec.Position())
+	r := &rebuild{from: from, to: to, snap: fold.New(s), result: RebuildResult{Session: s}}
+	r.applier = applier{log: log, skipped: func(_ context.Context, rec chunk.Record, _ string) error {
+		r.result.Skipped = append(r.result.Skipped, rec.Position())
 		return nil
 	}}
 	return r
 }
 
-// run tries until no projector comes between the load and the save.
-func (r *rebuild) run(ctx context.Context) (Rebuilt, error) {
-	for try := range loads {
+// run repeats until no projector saves between the load and the save.
+func (r *rebuild) run(ctx context.Context) (RebuildResult, error) {
+	for try := range maxLoads {
 		if err := pause(ctx, try); err != nil {
-			return Rebuilt{}, err
+			return RebuildResult{}, err
 		}
 		switch err := r.once(ctx); {
 		case err == nil:
-			return r.done, nil
+			return r.result, nil
 		case !errors.Is(err, ErrConflict):
-			return Rebuilt{}, err
+			return RebuildResult{}, err
 		}
 	}
-	return Rebuilt{}, fmt.Errorf("session %s: %w", r.done.Session, ErrConflict)
+	return RebuildResult{}, fmt.Errorf("session %s: %w", r.result.Session, ErrConflict)
 }
 
-// once brings what is to be stored to the store; ErrConflict when somebody else
-// was faster.
+// once stores the result. It returns ErrConflict if another writer has replaced the head.
 func (r *rebuild) once(ctx context.Context) error {
-	there, revision, err := r.to.Load(ctx, r.done.Session)
+	target, revision, err := r.to.Load(ctx, r.result.Session)
 	if err != nil && !replaceable(err) {
 		return err
 	}
-	snap, err := r.build(ctx, there, err)
-	r.done.Position = snap.Position
-	if err != nil || r.done.Outcome == Kept {
+	snap, err := r.build(ctx, target, err)
+	r.result.Position = snap.Position
+	if err != nil || r.result.Outcome == Kept {
 		return err
 	}
-	// Loaded again: what there was of it may be used up.
-	same, err := r.same(ctx, snap)
+	// Load again: the fold may have consumed target.
+	same, err := r.isStored(ctx, snap)
 	if err != nil {
 		return err
 	}
 	if same {
-		r.done.Outcome, r.done.Why = Unchanged, ""
+		r.result.Outcome, r.result.Reason = Unchanged, ""
 		return nil
 	}
 	_, err = r.to.Save(ctx, snap, revision)
 	return err
 }
 
-// build is what is to be stored, or what is Kept. thereErr says why there is
-// nothing to go on from in the store that is filled.
-func (r *rebuild) build(ctx context.Context, there fold.Snapshot, thereErr error) (fold.Snapshot, error) {
-	s := r.done.Session
+// build returns the snapshot to store, or the one that is kept. targetErr is the reason why the target store has no base to
+// start from.
+func (r *rebuild) build(ctx context.Context, target fold.Snapshot, targetErr error) (fold.Snapshot, error) {
+	s := r.result.Session
 	old, _, oldErr := r.from.Load(ctx, s)
-	if oldErr != nil && !unusable(oldErr) {
+	if oldErr != nil && !isUnusable(oldErr) {
 		return old, oldErr
 	}
-	r.done.Outcome, r.done.Why = Replaced, ""
-	if r.beside && thereErr == nil && !old.Deleted() {
-		lost := there.Faults.Lost
-		snap, err := r.catchUp(ctx, there)
+	r.result.Outcome, r.result.Reason = Replaced, ""
+	if r.toOther && targetErr == nil && !old.Deleted() {
+		lost := target.Faults.Lost
+		snap, err := r.catchUp(ctx, target)
 		if err != nil || snap.Faults.Lost == lost {
 			return snap, err
 		}
-		// What came since has expired in part; the first store may have it.
+		// Some of the new records have expired; the first store may have them.
 	}
-	why, err := r.foldLog(ctx, old, oldErr)
-	if err != nil || why == "" {
+	reason, err := r.foldLog(ctx, old, oldErr)
+	if err != nil || reason == "" {
 		return r.snap, err
 	}
-	r.done.Why = why
-	if !r.beside {
-		r.done.Outcome = Kept
+	r.result.Reason = reason
+	if !r.toOther {
+		r.result.Outcome = Kept
 		return old, nil
 	}
-	r.done.Outcome = Copied
-	return r.copied(ctx)
+	r.result.Outcome = Copied
+	return r.copyStored(ctx)
 }
 
-// foldLog makes r.snap the fold of the log, from its beginning to its end. It
-// says why when the stored snapshot, if there is one, knows more.
-func (r *rebuild) foldLog(ctx context.Context, old fold.Snapshot, oldErr error) (why string, err error) {
+// foldLog sets r.snap to the fold of the whole log. It returns a reason if the stored snapshot contains more than that.
+func (r *rebuild) foldLog(ctx context.Context, old fold.Snapshot, oldErr error) (reason string, err error) {
 	if old.Deleted() {
 		return "the session was deleted", nil
 	}
@@ -176,19 +170,18 @@ func (r *rebuild) foldLog(ctx context.Context, old fold.Snapshot, oldErr error) 
 	case snap.Position.Ordinal >= was:
 		return "", nil
 	}
-	// Either the log was set back, and what is stored cannot go on from there; or
-	// this is a replica that lags, or records expired one by one behind a mark.
+	// The log was rolled back, and the stored snapshot cannot continue from there; or this is a lagging replica, or the records
+	// before a truncated record expired one by one.
 	tip, err := r.catchUp(ctx, old)
 	if err == nil && tip.Position.Ordinal >= was {
-		why = "the log ends before the stored snapshot"
+		reason = "the log ends before the stored snapshot"
 	}
-	return why, err
+	return reason, err
 }
 
-// copied is the snapshot of the first store, whole, and the rest of the log on
-// top.
-func (r *rebuild) copied(ctx context.Context) (fold.Snapshot, error) {
-	old, _, err := r.from.Load(ctx, r.done.Session)
+// copyStored returns the complete snapshot of the first store with the rest of the log folded onto it.
+func (r *rebuild) copyStored(ctx context.Context) (fold.Snapshot, error) {
+	old, _, err := r.from.Load(ctx, r.result.Session)
 	if err != nil {
 		return old, err
 	}
@@ -196,21 +189,21 @@ func (r *rebuild) copied(ctx context.Context) (fold.Snapshot, error) {
 	if err != nil {
 		return old, err
 	}
-	if old, err = old.Hold(data); err != nil {
+	if old, err = old.AttachFinished(data); err != nil {
 		return old, err
 	}
 	return r.catchUp(ctx, old)
 }
 
-// same reports whether what is stored is snap already, with all its messages.
-func (r *rebuild) same(ctx context.Context, snap fold.Snapshot) (bool, error) {
-	head, _, err := r.to.Load(ctx, r.done.Session)
-	if unusable(err) || err == nil && !bytes.Equal(head.AppendHead(nil), snap.AppendHead(nil)) {
+// isStored reports whether the target store has snap already, with all its messages.
+func (r *rebuild) isStored(ctx context.Context, snap fold.Snapshot) (bool, error) {
+	head, _, err := r.to.Load(ctx, r.result.Session)
+	if isUnusable(err) || err == nil && !bytes.Equal(head.AppendHead(nil), snap.AppendHead(nil)) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	torn, err := tornMessages(ctx, r.to, head)
-	return len(torn) == 0, err
+	missing, err := checkMessages(ctx, r.to, head)
+	return len(missing) == 0, err
 }

@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/storetest"
 )
 
-// rebuilt rebuilds s1 and expects an outcome.
-func rebuilt(t *testing.T, store projector.Store, log projector.Log, want projector.Outcome) {
+// expectRebuild rebuilds s1 and checks the outcome.
+func expectRebuild(t *testing.T, store projector.Store, log projector.Log, want projector.Outcome) {
 	t.Helper()
 	r, err := projector.Rebuild(t.Context(), store, log, s1)
-	if err != nil || r.Outcome != want || (r.Why != "") != (want == projector.Kept) {
+	if err != nil || r.Outcome != want || (r.Reason != "") != (want == projector.Kept) {
 		t.Fatalf("%+v, %v; want %s", r, err, want)
 	}
 }
 
-func rebuiltTo(t *testing.T, from, to projector.Store, log projector.Log, want projector.Outcome) {
+func expectRebuildTo(t *testing.T, from, to projector.Store, log projector.Log, want projector.Outcome) {
 	t.Helper()
 	r, err := projector.RebuildTo(t.Context(), from, to, log, s1)
 	if err != nil || r.Outcome != want {
@@ -29,34 +29,34 @@ func rebuiltTo(t *testing.T, from, to projector.Store, log projector.Log, want p
 	}
 }
 
-// What is wrong becomes right, what is right is left alone.
+// TestRebuild checks that Rebuild repairs wrong snapshots and does not write correct ones.
 func TestRebuild(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewAuthor(log, s1, 11)
 	a.Write(t, 300)
-	rebuilt(t, store, log, projector.Replaced)
-	verified(t, store, log, projector.Same)
+	expectRebuild(t, store, log, projector.Replaced)
+	expectFinding(t, store, log, projector.Same)
 	writes := store.Writes()
-	rebuilt(t, store, log, projector.Unchanged)
+	expectRebuild(t, store, log, projector.Unchanged)
 	if store.Writes() != writes {
-		t.Errorf("%d writes for nothing", store.Writes()-writes)
+		t.Errorf("%d unnecessary writes", store.Writes()-writes)
 	}
 	for name, harm := range map[string]func(){
-		"a head of nothing":      func() { store.Spoil(s1, "no head") },
-		"a head of another log":  func() { stored(t, store, anotherLog(t), s1) },
-		"messages are gone":      func() { store.Tear(s1) },
-		"everything is gone":     func() { store.Forget(s1) },
-		"a head that is behind":  func() { a.Write(t, 30) },
-		"a head of version 1":    func() { store.Spoil(s1, olderHead(t, storetest.Fold(t, log, s1))) },
-		"records were taken out": func() { a.Write(t, 100); log.Sweep(s1) },
+		"a corrupt head":        func() { store.CorruptHead(s1, "no head") },
+		"a head of another log": func() { stored(t, store, anotherLog(t), s1) },
+		"messages are missing":  func() { store.DropMessages(s1) },
+		"session is missing":    func() { store.DropSession(s1) },
+		"an old head":           func() { a.Write(t, 30) },
+		"a head of version 1":   func() { store.CorruptHead(s1, olderHead(t, storetest.Fold(t, log, s1))) },
+		"records were removed":  func() { a.Write(t, 100); log.DeleteRemoved(s1) },
 	} {
 		harm()
-		rebuilt(t, store, log, projector.Replaced)
+		expectRebuild(t, store, log, projector.Replaced)
 		storetest.Equal(t, name, storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 	}
 }
 
-// anotherLog has fewer records of s1, and others.
+// anotherLog returns a log with fewer and different records of s1.
 func anotherLog(t *testing.T) *storetest.Log {
 	t.Helper()
 	log := storetest.NewLog()
@@ -64,41 +64,41 @@ func anotherLog(t *testing.T) *storetest.Log {
 	return log
 }
 
-// The log has let go of the beginning: the snapshot knows more than a fold would,
-// and stays; it is brought to another store as it is, and the rest on top.
-func TestRebuildWhatHasExpired(t *testing.T) {
+// TestRebuildExpiredLog checks that a snapshot stays if the start of the log has expired, and that RebuildTo copies it and
+// folds the rest of the log onto it.
+func TestRebuildExpiredLog(t *testing.T) {
 	log, store, other := storetest.NewLog(), storetest.NewMemory(), storetest.NewMemory()
 	a := storetest.NewAuthor(log, s1, 12)
-	a.Crashes = false // no mark that reaches back to what expired
+	a.WithCleanups = false // so that no truncated record removes expired records
 	a.Write(t, 200)
 	was := storetest.Text(stored(t, store, log, s1))
 	a.Write(t, 20)
 	want := storetest.Text(storetest.Fold(t, log, s1))
 	log.Expire(s1, 50)
-	rebuilt(t, store, log, projector.Kept)
+	expectRebuild(t, store, log, projector.Kept)
 	if got := storetest.Text(storetest.Stored(t, store, s1)); got != was {
 		t.Errorf("the snapshot changed:\n%s\n%s", was, got)
 	}
-	rebuiltTo(t, store, other, log, projector.Copied)
+	expectRebuildTo(t, store, other, log, projector.Copied)
 	if got := storetest.Text(storetest.Stored(t, other, s1)); got != want {
 		t.Errorf("copied:\n got %s\nwant %s", got, want)
 	}
-	rebuiltTo(t, store, other, log, projector.Unchanged)
+	expectRebuildTo(t, store, other, log, projector.Unchanged)
 	log.Expire(s1, 1000)
-	rebuilt(t, store, log, projector.Kept)
-	rebuiltTo(t, store, other, log, projector.Unchanged)
+	expectRebuild(t, store, log, projector.Kept)
+	expectRebuildTo(t, store, other, log, projector.Unchanged)
 
-	// What came between two times has expired: only the first store has it.
+	// Some records between two calls have expired: only the first store has them.
 	a.Write(t, 50)
-	stored2(t, store, log)
+	catchUpStored(t, store, log)
 	records := log.Records(s1)
 	log.Expire(s1, records[20].Ordinal)
-	rebuiltTo(t, store, other, log, projector.Copied)
+	expectRebuildTo(t, store, other, log, projector.Copied)
 	storetest.Equal(t, "the gap", storetest.Stored(t, other, s1), storetest.Stored(t, store, s1))
 }
 
-// stored2 brings the stored snapshot to the end of the log.
-func stored2(t *testing.T, store projector.Store, log projector.Log) {
+// catchUpStored brings the stored snapshot to the end of the log.
+func catchUpStored(t *testing.T, store projector.Store, log projector.Log) {
 	t.Helper()
 	snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1)
 	if err != nil {
@@ -113,23 +113,22 @@ func stored2(t *testing.T, store projector.Store, log projector.Log) {
 	}
 }
 
-// A session that was deleted while the log still has it stays deleted, here and
-// in the other store.
-func TestRebuildWhatWasDeleted(t *testing.T) {
+// TestRebuildDeletedSession checks that a deleted session stays deleted in both stores while its log still exists.
+func TestRebuildDeletedSession(t *testing.T) {
 	log, store, other := storetest.NewLog(), storetest.NewMemory(), storetest.NewMemory()
 	records := storetest.NewAuthor(log, s1, 15).Write(t, 60)
-	rebuiltTo(t, store, other, log, projector.Replaced)
-	grave := fold.Grave(s1, records[len(records)-1].Position(), 1)
-	if _, err := store.Save(t.Context(), grave, 0); err != nil {
+	expectRebuildTo(t, store, other, log, projector.Replaced)
+	tombstone := fold.Tombstone(s1, records[len(records)-1].Position(), 1)
+	if _, err := store.Save(t.Context(), tombstone, 0); err != nil {
 		t.Fatal(err)
 	}
-	rebuilt(t, store, log, projector.Kept)
-	verified(t, store, log, projector.Unprovable)
-	rebuiltTo(t, store, other, log, projector.Copied)
+	expectRebuild(t, store, log, projector.Kept)
+	expectFinding(t, store, log, projector.Unprovable)
+	expectRebuildTo(t, store, other, log, projector.Copied)
 	if head, _, err := other.Load(t.Context(), s1); err != nil || !head.Deleted() {
 		t.Errorf("head %+v, %v", head, err)
 	}
-	rebuiltTo(t, store, other, log, projector.Unchanged)
+	expectRebuildTo(t, store, other, log, projector.Unchanged)
 }
 
 func TestRebuildNothing(t *testing.T) {
@@ -140,45 +139,44 @@ func TestRebuildNothing(t *testing.T) {
 	if _, err := projector.RebuildTo(t.Context(), store, storetest.NewMemory(), log, s1); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("err = %v, want ErrUnknownSession", err)
 	}
-	// What nobody has stored and the log has in part is saved as it is.
+	// A session that is not stored and has lost the start of its log is saved as it is.
 	records := storetest.NewAuthor(log, s1, 13).Write(t, 60)
 	log.Expire(s1, records[10].Ordinal)
-	rebuilt(t, store, log, projector.Replaced)
-	verified(t, store, log, projector.Unprovable)
+	expectRebuild(t, store, log, projector.Replaced)
+	expectFinding(t, store, log, projector.Unprovable)
 }
 
-// What was lost already when the session was projected is no reason to keep what
-// is stored; what is lost since is one.
-func TestRebuildWhatHasAGap(t *testing.T) {
+// TestRebuildWithGap checks that records which were lost before the save do not keep the stored snapshot, and records lost
+// since do.
+func TestRebuildWithGap(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewAuthor(log, s1, 16)
-	a.Crashes = false
+	a.WithCleanups = false
 	records := a.Write(t, 100)
-	log.Lose(s1, records[40].Ordinal)
-	stored2(t, store, log)
-	rebuilt(t, store, log, projector.Unchanged)
-	store.Tear(s1)
-	rebuilt(t, store, log, projector.Replaced)
-	log.Lose(s1, records[60].Ordinal)
-	rebuilt(t, store, log, projector.Kept)
+	log.DropRecord(s1, records[40].Ordinal)
+	catchUpStored(t, store, log)
+	expectRebuild(t, store, log, projector.Unchanged)
+	store.DropMessages(s1)
+	expectRebuild(t, store, log, projector.Replaced)
+	log.DropRecord(s1, records[60].Ordinal)
+	expectRebuild(t, store, log, projector.Kept)
 }
 
-// Rebuild says which records it could not fold, so that whoever has letters of
-// them knows.
-func TestRebuildTellsWhatItPassed(t *testing.T) {
+// TestRebuildReportsSkipped checks that Rebuild reports the records that it could not fold, so that their dead letters can be
+// found.
+func TestRebuildReportsSkipped(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	poison := log.AppendRaw(s1, chunk.TypeTextDelta, []byte(`{}`))
 	log.Append(t, s1, 1, chunk.TextDelta{Delta: "good"})
 	r, err := projector.Rebuild(t.Context(), store, log, s1)
-	if err != nil || !slices.Equal(r.Passed, []chunk.Position{poison.Position()}) {
-		t.Errorf("passed %v, %v; want %v", r.Passed, err, poison.Position())
+	if err != nil || !slices.Equal(r.Skipped, []chunk.Position{poison.Position()}) {
+		t.Errorf("skipped %v, %v; want %v", r.Skipped, err, poison.Position())
 	}
 }
 
-// A Runner is at work on the session all the time: both end with the same, and
-// nothing is lost between them.
-func TestRebuildBesideARunner(t *testing.T) {
+// TestRebuildDuringRunner rebuilds a session while a Runner processes it: both reach the same snapshot, and no record is lost.
+func TestRebuildDuringRunner(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	_, _ = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 3})
 	a := storetest.NewAuthor(log, s1, 14)
@@ -190,12 +188,12 @@ func TestRebuildBesideARunner(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		log.Sweep(s1)
+		log.DeleteRemoved(s1)
 	}
 	q.drained(t)
 	if _, err := projector.Rebuild(t.Context(), store, log, s1); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, store, log, projector.Same)
+	expectFinding(t, store, log, projector.Same)
 	t.Logf("%d of 60 gave up after conflicts", conflicts)
 }

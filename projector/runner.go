@@ -12,8 +12,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Runner folds what a Source delivers and saves it. Several Runners may work on
-// one partition at the same time: they cost each other work and nothing else.
+// Runner folds the records of a Source and saves snapshots. Several Runners may process one partition at the same time: they
+// repeat work of each other, but the result is the same.
 type Runner struct {
 	source Source
 	store  Store
@@ -21,28 +21,28 @@ type Runner struct {
 	cfg    Config
 	stats  counters
 
-	// Of the loop; during a round each session belongs to one worker.
+	// The loop owns these fields; during a round each session belongs to one worker.
 	sessions map[chunk.Session]*session
-	recent   *list.List // of *session, the last used first
-	weight   int        // of all sessions
-	owed     int        // deliveries of all sessions that wait for a save
+	recent   *list.List // of *session, most recently used first
+	memory   int        // of all sessions
+	unacked  int        // unacknowledged deliveries of all sessions
 }
 
-// Stats counts what a Runner did since it was made.
+// Stats counts the events of a Runner.
 type Stats struct {
-	Delivered uint64 // records, repeats included
+	Delivered uint64 // records, including redeliveries
 	Saved     uint64 // heads
-	Conflicts uint64 // saves that somebody else was faster with
+	Conflicts uint64 // saves rejected because another writer had replaced the head
 	Skipped   uint64 // records that could not be folded
-	TooLarge  uint64 // saves that the store could not hold
-	Failures  uint64 // works on a session that failed and are tried again
+	TooLarge  uint64 // saves rejected because the store could not hold the snapshot
+	Failures  uint64 // attempts to process a session that failed and are retried
 }
 
 type counters struct {
 	delivered, saved, conflicts, skipped, tooLarge, failures atomic.Uint64
 }
 
-// NewRunner makes a Runner. The error names the field of cfg that is wrong.
+// NewRunner returns a Runner. The error names the invalid field of cfg.
 func NewRunner(source Source, store Store, log Log, cfg Config) (*Runner, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -51,7 +51,7 @@ func NewRunner(source Source, store Store, log Log, cfg Config) (*Runner, error)
 	return &Runner{source: source, store: store, log: log, cfg: cfg, sessions: make(map[chunk.Session]*session), recent: list.New()}, nil
 }
 
-// Stats may be called at any time.
+// Stats returns the current counts. It may be called at any time.
 func (r *Runner) Stats() Stats {
 	c := &r.stats
 	return Stats{
@@ -60,13 +60,11 @@ func (r *Runner) Stats() Stats {
 	}
 }
 
-// Run works until ctx ends or the Source cannot go on, and returns why. Trouble
-// with the Store or the Log does not end it: the sessions concerned are tried
-// again, and their deliveries stay unacknowledged. At its end it saves what it
-// has, as far as Patience allows. Run is called once.
+// Run processes deliveries until ctx ends or the Source fails, and returns the reason. Errors of the Store or the Log do not
+// end it: the sessions concerned are retried, and their deliveries stay unacknowledged. Before it returns, Run saves all
+// sessions, for at most StallTimeout. Run can be called once.
 func (r *Runner) Run(ctx context.Context) error {
-	// The source must not take new deliveries into a loop that has ended, so it
-	// ends first; then the loop saves what it has.
+	// The source must not pass deliveries to a loop that has ended, so it ends first; then the loop saves all sessions.
 	feeding, stop := context.WithCancel(ctx)
 	batches := make(chan []Delivery)
 	ended := make(chan error, 1)
@@ -92,9 +90,9 @@ func (r *Runner) loop(ctx context.Context, batches <-chan []Delivery, ended <-ch
 	for {
 		select {
 		case batch := <-batches:
-			r.take(ctx, batch)
+			r.handleBatch(ctx, batch)
 		case <-timer.C:
-			timer.Reset(r.due(ctx))
+			timer.Reset(r.saveDue(ctx))
 		case err := <-ended:
 			r.finish(ctx)
 			return err
@@ -102,8 +100,8 @@ func (r *Runner) loop(ctx context.Context, batches <-chan []Delivery, ended <-ch
 	}
 }
 
-// take folds a batch, the sessions in it side by side.
-func (r *Runner) take(ctx context.Context, batch []Delivery) {
+// handleBatch folds a batch, its sessions in parallel.
+func (r *Runner) handleBatch(ctx context.Context, batch []Delivery) {
 	r.stats.delivered.Add(uint64(len(batch)))
 	var order []*session
 	for _, d := range batch {
@@ -113,53 +111,51 @@ func (r *Runner) take(ctx context.Context, batch []Delivery) {
 		}
 		s.inbox = append(s.inbox, d)
 	}
-	r.each(ctx, order, (*session).work)
-	if r.owed > r.cfg.Owed {
-		r.each(ctx, r.waiting(math.MaxInt64), (*session).save)
+	r.forEach(ctx, order, (*session).process)
+	if r.unacked > r.cfg.MaxUnsaved {
+		r.forEach(ctx, r.dueSessions(math.MaxInt64), (*session).save)
 	}
 	r.evict(ctx)
 }
 
-// waiting are the sessions whose next save is due within a time. Those that
-// failed before wait for their own.
-func (r *Runner) waiting(within time.Duration) []*session {
+// dueSessions returns the sessions whose next save is due within a time. Sessions that failed wait for their retry.
+func (r *Runner) dueSessions(within time.Duration) []*session {
 	var list []*session
 	for _, s := range r.sessions {
-		if wait, waits := s.wait(); waits && (wait <= 0 || wait <= within && s.failures == 0) {
+		if wait, pending := s.wait(); pending && (wait <= 0 || wait <= within && s.failures == 0) {
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// due works on the sessions whose time has come, and says when to look again.
-func (r *Runner) due(ctx context.Context) time.Duration {
-	r.each(ctx, r.waiting(0), (*session).save)
+// saveDue saves the sessions that are due, and returns the time until the next call.
+func (r *Runner) saveDue(ctx context.Context) time.Duration {
+	r.forEach(ctx, r.dueSessions(0), (*session).save)
 	next := r.cfg.SaveAfter
 	for _, s := range r.sessions {
-		if wait, waits := s.wait(); waits {
+		if wait, pending := s.wait(); pending {
 			next = min(next, wait)
 		}
 	}
 	return max(next, time.Millisecond)
 }
 
-// finish saves everything once more. The context is over by now, as a rule.
+// finish saves all sessions once more. ctx has usually ended by now.
 func (r *Runner) finish(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StallTimeout)
 	defer cancel()
 	var dirty []*session
 	for _, s := range r.sessions {
-		if _, waits := s.wait(); waits {
+		if _, pending := s.wait(); pending {
 			dirty = append(dirty, s)
 		}
 	}
-	r.each(ctx, dirty, (*session).save)
+	r.forEach(ctx, dirty, (*session).save)
 }
 
-// each lets do work on sessions, at most Parallel at the same time, and returns
-// when all are done.
-func (r *Runner) each(ctx context.Context, sessions []*session, do func(*session, context.Context) error) {
+// forEach calls do for the sessions, at most Parallel at the same time, and returns when all calls have returned.
+func (r *Runner) forEach(ctx context.Context, sessions []*session, do func(*session, context.Context) error) {
 	work := make(chan *session)
 	var workers sync.WaitGroup
 	for range min(r.cfg.Parallel, len(sessions)) {
@@ -175,20 +171,20 @@ func (r *Runner) each(ctx context.Context, sessions []*session, do func(*session
 	close(work)
 	workers.Wait()
 	for _, s := range sessions {
-		r.weigh(s)
+		r.updateMemory(s)
 	}
 }
 
-// attempt is one work on a session. When it fails the session is loaded anew
-// at the next one, and what it owes stays owed.
+// attempt calls do for one session. If do fails, the next attempt loads the session again, and its deliveries stay
+// unacknowledged.
 func (r *Runner) attempt(ctx context.Context, s *session, do func(*session, context.Context) error) {
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Each record that is folded renews the patience: a session of a million
-	// records takes longer, and would begin at its first one again and again.
-	patience := time.AfterFunc(r.cfg.Patience, cancel)
-	defer patience.Stop()
-	s.fold.stepped = func() { patience.Reset(r.cfg.Patience) }
+	// Each folded record resets the timeout. Otherwise a session of a million records would exceed it and restart at its first
+	// record indefinitely.
+	stall := time.AfterFunc(r.cfg.StallTimeout, cancel)
+	defer stall.Stop()
+	s.fold.stepped = func() { stall.Reset(r.cfg.StallTimeout) }
 	err := do(s, bounded)
 	if err == nil {
 		s.failures = 0
@@ -197,47 +193,47 @@ func (r *Runner) attempt(ctx context.Context, s *session, do func(*session, cont
 	s.fail()
 	if ctx.Err() == nil {
 		r.stats.failures.Add(1)
-		r.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "a session could not be projected; trying again",
+		r.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "session projection failed",
 			slog.String("session", s.id.String()), slog.Int("failures", s.failures), slog.Any("error", err))
 	}
 }
 
-// session is the session in memory, made the most recent one.
+// session returns the cached session and marks it as the most recently used one.
 func (r *Runner) session(id chunk.Session) *session {
 	if s := r.sessions[id]; s != nil {
-		r.recent.MoveToFront(s.place)
+		r.recent.MoveToFront(s.element)
 		return s
 	}
 	s := &session{Runner: r, id: id}
-	s.fold = folder{log: r.log, skipped: s.bury, applied: r.cfg.Metrics.appliedOne}
-	s.place = r.recent.PushFront(s)
+	s.fold = applier{log: r.log, skipped: s.addDeadLetter, applied: r.cfg.Observe.Applied}
+	s.element = r.recent.PushFront(s)
 	r.sessions[id] = s
 	return s
 }
 
-func (r *Runner) weigh(s *session) {
-	r.weight -= s.weight
-	s.weight = 0
+func (r *Runner) updateMemory(s *session) {
+	r.memory -= s.memoryBytes
+	s.memoryBytes = 0
 	if s.loaded {
-		s.weight = s.snap.Weight()
+		s.memoryBytes = s.snap.MemoryBytes()
 	}
-	r.weight += s.weight
-	r.owed += len(s.owed) - s.counted
-	s.counted = len(s.owed)
+	r.memory += s.memoryBytes
+	r.unacked += len(s.unacked) - s.countedUnacked
+	s.countedUnacked = len(s.unacked)
 }
 
-// evict lets the least recently used sessions go while there are too many. One
-// that still owes an acknowledgement is saved before; if that fails it stays.
+// evict removes the least recently used sessions while there are too many. A session with unacknowledged deliveries is saved
+// first; if that fails it stays.
 func (r *Runner) evict(ctx context.Context) {
-	for e := r.recent.Back(); e != nil && (len(r.sessions) > r.cfg.Sessions || r.weight > r.cfg.Memory); {
+	for e := r.recent.Back(); e != nil && (len(r.sessions) > r.cfg.MaxSessions || r.memory > r.cfg.MaxMemory); {
 		s, _ := e.Value.(*session)
 		e = e.Prev()
-		if _, waits := s.wait(); waits && s.failures == 0 {
-			r.each(ctx, []*session{s}, (*session).save)
+		if _, pending := s.wait(); pending && s.failures == 0 {
+			r.forEach(ctx, []*session{s}, (*session).save)
 		}
-		if _, waits := s.wait(); !waits {
-			r.weight -= s.weight
-			r.recent.Remove(s.place)
+		if _, pending := s.wait(); !pending {
+			r.memory -= s.memoryBytes
+			r.recent.Remove(s.element)
 			delete(r.sessions, s.id)
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/storetest"
 )
 
 var s1 = chunk.RootSession("acme", "s1")
 
-// What is delivered is folded, saved and then acknowledged.
-func TestRunnerSavesWhatItIsGiven(t *testing.T) {
+// TestRunnerSavesDeliveries checks that deliveries are folded, saved and then acknowledged.
+func TestRunnerSavesDeliveries(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	r, _ := start(t, q, store, log, projector.Config{SaveAfter: 5 * time.Millisecond})
 	for i := range 20 {
@@ -38,19 +38,19 @@ func TestRunnerSavesWhatItIsGiven(t *testing.T) {
 	}
 }
 
-// The save policy: 500 ms after the first record, at the end of a step, or after
-// 200 records; and nothing is acknowledged before.
+// TestSavePolicy checks that a session is saved 500 ms after the first record, at the end of a step, or after 200 records, and
+// that no delivery is acknowledged earlier.
 func TestSavePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 		begun := log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 		r, stop := start(t, q, store, log, projector.Config{})
 		defer stop()
-		saved := func(want uint64, owed int) {
+		saved := func(want uint64, unacked int) {
 			t.Helper()
 			synctest.Wait()
-			if got := r.Stats().Saved; got != want || q.owed() != owed {
-				t.Fatalf("%d saves and %d owed, want %d and %d", got, q.owed(), want, owed)
+			if got := r.Stats().Saved; got != want || q.unacked() != unacked {
+				t.Fatalf("%d saves and %d unacknowledged, want %d and %d", got, q.unacked(), want, unacked)
 			}
 		}
 		time.Sleep(time.Hour)
@@ -73,27 +73,27 @@ func TestSavePolicy(t *testing.T) {
 		saved(3, 0)
 		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "d"}))
 		saved(3, 1)
-		stop() // saves what is left
+		stop() // saves all sessions
 		saved(4, 0)
 	})
 }
 
-// Killed at any of its steps, a hundred times, it ends with the same snapshots.
-func TestKilledAnywhere(t *testing.T) {
+// TestRunnerCrash crashes a Runner a hundred times at random steps and checks that it arrives at the same snapshots.
+func TestRunnerCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	sessions := []chunk.Session{s1, chunk.RootSession("acme", "s2"), s1.Child("c")}
-	var authors []*storetest.Author
+	var generators []*storetest.SessionGenerator
 	for i, s := range sessions {
-		authors = append(authors, storetest.NewAuthor(log, s, uint64(i+10)))
+		generators = append(generators, storetest.NewAuthor(log, s, uint64(i+10)))
 	}
 	q := newQueue()
 	q.batch = 7
 	for kill := range 100 {
-		for _, a := range authors {
+		for _, a := range generators {
 			q.put(a.Write(t, 1+rng.IntN(12))...)
 			if rng.IntN(2) == 0 {
-				log.Sweep(a.Session)
+				log.DeleteRemoved(a.Session)
 			}
 		}
 		dieAt(t, q, store, log, rng.IntN(40), kill)
@@ -107,8 +107,8 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// dieAt runs a Runner that dies at the n-th step of its store or the n-th
-// acknowledgement. What a dead process would have done after that has no effect.
+// dieAt runs a Runner that crashes at the n-th step of its store or the n-th acknowledgement. Later steps of that Runner have
+// no effect.
 func dieAt(t *testing.T, q *queue, store *storetest.Memory, log *storetest.Log, n, kill int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -130,14 +130,14 @@ func dieAt(t *testing.T, q *queue, store *storetest.Memory, log *storetest.Log, 
 		return nil
 	}
 	q.lose = step
-	r, err := projector.NewRunner(q, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 5, Patience: time.Second})
+	r, err := projector.NewRunner(q, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 5, StallTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	idle := make(chan struct{})
-	go func() { // one that got everything done is stopped
+	go func() { // ends a run that has processed everything
 		defer close(idle)
-		for ctx.Err() == nil && q.owed() > 0 {
+		for ctx.Err() == nil && q.unacked() > 0 {
 			q.mu.Lock()
 			done := q.idle
 			q.mu.Unlock()
@@ -154,8 +154,7 @@ func dieAt(t *testing.T, q *queue, store *storetest.Memory, log *storetest.Log, 
 	<-idle
 }
 
-// Two Runners that work on the same sessions cost each other work and nothing
-// else.
+// TestTwoRunners checks that two Runners of the same sessions repeat work but arrive at the same snapshots.
 func TestTwoRunners(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	one, two := newQueue(), newQueue()
@@ -164,7 +163,7 @@ func TestTwoRunners(t *testing.T) {
 	a := storetest.NewAuthor(log, s1, 3)
 	for range 40 {
 		for _, rec := range a.Write(t, 20) {
-			one.put(rec) // a server sends a record to both when it is late
+			one.put(rec) // a server sends a late record to both
 			two.put(rec)
 		}
 	}
@@ -176,16 +175,16 @@ func TestTwoRunners(t *testing.T) {
 	}
 }
 
-// A foreign writer on the head's key: the save is refused, what is there now is
-// loaded, and the log folded on it.
-func TestConflictIsFoldedAgain(t *testing.T) {
+// TestConflictReloads replaces the stored head: the next save fails, and the Runner loads the new head and folds the log onto
+// it.
+func TestConflictReloads(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	a := storetest.NewAuthor(log, s1, 4)
 	first := a.Write(t, 50)
 	r, _ := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
 	q.put(first...)
 	q.drained(t)
-	// Somebody saves what the log says, and then something that is no head.
+	// Another writer saves the fold of the log, and later a corrupt head.
 	rest := a.Write(t, 50)
 	_, revision, err := store.Load(t.Context(), s1)
 	if err != nil {
@@ -196,16 +195,16 @@ func TestConflictIsFoldedAgain(t *testing.T) {
 	}
 	q.put(rest...)
 	q.drained(t)
-	store.Spoil(s1, "no head")
+	store.CorruptHead(s1, "no head")
 	q.put(a.Write(t, 50)...)
 	q.drained(t)
 	storetest.Equal(t, "after conflicts", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 	if r.Stats().Conflicts == 0 {
-		t.Error("nobody met a conflict")
+		t.Error("no conflict counted")
 	}
 }
 
-// Delivered in any order and several times, applied once and in the right one.
+// TestAnyOrder delivers records several times in random order.
 func TestAnyOrder(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	records := storetest.NewAuthor(log, s1, 5).Write(t, 300)
@@ -217,35 +216,34 @@ func TestAnyOrder(t *testing.T) {
 	storetest.Equal(t, "shuffled", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 }
 
-// graves is a DeadLetter that remembers, and is away at first, or for ever.
-type graves struct {
+// deadLetters implements projector.DeadLetterSink. It is unavailable at first, or always.
+type deadLetters struct {
 	mu    sync.Mutex
-	away  int // how often it still fails
+	away  int // number of calls that fail
 	tries int
 	list  []string
 }
 
-func (g *graves) Bury(_ context.Context, rec chunk.Record, reason string) error {
+func (g *deadLetters) Add(_ context.Context, rec chunk.Record, reason string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.tries++; g.tries <= g.away {
-		return errors.New("away")
+		return errors.New("unavailable")
 	}
 	g.list = append(g.list, fmt.Sprintf("%d %s", rec.Ordinal, reason))
 	return nil
 }
 
-// A record that cannot be read is reported, marked and passed; the good ones
-// around it count. While it cannot be reported the session waits, but not for
-// ever.
-func TestPoisonIsPassed(t *testing.T) {
+// TestInvalidRecordIsSkipped checks that an unreadable record is reported, recorded as a fault and skipped, and that the
+// records around it are folded. While it cannot be reported the session waits, but only for a limited number of attempts.
+func TestInvalidRecordIsSkipped(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		away, letters int
-	}{{"at once", 0, 6}, {"away for a while", 3, 6}, {"away for ever", 1 << 30, 0}} {
+	}{{"available", 0, 6}, {"unavailable for three calls", 3, 6}, {"unavailable", 1 << 30, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log, store, q, dead := storetest.NewLog(), storetest.NewMemory(), newQueue(), &graves{away: c.away}
+				log, store, q, dead := storetest.NewLog(), storetest.NewMemory(), newQueue(), &deadLetters{away: c.away}
 				q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
 				for i, poison := range []string{``, `{`, `[]`, `{"type":"text_delta"}`, `{"type":"tool_end","agentId":"s1"}`, "\xff"} {
 					q.put(log.AppendRaw(s1, chunk.TypeTextDelta, []byte(poison)))
@@ -259,15 +257,15 @@ func TestPoisonIsPassed(t *testing.T) {
 					t.Errorf("faults %+v, dead letters %q, stats %+v; want 6, %d and 6", snap.Faults, dead.list, r.Stats(), c.letters)
 				}
 				if page := string(snap.Frontend(true, 0).AppendJSON(nil)); !strings.Contains(page, `"012345"`) {
-					t.Errorf("the good ones are not all there: %s", page)
+					t.Errorf("records missing: %s", page)
 				}
 			})
 		})
 	}
 }
 
-// A snapshot that the store cannot hold does not stop the session: the previous
-// head stays, deliveries are acknowledged, and a reader is still exact.
+// TestTooLargeDoesNotBlock checks that a snapshot that the store cannot hold does not stop the session: the stored head stays,
+// deliveries are acknowledged, and readers are still exact.
 func TestTooLargeDoesNotBlock(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	store.Limit = 3000
@@ -280,7 +278,7 @@ func TestTooLargeDoesNotBlock(t *testing.T) {
 	q.drained(t)
 	storetest.Equal(t, "the head before", storetest.Stored(t, store, s1), before)
 	if r.Stats().TooLarge == 0 {
-		t.Error("nobody counted it")
+		t.Error("not counted")
 	}
 	snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1)
 	if err != nil {
@@ -289,34 +287,33 @@ func TestTooLargeDoesNotBlock(t *testing.T) {
 	storetest.Equal(t, "read", snap, storetest.Fold(t, log, s1))
 }
 
-// Memory is bounded: more sessions than fit are saved and let go, and loaded
-// again when they go on.
-func TestSessionsAreLetGo(t *testing.T) {
+// TestSessionsAreEvicted checks that the least recently used sessions are saved, evicted and loaded again.
+func TestSessionsAreEvicted(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Hour, SaveRecords: 1 << 30, Sessions: 3})
-	var authors []*storetest.Author
+	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Hour, SaveRecords: 1 << 30, MaxSessions: 3})
+	var generators []*storetest.SessionGenerator
 	for i := range 12 {
-		authors = append(authors, storetest.NewAuthor(log, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i)))
+		generators = append(generators, storetest.NewAuthor(log, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i)))
 	}
 	for range 5 {
-		for _, a := range authors {
+		for _, a := range generators {
 			q.put(a.Write(t, 20)...)
 		}
 	}
 	stop()
-	_, stop = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, Sessions: 3})
+	_, stop = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, MaxSessions: 3})
 	q.drained(t)
 	stop()
-	for _, a := range authors {
+	for _, a := range generators {
 		storetest.Equal(t, a.Session.ID, storetest.Stored(t, store, a.Session), storetest.Fold(t, log, a.Session))
 	}
 }
 
-// Store and log away for a while: deliveries stay owed, and are made good later.
+// TestOutage makes store and log unavailable for a minute: deliveries stay unacknowledged and are processed later.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-		away := errors.New("away")
+		away := errors.New("unavailable")
 		var mu sync.Mutex
 		down := true
 		store.Fault = func(string) error {
@@ -332,15 +329,15 @@ func TestOutage(t *testing.T) {
 		defer stop()
 		q.put(storetest.NewAuthor(log, s1, 6).Write(t, 100)...)
 		time.Sleep(time.Minute)
-		if q.owed() < 100 || r.Stats().Saved > 0 || r.Stats().Failures < 3 || r.Stats().Failures > 40 {
-			t.Errorf("%d owed, stats %+v", q.owed(), r.Stats())
+		if q.unacked() < 100 || r.Stats().Saved > 0 || r.Stats().Failures < 3 || r.Stats().Failures > 40 {
+			t.Errorf("%d unacknowledged, stats %+v", q.unacked(), r.Stats())
 		}
 		mu.Lock()
 		down = false
 		mu.Unlock()
 		time.Sleep(11 * time.Second)
-		if q.owed() > 0 {
-			t.Errorf("%d are still owed", q.owed())
+		if q.unacked() > 0 {
+			t.Errorf("%d still unacknowledged", q.unacked())
 		}
 		store.Fault, log.Fault = nil, nil
 		storetest.Equal(t, "after the outage", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
@@ -362,13 +359,12 @@ func TestConfigNamesTheField(t *testing.T) {
 	}
 }
 
-// More deliveries than may be owed are saved at once, or a source that waits for
-// acknowledgements and a runner that waits for its timer would wait for each
-// other.
-func TestOwedIsBounded(t *testing.T) {
+// TestUnsavedIsBounded checks that too many unacknowledged deliveries are saved at once. Otherwise a source that waits for
+// acknowledgements and a runner that waits for its timer would block each other.
+func TestUnsavedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-		_, stop := start(t, q, store, log, projector.Config{Owed: 30, SaveAfter: time.Hour})
+		_, stop := start(t, q, store, log, projector.Config{MaxUnsaved: 30, SaveAfter: time.Hour})
 		defer stop()
 		for i := range 20 {
 			s := chunk.RootSession("acme", fmt.Sprintf("s%d", i))
@@ -376,15 +372,15 @@ func TestOwedIsBounded(t *testing.T) {
 			q.put(log.Append(t, s, 1, chunk.TextDelta{Delta: "a"}))
 		}
 		synctest.Wait()
-		if n := q.owed(); n > 30 {
-			t.Errorf("%d are owed, want at most 30", n)
+		if n := q.unacked(); n > 30 {
+			t.Errorf("%d unacknowledged, want at most 30", n)
 		}
 	})
 }
 
-// The log is restored from an older copy and goes on differently: the stored
-// snapshot is of a future that never was, and is folded anew.
-func TestLogSetBack(t *testing.T) {
+// TestLogRolledBack restores the log from an older copy and continues it with other records: the stored snapshot does not match
+// and is refolded.
+func TestLogRolledBack(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	write := func(l *storetest.Log, texts ...string) []chunk.Record {
 		out := []chunk.Record{l.Append(t, s1, 0, chunk.RunStarted{RunID: "r" + texts[0], Epoch: 1, Mode: "execute"})}
@@ -405,15 +401,16 @@ func TestLogSetBack(t *testing.T) {
 	_, _ = start(t, q, store, older, projector.Config{SaveAfter: time.Millisecond})
 	q.put(again...)
 	q.drained(t)
-	storetest.Equal(t, "anew", storetest.Stored(t, store, s1), storetest.Fold(t, older, s1))
+	storetest.Equal(t, "refolded", storetest.Stored(t, store, s1), storetest.Fold(t, older, s1))
 }
 
-// A session that takes longer than Patience to fold, but comes on, is folded.
-func TestPatienceIsForRecords(t *testing.T) {
+// TestStallTimeoutIsPerRecord checks that a session is folded that takes longer than StallTimeout in total but not for one
+// record.
+func TestStallTimeoutIsPerRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 		a := storetest.NewAuthor(log, s1, 31)
-		a.Crashes = false
+		a.WithCleanups = false
 		records := a.Write(t, 200)
 		r, stop := start(t, q, store, slow{log}, projector.Config{})
 		defer stop()
@@ -422,12 +419,12 @@ func TestPatienceIsForRecords(t *testing.T) {
 		q.drained(t)
 		storetest.Equal(t, "slowly", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 		if n := r.Stats().Failures; n > 0 {
-			t.Errorf("%d works were given up", n)
+			t.Errorf("%d failures, want 0", n)
 		}
 	})
 }
 
-// slow is a Log that takes a second for each record, in a bubble.
+// slow is a Log that takes a second of the fake clock for each record.
 type slow struct{ *storetest.Log }
 
 func (l slow) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
@@ -445,26 +442,26 @@ func (l slow) Replay(ctx context.Context, s chunk.Session, after chunk.Position)
 	}
 }
 
-// While two builds run side by side, the older one leaves alone what only the
-// newer one can read. Readers fold the log meanwhile.
-func TestHeadOfANewerBuildStays(t *testing.T) {
+// TestNewerHeadStays checks that an older build does not replace a head that only a newer build can read. Readers fold the log
+// meanwhile.
+func TestNewerHeadStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 		rec := log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
-		store.Spoil(s1, `{"version":99}`)
+		store.CorruptHead(s1, `{"version":99}`)
 		runner, _ := start(t, q, store, log, projector.Config{})
 		q.put(rec)
 		synctest.Wait()
 		if runner.Stats().Failures == 0 {
 			t.Error("the runner did not fail")
 		}
-		if _, _, err := store.Load(t.Context(), s1); !errors.Is(err, fold.ErrNewer) {
+		if _, _, err := store.Load(t.Context(), s1); !errors.Is(err, fold.ErrNewerVersion) {
 			t.Errorf("the head: %v, want the newer one", err)
 		}
 		if snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1); err != nil || snap.Position != rec.Position() {
 			t.Errorf("read: %+v, %v", snap.Position, err)
 		}
-		store.Spoil(s1, `{"version":0}`)
+		store.CorruptHead(s1, `{"version":0}`)
 		q.drained(t)
 		storetest.Equal(t, "an older one", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 	})

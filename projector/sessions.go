@@ -9,54 +9,52 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Lister lists the root sessions of a tenant, those first whose head was saved
-// last. Calls may overlap.
+// Lister lists the root sessions of a tenant, the most recently saved first. Calls may overlap.
 type Lister interface {
-	// Sessions is a page of the list. It may have fewer sessions than Limit, or
-	// none, and still a Next. A session that is saved while somebody pages is on
-	// top from then on: who has had it does not get it again, and who has not
-	// finds it on the first page. Errors: ErrCursor for a Before that is none;
-	// chunk.ErrInvalid for a tenant that is none; those of the store.
-	Sessions(ctx context.Context, tenant string, q Query) (Page, error)
+	// Sessions returns a page of the list. The page may have fewer sessions than Limit, or none, and still a Next. A session
+	// that is saved between two pages moves to the top: a client that already has it does not get it again, and another client
+	// finds it on the first page. Errors: ErrBadCursor for an invalid Before; chunk.ErrInvalid for an invalid tenant; those of
+	// the store.
+	Sessions(ctx context.Context, tenant string, q SessionQuery) (SessionPage, error)
 }
 
-// Query says which sessions to list. The zero Query is the first page of all.
-type Query struct {
-	Status    fold.Status // only those that stand so; "" for any
-	AgentType string      // only those of this agent; "" for any
-	Limit     int         // at most so many; 0 is 50, and MaxPage the most
-	Before    string      // go on behind this Next of a Page; "" for the beginning
+// SessionQuery selects sessions. The zero SessionQuery is the first page of all sessions.
+type SessionQuery struct {
+	Status    fold.Status // only sessions with this status; "" for any
+	AgentType string      // only sessions of this agent; "" for any
+	Limit     int         // maximum number of sessions; 0 is DefaultPage, and at most MaxPage
+	Before    string      // continue after this Next of a SessionPage; "" for the first page
 }
 
-// The sizes of a Page.
+// The default and the maximum number of sessions in a SessionPage.
 const (
 	DefaultPage = 50
 	MaxPage     = 200
 )
 
-// Page is a piece of the list.
-type Page struct {
-	Sessions []Listed
-	Next     string // Before of the next page, "" at the end
+// SessionPage is a page of the list.
+type SessionPage struct {
+	Sessions []SessionInfo
+	Next     string // Before of the next page, "" after the last one
 }
 
-// Listed is a session as its stored head has it. The log may be further.
-type Listed struct {
+// SessionInfo describes a session as of its stored head. The log may hold later records.
+type SessionInfo struct {
 	Session   chunk.Session
 	Status    fold.Status
-	AgentType string         // "" until a record said so
+	AgentType string         // "" until a record contains it
 	Position  chunk.Position // of the stored head
 	Created   time.Time      // of its first record
-	Began     time.Time      // of its latest run; zero before the first
-	Saved     time.Time      // of the head
+	StartedAt time.Time      // of its latest run; zero before the first
+	SavedAt   time.Time      // of the head
 }
 
-// ErrCursor reports a Before that no Page has given out.
-var ErrCursor = errors.New("this is no cursor of the list of sessions")
+// ErrBadCursor reports a Before that is not the Next of a SessionPage.
+var ErrBadCursor = errors.New("invalid session list cursor")
 
-// Aged is a session whose head was saved long ago.
-type Aged struct {
+// ExpiredHead is a session whose head was saved before a given time.
+type ExpiredHead struct {
 	Session chunk.Session
 	Saved   time.Time
-	Deleted bool // it is a grave that does not expire yet
+	Deleted bool // the head is a tombstone without an expiry
 }

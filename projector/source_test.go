@@ -12,22 +12,21 @@ import (
 	"github.com/tailrace/tailrace/projector"
 )
 
-// queue is a Source in memory: what is put into it is delivered until it is
-// acknowledged, and again by the next Run.
+// queue is a Source in memory: it delivers its records until they are acknowledged, and redelivers the rest in the next Run.
 type queue struct {
-	mu      sync.Mutex // guards what follows
-	waiting []chunk.Record
-	flying  map[chunk.Seq]chunk.Record
-	acked   map[chunk.Seq]int
-	wake    chan struct{}
-	idle    chan struct{} // closed and renewed when all is acknowledged
-	lose    func() bool   // whether an Ack gets lost
-	batch   int
+	mu       sync.Mutex // guards the fields below
+	waiting  []chunk.Record
+	inFlight map[chunk.Seq]chunk.Record
+	acked    map[chunk.Seq]int
+	wake     chan struct{}
+	idle     chan struct{} // closed and replaced when all records are acknowledged
+	lose     func() bool   // whether an Ack is lost
+	batch    int
 }
 
 func newQueue() *queue {
 	return &queue{
-		flying: make(map[chunk.Seq]chunk.Record), acked: make(map[chunk.Seq]int),
+		inFlight: make(map[chunk.Seq]chunk.Record), acked: make(map[chunk.Seq]int),
 		wake: make(chan struct{}, 1), idle: make(chan struct{}), batch: 50,
 	}
 }
@@ -46,13 +45,13 @@ func (q *queue) poke() {
 	}
 }
 
-// redeliver sends what is not acknowledged again, as a server does in time.
+// redeliver delivers the unacknowledged records again, as a server does after a timeout.
 func (q *queue) redeliver() {
 	q.mu.Lock()
 	var again []chunk.Record
-	for seq, rec := range q.flying {
+	for seq, rec := range q.inFlight {
 		again = append(again, rec)
-		delete(q.flying, seq)
+		delete(q.inFlight, seq)
 	}
 	slices.SortFunc(again, func(a, b chunk.Record) int { return int(a.Seq) - int(b.Seq) })
 	q.waiting = append(q.waiting, again...)
@@ -84,7 +83,7 @@ func (q *queue) next() []projector.Delivery {
 	for len(batch) < q.batch && len(q.waiting) > 0 {
 		rec := q.waiting[0]
 		q.waiting = q.waiting[1:]
-		q.flying[rec.Seq] = rec
+		q.inFlight[rec.Seq] = rec
 		batch = append(batch, projector.Delivery{Record: rec, Acker: &ticket{q, rec.Seq}})
 	}
 	return batch
@@ -101,27 +100,27 @@ func (a *ticket) Ack() error {
 	if a.q.lose != nil && a.q.lose() {
 		return errors.New("lost")
 	}
-	delete(a.q.flying, a.seq)
+	delete(a.q.inFlight, a.seq)
 	a.q.acked[a.seq]++
-	if len(a.q.flying)+len(a.q.waiting) == 0 {
+	if len(a.q.inFlight)+len(a.q.waiting) == 0 {
 		close(a.q.idle)
 		a.q.idle = make(chan struct{})
 	}
 	return nil
 }
 
-func (q *queue) owed() int {
+func (q *queue) unacked() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.flying) + len(q.waiting)
+	return len(q.inFlight) + len(q.waiting)
 }
 
-// drained waits until everything is acknowledged.
+// drained waits until all records are acknowledged.
 func (q *queue) drained(t *testing.T) {
 	t.Helper()
 	for {
 		q.mu.Lock()
-		done, idle := len(q.flying)+len(q.waiting) == 0, q.idle
+		done, idle := len(q.inFlight)+len(q.waiting) == 0, q.idle
 		q.mu.Unlock()
 		if done {
 			return
@@ -129,7 +128,7 @@ func (q *queue) drained(t *testing.T) {
 		select {
 		case <-idle:
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%d deliveries are still owed", q.owed())
+			t.Fatalf("%d deliveries are still unacknowledged", q.unacked())
 		}
 	}
 }

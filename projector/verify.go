@@ -9,30 +9,28 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Finding says how a stored snapshot stands against the log.
+// Finding is the result of comparing a stored snapshot with the log.
 type Finding int
 
 // The findings.
 const (
-	// Same: the snapshot is what a fold of the log to its position gives.
+	// Same: the snapshot equals the fold of the log to its position.
 	Same Finding = iota
 
-	// Different: it is not.
+	// Different: it does not.
 	Different
 
-	// Unreadable: there is a head that this build cannot read. It is folded anew
-	// when somebody projects the session.
+	// Unreadable: this build cannot read the head. A projector refolds the session with its next record.
 	Unreadable
 
-	// Older: an earlier version began it, which kept less. What it has is the
-	// same. Rebuild completes it.
+	// Older: an earlier version started the snapshot and stored fewer members. The members that it has are the same. Rebuild
+	// completes it.
 	Older
 
-	// Unsaved: the log has the session and the store does not. Whoever reads it
-	// folds the log.
+	// Unsaved: the log has the session and the store does not. Readers fold the log.
 	Unsaved
 
-	// Unprovable: the log no longer has all that the snapshot was folded from.
+	// Unprovable: the log no longer has all records of the snapshot.
 	Unprovable
 )
 
@@ -40,37 +38,35 @@ var findings = [...]string{"same", "different", "unreadable", "older", "unsaved"
 
 func (f Finding) String() string { return findings[f] }
 
-// Verdict is what Verify finds out.
-type Verdict struct {
+// VerifyResult is the result of VerifySnapshot.
+type VerifyResult struct {
 	Session     chunk.Session
 	Finding     Finding
-	At          chunk.Position // where the two were compared; of the stored head where they were not
-	Chain       fold.Chain     // of the records up to there, as the stored head has it
+	At          chunk.Position // position of the comparison; of the stored head if nothing was compared
+	Chain       fold.Chain     // of the records up to At, as stored in the head
 	Differences []fold.Difference
-	Why         string // one line, "" when there is nothing to add
+	Reason      string // one line, "" for none
 }
 
-// Verify compares the stored snapshot of a session, its finished messages
-// included, with a fold of the log to the same position. It changes nothing, and
-// holds one session in memory. A projector may be at work: the head that was
-// loaded is the one that is compared. Errors: chunk.ErrUnknownSession when
-// neither store nor log has the session; those of both.
-func Verify(ctx context.Context, store Store, log Log, s chunk.Session) (Verdict, error) {
+// VerifySnapshot compares the stored snapshot of a session, including its finished messages, with a fold of the log to the same
+// position. It changes nothing and holds one session in memory. A projector may run at the same time: VerifySnapshot compares
+// the head that it loaded. Errors: chunk.ErrUnknownSession if neither the store nor the log has the session; those of both.
+func VerifySnapshot(ctx context.Context, store Store, log Log, s chunk.Session) (VerifyResult, error) {
 	head, _, err := store.Load(ctx, s)
-	v := Verdict{Session: s, At: head.Position, Chain: head.Chain()}
+	v := VerifyResult{Session: s, At: head.Position, Chain: head.Chain()}
 	switch {
 	case errors.Is(err, ErrNoSnapshot):
 		v.Finding = Unsaved
-		return v, known(ctx, log, s)
-	case unusable(err):
-		v.Finding, v.Why = Unreadable, err.Error()
+		return v, checkKnown(ctx, log, s)
+	case isUnusable(err):
+		v.Finding, v.Reason = Unreadable, err.Error()
 		return v, nil
 	case err != nil:
 		return v, err
 	case head.Deleted():
 		return v.unprovable("the session was deleted"), nil
 	}
-	if v.Differences, err = tornMessages(ctx, store, head); len(v.Differences) > 0 || err != nil {
+	if v.Differences, err = checkMessages(ctx, store, head); len(v.Differences) > 0 || err != nil {
 		v.Finding = Different
 		return v, err
 	}
@@ -83,10 +79,10 @@ func Verify(ctx context.Context, store Store, log Log, s chunk.Session) (Verdict
 	case err != nil:
 		return v, err
 	}
-	if now.Unexplained() || now.Position.Ordinal < head.Position.Ordinal {
-		// A mark further on has taken back what the head counts, and the log has let
-		// go of it: only what comes after the mark is the same.
-		if head, now, err = atTheEnd(ctx, log, head); err != nil {
+	if now.HasUnexplainedGap() || now.Position.Ordinal < head.Position.Ordinal {
+		// A later truncated record has removed records that the head contains, and the log has deleted them: only the snapshots
+		// after the truncated record can be compared.
+		if head, now, err = foldToEnd(ctx, log, head); err != nil {
 			return v, err
 		}
 		if now.Position.Ordinal < v.At.Ordinal {
@@ -98,36 +94,35 @@ func Verify(ctx context.Context, store Store, log Log, s chunk.Session) (Verdict
 	switch {
 	case len(v.Differences) > 0:
 		v.Finding = Different
-	case fold.Partial(head, now):
-		v.Finding, v.Why = Older, fmt.Sprintf("it knows its records since %d only", head.Chain().Since)
+	case fold.StartedByOlderVersion(head, now):
+		v.Finding, v.Reason = Older, fmt.Sprintf("it knows its records since %d only", head.Chain().FirstOrdinal)
 	}
 	return v, nil
 }
 
-func (v Verdict) unprovable(why string) Verdict {
-	v.Finding, v.Why = Unprovable, why
+func (v VerifyResult) unprovable(reason string) VerifyResult {
+	v.Finding, v.Reason = Unprovable, reason
 	return v
 }
 
-// known is an error when the log has nothing of a session.
-func known(ctx context.Context, log Log, s chunk.Session) error {
-	for _, err := range log.ReplayFloor(ctx, s, chunk.Position{}) {
+// checkKnown returns an error if the log has no records of a session.
+func checkKnown(ctx context.Context, log Log, s chunk.Session) error {
+	for _, err := range log.ReplayAvailable(ctx, s, chunk.Position{}) {
 		return err
 	}
 	return fmt.Errorf("session %s: %w", s, chunk.ErrUnknownSession)
 }
 
-// foldTo folds the log from its first record through an ordinal. It is
-// chunk.ErrTruncated when the log does not begin with record 1.
+// foldTo folds the log from its first record through an ordinal. It returns chunk.ErrTruncated if the log does not start with
+// record 1.
 func foldTo(ctx context.Context, log Log, s chunk.Session, last chunk.Ordinal) (fold.Snapshot, error) {
-	f := folder{log: &prefix{log: log, over: func(rec chunk.Record) bool { return rec.Ordinal > last }}}
+	f := applier{log: &boundedLog{log: log, isBeyond: func(rec chunk.Record) bool { return rec.Ordinal > last }}}
 	return f.catchUp(ctx, fold.New(s))
 }
 
-// atTheEnd folds a stored head and the log from its beginning to one and the
-// same end.
-func atTheEnd(ctx context.Context, log Log, head fold.Snapshot) (stored, now fold.Snapshot, err error) {
-	f := folder{log: log}
+// foldToEnd folds a stored head and the log from its start to the same end.
+func foldToEnd(ctx context.Context, log Log, head fold.Snapshot) (stored, now fold.Snapshot, err error) {
+	f := applier{log: log}
 	if stored, err = f.catchUp(ctx, head); err != nil {
 		return stored, now, err
 	}
@@ -135,14 +130,13 @@ func atTheEnd(ctx context.Context, log Log, head fold.Snapshot) (stored, now fol
 	return stored, now, err
 }
 
-// tornMessages looks whether the store has the finished messages of a head that
-// was loaded.
-func tornMessages(ctx context.Context, store Store, head fold.Snapshot) ([]fold.Difference, error) {
+// checkMessages compares the stored messages with the hash in a loaded head.
+func checkMessages(ctx context.Context, store Store, head fold.Snapshot) ([]fold.Difference, error) {
 	data, err := store.Messages(ctx, head)
 	if err == nil {
-		_, err = head.Hold(data)
+		_, err = head.AttachFinished(data)
 	}
-	if errors.Is(err, fold.ErrTorn) {
+	if errors.Is(err, fold.ErrInconsistent) {
 		return []fold.Difference{{Member: "messages", Stored: err.Error(), Now: fmt.Sprintf("%d messages", head.FinishedCount())}}, nil
 	}
 	return nil, err

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/storetest"
 )
 
-// verified verifies s1 and expects a finding.
-func verified(t *testing.T, store projector.Store, log projector.Log, want projector.Finding) projector.Verdict {
+// expectFinding verifies s1 and checks the finding.
+func expectFinding(t *testing.T, store projector.Store, log projector.Log, want projector.Finding) projector.VerifyResult {
 	t.Helper()
-	v, err := projector.Verify(t.Context(), store, log, s1)
+	v, err := projector.VerifySnapshot(t.Context(), store, log, s1)
 	if err != nil || v.Finding != want {
 		t.Fatalf("%s, %v: %+v; want %s", v.Finding, err, v, want)
 	}
@@ -24,9 +24,9 @@ func verified(t *testing.T, store projector.Store, log projector.Log, want proje
 	return v
 }
 
-// A snapshot is the same wherever it was saved, however far the log has gone on
-// and whatever of it was taken back since.
-func TestVerifyWhatIsRight(t *testing.T) {
+// TestVerifySame checks that a snapshot is the same wherever it was saved, although the log has grown and later records removed
+// earlier ones.
+func TestVerifySame(t *testing.T) {
 	for seed := range uint64(20) {
 		log, store := storetest.NewLog(), storetest.NewMemory()
 		a := storetest.NewAuthor(log, s1, seed)
@@ -34,26 +34,26 @@ func TestVerifyWhatIsRight(t *testing.T) {
 		for range 8 {
 			stored(t, store, log, s1)
 			a.Write(t, 40)
-			verified(t, store, log, projector.Same)
-			log.Sweep(s1)
-			verified(t, store, log, projector.Same)
+			expectFinding(t, store, log, projector.Same)
+			log.DeleteRemoved(s1)
+			expectFinding(t, store, log, projector.Same)
 		}
 	}
 }
 
-// A head that was folded from another log shows it, even if all it says is the
-// same; and the members that differ are named.
-func TestVerifyWhatIsWrong(t *testing.T) {
+// TestVerifyDifferent checks that a head folded from another log is found, even if all other members are the same, and that the
+// members that differ are named.
+func TestVerifyDifferent(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	log.Append(t, s1, 1, chunk.TextDelta{Delta: "a"})
-	foreign, other := storetest.NewLog(), storetest.NewMemory()
-	foreign.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
-	foreign.Append(t, s1, 1, chunk.TextDelta{Delta: "b"})
+	another, other := storetest.NewLog(), storetest.NewMemory()
+	another.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	another.Append(t, s1, 1, chunk.TextDelta{Delta: "b"})
 	stored(t, store, log, s1)
-	stored(t, other, foreign, s1)
-	verified(t, store, log, projector.Same)
-	v := verified(t, other, log, projector.Different)
+	stored(t, other, another, s1)
+	expectFinding(t, store, log, projector.Same)
+	v := expectFinding(t, other, log, projector.Different)
 	var members []string
 	for _, d := range v.Differences {
 		members = append(members, d.Member)
@@ -63,29 +63,29 @@ func TestVerifyWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A log that was set back, and one that went on differently from there.
-func TestVerifyAgainstALogThatWasSetBack(t *testing.T) {
+// TestVerifyRolledBackLog compares a head with a log that was rolled back, and with one that continued differently.
+func TestVerifyRolledBackLog(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	stored(t, store, log60(t, log), s1)
 	back := storetest.NewLog()
 	a := storetest.NewAuthor(back, s1, 22)
-	a.Crashes = false
+	a.WithCleanups = false
 	a.Write(t, 20)
-	verified(t, store, back, projector.Unprovable)
+	expectFinding(t, store, back, projector.Unprovable)
 	a.Write(t, 100)
-	verified(t, store, back, projector.Different)
+	expectFinding(t, store, back, projector.Different)
 }
 
 // log60 has a session of about 60 records.
 func log60(t *testing.T, log *storetest.Log) *storetest.Log {
 	t.Helper()
 	a := storetest.NewAuthor(log, s1, 21)
-	a.Crashes = false
+	a.WithCleanups = false
 	a.Write(t, 60)
 	return log
 }
 
-// Messages that are not those that the head counts are a difference.
+// TestVerifyMessages checks that stored messages which do not match the hash in the head are a difference.
 func TestVerifyMessages(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewAuthor(log, s1, 3)
@@ -93,40 +93,40 @@ func TestVerifyMessages(t *testing.T) {
 	for stored(t, store, log, s1).FinishedCount() == 0 {
 		a.Write(t, 40)
 	}
-	store.Tear(s1)
-	if v := verified(t, store, log, projector.Different); v.Differences[0].Member != "messages" {
+	store.DropMessages(s1)
+	if v := expectFinding(t, store, log, projector.Different); v.Differences[0].Member != "messages" {
 		t.Errorf("%+v, want messages", v.Differences)
 	}
 }
 
-func TestVerifyWhatCannotBeCompared(t *testing.T) {
+func TestVerifyUnprovable(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	if _, err := projector.Verify(t.Context(), store, log, s1); !errors.Is(err, chunk.ErrUnknownSession) {
+	if _, err := projector.VerifySnapshot(t.Context(), store, log, s1); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("err = %v, want ErrUnknownSession", err)
 	}
 	records := storetest.NewAuthor(log, s1, 4).Write(t, 60)
-	verified(t, store, log, projector.Unsaved)
+	expectFinding(t, store, log, projector.Unsaved)
 	stored(t, store, log, s1)
 	log.Expire(s1, 5)
-	verified(t, store, log, projector.Unprovable)
+	expectFinding(t, store, log, projector.Unprovable)
 	log.Expire(s1, records[len(records)-1].Ordinal)
-	verified(t, store, log, projector.Unprovable)
-	store.Spoil(s1, "no head")
-	verified(t, store, log, projector.Unreadable)
+	expectFinding(t, store, log, projector.Unprovable)
+	store.CorruptHead(s1, "no head")
+	expectFinding(t, store, log, projector.Unreadable)
 }
 
-// A head of version 1 is not wrong because it knows less.
-func TestVerifyAnOlderHead(t *testing.T) {
+// TestVerifyOlderHead checks that a head of version 1 is not reported as different because it has fewer members.
+func TestVerifyOlderHead(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	log.Append(t, s1, 1, chunk.TextDelta{Delta: "a"})
-	store.Spoil(s1, olderHead(t, storetest.Fold(t, log, s1)))
-	verified(t, store, log, projector.Older)
-	store.Spoil(s1, strings.Replace(olderHead(t, storetest.Fold(t, log, s1)), `"text":"a"`, `"text":"b"`, 1))
-	verified(t, store, log, projector.Different)
+	store.CorruptHead(s1, olderHead(t, storetest.Fold(t, log, s1)))
+	expectFinding(t, store, log, projector.Older)
+	store.CorruptHead(s1, strings.Replace(olderHead(t, storetest.Fold(t, log, s1)), `"text":"a"`, `"text":"b"`, 1))
+	expectFinding(t, store, log, projector.Different)
 }
 
-// olderHead is a head as version 1 wrote it: without what version 2 adds.
+// olderHead returns a head as version 1 wrote it: without the members that version 2 adds.
 func olderHead(t *testing.T, s fold.Snapshot) string {
 	t.Helper()
 	head := strings.Replace(string(s.AppendHead(nil)), `"version":2`, `"version":1`, 1)

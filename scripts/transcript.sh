@@ -36,11 +36,10 @@ show() { # the command as one types it, then what it printed
 }
 cp "$nats" "$work/nats"
 {
-  echo '# Read by others: a transcript'
+  echo '# Transcript: other tools read the log'
   echo
-  echo "Written by \`scripts/transcript.sh\`, which ran these commands against \`tailrace up\`: \`nats\` is"
-  echo "natscli $natscli, \`receiver\` is [examples/receiver](../examples/receiver/main.go), which links the CloudEvents SDK"
-  echo "and nothing of Tailrace."
+  echo "\`scripts/transcript.sh\` wrote this page: it ran these commands against \`tailrace up\`. \`nats\` is natscli $natscli; \`receiver\` is [examples/receiver](../examples/receiver/main.go), which links"
+  echo "the CloudEvents SDK and no package of Tailrace."
   show 'tailrace publish --session s1 < chunks.jsonl'
   show 'nats --server 127.0.0.1:4422 stream subjects TR_CHUNKS_0'
   show 'nats --server 127.0.0.1:4422 stream get TR_CHUNKS_0 2'

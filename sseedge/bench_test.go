@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/codec/helix"
 )
 
 // BenchmarkFanout hands the chunks of one session to many clients over loopback,
-// in turns by the edge and by the least that could do it: a handler for each
-// client that waits for frames which were made before, writes what there is and
-// flushes. It reports both per delivered event, and floor/ours. "flat" writes as
+// alternately by the edge and by a baseline: a handler for each client that waits
+// for prebuilt frames, writes the available ones and flushes. It reports both per
+// delivered event, and their ratio, baseline/edge. "flat" writes as
 // fast as the log takes it; "paced" one event a millisecond, so that nearly every
 // delivery is a wake-up and a system call of its own.
 func BenchmarkFanout(b *testing.B) {
@@ -28,15 +28,15 @@ func BenchmarkFanout(b *testing.B) {
 			name := map[bool]string{true: "flat", false: "paced"}[pace == 0]
 			b.Run(fmt.Sprintf("clients=%d/%s", clients, name), func(b *testing.B) {
 				bench := fanout{clients: clients, events: 200, pace: pace}
-				var ours, floor time.Duration
+				var ours, baseline time.Duration
 				for b.Loop() {
-					floor += bench.floor(b)
+					baseline += bench.baseline(b)
 					ours += bench.ours(b)
 				}
 				deliveries := float64(b.N) * float64(bench.clients) * float64(bench.events)
 				b.ReportMetric(float64(ours.Nanoseconds())/deliveries, "ours-ns/event")
-				b.ReportMetric(float64(floor.Nanoseconds())/deliveries, "floor-ns/event")
-				b.ReportMetric(float64(floor)/float64(ours), "ratio")
+				b.ReportMetric(float64(baseline.Nanoseconds())/deliveries, "baseline-ns/event")
+				b.ReportMetric(float64(baseline)/float64(ours), "ratio")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
@@ -56,7 +56,7 @@ func (f fanout) record(seq int) chunk.Record {
 // ours is one round over the edge.
 func (f fanout) ours(b *testing.B) time.Duration {
 	b.Helper()
-	w := newWorld(b, worldConfig{tcp: true})
+	w := newEnv(b, worldConfig{tcp: true})
 	defer w.close()
 	w.log.Append(s1, chunk.TypeTextDelta, `"delta":"some words, token 1 "`)
 	return f.round(b, w.dial, "/v1/sessions/s1/events", func(seq int) {
@@ -64,12 +64,12 @@ func (f fanout) ours(b *testing.B) time.Duration {
 	})
 }
 
-// floor is one round over bare net/http.
-func (f fanout) floor(b *testing.B) time.Duration {
+// baseline is one round over bare net/http.
+func (f fanout) baseline(b *testing.B) time.Duration {
 	b.Helper()
 	frames := make([][]byte, f.events+2)
 	for seq := range frames {
-		frames[seq] = native.Encode(nil, f.record(seq), chunk.ScopeTree)
+		frames[seq] = helix.Encode(nil, f.record(seq), chunk.ScopeTree)
 	}
 	tail := bareTail{frames: frames[1:], ready: 1, more: make(chan struct{})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,10 +94,10 @@ func (f fanout) floor(b *testing.B) time.Duration {
 // the second to the moment when the last client has the last one.
 func (f fanout) round(b *testing.B, dial func() (net.Conn, error), path string, publish func(seq int)) time.Duration {
 	b.Helper()
-	first := len(native.Encode(nil, f.record(1), chunk.ScopeTree))
+	first := len(helix.Encode(nil, f.record(1), chunk.ScopeTree))
 	total := first
 	for seq := 2; seq <= f.events+1; seq++ {
-		total += len(native.Encode(nil, f.record(seq), chunk.ScopeTree))
+		total += len(helix.Encode(nil, f.record(seq), chunk.ScopeTree))
 	}
 	var connected, finished sync.WaitGroup
 	connected.Add(f.clients)
@@ -194,7 +194,7 @@ func BenchmarkEncode(b *testing.B) {
 	b.SetBytes(int64(len(rec.Data)))
 	var dst []byte
 	for b.Loop() {
-		dst = native.Encode(dst[:0], rec, chunk.ScopeTree)
+		dst = helix.Encode(dst[:0], rec, chunk.ScopeTree)
 	}
 }
 
@@ -203,7 +203,7 @@ func BenchmarkEncode(b *testing.B) {
 func BenchmarkIdle(b *testing.B) {
 	const clients = 2000
 	for b.Loop() {
-		floor := idle(b, clients, func() (dial func() (net.Conn, error), stop func()) {
+		baseline := idle(b, clients, func() (dial func() (net.Conn, error), stop func()) {
 			tail := bareTail{frames: [][]byte{[]byte(": hello\n\n")}, ready: 1, more: make(chan struct{})}
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -214,11 +214,11 @@ func BenchmarkIdle(b *testing.B) {
 			return func() (net.Conn, error) { return net.Dial("tcp", listener.Addr().String()) }, func() { server.Close() }
 		})
 		ours := idle(b, clients, func() (dial func() (net.Conn, error), stop func()) {
-			w := newWorld(b, worldConfig{tcp: true})
+			w := newEnv(b, worldConfig{tcp: true})
 			w.log.Append(s1, chunk.TypeRunStarted, "")
 			return w.dial, w.close
 		})
-		b.ReportMetric(float64(floor)/clients, "floor-B/client")
+		b.ReportMetric(float64(baseline)/clients, "baseline-B/client")
 		b.ReportMetric(float64(ours)/clients, "ours-B/client")
 	}
 }

@@ -22,7 +22,7 @@ import (
 // time, as files of one moment do, changes nothing.
 func TestCertificatesAreRenewed(t *testing.T) {
 	served, next := newPair(t, "first"), newPair(t, "second")
-	config, err := sseedge.Certificates(served.cert, served.key, nil)
+	config, err := sseedge.ReloadingTLSConfig(served.cert, served.key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,18 +34,18 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		}
 	}
 	check("at first", "first")
-	move(t, next.cert, served.cert)
+	writeResync(t, next.cert, served.cert)
 	check("with the certificate of one and the key of the other", "first")
 	check("and again", "first")
-	move(t, next.key, served.key)
+	writeResync(t, next.key, served.key)
 	check("with both new", "second")
 	if err := os.Remove(served.key); err != nil {
 		t.Fatal(err)
 	}
 	check("without a key", "second")
 	third := newPair(t, "third")
-	move(t, third.cert, served.cert)
-	move(t, third.key, served.key)
+	writeResync(t, third.cert, served.cert)
+	writeResync(t, third.key, served.key)
 	check("with a third pair", "third")
 	if config.MinVersion != tls.VersionTLS12 {
 		t.Errorf("from version %x on", config.MinVersion)
@@ -55,7 +55,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 func TestCertificatesMustFitAtFirst(t *testing.T) {
 	a, b := newPair(t, "a"), newPair(t, "b")
 	for _, files := range [][2]string{{a.cert, b.key}, {a.cert, "no-such-file"}, {"no-such-file", a.key}, {a.key, a.cert}} {
-		if _, err := sseedge.Certificates(files[0], files[1], nil); err == nil {
+		if _, err := sseedge.ReloadingTLSConfig(files[0], files[1], nil); err == nil {
 			t.Errorf("%v: no error", files)
 		}
 	}
@@ -99,8 +99,8 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// move replaces a file at once.
-func move(t *testing.T, from, to string) {
+// writeResync replaces a file at once.
+func writeResync(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)

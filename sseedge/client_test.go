@@ -19,8 +19,8 @@ type event struct {
 	data string
 }
 
-// parser is an event stream interpreter as section 9.2.6 of the HTML standard
-// has it, and strict beyond it: a line that no edge of ours writes is an error.
+// parser interprets an event stream as section 9.2.6 of the HTML standard
+// defines it, but is stricter: a line that the edge never writes is an error.
 type parser struct {
 	lastEventID string // what a reconnect would send
 	idBuffer    string

@@ -16,10 +16,11 @@ import (
 
 const app = "https://app.example"
 
-// Who may read what, on the answers that a page can get: pages, refusals and
-// preflights, H39, H40 and E22 to E25 of the bad-input catalogue among them.
+// TestCORS checks which origins may read each answer that a browser can get: JSON,
+// refusals and preflights, including H39, H40 and E22 to E25 of the bad-input
+// catalogue.
 func TestCORS(t *testing.T) {
-	w := newWorld(t, worldConfig{})
+	w := newEnv(t, worldConfig{})
 	w.log.Append(s1, chunk.TypeRunStarted, "")
 	w.log.Append(chunk.RootSession("default", "over"), chunk.TypeStreamEnd, "")
 	handler, err := sseedge.CORS([]string{app, "http://localhost:3000"}, w.edge)
@@ -37,7 +38,7 @@ func TestCORS(t *testing.T) {
 		{"page", "GET", "/v1/sessions/s1/snapshot", nil, []string{app}, 200, true},
 		{"page, with a port", "GET", "/v1/sessions/s1/snapshot", nil, []string{"http://localhost:3000"}, 200, true},
 		{"nothing to resume", "GET", "/v1/sessions/over/events", http.Header{"Last-Event-Id": {"2"}}, []string{app}, 204, true},
-		{"unknown session", "GET", "/v1/sessions/nobody/events", nil, []string{app}, 404, true},
+		{"unknown session", "GET", "/v1/sessions/unknown/events", nil, []string{app}, 404, true},
 		{"bad cursor", "GET", "/v1/sessions/s1/events?after=x", nil, []string{app}, 400, true},
 		{"bad method", "POST", "/v1/sessions/s1/events", nil, []string{app}, 405, true},
 		{"head", "HEAD", "/v1/sessions/s1/events", nil, []string{app}, 200, true},
@@ -45,15 +46,15 @@ func TestCORS(t *testing.T) {
 		{"preflight of nothing", "OPTIONS", "/nowhere", preflight, []string{app}, 204, true},
 
 		{"same origin", "GET", "/v1/sessions/s1/snapshot", nil, nil, 200, false},
-		{"H39 foreign", "GET", "/v1/sessions/s1/snapshot", http.Header{"Cookie": {"a=b"}}, []string{"https://evil.example"}, 200, false},
+		{"H39 other origin", "GET", "/v1/sessions/s1/snapshot", http.Header{"Cookie": {"a=b"}}, []string{"https://evil.example"}, 200, false},
 		{"H40 null", "GET", "/v1/sessions/s1/snapshot", http.Header{"Cookie": {"a=b"}}, []string{"null"}, 200, false},
 		{"longer", "GET", "/v1/sessions/s1/snapshot", nil, []string{app + ".evil.example"}, 200, false},
 		{"other scheme", "GET", "/v1/sessions/s1/snapshot", nil, []string{"http://app.example"}, 200, false},
 		{"other port", "GET", "/v1/sessions/s1/snapshot", nil, []string{app + ":8443"}, 200, false},
 		{"two", "GET", "/v1/sessions/s1/snapshot", nil, []string{app, "https://evil.example"}, 200, false},
-		{"E25 foreign preflight", "OPTIONS", "/v1/sessions/s1/events", preflight, []string{"https://evil.example"}, 403, false},
+		{"E25 preflight of another origin", "OPTIONS", "/v1/sessions/s1/events", preflight, []string{"https://evil.example"}, 403, false},
 		{"E24 null preflight", "OPTIONS", "/v1/sessions/s1/events", preflight, []string{"null"}, 403, false},
-		{"OPTIONS that is no preflight", "OPTIONS", "/v1/sessions/s1/events", nil, nil, 405, false},
+		{"OPTIONS without preflight headers", "OPTIONS", "/v1/sessions/s1/events", nil, nil, 405, false},
 	} {
 		req := httptest.NewRequest(tt.method, tt.path, nil)
 		maps.Copy(req.Header, tt.header)
@@ -67,7 +68,7 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", tt.name, rec.Code, tt.status)
 		}
 		if !slices.Contains(h.Values("Vary"), "Origin") {
-			t.Errorf("%s: a cache would give it to everybody: Vary %q", tt.name, h.Values("Vary"))
+			t.Errorf("%s: a shared cache would serve it to other origins: Vary %q", tt.name, h.Values("Vary"))
 		}
 		if tt.granted != (h.Get("Access-Control-Allow-Credentials") == "true") || tt.granted && h.Get("Access-Control-Allow-Origin") != tt.origins[0] {
 			t.Errorf("%s: granted %t: %v", tt.name, !tt.granted, h)
@@ -104,7 +105,7 @@ func wants(t *testing.T, name, list string, there bool, want ...string) {
 // deadline, and a stalled one is cut.
 func TestCORSLeavesStreamsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		handler, err := sseedge.CORS([]string{app}, w.edge)
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +143,7 @@ func TestCORSTakesOrigins(t *testing.T) {
 	}
 }
 
-// Without origins nobody is let in, whatever libraries make of an empty list.
+// Without origins no origin is allowed, however a library interprets an empty list.
 func TestCORSWithoutOrigins(t *testing.T) {
 	handler, err := sseedge.CORS(nil, http.NotFoundHandler())
 	if err != nil {

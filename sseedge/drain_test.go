@@ -15,12 +15,12 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// SIGTERM: not ready and nobody new at once, the others cut evenly over the
-// window, each behind a complete event, and none of them with a clean end.
+// After SIGTERM the edge is not ready and accepts no new streams. It cuts the open
+// streams evenly over the window, each after a complete event and without a clean end.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 20
-		w := newWorld(t, worldConfig{edge: sseedge.Config{Spread: 10 * time.Second}})
+		w := newEnv(t, worldConfig{edge: sseedge.Config{DrainPeriod: 10 * time.Second}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		began := time.Now()
 		var (
@@ -41,7 +41,7 @@ func TestDrain(t *testing.T) {
 			})
 		}
 		stop := make(chan struct{})
-		group.Go(func() { // somebody talks all the time
+		group.Go(func() { // a writer appends all the time
 			for {
 				select {
 				case <-stop:
@@ -68,7 +68,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-func checkRefused(t *testing.T, w *world) {
+func checkRefused(t *testing.T, w *env) {
 	t.Helper()
 	if rec := w.record(http.MethodGet, "/readyz", nil); rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), `"draining":"failed"`) {
 		t.Errorf("ready while draining: %d %s", rec.Code, rec.Body)
@@ -106,17 +106,17 @@ func checkSpread(t *testing.T, ended []time.Duration, from, window time.Duration
 // When the time is over, Drain says who is left.
 func TestDrainInNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s1, chunk.TypeTextDelta, fmt.Sprintf(`"delta":%q`, strings.Repeat("x", 100<<10)))
 		rawStream(t, w, "/v1/sessions/s1/events") // stalls in the middle of a write
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := w.edge.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 streams did not end in time") {
+		if err := w.edge.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 streams still open") {
 			t.Errorf("got %v", err)
 		}
-		time.Sleep(15 * time.Second) // its patience
+		time.Sleep(15 * time.Second) // the write timeout of the client
 		if err := w.edge.Drain(t.Context()); err != nil {
 			t.Errorf("got %v", err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Eraser deletes sessions. It may be asked by many requests at once.
+// Eraser deletes sessions. It may be called by many requests at once.
 type Eraser interface {
 	// Delete takes a root session and its sub-agents away: log, snapshots, all that
 	// belongs to them. Once more is no error. It is chunk.ErrUnknownSession when
@@ -18,31 +18,25 @@ type Eraser interface {
 }
 
 // erase serves DELETE /v1/sessions/{id}.
-func (e *Edge) erase(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	// A browser sends whoever is logged in along with what any page asks for.
-	// Without CORS the page would not see the answer, but the session be gone.
-	if e.csrf.Check(r) != nil {
-		e.refuse(w, crossOrigin)
-		return
-	}
+func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *problem {
 	q, p := readQuery(r.URL, "root")
 	if p == nil && q.values.Get("root") != "" {
 		p = badRequest(codeBadParameter, "a sub-agent goes with its root", "root: want none")
 	}
 	if p == nil {
-		p = e.eraseNow(r.Context(), s)
+		p = e.eraseNow(r.Context(), e.session(id))
 	}
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
-// eraseNow goes on when the client has left: half of a session is of no use.
+// eraseNow continues when the client has left: a session must not be deleted in part.
 func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *problem {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Rewind)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.HistoryTimeout)
 	defer cancel()
 	err := e.cfg.Eraser.Delete(ctx, s)
 	switch {
@@ -52,6 +46,6 @@ func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *problem {
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return noStream
 	}
-	e.cfg.Log.Warn("session not deleted", "session", s.String(), "err", err)
+	e.cfg.Log.Warn("session not deleted", "session", s.String(), "error", err)
 	return notErased
 }

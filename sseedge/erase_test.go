@@ -10,14 +10,14 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// eraser deletes sessions from a log in memory as it is done in a real one: the last
-// record says so, and stays for those who are attached.
+// eraser deletes sessions from a log in memory in the same way as from a real one: the
+// last record reports the deletion and remains for attached readers.
 type eraser struct {
-	log       *logtest.Log
+	log       *memlog.Log
 	away      bool
 	announced func() // called when the last record is there
 }
@@ -42,7 +42,7 @@ func (e *eraser) Delete(_ context.Context, s chunk.Session) error {
 	return nil
 }
 
-// wasDeleted is what a grave tells the snapshots.
+// wasDeleted reports whether the last record is that of a deletion, as a tombstone does.
 func wasDeleted(records []chunk.Record) bool {
 	return len(records) > 0 && strings.Contains(string(records[len(records)-1].Data), chunk.CodeSessionDeleted)
 }
@@ -50,7 +50,7 @@ func wasDeleted(records []chunk.Record) bool {
 func TestErase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eraser := &eraser{}
-		w := newWorld(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
+		w := newEnv(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
 		eraser.log = w.log
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		status := func(method, path string, header http.Header) int { return w.record(method, path, header).Code }
@@ -65,7 +65,7 @@ func TestErase(t *testing.T) {
 			"from a sandboxed frame":          {"s1", http.Header{"Origin": {"null"}}, 403},
 			"a sub-agent":                     {"s1?root=r", nil, 400},
 			"no session id":                   {"a.b", nil, 400},
-			"nobody":                          {"", nil, 400},
+			"empty id":                        {"", nil, 400},
 			"one that is not there":           {"s2", nil, 404},
 		} {
 			if got := status(http.MethodDelete, "/v1/sessions/"+tt.path, tt.header); got != tt.want {
@@ -102,13 +102,14 @@ func TestErase(t *testing.T) {
 	})
 }
 
-// Who is attached is told, and the response ends cleanly, whether the reader has
-// got to the last word before the log is gone or not. Who comes back finds nothing.
+// An attached client receives the deletion, and its response ends cleanly, whether its
+// reader reached the last record before the log was deleted or not. A client that
+// reconnects gets 404.
 func TestEraseIsToldToReaders(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			eraser := &eraser{}
-			w := newWorld(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
+			w := newEnv(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
 			eraser.log = w.log
 			if quick {
 				eraser.announced = synctest.Wait
@@ -136,14 +137,14 @@ func TestEraseIsToldToReaders(t *testing.T) {
 				}
 			}
 
-			// The session begins anew. Nobody is shown what it was before.
+			// The session is restarted. Clients get none of its earlier records.
 			w.log.Append(s1, chunk.TypeRunStarted, "")
-			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"anew"`)
+			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"restarted"`)
 			synctest.Wait()
 			again := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 			defer again.Body.Close()
 			var body strings.Builder
-			for events := bufio.NewReader(again.Body); !strings.Contains(body.String(), `"delta":"anew"`); {
+			for events := bufio.NewReader(again.Body); !strings.Contains(body.String(), `"delta":"restarted"`); {
 				line, err := events.ReadString('\n')
 				if err != nil {
 					t.Fatalf("%v behind %q", err, body.String())
@@ -151,16 +152,16 @@ func TestEraseIsToldToReaders(t *testing.T) {
 				body.WriteString(line)
 			}
 			if strings.Contains(body.String(), "s3cret") {
-				t.Errorf("anew: %q", body.String())
+				t.Errorf("after the restart: %q", body.String())
 			}
 		})
 	}
 }
 
-// Nothing can be deleted unless somebody has decided that.
+// Without an Eraser in the configuration nothing can be deleted.
 func TestEraseIsNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		if rec := w.record(http.MethodDelete, "/v1/sessions/s1", nil); rec.Code != http.StatusNotFound {
 			t.Errorf("%d %s", rec.Code, rec.Body)
@@ -169,10 +170,10 @@ func TestEraseIsNotOffered(t *testing.T) {
 }
 
 // A body is refused before anything is deleted.
-func TestEraseTakesNoBody(t *testing.T) {
+func TestEraseRefusesABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eraser := &eraser{}
-		w := newWorld(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
+		w := newEnv(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
 		eraser.log = w.log
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		checkRefusal(t, w, "DELETE /v1/sessions/s1 HTTP/1.1\r\nHost: edge\r\nContent-Length: 1\r\n\r\nx", []int{413}, "CONTENT_TOO_LARGE")

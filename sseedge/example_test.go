@@ -10,21 +10,21 @@ import (
 	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 )
 
 // An edge over a log, and a client that saw the first chunk of a session.
 func Example() {
-	log := logtest.New() // in production, a consumers.Reader
+	log := memlog.New() // in production, a consumers.Reader
 	s := chunk.RootSession("default", "s1")
 	log.Append(s, chunk.TypeTextDelta, `"delta":"Hel"`)
 	log.Append(s, chunk.TypeTextDelta, `"delta":"lo"`)
 	log.Append(s, chunk.TypeStreamEnd, `"streamId":"s1"`)
 
-	h, err := hub.New(log, log, hub.Config{Encode: native.Encode})
+	h, err := hub.New(log, log, hub.Config{Encode: helix.Encode})
 	if err != nil {
 		fmt.Println(err)
 		return

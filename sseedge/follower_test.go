@@ -12,12 +12,12 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// follower is a client that comes back until it is told that there is nothing
+// follower is a client that reconnects until the edge answers that there is nothing
 // more, as an EventSource does.
 type follower struct {
 	parser
 
-	w      *world
+	w      *env
 	path   string
 	events []wireEvent
 	ids    []string
@@ -25,7 +25,7 @@ type follower struct {
 	bad    error // the first thing that should not be on the wire
 }
 
-func newFollower(w *world, path string) *follower {
+func newFollower(w *env, path string) *follower {
 	f := &follower{w: w, path: path}
 	f.onEvent = func(e event) {
 		decoded, err := e.decode()

@@ -21,7 +21,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Add("/readyz", "", "", "")
 	f.Add("//", "a=b;c", "", "")
-	w := newWorld(f, worldConfig{tcp: true})
+	w := newEnv(f, worldConfig{tcp: true})
 	f.Fuzz(func(t *testing.T, path, query, cursor, accept string) {
 		u := &url.URL{Path: path, RawQuery: query}
 		if unescaped, err := url.PathUnescape(path); err == nil {
@@ -49,7 +49,7 @@ func FuzzRequest(f *testing.F) {
 
 // What an id is allowed to be is allowed in a header, too.
 func TestSessionHeaderIsAToken(t *testing.T) {
-	w := newWorld(t, worldConfig{tcp: true})
+	w := newEnv(t, worldConfig{tcp: true})
 	w.log.Append(chunk.RootSession("default", "a-b_C9"), chunk.TypeRunStarted, "")
 	rec := w.record(http.MethodHead, "/v1/sessions/a-b_C9/events", nil)
 	if got := rec.Header().Get("X-Session-Id"); got != "a-b_C9" {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // Probes answers /livez, /readyz and /healthz whatever the host is called, for a
@@ -17,19 +19,28 @@ func (e *Edge) Probes() http.Handler {
 	return mux
 }
 
-// healthz says that the process answers. It asks nobody.
+func (e *Edge) serveHealthz(w http.ResponseWriter, r *http.Request, _ string) *problem {
+	e.healthz(w, r)
+	return nil
+}
+
+func (e *Edge) serveReadyz(w http.ResponseWriter, r *http.Request, _ string) *problem {
+	e.readyz(w, r)
+	return nil
+}
+
+// healthz reports that the process responds. It checks no dependency.
 func (e *Edge) healthz(w http.ResponseWriter, _ *http.Request) {
 	e.answer(w, http.StatusOK, health{OK: true})
 }
 
-// readyz says whether this edge is of use, check by check. Why one fails is for
-// the log, not for whoever can reach the port.
+// readyz reports whether this edge is ready, check by check. The cause of a failure is only logged.
 func (e *Edge) readyz(w http.ResponseWriter, r *http.Request) {
 	report := health{OK: true, Checks: make(map[string]string)}
 	fail := func(name string, err error) {
 		report.OK = false
 		report.Checks[name] = "failed"
-		e.cfg.Log.Info("not ready", "check", name, "err", err)
+		e.cfg.Log.Info("not ready", "check", name, "error", err)
 	}
 	report.Checks["hub"] = "ok"
 	if err := e.hub.Ready(); err != nil {
@@ -39,13 +50,13 @@ func (e *Edge) readyz(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	for _, check := range e.cfg.Checks {
 		report.Checks[check.Name] = "ok"
-		if err := check.Ask(ctx); err != nil {
+		if err := check.Probe(ctx); err != nil {
 			fail(check.Name, err)
 		}
 	}
 	report.Checks["draining"] = "ok"
-	if e.isDraining() {
-		fail("draining", errDrained)
+	if e.streams.Draining() {
+		fail("draining", httpkit.ErrDrained)
 	}
 	status := http.StatusOK
 	if !report.OK {
@@ -54,8 +65,7 @@ func (e *Edge) readyz(w http.ResponseWriter, r *http.Request) {
 	e.answer(w, status, report)
 }
 
-// askTime is how long all checks may take. Whoever asks waits for a second, as a
-// rule; while NATS does not answer, the answer of /readyz must come before that.
+// askTime bounds all checks together. Probes time out after a second, as a rule; while NATS does not respond, /readyz must respond before that.
 const askTime = 800 * time.Millisecond
 
 type health struct {
@@ -68,6 +78,6 @@ func (e *Edge) answer(w http.ResponseWriter, status int, report health) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(report); err != nil {
-		e.cfg.Log.Debug("health was not read", "err", err)
+		e.cfg.Log.Debug("health report not delivered", "error", err)
 	}
 }

@@ -28,13 +28,13 @@ import (
 // is an error to its client and nothing to the others.
 func TestHTTP2(t *testing.T) {
 	pair := newPair(t, "first")
-	config, err := sseedge.Certificates(pair.cert, pair.key, nil)
+	config, err := sseedge.ReloadingTLSConfig(pair.cert, pair.key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, cfg := range map[string]sseedge.ServerConfig{"TLS": {TLS: config}, "cleartext": {H2C: true}} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, worldConfig{edge: sseedge.Config{Heartbeat: 10 * time.Millisecond, Spread: time.Millisecond}})
+			w := newEnv(t, worldConfig{edge: sseedge.Config{Heartbeat: 10 * time.Millisecond, DrainPeriod: time.Millisecond}})
 			client := serveHTTP2(t, w, cfg)
 			var streams []io.Reader
 			for i := range 3 {
@@ -82,7 +82,7 @@ type http2Client struct {
 
 // serveHTTP2 serves the edge of w over loopback and returns a client that
 // speaks nothing but HTTP/2.
-func serveHTTP2(t *testing.T, w *world, cfg sseedge.ServerConfig) *http2Client {
+func serveHTTP2(t *testing.T, w *env, cfg sseedge.ServerConfig) *http2Client {
 	t.Helper()
 	server := sseedge.NewServer(cfg, w.edge)
 	listener, err := sseedge.Listen(t.Context(), "127.0.0.1:0", 0)
@@ -140,7 +140,7 @@ func (c *http2Client) get(t *testing.T, path string) io.Reader {
 }
 
 // memoryHTTP2 is a client over the connections of a bubble.
-func memoryHTTP2(t *testing.T, w *world) *http2Client {
+func memoryHTTP2(t *testing.T, w *env) *http2Client {
 	t.Helper()
 	c := &http2Client{base: "http://edge"}
 	transport := http2Transport(func(context.Context, string, string) (net.Conn, error) {
@@ -154,11 +154,11 @@ func memoryHTTP2(t *testing.T, w *world) *http2Client {
 	return c
 }
 
-// In HTTP/2 a deadline resets its stream even when nobody is writing. A session
-// that has nothing to say is not a client that takes nothing.
+// In HTTP/2 a deadline resets its stream even when no write is in progress. An
+// idle session is not a stalled client.
 func TestHTTP2SilenceIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{edge: sseedge.Config{Heartbeat: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, worldConfig{edge: sseedge.Config{Heartbeat: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		stream := memoryHTTP2(t, w).get(t, "/v1/sessions/s1/events")
 		go func() {
@@ -175,7 +175,7 @@ func TestHTTP2SilenceIsNoStall(t *testing.T) {
 // even late.
 func TestHTTP2StalledStreamIsCutAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
 		s2 := chunk.RootSession("default", "s2")
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s2, chunk.TypeRunStarted, "")
@@ -207,7 +207,7 @@ func TestHTTP2StalledStreamIsCutAlone(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := w.hub.Stats().Watchers; n != 1 {
+		if n := w.hub.Stats().Cursors; n != 1 {
 			t.Errorf("%d watchers, want that of the stream that is read", n)
 		}
 		if _, err := io.ReadAll(stalled); err == nil {
@@ -225,7 +225,7 @@ func TestHTTP2StalledStreamIsCutAlone(t *testing.T) {
 // A connection that takes nothing at all is closed with everything on it.
 func TestHTTP2StalledConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := dialFrames(t, w)
 		for i := range 5 {
@@ -233,16 +233,16 @@ func TestHTTP2StalledConnection(t *testing.T) {
 		}
 		go conn.readUntilQuiet(time.Second)
 		time.Sleep(2 * time.Second)
-		if n := w.hub.Stats().Watchers; n != 5 {
+		if n := w.hub.Stats().Cursors; n != 5 {
 			t.Fatalf("%d watchers, want 5", n)
 		}
-		began := time.Now() // from here on nobody reads
+		began := time.Now() // no reads after this
 		w.log.Append(s1, chunk.TypeTextDelta, `"delta":"x"`)
-		for w.hub.Stats().Watchers > 0 && time.Since(began) < time.Minute {
+		for w.hub.Stats().Cursors > 0 && time.Since(began) < time.Minute {
 			time.Sleep(time.Second)
 		}
 		if took := time.Since(began); took > 15*time.Second {
-			t.Errorf("%d watchers after %s", w.hub.Stats().Watchers, took)
+			t.Errorf("%d watchers after %s", w.hub.Stats().Cursors, took)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestHTTP2StalledConnection(t *testing.T) {
 // and nothing is ever answered.
 func TestHTTP2SilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := dialFrames(t, w)
 		conn.write(t, frameHeaders, flagEndHeaders|flagEndStream, 1, requestBlock("/v1/sessions/s1/events"))
@@ -263,7 +263,7 @@ func TestHTTP2SilentConnection(t *testing.T) {
 			t.Errorf("it was noticed after %s", took)
 		}
 		synctest.Wait()
-		if n := w.hub.Stats().Watchers; n != 0 {
+		if n := w.hub.Stats().Cursors; n != 0 {
 			t.Errorf("%d watchers", n)
 		}
 	})
@@ -273,7 +273,7 @@ func TestHTTP2SilentConnection(t *testing.T) {
 // more than the streams that one connection may have open.
 func TestHTTP2RapidReset(t *testing.T) {
 	const limit = 10
-	w := newWorld(t, worldConfig{tcp: true, server: sseedge.ServerConfig{H2C: true, Streams: limit}})
+	w := newEnv(t, worldConfig{tcp: true, server: sseedge.ServerConfig{H2C: true, MaxConcurrentStreams: limit}})
 	w.log.Append(s1, chunk.TypeRunStarted, "")
 	before := runtime.NumGoroutine()
 	conn := dialFrames(t, w)
@@ -299,7 +299,7 @@ func TestHTTP2RapidReset(t *testing.T) {
 		t.Errorf("%d goroutines more than before, for at most %d streams", most, limit)
 	}
 	t.Logf("at most %d goroutines more than before", most)
-	// Whoever comes next is served.
+	// The next client is served.
 	next, err := w.dial()
 	if err != nil {
 		t.Fatal(err)
@@ -313,10 +313,10 @@ func TestHTTP2RapidReset(t *testing.T) {
 	}
 }
 
-// A connection is not to have more streams than it was told.
+// A connection cannot have more streams than the advertised limit.
 func TestHTTP2StreamsPerConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := dialFrames(t, w)
 		go conn.readUntilQuiet(time.Second)
@@ -324,17 +324,17 @@ func TestHTTP2StreamsPerConnection(t *testing.T) {
 			conn.write(t, frameHeaders, flagEndHeaders|flagEndStream, uint32(2*i+1), requestBlock("/v1/sessions/s1/events"))
 		}
 		synctest.Wait()
-		if n := w.hub.Stats().Watchers; n != 100 {
+		if n := w.hub.Stats().Cursors; n != 100 {
 			t.Errorf("%d streams, want 100", n)
 		}
 	})
 }
 
-// H37: nobody is upgraded, with h2c on or off.
+// H37: no connection is upgraded, with h2c on or off.
 func TestUpgradeToHTTP2IsIgnored(t *testing.T) {
 	for _, h2c := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, worldConfig{server: sseedge.ServerConfig{H2C: h2c}})
+			w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: h2c}})
 			conn, err := w.dial()
 			if err != nil {
 				t.Fatal(err)
@@ -359,7 +359,7 @@ func TestUpgradeToHTTP2IsIgnored(t *testing.T) {
 // HTTP/2 without TLS is spoken only where it was asked for.
 func TestHTTP2NeedsToBeAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		client := memoryHTTP2(t, w)
 		resp, err := client.Get("http://edge/healthz")
 		if err == nil {
@@ -383,7 +383,7 @@ const (
 type frameConn struct{ net.Conn }
 
 // dialFrames opens a connection and greets. What the server says is not read.
-func dialFrames(t *testing.T, w *world) frameConn {
+func dialFrames(t *testing.T, w *env) frameConn {
 	t.Helper()
 	conn, err := w.dial()
 	if err != nil {
@@ -436,12 +436,12 @@ func requestBlock(path string) []byte {
 	return append(block, "edge"...) // :authority
 }
 
-// A client whose stream was drained comes back on the same connection, is
-// refused, and comes back on another one, which leads to another edge. The
-// stream beside it goes on until its own time has come.
+// A client whose stream was drained retries on the same connection, is refused, and
+// retries on another connection, which leads to another edge. The other stream of the
+// connection continues until it is drained itself.
 func TestHTTP2DrainSendsClientsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{edge: sseedge.Config{Spread: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, worldConfig{edge: sseedge.Config{DrainPeriod: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		client := memoryHTTP2(t, w)
 		var ends [2]time.Time

@@ -19,10 +19,10 @@ import (
 
 // newStreet is a world in which a request says from where it comes: the header
 // Peer is the address that the edge sees at the other end of the connection.
-func newStreet(t *testing.T, cfg sseedge.Config) *world {
+func newStreet(t *testing.T, cfg sseedge.Config) *env {
 	t.Helper()
-	cfg.Retry = 2 * time.Second
-	w := newWorld(t, worldConfig{edge: cfg})
+	cfg.RetryDelay = 2 * time.Second
+	w := newEnv(t, worldConfig{edge: cfg})
 	w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		r.RemoteAddr = r.Header.Get("Peer")
 		w.edge.ServeHTTP(rw, r)
@@ -36,16 +36,16 @@ func from(peer string, forwarded ...string) http.Header {
 
 const alice, bob = "198.51.100.1:1111", "198.51.100.2:2222"
 
-// Each limit refuses the one stream too many, each in its own words, and an
-// EventSource in the words of an EventSource. What is let go may be taken again.
+// Each limit refuses the stream that exceeds it, with a code of its own, and an
+// EventSource in the form that it understands. A released stream can be opened again.
 func TestLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		limits sseedge.Limits
 		code   string
-		third  string // session of the stream that is too many, and who asks for it
-		peer   string
-		spared string // a session for which bob has room all the same
+		third  string // session of the stream that exceeds the limit
+		peer   string // client that opens it
+		spared string // a session of which bob can still open a stream
 	}{
 		{"in all", sseedge.Limits{Streams: 2}, "TOO_MANY_STREAMS", "s2", bob, ""},
 		{"per tenant", sseedge.Limits{PerTenant: 2}, "TOO_MANY_STREAMS_OF_TENANT", "s2", bob, ""},
@@ -77,7 +77,7 @@ func TestLimits(t *testing.T) {
 }
 
 // checkFull wants the refusal of a limit, in both of its forms.
-func checkFull(t *testing.T, w *world, path, peer, code string) {
+func checkFull(t *testing.T, w *env, path, peer, code string) {
 	t.Helper()
 	resp := w.get(soon(t), path, from(peer))
 	defer resp.Body.Close()
@@ -107,7 +107,7 @@ func checkFull(t *testing.T, w *world, path, peer, code string) {
 
 // open opens a stream, which must succeed, and returns what closes it; else it
 // is closed with the test.
-func open(t *testing.T, w *world, path, peer string) func() {
+func open(t *testing.T, w *env, path, peer string) func() {
 	t.Helper()
 	resp := w.get(t.Context(), path, from(peer))
 	closeIt := sync.OnceFunc(func() { resp.Body.Close() })
@@ -147,11 +147,11 @@ func TestEveryEndFreesThePlace(t *testing.T) {
 			visit func()
 		}{
 			{"the client leaves", func() { open(t, w, path, alice)() }},
-			{"nobody knows the session", func() { w.get(t.Context(), "/v1/sessions/nobody/events", from(alice)).Body.Close() }},
+			{"the session is unknown", func() { w.get(t.Context(), "/v1/sessions/unknown/events", from(alice)).Body.Close() }},
 			{"the log is away", func() {
-				w.log.Down(errAway)
+				w.log.FailWith(errAway)
 				w.get(t.Context(), path, from(alice)).Body.Close()
-				w.log.Down(nil)
+				w.log.FailWith(nil)
 			}},
 			{"the client does not read", func() {
 				rawStream(t, w, path)
@@ -186,18 +186,18 @@ func TestEveryEndFreesThePlace(t *testing.T) {
 	})
 }
 
-// Many come and go at once: there are never more than allowed, room that there
-// is can be had, and in the end all of it is free.
-func TestLimitsUnderACrowd(t *testing.T) {
+// Many clients connect and disconnect at the same time: there are never more streams
+// than allowed, free streams can be opened, and at the end all of them are free.
+func TestLimitsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const people, visits, addresses, sessions = 100, 8, 4, 5
+		const clients, visits, addresses, sessions = 100, 8, 4, 5
 		limits := sseedge.Limits{Streams: 25, PerAddress: 9, PerSession: 6}
 		w := newStreet(t, sseedge.Config{Limits: limits})
 		for s := range sessions {
 			w.log.Append(chunk.RootSession("default", fmt.Sprintf("s%d", s)), chunk.TypeRunStarted, "")
 		}
 		var (
-			crowd          sync.WaitGroup
+			group          sync.WaitGroup
 			all            atomic.Int64
 			ofAddress      [addresses]atomic.Int64
 			ofSession      [sessions]atomic.Int64
@@ -220,14 +220,14 @@ func TestLimitsUnderACrowd(t *testing.T) {
 			ofAddress[a].Add(-1)
 			ofSession[s].Add(-1)
 		}
-		for i := range people {
-			crowd.Go(func() {
+		for i := range clients {
+			group.Go(func() {
 				for n := range visits {
 					visit((i+n)%addresses, (i*n)%sessions)
 				}
 			})
 		}
-		crowd.Wait()
+		group.Wait()
 		synctest.Wait()
 		if served.Load() < int64(limits.Streams) || turned.Load() == 0 {
 			t.Errorf("%d served, %d turned away", served.Load(), turned.Load())
@@ -239,8 +239,9 @@ func TestLimitsUnderACrowd(t *testing.T) {
 	})
 }
 
-// Whose stream it is: what a request claims counts for something only behind a
-// proxy of ours, and there only what the proxy itself has seen.
+// TestClientAddress checks to which client a stream is attributed: the address in a
+// request header counts only behind a trusted proxy, and only as far as that proxy
+// has seen it.
 func TestClientAddress(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	const proxy = "10.0.0.1:4444"
@@ -258,7 +259,7 @@ func TestClientAddress(t *testing.T) {
 		{"behind a proxy, with a port", proxy, []string{"198.51.100.1:1234"}, alice},
 		{"a lie before what the proxy saw", proxy, []string{"203.0.113.9, 198.51.100.1"}, alice},
 		{"a lie in a line of its own", proxy, []string{"203.0.113.9", "198.51.100.1"}, alice},
-		{"a proxy of ours in a lie", proxy, []string{"10.0.0.7, 198.51.100.1"}, alice},
+		{"a trusted proxy in a forged header", proxy, []string{"10.0.0.7, 198.51.100.1"}, alice},
 		{"behind two proxies", proxy, []string{"203.0.113.9, 198.51.100.1,10.9.9.9"}, alice},
 		{"two proxies, two lines", proxy, []string{"198.51.100.1", "10.9.9.9"}, alice},
 		{"a proxy as client", proxy, []string{"10.0.0.2"}, "10.0.0.2:1"},
@@ -297,15 +298,15 @@ func TestClientAddress(t *testing.T) {
 				defer resp.Body.Close()
 				full := resp.StatusCode == http.StatusServiceUnavailable
 				if full != (tt.want != "") || other.StatusCode != http.StatusOK {
-					t.Errorf("got %d, and %d for somebody else", resp.StatusCode, other.StatusCode)
+					t.Errorf("got %d, and %d for another client", resp.StatusCode, other.StatusCode)
 				}
 			})
 		})
 	}
 }
 
-// By default a company behind one address has room, a stranger has not all of
-// it, and a proxy that nobody configured is not taken for one client.
+// By default a company behind one address can open enough streams, one client cannot
+// take all of them, and a proxy that is not configured does not count as one client.
 func TestDefaultLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStreet(t, sseedge.Config{})
@@ -335,7 +336,7 @@ func TestDefaultLimits(t *testing.T) {
 
 func TestTrustedProxiesArePrefixes(t *testing.T) {
 	for _, prefix := range []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")} {
-		w := newWorld(t, worldConfig{tcp: true})
+		w := newEnv(t, worldConfig{tcp: true})
 		_, err := sseedge.New(w.hub, snapshotsOf{}, sseedge.Config{TrustedProxies: []netip.Prefix{prefix}})
 		if err == nil || !strings.Contains(err.Error(), "TrustedProxies[0]") {
 			t.Errorf("%s: %v", prefix, err)

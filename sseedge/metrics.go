@@ -3,13 +3,13 @@ package sseedge
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
 // metrics is what an edge and its hub count. Labels have few values, all of them
@@ -26,7 +26,7 @@ type metrics struct {
 	connects    *prometheus.CounterVec
 	disconnects *prometheus.CounterVec
 	resumes     *prometheus.CounterVec
-	requests    *prometheus.CounterVec
+	requests    *httpkit.RequestMetrics
 	events      prometheus.Counter
 	bytes       prometheus.Counter
 	delivery    prometheus.Histogram
@@ -42,18 +42,18 @@ var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 
 func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 	m := &metrics{
 		hub:         e.hub,
-		connections: prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts("edge_connections", "Event streams that are open.")), e.connections),
+		connections: prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts("edge_connections", "Event streams that are open.")), func() float64 { return float64(e.streams.Len()) }),
 		connects: counters("edge_connects_total", "outcome",
-			"Requests for an event stream: opened, ended (a complete session, 204), or the code of the refusal.", connectOutcomes),
+			"Requests for an event stream, by outcome: opened, ended (a complete session, 204), or the code of the problem.", connectOutcomes),
 		disconnects: counters("edge_disconnects_total", "reason",
-			"Event streams that were opened and are over: end (the session is complete), client (it left), slow, drain or error.", endings),
+			"Event streams that ended, by reason: end (the session is complete), client (disconnected), slow, drain or error.", endings),
 		resumes: counters("edge_resumes_total", "outcome",
-			"Places in a session that were asked for: exact, or the reason why the client was moved (also later, in the middle of a stream).", resumeOutcomes),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts(opts("requests_total", "Requests by route and status code.")), []string{"route", "code"}),
+			"Cursors of clients, by outcome: exact, or the reason why the client was moved to another position (also later, within a stream).", resumeOutcomes),
+		requests: httpkit.NewRequestMetrics(),
 		events:   prometheus.NewCounter(prometheus.CounterOpts(opts("edge_events_sent_total", "Events sent on event streams."))),
 		bytes:    prometheus.NewCounter(prometheus.CounterOpts(opts("edge_bytes_sent_total", "Bytes of these events."))),
-		delivery: histogram("edge_delivery_seconds", "From when the log stored the newest record of a batch to when its write returned. Live batches only; the clocks of two machines."),
-		catchup:  histogram("edge_catchup_seconds", "From when a stream was opened to when it had sent what was there before; not of streams that had nothing to catch up with."),
+		delivery: histogram("edge_delivery_seconds", "Time from the storage of the newest record of a batch to the end of its write. Live batches only; compares the clocks of two machines."),
+		catchup:  histogram("edge_catchup_seconds", "Time from the opening of a stream to the end of its backlog; not of streams without one."),
 	}
 	if err := reg.Register(m); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -66,7 +66,7 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 var (
 	connectOutcomes = []string{
 		"opened", "ended", outcome(noStream), outcome(draining), outcome(unavailable),
-		outcome(edgeFull), outcome(tenantFull), outcome(addressFull), outcome(sessionFull),
+		outcome(httpkit.EdgeLimit), outcome(httpkit.TenantLimit), outcome(httpkit.AddressLimit), outcome(httpkit.SessionLimit),
 	}
 	resumeOutcomes = []string{resumeExact, resumeTruncated, resumeEpoch, resumeFuture, resumeUnknown}
 	endings        = []string{endClean, endClient, endSlow, endDrain, endError}
@@ -74,10 +74,10 @@ var (
 
 const (
 	resumeExact     = "exact"
-	resumeTruncated = "truncated" // the log does not hold what follows any more
-	resumeEpoch     = "epoch"     // it is a place in a stream that is no more
+	resumeTruncated = "truncated" // the records after it have expired
+	resumeEpoch     = "epoch"     // a cursor of a stream that was recreated
 	resumeFuture    = "future"
-	resumeUnknown   = "unknown" // of another session, or of none
+	resumeUnknown   = "unknown" // of another session, or malformed
 )
 
 // outcome is the code of a refusal as a label.
@@ -89,14 +89,14 @@ func (m *metrics) connected(outcome string) {
 	}
 }
 
-// resumed counts that a client goes on where it asked to.
+// resumed counts a client that continues exactly after its cursor.
 func (m *metrics) resumed() {
 	if m != nil {
 		m.resumes.WithLabelValues(resumeExact).Inc()
 	}
 }
 
-// moved counts that a client was told to go on elsewhere.
+// moved counts a client that was moved to another position.
 func (m *metrics) moved(reason chunk.TruncationReason) {
 	if m == nil {
 		return
@@ -109,14 +109,14 @@ func (m *metrics) moved(reason chunk.TruncationReason) {
 		outcome = resumeEpoch
 	case chunk.TruncatedFuture:
 		outcome = resumeFuture
-	case chunk.TruncatedForeign:
+	case chunk.TruncatedWrongSession:
 	}
 	m.resumes.WithLabelValues(outcome).Inc()
 }
 
-// Counted is a handler beside the Edge whose requests are counted with those of
+// Instrument is a handler beside the Edge whose requests are counted with those of
 // the Edge, under the route that name gives them: one of few.
-func (e *Edge) Counted(name func(*http.Request) string, next http.Handler) http.Handler {
+func (e *Edge) Instrument(name func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(e.metrics.watch(w, r, name), r)
 	})
@@ -125,38 +125,11 @@ func (e *Edge) Counted(name func(*http.Request) string, next http.Handler) http.
 // watch returns a ResponseWriter that counts the answer to a request. What a
 // handler beside the Edge hands on to it is counted there.
 func (m *metrics) watch(w http.ResponseWriter, r *http.Request, name func(*http.Request) string) http.ResponseWriter {
-	if _, counted := w.(*watched); counted || m == nil {
+	if m == nil {
 		return w
 	}
-	return &watched{ResponseWriter: w, m: m, route: name(r)}
+	return m.requests.Watch(w, r, name)
 }
-
-// watched counts a request when its status is known: a stream lasts for days.
-type watched struct {
-	http.ResponseWriter
-
-	m     *metrics
-	route string
-	known bool
-}
-
-func (w *watched) WriteHeader(status int) {
-	if !w.known && status >= http.StatusOK {
-		w.known = true
-		w.m.requests.WithLabelValues(w.route, strconv.Itoa(status)).Inc()
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *watched) Write(b []byte) (int, error) {
-	if !w.known {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap is for http.ResponseController, which flushes and sets deadlines.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Describe and Collect make it one prometheus.Collector, which is registered as
 // a whole or not at all.
@@ -192,13 +165,13 @@ type hubStat struct {
 
 // hubStats are the figures of hub.Stats. The hub itself knows no Prometheus.
 var hubStats = []hubStat{
-	gauge("hub_topics", "Sessions with all their sub-agents that are in memory.", func(s hub.Stats) int64 { return int64(s.Topics) }),
-	gauge("hub_watchers", "Cursors that are open.", func(s hub.Stats) int64 { return int64(s.Watchers) }),
+	gauge("hub_topics", "Sessions, each with its sub-agents, in memory.", func(s hub.Stats) int64 { return int64(s.Topics) }),
+	gauge("hub_watchers", "Cursors that are open.", func(s hub.Stats) int64 { return int64(s.Cursors) }),
 	gauge("hub_bytes", "Memory for frames.", func(s hub.Stats) int64 { return s.Bytes }),
 	counter("hub_reads_total", "Pages read from the log.", func(s hub.Stats) int64 { return s.Reads }),
-	counter("hub_evicted_total", "Segments dropped to make room.", func(s hub.Stats) int64 { return s.Evicted }),
-	counter("hub_holes_total", "Times the feed left something out, which was read from the log.", func(s hub.Stats) int64 { return s.Holes }),
-	counter("hub_skipped_total", "Messages of watched sessions that were no records.", func(s hub.Stats) int64 { return s.Skipped }),
+	counter("hub_evicted_total", "Segments evicted from memory.", func(s hub.Stats) int64 { return s.Evicted }),
+	counter("hub_holes_total", "Gaps in the live feed, repaired from the log.", func(s hub.Stats) int64 { return s.Gaps }),
+	counter("hub_skipped_total", "Malformed messages of watched sessions.", func(s hub.Stats) int64 { return s.Skipped }),
 }
 
 func gauge(name, help string, value func(hub.Stats) int64) hubStat {

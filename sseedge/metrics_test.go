@@ -22,11 +22,11 @@ import (
 )
 
 // newCounted is a world whose metrics are registered.
-func newCounted(t *testing.T, cfg worldConfig) (*world, *prometheus.Registry) {
+func newCounted(t *testing.T, cfg worldConfig) (*env, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	cfg.edge.Metrics = reg
-	return newWorld(t, cfg), reg
+	return newEnv(t, cfg), reg
 }
 
 // scrape is what Prometheus gets.
@@ -79,7 +79,7 @@ requests_total{code="200",route="events"} 1
 
 		go func() {
 			time.Sleep(time.Second)
-			w.log.Hold()
+			w.log.PauseFeeds()
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"lo"`)
 			time.Sleep(20 * time.Millisecond)
 			w.log.Release()
@@ -137,12 +137,12 @@ func jsonOf(t *testing.T, v any) string {
 	return string(b)
 }
 
-// How clients come back, and what they are told.
+// TestMetricsOfResumes checks the outcomes of resumed streams.
 func TestMetricsOfResumes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		cursor string
-		setup  func(w *world)
+		setup  func(w *env)
 		want   string
 	}{
 		{"from the beginning", "", nil, ""},
@@ -151,9 +151,9 @@ func TestMetricsOfResumes(t *testing.T) {
 		{"beyond the end", "4711", nil, "edge_resumes_total{outcome=\"future\"} 1\n"},
 		{"in another session", "3", nil, "edge_resumes_total{outcome=\"unknown\"} 1\n"},
 		{"in another life of the stream", "1-nolife", nil, "edge_resumes_total{outcome=\"epoch\"} 1\n"},
-		{"below the floor", "1", func(w *world) { w.log.Expire(2) }, "edge_resumes_total{outcome=\"truncated\"} 1\n"},
-		{"all of it is gone", "1", func(w *world) { w.log.Expire(4) }, "edge_resumes_total{outcome=\"truncated\"} 1\n"},
-		{"all of it is gone, and was seen", "9", func(w *world) { w.log.Expire(4) }, "edge_resumes_total{outcome=\"exact\"} 1\n"},
+		{"before the first sequence", "1", func(w *env) { w.log.Expire(2) }, "edge_resumes_total{outcome=\"truncated\"} 1\n"},
+		{"all of it is gone", "1", func(w *env) { w.log.Expire(4) }, "edge_resumes_total{outcome=\"truncated\"} 1\n"},
+		{"all of it is gone, and was seen", "9", func(w *env) { w.log.Expire(4) }, "edge_resumes_total{outcome=\"exact\"} 1\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -179,28 +179,28 @@ func TestMetricsOfResumes(t *testing.T) {
 	}
 }
 
-// Every reason for which a stream ends, with its line in the log; loud are those
-// that somebody should know of.
+// Every reason for which a stream ends has its line in the log, at a higher level if
+// an operator should see it.
 func TestMetricsOfEndings(t *testing.T) {
 	const path = "/v1/sessions/s1/events"
 	for _, tt := range []struct {
 		reason string
 		name   string
 		level  string
-		end    func(t *testing.T, w *world)
+		end    func(t *testing.T, w *env)
 	}{
-		{"end", "the session is complete", "DEBUG", func(t *testing.T, w *world) {
+		{"end", "the session is complete", "DEBUG", func(t *testing.T, w *env) {
 			t.Helper()
 			w.log.Append(s1, chunk.TypeStreamEnd, "")
 			resp := w.get(soon(t), path, nil)
 			defer resp.Body.Close()
 			readAll(t, resp.Body)
 		}},
-		{"client", "it leaves while nothing happens", "DEBUG", func(t *testing.T, w *world) {
+		{"client", "it leaves while nothing happens", "DEBUG", func(t *testing.T, w *env) {
 			t.Helper()
 			w.get(t.Context(), path, nil).Body.Close()
 		}},
-		{"client", "it leaves after a silence longer than its patience", "DEBUG", func(t *testing.T, w *world) {
+		{"client", "it leaves after an idle time longer than its write timeout", "DEBUG", func(t *testing.T, w *env) {
 			t.Helper()
 			resp := w.get(t.Context(), path, nil)
 			defer resp.Body.Close()
@@ -209,7 +209,7 @@ func TestMetricsOfEndings(t *testing.T) {
 				t.Error("a clean end")
 			}
 		}},
-		{"client", "it leaves in the middle of an event", "DEBUG", func(t *testing.T, w *world) {
+		{"client", "it leaves in the middle of an event", "DEBUG", func(t *testing.T, w *env) {
 			t.Helper()
 			conn := rawStream(t, w, path)
 			synctest.Wait()
@@ -217,7 +217,7 @@ func TestMetricsOfEndings(t *testing.T) {
 			synctest.Wait()
 			conn.Close()
 		}},
-		{"client", "it resets its stream of HTTP/2", "DEBUG", func(t *testing.T, w *world) {
+		{"client", "it resets its stream of HTTP/2", "DEBUG", func(t *testing.T, w *env) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://edge"+path, nil)
@@ -231,12 +231,12 @@ func TestMetricsOfEndings(t *testing.T) {
 			defer resp.Body.Close()
 			cancel()
 		}},
-		{"slow", "it takes nothing", "INFO", func(t *testing.T, w *world) {
+		{"slow", "it takes nothing", "INFO", func(t *testing.T, w *env) {
 			t.Helper()
 			rawStream(t, w, path)
 			time.Sleep(time.Minute)
 		}},
-		{"slow", "it takes nothing of a stream of HTTP/2", "INFO", func(t *testing.T, w *world) {
+		{"slow", "it takes nothing of a stream of HTTP/2", "INFO", func(t *testing.T, w *env) {
 			t.Helper()
 			memoryHTTP2(t, w).get(t, path)
 			for range 10 { // more than the window of a stream
@@ -244,7 +244,7 @@ func TestMetricsOfEndings(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}},
-		{"client", "its connection of HTTP/2 is dead", "DEBUG", func(t *testing.T, w *world) {
+		{"client", "its connection of HTTP/2 is dead", "DEBUG", func(t *testing.T, w *env) {
 			t.Helper()
 			conn := dialFrames(t, w)
 			conn.write(t, frameHeaders, flagEndHeaders|flagEndStream, 1, requestBlock(path))
@@ -253,7 +253,7 @@ func TestMetricsOfEndings(t *testing.T) {
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"x"`)
 			time.Sleep(time.Minute)
 		}},
-		{"drain", "the edge is stopped", "DEBUG", func(t *testing.T, w *world) {
+		{"drain", "the edge is stopped", "DEBUG", func(t *testing.T, w *env) {
 			t.Helper()
 			resp := w.get(t.Context(), path, nil)
 			defer resp.Body.Close()
@@ -261,7 +261,7 @@ func TestMetricsOfEndings(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		{"error", "the log has nothing to go on with", "INFO", func(t *testing.T, w *world) {
+		{"error", "the log has no record to continue with", "INFO", func(t *testing.T, w *env) {
 			t.Helper()
 			resp := w.get(t.Context(), "/v1/sessions/expired/events", nil)
 			defer resp.Body.Close()
@@ -318,8 +318,8 @@ func checkLine(t *testing.T, log, level, reason string) {
 	}
 }
 
-// Every request is counted once, by where it went and what it got; no route is
-// what a stranger makes of it.
+// Every request is counted once, by route and status; the text of a request never
+// becomes a route label.
 func TestMetricsOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, reg := newCounted(t, worldConfig{edge: sseedge.Config{Limits: sseedge.Limits{PerAddress: 1}}})
@@ -392,4 +392,17 @@ func TestMetricsAreWellFormed(t *testing.T) {
 			t.Error("two edges count into the same metrics")
 		}
 	})
+}
+
+// A handler beside the edge is counted with the edge, and only once for a request that it passes on.
+func TestHandlersBesideAreCounted(t *testing.T) {
+	w, reg := newCounted(t, worldConfig{tcp: true})
+	name := func(*http.Request) string { return "beside" }
+	handler := w.edge.Instrument(name, w.edge)
+	for _, path := range []string{"/healthz", "/nowhere"} {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	checkMetrics(t, reg, `requests_total{code="200",route="beside"} 1
+requests_total{code="404",route="beside"} 1
+`, "requests")
 }

@@ -4,14 +4,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/openapitest"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 )
 
 // Every route is in the document, and every operation of the document is a route.
 // What they answer is held against it in cmd/tailrace, over a real server.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	routes := sseedge.Routes()
+	routes := newEnv(t, worldConfig{}).edge.Routes()
 	slices.Sort(routes)
 	if documented := openapitest.Load(t).Operations("edge"); !slices.Equal(routes, documented) {
 		t.Errorf("the edge has\n%q, the document\n%q", routes, documented)

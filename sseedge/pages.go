@@ -27,57 +27,55 @@ type messagePage struct {
 // flight is left out unless it is asked for, and then the snapshot is for reading,
 // not for a chat to resume from. ?messages=N leaves out all but the last N, and
 // the member before says how to ask messages for those before them.
-func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, s chunk.Session) {
+func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *problem {
+	s := e.session(id)
 	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	name, p := e.readPage(q, &s)
-	var m moment
+	var m snapshotQuery
 	if p == nil {
-		m, p = q.readMoment()
+		m, p = q.parseSnapshotQuery()
 	}
 	var snap Snapshot
 	if p == nil {
-		snap, p = e.loadMoment(r.Context(), s, m)
+		snap, p = e.loadSnapshot(r.Context(), s, m)
 	}
 	var page []byte
 	if p == nil {
-		page, p = e.shownPage(name, s, snap.Page)
+		page, p = e.shownPage(name, s, snap.JSON)
 	}
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
-	// A browser may keep it, and asks each time whether it is still right; nobody
-	// between may, for what is shown depends on who asks.
+	// A browser may store it, and revalidates it each time; shared caches may not, because the content depends on the client.
 	w.Header().Set("Cache-Control", "private, no-cache")
 	etag := m.etag(name, snap, page)
 	w.Header().Set("ETag", etag)
 	if matches(r.Header, etag) {
 		w.WriteHeader(http.StatusNotModified)
-		return
+		return nil
 	}
-	e.writeBody(w, s.ID, page)
+	w.Header().Set("X-Session-Id", id)
+	e.respond.JSONText(w, http.StatusOK, page)
+	return nil
 }
 
-// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages
-// before the one with that id, or the last ones. A call is whole in the message
-// that made it, with what came of it later. The message in flight is left out
-// unless ?partial=1 asks for it, as from the snapshot.
-func (e *Edge) messages(w http.ResponseWriter, r *http.Request, s chunk.Session) {
+// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages before the one with that id, or the last ones. A call is complete in the message
+// that made it, with its later outcome. The message in flight is left out unless ?partial=1 asks for it, as for the snapshot.
+func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *problem {
+	s := e.session(id)
 	q, p := readQuery(r.URL, "before", "limit", "partial", "root", "view")
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	page, p := e.readMessages(r.Context(), q, s)
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	e.writeJSON(w, s.ID, page)
+	return nil
 }
 
 func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (messagePage, *problem) {
@@ -93,7 +91,7 @@ func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (mess
 	if p != nil {
 		return messagePage{}, p
 	}
-	snap, p := e.load(ctx, s, Want{Partial: partial, Messages: limit, Before: q.values.Get("before")})
+	snap, p := e.load(ctx, s, SnapshotQuery{Partial: partial, Messages: limit, Before: q.values.Get("before")})
 	if p != nil {
 		return messagePage{}, p
 	}
@@ -120,13 +118,13 @@ func (q query) readLimit() (int, *problem) {
 func readCount(name, text string) (int, *problem) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxLimit {
-		return 0, badRequest(codeBadParameter, "this is no limit", name+": want 1 to "+strconv.Itoa(maxLimit))
+		return 0, badRequest(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(maxLimit))
 	}
 	return n, nil
 }
 
-func (e *Edge) load(ctx context.Context, s chunk.Session, w Want) (Snapshot, *problem) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Attach)
+func (e *Edge) load(ctx context.Context, s chunk.Session, w SnapshotQuery) (Snapshot, *problem) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 	defer cancel()
 	snap, err := e.snapshots.Snapshot(ctx, s, w)
 	return snap, e.loadProblem(s, err)
@@ -141,36 +139,19 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *problem {
 	case errors.Is(err, chunk.ErrUnknownMessage):
 		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message")
 	}
-	e.cfg.Log.Warn("no snapshot", "session", s.String(), "err", err)
+	e.cfg.Log.Warn("snapshot failed", "session", s.String(), "error", err)
 	return unavailable
 }
 
-// writeJSON answers with a page that nobody may keep.
+// writeJSON responds with a page that must not be cached.
 func (e *Edge) writeJSON(w http.ResponseWriter, session string, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		e.cfg.Log.Error("page is no JSON", "session", session, "err", err)
-		e.refuse(w, internal)
-		return
-	}
-	w.Header().Set("Cache-Control", "no-store")
-	e.writeBody(w, session, body)
-}
-
-func (e *Edge) writeBody(w http.ResponseWriter, session string, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
 	if session != "" {
-		h.Set("X-Session-Id", session)
+		w.Header().Set("X-Session-Id", session)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if _, err := w.Write(body); err != nil { //nolint:gosec // JSON with nosniff; the query only chooses what is left out of it
-		e.cfg.Log.Debug("page was not read", "session", session, "err", err)
-	}
+	e.respond.JSON(w, http.StatusOK, v)
 }
 
-func bodies(messages []Message) []json.RawMessage {
+func bodies(messages []UIMessage) []json.RawMessage {
 	list := make([]json.RawMessage, len(messages))
 	for i, m := range messages {
 		list[i] = orNull(m.JSON)

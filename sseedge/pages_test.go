@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 )
 
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s1, chunk.TypeTextDelta, "")
@@ -34,7 +34,7 @@ func TestSnapshot(t *testing.T) {
 				t.Errorf("%s: got %d %v %s", path, rec.Code, rec.Header(), rec.Body)
 			}
 		}
-		if rec := w.record(http.MethodGet, "/v1/sessions/nobody/snapshot", nil); rec.Code != http.StatusNotFound {
+		if rec := w.record(http.MethodGet, "/v1/sessions/unknown/snapshot", nil); rec.Code != http.StatusNotFound {
 			t.Errorf("unknown session: %d", rec.Code)
 		}
 		if rec := w.record(http.MethodGet, "/v1/sessions/s1/snapshot?root=r", nil); rec.Code != http.StatusNotFound {
@@ -46,7 +46,7 @@ func TestSnapshot(t *testing.T) {
 // Pages of messages from the newest to the oldest, without a gap or a repeat.
 func TestMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		for range 7 {
 			w.log.Append(s1, chunk.TypeTextDelta, "")
 		}
@@ -69,9 +69,9 @@ func TestMessages(t *testing.T) {
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing error
-		w := newWorld(t, worldConfig{edge: sseedge.Config{Checks: []sseedge.Check{
-			{Name: "nats", Ask: func(context.Context) error { return nil }},
-			{Name: "canary", Ask: func(context.Context) error { return failing }},
+		w := newEnv(t, worldConfig{edge: sseedge.Config{Checks: []sseedge.HealthCheck{
+			{Name: "nats", Probe: func(context.Context) error { return nil }},
+			{Name: "canary", Probe: func(context.Context) error { return failing }},
 		}}})
 		synctest.Wait()
 		rec := w.record(http.MethodGet, "/readyz", nil)
@@ -89,19 +89,19 @@ func TestReady(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	log := newLog()
-	h, err := hub.New(log, log, hub.Config{Encode: native.Encode})
+	h, err := hub.New(log, log, hub.Config{Encode: helix.Encode})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for want, cfg := range map[string]sseedge.Config{
-		"tenant":    {Tenant: "a.b"},
-		"Heartbeat": {Heartbeat: -1},
-		"Patience":  {Patience: -1},
-		"Attach":    {Attach: -1},
-		"Rewind":    {Rewind: -1},
-		"Retry":     {Retry: -1},
-		"Spread":    {Spread: -1},
-		"check":     {Checks: []sseedge.Check{{Name: "x"}}},
+		"tenant":         {Tenant: "a.b"},
+		"Heartbeat":      {Heartbeat: -1},
+		"WriteTimeout":   {WriteTimeout: -1},
+		"AttachTimeout":  {AttachTimeout: -1},
+		"HistoryTimeout": {HistoryTimeout: -1},
+		"Retry":          {RetryDelay: -1},
+		"DrainPeriod":    {DrainPeriod: -1},
+		"check":          {Checks: []sseedge.HealthCheck{{Name: "x"}}},
 	} {
 		if _, err := sseedge.New(h, snapshotsOf{log: log}, cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%s: got %v", want, err)

@@ -19,7 +19,7 @@ import (
 var errAway = errors.New("nats: secret internals")
 
 // The rows of the bad-input catalogue that an HTTP request can have, sent as
-// bytes. Nobody may find "INJECTED" in an answer.
+// bytes. No answer may contain "INJECTED".
 func TestBadRequests(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	get := func(target string, headers ...string) string {
@@ -55,7 +55,7 @@ func TestBadRequests(t *testing.T) {
 		{"H21 wants JSON", events("", "Accept: application/json"), []int{406}, "NOT_ACCEPTABLE"},
 		{"H23 no Host", "GET /healthz HTTP/1.1\r\n\r\n", bad, ""},
 		{"H24 two Hosts", "GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", bad, ""},
-		{"H25 foreign Host", "GET /healthz HTTP/1.1\r\nHost: INJECTED.example:80\r\n\r\n", []int{421}, "MISDIRECTED"},
+		{"H25 unknown Host", "GET /healthz HTTP/1.1\r\nHost: INJECTED.example:80\r\n\r\n", []int{421}, "MISDIRECTED"},
 		{"H28 space in a name", events("", "Bad Name: 1"), bad, ""},
 		{"H29 no colon", events("", "INJECTED"), bad, ""},
 		{"H30 100 kB header", events("", "X-Big: "+strings.Repeat("x", 100<<10)), []int{431}, ""},
@@ -80,7 +80,7 @@ func TestBadRequests(t *testing.T) {
 		{"limit is too large", get("/v1/sessions/s1/messages?limit=201"), bad, "BAD_PARAMETER"},
 		{"limit is nothing", get("/v1/sessions/s1/messages?limit=0"), bad, "BAD_PARAMETER"},
 		{"no such message", get("/v1/sessions/s1/messages?before=INJECTED"), bad, "BAD_CURSOR"},
-		{"messages is no number", get("/v1/sessions/s1/snapshot?messages=INJECTED"), bad, "BAD_PARAMETER"},
+		{"messages is not a number", get("/v1/sessions/s1/snapshot?messages=INJECTED"), bad, "BAD_PARAMETER"},
 		{"messages is too many", get("/v1/sessions/s1/snapshot?messages=201"), bad, "BAD_PARAMETER"},
 		{"messages is none", get("/v1/sessions/s1/snapshot?messages=0"), bad, "BAD_PARAMETER"},
 		{"messages of the past", get("/v1/sessions/s1/snapshot?messages=1&at=1"), bad, "BAD_PARAMETER"},
@@ -119,7 +119,7 @@ func TestBadRequests(t *testing.T) {
 		{"P43 raw NUL", session("a\x00b"), bad, ""},
 		{"P44 raw 8-bit", session("a\xffb"), bad, "BAD_SESSION_ID"},
 		{"P45 64 kB path", get("/" + strings.Repeat("x", 64<<10)), []int{431, 414}, ""},
-		{"P46 of somebody else, or of nobody", session("nobody"), []int{404}, "STREAM_NOT_FOUND"},
+		{"P46 of another tenant, or unknown", session("unknown"), []int{404}, "STREAM_NOT_FOUND"},
 		{"a slash too many", get("/v1/sessions/s1/events/"), []int{404}, "NOT_FOUND"},
 		{"two slashes", get("//v1/sessions/s1/events"), []int{404}, "NOT_FOUND"},
 		{"no leaf", get("/v1/sessions/s1"), []int{404}, "NOT_FOUND"},
@@ -133,7 +133,7 @@ func TestBadRequests(t *testing.T) {
 		{"M05 PROPFIND", method("PROPFIND"), []int{405}, "METHOD_NOT_ALLOWED"},
 		{"M06 get", method("get"), []int{405}, "METHOD_NOT_ALLOWED"},
 		{"M07 FOO", method("FOO"), []int{405}, "METHOD_NOT_ALLOWED"},
-		{"M08 OPTIONS, a foreign preflight", method("OPTIONS"), []int{405}, "METHOD_NOT_ALLOWED"},
+		{"M08 OPTIONS, a preflight of another origin", method("OPTIONS"), []int{405}, "METHOD_NOT_ALLOWED"},
 		{"M12 CONNECT", "CONNECT edge:80 HTTP/1.1\r\nHost: edge\r\n\r\n", []int{400, 404, 405}, ""},
 		{"M14 HTTP/9.9", "GET / HTTP/9.9\r\nHost: edge\r\n\r\n", []int{400, 505}, ""},
 		{"M16 garbage", "\x16\x03\x01\x02\x00\x01\r\n\r\n", bad, ""},
@@ -144,7 +144,7 @@ func TestBadRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldConfig{edge: sseedge.Config{Host: func(host string) bool { return host == "edge" || host == "a" }}})
+				w := newEnv(t, worldConfig{edge: sseedge.Config{Host: func(host string) bool { return host == "edge" || host == "a" }}})
 				w.log.Append(s1, chunk.TypeRunStarted, "")
 				checkRefusal(t, w, tt.request, tt.status, tt.code)
 			})
@@ -154,7 +154,7 @@ func TestBadRequests(t *testing.T) {
 
 var bad = []int{http.StatusBadRequest}
 
-func checkRefusal(t *testing.T, w *world, request string, statuses []int, code string) {
+func checkRefusal(t *testing.T, w *env, request string, statuses []int, code string) {
 	t.Helper()
 	conn, err := w.dial()
 	if err != nil {
@@ -213,19 +213,19 @@ func TestStrangeRequestsThatAreFine(t *testing.T) {
 		"H35 malformed traceparent":           {"", http.Header{"Traceparent": {"00-xyz"}, "Baggage": {strings.Repeat("a=b,", 5_000)}}},
 		"H36 spoofed address":                 {"", http.Header{"X-Forwarded-For": {"127.0.0.1"}}},
 		"H37 upgrade to h2c":                  {"", http.Header{"Upgrade": {"h2c"}, "Connection": {"Upgrade, HTTP2-Settings"}, "Http2-Settings": {"AAMAAABkAAQAAP__"}}},
-		"H39 foreign Origin":                  {"", http.Header{"Origin": {"https://evil.example"}, "Cookie": {"a=b"}}},
+		"H39 Origin of another site":          {"", http.Header{"Origin": {"https://evil.example"}, "Cookie": {"a=b"}}},
 		"H40 null Origin":                     {"", http.Header{"Origin": {"null"}}},
 		"Q03 token in the URL":                {"?access_token=secret", nil},
-		"Q07 session of somebody else":        {"?session=other", nil},
+		"Q07 other session":                   {"?session=other", nil},
 		"Q08 JSONP callback":                  {"?callback=%3Cscript%3E", nil},
 		"K16 headers of NATS":                 {"", http.Header{"Nats-Rollup": {"all"}, "Nats-Msg-Id": {"x"}}},
 		"filters that name unknown types":     {"?types=a,run_started&exclude=b", nil},
 		"empty parameters":                    {"?after=&scope=&types=&root=&agent=", nil},
-		"an agent that is not in the session": {"?agent=nobody", nil},
+		"an agent that is not in the session": {"?agent=unknown", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldConfig{})
+				w := newEnv(t, worldConfig{})
 				w.log.Append(s1, chunk.TypeRunStarted, "")
 				w.log.Append(s1, chunk.TypeStreamEnd, "")
 				resp := w.get(soon(t), "/v1/sessions/s1/events"+tt.query, tt.header)
@@ -252,7 +252,7 @@ func TestLoopbackHost(t *testing.T) {
 		"0.0.0.0": false, "169.254.169.254": false,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, worldConfig{edge: sseedge.Config{Host: sseedge.LoopbackHost}})
+			w := newEnv(t, worldConfig{edge: sseedge.Config{Host: sseedge.LoopbackHost}})
 			req := http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/healthz"}}
 			status := w.serveRequest(&req)
 			if got := status == http.StatusOK; got != want {

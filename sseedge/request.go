@@ -6,28 +6,22 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/sse"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/sse"
 	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-const (
-	maxQuery = 8 << 10 // bytes of a query
-	maxTypes = 64      // names in ?types= and ?exclude=
-)
+const maxTypes = 64 // names in ?types= and ?exclude=
 
-// query is a parsed query in which every parameter we know is given once at
-// most. Others are passed over.
+// query is a parsed query in which every known parameter is given at most once. Others are ignored.
 type query struct{ values url.Values }
 
 func readQuery(u *url.URL, known ...string) (query, *problem) {
-	if len(u.RawQuery) > maxQuery {
-		return query{}, badRequest(codeBadParameter, "the query is too long", "")
-	}
-	values, err := url.ParseQuery(u.RawQuery)
+	values, err := httpkit.ParseQuery(u)
 	if err != nil {
-		return query{}, badRequest(codeBadParameter, "the query cannot be read", "")
+		return query{}, badRequest(codeBadParameter, err.Error(), "")
 	}
 	for _, name := range known {
 		if len(values[name]) > 1 {
@@ -39,7 +33,7 @@ func readQuery(u *url.URL, known ...string) (query, *problem) {
 
 // readStream reads what a request wants to stream.
 //
-//	?after=N           where to go on; see sse.Resume
+//	?after=N           the cursor; see sse.ReadCursors
 //	?scope=tree        the session and its sub-agents, the default
 //	?scope=session     the session alone
 //	?root=R            the session is a sub-agent of R, read alone
@@ -53,7 +47,7 @@ func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Reques
 	if p != nil {
 		return req, p
 	}
-	cursors, err := sse.Resume(r.Header, q.values, 1)
+	cursors, err := sse.ReadCursors(r.Header, q.values, 1)
 	if err != nil {
 		return req, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
 	}
@@ -72,7 +66,7 @@ func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views)
 	if req.Encoding, p = q.readView(views); p != nil {
 		return p
 	}
-	req.After.Seq, req.Epoch = chunk.Seq(after.Seq), after.Epoch
+	req.After.Seq, req.StreamEpoch = chunk.Seq(after.Seq), after.Epoch
 	return q.readFilter(&req.Filter)
 }
 
@@ -97,7 +91,7 @@ func (q query) readScope(req *hub.Request) *problem {
 	return nil
 }
 
-// readRoot makes s a sub-agent's session if ?root= says so.
+// readRoot sets the root of s, the session of a sub-agent, if ?root= is given.
 func (q query) readRoot(s *chunk.Session) *problem {
 	root := q.values.Get("root")
 	if root == "" {

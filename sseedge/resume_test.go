@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
 )
 
 // What sleeps here sleeps in a bubble.
@@ -31,9 +31,9 @@ func TestResumeAtAnyByte(t *testing.T) {
 			view:    rapid.SampledFrom(views).Draw(rt, "view"),
 			after:   rapid.IntRange(-1, 59).Draw(rt, "after"),
 			cfg: hub.Config{
-				Memory: rapid.SampledFrom([]int64{1, 4 << 10, 1 << 20}).Draw(rt, "memory"),
-				Page:   rapid.SampledFrom([]int{1, 700, 1 << 20}).Draw(rt, "page"),
-				Grace:  time.Second,
+				MaxMemory: rapid.SampledFrom([]int64{1, 4 << 10, 1 << 20}).Draw(rt, "memory"),
+				PageBytes: rapid.SampledFrom([]int{1, 700, 1 << 20}).Draw(rt, "page"),
+				IdleTTL:   time.Second,
 			},
 		}
 		var err error
@@ -55,7 +55,7 @@ type write struct {
 func genWrite() *rapid.Generator[write] {
 	return rapid.Custom(func(t *rapid.T) write {
 		return write{
-			What:    rapid.SampledFrom([]string{"chunk", "chunk", "chunk", "chunk", "chunk", "junk", "cut", "takeover"}).Draw(t, "what"),
+			What:    rapid.SampledFrom([]string{"chunk", "chunk", "chunk", "chunk", "chunk", "malformed", "cut", "takeover"}).Draw(t, "what"),
 			Session: rapid.IntRange(0, 5).Draw(t, "session"),
 			Type:    rapid.IntRange(0, 6).Draw(t, "type"),
 			Pause:   rapid.SampledFrom([]int{0, 0, 1, 20, 16_000}).Draw(t, "pause"),
@@ -73,7 +73,7 @@ var (
 type view struct {
 	path  string
 	shows func(chunk.Record) bool
-	as    func(data string) string // what becomes of a chunk; nil: nothing
+	as    func(data string) string // the chunk as this view shows it; nil: unchanged
 }
 
 func ofTree(rec chunk.Record) bool { return rec.Session.Root == "root" }
@@ -119,7 +119,7 @@ func (r resume) run(t *testing.T) error {
 	t.Helper()
 	cfg := r.cfg
 	cfg.Encodings = encodingsOf(audiences)
-	w := newWorld(t, worldConfig{hub: cfg, edge: sseedge.Config{Views: audiences}})
+	w := newEnv(t, worldConfig{hub: cfg, edge: sseedge.Config{Views: audiences}})
 	w.log.Append(theRoot, chunk.TypeRunStarted, "") // so that there is something to find
 	w.log.Append(theRoot.Child("kid-1"), chunk.TypeRunStarted, "")
 	before := min(r.before, len(r.history))
@@ -148,15 +148,15 @@ func (r resume) run(t *testing.T) error {
 }
 
 // do is one step of the history. A bubble's time passes outside.
-func (h write) do(log *logtest.Log) {
+func (h write) do(log *memlog.Log) {
 	s := allSessions[h.Session]
 	switch h.What {
 	case "chunk":
 		log.Append(s, allTypes[h.Type], `"delta":"some text, as long as it takes"`)
-	case "junk":
-		log.Junk(s)
+	case "malformed":
+		log.AppendMalformed(s)
 	case "cut":
-		log.CutFeeds()
+		log.CloseFeeds()
 	case "takeover":
 		log.Takeover(s)
 		log.Append(s, chunk.TypeRunStarted, "")
@@ -164,7 +164,7 @@ func (h write) do(log *logtest.Log) {
 }
 
 // client starts where the property says, if a client could be there.
-func (r resume) client(w *world) (f *follower, start chunk.Seq) {
+func (r resume) client(w *env) (f *follower, start chunk.Seq) {
 	path := r.view.path
 	var shown []chunk.Record
 	for _, rec := range w.log.Tree(theRoot) {
@@ -179,9 +179,8 @@ func (r resume) client(w *world) (f *follower, start chunk.Seq) {
 	return newFollower(w, path), start
 }
 
-// follow connects until there is nothing more, and will be nothing more: a page
-// opens its stream again when somebody begins another run. It sleeps in the
-// test's bubble.
+// follow reconnects until all steps are written and there is nothing more: a browser
+// client reopens its stream when another run starts. It sleeps in the test's bubble.
 func (r resume) follow(t *testing.T, f *follower, written <-chan struct{}) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
@@ -210,7 +209,7 @@ func (r resume) follow(t *testing.T, f *follower, written <-chan struct{}) error
 }
 
 // compare holds what the client has against the log.
-func (r resume) compare(log *logtest.Log, f *follower, start chunk.Seq) error {
+func (r resume) compare(log *memlog.Log, f *follower, start chunk.Seq) error {
 	var want []string
 	for _, rec := range log.Tree(theRoot) {
 		if r.view.shows(rec) && rec.Seq > start {

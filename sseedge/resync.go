@@ -5,36 +5,32 @@ import (
 	"errors"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// maxResyncs is how often a seat is moved to a snapshot without getting a
-// single frame there.
+// maxResyncs is how often a subscription is moved to a snapshot without getting a single frame there.
 const maxResyncs = 2
 
-// resync moves a seat whose position cannot be served to that of a fresh
-// snapshot, and leaves the truncated event that says so in v.pending. First to
-// the snapshot that a page loads, which stands before the message in flight, so
-// that the page gets that message from the stream. If the log does not hold all
-// of that message any more, which may show only when it is read, to the exact
-// end, which is always there.
-func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
+// resync moves a subscription whose position cannot be served to that of a fresh snapshot, and leaves the truncated event that reports it in v.pending. First to
+// the snapshot that a page loads, whose position is before the message in flight, so that the page gets that message from the stream. If the log does not
+// hold all of that message any more, which may show only when it is read, to the exact end, which always exists.
+func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 	v.detach()
 	for v.resyncs < maxResyncs {
 		v.resyncs++
-		snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), Want{Partial: v.resyncs == maxResyncs, Messages: 1})
+		snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), SnapshotQuery{Partial: v.resyncs == maxResyncs, Messages: 1})
 		if err != nil {
 			return err
 		}
 		req := v.req
-		req.After, req.Epoch = snap.Position, ""
+		req.After, req.StreamEpoch = snap.Position, ""
 		cur, err := v.edge.hub.Subscribe(ctx, req)
 		switch {
 		case errors.Is(err, chunk.ErrTruncated):
 			continue
 		case errors.Is(err, hub.ErrEnded), errors.Is(err, chunk.ErrUnknownSession) && snap.over():
-			v.over = true
+			v.complete = true
 		case err != nil:
 			return err
 		}
@@ -42,19 +38,17 @@ func (v *seat) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 		v.move(cause, snap.Position.Seq)
 		return nil
 	}
-	return errors.Join(errCut, cause)
+	return errors.Join(errLogUnavailable, cause)
 }
 
-// attachExpired serves a session of which the log holds nothing. It may still be
-// known to the snapshots: then nothing can be streamed, and the client that has
-// seen all of it is done, while any other is told where to find it.
-func (v *seat) attachExpired(ctx context.Context) error {
-	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), Want{Partial: true, Messages: 1})
+// attachExpired serves a session of which the log holds nothing. The snapshots may still have it: then nothing can be streamed, and a client that has all of it
+// is done, while any other is moved to the snapshot.
+func (v *subscription) attachExpired(ctx context.Context) error {
+	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), SnapshotQuery{Partial: true, Messages: 1})
 	if err != nil {
 		return err
 	}
-	// Or the session began just now, between the two questions: then its first
-	// reader would be told that its history is gone.
+	// Or the session began between the two reads: then its first reader would get a truncated event.
 	cur, err := v.edge.hub.Subscribe(ctx, v.req)
 	switch {
 	case err == nil:
@@ -67,30 +61,28 @@ func (v *seat) attachExpired(ctx context.Context) error {
 	}
 	cause := &chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq}
 	v.move(cause, snap.Position.Seq)
-	v.over = snap.over()
+	v.complete = snap.over()
 	return nil
 }
 
-// move has the client told that it goes on behind another place, and why.
-func (v *seat) move(cause *chunk.TruncatedError, to chunk.Seq) {
-	v.pending = native.Resync(nil, cause, to)
+// move prepares the truncated event that moves the client to another position, with the reason.
+func (v *subscription) move(cause *chunk.TruncatedError, to chunk.Seq) {
+	v.pending = helix.Resync(nil, cause, to)
 	v.edge.metrics.moved(cause.Reason)
 }
 
-// lose has the client told that there is nothing of the session any more, neither
-// a log nor a snapshot: it was deleted, or the stream was made again without it.
-// The event takes the client's cursor back to the beginning. With its old one it
-// would come back, and might find something else in that place:
-//  1. the stream is made again, and a client cut without a word,
-//  2. the session speaks in the new stream, beyond the old place,
-//  3. the client comes back with that place, which is a record of the session.
-func (v *seat) lose(cause *chunk.TruncatedError) {
+// writeDeleted prepares the truncated event for a session of which neither a log nor a snapshot is left: it was deleted, or the stream was recreated without it.
+// The event resets the cursor of the client to the beginning. With its old cursor,
+//  1. the stream is recreated, and the client is disconnected without an event,
+//  2. the session gets records in the new stream, beyond the old position,
+//  3. the client reconnects with that position, which is a record of the new session.
+func (v *subscription) writeDeleted(cause *chunk.TruncatedError) {
 	v.detach()
 	v.move(cause, 0)
 }
 
 // target is the session whose snapshot belongs to what is streamed.
-func (v *seat) target() chunk.Session {
+func (v *subscription) target() chunk.Session {
 	if v.req.Scope == chunk.ScopeTree {
 		return v.req.Session.Tree()
 	}

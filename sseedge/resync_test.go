@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// A cursor that cannot be served is told so, with the reason, and the same
-// response goes on from the snapshot: the one that a page loads, which stands
+// A client whose cursor cannot be served receives the reason, and the same response
+// continues from the position of the snapshot that a browser client loads, which is
 // before the message in flight.
 func TestCursorThatCannotBeServed(t *testing.T) {
 	kid := s1.Child("kid")
 	other := chunk.RootSession("default", "other")
 	for _, tt := range []struct {
 		name   string
-		setup  func(w *world)
+		setup  func(w *env)
 		cursor string
 		reason string
 		from   chunk.Seq
@@ -36,25 +36,25 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 			name: "of another session", cursor: "3", reason: "foreign", from: 4, then: []string{"5", "6", "7"},
 		},
 		{
-			name: "below the floor", cursor: "1", reason: "expired", from: 4, then: []string{"5", "6", "7"},
-			setup: func(w *world) { w.log.Expire(3) },
+			name: "before the first sequence", cursor: "1", reason: "expired", from: 4, then: []string{"5", "6", "7"},
+			setup: func(w *env) { w.log.Expire(3) },
 		},
 		{
 			name: "no cursor, and the beginning is gone", cursor: "", reason: "expired", from: 4, then: []string{"5", "6", "7"},
-			setup: func(w *world) { w.log.Expire(3) },
+			setup: func(w *env) { w.log.Expire(3) },
 		},
 		{
-			name: "taken back by a clean-up", cursor: "6", reason: "cleanup", from: 4, then: []string{"5", "8"},
-			setup: func(w *world) { w.log.Cleanup(s1, 1, 5) },
+			name: "removed by a clean-up", cursor: "6", reason: "cleanup", from: 4, then: []string{"5", "8"},
+			setup: func(w *env) { w.log.Cleanup(s1, 1, 5) },
 		},
 		{
 			name: "the message in flight is not in the log any more", cursor: "1", reason: "expired", from: 7, then: nil,
-			setup: func(w *world) { w.log.Expire(6) },
+			setup: func(w *env) { w.log.Expire(6) },
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldConfig{})
+				w := newEnv(t, worldConfig{})
 				w.log.Append(s1, chunk.TypeRunStarted, "")   // 1
 				w.log.Append(kid, chunk.TypeTextDelta, "")   // 2
 				w.log.Append(other, chunk.TypeStreamEnd, "") // 3
@@ -87,10 +87,10 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// The stream is deleted and made again while somebody reads.
-func TestStreamMadeAgain(t *testing.T) {
+// The stream is deleted and recreated while a client reads.
+func TestStreamRecreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		for range 20 {
 			w.log.Append(s1, chunk.TypeTextDelta, "")
 		}
@@ -112,11 +112,11 @@ func TestStreamMadeAgain(t *testing.T) {
 	})
 }
 
-// The new stream does not know the session: the client is told, loses its place,
-// and finds nothing when it comes back.
-func TestStreamMadeAgainWithoutTheSession(t *testing.T) {
+// The new stream does not have the session: the client receives a truncation, its
+// cursor is reset, and its next request gets 404.
+func TestStreamRecreatedWithoutTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		f := newFollower(w, "/v1/sessions/s1/events")
 		go func() {
@@ -128,7 +128,7 @@ func TestStreamMadeAgainWithoutTheSession(t *testing.T) {
 		}
 		last := f.events[len(f.events)-1]
 		if last.Type != "truncated" || last.Reason != "recreated" || last.ResumeFrom != 0 || f.lastEventID != "0" {
-			t.Errorf("got %+v, and goes on behind %s", last, f.lastEventID)
+			t.Errorf("got %+v, and continues after %s", last, f.lastEventID)
 		}
 		if how, status, err := f.connect(t.Context(), -1); how != refused || status != http.StatusNotFound || err != nil {
 			t.Errorf("again: %d, %d, %v", how, status, err)
@@ -136,10 +136,11 @@ func TestStreamMadeAgainWithoutTheSession(t *testing.T) {
 	})
 }
 
-// What lies ahead of a slow reader is purged: it is told when it gets there.
+// Records that a slow reader has not read are purged: it receives the gap when it
+// reaches it.
 func TestPurgeUnderASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{hub: hub.Config{Memory: 1, Page: 1}})
+		w := newEnv(t, worldConfig{hub: hub.Config{MaxMemory: 1, PageBytes: 1}})
 		for range 50 {
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"`+strings.Repeat("x", 1000)+`"`)
 		}
@@ -170,12 +171,12 @@ func TestExpiredSession(t *testing.T) {
 	}{
 		{"complete, and the client has seen it", "ended", "9", http.StatusNoContent, nothing},
 		{"complete, and the client has seen a part", "ended", "5", http.StatusOK, whole},
-		{"waits for a person since long ago", "paused", "5", http.StatusOK, cut},
-		{"waits for a person, and the client has all", "paused", "9", http.StatusNoContent, nothing},
+		{"waits for a user since long ago", "paused", "5", http.StatusOK, cut},
+		{"waits for a user, and the client has all", "paused", "9", http.StatusNoContent, nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldConfig{remembered: map[string]string{"old": tt.status}})
+				w := newEnv(t, worldConfig{remembered: map[string]string{"old": tt.status}})
 				f := newFollower(w, "/v1/sessions/old/events")
 				f.lastEventID = tt.cursor
 				how, code, err := f.connect(soon(t), -1)
@@ -190,11 +191,11 @@ func TestExpiredSession(t *testing.T) {
 	}
 }
 
-// NATS is away: who is connected stays connected, heartbeats go on, and nothing
-// is lost when it is back; who comes is told to come later.
+// While NATS is unavailable, connected clients stay connected and receive heartbeats,
+// and new clients get a retry hint. After it is back no record is missing.
 func TestLogAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		f := newFollower(w, "/v1/sessions/s1/events")
 		done := make(chan struct{})
@@ -205,7 +206,7 @@ func TestLogAway(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Second)
-		w.log.Down(errAway)
+		w.log.FailWith(errAway)
 		synctest.Wait()
 		for _, path := range []string{"/v1/sessions/s2/events", "/v1/sessions/s2/snapshot", "/v1/sessions/s2/messages"} {
 			rec := w.record(http.MethodGet, path, nil)
@@ -218,7 +219,7 @@ func TestLogAway(t *testing.T) {
 			t.Errorf("ready without a log: %d", rec.Code)
 		}
 		time.Sleep(20 * time.Second)
-		w.log.Down(nil)
+		w.log.FailWith(nil)
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		w.log.Append(s1, chunk.TypeStreamEnd, "")
 		<-done

@@ -14,16 +14,16 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// R01 to R07: nobody holds a connection by being slow, and whoever gets an answer
-// gets it at once. Times are from the first byte to the end of the connection.
+// R01 to R07: a slow client cannot keep a connection open, and an answer is sent at
+// once. Times are from the first byte to the end of the connection.
 func TestSlowRequestsAreCut(t *testing.T) {
 	const start = "GET /healthz HTTP/1.1\r\nHost: edge\r\n"
 	for _, tt := range []struct {
 		name    string
 		say     string        // at once
-		drip    string        // then, one byte a second, for ever
+		drip    string        // then, one byte a second, indefinitely
 		answer  string        // with which the answer begins
-		atLeast time.Duration // for those who are in their right
+		atLeast time.Duration // for requests that are allowed
 		atMost  time.Duration
 	}{
 		{"silent", "", "", "", 0, 6 * time.Second},
@@ -37,7 +37,7 @@ func TestSlowRequestsAreCut(t *testing.T) {
 		{"nothing behind a greeting of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "", "\x00", 0, 61 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+			w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
 			conn, err := w.dial()
 			if err != nil {
 				t.Fatal(err)
@@ -123,11 +123,11 @@ func TestBodiesHaveADeadline(t *testing.T) {
 	}
 }
 
-// Text that a stranger chose beside text that is secret is not to be compressed
-// together, and a compressor would hold back what it has.
+// Text chosen by an attacker must not be compressed together with secret text, and a
+// compressor would delay events.
 func TestNothingIsCompressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s1, chunk.TypeTextDelta, `"delta":"`+strings.Repeat("x", 10_000)+`"`)
 		w.log.Append(s1, chunk.TypeStreamEnd, "")

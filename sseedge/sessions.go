@@ -9,38 +9,38 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Directory lists the sessions of a tenant. It may be asked by many requests at
+// SessionLister lists the sessions of a tenant. It may be asked by many requests at
 // once.
-type Directory interface {
-	// Sessions are those that were saved last, newest first, and where to go on,
-	// "" at the end. There may be fewer than q.Limit, or none, before the end. The
-	// error is ErrBefore when q.Before is none that was given out.
-	Sessions(ctx context.Context, tenant string, q Listing) (list []Listed, next string, err error)
+type SessionLister interface {
+	// Sessions returns the sessions that were saved last, newest first, and the cursor of the next page, "" at the end. There may be fewer than q.Limit, or none,
+	// before the end. The error is ErrBadCursor if q.Before was not returned by it.
+	Sessions(ctx context.Context, tenant string, q SessionQuery) (list []SessionInfo, next string, err error)
 }
 
-// Listing says which sessions are asked for.
-type Listing struct {
+// SessionQuery says which sessions are asked for.
+type SessionQuery struct {
 	Status    string // active, paused, ended or failed; "" for any
 	AgentType string // "" for any
 	Limit     int    // at most so many, more than 0
 	Before    string // "" from the beginning
 }
 
-// Listed is a root session as it was saved last. The log may be further.
-type Listed struct {
+// SessionInfo is a root session as it was saved last. The log may be further.
+type SessionInfo struct {
 	Session   chunk.Session
 	AgentType string // "" when it is not known
 	Status    string
 	Seq       chunk.Seq // how far it was saved
 	Created   time.Time
-	Began     time.Time // its latest run; zero when there was none
-	Saved     time.Time
+	StartedAt time.Time // its latest run; zero when there was none
+	SavedAt   time.Time
 }
 
-// ErrBefore reports a Listing.Before that nobody gave out.
-var ErrBefore = errors.New("there is no such place in the list of sessions")
+// ErrBadCursor reports a SessionQuery.Before that is not a cursor of the list.
+var ErrBadCursor = errors.New("there is no such place in the list of sessions")
 
 type sessionsPage struct {
 	Sessions []json.RawMessage `json:"sessions"`
@@ -59,34 +59,33 @@ type listedPage struct {
 	Status         string    `json:"status"`
 	StreamSequence chunk.Seq `json:"streamSequence"`
 	Created        int64     `json:"created"`
-	Began          *int64    `json:"began"`
+	StartedAt      *int64    `json:"began"`
 	Timestamp      int64     `json:"timestamp"`
 }
 
-func (l Listed) page() listedPage {
-	p := listedPage{Status: l.Status, StreamSequence: l.Seq, Created: l.Created.UnixMilli(), Timestamp: l.Saved.UnixMilli()}
+func (l SessionInfo) page() listedPage {
+	p := listedPage{Status: l.Status, StreamSequence: l.Seq, Created: l.Created.UnixMilli(), Timestamp: l.SavedAt.UnixMilli()}
 	p.Session.Tenant, p.Session.Root, p.Session.ID, p.Session.AgentType = l.Session.Tenant, l.Session.Root, l.Session.ID, l.AgentType
-	if !l.Began.IsZero() {
-		began := l.Began.UnixMilli()
-		p.Began = &began
+	if !l.StartedAt.IsZero() {
+		began := l.StartedAt.UnixMilli()
+		p.StartedAt = &began
 	}
 	return p
 }
 
 // sessions serves GET /v1/sessions?status=&agentType=&limit=&before=: the root
 // sessions of the tenant, those first that were saved last.
-func (e *Edge) sessions(w http.ResponseWriter, r *http.Request) {
+func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *problem {
 	q, p := readQuery(r.URL, "status", "agentType", "limit", "before", "view")
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	page, p := e.readSessions(r.Context(), q)
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	e.writeJSON(w, "", page)
+	return nil
 }
 
 func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *problem) {
@@ -98,17 +97,17 @@ func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *proble
 	if p != nil {
 		return sessionsPage{}, p
 	}
-	if lens := e.cfg.Views.Lens(name); lens != nil && listing.AgentType != "" && !lens.AgentTypes() {
+	if compiled := e.cfg.Views.Get(name); compiled != nil && listing.AgentType != "" && !compiled.AgentTypes() {
 		return sessionsPage{}, badRequest(codeBadParameter, "this view does not tell agents apart", "agentType: want none")
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Attach)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 	defer cancel()
-	list, next, err := e.cfg.Directory.Sessions(ctx, e.cfg.Tenant, listing)
+	list, next, err := e.cfg.Sessions.Sessions(ctx, e.cfg.Tenant, listing)
 	switch {
-	case errors.Is(err, ErrBefore):
+	case errors.Is(err, ErrBadCursor):
 		return sessionsPage{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
 	case err != nil:
-		e.cfg.Log.Warn("no list of sessions", "err", err)
+		e.cfg.Log.Warn("session list failed", "error", err)
 		return sessionsPage{}, unavailable
 	}
 	page := sessionsPage{Sessions: make([]json.RawMessage, len(list))}
@@ -123,11 +122,11 @@ func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *proble
 	return page, nil
 }
 
-func (e *Edge) shownListed(view string, l Listed) (json.RawMessage, *problem) {
+func (e *Edge) shownListed(view string, l SessionInfo) (json.RawMessage, *problem) {
 	text, err := json.Marshal(l.page())
 	if err != nil {
-		e.cfg.Log.Error("session is no JSON", "session", l.Session.String(), "err", err)
-		return nil, internal
+		e.cfg.Log.Error("session encoding failed", "session", l.Session.String(), "error", err)
+		return nil, httpkit.Internal
 	}
 	return e.shownPage(view, l.Session, text)
 }
@@ -137,19 +136,19 @@ const (
 	maxBefore    = 256 // bytes of ?before=
 )
 
-func (q query) readListing() (Listing, *problem) {
+func (q query) readListing() (SessionQuery, *problem) {
 	limit, p := q.readLimit()
 	if p != nil {
-		return Listing{}, p
+		return SessionQuery{}, p
 	}
-	l := Listing{Status: q.values.Get("status"), AgentType: q.values.Get("agentType"), Limit: limit, Before: q.values.Get("before")}
+	l := SessionQuery{Status: q.values.Get("status"), AgentType: q.values.Get("agentType"), Limit: limit, Before: q.values.Get("before")}
 	switch {
 	case l.Status != "" && !slices.Contains([]string{"active", "paused", "ended", "failed"}, l.Status):
-		return Listing{}, badRequest(codeBadParameter, "there is no such status", "status: want active, paused, ended or failed")
+		return SessionQuery{}, badRequest(codeBadParameter, "there is no such status", "status: want active, paused, ended or failed")
 	case len(l.AgentType) > maxAgentType:
-		return Listing{}, badRequest(codeBadParameter, "this is no type of an agent", "agentType: want at most 256 bytes")
+		return SessionQuery{}, badRequest(codeBadParameter, "this is no type of an agent", "agentType: want at most 256 bytes")
 	case len(l.Before) > maxBefore:
-		return Listing{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
+		return SessionQuery{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
 	}
 	return l, nil
 }

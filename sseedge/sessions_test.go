@@ -12,23 +12,23 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
 // directory lists these sessions, and pages by their number.
-type directory []sseedge.Listed
+type directory []sseedge.SessionInfo
 
-func (d directory) Sessions(_ context.Context, tenant string, q sseedge.Listing) ([]sseedge.Listed, string, error) {
+func (d directory) Sessions(_ context.Context, tenant string, q sseedge.SessionQuery) ([]sseedge.SessionInfo, string, error) {
 	from := 0
 	if q.Before != "" {
 		var err error
 		if from, err = strconv.Atoi(q.Before); err != nil {
-			return nil, "", errors.Join(err, sseedge.ErrBefore)
+			return nil, "", errors.Join(err, sseedge.ErrBadCursor)
 		}
 	}
-	var list []sseedge.Listed
+	var list []sseedge.SessionInfo
 	for n, l := range slices.All(d[from:]) {
 		if len(list) == q.Limit {
 			return list, strconv.Itoa(from + n), nil
@@ -41,14 +41,14 @@ func (d directory) Sessions(_ context.Context, tenant string, q sseedge.Listing)
 }
 
 func someSessions() directory {
-	listed := func(id, agent, status string) sseedge.Listed {
-		return sseedge.Listed{
+	listed := func(id, agent, status string) sseedge.SessionInfo {
+		return sseedge.SessionInfo{
 			Session: chunk.RootSession("default", id), AgentType: agent, Status: status, Seq: 7,
-			Created: time.UnixMilli(1000), Began: time.UnixMilli(2000), Saved: time.UnixMilli(3000),
+			Created: time.UnixMilli(1000), StartedAt: time.UnixMilli(2000), SavedAt: time.UnixMilli(3000),
 		}
 	}
 	d := directory{listed("a", "writer", "active"), listed("b", "coder", "ended"), listed("c", "coder", "active")}
-	d[1].Began = time.Time{}
+	d[1].StartedAt = time.Time{}
 	return d
 }
 
@@ -86,7 +86,7 @@ func TestSessions(t *testing.T) {
 		{bound, "?view=audit", 400, codeBadParameter},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views, Directory: someSessions()}})
+			w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views, Sessions: someSessions()}})
 			rec := w.record(http.MethodGet, "/v1/sessions"+tt.query, nil)
 			got := rec.Body.String()
 			if rec.Code != tt.status || got != tt.want && (tt.status == 200 || !strings.Contains(got, tt.want)) || rec.Header().Get("Cache-Control") != "no-store" {
@@ -99,7 +99,7 @@ func TestSessions(t *testing.T) {
 // An edge that knows of no list says that there is nothing.
 func TestNoDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		for _, path := range []string{"/v1/sessions", "/v1/sessions/"} {
 			if rec := w.record(http.MethodGet, path, nil); rec.Code != http.StatusNotFound {
 				t.Errorf("%s: %d %s", path, rec.Code, rec.Body)

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// A client that takes nothing is cut within its patience, and nobody beside it
+// A client that reads nothing is cut within its write timeout, and no other client
 // waits for it. The bubble's connections have no buffer, so it stalls at once.
 func TestStalledClientIsCutAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := rawStream(t, w, "/v1/sessions/s1/events")
 		synctest.Wait()
@@ -49,7 +49,7 @@ func TestStalledClientIsCutAlone(t *testing.T) {
 		if strings.Contains(string(rest), "0\r\n\r\n") {
 			t.Errorf("a stream that was cut ended cleanly: %q", rest)
 		}
-		if n := w.hub.Stats().Watchers; n != 1 {
+		if n := w.hub.Stats().Cursors; n != 1 {
 			t.Errorf("%d watchers after %s", n, time.Since(began))
 		}
 		w.log.Append(s1, chunk.TypeStreamEnd, "")
@@ -58,7 +58,7 @@ func TestStalledClientIsCutAlone(t *testing.T) {
 }
 
 // rawStream sends a request and reads nothing of the answer but its head.
-func rawStream(t *testing.T, w *world, path string) net.Conn {
+func rawStream(t *testing.T, w *env, path string) net.Conn {
 	t.Helper()
 	conn, err := w.dial()
 	if err != nil {
@@ -85,7 +85,7 @@ func rawStream(t *testing.T, w *world, path string) net.Conn {
 func TestSlowClientReadsTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory = 64 << 10
-		w := newWorld(t, worldConfig{hub: hub.Config{Memory: memory, Page: 8 << 10}})
+		w := newEnv(t, worldConfig{hub: hub.Config{MaxMemory: memory, PageBytes: 8 << 10}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		defer resp.Body.Close()
@@ -127,16 +127,16 @@ func (d *drip) Read(b []byte) (int, error) {
 // A client goes away while its handler waits for something new.
 func TestGoneClientLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		synctest.Wait()
-		if n := w.hub.Stats().Watchers; n != 1 {
+		if n := w.hub.Stats().Cursors; n != 1 {
 			t.Fatalf("%d watchers", n)
 		}
 		resp.Body.Close()
 		synctest.Wait()
-		if n := w.hub.Stats().Watchers; n != 0 {
+		if n := w.hub.Stats().Cursors; n != 0 {
 			t.Errorf("%d watchers after the client left", n)
 		}
 		time.Sleep(time.Minute)
@@ -149,7 +149,7 @@ func TestGoneClientLeavesNothing(t *testing.T) {
 // Guessing names costs nothing that stays.
 func TestUnknownSessionsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		synctest.Wait()
 		for i := range 100 {
 			if rec := w.record(http.MethodGet, fmt.Sprintf("/v1/sessions/guess-%d/events", i), nil); rec.Code != http.StatusNotFound {

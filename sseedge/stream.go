@@ -11,36 +11,34 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/sse"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/sse"
 )
 
-var (
-	errDrained = errors.New("the edge is being stopped")
-	errCut     = errors.New("the log has nothing to go on with")
-)
+var errLogUnavailable = errors.New("the log has no record to continue with")
 
 // stream is one open connection. It runs on the goroutine of its request, and
 // needs no other for its sessions.
 type stream struct {
-	edge  *Edge
-	seats []*seat // one for each session that it shows
-	named bool    // events say which session they are of, see many.go
-	out   *sse.Writer
-	did   account
+	edge          *Edge
+	subscriptions []*subscription // one for each session that it shows
+	named         bool            // events say which session they are of, see many.go
+	out           *sse.Writer
+	stats         streamStats
 
-	waits   []<-chan struct{}
-	cases   []reflect.SelectCase
-	scratch []byte
+	waitChans []<-chan struct{}
+	cases     []reflect.SelectCase
+	scratch   []byte
 }
 
 // events serves GET /v1/sessions/{id}/events.
-func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
-	one, p := e.newStream(r, s)
+func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *problem {
+	one, p := e.newStream(r, e.session(id))
 	if p == nil {
-		w.Header().Set("X-Session-Id", s.ID)
+		w.Header().Set("X-Session-Id", id)
 	}
 	e.open(w, r, p, one)
+	return nil
 }
 
 // newStream is apart from events for the sake of the stack, see serve.
@@ -48,38 +46,37 @@ func (e *Edge) events(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 //go:noinline
 func (e *Edge) newStream(r *http.Request, s chunk.Session) (*stream, *problem) {
 	req, p := readStream(r, s, e.cfg.Views)
-	return &stream{edge: e, seats: []*seat{newSeat(e, req)}}, p
+	return &stream{edge: e, subscriptions: []*subscription{newSubscription(e, req)}}, p
 }
 
 // open serves a stream, if there is no problem with its request.
 func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *stream) {
 	if p == nil && !sse.Accepts(r.Header) {
-		p = newProblem(http.StatusNotAcceptable, codeNotAcceptable, "this is an event stream", "Accept: want text/event-stream")
+		p = notAcceptable
 	}
 	if p != nil {
-		e.refuseStream(w, r, p)
+		e.rejectStream(w, r, p)
 		return
 	}
 	if r.Method == http.MethodHead {
 		e.head(w)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	if !e.enter(s, cancel) {
+	ctx, leave, ok := e.streams.Enter(r.Context())
+	if !ok {
 		// In HTTP/2 this says GOAWAY: a client of one long connection would come
 		// back on it, to the edge that is being stopped.
 		w.Header().Set("Connection", "close")
-		e.refuseStream(w, r, draining)
+		e.rejectStream(w, r, draining)
 		return
 	}
-	defer e.leave(s)
-	mine := e.room.place(r, s.sessions())
-	if p := e.room.limits.acquire(mine); p != nil {
-		e.refuseStream(w, r, p)
+	defer leave()
+	release, p := e.limiter.Acquire(r, s.sessions()...)
+	if p != nil {
+		e.rejectStream(w, r, p)
 		return
 	}
-	defer e.room.limits.release(mine)
+	defer release()
 	defer s.detach()
 	if e.attach(ctx, w, r, s) {
 		s.serve(ctx, w, r.ProtoMajor)
@@ -95,10 +92,10 @@ func (e *Edge) attach(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		e.metrics.connected("ended")
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, chunk.ErrUnknownSession):
-		e.refuseStream(w, r, noStream)
+		e.rejectStream(w, r, noStream)
 	case err != nil:
-		e.cfg.Log.Warn("stream refused", "session", s.seats[0].req.Session.String(), "err", err)
-		e.refuseStream(w, r, unavailable)
+		e.cfg.Log.Warn("stream rejected", "session", s.subscriptions[0].req.Session.String(), "error", err)
+		e.rejectStream(w, r, unavailable)
 	default:
 		return true
 	}
@@ -116,29 +113,28 @@ func (e *Edge) head(w http.ResponseWriter) {
 }
 
 func (s *stream) sessions() []chunk.Session {
-	sessions := make([]chunk.Session, len(s.seats))
-	for i, v := range s.seats {
+	sessions := make([]chunk.Session, len(s.subscriptions))
+	for i, v := range s.subscriptions {
 		sessions[i] = v.req.Session
 	}
 	return sessions
 }
 
-// attach puts every seat in its place. hub.ErrEnded: nothing can follow for any
-// of them. chunk.ErrUnknownSession: there is none of the sessions.
+// attach subscribes to every session. hub.ErrEnded: all of them are complete and delivered. chunk.ErrUnknownSession: none of them exists.
 func (s *stream) attach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.edge.cfg.Attach)
+	ctx, cancel := context.WithTimeout(ctx, s.edge.cfg.AttachTimeout)
 	defer cancel()
 	unknown := 0
-	for _, v := range s.seats {
+	for _, v := range s.subscriptions {
 		err := v.attach(ctx)
 		switch {
 		case errors.Is(err, hub.ErrEnded):
 			v.done = true
 		case errors.Is(err, chunk.ErrUnknownSession):
-			if unknown++; unknown == len(s.seats) {
+			if unknown++; unknown == len(s.subscriptions) {
 				return err
 			}
-			v.lose(&chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq})
+			v.writeDeleted(&chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq})
 		case err != nil:
 			return err
 		}
@@ -153,22 +149,22 @@ func (s *stream) attach(ctx context.Context) error {
 }
 
 func (s *stream) detach() {
-	for _, v := range s.seats {
+	for _, v := range s.subscriptions {
 		v.detach()
 	}
 }
 
 // done reports whether every session is complete, and delivered.
 func (s *stream) done() bool {
-	return !slices.ContainsFunc(s.seats, func(v *seat) bool { return !v.done })
+	return !slices.ContainsFunc(s.subscriptions, func(v *subscription) bool { return !v.done })
 }
 
 // serve writes until every session is complete, and returns; or until anything
 // else ends it, and aborts.
 //
-// A client spends its life in relay, on the stack of everything above it. What
-// is done once, before and after, stands in functions that are not inlined:
-// their frames would make the stack of every idle client twice as large.
+// An idle client waits in relay, on the stack of everything above it. What is done
+// once, before and after, is in functions that are not inlined: their frames would
+// make the stack of every idle client twice as large.
 func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int) {
 	err := s.begin(w, protocol)
 	if err == nil {
@@ -185,29 +181,28 @@ func (s *stream) begin(w http.ResponseWriter, protocol int) error {
 		w.Header().Set("Connection", "close")
 	}
 	w.Header().Set("X-Stream-Epoch", s.epochs())
-	s.out = sse.NewWriter(w, s.edge.cfg.Patience)
+	s.out = sse.NewWriter(w, s.edge.cfg.WriteTimeout)
 	if protocol > 1 {
-		s.out.Multiplexed()
+		s.out.SetMultiplexed()
 	}
-	s.did = s.edge.metrics.open()
+	s.stats = s.edge.metrics.open()
 	return s.out.Open(s.edge.retry())
 }
 
 //go:noinline
 func (s *stream) finish(ctx context.Context, err error) {
-	reason := s.did.close(ctx, err)
-	s.edge.cfg.Log.Log(ctx, levelOf(reason), "stream ended", "reason", reason, "session", s.seats[0].req.Session.String(),
-		"duration", time.Since(s.did.opened), "events", s.did.events, "bytes", s.did.bytes, "err", err)
+	reason := s.stats.close(ctx, err)
+	s.edge.cfg.Log.Log(ctx, logLevel(reason), "stream ended", "reason", reason, "session", s.subscriptions[0].req.Session.String(),
+		"duration", time.Since(s.stats.opened), "events", s.stats.events, "bytes", s.stats.bytes, "error", err)
 	if reason == endDrain {
-		s.farewell()
+		s.writeRetryHint()
 	}
 	if reason != endClean {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// relay moves batches from the seats to the client, and lets it hear a heartbeat
-// where there are none. It returns io.EOF when every session is complete.
+// relay sends batches of the subscriptions to the client, and heartbeats while there are none. It returns io.EOF when every session is complete.
 func (s *stream) relay(ctx context.Context) error {
 	// One channel for the heartbeat and for the end: a select locks each of its
 	// channels for every wake-up, and takes the timer of one in and out.
@@ -222,7 +217,7 @@ func (s *stream) relay(ctx context.Context) error {
 	defer tick.Stop()
 	defer context.AfterFunc(ctx, ring)()
 	for {
-		said, err := s.turn(ctx)
+		said, err := s.pollAll(ctx)
 		if err != nil {
 			return err
 		}
@@ -235,19 +230,18 @@ func (s *stream) relay(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s.did.silent()
-		if err := s.beat(); err != nil {
+		s.stats.silent()
+		if err := s.heartbeat(); err != nil {
 			return err
 		}
-		tick.Reset(s.edge.cfg.Heartbeat - time.Since(s.out.Wrote()))
+		tick.Reset(s.edge.cfg.Heartbeat - time.Since(s.out.LastWrite()))
 	}
 }
 
-// turn lets every seat say what it has, and reports whether one had something.
-// If none had, s.waits is what to wait for.
-func (s *stream) turn(ctx context.Context) (said bool, err error) {
-	s.waits = s.waits[:0]
-	for _, v := range s.seats {
+// pollAll sends the next batch of each subscription, and reports whether there was one. If not, s.waitChans are the channels to wait for.
+func (s *stream) pollAll(ctx context.Context) (said bool, err error) {
+	s.waitChans = s.waitChans[:0]
+	for _, v := range s.subscriptions {
 		if v.done {
 			continue
 		}
@@ -260,7 +254,7 @@ func (s *stream) turn(ctx context.Context) (said bool, err error) {
 		case err != nil:
 			return said, err
 		case wait != nil:
-			s.waits = append(s.waits, wait)
+			s.waitChans = append(s.waitChans, wait)
 			continue
 		}
 		said = true
@@ -268,49 +262,48 @@ func (s *stream) turn(ctx context.Context) (said bool, err error) {
 			return said, err
 		}
 	}
-	if !said && len(s.waits) == 0 {
+	if !said && len(s.waitChans) == 0 {
 		return false, io.EOF
 	}
 	return said, nil
 }
 
-// beat tells the places that hidden records moved the client to, or sends a
-// comment when it has heard nothing for too long.
-func (s *stream) beat() error {
-	for _, v := range s.seats {
+// heartbeat sends the positions to which hidden records moved the client, or a comment if the client got nothing for a heartbeat.
+func (s *stream) heartbeat() error {
+	for _, v := range s.subscriptions {
 		if v.cur == nil {
 			continue
 		}
-		if hidden := v.cur.Hidden(); hidden.Mark != 0 {
+		if hidden := v.cur.FlushHidden(); hidden.SkipTo != 0 {
 			if err := s.send(v, hidden); err != nil {
 				return err
 			}
 		}
 	}
-	if time.Since(s.out.Wrote()) < s.edge.cfg.Heartbeat {
+	if time.Since(s.out.LastWrite()) < s.edge.cfg.Heartbeat {
 		return nil
 	}
 	return s.out.Comment("keepalive")
 }
 
-func (s *stream) send(v *seat, batch hub.Batch) error {
-	if len(batch.Frames) == 0 && batch.Mark == 0 {
+func (s *stream) send(v *subscription, batch hub.Batch) error {
+	if len(batch.Frames) == 0 && batch.SkipTo == 0 {
 		return nil
 	}
 	if err := s.write(v, batch); err != nil {
 		return err
 	}
-	s.did.sent(batch, s.out.Wrote())
+	s.stats.sent(batch, s.out.LastWrite())
 	return nil
 }
 
-func (s *stream) write(v *seat, batch hub.Batch) error {
+func (s *stream) write(v *subscription, batch hub.Batch) error {
 	if s.named {
-		return s.sendNamed(v, batch)
+		return s.sendNamedEvent(v, batch)
 	}
 	id := ""
-	if batch.Mark != 0 {
-		id = strconv.FormatUint(uint64(batch.Mark), 10)
+	if batch.SkipTo != 0 {
+		id = strconv.FormatUint(uint64(batch.SkipTo), 10)
 	}
 	return s.out.Send(batch.Frames, id)
 }
@@ -318,11 +311,11 @@ func (s *stream) write(v *seat, batch hub.Batch) error {
 // wait sleeps until one of s.waits is closed, or the bell rings, and reports
 // whether that was it.
 func (s *stream) wait(bell <-chan struct{}) (rang bool) {
-	if len(s.waits) == 1 {
+	if len(s.waitChans) == 1 {
 		select {
 		case <-bell:
 			return true
-		case <-s.waits[0]:
+		case <-s.waitChans[0]:
 			return false
 		}
 	}
@@ -332,7 +325,7 @@ func (s *stream) wait(bell <-chan struct{}) (rang bool) {
 //go:noinline
 func (s *stream) waitAny(bell <-chan struct{}) (rang bool) {
 	s.cases = append(s.cases[:0], reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(bell)})
-	for _, wait := range s.waits {
+	for _, wait := range s.waitChans {
 		s.cases = append(s.cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(wait)})
 	}
 	chosen, _, _ := reflect.Select(s.cases)

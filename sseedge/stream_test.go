@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
 var s1 = chunk.RootSession("default", "s1")
@@ -16,14 +16,14 @@ var s1 = chunk.RootSession("default", "s1")
 // chunkFrame is the frame of a text delta of s1.
 func chunkFrame(seq, delta string) string {
 	return "id: " + seq + "\ndata: {\"type\":\"chunk\",\"chunk\":" +
-		string(logtest.Body(s1, chunk.TypeTextDelta, 1, `"delta":"`+delta+`"`)) + ",\"sequence\":" + seq + "}\n\n"
+		string(memlog.Body(s1, chunk.TypeTextDelta, 1, `"delta":"`+delta+`"`)) + ",\"sequence\":" + seq + "}\n\n"
 }
 
 // A client gets what was, then what comes, then a clean end; and 204 when it
 // asks for more.
 func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, `"delta":"Hel"`)
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		defer resp.Body.Close()
@@ -60,11 +60,11 @@ func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 	})
 }
 
-// A client that is shown nothing is told every now and then how far it came, and
-// that the connection lives.
+// A client whose filter removes every record receives its position at intervals, and
+// heartbeats.
 func TestFilteredClientKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		f := newFollower(w, "/v1/sessions/s1/events?types=output")
 		go func() {
@@ -91,7 +91,7 @@ func TestFilteredClientKeepsItsPlace(t *testing.T) {
 // when a straggler comes behind.
 func TestTreeEndsWithItsRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		kid := s1.Child("kid")
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(kid, chunk.TypeRunStarted, "")
@@ -119,10 +119,10 @@ func TestTreeEndsWithItsRoot(t *testing.T) {
 	})
 }
 
-// A session waits for a person: the stream stays open. Then the next run ends it.
+// A session waits for a user: the stream stays open. Then the next run ends it.
 func TestPausedIsNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		w.log.Append(s1, chunk.TypeStreamPaused, "")
 		began := time.Now()
 		go func() {
@@ -143,7 +143,7 @@ func TestPausedIsNotEnded(t *testing.T) {
 // HEAD is what GET would be, without the stream.
 func TestHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{})
+		w := newEnv(t, worldConfig{})
 		rec := w.record(http.MethodHead, "/v1/sessions/s1/events", nil)
 		if rec.Code != http.StatusOK || rec.Body.Len() != 0 || rec.Header().Get("Content-Type") != "text/event-stream" {
 			t.Errorf("got %d %v %q", rec.Code, rec.Header(), rec.Body)

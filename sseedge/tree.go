@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -23,25 +24,23 @@ type treePage struct {
 	Children []*treeNode `json:"children"`
 }
 
-// treeNode is a sub-agent as its caller knows it. More says that nobody has looked
-// whether it has called others: it is too far down, or there are too many.
+// treeNode is a sub-agent as its caller has it. Truncated means that its own sub-agents were not read: it is too deep, or there are too many.
 type treeNode struct {
-	Session  string          `json:"session"`
-	Type     string          `json:"type,omitempty"`
-	CallID   string          `json:"callId"`
-	Status   string          `json:"status"`
-	Result   json.RawMessage `json:"result,omitempty"`
-	Children []*treeNode     `json:"children"`
-	More     bool            `json:"more,omitempty"`
+	Session   string          `json:"session"`
+	Type      string          `json:"type,omitempty"`
+	CallID    string          `json:"callId"`
+	Status    string          `json:"status"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Children  []*treeNode     `json:"children"`
+	Truncated bool            `json:"more,omitempty"`
 }
 
-// tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session and of them,
-// with those that are at work in the present turn.
-func (e *Edge) tree(w http.ResponseWriter, r *http.Request, s chunk.Session) {
+// tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session, and theirs, including those that are running in the present turn.
+func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *problem {
+	s := e.session(id)
 	q, p := readQuery(r.URL, "root", "view")
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	name, p := e.readPage(q, &s)
 	var page treePage
@@ -49,15 +48,15 @@ func (e *Edge) tree(w http.ResponseWriter, r *http.Request, s chunk.Session) {
 		page, p = e.readTree(r.Context(), name, s)
 	}
 	if p != nil {
-		e.refuse(w, p)
-		return
+		return p
 	}
 	e.writeJSON(w, s.ID, page)
+	return nil
 }
 
 // readTree goes level by level, so that a limit cuts what is farthest down.
 func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (treePage, *problem) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Attach) // for all of it
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout) // for all of it
 	defer cancel()
 	top, p := e.readFamily(ctx, view, s)
 	if p != nil {
@@ -74,7 +73,7 @@ func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (tree
 				continue // it is somewhere else in the tree with all that is under it, or no session
 			}
 			if depth >= maxTreeDepth || len(seen) >= maxTreeSessions {
-				node.More = true
+				node.Truncated = true
 				continue
 			}
 			seen[node.Session] = true
@@ -93,9 +92,9 @@ func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (tree
 	return page, nil
 }
 
-// family is what a page tells of the session itself and of its children. It is
+// sessionTree is what a page tells of the session itself and of its children. It is
 // read from what a view shows of the page: what is hidden there is hidden here.
-type family struct {
+type sessionTree struct {
 	Status  string `json:"status"`
 	Session struct {
 		AgentType string `json:"agentType"`
@@ -103,19 +102,19 @@ type family struct {
 	Children []*treeNode `json:"children"`
 }
 
-func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (family, *problem) {
-	snap, p := e.load(ctx, s, Want{Partial: true})
+func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (sessionTree, *problem) {
+	snap, p := e.load(ctx, s, SnapshotQuery{Partial: true})
 	if p != nil {
-		return family{}, p
+		return sessionTree{}, p
 	}
-	page, p := e.shownPage(view, s, snap.Page)
+	page, p := e.shownPage(view, s, snap.JSON)
 	if p != nil {
-		return family{}, p
+		return sessionTree{}, p
 	}
-	f := family{Children: []*treeNode{}}
+	f := sessionTree{Children: []*treeNode{}}
 	if err := json.Unmarshal(page, &f); err != nil {
-		e.cfg.Log.Error("page is no JSON", "session", s.String(), "err", err)
-		return family{}, internal
+		e.cfg.Log.Error("snapshot JSON malformed", "session", s.String(), "error", err)
+		return sessionTree{}, httpkit.Internal
 	}
 	return f, nil
 }

@@ -11,25 +11,25 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
 // families are the children of sessions, as pages tell them.
 type families map[string]string
 
-func (f families) Snapshot(_ context.Context, s chunk.Session, want sseedge.Want) (sseedge.Snapshot, error) {
+func (f families) Snapshot(_ context.Context, s chunk.Session, want sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
 	children, ok := f[s.ID]
 	switch {
 	case !want.Partial || want.Messages != 0:
-		return sseedge.Snapshot{}, errors.New("somebody would be missing")
+		return sseedge.Snapshot{}, errors.New("sub-agents would be missing")
 	case s.Root != "top" || !ok:
 		return sseedge.Snapshot{}, fmt.Errorf("%s: %w", s, chunk.ErrUnknownSession)
 	case children == "away":
 		return sseedge.Snapshot{}, errAway
 	}
-	return sseedge.Snapshot{Status: "active", Page: chunk.Value(fmt.Sprintf(
+	return sseedge.Snapshot{Status: "active", JSON: chunk.Value(fmt.Sprintf(
 		`{"state":null,"messages":[],"streamSequence":9,"status":"active","session":{"id":%q,"agentType":"boss"},"children":[%s]}`, s.ID, children))}, nil
 }
 
@@ -40,7 +40,7 @@ func child(id, rest string) string {
 func getTree(t *testing.T, f families, views *audience.Views, path string) (status int, body string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}})
+		w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}})
 		edge, err := sseedge.New(w.hub, f, sseedge.Config{Views: views})
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func getTree(t *testing.T, f families, views *audience.Views, path string) (stat
 	return status, body
 }
 
-// A tree has children of children, and the results that their callers were told.
+// A tree has children of children, and the results that their callers received.
 func TestTree(t *testing.T) {
 	f := families{
 		"top":   child("kid-1", `,"result":{"key":"s3cret"}`) + "," + child("kid-2", "") + "," + child("not a session", ""),
@@ -80,12 +80,12 @@ func TestTree(t *testing.T) {
 		{nil, "/v1/sessions/top/tree", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[` + all + `]}`, nil},
 		{nil, "/v1/sessions/kid-3/tree?root=top", http.StatusOK, `{"session":"kid-3","type":"boss","status":"active","children":[` +
 			node("kid-1", "", node("kid-3", `,"result":null`, "")) + "," + node("top", "", node("kid-1", `,"result":{"key":"s3cret"}`, "")+","+node("kid-2", "", "")+","+node("not a session", "", "")) + `]}`, nil},
-		{nil, "/v1/sessions/nobody/tree", http.StatusNotFound, "STREAM_NOT_FOUND", nil},
+		{nil, "/v1/sessions/unknown/tree", http.StatusNotFound, "STREAM_NOT_FOUND", nil},
 		{nil, "/v1/sessions/top/tree?view=staff", http.StatusBadRequest, codeBadParameter, nil},
 		{nil, "/v1/sessions/top/tree?root=a.b", http.StatusBadRequest, "BAD_SESSION_ID", nil},
 		{blind, "/v1/sessions/top/tree", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[]}`, nil},
 		{blind, "/v1/sessions/top/tree?view=", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[]}`, nil},
-		{blind, "/v1/sessions/top/tree?view=nobody", http.StatusBadRequest, codeBadParameter, nil},
+		{blind, "/v1/sessions/top/tree?view=unknown", http.StatusBadRequest, codeBadParameter, nil},
 		{blind, "/v1/sessions/top/tree?view=staff", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[` + all + `]}`, nil},
 		{blind, "/v1/sessions/top/tree?view=names", http.StatusOK, `"children":[`, []string{"s3cret"}},
 		{blind, "/v1/sessions/top/tree?view=shy", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[`, []string{"kid-3"}},

@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
@@ -20,10 +21,9 @@ func checkViews(h *hub.Hub, views *view.Views) error {
 	return nil
 }
 
-// readView is the view that serves the request, "" for none: the one it names,
-// if it may, or the default one. A stranger is not told which there are.
+// readView returns the view that serves the request, "" for none: the one it names, if it may, or the default one. Which views exist is not reported.
 func (q query) readView(views *view.Views) (string, *problem) {
-	name, allowed := views.Choose(q.values.Get("view"))
+	name, allowed := views.Select(q.values.Get("view"))
 	if !allowed {
 		return "", badRequest(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
 	}
@@ -32,14 +32,14 @@ func (q query) readView(views *view.Views) (string, *problem) {
 
 // shownPage is what a view shows of a snapshot's page.
 func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte, *problem) {
-	lens := e.cfg.Views.Lens(name)
-	if lens == nil {
+	compiled := e.cfg.Views.Get(name)
+	if compiled == nil {
 		return page, nil
 	}
-	shown, err := lens.Page(s, page)
+	shown, err := compiled.Snapshot(s, page)
 	if err != nil {
-		e.cfg.Log.Error("page cannot be shown", "session", s.String(), "view", name, "err", err)
-		return nil, internal
+		e.cfg.Log.Error("view of a snapshot failed", "session", s.String(), "view", name, "error", err)
+		return nil, httpkit.Internal
 	}
 	return shown, nil
 }
@@ -47,16 +47,16 @@ func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte
 // shownMessages is what a view shows of messages; those of which it shows nothing
 // are left out.
 func (e *Edge) shownMessages(name string, s chunk.Session, all []json.RawMessage) ([]json.RawMessage, *problem) {
-	lens := e.cfg.Views.Lens(name)
-	if lens == nil {
+	compiled := e.cfg.Views.Get(name)
+	if compiled == nil {
 		return all, nil
 	}
 	shown := make([]json.RawMessage, 0, len(all))
 	for _, m := range all {
-		text, something, err := lens.Message(s, m)
+		text, something, err := compiled.Message(s, m)
 		if err != nil {
-			e.cfg.Log.Error("message cannot be shown", "session", s.String(), "view", name, "err", err)
-			return nil, internal
+			e.cfg.Log.Error("view of a message failed", "session", s.String(), "view", name, "error", err)
+			return nil, httpkit.Internal
 		}
 		if something {
 			shown = append(shown, text)

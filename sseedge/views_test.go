@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
@@ -22,7 +22,7 @@ var theAudiences = map[string]audience.View{
 	"audit":  {Types: []chunk.Type{"*"}, SubAgents: true, Extra: true},
 }
 
-// audiences have no default: who names no view is shown everything.
+// audiences have no default: a request without a view gets everything.
 var audiences = mustViews(audience.Config{Views: theAudiences})
 
 func mustViews(cfg audience.Config) *audience.Views {
@@ -34,7 +34,7 @@ func mustViews(cfg audience.Config) *audience.Views {
 }
 
 func encodingsOf(views *audience.Views) map[string]hub.Encode {
-	return audience.Encodings(views, hub.Encode(native.Encode))
+	return audience.Encodings(views, hub.Encode(helix.Encode))
 }
 
 // anonymous is a chunk without the name of the agent that said it.
@@ -43,7 +43,7 @@ func anonymous(data string) string {
 }
 
 // A view holds for every stream in it: one session, several, a sub-agent alone.
-// Where there is a default, nobody gets out of it by the query.
+// Where there is a default, the query cannot select more than the configuration allows.
 func TestViewsOfStreams(t *testing.T) {
 	free := audiences
 	bound := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
@@ -66,7 +66,7 @@ func TestViewsOfStreams(t *testing.T) {
 		{free, root, http.StatusOK, secret},
 		{free, root + "?view=public", http.StatusOK, blank},
 		{free, root + "?view=staff", http.StatusOK, secret},
-		{free, root + "?view=nobody", http.StatusBadRequest, codeBadParameter},
+		{free, root + "?view=unknown", http.StatusBadRequest, codeBadParameter},
 		{free, root + "?view=public&view=staff", http.StatusBadRequest, codeBadParameter},
 		{bound, root, http.StatusOK, blank},
 		{bound, root + "?view=", http.StatusOK, blank},
@@ -74,7 +74,7 @@ func TestViewsOfStreams(t *testing.T) {
 		{bound, root + "?scope=session&types=tool_start", http.StatusOK, blank},
 		{bound, root + "?view=staff", http.StatusOK, secret},
 		{bound, root + "?view=audit", http.StatusBadRequest, codeBadParameter},
-		{bound, root + "?view=nobody", http.StatusBadRequest, codeBadParameter},
+		{bound, root + "?view=unknown", http.StatusBadRequest, codeBadParameter},
 		{bound, many, http.StatusOK, blank},
 		{bound, many + "&view=staff", http.StatusOK, secret},
 		{bound, many + "&view=audit", http.StatusBadRequest, codeBadParameter},
@@ -82,7 +82,7 @@ func TestViewsOfStreams(t *testing.T) {
 		{bound, kid + "&view=staff", http.StatusOK, secret},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views}})
+			w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views}})
 			for _, s := range []chunk.Session{theRoot, theRoot.Child("kid-1"), chunk.RootSession("default", "other")} {
 				w.log.Append(s, chunk.TypeToolStart, `"toolCallId":"c1","toolName":"open",`+secret)
 				w.log.Append(s, chunk.TypeStreamEnd, `"streamId":"x","finalOutput":{"key":"s3cret"}`)
@@ -108,7 +108,7 @@ const codeBadParameter = "BAD_PARAMETER"
 // page is a snapshot of a session with a thought and a call.
 type page struct{}
 
-func (page) Snapshot(_ context.Context, _ chunk.Session, want sseedge.Want) (sseedge.Snapshot, error) {
+func (page) Snapshot(_ context.Context, _ chunk.Session, want sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
 	const (
 		asked    = `{"id":"msg-0","role":"user","parts":[{"type":"text","text":"why?","state":"done"}]}`
 		thought  = `{"id":"msg-1","role":"assistant","parts":[{"type":"reasoning","text":"s3cret","state":"done"}]}`
@@ -116,8 +116,8 @@ func (page) Snapshot(_ context.Context, _ chunk.Session, want sseedge.Want) (sse
 	)
 	return part(sseedge.Snapshot{
 		Position: chunk.Position{Seq: 9}, Status: "ended",
-		Page: chunk.Value(`{"state":{"key":"s3cret"},"messages":[` + asked + `,` + thought + `,` + answered + `],"streamSequence":9,"status":"ended","faults":{"skipped":1}}`),
-		Messages: []sseedge.Message{
+		JSON: chunk.Value(`{"state":{"key":"s3cret"},"messages":[` + asked + `,` + thought + `,` + answered + `],"streamSequence":9,"status":"ended","faults":{"skipped":1}}`),
+		Messages: []sseedge.UIMessage{
 			{ID: "msg-0", JSON: chunk.Value(asked)}, {ID: "msg-1", JSON: chunk.Value(thought)}, {ID: "msg-2", JSON: chunk.Value(answered)},
 		},
 	}, want)
@@ -126,7 +126,7 @@ func (page) Snapshot(_ context.Context, _ chunk.Session, want sseedge.Want) (sse
 // Pages are seen through the same views as streams.
 func TestViewsOfPages(t *testing.T) {
 	views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
-	w := newWorld(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}})
+	w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}})
 	edge, err := sseedge.New(w.hub, page{}, sseedge.Config{Views: views})
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestViewsOfPages(t *testing.T) {
 
 // An edge that could not serve a view that it offers is not made.
 func TestViewWithoutEncoding(t *testing.T) {
-	w := newWorld(t, worldConfig{})
+	w := newEnv(t, worldConfig{})
 	if _, err := sseedge.New(w.hub, page{}, sseedge.Config{Views: audiences}); err == nil || !strings.Contains(err.Error(), `no encoding "audit"`) {
 		t.Errorf("err = %v", err)
 	}

@@ -36,7 +36,7 @@ func TestUnescapeIsTheInverseOfEscape(t *testing.T) {
 			return
 		}
 		if err := CheckToken("token", tok); err != nil {
-			t.Fatalf("Escape(%q) = %q, which is no token: %v", name, tok, err)
+			t.Fatalf("Escape(%q) = %q, which is not a token: %v", name, tok, err)
 		}
 		if got, err := Unescape(tok); err != nil || got != name {
 			t.Fatalf("Unescape(%q) = %q, %v; want %q", tok, got, err, name)

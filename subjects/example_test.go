@@ -38,7 +38,7 @@ func Example() {
 	// TR_CHUNKS_0
 }
 
-// A name that is no token is either refused or escaped.
+// A name that is not a token is either rejected or escaped.
 func ExampleEscape() {
 	var layout subjects.Layout
 	_, err := layout.Subject(chunk.RootSession("anna@example.eu", "s1"))

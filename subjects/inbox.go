@@ -9,8 +9,8 @@ import (
 
 const inboxToken = ".inbox."
 
-// Inbox is the name of the key-value bucket of what people say to runs:
-// TR_INBOX.
+// Inbox returns the name of the key-value bucket with the answers to the calls of
+// runs and the requests to stop runs: TR_INBOX.
 func (l Layout) Inbox() string { return l.name("_INBOX") }
 
 // InboxAnswerKey is the key of the answer to one call of a run:

@@ -48,7 +48,7 @@ func TestInboxKeys(t *testing.T) {
 	}
 }
 
-// A name that is no token is refused wherever it stands.
+// A name that is not a token is rejected at every position.
 func TestInboxRefusesBadNames(t *testing.T) {
 	for _, bad := range []string{"", "*", ">", "a.b", "a b", strings.Repeat("x", MaxToken+1), "ü"} {
 		sessions := []chunk.Session{{Tenant: bad, Root: "r", ID: "s"}, {Tenant: "t", Root: bad, ID: "s"}, {Tenant: "t", Root: "r", ID: bad}}

@@ -90,17 +90,16 @@ func SnapshotObjectOf(key string) (string, bool) {
 	return key[i+1:], strings.HasPrefix(key, objectKey) && i >= len(objectKey)
 }
 
-// TurnKey is the key turn.<name> of the note that somebody has begun with what is
-// to be done for all sessions now and then. The error is a *TokenError.
-func TurnKey(name string) (string, error) {
+// LeaseKey returns the key turn.<name> of the lease of a periodic task over all sessions. The error is a *TokenError.
+func LeaseKey(name string) (string, error) {
 	if err := CheckToken("turn", name); err != nil {
 		return "", err
 	}
 	return turnKey + name, nil
 }
 
-// IsTurnKey reports whether a key is one of TurnKey.
-func IsTurnKey(key string) bool { return strings.HasPrefix(key, turnKey) }
+// IsLeaseKey reports whether a key is one of LeaseKey.
+func IsLeaseKey(key string) bool { return strings.HasPrefix(key, turnKey) }
 
 // SnapshotTreeKeys is the filter *.<tenant>.<root>.> of all keys of all sessions
 // under the root of s. The error is a *TokenError.

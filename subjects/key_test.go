@@ -38,7 +38,7 @@ func TestKeysAreReversible(t *testing.T) {
 		if name, ok := SnapshotObjectOf(object); !ok || name != "head-0af1" {
 			t.Fatalf("SnapshotObjectOf(%q) = %q, %t", object, name, ok)
 		}
-		if _, ok := SnapshotObjectOf(message); ok || IsTurnKey(message) || !IsTurnKey(must(TurnKey("sweep"))) {
+		if _, ok := SnapshotObjectOf(message); ok || IsLeaseKey(message) || !IsLeaseKey(must(LeaseKey("sweep"))) {
 			t.Fatalf("%q is a message's", message)
 		}
 		if !matches(must(SnapshotTenantHeadKeys(s.Tenant)), head) {
@@ -81,7 +81,7 @@ func TestKeysRefuse(t *testing.T) {
 		"no object":  func() (string, error) { return SnapshotObjectKey(chunk.RootSession("a", "b"), "a.b") },
 		"objects":    func() (string, error) { return SnapshotObjectKeys(bad) },
 		"tree":       func() (string, error) { return SnapshotTreeKeys(bad) },
-		"turn":       func() (string, error) { return TurnKey("a.b") },
+		"turn":       func() (string, error) { return LeaseKey("a.b") },
 		"tenant":     func() (string, error) { return SnapshotTenantHeadKeys("*") },
 	} {
 		if got, err := key(); !errors.Is(err, chunk.ErrInvalid) {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	chunksToken   = ".chunks."
-	commandsToken = ".commands."
-	lettersToken  = ".deadletters."
+	chunksToken      = ".chunks."
+	commandsToken    = ".commands."
+	deadLettersToken = ".deadletters."
 )
 
 // Subject is the one literal subject of s: tr.chunks.<p>.<tenant>.<root>.<session>.
@@ -32,8 +32,7 @@ func (l Layout) Tree(s chunk.Session) (string, error) {
 	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + ".*", nil
 }
 
-// TenantFilter is the filter of one tenant's sessions in partition p; whoever
-// wants all of them asks every partition. The error is a *TokenError, or names
+// TenantFilter returns the filter of one tenant's sessions in partition p. The sessions of a tenant are in all partitions. The error is a *TokenError, or names
 // the partition that does not exist.
 func (l Layout) TenantFilter(p int, tenant string) (string, error) {
 	if err := l.Validate(); err != nil {
@@ -67,8 +66,7 @@ func (l Layout) check(s chunk.Session) error {
 	return CheckSession(s)
 }
 
-// ParseError says why a subject is not one of this Layout. Whoever reads a
-// stream meets such a subject only if something else wrote it.
+// ParseError reports why a subject does not belong to this Layout. A stream contains such a subject only if another program wrote it.
 type ParseError struct {
 	Subject string // what came, cut after a few bytes
 	Problem string // what is wrong with it
@@ -110,10 +108,8 @@ func (l Layout) Parse(subject string) (chunk.Session, error) {
 	return s, nil
 }
 
-// Command is the subject on which work for one session waits for a worker:
-// tr.commands.<tenant>.<agentType>.<session>. An agent type that is no token
-// is escaped by the caller. The error is a *TokenError, or says what is wrong
-// with the Layout.
+// Command returns the subject of the commands for one session: tr.commands.<tenant>.<agentType>.<session>. The caller escapes an agent type that is not a
+// token. The error is a *TokenError, or reports an invalid Layout.
 func (l Layout) Command(tenant, agentType, session string) (string, error) {
 	if err := l.Validate(); err != nil {
 		return "", err
@@ -167,8 +163,7 @@ func checkCommand(tenant, agentType, session string) error {
 
 // DeadLetter is the subject of one message of s that could not be folded:
 // tr.deadletters.<tenant>.<root>.<session>.<id>. Each has a subject of its own,
-// so that burying it twice can be refused. The error is a *TokenError, or says
-// what is wrong with the Layout.
+// so that a duplicate can be rejected. The error is a *TokenError, or reports an invalid Layout.
 func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
@@ -176,7 +171,7 @@ func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
 	if err := CheckToken("dead letter", id); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + lettersToken + s.Tenant + "." + s.Root + "." + s.ID + "." + id, nil
+	return l.withDefaults().Prefix + deadLettersToken + s.Tenant + "." + s.Root + "." + s.ID + "." + id, nil
 }
 
 // DeadLetters is the filter of all dead letters of s:
@@ -185,25 +180,25 @@ func (l Layout) DeadLetters(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + lettersToken + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+	return l.withDefaults().Prefix + deadLettersToken + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
-// StrayDeadLetter is DeadLetter for a message of partition p whose subject is no
+// DeadLetterWithoutSession is DeadLetter for a message of partition p whose subject is no
 // session's: tr.deadletters.<p>.<id>.
-func (l Layout) StrayDeadLetter(p int, id string) (string, error) {
+func (l Layout) DeadLetterWithoutSession(p int, id string) (string, error) {
 	if err := l.Validate(); err != nil {
 		return "", err
 	}
 	if err := CheckToken("dead letter", id); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + lettersToken + strconv.Itoa(p) + "." + id, nil
+	return l.withDefaults().Prefix + deadLettersToken + strconv.Itoa(p) + "." + id, nil
 }
 
 // AllDeadLetters are the filters of all dead letters, on which their stream
 // listens: tr.deadletters.*.*.*.* and tr.deadletters.*.*.
 func (l Layout) AllDeadLetters() []string {
-	all := l.withDefaults().Prefix + lettersToken
+	all := l.withDefaults().Prefix + deadLettersToken
 	return []string{all + "*.*.*.*", all + "*.*"}
 }
 

@@ -32,8 +32,7 @@ func anyLayout() *rapid.Generator[Layout] {
 	})
 }
 
-// nearSubject is what a stranger sends: a subject of ours, cut, extended, with
-// parts exchanged, or anything else.
+// nearSubject generates untrusted input: a valid subject, cut, extended, with exchanged parts, or any other text.
 func nearSubject() *rapid.Generator[string] {
 	part := rapid.SampledFrom([]string{"tr", "chunks", "commands", "0", "00", "+0", "1", "acme", "s1", "*", ">", "", " ", "$JS", "_INBOX", "\r\n", "ü", "\x00", "h", "m"})
 	return rapid.OneOf(
@@ -75,9 +74,8 @@ func TestParseAcceptsOnlySubjects(t *testing.T) {
 	})
 }
 
-// Whatever a stranger calls a tenant, a root, a session or an agent type: what
-// comes out is one literal subject of six tokens (five for a command) under
-// our own prefix and of bounded length, or an error.
+// For any name of a tenant, a root, a session or an agent type, the result is one literal subject of six tokens (five for a command) under the prefix and of
+// bounded length, or an error.
 func TestStrangersStayInTheirToken(t *testing.T) {
 	hostile := rapid.OneOf(nearSubject(), anyToken(), rapid.StringN(0, 200, 5000))
 	rapid.Check(t, func(t *rapid.T) {
@@ -268,7 +266,7 @@ func TestDeadLettersAreApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stray, err := l.StrayDeadLetter(l.PartitionCount()-1, id)
+		stray, err := l.DeadLetterWithoutSession(l.PartitionCount()-1, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +281,7 @@ func TestDeadLettersAreApart(t *testing.T) {
 	if _, err := (Layout{}).DeadLetter(chunk.RootSession("t", "s"), "1.2"); err == nil {
 		t.Error("an id with a dot is taken")
 	}
-	if _, err := (Layout{}).StrayDeadLetter(0, "*"); err == nil {
+	if _, err := (Layout{}).DeadLetterWithoutSession(0, "*"); err == nil {
 		t.Error("a wildcard is taken")
 	}
 }

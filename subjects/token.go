@@ -27,7 +27,7 @@ func (e *TokenError) Error() string {
 // Is makes a TokenError a chunk.ErrInvalid.
 func (e *TokenError) Is(target error) bool { return target == chunk.ErrInvalid }
 
-// CheckToken reports whether tok may stand in a subject: 1 to 64 of the
+// CheckToken reports whether tok may be a token of a subject: 1 to 64 of the
 // characters A-Z a-z 0-9 _ -. The field is for the error, a *TokenError.
 func CheckToken(field, tok string) error {
 	if problem := tokenProblem(tok); problem != "" {
@@ -68,8 +68,7 @@ func isTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// newTokenError keeps only the beginning of what came: an error travels into
-// logs and answers, and a stranger chooses the length of a token.
+// newTokenError keeps only the beginning of the input: errors go into logs and responses, and the input can have any length.
 func newTokenError(field, tok, problem string) error {
 	return &TokenError{Field: field, Token: clip(tok), Problem: problem}
 }

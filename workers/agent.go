@@ -2,19 +2,18 @@ package workers
 
 import "context"
 
-// Agent answers turns. It is called from many goroutines, once for each run.
+// Agent answers turns. Answer is called from many goroutines, once at a time for each run.
 //
-// Nil ends the run well. An error that Step returned goes back as it is. Any
-// other error fails the run; see Error. When ctx ends, return its error: the run
-// has been stopped, or is given to another worker.
+// If Answer returns nil, the run completes. Return an error of Step unchanged. Any other error fails the run,
+// see Error. When ctx ends, return its error: the run was stopped or moves to another worker.
 //
-// Answer is called again for the same run after its worker died and after it
-// was suspended; then the Turn has what was committed before.
+// Answer is called again for the same run after a crash of its worker and after a suspension; the Turn then
+// has the steps that were committed before.
 type Agent interface {
 	Answer(ctx context.Context, t *Turn) error
 }
 
-// AgentFunc is a function as an Agent.
+// AgentFunc implements Agent with a function.
 type AgentFunc func(ctx context.Context, t *Turn) error
 
 // Answer calls f.

@@ -7,18 +7,18 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// The plainest agent: one step, some words.
-func TestAnAnswer(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "plain", "Hello?")
+// An agent of one step without tools.
+func TestAnswer(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "plain", "Hello?")
 	w.serve(w.worker(map[string]Agent{"plain": oneStep(func(ctx context.Context, turn *Turn, s *Step) error {
-		s.Final()
+		s.MarkFinal()
 		return s.Text(ctx, "You said "+turn.Messages()[0].Text()+" "+turn.Params().String())
 	})}))
 	w.request(c)
 	snap := w.awaitStatus(c.Session, fold.Ended)
 	want := "user: Hello?\nassistant: You said Hello? {\"tone\":\"kind\"}"
-	if got := told(snap); got != want {
+	if got := conversation(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if got, want := types(w.bodies(c.Session)), "run_started step_start text_delta step_end checkpoint_created step_committed stream_end"; got != want {

@@ -11,15 +11,15 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// A worker dies while it ends the turn that waits, before it opens the next one:
-// after each message that it writes. The next worker finds a run open that is not
-// its command's, and must not wait for it.
-func TestKilledWhileItConcludes(t *testing.T) {
+// A worker crashes while it concludes the suspended turn, before it starts the next one: after each message
+// that it writes. The next worker finds a running run that does not belong to its command and must not wait
+// for it.
+func TestCrashWhileConcluding(t *testing.T) {
 	var ran atomic.Int64
 	want := ""
-	for n := range 9 { // 0: nobody is killed
-		w := newWorld(t)
-		agents := map[string]Agent{"asking": asking(0, &ran)}
+	for n := range 9 { // 0: no crash
+		w := newEnv(t)
+		agents := map[string]Agent{"asking": askingAgent(0, &ran)}
 		c := execute("s", "asking", "Hello?")
 		first := w.serve(w.worker(agents))
 		w.request(c)
@@ -29,21 +29,21 @@ func TestKilledWhileItConcludes(t *testing.T) {
 		next := c
 		next.RunID, next.Input = "r2", []chunk.InputMessage{{Content: "Never mind."}}
 		second := w.worker(agents)
-		dead := w.killAfter(second, n)
+		killed := w.killAfter(second, n)
 		if err := w.queue.Request(t.Context(), next, w.revision(c)); err != nil {
 			t.Fatal(err)
 		}
 		w.serve(second)
 		if n > 0 {
-			<-dead
+			<-killed
 			w.serve(w.worker(agents))
 		}
 		snap := w.await(c.Session, "the second question", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Paused })
-		got := story(snap)
+		got := historyOf(snap)
 		if n == 0 {
 			want = got
-			if !strings.Contains(want, "nobody answered the call") {
-				t.Fatalf("the undisturbed one says\n%s", want)
+			if !strings.Contains(want, "no answer to the call") {
+				t.Fatalf("without a crash: got\n%s", want)
 			}
 		}
 		if got != want {
@@ -56,19 +56,19 @@ func TestKilledWhileItConcludes(t *testing.T) {
 	}
 }
 
-// killAfter ends a worker's connection when the log has n more messages, and
-// closes what it returns; never for 0.
-func (w *world) killAfter(p *process, n int) <-chan struct{} {
+// killAfter closes a worker's connection after n more messages in the log, and then closes the channel; never
+// for 0.
+func (w *env) killAfter(p *process, n int) <-chan struct{} {
 	w.t.Helper()
-	dead := make(chan struct{})
+	killed := make(chan struct{})
 	if n == 0 {
-		return dead
+		return killed
 	}
 	watch := w.srv.Conn(w.t)
 	_, err := watch.Subscribe("tr.chunks.>", func(*nats.Msg) {
 		if n--; n == 0 {
 			p.kill()
-			close(dead)
+			close(killed)
 		}
 	})
 	if err == nil {
@@ -77,5 +77,5 @@ func (w *world) killAfter(p *process, n int) <-chan struct{} {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return dead
+	return killed
 }

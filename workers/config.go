@@ -4,43 +4,64 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
-	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Config shapes Workers. Agents has no default; with it, the rest may be zero.
+// Config configures Workers. Agents is required. In every other field 0 means the default, and Off (a
+// negative number) disables the limit or the delay where the field supports it.
 type Config struct {
-	// Agents are what is served, by the name under which runs ask for them. A
-	// name is a token: letters, digits, "-" and "_", at most 64.
+	// Agents are the agents to serve, by agent type. A type is a token of at most 64 letters, digits, "-" and
+	// "_".
 	Agents map[string]Agent
 
-	// MaxSteps is how many steps a turn may have; one more fails the run.
-	// Defaults to 50.
+	// MaxSteps is the maximum number of steps of a turn; one more fails the run with CodeStepLimit. Defaults
+	// to 50; Off is unlimited.
 	MaxSteps int
 
-	// Grace is how long a step may go on after Run was told to stop. What is not
-	// committed by then is taken back by the next worker. Defaults to 5 seconds;
-	// NoGrace is none.
-	Grace time.Duration
+	// ShutdownTimeout is how long a running step may continue after the context of Run has ended. Uncommitted
+	// output is rolled back by the next worker. Defaults to 5 seconds; Off cancels running steps at once.
+	ShutdownTimeout time.Duration
 
-	// Layout names subjects, streams and buckets. All programs of one Tailrace
-	// share it.
+	// Layout names the subjects, streams and buckets. All programs of one deployment use the same Layout.
 	Layout subjects.Layout
 
-	// Queue and Producer shape what lies below; their Layout and Log are filled
-	// in, and Heads.
-	Queue    commands.Config
-	Producer producers.Config
+	// Lease is how long after the last sign of life of a worker its run moves to another one. All workers of an
+	// agent type share the value: the one that started last sets it. Defaults to 5 seconds, at least 100 ms.
+	Lease time.Duration
 
-	// Log hears what becomes of runs. Defaults to no log.
+	// Concurrency is the maximum number of runs of one agent type in this process. Other commands stay on the
+	// server, where any worker can take them. Defaults to 64.
+	Concurrency int
+
+	// RetryDelay is how long a command waits after its first failure; the delay doubles with every failure, up to
+	// 30 seconds. Defaults to 500 milliseconds, at most 30 seconds.
+	RetryDelay time.Duration
+
+	// RetryTimeout is how long one write is retried while the server is unreachable or does not accept it; then
+	// the run moves to another worker. Defaults to 30 seconds.
+	RetryTimeout time.Duration
+
+	// Linger is how long a delta may wait for the next one to merge with. The first delta of a block is published
+	// at once. Defaults to 10 milliseconds; Off publishes every delta as soon as the previous record is stored.
+	Linger time.Duration
+
+	// Format is the encoding of stored chunks. Defaults to JSON.
+	Format codec.Format
+
+	// Log gets the failures, takeovers and retries of runs. Nil disables logging.
 	Log *slog.Logger
+
+	maxDelta int // of the producer; set by tests to keep deltas apart
 }
 
-// NoGrace as Config.Grace cuts steps at once.
-const NoGrace time.Duration = -1
+// Off switches off the limit or the delay of a Config field that supports it.
+const Off = -1
 
 const defaultMaxSteps = 50
 
@@ -48,18 +69,11 @@ func (c Config) withDefaults() Config {
 	if c.MaxSteps == 0 {
 		c.MaxSteps = defaultMaxSteps
 	}
-	if c.Grace == 0 {
-		c.Grace = 5 * time.Second
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = 5 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	c.Queue.Layout, c.Producer.Layout = c.Layout, c.Layout
-	if c.Queue.Log == nil {
-		c.Queue.Log = c.Log
-	}
-	if c.Producer.Log == nil {
-		c.Producer.Log = c.Log
 	}
 	return c
 }
@@ -76,11 +90,40 @@ func (c Config) validate() error {
 			return fmt.Errorf("Agents: %q is nil", name)
 		}
 	}
-	if c.MaxSteps < 1 {
-		return fmt.Errorf("MaxSteps is %d, want at least 1", c.MaxSteps)
+	if err := c.Layout.Validate(); err != nil {
+		return fmt.Errorf("Layout: %w", err)
 	}
-	if c.Grace < 0 && c.Grace != NoGrace {
-		return fmt.Errorf("Grace is %s, want 0 or more, or NoGrace", c.Grace)
+	switch { // before commands and producers, whose errors name other fields
+	case c.Lease != 0 && c.Lease < 100*time.Millisecond:
+		return fmt.Errorf("Lease is %s, want at least 100ms", c.Lease)
+	case c.Concurrency < 0:
+		return fmt.Errorf("Concurrency is %d, want at least 1", c.Concurrency)
+	case c.RetryDelay < 0 || c.RetryDelay > 30*time.Second:
+		return fmt.Errorf("RetryDelay is %s, want more than 0 and at most 30s", c.RetryDelay)
+	case c.RetryTimeout < 0:
+		return fmt.Errorf("RetryTimeout is %s, want more than 0", c.RetryTimeout)
 	}
 	return nil
+}
+
+// maxSteps returns the step limit of a turn.
+func (c Config) maxSteps() int64 {
+	if c.MaxSteps < 0 {
+		return math.MaxInt64
+	}
+	return int64(c.MaxSteps)
+}
+
+func (c Config) queue() jscontrol.QueueConfig {
+	return jscontrol.QueueConfig{Layout: c.Layout, AckWait: c.Lease, Concurrency: c.Concurrency, RetryDelay: c.RetryDelay, Log: c.Log}
+}
+
+func (c Config) producer() producers.Config {
+	linger := c.Linger
+	if linger < 0 {
+		linger = producers.NoLinger
+	}
+	return producers.Config{
+		Layout: c.Layout, Linger: linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Log: c.Log,
+	}
 }

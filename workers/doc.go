@@ -1,7 +1,7 @@
-// Package workers is the SDK for those who write agents.
+// Package workers is the SDK for agents.
 //
-// An Agent is a function that answers a turn. It is given what was said so far
-// and says, step by step, what it has to say:
+// An Agent is a function that answers a turn. It gets the history of the session and writes its answer in
+// steps:
 //
 //	w, err := workers.New(js, workers.Config{Agents: map[string]workers.Agent{
 //		"support": workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
@@ -11,7 +11,7 @@
 //						return err
 //					}
 //				}
-//				s.Final()
+//				s.MarkFinal()
 //				return nil
 //			})
 //		}),
@@ -21,57 +21,51 @@
 //	}
 //	return w.Run(ctx) // until ctx ends
 //
-// Any number of processes serve the same agents; each command goes to one.
+// Any number of processes may serve the same agents; each command goes to one of them.
 //
-// # What you hold, and what you owe
+// # Failover
 //
-// A Turn is the whole memory of an agent. Everything it knows is in the history
-// and the state, which are folded from the log, and whatever must survive is put
-// there by a Step. That is what you owe: keep nothing between two steps that you
-// could not read from the Turn. In return a worker may die at any moment:
+// All state of an agent is in the log: Turn returns the history and the custom state, and a Step writes to
+// them. An agent must not keep anything between two steps that it cannot read from the Turn. A worker may
+// then crash at any time:
 //
-//   - Another one takes the run over within seconds. The writer of the dead one
-//     is fenced, so a process that was only asleep writes nothing any more.
-//   - What the unfinished step had said is taken back, readers are told
-//     (stream_resync), and the agent is called again with the history up to the
-//     last committed step.
-//   - After a step that was marked Final the agent is not called again.
+//   - Another worker takes the run over within seconds. The writer of the crashed worker is fenced, so a
+//     process that was only suspended cannot write any more.
+//   - The output of the uncommitted step is rolled back, readers get a stream_resync, and the agent is called
+//     again with the history up to the last committed step.
+//   - After a step with MarkFinal the agent is not called again.
 //
-// A tool may therefore run more than once. Step.IdempotencyKey gives it the same
-// key each time.
+// A tool may therefore run more than once. Step.IdempotencyKey returns the same key each time.
 //
 // # Steps
 //
-// A step is what one call of a model says and does. When its function returns
-// nil, everything is stored and the step is committed: a checkpoint. When it
-// returns an error, return that error from the agent and the run fails with what
-// was said so far, or call Step again, and what the failed step said is taken
-// back first. The errors that begin with Err are the SDK's; return them:
+// A step is the output of one model call, with its tool calls. If its function returns nil, Step waits until
+// all of it is stored and commits it: a checkpoint. If the function returns an error, either return that
+// error from the agent, and the run fails and keeps its output, or call Step again, and the output of the
+// failed step is rolled back first. Errors whose names begin with Err are the SDK's; return them unchanged:
 //
 //	if err := t.Step(ctx, think); err != nil {
 //		return err // also ErrSuspended, ErrInterrupted, ErrAborted
 //	}
 //
-// # Waiting
+// # Suspension
 //
-// A call that a browser must run (Call.AskClient), a person must allow
-// (Call.AskApproval) or another agent does (Call.Delegate) suspends the run when
-// its step is committed: Step returns ErrSuspended, nothing waits in memory, and
-// the worker is free. When the last answer is in, the agent is called again, in
-// any worker. The outcomes are in its history by then; what was approved is in
-// Step.Granted, for you to run.
+// A call that a browser runs (Call.AskClient), that a user must approve (Call.AskApproval) or that another
+// agent runs (Call.Delegate) suspends the run when its step is committed: Step returns ErrSuspended, no
+// memory or goroutine is kept, and the worker is free. After the last answer the agent is called again, by
+// any worker. The outcomes are then in the history; Step.ApprovedCalls returns the calls that were approved
+// and that the agent must run.
 //
-// # Stopping
+// # Stop requests
 //
-// Whoever presses stop is heard at the next step boundary at the latest, and the
-// context of the step that is under way ends at once. An interrupted run keeps
-// what it has said and may be resumed; an aborted one has failed. When Run is
-// told to stop, a step has Config.Grace to finish; then the run is another
-// worker's. An agent that does not return within five seconds after its context
-// has ended is left behind: nothing that it says later counts.
+// A stop request takes effect at the next step boundary at the latest; the context of a running step ends at
+// once. An interrupted run keeps its output and may be resumed; an aborted run has failed. When the context
+// of Run ends, a running step has Config.ShutdownTimeout to finish; then another worker takes the run over.
+// An agent that does not return within five seconds after its context has ended is abandoned: its later
+// writes are rejected.
 //
 // # Errors
 //
-// An *Error that an agent returns is told to people with its message and code.
-// Any other error is logged, and people hear only that something went wrong.
+// If an agent returns an *Error, its message and code are stored and shown to users. Any other error is
+// logged, and users see only that the run failed.
 package workers

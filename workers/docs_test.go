@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every piece of Go in docs/workers.md is a piece of an example, which runs.
-func TestThePageShowsTheExamples(t *testing.T) {
+// Every Go block of docs/workers.md is part of an example, which runs.
+func TestDocsUseExamples(t *testing.T) {
 	page, err := os.ReadFile("../docs/workers.md")
 	if err != nil {
 		t.Fatal(err)
@@ -19,12 +19,12 @@ func TestThePageShowsTheExamples(t *testing.T) {
 	all := unindented(string(examples))
 	blocks := strings.Split(string(page), "```go\n")[1:]
 	if len(blocks) < 4 {
-		t.Fatalf("%d pieces of Go, want at least 4", len(blocks))
+		t.Fatalf("%d Go blocks, want at least 4", len(blocks))
 	}
 	for _, b := range blocks {
 		code, _, _ := strings.Cut(b, "```")
 		if !strings.Contains(all, unindented(code)) {
-			t.Errorf("no example has\n%s", code)
+			t.Errorf("not in any example:\n%s", code)
 		}
 	}
 }

@@ -6,30 +6,30 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
 )
 
-// What Step returns when the run cannot go on here. Return it from the agent.
+// Errors of Step that end the run in this worker. Return them from the agent.
 var (
-	// ErrSuspended reports a run that waits for people or sub-agents. The agent
-	// is called again when they have answered.
-	ErrSuspended = errors.New("the run waits for answers")
+	// ErrSuspended reports that the run waits for users or sub-agents. The agent is called again after the
+	// last answer.
+	ErrSuspended = errors.New("run suspended")
 
-	// ErrInterrupted reports a run that somebody stopped softly: what it has
-	// said stays, and it may be resumed.
-	ErrInterrupted = errors.New("the run was interrupted")
+	// ErrInterrupted reports that a user interrupted the run. It keeps its output and may be resumed.
+	ErrInterrupted = errors.New("run interrupted")
 
-	// ErrAborted reports a run that somebody stopped for good.
-	ErrAborted = errors.New("the run was aborted")
+	// ErrAborted reports that a user aborted the run.
+	ErrAborted = errors.New("run aborted")
 
-	// ErrStopping reports a worker that is told to stop. Another one goes on
-	// with the run from its last committed step.
-	ErrStopping = errors.New("the worker stops")
+	// ErrStopping reports that the worker shuts down. Another worker continues the run after its last
+	// committed step.
+	ErrStopping = errors.New("worker shutting down")
 
-	// ErrFinal reports a Step after one that was marked Final.
-	ErrFinal = errors.New("the last step is committed")
+	// ErrFinal reports a Step after one with MarkFinal.
+	ErrFinal = errors.New("final step already committed")
 )
 
-// The codes of errors that the SDK itself reports.
+// Error codes that the SDK stores.
 const (
 	CodeInternal    = "framework_internal_error"
 	CodeStepLimit   = "framework_step_limit_exceeded"
@@ -37,18 +37,17 @@ const (
 	CodeInvalidTool = "validation_error"
 	CodeAborted     = "aborted"
 	CodeDenied      = "client_tool_denied"
-	CodeAbandoned   = "client_tool_abandoned"
+	CodeAbandoned   = control.CodeAbandoned
 	CodeDeadline    = "client_tool_deadline_exceeded"
 )
 
-// Error is an error that people may be told of. Everything in it but Cause is
-// stored in the log and shown.
+// Error is an error that is shown to users. All fields except Cause are stored in the log.
 type Error struct {
 	Message   string // one sentence
 	Code      string // such as "provider_rate_limited"; defaults to CodeInternal
 	Category  string // defaults to what is before the first underscore of Code
-	Retryable bool   // trying again may help
-	Cause     error  // for the worker's log; nil for none
+	Retryable bool   // a later run may succeed
+	Cause     error  // logged, not stored; may be nil
 }
 
 func (e *Error) Error() string {
@@ -58,12 +57,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s)", e.Message, e.Code)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns Cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// detail is what the log says of err: all of an Error, and of any other only
-// that there was one, because nobody has looked whether its text is fit for
-// people.
+// detail returns the part of err that is stored: all of an Error, and only fallback for any other error,
+// because its text may contain internal details.
 func detail(err error, fallback string) chunk.ErrorDetail {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

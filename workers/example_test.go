@@ -14,15 +14,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/embed"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
-// An agent of one step, and what a reader of the log sees of it.
+// An agent with one step, and the records that a reader of the log gets.
 func Example() {
 	h := open()
 	defer h.close()
@@ -34,19 +34,19 @@ func Example() {
 					return err
 				}
 			}
-			s.Final()
+			s.MarkFinal()
 			return nil
 		})
 	})
 	h.serve(workers.Config{Agents: map[string]workers.Agent{"greeter": greeter}})
 
 	session := h.ask("greeter", "Ada")
-	fmt.Println(h.said(session))
+	fmt.Println(h.answerText(session))
 	// Output: Hello, Ada!
 }
 
-// The loop of an agent with tools. The history says where it is: after a model
-// call that wanted tools comes another one, in this worker or in the next.
+// The loop of an agent with tools. The history shows its position: a model call with tool calls is followed
+// by another model call, in this worker or in the next.
 func ExampleTurn_Step() {
 	h := open()
 	defer h.close()
@@ -56,7 +56,7 @@ func ExampleTurn_Step() {
 			reply := model(t.Messages())
 			err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 				if len(reply.calls) == 0 {
-					s.Final() // the worker may die now: nobody asks the model again
+					s.MarkFinal() // after a crash of the worker the model is not called again
 				}
 				if err := s.Text(ctx, reply.text); err != nil {
 					return err
@@ -80,7 +80,7 @@ func ExampleTurn_Step() {
 	h.serve(workers.Config{Agents: map[string]workers.Agent{"forecast": agent}})
 
 	session := h.ask("forecast", "Do I need an umbrella in Bergen?")
-	fmt.Println(h.said(session))
+	fmt.Println(h.answerText(session))
 	// Output: Let me look. Yes: rain in Bergen.
 }
 
@@ -89,8 +89,8 @@ type reply struct {
 	calls map[string]string // id: city
 }
 
-// model stands for a real one: it answers what the history ends in.
-func model(history []workers.Message) reply {
+// model is a fake model that answers the end of the history.
+func model(history []workers.HistoryMessage) reply {
 	last := history[len(history)-1]
 	for _, call := range last.Calls() {
 		return reply{text: "Yes: " + strings.Trim(call.Output.String(), `"`) + "."}
@@ -100,8 +100,8 @@ func model(history []workers.Message) reply {
 
 func weather(city, _ string) string { return "rain in " + city }
 
-// A call that a person must allow. The run is suspended meanwhile, and the worker
-// is free; the agent is called again when it is decided.
+// A call that a user must approve. The run is suspended until the decision and occupies no worker; then the
+// agent is called again.
 func ExampleCall_AskApproval() {
 	h := open()
 	defer h.close()
@@ -113,8 +113,8 @@ func ExampleCall_AskApproval() {
 			})
 		}
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-			s.Final()
-			for _, call := range s.Granted() {
+			s.MarkFinal()
+			for _, call := range s.ApprovedCalls() {
 				if err := call.End(ctx, "deleted, once, by "+call.Name()); err != nil {
 					return err
 				}
@@ -126,8 +126,8 @@ func ExampleCall_AskApproval() {
 	session := h.ask("cleaner", "Delete my notes.")
 
 	h.await(session, chunk.TypeStreamPaused)
-	must(h.inbox.Answer(h.ctx, inbox.Answer{
-		Session: session, RunID: "run-1", CallID: "call_1", Kind: inbox.Approval, ApprovalID: "run-1::call_1", Approved: true,
+	must(h.inbox.Answer(h.ctx, control.Answer{
+		Session: session, RunID: "run-1", CallID: "call_1", Kind: control.Approval, ApprovalID: "run-1::call_1", Approved: true,
 	}))
 	h.resume("cleaner", session, "run-1")
 	h.await(session, chunk.TypeStreamEnd)
@@ -143,7 +143,7 @@ func ExampleCall_AskApproval() {
 	// Output: delete "deleted, once, by delete"
 }
 
-// An agent that has another one do a part. Both may run in any worker.
+// An agent that delegates to another one. Both may run in any worker.
 func ExampleCall_Delegate() {
 	h := open()
 	defer h.close()
@@ -156,7 +156,7 @@ func ExampleCall_Delegate() {
 		}
 		answer := t.Messages()[len(t.Messages())-1].Calls()[0].Output
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-			s.Final()
+			s.MarkFinal()
 			return s.Text(ctx, fmt.Sprintf("It has %s words.", answer))
 		})
 	})
@@ -168,21 +168,21 @@ func ExampleCall_Delegate() {
 	h.serve(workers.Config{Agents: map[string]workers.Agent{"writer": writer, "counter": counter}})
 
 	session := h.ask("writer", "how long is this")
-	fmt.Println(h.said(session))
+	fmt.Println(h.answerText(session))
 	// Output: It has 4 words.
 }
 
-// house is a Tailrace in this process.
-type house struct {
+// toolFixture is a complete Tailrace in this process.
+type toolFixture struct {
 	ctx    context.Context
 	js     jetstream.JetStream
 	log    *consumers.Reader
-	queue  *commands.Queue
-	inbox  *inbox.Box
+	queue  *jscontrol.Queue
+	inbox  *jscontrol.Inbox
 	closes []func()
 }
 
-func open() *house {
+func open() *toolFixture {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	dir, err := os.MkdirTemp("", "workers")
 	must(err)
@@ -193,12 +193,12 @@ func open() *house {
 	js, err := jetstream.New(nc)
 	must(err)
 	must(topology.Ensure(ctx, js, topology.Config{}))
-	h := &house{ctx: ctx, js: js}
+	h := &toolFixture{ctx: ctx, js: js}
 	h.log, err = consumers.New(nc, js, consumers.Config{})
 	must(err)
-	h.queue, err = commands.New(js, commands.Config{})
+	h.queue, err = jscontrol.NewQueue(js, jscontrol.QueueConfig{})
 	must(err)
-	h.inbox, err = inbox.New(js, inbox.Config{})
+	h.inbox, err = jscontrol.NewInbox(js, jscontrol.InboxConfig{})
 	must(err)
 	h.closes = []func(){
 		func() { must(os.RemoveAll(dir)) },
@@ -209,14 +209,14 @@ func open() *house {
 	return h
 }
 
-func (h *house) close() {
+func (h *toolFixture) close() {
 	for _, do := range slices.Backward(h.closes) {
 		do()
 	}
 }
 
-// serve runs a worker until the house is closed.
-func (h *house) serve(cfg workers.Config) {
+// serve runs a worker until the fixture is closed.
+func (h *toolFixture) serve(cfg workers.Config) {
 	w, err := workers.New(h.js, cfg)
 	must(err)
 	ctx, stop := context.WithCancel(h.ctx)
@@ -228,33 +228,33 @@ func (h *house) serve(cfg workers.Config) {
 	})
 }
 
-func (h *house) ask(agent, text string) chunk.Session {
+func (h *toolFixture) ask(agent, text string) chunk.Session {
 	session := chunk.RootSession("acme", "s1")
-	must(h.queue.Request(h.ctx, commands.Command{
-		Kind: commands.Execute, Session: session, AgentType: agent, RunID: "run-1", Input: []chunk.InputMessage{{Content: text}},
+	must(h.queue.Request(h.ctx, control.Command{
+		Kind: control.Execute, Session: session, AgentType: agent, RunID: "run-1", Input: []chunk.InputMessage{{Content: text}},
 	}, 0))
 	return session
 }
 
-func (h *house) resume(agent string, session chunk.Session, run string) {
-	c := commands.Command{Kind: commands.Resume, Session: session, AgentType: agent, RunID: commands.ResumeRunID(run), Resumes: run}
+func (h *toolFixture) resume(agent string, session chunk.Session, run string) {
+	c := control.Command{Kind: control.Resume, Session: session, AgentType: agent, RunID: control.ResumeRunID(run), Resumes: run}
 	err := h.queue.Request(h.ctx, c, 0)
-	if busy, ok := errors.AsType[*commands.BusyError](err); ok {
-		err = h.queue.Request(h.ctx, c, busy.Revision) // the log says that its run is paused
+	if busy, ok := errors.AsType[*control.BusyError](err); ok {
+		err = h.queue.Request(h.ctx, c, busy.Revision) // its run is suspended, so the command is obsolete
 	}
 	must(err)
 }
 
-// said is the text of an answer, when it has ended.
-func (h *house) said(session chunk.Session) string {
+// answerText returns the text of an answer after its end.
+func (h *toolFixture) answerText(session chunk.Session) string {
 	h.await(session, chunk.TypeStreamEnd)
 	text, err := chunk.CollectText(h.log.Replay(h.ctx, session, chunk.Position{}))
 	must(err)
 	return text
 }
 
-// await returns when the session has a record of a type.
-func (h *house) await(session chunk.Session, want chunk.Type) {
+// await waits until the session has a record of a type.
+func (h *toolFixture) await(session chunk.Session, want chunk.Type) {
 	for h.ctx.Err() == nil {
 		for rec, err := range h.log.Follow(h.ctx, session, chunk.Position{}) {
 			if err == nil && rec.Type == want {

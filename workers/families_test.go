@@ -11,12 +11,12 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// everything says one of each family.
-func everything(ctx context.Context, t *Turn) error {
+// allFamilies writes one chunk of each family.
+func allFamilies(ctx context.Context, t *Turn) error {
 	err := t.Step(ctx, func(ctx context.Context, s *Step) error {
 		search := s.Tool("call_1", "search")
 		return errors.Join(
-			s.Think(ctx, "Let me "), s.Think(ctx, "see."), s.Thought(ctx, ""),
+			s.Think(ctx, "Let me "), s.Think(ctx, "see."), s.EndThinking(ctx, ""),
 			s.Text(ctx, "I will "), s.Text(ctx, "look."),
 			search.Args(ctx, `{"q":`), search.Args(ctx, `"soup"}`), search.Start(ctx, map[string]any{"q": "soup"}),
 			s.Custom(ctx, "progress", map[string]any{"done": 0.5}),
@@ -36,7 +36,7 @@ func everything(ctx context.Context, t *Turn) error {
 		return errors.Join(
 			broken.Start(ctx, map[string]any{}), broken.Fail(ctx, errors.New("it is cold")),
 			bad.Args(ctx, `{"edge":`), bad.Reject(ctx, "half a JSON", nil),
-			s.Report(ctx, &Error{Message: "the provider is slow", Code: "provider_overloaded", Retryable: true}),
+			s.ReportError(ctx, &Error{Message: "the provider is slow", Code: "provider_overloaded", Retryable: true}),
 			s.SetState(ctx, map[string]any{"found": 2, "list": []string{"pea"}}),
 			s.SetState(ctx, map[string]any{"found": 2, "list": []string{"pea"}}),
 			s.Text(ctx, "Pea soup."),
@@ -51,11 +51,11 @@ func use(s *Step, in, out chunk.Number) error {
 	return nil
 }
 
-// Every family of chunks comes back from the fold as it was said.
-func TestEveryFamily(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "cook", "Which soup?")
-	w.serve(w.worker(map[string]Agent{"cook": AgentFunc(everything)}))
+// The fold returns every family of chunks as it was written.
+func TestAllChunkFamilies(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "cook", "Which soup?")
+	w.serve(w.worker(map[string]Agent{"cook": AgentFunc(allFamilies)}))
 	w.request(c)
 	snap := w.awaitStatus(c.Session, fold.Ended)
 	want := `user: Which soup?
@@ -68,7 +68,7 @@ assistant: {"type":"file","mediaType":"image/png","url":"https://soup.example/pe
 assistant: oven({}) output-error it is cold
 assistant: knife(null) output-error half a JSON
 assistant: Pea soup.`
-	got := told(snap)
+	got := conversation(snap)
 	if strings.Contains(got, "data-progress") {
 		got = strings.Replace(got, `assistant: {"type":"data-progress","data":{"done":0.5}}`+"\n", "", 1)
 	}
@@ -87,17 +87,17 @@ assistant: Pea soup.`
 	if len(snap.Errors) != 1 || snap.Errors[0].Code != "provider_overloaded" || !snap.Errors[0].Recoverable {
 		t.Errorf("errors %+v", snap.Errors)
 	}
-	if snap.Faults.Patches+snap.Faults.Skipped != 0 {
+	if snap.Faults.RejectedPatches+snap.Faults.Skipped != 0 {
 		t.Errorf("faults %+v", snap.Faults)
 	}
 	calls := messagesOf(snap.Transcript(0))
 	if id := calls[2].Calls()[0].ID; id != "call_1_1" {
 		t.Errorf("the second call_1 is %s, want call_1_1", id)
 	}
-	w.everyFamilyOnce(c.Session)
+	w.checkFamilies(c.Session)
 }
 
-func (w *world) everyFamilyOnce(s chunk.Session) {
+func (w *env) checkFamilies(s chunk.Session) {
 	w.t.Helper()
 	bodies := w.bodies(s)
 	patches := 0
@@ -110,7 +110,7 @@ func (w *world) everyFamilyOnce(s chunk.Session) {
 		}
 	}
 	if patches != 2 {
-		w.t.Errorf("%d state patches, want 2: what changes nothing says nothing", patches)
+		w.t.Errorf("%d state patches, want 2: a SetState without a change writes nothing", patches)
 	}
 	for _, typ := range []chunk.Type{
 		chunk.TypeTextDelta, chunk.TypeThinking, chunk.TypeToolArgStreamStart, chunk.TypeToolArgStreamDelta, chunk.TypeToolArgStreamEnd,
@@ -123,8 +123,8 @@ func (w *world) everyFamilyOnce(s chunk.Session) {
 	}
 }
 
-// What an agent returns decides how the run ends, and what people are told.
-func TestHowARunFails(t *testing.T) {
+// The error of an agent decides how the run ends and which text users see.
+func TestRunFailure(t *testing.T) {
 	secret := errors.New("dial 10.0.0.7: key sk-123 is wrong")
 	for name, test := range map[string]struct {
 		agent Agent
@@ -133,7 +133,7 @@ func TestHowARunFails(t *testing.T) {
 	}{
 		"with an error of its own": {
 			agent: AgentFunc(func(context.Context, *Turn) error { return secret }),
-			want:  "something went wrong while the answer was made", code: CodeInternal,
+			want:  "internal error", code: CodeInternal,
 		},
 		"with a classified error": {
 			agent: oneStep(func(context.Context, *Turn, *Step) error {
@@ -143,13 +143,13 @@ func TestHowARunFails(t *testing.T) {
 		},
 		"with a panic": {
 			agent: oneStep(func(context.Context, *Turn, *Step) error { panic(secret) }),
-			want:  "something went wrong while the answer was made", code: CodeInternal,
+			want:  "internal error", code: CodeInternal,
 		},
-		"with a call that nobody ended": {
+		"with a call without outcome": {
 			agent: oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
 				return s.Tool("c", "search").Start(ctx, map[string]any{})
 			}),
-			want: `the tool call "search" was left without an outcome`, code: CodeInternal,
+			want: `tool call "search" without outcome`, code: CodeInternal,
 		},
 		"with no end of steps": {
 			agent: AgentFunc(func(ctx context.Context, t *Turn) error {
@@ -159,12 +159,12 @@ func TestHowARunFails(t *testing.T) {
 					}
 				}
 			}),
-			want: "the agent has made 50 steps and not come to an end", code: CodeStepLimit,
+			want: "step limit of 50 exceeded", code: CodeStepLimit,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			c := execute(fresh("s"), "bad", "Hello?")
+			w := newEnv(t)
+			c := execute(uniqueName("s"), "bad", "Hello?")
 			w.serve(w.worker(map[string]Agent{"bad": test.agent}))
 			w.request(c)
 			snap := w.awaitStatus(c.Session, fold.Failed)
@@ -173,19 +173,19 @@ func TestHowARunFails(t *testing.T) {
 			}
 			text, err := json.Marshal(snap.Frontend(true, 0))
 			if err != nil || strings.Contains(string(text), "sk-123") {
-				t.Errorf("people are shown %s (%v)", text, err)
+				t.Errorf("users see %s (%v)", text, err)
 			}
-			if open := snap.Unsettled(); len(open) > 0 {
+			if open := snap.OpenCalls(); len(open) > 0 {
 				t.Errorf("calls without an outcome: %+v", open)
 			}
 		})
 	}
 }
 
-// A step that failed may be tried again: what it said is taken back first.
-func TestAStepIsTriedAgain(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "cook", "Hello?")
+// A failed step may be retried; its output is rolled back first.
+func TestStepRetry(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "cook", "Hello?")
 	w.serve(w.worker(map[string]Agent{"cook": AgentFunc(func(ctx context.Context, turn *Turn) error {
 		if err := turn.Step(ctx, func(ctx context.Context, s *Step) error { return s.Text(ctx, "One.") }); err != nil {
 			return err
@@ -199,15 +199,15 @@ func TestAStepIsTriedAgain(t *testing.T) {
 		}
 		return turn.Step(ctx, func(ctx context.Context, s *Step) error {
 			if got := s.State().String(); got != "{}" {
-				t.Errorf("state %s, want what the failed step found", got)
+				t.Errorf("state %s, want the state before the failed step", got)
 			}
-			s.Final()
+			s.MarkFinal()
 			return s.Text(ctx, "Two.")
 		})
 	})}))
 	w.request(c)
 	snap := w.awaitStatus(c.Session, fold.Ended)
-	if got, want := told(snap), "user: Hello?\nassistant: One.\nassistant: Two."; got != want {
+	if got, want := conversation(snap), "user: Hello?\nassistant: One.\nassistant: Two."; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	resyncs := 0

@@ -8,21 +8,21 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Message is one entry of the history as a model counts it: what a person said,
-// or what one step of an answer said and did.
-type Message struct {
-	ID       string // "msg-<n>"; people are shown all steps of an answer under the first one's
+// HistoryMessage is one entry of the history in the form that models use: a user message, or the output of
+// one step.
+type HistoryMessage struct {
+	ID       string // "msg-<n>"; browsers show all steps of an answer under the id of the first
 	Role     fold.Role
-	ClientID string      // the id that the client gave its message, "" for none
-	Metadata chunk.Value // nil for none
-	Hidden   bool        // people are not shown it; the model is
+	ClientID string      // the client's own message id, "" if it has none
+	Metadata chunk.Value // nil if it has none
+	Hidden   bool        // shown to the model only
 	Parts    []Part
 
 	index int
 }
 
-// Text is what the message says: its parts of text, joined.
-func (m Message) Text() string {
+// Text returns the text parts of the message, joined.
+func (m HistoryMessage) Text() string {
 	var b strings.Builder
 	for _, p := range m.Parts {
 		if p.Type == PartText {
@@ -32,8 +32,8 @@ func (m Message) Text() string {
 	return b.String()
 }
 
-// Calls are the tool calls of the message, with what came of them.
-func (m Message) Calls() []ToolCall {
+// Calls returns the tool calls of the message with their outcomes.
+func (m HistoryMessage) Calls() []ToolCall {
 	var calls []ToolCall
 	for _, p := range m.Parts {
 		if p.Tool != nil {
@@ -43,7 +43,7 @@ func (m Message) Calls() []ToolCall {
 	return calls
 }
 
-// PartType says what a part is. A "data-…" one is named by the application.
+// PartType is the type of a part. Applications define types that begin with "data-".
 type PartType string
 
 // The types of parts.
@@ -56,51 +56,51 @@ const (
 	PartSourceDocument PartType = "source-document"
 )
 
-// Part is one piece of a message.
+// Part is one part of a message.
 type Part struct {
 	Type PartType
 	Text string      // of text and reasoning
 	Tool *ToolCall   // of a tool call
 	File *File       // of a file
-	Raw  chunk.Value // the part as a browser gets it
+	Raw  chunk.Value // the part as browsers get it
 }
 
 // File is a file in a message.
 type File struct {
 	URL       string // a data URL or a hosted one
 	MediaType string
-	Filename  string // "" for none
+	Filename  string // "" if it has none
 }
 
-// ToolCall is a call of a tool and what came of it.
+// ToolCall is a tool call with its outcome.
 type ToolCall struct {
 	ID     string
 	Name   string
 	Input  chunk.Value
 	State  CallState
 	Output chunk.Value // of CallDone
-	Error  string      // of CallFailed, and why a call was denied
+	Error  string      // of CallFailed; the reason of CallDenied
 }
 
-// CallState says how a call stands.
+// CallState is the state of a call.
 type CallState string
 
 // The states of a call.
 const (
-	CallStreaming CallState = "input-streaming"    // its input never came whole
-	CallOpen      CallState = "input-available"    // no outcome
-	CallAsked     CallState = "approval-requested" // a person must allow it
-	CallGranted   CallState = "approval-responded" // a person has; it is to be run, see Step.Granted
-	CallDone      CallState = "output-available"
-	CallFailed    CallState = "output-error"
-	CallDenied    CallState = "output-denied" // a person has not allowed it
+	CallStreaming        CallState = "input-streaming"    // its input is incomplete
+	CallOpen             CallState = "input-available"    // without an outcome
+	CallAwaitingApproval CallState = "approval-requested" // waits for a user's decision
+	CallApproved         CallState = "approval-responded" // approved and not yet run, see Step.ApprovedCalls
+	CallDone             CallState = "output-available"
+	CallFailed           CallState = "output-error"
+	CallDenied           CallState = "output-denied" // a user has denied it
 )
 
-// messagesOf translates what the fold tells.
-func messagesOf(list []fold.Message) []Message {
-	out := make([]Message, 0, len(list))
+// messagesOf converts the messages of the fold.
+func messagesOf(list []fold.TranscriptMessage) []HistoryMessage {
+	out := make([]HistoryMessage, 0, len(list))
 	for _, m := range list {
-		msg := Message{ID: fold.MessageID(m.Index), Role: m.Role, ClientID: m.ClientID, Metadata: m.Metadata, Hidden: m.Hidden, index: m.Index}
+		msg := HistoryMessage{ID: fold.MessageID(m.Index), Role: m.Role, ClientID: m.ClientID, Metadata: m.Metadata, Hidden: m.Hidden, index: m.Index}
 		for _, raw := range m.Parts {
 			if p, ok := partOf(raw); ok {
 				msg.Parts = append(msg.Parts, p)
@@ -111,7 +111,7 @@ func messagesOf(list []fold.Message) []Message {
 	return out
 }
 
-// partOf reads a part; false for one that says nothing to a model.
+// partOf parses a part. It reports false for a part without content for a model.
 func partOf(raw chunk.Value) (Part, bool) {
 	var p struct {
 		Type       PartType    `json:"type"`
@@ -149,7 +149,7 @@ func partOf(raw chunk.Value) (Part, bool) {
 
 func deniedText(reason string) string {
 	if reason == "" {
-		return "the call was not allowed"
+		return "call denied"
 	}
-	return "the call was not allowed: " + reason
+	return "call denied: " + reason
 }

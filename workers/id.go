@@ -10,30 +10,29 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// What has to be found again after a worker died is a function of what the log
-// has: the session and the run of a sub-agent, and the key of a side effect.
+// Identifiers that another worker must find after a crash are functions of the log: the session and the run
+// of a sub-agent, and the key of a side effect.
 
-// childSession is the session of the sub-agent that a call of a run starts.
+// childSession returns the session of the sub-agent that a call of a run starts.
 func childSession(s chunk.Session, run, call string) chunk.Session {
 	return s.Child("sub-" + digest("session", s.Tenant, s.Root, s.ID, run, call))
 }
 
-// childRun is the first run in it.
+// childRun returns the first run in that session.
 func childRun(s chunk.Session, run, call string) string {
 	return "run-" + digest("run", s.Tenant, s.Root, s.ID, run, call)
 }
 
-// idempotencyKey names a side effect of a call.
+// idempotencyKey returns the key of the side effect of a call.
 func idempotencyKey(s chunk.Session, run, call string) string {
 	return digest("effect", s.Tenant, s.Root, s.ID, run, call)
 }
 
-// approvalID is how people's answers name an approval.
+// approvalID returns the id by which answers refer to an approval.
 func approvalID(run, call string) string { return run + "::" + call }
 
-// askedBy is the run that asked for an approval, fallback when its id is not of
-// our making.
-func askedBy(approval, fallback string) string {
+// approvalRun returns the run that requested an approval, or fallback if the SDK did not create the id.
+func approvalRun(approval, fallback string) string {
 	if run, _, ok := strings.Cut(approval, "::"); ok && run != "" {
 		return run
 	}
@@ -42,17 +41,17 @@ func askedBy(approval, fallback string) string {
 
 func stepID(run string, n int64) string { return fmt.Sprintf("%s-%d", run, n) }
 
-// checkpointID names the checkpoint that step n of a writer's run makes. The
-// epoch tells it from one of the same step that was taken back.
+// checkpointID returns the id of the checkpoint of step n. It contains the epoch, because the same step may
+// have been committed and rolled back under an earlier one.
 func checkpointID(s chunk.Session, run string, epoch chunk.Epoch, n int64) string {
 	return fmt.Sprintf("cpv1-%s-s%d-t%d-%s", s.ID, n, time.Now().UnixMilli(), digest("checkpoint", run, fmt.Sprintf("%d/%d", epoch, n))[:6])
 }
 
-// digest is 128 bits of a hash of the parts, each behind its length.
+// digest returns 128 bits of a hash of the parts, each preceded by its length.
 func digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
-		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p) // a hash takes everything
+		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p) // a hash does not fail
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// The kinds of suspension markers, which stay inside the house.
+// The kinds of suspension markers, which edges do not forward.
 const (
 	suspendedClient   = "suspended_client_tool"
 	suspendedChildren = "suspended_awaiting_children"
 	suspendedStep     = "suspended_step_partial"
 )
 
-// marker says which calls a run waits for, and keeps what the run was asked for
-// with: the command that resumes it may come from somebody who does not know.
-func marker(kind string, calls []string, deadline time.Time, params chunk.Value) chunk.SuspensionMarker {
+// suspensionMarker returns the record that lists the pending calls of a run and stores its parameters: the
+// client that resumes the run may not know them.
+func suspensionMarker(kind string, calls []string, deadline time.Time, params chunk.Value) chunk.SuspensionMarker {
 	payload := struct {
 		ToolCallIDs []string    `json:"toolCallIds"`
 		Deadline    int64       `json:"deadline,omitempty"`
@@ -33,13 +33,13 @@ func marker(kind string, calls []string, deadline time.Time, params chunk.Value)
 		payload.ToolCallIDs = []string{}
 	}
 	text, err := json.Marshal(payload)
-	if err != nil { // only params can be wrong, and those were read as JSON
+	if err != nil { // unreachable: params was parsed as JSON
 		text = []byte(`{"toolCallIds":[]}`)
 	}
 	return chunk.SuspensionMarker{Kind: kind, Payload: text}
 }
 
-// paramsOf is what a marker keeps, nil for nothing.
+// paramsOf returns the parameters in a marker, nil if there are none.
 func paramsOf(m chunk.SuspensionMarker) chunk.Value {
 	var payload struct {
 		Params chunk.Value `json:"params"`
@@ -50,10 +50,9 @@ func paramsOf(m chunk.SuspensionMarker) chunk.Value {
 	return payload.Params
 }
 
-// waits reports whether a call waits for the answer to a run: people's, or a
-// sub-agent's.
-func waits(snap fold.Snapshot, c fold.Call, run string) bool {
-	if c.Granted {
+// isPending reports whether a call of the given run waits for a user or a sub-agent.
+func isPending(snap fold.Snapshot, c fold.Call, run string) bool {
+	if c.Approved {
 		return false
 	}
 	if c.Child != nil {
@@ -72,18 +71,18 @@ func pendingOf(snap fold.Snapshot, call string) (fold.Pending, bool) {
 	return fold.Pending{}, false
 }
 
-// waiting are the calls that a run waits for.
-func waiting(snap fold.Snapshot, run string) []fold.Call {
+// queued returns the calls that a run waits for.
+func pendingCalls(snap fold.Snapshot, run string) []fold.Call {
 	var calls []fold.Call
-	for _, c := range snap.Unsettled() {
-		if waits(snap, c, run) {
+	for _, c := range snap.OpenCalls() {
+		if isPending(snap, c, run) {
 			calls = append(calls, c)
 		}
 	}
 	return calls
 }
 
-// outcome is what the log is told of a call.
+// outcome is the result of a call, as it is stored.
 type outcome struct {
 	result  chunk.Value
 	err     *string
@@ -94,8 +93,8 @@ type outcome struct {
 
 func outcomeError(code, text string) outcome { return outcome{err: &text, code: &code} }
 
-// outcomeOf reads an answer.
-func outcomeOf(a inbox.Answer) outcome {
+// outcomeOf converts an answer.
+func outcomeOf(a control.Answer) outcome {
 	var o outcome
 	switch {
 	case a.Failed():
@@ -106,7 +105,7 @@ func outcomeOf(a inbox.Answer) outcome {
 		if a.ErrorCode == "" {
 			o.code = nil
 		}
-	case a.Kind == inbox.Approval:
+	case a.Kind == control.Approval:
 		o.decided = &a.Approved
 		if a.Reason != "" {
 			o.reason = &a.Reason
@@ -117,40 +116,40 @@ func outcomeOf(a inbox.Answer) outcome {
 	return o
 }
 
-// settleOne writes what came of a call, at a step. That of an approval which was
-// given is not the call's outcome: the agent runs it.
-func (t *Turn) settleOne(ctx context.Context, step int64, c fold.Call, o outcome) error {
-	ours := c.Child != nil || strings.HasPrefix(c.ToolName, subagentPrefix)
-	if c.ApprovalID != "" && !c.Granted && o.decided != nil {
-		if err := t.say(ctx, step, chunk.ToolApprovalResponse{
+// completeCall writes the outcome of a call at a step. An approval is not an outcome: the agent runs the
+// approved call.
+func (t *Turn) completeCall(ctx context.Context, step int64, c fold.Call, o outcome) error {
+	providerExecuted := c.Child != nil || strings.HasPrefix(c.ToolName, subagentPrefix)
+	if c.ApprovalID != "" && !c.Approved && o.decided != nil {
+		if err := t.emit(ctx, step, chunk.ToolApprovalResponse{
 			ToolCallID: c.ID, ToolName: c.ToolName, ApprovalID: c.ApprovalID, Approved: *o.decided, Reason: o.reason,
 		}); err != nil || *o.decided {
 			return err
 		}
-		why := ""
+		reason := ""
 		if o.reason != nil {
-			why = *o.reason
+			reason = *o.reason
 		}
-		o = outcomeError(CodeDenied, deniedText(why))
+		o = outcomeError(CodeDenied, deniedText(reason))
 	}
 	if c.Child != nil {
-		if err := t.say(ctx, step, chunk.SubagentEnd{
-			SubAgentType: c.Child.Type, SubSessionID: c.Child.Session, CallID: c.ID, Result: o.forParent(),
+		if err := t.emit(ctx, step, chunk.SubagentEnd{
+			SubAgentType: c.Child.Type, SubSessionID: c.Child.Session, CallID: c.ID, Result: o.parentAnswer(),
 		}); err != nil {
 			return err
 		}
 	}
-	if c.Input == nil && o.err != nil { // its arguments never came whole
-		return t.say(ctx, step, chunk.ToolInputError{ToolCallID: c.ID, ToolName: c.ToolName, Error: *o.err})
+	if c.Input == nil && o.err != nil { // its arguments are incomplete
+		return t.emit(ctx, step, chunk.ToolInputError{ToolCallID: c.ID, ToolName: c.ToolName, Error: *o.err})
 	}
-	return t.say(ctx, step, chunk.ToolEnd{
-		ToolCallID: c.ID, ToolName: c.ToolName, Result: o.result, Error: o.err, ErrorCode: o.code, ProviderExecuted: &ours,
+	return t.emit(ctx, step, chunk.ToolEnd{
+		ToolCallID: c.ID, ToolName: c.ToolName, Result: o.result, Error: o.err, ErrorCode: o.code, ProviderExecuted: &providerExecuted,
 	})
 }
 
-// forParent is the outcome as subagent_end has it: a failure is a result with a
-// member "error" (helix.md, SA-8).
-func (o outcome) forParent() chunk.Value {
+// parentAnswer returns the result for subagent_end: a failure is an object with a member "error" (helix.md,
+// SA-8).
+func (o outcome) parentAnswer() chunk.Value {
 	if o.err == nil {
 		return o.result
 	}
@@ -162,17 +161,16 @@ func (o outcome) forParent() chunk.Value {
 	}
 	failed.Error.Message, failed.Error.Code = *o.err, o.code
 	v, err := chunk.ValueOf(failed)
-	if err != nil { // a text that is none
+	if err != nil { // the text is not valid UTF-8
 		return chunk.Value(`{"error":{"message":"failed"}}`)
 	}
 	return v
 }
 
-// hearStop obeys who gave the run up while it waited, and came too late to say so
-// by a command: somebody had asked for it to go on.
-func (t *Turn) hearStop(ctx context.Context, resumes string) error {
-	stop, wanted, err := t.w.inbox.Stopped(ctx, t.cmd.Session, resumes)
-	if err != nil || !wanted || stop.Kind != inbox.Abort {
+// applyPendingStop applies an abort of the suspended run that was requested after its Resume was queued.
+func (t *Turn) applyPendingStop(ctx context.Context, resumes string) error {
+	stop, wanted, err := t.w.inbox.StopRequest(ctx, t.cmd.Session, resumes)
+	if err != nil || !wanted || stop.Kind != control.StopAbort {
 		return err
 	}
 	t.mu.Lock()
@@ -181,47 +179,46 @@ func (t *Turn) hearStop(ctx context.Context, resumes string) error {
 	return nil
 }
 
-// hear writes the answers to the run before this one, those that are not in the
-// log yet.
-func (t *Turn) hear(ctx context.Context, resumes string) error {
-	if err := t.hearStop(ctx, resumes); err != nil {
-		return t.breaks(err)
+// writeAnswers writes the answers to the previous run that are not in the log yet.
+func (t *Turn) writeAnswers(ctx context.Context, resumes string) error {
+	if err := t.applyPendingStop(ctx, resumes); err != nil {
+		return t.recordWriteErr(err)
 	}
 	answers, err := t.w.answers(ctx, t.cmd.Session, resumes)
 	if err != nil {
-		return t.breaks(err)
+		return t.recordWriteErr(err)
 	}
-	heard := 0
-	for _, c := range t.snap.Unsettled() {
-		if c.Granted || waits(t.snap, c, t.cmd.RunID) {
+	written := 0
+	for _, c := range t.snap.OpenCalls() {
+		if c.Approved || isPending(t.snap, c, t.cmd.RunID) {
 			continue
 		}
-		if err := t.settleOne(ctx, t.step, c, outcomeIn(answers, c.ID)); err != nil {
+		if err := t.completeCall(ctx, t.step, c, outcomeFor(answers, c.ID)); err != nil {
 			return err
 		}
-		heard++
+		written++
 	}
-	if heard == 0 {
+	if written == 0 {
 		return nil
 	}
 	return t.refresh(ctx)
 }
 
-// outcomeIn is what was answered to a call. One that nobody answered is abandoned.
-func outcomeIn(answers map[string]inbox.Answer, call string) outcome {
+// outcomeFor returns the answer to a call, or CodeAbandoned if there is none.
+func outcomeFor(answers map[string]control.Answer, call string) outcome {
 	if a, ok := answers[call]; ok {
 		return outcomeOf(a)
 	}
-	return outcomeError(CodeAbandoned, "nobody answered the call")
+	return outcomeError(CodeAbandoned, "no answer to the call")
 }
 
-// answers are those to a run, by call.
-func (w *Workers) answers(ctx context.Context, s chunk.Session, run string) (map[string]inbox.Answer, error) {
+// answers returns the answers to a run by call id.
+func (w *Workers) answers(ctx context.Context, s chunk.Session, run string) (map[string]control.Answer, error) {
 	list, err := w.inbox.Answers(ctx, s, run)
 	if err != nil {
 		return nil, err
 	}
-	byCall := make(map[string]inbox.Answer, len(list))
+	byCall := make(map[string]control.Answer, len(list))
 	for _, a := range list {
 		byCall[a.CallID] = a
 	}

@@ -6,43 +6,42 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/internal/control"
 )
 
-// progress is how far a run came, as the log has it.
+// progress is the state of a run in the log.
 type progress struct {
 	step    int64       // last committed step of the turn, 0 before the first
-	final   bool        // nothing follows it
-	resumed bool        // run_resumed is said
-	params  chunk.Value // what a marker kept
-	output  chunk.Value // what the last step said that the output is
+	final   bool        // the step was marked final
+	resumed bool        // run_resumed is written
+	params  chunk.Value // from the last suspension marker
+	output  chunk.Value // output of the last step
 }
 
-// progress reads the run that was taken over, from its first run_started.
+// progress reads the run that is taken over, from its first run_started.
 func (t *Turn) progress(ctx context.Context) (progress, error) {
 	var p progress
-	if t.snap.Run.Started == 0 {
-		return p, fmt.Errorf("session %s: run %s has no beginning in the log", t.cmd.Session, t.cmd.RunID)
+	if t.snap.Run.StartSeq == 0 {
+		return p, fmt.Errorf("session %s: no run_started of run %s in the log", t.cmd.Session, t.cmd.RunID)
 	}
-	if t.cmd.Kind == commands.Resume && !opensTurn(t.cmd) {
-		p.step = t.snap.Run.Step // until run_resumed says it, no step of the run is begun
+	if t.cmd.Kind == control.Resume && !opensTurn(t.cmd) {
+		p.step = t.snap.Run.Step // until run_resumed is written, the run has no steps of its own
 	}
-	for rec, err := range t.w.log.Replay(ctx, t.cmd.Session, chunk.Position{Seq: t.floor}) {
+	for rec, err := range t.w.log.Replay(ctx, t.cmd.Session, chunk.Position{Seq: t.cleanupMinSeq}) {
 		if err == nil {
-			err = t.overtaken(rec.Epoch, rec.Seq)
+			err = t.checkFenced(rec.Epoch, rec.Seq)
 		}
 		if err != nil {
-			return p, t.breaks(fmt.Errorf("read the run that is taken over: %w", err))
+			return p, t.recordWriteErr(fmt.Errorf("takeover: read run: %w", err))
 		}
-		if err := p.note(rec); err != nil {
+		if err := p.apply(rec); err != nil {
 			return p, err
 		}
 	}
 	return p, nil
 }
 
-func (p *progress) note(rec chunk.Record) error {
+func (p *progress) apply(rec chunk.Record) error {
 	switch rec.Type {
 	case chunk.TypeRunResumed, chunk.TypeOutput, chunk.TypeStepCommitted, chunk.TypeTruncated, chunk.TypeSuspensionMarker:
 	default:
@@ -62,7 +61,7 @@ func (p *progress) note(rec chunk.Record) error {
 			p.step, p.final = b.TruncatedAtStep, false
 		}
 	case chunk.Output:
-		p.output = b.Output // it is final: if its step counts, it is the last one
+		p.output = b.Output // only a final step has output
 	case chunk.SuspensionMarker:
 		if v := paramsOf(b); !v.IsNull() {
 			p.params = v
@@ -80,22 +79,22 @@ func isFinal(c chunk.Chunk) bool {
 	return false
 }
 
-// recallParams finds what the run before this one was asked for with, if the
-// command does not say and the log still knows.
-func (t *Turn) recallParams(ctx context.Context, before fold.Snapshot) error {
+// loadParams reads the parameters of the previous run, which starts at from, if there are none yet and the log
+// still has them.
+func (t *Turn) loadParams(ctx context.Context, from chunk.Seq) error {
 	if !t.params.IsNull() {
 		return nil
 	}
 	var p progress
-	for rec, err := range t.w.log.Replay(ctx, t.cmd.Session, chunk.Position{Seq: before.Run.Started}) {
+	for rec, err := range t.w.log.Replay(ctx, t.cmd.Session, chunk.Position{Seq: from}) {
 		if errors.Is(err, chunk.ErrTruncated) || errors.Is(err, chunk.ErrUnknownSession) {
-			return nil // it has waited for longer than the log remembers
+			return nil // the suspension was longer than the retention of the log
 		}
 		if err != nil {
-			return t.breaks(err)
+			return t.recordWriteErr(err)
 		}
 		if rec.Type == chunk.TypeSuspensionMarker {
-			if err := p.note(rec); err != nil {
+			if err := p.apply(rec); err != nil {
 				return err
 			}
 		}
@@ -104,16 +103,15 @@ func (t *Turn) recallParams(ctx context.Context, before fold.Snapshot) error {
 	return nil
 }
 
-// keepParams writes what the run was asked for with, for the one that goes on
-// with it.
-func (t *Turn) keepParams(ctx context.Context, kind string, calls []string) error {
+// storeParams stores the parameters of the run for the run that resumes it.
+func (t *Turn) storeParams(ctx context.Context, kind string, calls []string) error {
 	if t.params.IsNull() {
 		return nil
 	}
-	err := t.run.Emit(ctx, chunk.Chunk{AgentType: t.cmd.AgentType, Step: t.step, Body: marker(kind, calls, zeroTime, t.params)})
+	err := t.run.Emit(ctx, chunk.Chunk{AgentType: t.cmd.AgentType, Step: t.step, Body: suspensionMarker(kind, calls, noDeadline, t.params)})
 	if errors.Is(err, chunk.ErrTooLarge) || errors.Is(err, chunk.ErrInvalid) {
-		t.log.WarnContext(ctx, "the parameters of the run do not fit into a record; the run that goes on with it has none", "error", err)
+		t.log.WarnContext(ctx, "run parameters not stored: record limit exceeded", "error", err)
 		return nil
 	}
-	return t.breaks(err)
+	return t.recordWriteErr(err)
 }

@@ -14,35 +14,35 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// emptyState is the custom state before anybody set it.
+// emptyState is the initial custom state.
 const emptyState = `{}`
 
-// diff is the patch that turns one custom state into another. It is tried out
-// before it is used; what cannot be said by small operations is replaced whole.
+// diff returns the patch from one custom state to another. The patch is applied as a check; if the result
+// differs, the whole state is replaced.
 func diff(from, to chunk.Value) ([]chunk.PatchOp, error) {
 	if len(from) == 0 {
 		from = chunk.Value(emptyState)
 	}
 	if t := bytes.TrimSpace(to); len(t) == 0 || t[0] != '{' && t[0] != '[' {
-		return nil, fmt.Errorf("the state is %.40s: %w, want an object or an array", to, chunk.ErrInvalid)
+		return nil, fmt.Errorf("state %.40s: %w: want an object or an array", to, chunk.ErrInvalid)
 	}
-	ops, err := smallOps(from, to)
-	if err == nil && fits(ops) && proven(from, to, ops) {
+	ops, err := diffOps(from, to)
+	if err == nil && withinLimits(ops) && patchYields(from, to, ops) {
 		return ops, nil
 	}
 	return []chunk.PatchOp{{Op: "replace", Path: "", Value: &to}}, nil
 }
 
-// smallOps compares exactly: numbers as the text they are written in.
-func smallOps(from, to chunk.Value) ([]chunk.PatchOp, error) {
-	if escaped(from) || escaped(to) {
+// diffOps compares exactly: numbers by their text.
+func diffOps(from, to chunk.Value) ([]chunk.PatchOp, error) {
+	if hasEscapedSurrogate(from) || hasEscapedSurrogate(to) {
 		return nil, errEscaped
 	}
-	source, err := exactly(from)
+	source, err := decodeExact(from)
 	if err != nil {
 		return nil, err
 	}
-	target, err := exactly(to)
+	target, err := decodeExact(to)
 	if err != nil {
 		return nil, err
 	}
@@ -69,15 +69,14 @@ func smallOps(from, to chunk.Value) ([]chunk.PatchOp, error) {
 	return ops, nil
 }
 
-// errEscaped: encoding/json would not give back a text with half a pair of
-// surrogates.
-var errEscaped = errors.New("surrogates that are written as escapes")
+// errEscaped: encoding/json does not preserve unpaired surrogates.
+var errEscaped = errors.New("escaped surrogates")
 
-func escaped(v chunk.Value) bool {
+func hasEscapedSurrogate(v chunk.Value) bool {
 	return bytes.Contains(v, []byte(`\ud`)) || bytes.Contains(v, []byte(`\uD`))
 }
 
-func exactly(v chunk.Value) (any, error) {
+func decodeExact(v chunk.Value) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(v))
 	dec.UseNumber()
 	var out any
@@ -90,14 +89,13 @@ func exactly(v chunk.Value) (any, error) {
 	return out, nil
 }
 
-// fits reports whether one state_patch can hold the operations, and the fold
-// would take them.
-func fits(ops []chunk.PatchOp) bool {
+// withinLimits reports whether one state_patch record can hold the operations and the fold accepts them.
+func withinLimits(ops []chunk.PatchOp) bool {
 	if len(ops) > chunk.MaxPatchOps {
 		return false
 	}
 	for _, op := range ops {
-		// A member without a name is one that the fold refuses.
+		// The fold rejects an empty member name.
 		if strings.Count(op.Path, "/") > chunk.MaxPointerSegments || strings.Contains(op.Path+"/", "//") {
 			return false
 		}
@@ -105,34 +103,36 @@ func fits(ops []chunk.PatchOp) bool {
 	return true
 }
 
-// proven applies the operations as the fold does, and compares.
-func proven(from, to chunk.Value, ops []chunk.PatchOp) (ok bool) {
+// patchYields reports whether the operations turn from into to.
+func patchYields(from, to chunk.Value, ops []chunk.PatchOp) bool {
+	got, ok := applyPatch(from, ops)
+	return ok && canonical(got) == canonical(to)
+}
+
+// applyPatch applies the operations as the fold does.
+func applyPatch(from chunk.Value, ops []chunk.PatchOp) (to chunk.Value, ok bool) {
 	defer func() {
-		if recover() != nil { // the library does on some inputs
+		if recover() != nil { // the library panics on some inputs
 			ok = false
 		}
 	}()
 	text, err := chunk.Chunk{AgentID: "a", Body: chunk.StatePatch{Patches: ops}}.AppendJSON(nil)
 	if err != nil {
-		return false
+		return nil, false
 	}
 	var body struct {
 		Patches jsonpatch.Patch `json:"patches"`
 	}
 	if err := json.Unmarshal(text, &body); err != nil {
-		return false
+		return nil, false
 	}
-	got, err := body.Patches.Apply(from)
-	if err != nil {
-		return false
-	}
-	return canonical(got) == canonical(to)
+	to, err = body.Patches.Apply(from)
+	return to, err == nil
 }
 
-// canonical is a JSON value with its members in order and its strings and
-// numbers as they stand.
+// canonical returns a JSON value with sorted members; strings and numbers keep their text.
 func canonical(v chunk.Value) string {
-	x, err := exactly(v)
+	x, err := decodeExact(v)
 	if err != nil {
 		return "unreadable: " + string(v)
 	}

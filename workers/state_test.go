@@ -41,26 +41,25 @@ func document(t *rapid.T, name string) chunk.Value {
 	return v
 }
 
-// Whatever the state was and is to be, the difference leads there: in the fold,
-// which everybody reads.
-func TestTheDifferenceLeadsThere(t *testing.T) {
+// The difference between any two states yields the new state in the fold, which all readers use.
+func TestDiffYieldsTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := chunk.RootSession("t", "s")
 		snap, now, ordinal := fold.New(s), chunk.Value(nil), 0
-		say := func(body chunk.Body) {
+		write := func(body chunk.Body) {
 			ordinal++
 			data, err := chunk.Chunk{AgentID: "s", AgentType: "a", Timestamp: 1, Step: 1, Body: body}.AppendJSON(nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			snap, err = fold.Apply(snap, chunk.Record{
-				Seq: chunk.Seq(ordinal), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: body.Type(), Stored: time.UnixMilli(1), Data: data,
+				Seq: chunk.Seq(ordinal), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: body.Type(), StoredAt: time.UnixMilli(1), Data: data,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		say(chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+		write(chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 		for range rapid.IntRange(1, 4).Draw(t, "n") {
 			to := document(t, "to")
 			ops, err := diff(now, to)
@@ -68,15 +67,15 @@ func TestTheDifferenceLeadsThere(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(ops) > 0 {
-				say(chunk.StatePatch{Patches: ops})
+				write(chunk.StatePatch{Patches: ops})
 			} else if canonical(to) != canonical(orEmpty(now)) {
-				t.Fatalf("no difference between %s and %s", now, to)
+				t.Fatalf("diff of %s and %s is empty", now, to)
 			}
-			if snap.Faults.Patches > 0 {
-				t.Fatalf("the fold refuses %+v: %+v", ops, snap.Faults)
+			if snap.Faults.RejectedPatches > 0 {
+				t.Fatalf("fold rejects %+v: %+v", ops, snap.Faults)
 			}
 			if len(ops) > 0 && canonical(snap.State) != canonical(to) {
-				t.Fatalf("from %s to %s: the fold has %s", now, to, snap.State)
+				t.Fatalf("from %s to %s: fold has %s", now, to, snap.State)
 			}
 			now = to
 		}
@@ -90,9 +89,8 @@ func orEmpty(v chunk.Value) chunk.Value {
 	return v
 }
 
-// A small change of a large state is a small patch, and texts that encoding/json
-// would bend are kept as they are.
-func TestDifferences(t *testing.T) {
+// A small change of a large state is a small patch, and texts that encoding/json would change are preserved.
+func TestDiff(t *testing.T) {
 	large := `{"list":[` + strings.Repeat(`{"n":1},`, 500) + `{"n":2}],"x":1}`
 	for name, test := range map[string]struct{ from, to, want string }{
 		"nothing":             {`{"a":1}`, `{"a":1}`, `[]`},
@@ -117,6 +115,6 @@ func TestDifferences(t *testing.T) {
 		})
 	}
 	if _, err := diff(nil, chunk.Value(`"text"`)); err == nil {
-		t.Error("a text became the state")
+		t.Error("string accepted as the state")
 	}
 }

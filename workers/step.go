@@ -8,86 +8,121 @@ import (
 	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 )
 
-// Step takes what an agent says and does in one step. Its methods, and those of
-// its Calls, may be called from many goroutines until the step's function
-// returns; then they fail.
+// Step writes the output of an agent in one step. Its methods, and those of its Calls, may be called
+// concurrently until the step's function returns; after that they fail.
 //
-// A method that returns nil has queued what it was given; the step is committed
-// when all of it is stored. chunk.ErrInvalid names what the catalogue of chunks
-// does not allow, and the step may go on without it. Every other error is the
-// end of the step: return it.
+// A method that returns nil has queued its chunk. The step is committed when all of its chunks are stored.
+// chunk.ErrInvalid reports a chunk that the chunk schema does not allow; the step may continue without it.
+// Return every other error: the step cannot be committed.
 type Step struct {
 	turn   *Turn
 	number int64
 	id     string
 
-	mu      sync.RWMutex // guards the fields below; read-locked while a chunk is queued
-	closed  bool
-	started bool        // step_start is said
-	spoilt  error       // a chunk is missing: the step cannot be committed
-	calls   []*Call     // of this step, and those that were granted before it
-	state   chunk.Value // custom, with what this step made of it
-	usage   *chunk.Usage
-	finish  string
-	final   bool
+	mu       sync.RWMutex // guards the fields below; read-locked while a chunk is queued
+	closed   bool
+	started  bool        // step_start is written
+	writeErr error       // a chunk was not queued: the step cannot be committed
+	calls    []*Call     // of this step, and approved calls of earlier steps
+	state    chunk.Value // the custom state, with the changes of this step
+	usage    *chunk.Usage
+	finish   string
+	final    bool
 }
 
-// errClosed reports a word that came after the function of its step returned.
-var errClosed = errors.New("the step is over")
+// errClosed reports a write after the function of the step has returned.
+var errClosed = errors.New("step closed")
 
-// Number is the number of the step in its turn, from 1.
+// Number returns the number of the step in its turn, from 1.
 func (s *Step) Number() int { return int(s.number) }
 
-// Text says a piece of the answer.
+// Text writes a piece of the answer.
 func (s *Step) Text(ctx context.Context, piece string) error {
-	return s.say(ctx, chunk.TextDelta{Delta: piece})
+	return s.write(ctx, chunk.TextDelta{Delta: piece})
 }
 
-// Think says a piece of reasoning. Thought ends the block.
+// Think writes a piece of reasoning. EndThinking ends the block.
 func (s *Step) Think(ctx context.Context, piece string) error {
-	return s.say(ctx, chunk.Thinking{Content: piece})
+	return s.write(ctx, chunk.Thinking{Content: piece})
 }
 
-// Thought ends the block of reasoning, with its last piece or none. Without it
-// the next word that is no reasoning does.
-func (s *Step) Thought(ctx context.Context, last string) error {
-	return s.say(ctx, chunk.Thinking{Content: last, IsComplete: true})
+// EndThinking ends the block of reasoning with its last piece, which may be empty. Otherwise the next chunk
+// of another kind ends it.
+func (s *Step) EndThinking(ctx context.Context, last string) error {
+	return s.write(ctx, chunk.Thinking{Content: last, IsComplete: true})
 }
 
-// Custom tells an event of the application: any JSON under a name.
+// Custom writes an event of the application: a name and any JSON value.
 func (s *Step) Custom(ctx context.Context, name string, data any) error {
 	v, err := chunk.ValueOf(data)
 	if err != nil {
 		return err
 	}
-	return s.say(ctx, chunk.Custom{EventName: name, Data: v})
+	return s.write(ctx, chunk.Custom{EventName: name, Data: v})
 }
 
-// Source names a web page that the answer rests on, Document a document, File a
-// file that the agent made.
-func (s *Step) Source(ctx context.Context, source chunk.SourceURL) error { return s.say(ctx, source) }
+// Source writes the reference to a web page that the answer is based on.
+func (s *Step) Source(ctx context.Context, source chunk.SourceURL) error { return s.write(ctx, source) }
 
-// Document is described at Source.
+// Document writes the reference to a document that the answer is based on.
 func (s *Step) Document(ctx context.Context, source chunk.SourceDocument) error {
-	return s.say(ctx, source)
+	return s.write(ctx, source)
 }
 
-// File is described at Source.
-func (s *Step) File(ctx context.Context, file chunk.File) error { return s.say(ctx, file) }
+// File writes a file that the agent created.
+func (s *Step) File(ctx context.Context, file chunk.File) error { return s.write(ctx, file) }
 
-// Report tells of an error that the answer goes on after. What is said of it is
-// what would be said if the run failed with it.
-func (s *Step) Report(ctx context.Context, err error) error {
+// Emit writes any chunk for which Step has no method. chunk.ErrInvalid reports a chunk that the SDK owns: records
+// of the stream (run_started to truncated), and those that start, end or commit a step. A tool call that is
+// written with Emit must get its outcome in the same step.
+func (s *Step) Emit(ctx context.Context, body chunk.Body) error {
+	if body == nil {
+		return fmt.Errorf("emit nil: %w", chunk.ErrInvalid)
+	}
+	typ := body.Type()
+	switch typ {
+	case chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted:
+		return fmt.Errorf("emit %s: %w: reserved for the SDK", typ, chunk.ErrInvalid)
+	}
+	if typ.Control() {
+		return fmt.Errorf("emit %s: %w: reserved for the SDK", typ, chunk.ErrInvalid)
+	}
+	if patch, ok := body.(chunk.StatePatch); ok {
+		return s.patchState(ctx, patch)
+	}
+	return s.write(ctx, body)
+}
+
+// patchState writes a patch of the custom state and applies it to the step's copy.
+func (s *Step) patchState(ctx context.Context, patch chunk.StatePatch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !withinLimits(patch.Patches) {
+		return fmt.Errorf("emit %s: %w: patch exceeds the limits", patch.Type(), chunk.ErrInvalid)
+	}
+	to, ok := applyPatch(s.state, patch.Patches)
+	if !ok {
+		return fmt.Errorf("emit %s: %w: patch does not apply to the state", patch.Type(), chunk.ErrInvalid)
+	}
+	if err := s.queue(ctx, patch); err != nil {
+		return err
+	}
+	s.state = to
+	return nil
+}
+
+// ReportError writes an error that does not end the run. It stores the same parts of err as a failure of the
+// run does, see Error.
+func (s *Step) ReportError(ctx context.Context, err error) error {
 	d := detail(err, "something went wrong")
-	return s.say(ctx, chunk.Error{Error: d.Message, Code: d.Code, ErrorDetail: &d, Recoverable: *d.Retryable})
+	return s.write(ctx, chunk.Error{Error: d.Message, Code: d.Code, ErrorDetail: &d, Recoverable: *d.Retryable})
 }
 
-// SetState changes the session's custom state to v, which becomes a JSON object
-// or array. What is said is the difference to what it is, as RFC 6902 has it; a
-// v that changes nothing says nothing.
+// SetState sets the session's custom state to v, which must be encoded as a JSON object or array. It writes
+// the difference to the current state as RFC 6902 operations, and nothing if there is none.
 func (s *Step) SetState(ctx context.Context, v any) error {
 	to, err := chunk.ValueOf(v)
 	if err != nil {
@@ -106,78 +141,75 @@ func (s *Step) SetState(ctx context.Context, v any) error {
 	return nil
 }
 
-// State is the custom state with what this step has made of it.
+// State returns the custom state with the changes of this step.
 func (s *Step) State() chunk.Value {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.state
 }
 
-// Output gives the run its structured output, any JSON, and is Final.
+// Output sets the structured output of the run, any JSON value, and calls MarkFinal.
 func (s *Step) Output(ctx context.Context, v any) error {
 	out, err := chunk.ValueOf(v)
 	if err != nil {
 		return err
 	}
-	s.Final()
-	return s.say(ctx, chunk.Output{Output: out})
+	s.MarkFinal()
+	return s.write(ctx, chunk.Output{Output: out})
 }
 
-// Final says that nothing follows this step. Once it is committed the run ends,
-// even if the worker dies before it can say so; the agent is not called again.
-// A step that has to wait for an answer is not the last, whatever it says.
-func (s *Step) Final() {
+// MarkFinal marks the step as the last one. After its commit the run completes, even if the worker crashes
+// first; the agent is not called again. The mark has no effect on a step that waits for an answer.
+func (s *Step) MarkFinal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.final = true
 }
 
-// Usage sets what the model counted in this step.
+// Usage sets the token counts of the step.
 func (s *Step) Usage(u chunk.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.usage = &u
 }
 
-// Finish sets why the model stopped: "stop", "length", "tool-calls",
-// "content-filter", "error" or "other". The default is "tool-calls" for a step
-// with calls and "stop" for one without.
-func (s *Step) Finish(reason string) {
+// SetFinishReason sets why the model stopped: "stop", "length", "tool-calls", "content-filter", "error" or
+// "other". The default is "tool-calls" for a step with calls and "stop" otherwise.
+func (s *Step) SetFinishReason(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finish = reason
 }
 
-// IdempotencyKey names the side effect of a call: the same in every worker and
-// every time that the call is run, another one for every other call. Give it to
-// whatever must happen once, such as a payment.
+// IdempotencyKey returns the key of the side effect of a call. It is unique to the call and the same in every
+// worker and every attempt. Pass it to operations that must happen once, such as a payment.
 func (s *Step) IdempotencyKey(callID string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	run := s.turn.cmd.RunID
 	for _, c := range s.calls {
 		if c.id == callID {
-			run = askedBy(c.approval, run)
+			run = approvalRun(c.approval, run)
 		}
 	}
 	return idempotencyKey(s.turn.cmd.Session, run, callID)
 }
 
-// say queues a chunk of the step, after its step_start.
-func (s *Step) say(ctx context.Context, body chunk.Body) error {
+// write queues a chunk of the step, after its step_start.
+func (s *Step) write(ctx context.Context, body chunk.Body) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue(ctx, body)
 }
 
-// queue is say with the lock held. Order matters within a step, so that two
-// goroutines wait for one another; what they wait for is room in memory.
+// queue is write with the lock held. Chunks of a step are ordered, so concurrent writers block each other;
+// they block while the queue of the run is full.
 func (s *Step) queue(ctx context.Context, body chunk.Body, extra ...chunk.Member) error {
 	if s.closed {
 		return errClosed
 	}
-	if s.spoilt != nil {
-		return s.spoilt
+	if s.writeErr != nil {
+		return s.writeErr
 	}
 	if !s.started {
 		if err := s.emit(ctx, chunk.StepStart{StepID: &s.id}); err != nil {
@@ -194,95 +226,93 @@ func (s *Step) emit(ctx context.Context, body chunk.Body, extra ...chunk.Member)
 	case err == nil, errors.Is(err, chunk.ErrInvalid):
 		return err
 	case ctx.Err() == nil && !errors.Is(err, chunk.ErrTooLarge):
-		_ = s.turn.breaks(err) // it is the error that is returned
+		_ = s.turn.recordWriteErr(err) // the same error is returned below
 	}
-	s.spoilt = err
+	s.writeErr = err
 	return err
 }
 
-// open begins the next step.
-func (t *Turn) open(halt context.CancelCauseFunc) *Step {
+// openStep starts the next step.
+func (t *Turn) openStep(halt context.CancelCauseFunc) *Step {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.step + 1
 	s := &Step{turn: t, number: n, id: stepID(t.cmd.RunID, n), state: t.state()}
-	for _, c := range t.snap.Unsettled() {
-		if c.Granted {
-			s.calls = append(s.calls, &Call{step: s, id: c.ID, name: c.ToolName, input: c.Input, approval: c.ApprovalID, stage: running, granted: true})
+	for _, c := range t.snap.OpenCalls() {
+		if c.Approved {
+			s.calls = append(s.calls, &Call{step: s, id: c.ID, name: c.ToolName, input: c.Input, approval: c.ApprovalID, callState: pendingOwn, approved: true})
 		}
 	}
-	t.halt, t.current = halt, s
+	t.cancelStep, t.current = halt, s
 	return s
 }
 
-// close waits for words that are being queued; later ones fail.
+// close rejects later writes. It blocks while a chunk is being queued.
 func (s *Step) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// waiting reports whether the step has calls that somebody else answers.
-func (s *Step) waiting() bool {
-	return slices.ContainsFunc(s.calls, func(c *Call) bool { return c.stage == asked })
+// hasPendingCalls reports whether the step has calls that a browser, a user or another agent completes.
+func (s *Step) hasPendingCalls() bool {
+	return slices.ContainsFunc(s.calls, func(c *Call) bool { return c.callState == pendingOther })
 }
 
-// commit ends the step: when it returns nil, or ErrSuspended, the log has all of
-// it.
+// commit ends the step. All of it is stored when commit returns nil or ErrSuspended.
 func (t *Turn) commit(s *Step) error {
-	err := s.complete()
+	err := s.checkComplete()
 	if err == nil {
-		err = t.seal(s)
+		err = t.writeStepEnd(s)
 	}
 	switch {
 	case err != nil:
-		t.undone = s
+		t.failedStep = s
 		return err
-	case s.waiting() && t.stopped() == inbox.Interrupt:
-		return t.over(ErrInterrupted) // who pressed stop wants no more questions
-	case s.waiting():
-		return t.over(ErrSuspended)
+	case s.hasPendingCalls() && t.stopped() == control.StopInterrupt:
+		return t.finishTurn(ErrInterrupted) // do not ask the user again
+	case s.hasPendingCalls():
+		return t.finishTurn(ErrSuspended)
 	}
 	return nil
 }
 
-// complete reports what is missing in a step.
-func (s *Step) complete() error {
-	if s.spoilt != nil {
-		return s.spoilt
+// checkComplete returns the reason why the step cannot be committed, nil if there is none.
+func (s *Step) checkComplete() error {
+	if s.writeErr != nil {
+		return s.writeErr
 	}
 	for _, c := range s.calls {
-		if c.stage != settled && c.stage != asked {
+		if c.callState != done && c.callState != pendingOther {
 			return &Error{
-				Message: fmt.Sprintf("the tool call %.80q was left without an outcome", c.name), Code: CodeInternal,
-				Cause: fmt.Errorf("step %d, call %q: want End, Fail, Reject, or somebody who is asked", s.number, c.id),
+				Message: fmt.Sprintf("tool call %.80q without outcome", c.name), Code: CodeInternal,
+				Cause: fmt.Errorf("step %d, call %q: want End, Fail, Reject, AskClient, AskApproval or Delegate", s.number, c.id),
 			}
 		}
 	}
 	return nil
 }
 
-// seal writes the end of a step and its checkpoint, and waits until the log has
-// them.
-func (t *Turn) seal(s *Step) error {
-	ctx, checkpoint := t.own, s.checkpoint()
+// writeStepEnd writes the end of a step and its checkpoint, and waits until they are stored.
+func (t *Turn) writeStepEnd(s *Step) error {
+	ctx, checkpoint := t.writeCtx, s.checkpoint()
 	if !s.started {
-		if err := t.say(ctx, s.number, chunk.StepStart{StepID: &s.id}); err != nil {
+		if err := t.emit(ctx, s.number, chunk.StepStart{StepID: &s.id}); err != nil {
 			return err
 		}
 	}
-	if err := t.say(ctx, s.number, s.end()); err != nil {
+	if err := t.emit(ctx, s.number, s.end()); err != nil {
 		return err
 	}
-	if err := t.say(ctx, s.number, chunk.CheckpointCreated{RunID: t.cmd.RunID, CheckpointID: checkpoint, StepCount: s.number}); err != nil {
+	if err := t.emit(ctx, s.number, chunk.CheckpointCreated{RunID: t.cmd.RunID, CheckpointID: checkpoint, StepCount: s.number}); err != nil {
 		return err
 	}
 	var extra []chunk.Member
-	last := s.final && !s.waiting()
+	last := s.final && !s.hasPendingCalls()
 	if last {
 		extra = []chunk.Member{{Name: memberFinal, Value: chunk.Value("true")}}
 	}
-	if err := t.say(ctx, s.number, chunk.StepCommitted{RunID: t.cmd.RunID, StepID: s.id, CheckpointID: checkpoint}, extra...); err != nil {
+	if err := t.emit(ctx, s.number, chunk.StepCommitted{RunID: t.cmd.RunID, StepID: s.id, CheckpointID: checkpoint}, extra...); err != nil {
 		return err
 	}
 	if err := t.refresh(ctx); err != nil {
@@ -294,7 +324,7 @@ func (t *Turn) seal(s *Step) error {
 	return nil
 }
 
-// memberFinal marks the step_committed that nothing follows.
+// memberFinal marks the step_committed of a final step.
 const memberFinal = "final"
 
 func (s *Step) checkpoint() string {
@@ -305,7 +335,7 @@ func (s *Step) end() chunk.StepEnd {
 	reason := s.finish
 	if reason == "" {
 		reason = "stop"
-		if slices.ContainsFunc(s.calls, func(c *Call) bool { return !c.granted }) {
+		if slices.ContainsFunc(s.calls, func(c *Call) bool { return !c.approved }) {
 			reason = "tool-calls"
 		}
 	}

@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 )
 
-// stopPoll is how often a step that is under way looks whether it is to stop.
-// Hints come at once; one may be lost.
+// stopPoll is the interval at which a running step checks for a stop request. Hints arrive at once but may be
+// lost.
 const stopPoll = 5 * time.Second
 
-// watch listens for people who want the run to stop, until the function that it
-// returns is called. abort ends the agent.
+// interruptedText is the outcome of calls that an interruption leaves open.
+const interruptedText = "run interrupted"
+
+// watch applies stop requests until the returned function is called. abort cancels the agent.
 func (t *Turn) watch(ctx context.Context, abort context.CancelCauseFunc) (func(), error) {
 	hints, unsubscribe, err := t.w.inbox.Watch(t.cmd.Session, t.cmd.RunID)
 	if err != nil {
@@ -31,11 +33,11 @@ func (t *Turn) watch(ctx context.Context, abort context.CancelCauseFunc) (func()
 			case <-done:
 				return
 			}
-			if err := t.look(ctx); err != nil {
-				t.log.WarnContext(ctx, "the inbox cannot be read; the run goes on", "error", err)
+			if err := t.readStop(ctx); err != nil {
+				t.log.WarnContext(ctx, "stop request not read", "error", err)
 				continue
 			}
-			t.obey(abort)
+			t.applyStop(abort)
 		}
 	}()
 	return func() {
@@ -45,9 +47,9 @@ func (t *Turn) watch(ctx context.Context, abort context.CancelCauseFunc) (func()
 	}, nil
 }
 
-// look reads from the inbox whether the run is to stop.
-func (t *Turn) look(ctx context.Context) error {
-	stop, wanted, err := t.w.inbox.Stopped(ctx, t.cmd.Session, t.cmd.RunID)
+// readStop reads the stop request of the run from the inbox.
+func (t *Turn) readStop(ctx context.Context) error {
+	stop, wanted, err := t.w.inbox.StopRequest(ctx, t.cmd.Session, t.cmd.RunID)
 	if err != nil || !wanted {
 		return err
 	}
@@ -57,66 +59,66 @@ func (t *Turn) look(ctx context.Context) error {
 	return nil
 }
 
-// obey ends what is under way.
-func (t *Turn) obey(abort context.CancelCauseFunc) {
+// applyStop cancels the agent or the running step.
+func (t *Turn) applyStop(abort context.CancelCauseFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch t.stop.Kind {
-	case inbox.Abort:
+	case control.StopAbort:
 		abort(ErrAborted)
-	case inbox.Interrupt:
-		if t.halt != nil {
-			t.halt(ErrInterrupted)
+	case control.StopInterrupt:
+		if t.cancelStep != nil {
+			t.cancelStep(ErrInterrupted)
 		}
 	}
 }
 
-// heed is where a run stops between two steps.
-func (t *Turn) heed(ctx context.Context) error {
-	if err := t.look(ctx); err != nil {
-		return t.breaks(err)
+// checkStop ends the turn between two steps if a stop was requested.
+func (t *Turn) checkStop(ctx context.Context) error {
+	if err := t.readStop(ctx); err != nil {
+		return t.recordWriteErr(err)
 	}
 	switch t.stopped() {
-	case inbox.Abort:
-		return t.over(ErrAborted)
-	case inbox.Interrupt:
-		return t.over(ErrInterrupted)
+	case control.StopAbort:
+		return t.finishTurn(ErrAborted)
+	case control.StopInterrupt:
+		return t.finishTurn(ErrInterrupted)
 	}
 	return nil
 }
 
-func (t *Turn) stopped() inbox.StopKind {
+func (t *Turn) stopped() control.StopKind {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.stop.Kind
 }
 
-// cut commits what a step has said that was stopped in the middle.
-func (t *Turn) cut(s *Step) error {
-	if s.spoilt != nil && t.unwritable() == nil {
-		// What was being queued is lost, and was not seen.
-		if _, err := t.run.Flush(t.own); err != nil {
-			t.log.WarnContext(t.own, "the end of an interrupted step is lost", "error", err)
+// commitInterrupted commits the output of a step that was interrupted.
+func (t *Turn) commitInterrupted(s *Step) error {
+	if s.writeErr != nil && t.lastWriteErr() == nil {
+		// A chunk that was not queued was not visible to any reader.
+		if _, err := t.run.Flush(t.writeCtx); err != nil {
+			t.log.WarnContext(t.writeCtx, "end of interrupted step not stored", "error", err)
 		}
 	}
-	if err := t.settleAll(t.own, s.number, CodeAborted, "the run was interrupted"); err != nil {
+	if err := t.completeOpenCalls(t.writeCtx, s.number, CodeAborted, interruptedText); err != nil {
 		return err
 	}
 	s.finish, s.final = "other", false
 	for _, c := range s.calls {
-		c.stage = settled
+		c.callState = done
 	}
-	return t.seal(s)
+	return t.writeStepEnd(s)
 }
 
-// settleAll gives every call that waits for an outcome the same error, at a step.
-func (t *Turn) settleAll(ctx context.Context, step int64, code, text string) error {
+// completeOpenCalls writes the same error as the outcome of every open call, at a step.
+func (t *Turn) completeOpenCalls(ctx context.Context, step int64, code, text string) error {
 	if err := t.refresh(ctx); err != nil {
 		return err
 	}
-	calls := t.snap.Unsettled()
+	calls := t.snap.OpenCalls()
 	for _, c := range calls {
-		if err := t.settleOne(ctx, step, c, outcomeError(code, text)); err != nil {
+		if err := t.completeCall(ctx, step, c, outcomeError(code, text)); err != nil {
 			return err
 		}
 	}
@@ -126,27 +128,27 @@ func (t *Turn) settleAll(ctx context.Context, step int64, code, text string) err
 	return t.refresh(ctx)
 }
 
-// interrupt ends the run softly, as it stands.
+// interrupt ends the run and keeps its output.
 func (t *Turn) interrupt(ctx context.Context) error {
-	if err := t.settleAll(ctx, t.step, CodeAborted, "the run was interrupted"); err != nil {
+	if err := t.completeOpenCalls(ctx, t.step, CodeAborted, interruptedText); err != nil {
 		return err
 	}
-	if err := t.keepParams(ctx, suspendedStep, nil); err != nil {
+	if err := t.storeParams(ctx, suspendedStep, nil); err != nil {
 		return err
 	}
 	b := chunk.RunInterrupted{RunID: t.cmd.RunID, CheckpointID: t.snap.CheckpointID}
 	if reason := t.reason(); reason != "" {
 		b.Reason = &reason
 	}
-	if err := t.say(ctx, t.step, b); err != nil {
+	if err := t.emit(ctx, t.step, b); err != nil {
 		return err
 	}
-	return t.breaks(t.run.End(ctx, nil))
+	return t.recordWriteErr(t.run.End(ctx, nil))
 }
 
-// abort fails the run for good. What it has said stays.
+// abort fails the run. Its output is kept.
 func (t *Turn) abort(ctx context.Context, reason string) error {
-	text := "the run was aborted"
+	text := "run aborted"
 	if reason != "" {
 		text += ": " + reason
 	}
@@ -159,20 +161,20 @@ func (t *Turn) reason() string {
 	return t.stop.Reason
 }
 
-// fail ends the run badly. Its calls that nobody will answer any more get an
-// outcome first: a model that reads the history later takes no call without one.
+// failCall fails the run. Its open calls get an outcome first, because models reject a history with a call that
+// has none.
 func (t *Turn) fail(ctx context.Context, err error) error {
 	step := t.step
-	if t.undone != nil {
-		step = t.undone.number
+	if t.failedStep != nil {
+		step = t.failedStep.number
 	}
-	d := detail(err, "something went wrong while the answer was made")
+	d := detail(err, "internal error")
 	code := *d.Code
 	if code != CodeAborted {
-		t.log.ErrorContext(ctx, "a run failed", "error", err)
+		t.log.ErrorContext(ctx, "run failed", "error", err)
 	}
-	if err := t.settleAll(ctx, step, CodeAborted, "the run ended before the call did"); err != nil {
+	if err := t.completeOpenCalls(ctx, step, CodeAborted, "run ended before the call"); err != nil {
 		return err
 	}
-	return t.breaks(t.run.Fail(ctx, d.Message, &d))
+	return t.recordWriteErr(t.run.Fail(ctx, d.Message, &d))
 }

@@ -11,13 +11,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// endless says words until it is stopped, within one step.
-func endless(started chan<- struct{}) Agent {
+// endlessAgent writes text in one step until it is stopped.
+func endlessAgent(started chan<- struct{}) Agent {
 	return oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
 		if err := errors.Join(s.Text(ctx, "Once upon a time"), s.Tool("c", "search").Args(ctx, `{"q`)); err != nil {
 			return err
@@ -32,104 +31,102 @@ func endless(started chan<- struct{}) Agent {
 	})
 }
 
-// A stop is heard in the middle of a step. What was said stays; no call is left
-// without an outcome.
-func TestStoppedInAStep(t *testing.T) {
-	for kind, test := range map[inbox.StopKind]struct {
+// A stop request takes effect in the middle of a step. The output is kept; every call has an outcome.
+func TestStopDuringStep(t *testing.T) {
+	for kind, test := range map[control.StopKind]struct {
 		status fold.Status
 		run    fold.RunStatus
 		types  string
 	}{
-		inbox.Interrupt: {fold.Paused, fold.RunInterrupted, "tool_input_error tool_end step_end checkpoint_created step_committed suspension_marker run_interrupted stream_end"},
-		inbox.Abort:     {fold.Failed, fold.RunFailed, "tool_input_error tool_end stream_failed"},
+		control.StopInterrupt: {fold.Paused, fold.RunInterrupted, "tool_input_error tool_end step_end checkpoint_created step_committed suspension_marker run_interrupted stream_end"},
+		control.StopAbort:     {fold.Failed, fold.RunFailed, "tool_input_error tool_end stream_failed"},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			w := newWorld(t)
-			c := execute(fresh("s"), "endless", "A story!")
+			w := newEnv(t)
+			c := execute(uniqueName("s"), "endless", "A story!")
 			started := make(chan struct{}, 1)
-			w.serve(w.worker(map[string]Agent{"endless": endless(started)}))
+			w.serve(w.worker(map[string]Agent{"endless": endlessAgent(started)}))
 			w.request(c)
 			<-started
 			begin := time.Now()
-			w.halt(c.Session, "r1", kind)
+			w.stop(c.Session, "r1", kind)
 			snap := w.awaitStatus(c.Session, test.status)
 			t.Logf("it took %s", time.Since(begin).Round(time.Millisecond))
-			if snap.Run.Status != test.run || len(snap.Unsettled()) > 0 || len(snap.Pending) > 0 {
-				t.Errorf("run %s, unsettled %+v, pending %+v", snap.Run.Status, snap.Unsettled(), snap.Pending)
+			if snap.Run.Status != test.run || len(snap.OpenCalls()) > 0 || len(snap.Pending) > 0 {
+				t.Errorf("run %s, open calls %+v, pending %+v", snap.Run.Status, snap.OpenCalls(), snap.Pending)
 			}
-			if kind == inbox.Abort && *snap.Failure.Detail.Code != CodeAborted {
+			if kind == control.StopAbort && *snap.Failure.Detail.Code != CodeAborted {
 				t.Errorf("failure %+v", snap.Failure)
 			}
-			if got := told(snap); !strings.Contains(got, "Once upon a time") {
-				t.Errorf("what was said is gone:\n%s", got)
+			if got := conversation(snap); !strings.Contains(got, "Once upon a time") {
+				t.Errorf("output missing:\n%s", got)
 			}
 			if got := types(w.bodies(c.Session)); !strings.HasSuffix(got, test.types) {
-				t.Errorf("records %s, want them to end in %s", got, test.types)
+				t.Errorf("records %s, want suffix %s", got, test.types)
 			}
 		})
 	}
 }
 
-func (w *world) halt(s chunk.Session, run string, kind inbox.StopKind) {
+func (w *env) stop(s chunk.Session, run string, kind control.StopKind) {
 	w.t.Helper()
-	if err := w.inbox.Stop(w.t.Context(), inbox.Stop{Session: s, RunID: run, Kind: kind, Reason: "enough"}); err != nil {
+	if err := w.inbox.Stop(w.t.Context(), control.Stop{Session: s, RunID: run, Kind: kind, Reason: "enough"}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// A run that waits in the queue, or for people, or for its children, is stopped
-// as well, and its children with it.
-func TestStoppedAtAnyPlace(t *testing.T) {
+// A run in the queue, or a suspended one with its sub-agents, can be stopped as well.
+func TestStopAtAnyTime(t *testing.T) {
 	random := seeded(t)
-	w := newWorld(t)
+	w := newEnv(t)
 	w.maxDelta = 1
-	agents := talker(4, &effects{})
+	agents := mixedAgent(4, &effectCounter{})
 	for range 2 {
 		w.serve(w.worker(agents))
 	}
 	for i := range 16 {
-		kind := []inbox.StopKind{inbox.Interrupt, inbox.Abort}[i%2]
-		c := execute(fresh("s"), "talker", "Talk!")
-		c.RunID = fresh("r")
+		kind := []control.StopKind{control.StopInterrupt, control.StopAbort}[i%2]
+		c := execute(uniqueName("s"), "talker", "Talk!")
+		c.RunID = uniqueName("r")
 		after := random.IntN(60)
 		fired := w.after(c.Session, after)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		if after == 0 {
-			w.halt(c.Session, c.RunID, kind)
+			w.stop(c.Session, c.RunID, kind)
 		}
 		w.request(c)
 		if after%2 == 0 {
-			go w.person(ctx, c.Session, "talker")
+			go w.answerRequests(ctx, c.Session, "talker")
 		}
 		select {
 		case <-fired:
-		case <-w.rests(ctx, c.Session):
+		case <-w.awaitPause(ctx, c.Session):
 		}
 		snap := w.await(c.Session, "to begin", func(snap fold.Snapshot) bool { return snap.Run.ID != "" })
-		w.halt(c.Session, snap.Run.ID, kind)
+		w.stop(c.Session, snap.Run.ID, kind)
 		snap = w.awaitStopped(ctx, c.Session, kind)
 		cancel()
 		what := fmt.Sprintf("%s after %d messages", kind, after)
 		switch {
-		case snap.Status == fold.Ended: // it was too late
-		case kind == inbox.Interrupt && snap.Run.Status == fold.RunInterrupted:
+		case snap.Status == fold.Ended: // the stop request was late
+		case kind == control.StopInterrupt && snap.Run.Status == fold.RunInterrupted:
 		case snap.Status == fold.Failed && *snap.Failure.Detail.Code == CodeAborted:
 		default:
 			t.Errorf("%s: %s, run %s, %+v", what, snap.Status, snap.Run.Status, snap.Failure)
 		}
-		if len(snap.Unsettled()) > 0 || len(snap.Pending) > 0 {
-			t.Errorf("%s: unsettled %+v, pending %+v", what, snap.Unsettled(), snap.Pending)
+		if len(snap.OpenCalls()) > 0 || len(snap.Pending) > 0 {
+			t.Errorf("%s: open calls %+v, pending %+v", what, snap.OpenCalls(), snap.Pending)
 		}
 		for _, child := range snap.Frontend(true, 0).Children {
 			if child.Status == fold.ChildRunning {
-				t.Errorf("%s: child %s is at work", what, child.Session)
+				t.Errorf("%s: child %s is running", what, child.Session)
 			}
 		}
 	}
 }
 
-// after is closed when the log has so many messages of a session.
-func (w *world) after(s chunk.Session, n int) <-chan struct{} {
+// after returns a channel that is closed after n messages of a session.
+func (w *env) after(s chunk.Session, n int) <-chan struct{} {
 	w.t.Helper()
 	done, seen := make(chan struct{}), 0
 	if n == 0 {
@@ -147,8 +144,8 @@ func (w *world) after(s chunk.Session, n int) <-chan struct{} {
 	return done
 }
 
-// rests is closed when the session is paused or has ended.
-func (w *world) rests(ctx context.Context, s chunk.Session) <-chan struct{} {
+// awaitPause returns a channel that is closed when the session is paused or has ended.
+func (w *env) awaitPause(ctx context.Context, s chunk.Session) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -163,9 +160,9 @@ func (w *world) rests(ctx context.Context, s chunk.Session) <-chan struct{} {
 	return done
 }
 
-// awaitStopped stops what goes on, or waits, as the edge does: a run at work
-// through its inbox, one that waits by a command.
-func (w *world) awaitStopped(ctx context.Context, s chunk.Session, kind inbox.StopKind) fold.Snapshot {
+// awaitStopped stops a session as the edge does: an active run through its inbox, a suspended one by a
+// command.
+func (w *env) awaitStopped(ctx context.Context, s chunk.Session, kind control.StopKind) fold.Snapshot {
 	w.t.Helper()
 	for {
 		snap, err := w.reader.Snapshot(ctx, s)
@@ -174,15 +171,15 @@ func (w *world) awaitStopped(ctx context.Context, s chunk.Session, kind inbox.St
 		}
 		switch snap.Run.Status {
 		case fold.RunRunning:
-			w.halt(s, snap.Run.ID, kind)
+			w.stop(s, snap.Run.ID, kind)
 		case fold.RunSuspended:
-			// An interruption finds nothing to stop; the run is aborted instead.
-			c := commands.Command{Kind: commands.Abort, Session: s, AgentType: "talker", RunID: snap.Run.ID}
+			// A suspended run has no step to interrupt; it is aborted instead.
+			c := control.Command{Kind: control.Abort, Session: s, AgentType: "talker", RunID: snap.Run.ID}
 			err := w.queue.Request(ctx, c, 0)
-			if busy, ok := errors.AsType[*commands.BusyError](err); ok && busy.Command.RunID == snap.Run.ID {
+			if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Command.RunID == snap.Run.ID {
 				err = w.queue.Request(ctx, c, busy.Revision)
 			}
-			if err != nil && !errors.Is(err, commands.ErrBusy) {
+			if err != nil && !errors.Is(err, control.ErrBusy) {
 				w.t.Fatal(err)
 			}
 		default:
@@ -193,21 +190,21 @@ func (w *world) awaitStopped(ctx context.Context, s chunk.Session, kind inbox.St
 	}
 }
 
-// An agent that hears nothing is left behind: the run is aborted without it, the
-// worker can be stopped, and what the agent says later counts for nothing.
-func TestAnAgentThatHangs(t *testing.T) {
-	for name, end := range map[string]func(*world, *process, commands.Command){
-		"is aborted":   func(w *world, _ *process, c commands.Command) { w.halt(c.Session, c.RunID, inbox.Abort) },
-		"is let go of": func(_ *world, p *process, _ commands.Command) { p.end() },
+// An agent that ignores its context is abandoned: the run is aborted, the worker can shut down, and later
+// writes of the agent are rejected.
+func TestAbandonedAgent(t *testing.T) {
+	for name, end := range map[string]func(*env, *process, control.Command){
+		"is aborted": func(w *env, _ *process, c control.Command) { w.stop(c.Session, c.RunID, control.StopAbort) },
+		"shut down":  func(_ *env, p *process, _ control.Command) { p.end() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			c := execute(fresh("s"), "deaf", "Hello?")
-			started, wake, late := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+			w := newEnv(t)
+			c := execute(uniqueName("s"), "deaf", "Hello?")
+			started, unfreeze, late := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 			p := w.worker(map[string]Agent{"deaf": AgentFunc(func(_ context.Context, turn *Turn) error {
 				ctx := context.WithoutCancel(t.Context())
 				err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
-					if err := s.Text(ctx, "I hear "); err != nil {
+					if err := s.Text(ctx, "I see "); err != nil {
 						return err
 					}
 					open := s.Tool("c", "search")
@@ -215,31 +212,31 @@ func TestAnAgentThatHangs(t *testing.T) {
 						return err
 					}
 					close(started)
-					<-wake
+					<-unfreeze
 					late <- errors.Join(s.Text(ctx, "nothing."), s.Tool("d", "search").Start(ctx, map[string]any{}))
 					return nil
 				})
 				late <- err
 				return nil
 			})})
-			p.hangs = 200 * time.Millisecond
+			p.abandonAfter = 200 * time.Millisecond
 			w.serve(p)
 			w.request(c)
 			<-started
 			end(w, p, c)
 			if name == "is aborted" {
 				snap := w.awaitStatus(c.Session, fold.Failed)
-				if *snap.Failure.Detail.Code != CodeAborted || len(snap.Unsettled()) > 0 {
-					t.Errorf("failure %+v, unsettled %+v", snap.Failure, snap.Unsettled())
+				if *snap.Failure.Detail.Code != CodeAborted || len(snap.OpenCalls()) > 0 {
+					t.Errorf("failure %+v, open calls %+v", snap.Failure, snap.OpenCalls())
 				}
 			}
 			before := len(w.records(c.Session))
-			close(wake)
+			close(unfreeze)
 			if err := <-late; !errors.Is(err, errClosed) {
-				t.Errorf("a late word: %v", err)
+				t.Errorf("late write: %v", err)
 			}
-			if err := <-late; !errors.Is(err, errLeft) {
-				t.Errorf("the step: %v", err)
+			if err := <-late; !errors.Is(err, errAbandoned) {
+				t.Errorf("step: %v", err)
 			}
 			if after := len(w.records(c.Session)); after != before {
 				t.Errorf("the session grew from %d to %d records", before, after)

@@ -9,64 +9,62 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-var zeroTime time.Time
+var noDeadline time.Time
 
-// suspend pauses the run on the calls that others answer.
+// suspend pauses the run until its pending calls have answers.
 func (t *Turn) suspend(ctx context.Context) error {
-	calls := waiting(t.snap, t.cmd.RunID)
+	calls := pendingCalls(t.snap, t.cmd.RunID)
 	ids := make([]string, 0, len(calls))
 	paused := chunk.RunPaused{RunID: t.cmd.RunID, Reason: suspendedChildren}
 	for _, c := range calls {
 		if c.Child != nil {
-			continue // whoever is listed in a marker waits for a person
+			continue // the marker lists calls of users and browsers only
 		}
 		ids = append(ids, c.ID)
 		if paused.PendingToolCallID == nil {
 			paused.Reason, paused.PendingToolCallID, paused.PendingToolName = suspendedClient, &c.ID, &c.ToolName
 		}
 	}
-	if err := t.keepParams(ctx, paused.Reason, ids); err != nil {
+	if err := t.storeParams(ctx, paused.Reason, ids); err != nil {
 		return err
 	}
-	if err := t.say(ctx, t.step, paused); err != nil {
+	if err := t.emit(ctx, t.step, paused); err != nil {
 		return err
 	}
 	if err := t.run.Pause(ctx, paused.Reason); err != nil {
-		return t.breaks(err)
+		return t.recordWriteErr(err)
 	}
 	if err := t.refresh(ctx); err != nil {
 		return err
 	}
-	return t.w.paused(ctx, t.snap, t.cmd)
+	return t.w.afterPause(ctx, t.snap, t.cmd)
 }
 
-// paused does what a run that waits owes: its sub-agents are at work, its
-// deadline will be heard of, and it goes on if all have answered. It comes after
-// the pause and is repeated when the worker dies before the end of it. Without
-// that order:
-//  1. a sub-agent ends before its parent's pause is in the log,
-//  2. its worker sees a parent at work, and leaves it alone,
-//  3. the parent pauses, and nobody wakes it.
-func (w *Workers) paused(ctx context.Context, snap fold.Snapshot, c commands.Command) error {
+// afterPause completes a pause: it starts the sub-agents, schedules the deadline, and resumes the run if all
+// answers are stored. It runs after run_paused is stored and is repeated after a crash. Without that order:
+//  1. A sub-agent ends before its parent's run_paused is in the log.
+//  2. Its worker finds the parent running and does not resume it.
+//  3. The parent pauses, and no process resumes it.
+func (w *Workers) afterPause(ctx context.Context, snap fold.Snapshot, c control.Command) error {
 	run := snap.Run.ID
-	stop, wanted, err := w.inbox.Stopped(ctx, c.Session, run)
+	stop, wanted, err := w.inbox.StopRequest(ctx, c.Session, run)
 	if err != nil {
 		return err
 	}
-	if wanted && stop.Kind == inbox.Abort {
-		return w.giveUp(ctx, snap, c.AgentType, stop.Reason)
+	if wanted && stop.Kind == control.StopAbort {
+		return w.requestAbort(ctx, snap, c.AgentType, stop.Reason)
 	}
 	answers, err := w.answers(ctx, c.Session, run)
 	if err != nil {
 		return err
 	}
 	var next time.Time
-	for _, call := range waiting(snap, run) {
+	for _, call := range pendingCalls(snap, run) {
 		if _, done := answers[call.ID]; done {
 			continue
 		}
@@ -87,133 +85,134 @@ func (w *Workers) paused(ctx context.Context, snap fold.Snapshot, c commands.Com
 			return err
 		}
 	}
-	return w.wake(ctx, snap, c.AgentType)
+	return w.requestResume(ctx, snap, c.AgentType)
 }
 
-// giveUp asks for the paused run of a session to be aborted: whoever wanted that
-// while the run still worked came too late for it. It is a command of its own that
-// ends the run. If the one at hand did:
-//  1. a worker pauses a run, and sleeps before it acknowledges the command,
-//  2. which is given to another one; that opens the run to end it, and dies,
-//  3. the first wakes up, and its acknowledgement takes the command away: the run
-//     is at work for ever, and the session takes no other.
-func (w *Workers) giveUp(ctx context.Context, snap fold.Snapshot, agentType, reason string) error {
-	return w.request(ctx, commands.Command{
-		Kind: commands.Abort, Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID, Reason: reason,
+// requestAbort queues an Abort of the suspended run of a session. A stop request that a run did not read
+// before it paused needs a command of its own. If the current command aborted the run instead:
+//  1. Worker A pauses a run and stalls before it acknowledges the command.
+//  2. The command is redelivered to worker B, which starts the run in order to end it, and crashes.
+//  3. Worker A acknowledges the command. The run stays active forever, and the session accepts no other run.
+func (w *Workers) requestAbort(ctx context.Context, snap fold.Snapshot, agentType, reason string) error {
+	return w.request(ctx, control.Command{
+		Kind: control.Abort, Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID, Reason: reason,
 	}, snap)
 }
 
-// expireAt has the clock answer at a time. One that is further away than the queue
-// takes is asked for in stages.
-func (w *Workers) expireAt(ctx context.Context, c commands.Command, run string, at time.Time) error {
-	if last := time.Now().Add(commands.MaxDelay - time.Hour); at.After(last) {
+// expireAt schedules the deadline of a run. A deadline beyond the maximum delay of the queue is scheduled in
+// several stages.
+func (w *Workers) expireAt(ctx context.Context, c control.Command, run string, at time.Time) error {
+	if last := time.Now().Add(jscontrol.MaxDelay - time.Hour); at.After(last) {
 		at = last
 	}
-	return w.queue.PublishAt(ctx, commands.Command{
-		Kind: commands.Expire, Session: c.Session, AgentType: c.AgentType, RunID: run, Deadline: at,
+	return w.queue.PublishAt(ctx, control.Command{
+		Kind: control.Expire, Session: c.Session, AgentType: c.AgentType, RunID: run, Deadline: at,
 	}, at)
 }
 
-// expire answers, in the name of the clock, what nobody has answered in time.
-func (w *Workers) expire(ctx context.Context, snap fold.Snapshot, c commands.Command) error {
-	if standing(snap, c.RunID) != atPause {
-		return nil // it has gone on, or is about to pause anew
+// expire stores a CodeDeadline answer for every call whose deadline has passed.
+func (w *Workers) expire(ctx context.Context, snap fold.Snapshot, c control.Command) error {
+	if runPhase(snap, c.RunID) != phaseSuspended {
+		return nil // the run was resumed
 	}
-	for _, call := range waiting(snap, c.RunID) {
+	for _, call := range pendingCalls(snap, c.RunID) {
 		p, ok := pendingOf(snap, call.ID)
 		if !ok || p.Deadline == 0 || p.Deadline > c.Deadline.UnixMilli() {
 			continue
 		}
-		a := inbox.Answer{
-			Session: c.Session, RunID: c.RunID, CallID: call.ID, ToolName: call.ToolName, Kind: inbox.ClientResult,
-			Error: "nobody answered in time", ErrorCode: CodeDeadline,
+		a := control.Answer{
+			Session: c.Session, RunID: c.RunID, CallID: call.ID, ToolName: call.ToolName, Kind: control.ClientResult,
+			Error: "no answer before the deadline", ErrorCode: CodeDeadline,
 		}
 		if call.ApprovalID != "" {
-			a.Kind, a.ApprovalID = inbox.Approval, call.ApprovalID
+			a.Kind, a.ApprovalID = control.Approval, call.ApprovalID
 		}
-		if err := w.inbox.Answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
+		if err := w.inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
 			return err
 		}
 	}
-	return w.paused(ctx, snap, c)
+	return w.afterPause(ctx, snap, c)
 }
 
-// answered reports whether a run has all the answers that it waits for.
-func (w *Workers) answered(ctx context.Context, snap fold.Snapshot, run string) (bool, error) {
+// allAnswered reports whether all pending calls of a run have answers, and whether one of them was abandoned
+// for a message that is about to start a run.
+func (w *Workers) allAnswered(ctx context.Context, snap fold.Snapshot, run string) (all, awaitsMessage bool, err error) {
 	answers, err := w.answers(ctx, snap.Session, run)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	for _, call := range waiting(snap, run) {
-		if _, ok := answers[call.ID]; !ok {
-			return false, nil
+	for _, call := range pendingCalls(snap, run) {
+		a, ok := answers[call.ID]
+		if !ok {
+			return false, false, nil
 		}
+		awaitsMessage = awaitsMessage || a.AwaitsMessage(time.Now())
 	}
-	return true, nil
+	return true, awaitsMessage, nil
 }
 
-// wake asks for the paused run of a session to be resumed if all have answered.
-// Who does that too asks for the same run, and is told that it is asked for.
-func (w *Workers) wake(ctx context.Context, snap fold.Snapshot, agentType string) error {
+// requestResume queues a Resume of the suspended run of a session if all answers are stored. The run id of
+// the Resume is the same for every client that requests it.
+func (w *Workers) requestResume(ctx context.Context, snap fold.Snapshot, agentType string) error {
 	run := snap.Run.ID
-	ready, err := w.answered(ctx, snap, run)
-	if err != nil || !ready {
+	all, awaitsMessage, err := w.allAnswered(ctx, snap, run)
+	if err != nil || !all || awaitsMessage {
 		return err
 	}
-	return w.request(ctx, commands.Command{
-		Kind: commands.Resume, Session: snap.Session, AgentType: agentType,
-		RunID: commands.ResumeRunID(run), Resumes: run, Mode: modeContinue,
+	return w.request(ctx, control.Command{
+		Kind: control.Resume, Session: snap.Session, AgentType: agentType,
+		RunID: control.ResumeRunID(run), Resumes: run, Mode: modeContinue,
 	}, snap)
 }
 
-// request publishes a session's next command, of which snap is what we saw. A
-// command that is there and is spent is no reason to wait. Were it one:
-//  1. a worker pauses a run and dies; its command comes again after AckWait,
-//  2. the answers come before that, and the run goes on with a command of its own,
-//  3. it pauses for a sub-agent, whose worker is to wake it, and finds the command of 1,
-//  4. whose next worker sees a run that is over, and nobody wakes anything.
+// request publishes the next command of a session, for which snap was loaded. A command on the queue that is
+// complete must not prevent that. Otherwise:
+//  1. A worker pauses a run and crashes; its command is redelivered after the lease.
+//  2. The answers arrive earlier, and the run is resumed by another command.
+//  3. It pauses for a sub-agent, whose worker requests the Resume and finds the command of 1.
+//  4. The next worker of that command sees a run that has ended, and no process resumes the new one.
 //
-// Any other is somebody who is yet to look at the session, and sees what we saw.
-func (w *Workers) request(ctx context.Context, c commands.Command, snap fold.Snapshot) error {
-	for after := commands.Revision(0); ; {
+// Any other command on the queue belongs to a worker that has yet to load the session, and that will see the
+// same records.
+func (w *Workers) request(ctx context.Context, c control.Command, snap fold.Snapshot) error {
+	for after := control.Revision(0); ; {
 		err := w.queue.Request(ctx, c, after)
-		busy, ok := errors.AsType[*commands.BusyError](err)
+		busy, ok := errors.AsType[*control.BusyError](err)
 		switch {
 		case !ok || busy.Unreadable != nil:
 			return err
-		case !spent(snap, busy.Command):
+		case !isComplete(snap, busy.Command):
 			return nil
 		}
 		after = busy.Revision
 	}
 }
 
-// spent reports whether nothing is left to do for a command but to take it off
-// the queue.
-func spent(snap fold.Snapshot, c commands.Command) bool {
-	switch standing(snap, c.RunID) {
-	case isOver:
+// isComplete reports whether a command needs only to be acknowledged.
+func isComplete(snap fold.Snapshot, c control.Command) bool {
+	switch runPhase(snap, c.RunID) {
+	case phaseDone:
 		return true
-	case atPause:
-		return c.Kind != commands.Abort
+	case phaseSuspended:
+		return c.Kind != control.Abort
 	}
 	return false
 }
 
-// startChild asks for the sub-agent of a call. What it is asked is a function of
-// what the log has, so that it is the same whoever does it.
+// startChild requests the run of a sub-agent. The command is a function of the log, and thus the same from
+// every worker.
 func (w *Workers) startChild(ctx context.Context, snap fold.Snapshot, agentType string, call fold.Call) error {
 	s, run := snap.Session, snap.Run.ID
-	return w.request(ctx, commands.Command{
-		Kind: commands.Execute, Session: childSession(s, run, call.ID), AgentType: call.Child.Type,
+	return w.request(ctx, control.Command{
+		Kind: control.Execute, Session: childSession(s, run, call.ID), AgentType: call.Child.Type,
 		RunID:  childRun(s, run, call.ID),
 		Input:  []chunk.InputMessage{{Content: messageIn(call.Input)}},
 		Params: call.Input,
-		Parent: &commands.Parent{Session: s.ID, AgentType: agentType, RunID: run, CallID: call.ID, ToolName: call.ToolName},
+		Parent: &control.Parent{Session: s.ID, AgentType: agentType, RunID: run, CallID: call.ID, ToolName: call.ToolName},
 	}, fold.Snapshot{})
 }
 
-// messageIn is the text that a sub-agent is asked with.
+// messageIn returns the input message of a sub-agent.
 func messageIn(input chunk.Value) string {
 	var in struct {
 		Message *string `json:"message"`
@@ -224,65 +223,63 @@ func messageIn(input chunk.Value) string {
 	return input.String()
 }
 
-// ended does what a run that is over owes: the parent that waits for it is told.
-// It is repeated when the worker dies before the end of it.
-func (w *Workers) ended(ctx context.Context, snap fold.Snapshot, run string) error {
+// afterEnd stores the result of a run as the answer to its parent's call. It is repeated after a crash.
+func (w *Workers) afterEnd(ctx context.Context, snap fold.Snapshot, run string) error {
 	if snap.Run.ID != run || snap.Run.Parent == nil || snap.Session.IsRoot() {
 		return nil
 	}
 	parent := chunk.Session{Tenant: snap.Session.Tenant, Root: snap.Session.Root, ID: snap.Run.Parent.SessionID}
-	at, err := w.look(ctx, parent)
+	at, err := w.snapshot(ctx, parent)
 	if err != nil {
 		return err
 	}
-	for _, call := range at.Unsettled() {
+	for _, call := range at.OpenCalls() {
 		if call.ID != snap.Run.Parent.CallID || call.Child == nil || call.Child.Session != snap.Session.ID {
 			continue
 		}
-		a := result(snap)
+		a := subagentAnswer(snap)
 		a.Session, a.RunID, a.CallID, a.ToolName = parent, at.Run.ID, call.ID, call.ToolName
 		if err := w.answerParent(ctx, a); err != nil {
 			return err
 		}
-		return w.wakeParent(ctx, parent, a.RunID)
+		return w.resumeParent(ctx, parent, a.RunID)
 	}
 	return nil
 }
 
-// wakeParent looks at a parent after it was answered, and never before. Without
-// that order:
-//  1. a sub-agent's worker sees its parent at work,
-//  2. the parent pauses, and finds no answer,
-//  3. the answer is stored, and nobody wakes the parent.
-func (w *Workers) wakeParent(ctx context.Context, parent chunk.Session, run string) error {
-	snap, err := w.look(ctx, parent)
+// resumeParent resumes a suspended parent. It must be called after the answer is stored. Without that order:
+//  1. The worker of a sub-agent finds the parent running.
+//  2. The parent pauses and finds no answer.
+//  3. The answer is stored, and no process resumes the parent.
+func (w *Workers) resumeParent(ctx context.Context, parent chunk.Session, run string) error {
+	snap, err := w.snapshot(ctx, parent)
 	if err != nil {
 		return err
 	}
-	if standing(snap, run) != atPause {
-		return nil // it looks for answers when it has paused
+	if runPhase(snap, run) != phaseSuspended {
+		return nil // the parent reads the answers after its pause
 	}
-	return w.wake(ctx, snap, snap.AgentType)
+	return w.requestResume(ctx, snap, snap.AgentType)
 }
 
-// answerParent stores a result. One that is too large for an answer is an error
-// that says so: the parent must not wait for ever.
-func (w *Workers) answerParent(ctx context.Context, a inbox.Answer) error {
+// answerParent stores the result of a sub-agent. A result that exceeds the limits is replaced by an error, so
+// that the parent is resumed.
+func (w *Workers) answerParent(ctx context.Context, a control.Answer) error {
 	err := w.inbox.Answer(ctx, a)
 	if errors.Is(err, chunk.ErrTooLarge) || errors.Is(err, chunk.ErrInvalid) {
-		w.cfg.Log.WarnContext(ctx, "the result of a sub-agent cannot be told to its parent", "session", a.Session.String(), "run", a.RunID, "call", a.CallID, "error", err)
-		a.Result, a.Error, a.ErrorCode = nil, "the sub-agent's result cannot be passed on", CodeInternal
+		w.cfg.Log.WarnContext(ctx, "sub-agent result not stored", "session", a.Session.String(), "run", a.RunID, "call", a.CallID, "error", err)
+		a.Result, a.Error, a.ErrorCode = nil, "sub-agent result exceeds the limits", CodeInternal
 		err = w.inbox.Answer(ctx, a)
 	}
-	if errors.Is(err, inbox.ErrAnswered) {
+	if errors.Is(err, control.ErrAnswered) {
 		return nil
 	}
 	return err
 }
 
-// result is what came of a sub-agent's run.
-func result(snap fold.Snapshot) inbox.Answer {
-	a := inbox.Answer{Kind: inbox.SubagentResult}
+// subagentAnswer returns the result of a sub-agent's run as an answer.
+func subagentAnswer(snap fold.Snapshot) control.Answer {
+	a := control.Answer{Kind: control.SubagentResult}
 	switch snap.Run.Status {
 	case fold.RunEnded:
 		a.Result = snap.Run.Output
@@ -290,7 +287,7 @@ func result(snap fold.Snapshot) inbox.Answer {
 			a.Result, _ = chunk.ValueOf(lastText(snap)) // a text is always a value
 		}
 	case fold.RunFailed:
-		a.Error, a.ErrorCode = "the sub-agent failed", CodeInternal
+		a.Error, a.ErrorCode = "sub-agent failed", CodeInternal
 		if f := snap.Failure; f != nil {
 			a.Error = clip(f.Message)
 			if f.Detail != nil && f.Detail.Code != nil {
@@ -298,15 +295,15 @@ func result(snap fold.Snapshot) inbox.Answer {
 			}
 		}
 	default:
-		a.Error, a.ErrorCode = fmt.Sprintf("the sub-agent was %s", snap.Run.Status), CodeAborted
+		a.Error, a.ErrorCode = fmt.Sprintf("sub-agent %s", snap.Run.Status), CodeAborted
 	}
 	return a
 }
 
-// clip is s as an answer holds it.
+// clip truncates s to the limit of an answer's text.
 func clip(s string) string {
-	const most = 1 << 10
-	for n := most; n < len(s); n-- {
+	const maxBytes = 1 << 10
+	for n := maxBytes; n < len(s); n-- {
 		if s[n]&0xC0 != 0x80 {
 			return s[:n]
 		}
@@ -314,7 +311,7 @@ func clip(s string) string {
 	return s
 }
 
-// lastText is the last thing that the answer of a run said.
+// lastText returns the last text of the answer of a run.
 func lastText(snap fold.Snapshot) string {
 	list := messagesOf(snap.Transcript(snap.TurnMessages()))
 	for _, m := range slices.Backward(list) {
@@ -325,21 +322,21 @@ func lastText(snap fold.Snapshot) string {
 	return ""
 }
 
-// abort fails a run that waits.
-func (j *job) abort(ctx context.Context, snap fold.Snapshot) error {
+// abort fails a suspended run.
+func (j *commandJob) abort(ctx context.Context, snap fold.Snapshot) error {
 	if snap.Run.ID != j.cmd.RunID {
 		return nil
 	}
 	switch snap.Run.Status {
-	case fold.RunSuspended, fold.RunInterrupted, fold.RunRunning: // running: another worker died over this command
+	case fold.RunSuspended, fold.RunInterrupted, fold.RunRunning: // running: the previous worker of this command crashed
 		return j.abandon(ctx, snap, j.cmd.Reason)
 	}
-	return j.w.ended(ctx, snap, j.cmd.RunID)
+	return j.w.afterEnd(ctx, snap, j.cmd.RunID)
 }
 
 // abandon opens a run that waits once more, gives its calls an outcome, and fails
 // it.
-func (j *job) abandon(ctx context.Context, snap fold.Snapshot, reason string) error {
+func (j *commandJob) abandon(ctx context.Context, snap fold.Snapshot, reason string) error {
 	t, err := j.reopen(ctx, snap)
 	if err != nil {
 		return err
@@ -351,21 +348,20 @@ func (j *job) abandon(ctx context.Context, snap fold.Snapshot, reason string) er
 	if err := t.refresh(ctx); err != nil {
 		return err
 	}
-	return j.w.ended(ctx, t.snap, t.snap.Run.ID)
+	return j.w.afterEnd(ctx, t.snap, t.snap.Run.ID)
 }
 
-// reopen is the latest run of a session, which waits, under a new writer. Its
-// sub-agents are told to stop.
-func (j *job) reopen(ctx context.Context, snap fold.Snapshot) (*Turn, error) {
-	again := *j
-	again.cmd.RunID, again.cmd.Input = snap.Run.ID, nil
-	t, err := again.start(ctx, snap, chunk.RunStarted{
+// reopen starts the latest, suspended run of a session again with a new writer, and aborts its sub-agents.
+func (j *commandJob) reopen(ctx context.Context, snap fold.Snapshot) (*Turn, error) {
+	job := *j
+	job.cmd.RunID, job.cmd.Input = snap.Run.ID, nil
+	t, err := job.start(ctx, snap, chunk.RunStarted{
 		RunID: snap.Run.ID, Mode: modeConclude, CheckpointID: snap.CheckpointID, Parent: snap.Run.Parent,
 	})
 	if err != nil {
 		return nil, err
 	}
-	t.step = t.snap.Run.Step // all of it is committed: the run has paused on it
+	t.step = t.snap.Run.Step // it is committed: the run has paused after it
 	if err := j.w.stopChildren(ctx, t.snap, t.snap.Run.ID); err != nil {
 		t.close()
 		return nil, err
@@ -373,10 +369,9 @@ func (j *job) reopen(ctx context.Context, snap fold.Snapshot) (*Turn, error) {
 	return t, nil
 }
 
-// conclude ends the turn that waits, before another one is opened: its calls get
-// the outcomes that people gave, and those that nobody answered are abandoned. So
-// they are told where they were asked for.
-func (j *job) conclude(ctx context.Context, snap fold.Snapshot) error {
+// conclude ends the suspended turn before the next one starts: its calls get the stored answers, and
+// CodeAbandoned without one. The outcomes are thus in the turn of their calls.
+func (j *commandJob) conclude(ctx context.Context, snap fold.Snapshot) error {
 	t, err := j.reopen(ctx, snap)
 	if err != nil {
 		return err
@@ -386,22 +381,21 @@ func (j *job) conclude(ctx context.Context, snap fold.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	for _, call := range t.snap.Unsettled() {
-		if call.Granted {
-			continue // the agent runs it in the turn that follows
+	for _, call := range t.snap.OpenCalls() {
+		if call.Approved {
+			continue // the agent runs it in the next turn
 		}
-		if err := t.settleOne(ctx, t.step, call, outcomeIn(answers, call.ID)); err != nil {
+		if err := t.completeCall(ctx, t.step, call, outcomeFor(answers, call.ID)); err != nil {
 			return err
 		}
 	}
 	return t.run.End(ctx, nil)
 }
 
-// stopChildren aborts the sub-agents of a run that nobody waits for any more. One
-// that has begun, or is to begin, hears it in its inbox; one that waits itself
-// gets a command.
+// stopChildren aborts the sub-agents of an aborted run. A queued or running sub-agent gets a stop request in
+// its inbox, a suspended one also an Abort command.
 func (w *Workers) stopChildren(ctx context.Context, parent fold.Snapshot, run string) error {
-	for _, call := range waiting(parent, run) {
+	for _, call := range pendingCalls(parent, run) {
 		if call.Child == nil {
 			continue
 		}
@@ -413,8 +407,8 @@ func (w *Workers) stopChildren(ctx context.Context, parent fold.Snapshot, run st
 }
 
 func (w *Workers) stopChild(ctx context.Context, s chunk.Session, agentType, first string) error {
-	const why = "its parent was stopped"
-	snap, err := w.look(ctx, s)
+	const reason = "parent run stopped"
+	snap, err := w.snapshot(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -422,14 +416,14 @@ func (w *Workers) stopChild(ctx context.Context, s chunk.Session, agentType, fir
 	switch {
 	case run == "":
 		run = first
-	case standing(snap, run) == isOver:
+	case runPhase(snap, run) == phaseDone:
 		return nil
 	}
-	if err := w.inbox.Stop(ctx, inbox.Stop{Session: s, RunID: run, Kind: inbox.Abort, Reason: why}); err != nil {
+	if err := w.inbox.Stop(ctx, control.Stop{Session: s, RunID: run, Kind: control.StopAbort, Reason: reason}); err != nil {
 		return err
 	}
-	if standing(snap, run) != atPause {
-		return nil // should it pause just now, it looks into its inbox
+	if runPhase(snap, run) != phaseSuspended {
+		return nil // the run reads its inbox after a pause
 	}
-	return w.giveUp(ctx, snap, agentType, why)
+	return w.requestAbort(ctx, snap, agentType, reason)
 }

@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// asking is an agent that asks a browser and a person in its first step, and
-// tells what came of it in the next.
-func asking(deadline time.Duration, ran *atomic.Int64) Agent {
+// askingAgent calls a browser and asks for an approval in its first step, and reports the outcomes in the
+// next.
+func askingAgent(deadline time.Duration, ran *atomic.Int64) Agent {
 	until := func() time.Time {
 		if deadline == 0 {
 			return time.Time{}
@@ -34,34 +33,34 @@ func asking(deadline time.Duration, ran *atomic.Int64) Agent {
 			})
 		}
 		return t.Step(ctx, func(ctx context.Context, s *Step) error {
-			s.Final()
-			for _, call := range s.Granted() {
+			s.MarkFinal()
+			for _, call := range s.ApprovedCalls() {
 				ran.Add(1)
 				if err := call.End(ctx, "paid "+call.Input().String()); err != nil {
 					return err
 				}
 			}
-			var said []string
+			var outcomes []string
 			for _, m := range t.Messages() {
 				for _, call := range m.Calls() {
-					said = append(said, call.Name+" "+string(call.State))
+					outcomes = append(outcomes, call.Name+" "+string(call.State))
 				}
 			}
-			return s.Text(ctx, strings.Join(said, ", ")+" "+t.Params().String()+" "+t.Input()[0].Content)
+			return s.Text(ctx, strings.Join(outcomes, ", ")+" "+t.Params().String()+" "+t.Input()[0].Content)
 		})
 	})
 }
 
-func location(c commands.Command) inbox.Answer {
-	return inbox.Answer{Session: c.Session, RunID: c.RunID, CallID: "where", Kind: inbox.ClientResult, Result: chunk.Value(`"Bremen"`)}
+func location(c control.Command) control.Answer {
+	return control.Answer{Session: c.Session, RunID: c.RunID, CallID: "where", Kind: control.ClientResult, Result: chunk.Value(`"Bremen"`)}
 }
 
-func payment(c commands.Command, ok bool, reason string) inbox.Answer {
-	return inbox.Answer{Session: c.Session, RunID: c.RunID, CallID: "pay", Kind: inbox.Approval, ApprovalID: c.RunID + "::pay", Approved: ok, Reason: reason}
+func payment(c control.Command, ok bool, reason string) control.Answer {
+	return control.Answer{Session: c.Session, RunID: c.RunID, CallID: "pay", Kind: control.Approval, ApprovalID: c.RunID + "::pay", Approved: ok, Reason: reason}
 }
 
-// A run that asks is suspended, and goes on when all have answered.
-func TestPeopleAnswer(t *testing.T) {
+// A run with pending calls is suspended, and resumes after the last answer.
+func TestAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		pay  bool
 		want string
@@ -75,55 +74,55 @@ assistant: location output-available, payment approval-responded {"tone":"kind"}
 		"and refuse": {pay: false, want: `user: Hello?
 assistant: Let me ask.
 assistant: location({"exact":true}) output-available "Bremen"
-assistant: payment({"euro":5}) output-denied the call was not allowed: too dear
+assistant: payment({"euro":5}) output-denied call denied: too dear
 assistant: location output-available, payment output-denied {"tone":"kind"} Hello?`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			c := execute(fresh("s"), "asking", "Hello?")
+			w := newEnv(t)
+			c := execute(uniqueName("s"), "asking", "Hello?")
 			var ran atomic.Int64
-			w.serve(w.worker(map[string]Agent{"asking": asking(0, &ran)}))
+			w.serve(w.worker(map[string]Agent{"asking": askingAgent(0, &ran)}))
 			w.request(c)
 			snap := w.awaitStatus(c.Session, fold.Paused)
 			if len(snap.Pending) != 2 || snap.Pending[0].RunID != "r1" {
 				t.Errorf("pending %+v", snap.Pending)
 			}
 			w.answer(location(c))
-			w.resume(c.Session, "asking", "r1") // too early: one answer is missing
+			w.resume(c.Session, "asking", "r1") // early: one answer is missing
 			w.answer(payment(c, test.pay, map[bool]string{false: "too dear"}[test.pay]))
 			w.await(c.Session, "to rest again", func(snap fold.Snapshot) bool {
 				_, _, err := w.queue.Pending(t.Context(), c.Session, "asking")
-				return errors.Is(err, commands.ErrNone) && snap.Run.ID == "r1" || snap.Status == fold.Ended
+				return errors.Is(err, control.ErrNoCommand) && snap.Run.ID == "r1" || snap.Status == fold.Ended
 			})
 			w.resume(c.Session, "asking", "r1")
 			snap = w.awaitStatus(c.Session, fold.Ended)
-			if got := told(snap); got != test.want {
+			if got := conversation(snap); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 			if ran.Load() != test.ran {
-				t.Errorf("the payment ran %d times, want %d", ran.Load(), test.ran)
+				t.Errorf("payment ran %d times, want %d", ran.Load(), test.ran)
 			}
-			if snap.Run.ID != commands.ResumeRunID("r1") || snap.TurnMessages() != 1 {
+			if snap.Run.ID != control.ResumeRunID("r1") || snap.TurnMessages() != 1 {
 				t.Errorf("run %s answers with msg-%d", snap.Run.ID, snap.TurnMessages())
 			}
 		})
 	}
 }
 
-// Nobody answers: the clock does, without a browser.
-func TestTheDeadlinePasses(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "asking", "Hello?")
+// The deadline answers pending calls without a browser.
+func TestDeadline(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
-	w.serve(w.worker(map[string]Agent{"asking": asking(time.Second, &ran)}))
+	w.serve(w.worker(map[string]Agent{"asking": askingAgent(time.Second, &ran)}))
 	w.request(c)
 	snap := w.awaitStatus(c.Session, fold.Ended)
 	want := `user: Hello?
 assistant: Let me ask.
-assistant: location({"exact":true}) output-error nobody answered in time
-assistant: payment({"euro":5}) output-error nobody answered in time
+assistant: location({"exact":true}) output-error no answer before the deadline
+assistant: payment({"euro":5}) output-error no answer before the deadline
 assistant: location output-error, payment output-error {"tone":"kind"} Hello?`
-	if got := told(snap); got != want {
+	if got := conversation(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	codes := 0
@@ -137,13 +136,13 @@ assistant: location output-error, payment output-error {"tone":"kind"} Hello?`
 	}
 }
 
-// A person says something else instead of answering: the calls are abandoned in
-// the turn that asked them, and the next turn begins.
-func TestTheCallsAreAbandoned(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "asking", "Hello?")
+// A user message arrives instead of the answers: the calls are abandoned in their own turn, and the next turn
+// begins.
+func TestAbandonedCalls(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
-	w.serve(w.worker(map[string]Agent{"asking": asking(0, &ran)}))
+	w.serve(w.worker(map[string]Agent{"asking": askingAgent(0, &ran)}))
 	w.request(c)
 	w.awaitStatus(c.Session, fold.Paused)
 	w.answer(location(c))
@@ -156,12 +155,12 @@ func TestTheCallsAreAbandoned(t *testing.T) {
 	want := `user: Hello?
 assistant: Let me ask.
 assistant: location({"exact":true}) output-available "Bremen"
-assistant: payment({"euro":5}) output-error nobody answered the call
+assistant: payment({"euro":5}) output-error no answer to the call
 user: Never mind.
 assistant: Let me ask.
 assistant: location({"exact":true}) input-available 
 assistant: payment({"euro":5}) approval-requested `
-	if got := told(snap); got != want {
+	if got := conversation(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	ends := strings.Repeat("tool_end ", 2)
@@ -170,17 +169,49 @@ assistant: payment({"euro":5}) approval-requested `
 	}
 }
 
-func (w *world) revision(c commands.Command) commands.Revision {
+// A user sends a message just before the worker that suspends the run checks for answers. The worker leaves the session to the
+// run of the message; it resumes the suspended run only if that run is not requested.
+func TestAbandonedCallsAreNotResumed(t *testing.T) {
+	for name, test := range map[string]struct {
+		at      time.Time
+		resumes bool
+	}{
+		"now":                {time.Now(), false},
+		"an hour ago":        {time.Now().Add(-time.Hour), true},
+		"on a faulty clock":  {time.Now().Add(time.Hour), true},
+		"on another machine": {time.Now().Add(time.Second), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, ran := newEnv(t), atomic.Int64{}
+			c := execute(uniqueName("s"), "asking", "Hello?")
+			for _, a := range []control.Answer{location(c), payment(c, false, "")} {
+				a.Result, a.Error, a.ErrorCode, a.At = nil, "message instead of an answer", CodeAbandoned, test.at
+				w.answer(a)
+			}
+			if err := w.worker(map[string]Agent{"asking": askingAgent(0, &ran)}).do(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			next, _, err := w.queue.Pending(t.Context(), c.Session, c.AgentType)
+			if err != nil && !errors.Is(err, control.ErrNoCommand) {
+				t.Fatal(err)
+			}
+			if resumes := next.Kind == control.Resume; resumes != test.resumes {
+				t.Errorf("next command is %q, want a resume: %t", next.Kind, test.resumes)
+			}
+		})
+	}
+}
+
+func (w *env) revision(c control.Command) control.Revision {
 	w.t.Helper()
 	_, at, err := w.queue.Pending(w.t.Context(), c.Session, c.AgentType)
-	if err != nil && !errors.Is(err, commands.ErrNone) {
+	if err != nil && !errors.Is(err, control.ErrNoCommand) {
 		w.t.Fatal(err)
 	}
 	return at
 }
 
-// parents and children: an agent that asks two others at once, one of which asks
-// a browser itself.
+// family returns an agent that delegates to two others concurrently, one of which calls a browser.
 func family(t *testing.T) map[string]Agent {
 	t.Helper()
 	return map[string]Agent{
@@ -196,7 +227,7 @@ func family(t *testing.T) map[string]Agent {
 				})
 			}
 			return turn.Step(ctx, func(ctx context.Context, s *Step) error {
-				s.Final()
+				s.MarkFinal()
 				return s.Text(ctx, "They have answered.")
 			})
 		}),
@@ -204,7 +235,7 @@ func family(t *testing.T) map[string]Agent {
 			if turn.Parent() == nil || turn.Session().IsRoot() {
 				t.Errorf("a child in %s, of %v", turn.Session(), turn.Parent())
 			}
-			s.Final()
+			s.MarkFinal()
 			return s.Text(ctx, "I say "+turn.Input()[0].Content)
 		}),
 		"curious": AgentFunc(func(ctx context.Context, turn *Turn) error {
@@ -223,18 +254,18 @@ func family(t *testing.T) map[string]Agent {
 	}
 }
 
-// Sub-agents run in any worker, in sessions of their own; the parent goes on when
-// the last has ended, with their results or failures.
+// Sub-agents run in any worker, in sessions of their own. The parent resumes after the end of the last one,
+// with their results or failures.
 func TestSubagents(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "parent", "Colours?")
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "parent", "Colours?")
 	for range 3 {
 		w.serve(w.worker(family(t)))
 	}
 	w.request(c)
 	curious := childSession(c.Session, "r1", "b")
 	waits := w.awaitStatus(curious, fold.Paused)
-	w.answer(inbox.Answer{Session: curious, RunID: waits.Run.ID, CallID: "where", Kind: inbox.ClientResult, Result: chunk.Value(`"here"`)})
+	w.answer(control.Answer{Session: curious, RunID: waits.Run.ID, CallID: "where", Kind: control.ClientResult, Result: chunk.Value(`"here"`)})
 	w.resume(curious, "curious", waits.Run.ID)
 	snap := w.awaitStatus(c.Session, fold.Ended)
 	want := `user: Colours?
@@ -243,7 +274,7 @@ assistant: subagent__child({"message":"red"}) output-available "I say red"
 assistant: subagent__curious({"colour":"blue"}) output-available {"at":"here","params":{"colour":"blue"}}
 assistant: subagent__failing({}) output-error no colours here
 assistant: They have answered.`
-	if got := told(snap); got != want {
+	if got := conversation(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	children := snap.Frontend(true, 0).Children
@@ -253,40 +284,71 @@ assistant: They have answered.`
 		}
 	}
 	if got := types(w.bodies(c.Session)); strings.Count(got, "subagent_end tool_end") != 3 {
-		t.Errorf("records %s, want each subagent_end with its tool_end right behind", got)
+		t.Errorf("records %s, want each subagent_end followed by its tool_end", got)
 	}
 }
 
-// A Resume that is looked at before the last answer is stored, and gone after it
-// was asked for again, wakes the run all the same.
-func TestAResumeThatIsTooEarly(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "asking", "Hello?")
+// A Resume is handled before the last answer is stored and acknowledged after it was requested again: the run
+// is resumed nevertheless.
+func TestEarlyResume(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
-	p := w.worker(map[string]Agent{"asking": asking(0, &ran)})
+	p := w.worker(map[string]Agent{"asking": askingAgent(0, &ran)})
 	w.request(c)
 	if err := p.Handle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.take(c)
 	w.answer(location(c))
-	early := commands.Command{Kind: commands.Resume, Session: c.Session, AgentType: "asking", RunID: commands.ResumeRunID("r1"), Resumes: "r1", Mode: modeContinue}
+	early := control.Command{Kind: control.Resume, Session: c.Session, AgentType: "asking", RunID: control.ResumeRunID("r1"), Resumes: "r1", Mode: modeContinue}
 	w.request(early)
-	done, ok := errors.AsType[commands.Done](p.Handle(t.Context(), early))
+	done, ok := errors.AsType[control.AfterAck](p.Handle(t.Context(), early))
 	if !ok {
-		t.Fatal("nothing is left to do")
+		t.Fatal("no AfterAck")
 	}
-	w.take(c)                                       // the queue has had it
-	if err := done.After(t.Context()); err != nil { // nobody has answered
+	w.take(c)                                      // acknowledged
+	if err := done.Func(t.Context()); err != nil { // no answer is stored
 		t.Fatal(err)
 	}
 	w.answer(payment(c, true, ""))
-	if err := done.After(t.Context()); err != nil {
+	if err := done.Func(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.serve(p)
 	w.awaitStatus(c.Session, fold.Ended)
 	if ran.Load() != 1 {
-		t.Errorf("the payment ran %d times", ran.Load())
+		t.Errorf("payment ran %d times", ran.Load())
+	}
+}
+
+// A worker crashes in a run that resumes another one: the next worker still has the parameters of the first run,
+// which neither the command nor a record of the resumed run contains.
+func TestParamsAfterCrashOfResumedRun(t *testing.T) {
+	w, ran := newEnv(t), atomic.Int64{}
+	c := execute(uniqueName("s"), "asking", "Hello?")
+	agents := map[string]Agent{"asking": askingAgent(0, &ran)}
+	if err := w.worker(agents).do(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	w.answer(location(c))
+	w.answer(payment(c, true, ""))
+	resume := control.Command{
+		Kind: control.Resume, Session: c.Session, AgentType: c.AgentType, RunID: control.ResumeRunID(c.RunID), Resumes: c.RunID,
+	}
+	var crashing *process
+	crashing = w.worker(map[string]Agent{"asking": AgentFunc(func(_ context.Context, _ *Turn) error {
+		crashing.kill()
+		return errors.New("connection closed")
+	})})
+	if err := crashing.do(t.Context(), resume); err == nil {
+		t.Fatal("resumed run completed without a connection")
+	}
+	if err := w.worker(agents).do(t.Context(), resume); err != nil {
+		t.Fatal(err)
+	}
+	const want = `assistant: location output-available, payment approval-responded {"tone":"kind"} Hello?`
+	if got := conversation(w.snapshot(c.Session)); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant suffix\n%s", got, want)
 	}
 }

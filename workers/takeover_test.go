@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -31,13 +30,12 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// talker says n steps of words and tools, all of it a function of the step, and
-// asks everybody in the middle. It keeps nothing: what it does next it reads from
-// the turn.
-func talker(steps int, effects *effects) map[string]Agent {
+// mixedAgent writes n steps of text and tools as a function of the step, with pending calls of every kind in
+// the middle. It keeps no state outside of the turn.
+func mixedAgent(steps int, effects *effectCounter) map[string]Agent {
 	answer := AgentFunc(func(ctx context.Context, t *Turn) error {
 		for n := t.Steps() + 1; n <= steps; n++ {
-			err := t.Step(ctx, func(ctx context.Context, s *Step) error { return talk(ctx, s, n, steps, effects) })
+			err := t.Step(ctx, func(ctx context.Context, s *Step) error { return mixedStep(ctx, s, n, steps, effects) })
 			if err != nil {
 				return err
 			}
@@ -55,8 +53,8 @@ func talker(steps int, effects *effects) map[string]Agent {
 	return map[string]Agent{"talker": answer, "helper": helper}
 }
 
-func talk(ctx context.Context, s *Step, n, steps int, effects *effects) error {
-	for _, call := range s.Granted() {
+func mixedStep(ctx context.Context, s *Step, n, steps int, effects *effectCounter) error {
+	for _, call := range s.ApprovedCalls() {
 		effects.happen(call.IdempotencyKey())
 		if err := call.End(ctx, "ran"); err != nil {
 			return err
@@ -78,7 +76,7 @@ func talk(ctx context.Context, s *Step, n, steps int, effects *effects) error {
 	s.Usage(chunk.Usage{InputTokens: "1", OutputTokens: "1"})
 	switch {
 	case n == steps:
-		s.Final()
+		s.MarkFinal()
 	case n%3 == 2:
 		return errors.Join(
 			s.Tool("where", "location").AskClient(ctx, map[string]any{"n": n}, time.Time{}),
@@ -89,13 +87,13 @@ func talk(ctx context.Context, s *Step, n, steps int, effects *effects) error {
 	return nil
 }
 
-// effects counts what happened outside of the log, by idempotency key.
-type effects struct {
+// effectCounter counts side effects by idempotency key.
+type effectCounter struct {
 	mu   sync.Mutex
 	keys map[string]int
 }
 
-func (e *effects) happen(key string) {
+func (e *effectCounter) happen(key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.keys == nil {
@@ -104,12 +102,12 @@ func (e *effects) happen(key string) {
 	e.keys[key]++
 }
 
-// person answers whatever a session asks, until it has ended or ctx ends.
-func (w *world) person(ctx context.Context, s chunk.Session, agent string) {
+// answerRequests answers all pending calls of a session until it has ended or ctx ends.
+func (w *env) answerRequests(ctx context.Context, s chunk.Session, agent string) {
 	for ctx.Err() == nil {
 		for rec, err := range w.log.Follow(ctx, s, chunk.Position{}, consumers.KeepOpen()) {
 			if err != nil {
-				break // not begun, or a clean-up under the reader
+				break // not started, or a clean-up during the read
 			}
 			if rec.Type.Terminal() {
 				return
@@ -118,45 +116,45 @@ func (w *world) person(ctx context.Context, s chunk.Session, agent string) {
 				continue
 			}
 			if err := w.answerAll(ctx, s, agent); err != nil && ctx.Err() == nil {
-				w.t.Errorf("a person: %v", err)
+				w.t.Errorf("user: %v", err)
 			}
 		}
 	}
 }
 
-func (w *world) answerAll(ctx context.Context, s chunk.Session, agent string) error {
+func (w *env) answerAll(ctx context.Context, s chunk.Session, agent string) error {
 	snap, err := w.reader.Snapshot(ctx, s)
 	if err != nil || snap.Run.Status != fold.RunSuspended {
 		return err
 	}
 	for _, p := range snap.Pending {
-		a := inbox.Answer{Session: s, RunID: p.RunID, CallID: p.CallID, Kind: inbox.ClientResult, Result: chunk.Value(`"yes"`)}
+		a := control.Answer{Session: s, RunID: p.RunID, CallID: p.CallID, Kind: control.ClientResult, Result: chunk.Value(`"yes"`)}
 		if p.Kind == fold.PendingApproval {
-			a = inbox.Answer{Session: s, RunID: p.RunID, CallID: p.CallID, Kind: inbox.Approval, ApprovalID: p.ApprovalID, Approved: true}
+			a = control.Answer{Session: s, RunID: p.RunID, CallID: p.CallID, Kind: control.Approval, ApprovalID: p.ApprovalID, Approved: true}
 		}
-		if err := w.inbox.Answer(ctx, a); err != nil && !errors.Is(err, inbox.ErrAnswered) {
+		if err := w.inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
 			return err
 		}
 	}
 	answers, err := w.inbox.Answers(ctx, s, snap.Run.ID)
-	if err != nil || len(answers) < len(waiting(snap, snap.Run.ID)) {
-		return err // the sub-agent's worker will ask for the rest
+	if err != nil || len(answers) < len(pendingCalls(snap, snap.Run.ID)) {
+		return err // the sub-agent's worker requests the Resume
 	}
-	c := commands.Command{Kind: commands.Resume, Session: s, AgentType: agent, RunID: commands.ResumeRunID(snap.Run.ID), Resumes: snap.Run.ID}
+	c := control.Command{Kind: control.Resume, Session: s, AgentType: agent, RunID: control.ResumeRunID(snap.Run.ID), Resumes: snap.Run.ID}
 	err = w.queue.Request(ctx, c, 0)
-	if busy, ok := errors.AsType[*commands.BusyError](err); ok && busy.Command.RunID == snap.Run.ID {
+	if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Command.RunID == snap.Run.ID {
 		err = w.queue.Request(ctx, c, busy.Revision)
 	}
-	if errors.Is(err, commands.ErrBusy) {
-		return nil // somebody has asked
+	if errors.Is(err, control.ErrBusy) {
+		return nil // already requested
 	}
 	return err
 }
 
 var checkpointIDs = regexp.MustCompile(`cpv1-[A-Za-z0-9_-]+-s(\d+)-t\d+-[0-9a-f]{6}`)
 
-// story is what a snapshot tells that must not depend on who died when.
-func story(snap fold.Snapshot) string {
+// historyOf returns the parts of a snapshot that do not depend on crashes.
+func historyOf(snap fold.Snapshot) string {
 	f := snap.Frontend(true, 0)
 	var b strings.Builder
 	for _, m := range f.Messages {
@@ -173,69 +171,68 @@ func story(snap fold.Snapshot) string {
 	return b.String()
 }
 
-// Workers are killed again and again, each after a random number of messages:
-// within a text, between a checkpoint and its commit, between a commit and the
-// pause, between the pause and the sub-agents, among the answers, in a clean-up.
-// The conversation that comes out is the one of an undisturbed run.
-func TestKilledAnywhere(t *testing.T) {
+// Workers crash repeatedly, each after a random number of messages: within a text, between a checkpoint and
+// its commit, between a commit and the pause, between the pause and the sub-agents, among the answers, in a
+// clean-up. The conversation equals that of an undisturbed run.
+func TestCrashAnywhere(t *testing.T) {
 	random := seeded(t)
 	const steps = 6
-	w := newWorld(t)
+	w := newEnv(t)
 	w.maxDelta = 1
-	calm, calmEffects := execute("calm", "talker", "Talk!"), &effects{}
-	w.play(calm, talker(steps, calmEffects), nil)
-	want := story(w.snapshot(calm.Session))
+	calm, calmEffects := execute("calm", "talker", "Talk!"), &effectCounter{}
+	w.play(calm, mixedAgent(steps, calmEffects), nil)
+	want := historyOf(w.snapshot(calm.Session))
 	if !strings.Contains(want, "6.5") || len(calmEffects.keys) != 8 {
-		t.Fatalf("the undisturbed run says\n%s\n%v", want, calmEffects.keys)
+		t.Fatalf("undisturbed run: got\n%s\n%v", want, calmEffects.keys)
 	}
 	kills := 0
 	for round := range 4 {
-		s, did := fmt.Sprint("s", round), &effects{}
+		s, did := fmt.Sprint("s", round), &effectCounter{}
 		c := execute(s, "talker", "Talk!")
-		kills += w.play(c, talker(steps, did), random)
-		got := strings.ReplaceAll(story(w.snapshot(c.Session)), s, "calm")
+		kills += w.play(c, mixedAgent(steps, did), random)
+		got := strings.ReplaceAll(historyOf(w.snapshot(c.Session)), s, "calm")
 		got, want := childNames.ReplaceAllString(got, "sub-"), childNames.ReplaceAllString(want, "sub-")
 		if got != want {
 			t.Fatalf("round %d: got\n%s\nwant\n%s", round, got, want)
 		}
 		if len(did.keys) != len(calmEffects.keys) {
-			t.Errorf("round %d: %d effects by their keys, want %d", round, len(did.keys), len(calmEffects.keys))
+			t.Errorf("round %d: %d effects, want %d", round, len(did.keys), len(calmEffects.keys))
 		}
 		for i, b := range w.bodies(c.Session) {
 			if _, ok := b.(chunk.StreamFailed); ok {
-				t.Errorf("record %d: a failure", i)
+				t.Errorf("record %d: failure", i)
 			}
 		}
 	}
 	t.Logf("%d kills", kills)
 	if kills < 4 {
-		t.Errorf("only %d kills: nothing is proven", kills)
+		t.Errorf("only %d crashes", kills)
 	}
 }
 
 var childNames = regexp.MustCompile(`sub-[0-9a-f]{32}`)
 
-// play has workers do a command to the end of its session, with people who
-// answer. With a random source it kills one worker after the other.
-func (w *world) play(c commands.Command, agents map[string]Agent, random *rand.Rand) (kills int) {
+// play runs a command to the end of its session, with users who answer. With a random source it crashes one
+// worker after the other.
+func (w *env) play(c control.Command, agents map[string]Agent, random *rand.Rand) (kills int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	w.request(c)
-	var people sync.WaitGroup
-	people.Go(func() { w.person(ctx, c.Session, c.AgentType) })
+	var users sync.WaitGroup
+	users.Go(func() { w.answerRequests(ctx, c.Session, c.AgentType) })
 	for random != nil && kills < 6 {
 		p := w.serve(w.worker(agents))
-		dead := w.killAfter(p, 1+random.IntN(40))
-		over := make(chan struct{})
+		killed := w.killAfter(p, 1+random.IntN(40))
+		ended := make(chan struct{})
 		go func() {
-			defer close(over)
+			defer close(ended)
 			_ = w.awaitOver(ctx, c.Session)
 		}()
 		select {
-		case <-dead:
+		case <-killed:
 			kills++
-		case <-over:
+		case <-ended:
 		}
 		p.stop()
 		if w.isOver(c.Session) {
@@ -244,27 +241,27 @@ func (w *world) play(c commands.Command, agents map[string]Agent, random *rand.R
 	}
 	last := w.serve(w.worker(agents))
 	if err := w.awaitOver(ctx, c.Session); err != nil {
-		w.t.Fatalf("the last worker: %v\n%s", err, told(w.snapshot(c.Session)))
+		w.t.Fatalf("last worker: %v\n%s", err, conversation(w.snapshot(c.Session)))
 	}
-	people.Wait()
+	users.Wait()
 	last.end()
 	return kills
 }
 
-func (w *world) isOver(s chunk.Session) bool {
+func (w *env) isOver(s chunk.Session) bool {
 	snap, err := w.reader.Snapshot(w.t.Context(), s)
 	return err == nil && snap.Status == fold.Ended
 }
 
-// awaitOver follows a session to its end, over clean-ups.
-func (w *world) awaitOver(ctx context.Context, s chunk.Session) error {
+// awaitOver follows a session to its end, across clean-ups.
+func (w *env) awaitOver(ctx context.Context, s chunk.Session) error {
 	for {
 		for rec, err := range w.log.Follow(ctx, s, chunk.Position{}) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			if err != nil {
-				break // a clean-up under the reader: it begins again
+				break // a clean-up during the read: read again
 			}
 			if rec.Type.Terminal() {
 				return nil
@@ -273,5 +270,99 @@ func (w *world) awaitOver(ctx context.Context, s chunk.Session) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+	}
+}
+
+// twoSteps writes two steps. crash is called in the step of that number, after its text is stored.
+func twoSteps(step int, crash func()) map[string]Agent {
+	return map[string]Agent{"two": AgentFunc(func(ctx context.Context, t *Turn) error {
+		for n := t.Steps() + 1; n <= 2; n++ {
+			err := t.Step(ctx, func(ctx context.Context, s *Step) error {
+				if err := s.Text(ctx, fmt.Sprintf("Step %d. ", n)); err != nil || n != step {
+					return err
+				}
+				if _, err := t.run.Flush(ctx); err != nil {
+					return err
+				}
+				crash()
+				return errors.New("crashed")
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})}
+}
+
+// crashIn runs a command in a worker that crashes in a step.
+func (w *env) crashIn(c control.Command, step int) {
+	w.t.Helper()
+	var p *process
+	p = w.worker(twoSteps(step, func() { p.kill() }))
+	if err := p.do(w.t.Context(), c); err == nil {
+		w.t.Fatal("worker completed the run without a connection")
+	}
+}
+
+// After a takeover readers get the truncation record, and a stream_resync if there is a checkpoint.
+func TestResyncAfterTakeover(t *testing.T) {
+	w := newEnv(t)
+	for step, wantResyncs := range map[int]int{1: 0, 2: 1} {
+		c := execute(uniqueName("s"), "two", "Hello?")
+		w.crashIn(c, step)
+		if err := w.worker(twoSteps(0, nil)).do(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := conversation(w.snapshot(c.Session)), "user: Hello?\nassistant: Step 1. \nassistant: Step 2. "; got != want {
+			t.Errorf("crash in step %d: got\n%s\nwant\n%s", step, got, want)
+		}
+		want := chunk.StreamResync{StepCount: 1, MessageCount: 2, Reason: "crash_recovery"}
+		truncations, resyncs := 0, 0
+		for _, rec := range w.records(c.Session) {
+			decoded, err := rec.Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch b := decoded.Body.(type) {
+			case chunk.Truncated:
+				truncations++
+				want.FromSequence = int64(rec.Seq)
+			case chunk.StepCommitted:
+				if want.CheckpointID == "" {
+					want.CheckpointID = b.CheckpointID
+				}
+			case chunk.StreamResync:
+				resyncs++
+				if b != want {
+					t.Errorf("resync %+v, want %+v", b, want)
+				}
+			}
+		}
+		if truncations != 1 || resyncs != wantResyncs {
+			t.Errorf("crash in step %d: %d truncations, %d resyncs, want 1 and %d", step, truncations, resyncs, wantResyncs)
+		}
+	}
+}
+
+// A session runs one command at a time: the next one is retried while a run is active.
+func TestBusySession(t *testing.T) {
+	w := newEnv(t)
+	first := execute(uniqueName("s"), "two", "First.")
+	second := execute(first.Session.ID, "two", "Second.")
+	second.RunID = "r2"
+	w.crashIn(first, 2)
+	p := w.worker(twoSteps(0, nil))
+	if err := p.Handle(t.Context(), second); !errors.Is(err, errBusy) {
+		t.Fatalf("err = %v, want errBusy", err)
+	}
+	for _, c := range []control.Command{first, second} {
+		if err := p.do(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "user: First.\nassistant: Step 1. \nassistant: Step 2. \nuser: Second.\nassistant: Step 1. \nassistant: Step 2. "
+	if got := conversation(w.snapshot(first.Session)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

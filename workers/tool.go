@@ -10,66 +10,64 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// SubagentTool is the name of the tool that is the agent of a type.
+// SubagentTool returns the name of the tool that delegates to an agent type.
 func SubagentTool(agentType string) string { return subagentPrefix + agentType }
 
 const subagentPrefix = "subagent__"
 
-// Call is one call of a tool. Its arguments may be told while they stream, with
-// Args; then one of these says what it is:
+// Call is one tool call. Args may stream its arguments; then one of these methods decides who completes it:
 //
-//	Start        the agent runs the tool, and says End or Fail
-//	AskClient    the browser runs it; begin it with ClientTool if it has Args
-//	AskApproval  a person must allow it; then the agent runs it in a later step
-//	Delegate     another agent does it
-//	Reject       the arguments are no good
+//	Start        the agent runs the tool and calls End or Fail
+//	AskClient    the browser runs it; create the call with ClientTool if it uses Args
+//	AskApproval  a user must approve it; then the agent runs it in a later step
+//	Delegate     another agent runs it
+//	Reject       the arguments are invalid
 //
-// The step must not end before that, nor with a Start that has no End or Fail.
+// A step with a call that is not decided, or with a Start without End or Fail, cannot be committed.
 type Call struct {
 	step     *Step
 	id, name string
 	input    chunk.Value
 	client   bool   // the browser runs it
-	approval string // id of the approval that was given, "" for none
-	granted  bool   // it is of an earlier step
+	approval string // id of the approval, "" if none was needed
+	approved bool   // approved call of an earlier step
 
-	stage stage // guarded by the step's lock
+	callState callState // guarded by the step's lock
 }
 
-// stage is how far a call is.
-type stage int
+// callState is the state of a call in its step.
+type callState int
 
 const (
-	named     stage = iota // nothing was said of it
-	streaming              // its arguments are on their way
-	running                // we owe its outcome
-	asked                  // somebody else does
-	settled
+	created      callState = iota // nothing is written
+	streaming                     // arguments are being streamed
+	pendingOwn                    // the agent writes the outcome
+	pendingOther                  // a browser, a user or another agent answers
+	done
 )
 
-// Tool begins a call that the model makes. The id is the model's; one that the
-// session has had before gets a number behind it, see ID.
+// Tool creates a call with the id that the model gave it. If the session has a call with that id, a number is
+// appended; ID returns the result.
 func (s *Step) Tool(id, name string) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &Call{step: s, id: id, name: name}
-	if !s.closed { // then nothing of the call will be said
+	if !s.closed { // otherwise nothing of the call can be written
 		c.id = s.unique(id)
 		s.calls = append(s.calls, c)
 	}
 	return c
 }
 
-// ClientTool begins a call that the browser runs. A page takes a call whose
-// arguments stream for one of the agent's, and keeps to that; so Args must know.
-// Without Args, Tool does as well.
+// ClientTool creates a call that the browser runs. It is needed only with Args: browsers decide by the first
+// piece of the arguments whether they run the call.
 func (s *Step) ClientTool(id, name string) *Call {
 	c := s.Tool(id, name)
 	c.client = true
 	return c
 }
 
-// unique is id with the smallest number that makes it new.
+// unique returns id, with the smallest number that makes it unique if it is in use.
 func (s *Step) unique(id string) string {
 	for n, try := 1, id; ; n++ {
 		if !s.turn.ids[try] && !s.has(try) {
@@ -88,42 +86,42 @@ func (s *Step) has(id string) bool {
 	return false
 }
 
-// Granted are calls of earlier steps that people have allowed since. Run each,
-// and say End or Fail: the step must not end before. Say it before anything
-// else, and readers see the outcome where the call is.
-func (s *Step) Granted() []*Call {
+// ApprovedCalls returns calls of earlier steps that have been approved since. Run each of them and call End
+// or Fail; the step cannot be committed before. If these outcomes are written first, readers see them at the
+// original call.
+func (s *Step) ApprovedCalls() []*Call {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var granted []*Call
+	var approved []*Call
 	for _, c := range s.calls {
-		if c.granted && c.stage == running {
-			granted = append(granted, c)
+		if c.approved && c.callState == pendingOwn {
+			approved = append(approved, c)
 		}
 	}
-	return granted
+	return approved
 }
 
-// ID names the call in the session.
+// ID returns the id of the call, which is unique in the session.
 func (c *Call) ID() string { return c.id }
 
-// Name is the name of the tool.
+// Name returns the name of the tool.
 func (c *Call) Name() string { return c.name }
 
-// Input is what the tool is called with, nil before that is known.
+// Input returns the arguments, nil before they are complete.
 func (c *Call) Input() chunk.Value {
 	c.step.mu.RLock()
 	defer c.step.mu.RUnlock()
 	return c.input
 }
 
-// IdempotencyKey is Step.IdempotencyKey of the call.
+// IdempotencyKey returns Step.IdempotencyKey of the call.
 func (c *Call) IdempotencyKey() string { return c.step.IdempotencyKey(c.id) }
 
-// Args tells a piece of the arguments' JSON text.
+// Args writes a piece of the JSON text of the arguments.
 func (c *Call) Args(ctx context.Context, piece string) error {
-	return c.move(named, streaming, func(from stage) error {
-		if from == named {
-			if err := c.step.queue(ctx, chunk.ToolArgStreamStart{ToolCallID: c.id, ToolName: c.name}, c.runner()...); err != nil {
+	return c.transition(created, streaming, func(from callState) error {
+		if from == created {
+			if err := c.step.queue(ctx, chunk.ToolArgStreamStart{ToolCallID: c.id, ToolName: c.name}, c.clientMember()...); err != nil {
 				return err
 			}
 		}
@@ -131,42 +129,41 @@ func (c *Call) Args(ctx context.Context, piece string) error {
 	})
 }
 
-// runner is the member that says that the browser runs the call.
-func (c *Call) runner() []chunk.Member {
+// clientMember returns the chunk member that marks a call of the browser.
+func (c *Call) clientMember() []chunk.Member {
 	if !c.client {
 		return nil
 	}
 	return []chunk.Member{{Name: "providerExecuted", Value: chunk.Value("false")}}
 }
 
-// Start says that the agent runs the tool with input, a JSON object.
+// Start writes the arguments, which must encode as a JSON object, of a call that the agent runs.
 func (c *Call) Start(ctx context.Context, input any) error {
-	return c.begin(ctx, input, running, func(v chunk.Value) error {
+	return c.submit(ctx, input, pendingOwn, func(v chunk.Value) error {
 		return c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v})
 	})
 }
 
-// AskClient says that the browser runs the tool with input, a JSON object. The
-// run is suspended at the end of the step until it has answered, or until the
-// deadline; the zero time is none.
+// AskClient writes the arguments, which must encode as a JSON object, of a call that the browser runs. The
+// run is suspended at the end of the step until the browser's answer or the deadline; a zero deadline never
+// expires.
 func (c *Call) AskClient(ctx context.Context, input any, deadline time.Time) error {
-	return c.begin(ctx, input, asked, func(v chunk.Value) error {
+	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
 		c.client = true
-		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.runner()...); err != nil {
+		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.clientMember()...); err != nil {
 			return err
 		}
-		// The call is listed as one that waits, in the step, so that whoever
-		// takes the run over knows what it waits for and how long.
-		return c.step.queue(ctx, marker(suspendedClient, []string{c.id}, deadline, nil))
+		// The marker is part of the step: a worker that takes the run over finds the pending calls and their
+		// deadlines there.
+		return c.step.queue(ctx, suspensionMarker(suspendedClient, []string{c.id}, deadline, nil))
 	})
 }
 
-// AskApproval says that a person must allow the call before the agent runs it.
-// The run is suspended at the end of the step until it is decided, or until the
-// deadline; the zero time is none. What is allowed is in Step.Granted of the
-// next step, what is not has its outcome in the history.
+// AskApproval requests a user's approval of the call. The run is suspended at the end of the step until the
+// decision or the deadline; a zero deadline never expires. Step.ApprovedCalls of the next step returns
+// approved calls; denied calls have their outcome in the history.
 func (c *Call) AskApproval(ctx context.Context, input any, deadline time.Time) error {
-	return c.begin(ctx, input, asked, func(v chunk.Value) error {
+	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
 		var extra []chunk.Member
 		if !deadline.IsZero() {
 			extra = []chunk.Member{{Name: "deadline", Value: strconv.AppendInt(nil, deadline.UnixMilli(), 10)}}
@@ -177,19 +174,18 @@ func (c *Call) AskApproval(ctx context.Context, input any, deadline time.Time) e
 	})
 }
 
-// Delegate says that the agent of the type in the tool's name (SubagentTool) does
-// the call. It gets a session of its own under the same root, in which any worker
-// may run it, and input, a JSON object, as its Params; the member "message" of
-// input, if that is a text, is its input message, else all of input is. The run
-// is suspended at the end of the step until it has ended; its output, or the last
-// text if it has none, is the outcome of the call.
+// Delegate calls the agent of the type in the tool's name (SubagentTool). The sub-agent runs in a session of
+// its own under the same root, in any worker, with input, a JSON object, as its Params. Its input message is
+// the text member "message" of input, or all of input if there is none. The run is suspended at the end of
+// the step until the sub-agent has ended. The outcome of the call is the output of the sub-agent, or its last
+// text if it has no output.
 func (c *Call) Delegate(ctx context.Context, input any) error {
 	agentType, ok := strings.CutPrefix(c.name, subagentPrefix)
 	if !ok || agentType == "" {
-		return fmt.Errorf("tool %q: %w: want the name of a sub-agent, %s<type>", c.name, chunk.ErrInvalid, subagentPrefix)
+		return fmt.Errorf("tool %q: %w: want %s<agent type>", c.name, chunk.ErrInvalid, subagentPrefix)
 	}
 	t := c.step.turn
-	return c.begin(ctx, input, asked, func(v chunk.Value) error {
+	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
 		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}); err != nil {
 			return err
 		}
@@ -199,8 +195,7 @@ func (c *Call) Delegate(ctx context.Context, input any) error {
 	})
 }
 
-// Reject says that the arguments cannot be used, and why. Partial is what could
-// be read of them, nil for nothing.
+// Reject reports invalid arguments. partial is the part of them that could be parsed; it may be nil.
 func (c *Call) Reject(ctx context.Context, reason string, partial any) error {
 	b := chunk.ToolInputError{ToolCallID: c.id, ToolName: c.name, Error: reason}
 	if partial != nil {
@@ -210,55 +205,54 @@ func (c *Call) Reject(ctx context.Context, reason string, partial any) error {
 		}
 		b.PartialInput = &v
 	}
-	return c.move(named, settled, func(stage) error { return c.step.queue(ctx, b) })
+	return c.transition(created, done, func(callState) error { return c.step.queue(ctx, b) })
 }
 
-// End says what came of a call that was started or granted: any JSON.
+// End writes the result, any JSON value, of a call that was started or approved.
 func (c *Call) End(ctx context.Context, result any) error {
 	v, err := chunk.ValueOf(result)
 	if err != nil {
 		return err
 	}
-	return c.settle(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Result: v, ProviderExecuted: new(true)})
+	return c.complete(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Result: v, ProviderExecuted: new(true)})
 }
 
-// Fail says that a call that was started or granted came to nothing. The model
-// and people read the text of err, so that it may be tried otherwise; the code
-// is that of an *Error, else CodeToolFailed.
+// Fail writes the error of a call that was started or approved. The text of err is shown to the model and to
+// users. The code is that of an *Error, otherwise CodeToolFailed.
 func (c *Call) Fail(ctx context.Context, err error) error {
 	text, code := err.Error(), CodeToolFailed
 	if d := detail(err, ""); d.Message != "" {
 		text, code = d.Message, *d.Code
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	return c.settle(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Error: &text, ErrorCode: &code, ProviderExecuted: new(true)})
+	return c.complete(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Error: &text, ErrorCode: &code, ProviderExecuted: new(true)})
 }
 
-// settle says the outcome. That of a granted call belongs to a step before: it
-// is said before this one's beginning, if nothing else was.
-func (c *Call) settle(ctx context.Context, end chunk.ToolEnd) error {
-	return c.move(running, settled, func(stage) error {
+// complete writes the outcome. The outcome of an approved call belongs to an earlier step: it is written
+// before step_start if it is the first chunk.
+func (c *Call) complete(ctx context.Context, end chunk.ToolEnd) error {
+	return c.transition(pendingOwn, done, func(callState) error {
 		s := c.step
-		if c.granted && !s.started && !s.closed && s.spoilt == nil {
+		if c.approved && !s.started && !s.closed && s.writeErr == nil {
 			return s.emit(ctx, end)
 		}
 		return s.queue(ctx, end)
 	})
 }
 
-// begin says with say what becomes of the call.
-func (c *Call) begin(ctx context.Context, input any, to stage, say func(chunk.Value) error) error {
+// submit writes the complete arguments with write and changes the state to to.
+func (c *Call) submit(ctx context.Context, input any, to callState, write func(chunk.Value) error) error {
 	v, err := chunk.ValueOf(input)
 	if err != nil {
 		return err
 	}
-	return c.move(named, to, func(from stage) error {
+	return c.transition(created, to, func(from callState) error {
 		if from == streaming {
 			if err := c.step.queue(ctx, chunk.ToolArgStreamEnd{ToolCallID: c.id}); err != nil {
 				return err
 			}
 		}
-		if err := say(v); err != nil {
+		if err := write(v); err != nil {
 			return err
 		}
 		c.input = v
@@ -266,21 +260,20 @@ func (c *Call) begin(ctx context.Context, input any, to stage, say func(chunk.Va
 	})
 }
 
-// move changes the stage of the call if what it says on the way is said. From
-// named means: or streaming.
-func (c *Call) move(from, to stage, say func(stage) error) error {
+// transition changes the state of the call if write returns nil. From created includes streaming.
+func (c *Call) transition(from, to callState, write func(callState) error) error {
 	c.step.mu.Lock()
 	defer c.step.mu.Unlock()
-	if c.stage != from && (from != named || c.stage != streaming) {
-		return fmt.Errorf("call %q: %w: its outcome is %s", c.id, chunk.ErrInvalid, c.stage)
+	if c.callState != from && (from != created || c.callState != streaming) {
+		return fmt.Errorf("call %q: %w: state is %s, want %s", c.id, chunk.ErrInvalid, c.callState, from)
 	}
-	if err := say(c.stage); err != nil {
+	if err := write(c.callState); err != nil {
 		return err
 	}
-	c.stage = to
+	c.callState = to
 	return nil
 }
 
-func (s stage) String() string {
-	return [...]string{"not known", "not known", "the agent's to say", "somebody else's to say", "said"}[s]
+func (s callState) String() string {
+	return [...]string{"created", "streaming", "running", "waiting for an answer", "completed"}[s]
 }

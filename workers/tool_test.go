@@ -9,26 +9,26 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Each record that begins a call of the browser's says whose it is, and no record
-// of another call does: a page runs the one and not the other.
-func TestWhoseCallItIs(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "asking", "Hello?")
+// Each record that starts a call of the browser is marked, and no other record is: browsers run exactly the
+// marked calls.
+func TestProviderExecutedMember(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Hello?")
 	w.serve(w.worker(map[string]Agent{"asking": AgentFunc(func(ctx context.Context, t *Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *Step) error {
-			ours, told, plain := s.Tool("ours", "search"), s.ClientTool("told", "location"), s.Tool("plain", "language")
-			for _, call := range []*Call{ours, told} {
+			own, client, plain := s.Tool("own", "search"), s.ClientTool("client", "location"), s.Tool("plain", "language")
+			for _, call := range []*Call{own, client} {
 				if err := call.Args(ctx, "{}"); err != nil {
 					return err
 				}
 			}
-			if err := ours.Start(ctx, struct{}{}); err != nil {
+			if err := own.Start(ctx, struct{}{}); err != nil {
 				return err
 			}
-			if err := ours.End(ctx, "found"); err != nil {
+			if err := own.End(ctx, "found"); err != nil {
 				return err
 			}
-			if err := told.AskClient(ctx, struct{}{}, time.Time{}); err != nil {
+			if err := client.AskClient(ctx, struct{}{}, time.Time{}); err != nil {
 				return err
 			}
 			return plain.AskClient(ctx, struct{}{}, time.Time{})
@@ -38,12 +38,12 @@ func TestWhoseCallItIs(t *testing.T) {
 	w.awaitStatus(c.Session, fold.Paused)
 	begun := map[string]int{}
 	for _, rec := range w.records(c.Session) {
-		said, err := rec.Decode()
+		c, err := rec.Decode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var id string
-		switch b := said.Body.(type) {
+		switch b := c.Body.(type) {
 		case chunk.ToolArgStreamStart:
 			id = b.ToolCallID
 		case chunk.ToolStart:
@@ -52,12 +52,12 @@ func TestWhoseCallItIs(t *testing.T) {
 			continue
 		}
 		begun[id]++
-		browser := len(said.Extra) == 1 && said.Extra[0].Name == "providerExecuted" && string(said.Extra[0].Value) == "false"
-		if browser != (id != "ours") {
-			t.Errorf("%s of %s: extra members %v", said.Body.Type(), id, said.Extra)
+		browser := len(c.Extra) == 1 && c.Extra[0].Name == "providerExecuted" && string(c.Extra[0].Value) == "false"
+		if browser != (id != "own") {
+			t.Errorf("%s of %s: extra members %v", c.Body.Type(), id, c.Extra)
 		}
 	}
-	if begun["ours"] != 2 || begun["told"] != 2 || begun["plain"] != 1 {
-		t.Errorf("records that begin a call: %v", begun)
+	if begun["own"] != 2 || begun["client"] != 2 || begun["plain"] != 1 {
+		t.Errorf("records that start a call: %v", begun)
 	}
 }

@@ -10,36 +10,34 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// echo says what it was asked in this turn, and how much it knows.
+// echo repeats its input and writes the length of its history.
 func echo() map[string]Agent {
 	return map[string]Agent{"echo": oneStep(func(ctx context.Context, t *Turn, s *Step) error {
-		var asked []string
+		var inputs []string
 		for _, in := range t.Input() {
-			asked = append(asked, in.Content)
+			inputs = append(inputs, in.Content)
 		}
-		s.Final()
-		return s.Text(ctx, fmt.Sprintf("%s of %d", strings.Join(asked, "+"), len(t.Messages())))
+		s.MarkFinal()
+		return s.Text(ctx, fmt.Sprintf("%s of %d", strings.Join(inputs, "+"), len(t.Messages())))
 	})}
 }
 
-// Turns follow one another, and know what was said before. One that replaces an
-// answer leaves it out of the history; asked without input, it takes that of the
-// answer it replaces.
+// Turns follow one another with the history of the previous ones. A turn that replaces an answer removes it
+// from the history; without input it repeats the input of the replaced answer.
 func TestTurns(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	w.serve(w.worker(echo()))
-	c := execute(fresh("s"), "echo", "a", "b")
-	next := func(run, replaces string, says ...string) fold.Snapshot {
-		c := execute(c.Session.ID, "echo", says...)
+	c := execute(uniqueName("s"), "echo", "a", "b")
+	next := func(run, replaces string, inputs ...string) fold.Snapshot {
+		c := execute(c.Session.ID, "echo", inputs...)
 		c.RunID, c.Replaces = run, replaces
 		w.await(c.Session, "the queue to be empty", func(fold.Snapshot) bool {
 			_, _, err := w.queue.Pending(t.Context(), c.Session, "echo")
-			return errors.Is(err, commands.ErrNone)
+			return errors.Is(err, control.ErrNoCommand)
 		})
 		w.request(c)
 		return w.await(c.Session, run, func(snap fold.Snapshot) bool { return snap.Run.ID == run && snap.Status == fold.Ended })
@@ -49,11 +47,11 @@ func TestTurns(t *testing.T) {
 	next("r2", "", "c")
 	snap := next("r3", "msg-4")
 	want := "user: a\nuser: b\nassistant: a+b of 2\nuser: c\nassistant: c of 4"
-	if got := told(snap); got != want {
+	if got := conversation(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	snap = next("r4", "msg-3", "d")
-	if got, want := told(snap), "user: a\nuser: b\nassistant: a+b of 2\nuser: d\nassistant: d of 4"; got != want {
+	if got, want := conversation(snap), "user: a\nuser: b\nassistant: a+b of 2\nuser: d\nassistant: d of 4"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if n := snap.MessageCount(); n != 9 {
@@ -61,15 +59,15 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A run that was interrupted goes on behind what it has said.
-func TestInterruptedAndResumed(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "story", "A story!")
+// A resumed run continues after the output of the interrupted one.
+func TestResumeInterruptedRun(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "story", "A story!")
 	started := make(chan struct{}, 1)
 	w.serve(w.worker(map[string]Agent{"story": AgentFunc(func(ctx context.Context, turn *Turn) error {
 		return turn.Step(ctx, func(ctx context.Context, s *Step) error {
 			if turn.Steps() > 0 {
-				s.Final()
+				s.MarkFinal()
 				return s.Text(ctx, "The end. "+turn.Params().String())
 			}
 			if err := s.Text(ctx, "Once upon a time"); err != nil {
@@ -82,11 +80,11 @@ func TestInterruptedAndResumed(t *testing.T) {
 	})}))
 	w.request(c)
 	<-started
-	w.halt(c.Session, "r1", inbox.Interrupt)
+	w.stop(c.Session, "r1", control.StopInterrupt)
 	w.awaitStatus(c.Session, fold.Paused)
 	w.resume(c.Session, "story", "r1")
 	snap := w.awaitStatus(c.Session, fold.Ended)
-	if got, want := told(snap), "user: A story!\nassistant: Once upon a time\nassistant: The end. {\"tone\":\"kind\"}"; got != want {
+	if got, want := conversation(snap), "user: A story!\nassistant: Once upon a time\nassistant: The end. {\"tone\":\"kind\"}"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, b := range w.bodies(c.Session) {
@@ -96,20 +94,20 @@ func TestInterruptedAndResumed(t *testing.T) {
 	}
 }
 
-// A person answers and says something at once: the answers belong to the turn
-// that asked, and what was allowed runs in the turn that follows.
-func TestResumedWithAMessage(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "asking", "Hello?")
+// A user answers and sends a message at once: the answers belong to the previous turn, and the approved call
+// runs in the next one.
+func TestResumeWithMessage(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
-	asks := asking(0, &ran)
+	asks := askingAgent(0, &ran)
 	w.serve(w.worker(map[string]Agent{"asking": AgentFunc(func(ctx context.Context, turn *Turn) error {
 		if turn.Input()[0].Content == "Hello?" {
 			return asks.Answer(ctx, turn)
 		}
 		return turn.Step(ctx, func(ctx context.Context, s *Step) error {
-			s.Final()
-			for _, call := range s.Granted() {
+			s.MarkFinal()
+			for _, call := range s.ApprovedCalls() {
 				ran.Add(1)
 				if err := call.End(ctx, "paid"); err != nil {
 					return err
@@ -122,8 +120,8 @@ func TestResumedWithAMessage(t *testing.T) {
 	w.awaitStatus(c.Session, fold.Paused)
 	w.answer(location(c))
 	w.answer(payment(c, true, ""))
-	err := w.queue.Request(t.Context(), commands.Command{
-		Kind: commands.Resume, Session: c.Session, AgentType: "asking", RunID: commands.ResumeRunID("r1"), Resumes: "r1", Mode: "with_message",
+	err := w.queue.Request(t.Context(), control.Command{
+		Kind: control.Resume, Session: c.Session, AgentType: "asking", RunID: control.ResumeRunID("r1"), Resumes: "r1", Mode: "with_message",
 		Input: []chunk.InputMessage{{Content: "And hurry."}},
 	}, w.revision(c))
 	if err != nil {
@@ -136,32 +134,31 @@ assistant: location({"exact":true}) output-available "Bremen"
 assistant: payment({"euro":5}) output-available "paid"
 user: And hurry.
 assistant: step 1`
-	if got := told(snap); got != want || ran.Load() != 1 {
-		t.Errorf("got\n%s\nwant\n%s\nthe payment ran %d times", got, want, ran.Load())
+	if got := conversation(snap); got != want || ran.Load() != 1 {
+		t.Errorf("got\n%s\nwant\n%s\npayment ran %d times", got, want, ran.Load())
 	}
 }
 
-// A parent that waits is aborted: its sub-agents are too, also the one that waits
-// for a browser itself.
-func TestChildrenAreAbortedWithTheirParent(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "parent", "Colours?")
+// A suspended parent is aborted with its sub-agents, including one that waits for a browser.
+func TestAbortIncludesSubagents(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "parent", "Colours?")
 	agents := family(t)
 	started := make(chan struct{}, 1)
-	agents["child"] = endless(started)
+	agents["child"] = endlessAgent(started)
 	w.serve(w.worker(agents))
 	w.request(c)
 	<-started
 	w.awaitStatus(c.Session, fold.Paused)
 	curious := childSession(c.Session, "r1", "b")
 	w.awaitStatus(curious, fold.Paused)
-	err := w.queue.Request(t.Context(), commands.Command{Kind: commands.Abort, Session: c.Session, AgentType: "parent", RunID: "r1", Reason: "enough"}, w.revision(c))
+	err := w.queue.Request(t.Context(), control.Command{Kind: control.Abort, Session: c.Session, AgentType: "parent", RunID: "r1", Reason: "enough"}, w.revision(c))
 	if err != nil {
 		t.Fatal(err)
 	}
 	snap := w.awaitStatus(c.Session, fold.Failed)
-	if snap.Failure.Message != "the run was aborted: enough" || len(snap.Unsettled()) > 0 {
-		t.Errorf("failure %+v, unsettled %+v", snap.Failure, snap.Unsettled())
+	if snap.Failure.Message != "run aborted: enough" || len(snap.OpenCalls()) > 0 {
+		t.Errorf("failure %+v, open calls %+v", snap.Failure, snap.OpenCalls())
 	}
 	for _, s := range []chunk.Session{curious, childSession(c.Session, "r1", "a")} {
 		if snap := w.awaitStatus(s, fold.Failed); *snap.Failure.Detail.Code != CodeAborted {
@@ -170,18 +167,17 @@ func TestChildrenAreAbortedWithTheirParent(t *testing.T) {
 	}
 }
 
-// The result of a sub-agent that is too large to be told is an error, and no
-// reason to wait for ever.
-func TestALargeResult(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "parent", "Go.")
+// A sub-agent result that exceeds the limits becomes an error; the parent does not wait forever.
+func TestLargeSubagentResult(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "parent", "Go.")
 	w.serve(w.worker(map[string]Agent{
 		"parent": AgentFunc(func(ctx context.Context, turn *Turn) error {
 			return turn.Step(ctx, func(ctx context.Context, s *Step) error {
 				if turn.Steps() == 0 {
 					return s.Tool("a", SubagentTool("child")).Delegate(ctx, map[string]any{})
 				}
-				s.Final()
+				s.MarkFinal()
 				return s.Text(ctx, turn.Messages()[1].Calls()[0].Error)
 			})
 		}),
@@ -191,26 +187,25 @@ func TestALargeResult(t *testing.T) {
 	}))
 	w.request(c)
 	snap := w.awaitStatus(c.Session, fold.Ended)
-	if got := told(snap); !strings.HasSuffix(got, "assistant: the sub-agent's result cannot be passed on") {
+	if got := conversation(snap); !strings.HasSuffix(got, "assistant: sub-agent result exceeds the limits") {
 		t.Errorf("got\n%.400s", got)
 	}
 }
 
-// What a chunk may not be is refused, and the step may go on without it; what is
-// too large ends the step.
-func TestWhatAStepRefuses(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "bad", "Go.")
+// A step continues after an invalid chunk; a chunk that is too large ends it.
+func TestStepRejections(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "bad", "Go.")
 	w.serve(w.worker(map[string]Agent{"bad": AgentFunc(func(ctx context.Context, turn *Turn) error {
 		var late *Step
 		err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
 			late = s
 			call := s.Tool("c", "search")
 			for what, err := range map[string]error{
-				"arguments that are no object": call.Start(ctx, 1),
-				"a state that is a text":       s.SetState(ctx, "text"),
-				"a sub-agent by a wrong name":  s.Tool("d", "search").Delegate(ctx, map[string]any{}),
-				"an end before the start":      call.End(ctx, 1),
+				"arguments that are not an object": call.Start(ctx, 1),
+				"a state that is a text":           s.SetState(ctx, "text"),
+				"a sub-agent by a wrong name":      s.Tool("d", "search").Delegate(ctx, map[string]any{}),
+				"an end before the start":          call.End(ctx, 1),
 			} {
 				if !errors.Is(err, chunk.ErrInvalid) {
 					t.Errorf("%s: %v, want ErrInvalid", what, err)
@@ -220,37 +215,37 @@ func TestWhatAStepRefuses(t *testing.T) {
 				return err
 			}
 			if err := call.End(ctx, 2); !errors.Is(err, chunk.ErrInvalid) {
-				t.Errorf("a second end: %v", err)
+				t.Errorf("second end: %v", err)
 			}
 			if err := s.Custom(ctx, "big", strings.Repeat("x", 600<<10)); !errors.Is(err, chunk.ErrTooLarge) {
-				t.Errorf("a large event: %v", err)
+				t.Errorf("large event: %v", err)
 			}
 			return nil
 		})
 		if !errors.Is(err, chunk.ErrTooLarge) {
-			t.Errorf("a step that lost a chunk: %v, want ErrTooLarge", err)
+			t.Errorf("step without a chunk: %v, want ErrTooLarge", err)
 		}
 		if err := late.Text(ctx, "late"); !errors.Is(err, errClosed) {
-			t.Errorf("a late word: %v", err)
+			t.Errorf("late write: %v", err)
 		}
 		return turn.Step(ctx, func(ctx context.Context, s *Step) error {
-			s.Final()
+			s.MarkFinal()
 			return s.Text(ctx, "fine")
 		})
 	})}))
 	w.request(c)
 	snap := w.awaitStatus(c.Session, fold.Ended)
-	if got, want := told(snap), "user: Go.\nassistant: fine"; got != want {
+	if got, want := conversation(snap), "user: Go.\nassistant: fine"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
 // A step in a hanging tool is no longer than its worker's grace.
 func TestGraceEnds(t *testing.T) {
-	w := newWorld(t)
-	c := execute(fresh("s"), "endless", "A story!")
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "endless", "A story!")
 	started := make(chan struct{}, 2)
-	first := w.serve(w.worker(map[string]Agent{"endless": endless(started)}))
+	first := w.serve(w.worker(map[string]Agent{"endless": endlessAgent(started)}))
 	w.request(c)
 	<-started
 	begin := time.Now()
@@ -258,11 +253,55 @@ func TestGraceEnds(t *testing.T) {
 	if took := time.Since(begin); took < 2*time.Second || took > 8*time.Second {
 		t.Errorf("the worker stopped after %s, want its grace of 2s", took)
 	}
-	w.serve(w.worker(map[string]Agent{"endless": endless(started)}))
+	w.serve(w.worker(map[string]Agent{"endless": endlessAgent(started)}))
 	<-started
-	w.halt(c.Session, "r1", inbox.Abort)
+	w.stop(c.Session, "r1", control.StopAbort)
 	snap := w.awaitStatus(c.Session, fold.Failed)
-	if got := strings.Count(told(snap), "Once upon a time"); got != 1 {
-		t.Errorf("it is told %d times:\n%s", got, told(snap))
+	if got := strings.Count(conversation(snap), "Once upon a time"); got != 1 {
+		t.Errorf("found %d times:\n%s", got, conversation(snap))
+	}
+}
+
+// Emit accepts any chunk that the SDK does not own, and applies state patches to the state of the step.
+func TestEmit(t *testing.T) {
+	w, c := newEnv(t), execute(uniqueName("s"), "emitter", "Go.")
+	city := chunk.Value(`"Oslo"`)
+	patch := func(op, path string) chunk.StatePatch {
+		return chunk.StatePatch{Patches: []chunk.PatchOp{{Op: op, Path: path, Value: &city}}}
+	}
+	bodies := []chunk.Body{
+		chunk.TextDelta{Delta: "Hello."}, patch("add", "/city"), chunk.ExecutorSuperseded{},
+		chunk.ToolStart{ToolCallID: "t", ToolName: "search", Arguments: chunk.Value("{}")}, chunk.ToolEnd{ToolCallID: "t", ToolName: "search", Result: city},
+	}
+	refused := map[string]chunk.Body{
+		"nil": nil, "run_started": chunk.RunStarted{}, "stream_end": chunk.StreamEnd{}, "stream_failed": chunk.StreamFailed{},
+		"stream_paused": chunk.StreamPaused{}, "stream_active": chunk.StreamActive{}, "truncated": chunk.Truncated{},
+		"step_start": chunk.StepStart{}, "step_end": chunk.StepEnd{}, "checkpoint_created": chunk.CheckpointCreated{}, "step_committed": chunk.StepCommitted{},
+		"patch that does not apply": patch("replace", "/none/city"), "patch with an empty name": patch("add", "//a"), "arguments that are not an object": chunk.ToolStart{ToolCallID: "t", ToolName: "search", Arguments: chunk.Value("1")},
+	}
+	w.serve(w.worker(map[string]Agent{"emitter": oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
+		for what, body := range refused {
+			if err := s.Emit(ctx, body); !errors.Is(err, chunk.ErrInvalid) {
+				t.Errorf("%s: %v, want ErrInvalid", what, err)
+			}
+		}
+		for _, body := range bodies {
+			if err := s.Emit(ctx, body); err != nil {
+				t.Errorf("%s: %v", body.Type(), err)
+			}
+		}
+		if got := s.State().String(); got != `{"city":"Oslo"}` {
+			t.Errorf("state of the step %s", got)
+		}
+		return s.SetState(ctx, map[string]string{"city": "Bergen"})
+	})}))
+	w.request(c)
+	snap := w.awaitStatus(c.Session, fold.Ended)
+	if got := snap.State.String(); got != `{"city":"Bergen"}` || snap.Faults.RejectedPatches > 0 {
+		t.Errorf("state %s, faults %+v", got, snap.Faults)
+	}
+	const want = "run_started step_start text_delta state_patch executor_superseded tool_start tool_end state_patch step_end checkpoint_created step_committed stream_end"
+	if got := types(w.bodies(c.Session)); got != want {
+		t.Errorf("records\n%s\nwant\n%s", got, want)
 	}
 }

@@ -12,64 +12,63 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/natssource"
 )
 
-// Workers serves agents over one NATS connection, which it does not own. Any
-// number of processes may serve the same ones.
+// Workers serves agents over one NATS connection, which it does not own. Any number of processes may serve
+// the same agents.
 type Workers struct {
-	cfg      Config
-	queue    queue
-	producer *producers.Producer
-	inbox    box
-	reader   snapshots
-	log      history
-	last     ending
-	hangs    time.Duration // the constant, but in tests
+	cfg          Config
+	queue        queue
+	producer     *producers.Producer
+	inbox        inboxStore
+	reader       snapshotReader
+	log          recordLog
+	last         lastReader
+	abandonAfter time.Duration // abandonTimeout, shorter in tests
 }
 
-// What is used of the floors below.
+// The dependencies, as interfaces for the simulation tests.
 type (
 	queue interface {
-		Serve(ctx context.Context, agentTypes []string, handle commands.Handler) error
-		Request(ctx context.Context, c commands.Command, after commands.Revision) error
-		PublishAt(ctx context.Context, c commands.Command, at time.Time) error
+		Serve(ctx context.Context, agentTypes []string, handle jscontrol.Handler) error
+		Request(ctx context.Context, c control.Command, after control.Revision) error
+		PublishAt(ctx context.Context, c control.Command, at time.Time) error
 	}
-	box interface {
-		Answer(ctx context.Context, a inbox.Answer) error
-		Answers(ctx context.Context, s chunk.Session, run string) ([]inbox.Answer, error)
-		Stop(ctx context.Context, s inbox.Stop) error
-		Stopped(ctx context.Context, s chunk.Session, run string) (inbox.Stop, bool, error)
+	inboxStore interface {
+		Answer(ctx context.Context, a control.Answer) error
+		Answers(ctx context.Context, s chunk.Session, run string) ([]control.Answer, error)
+		Stop(ctx context.Context, s control.Stop) error
+		StopRequest(ctx context.Context, s chunk.Session, run string) (control.Stop, bool, error)
 		Watch(s chunk.Session, run string) (hints <-chan struct{}, stop func(), err error)
 	}
-	snapshots interface {
+	snapshotReader interface {
 		Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
-		Head(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error)
+		StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error)
 	}
-	ending interface {
+	lastReader interface {
 		Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
 	}
-	history interface {
+	recordLog interface {
 		Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error]
 	}
 )
 
-// New makes Workers over js, which do nothing yet. The streams and buckets must
-// be there by the time that they are used.
+// New returns Workers over js. It sends no request; the streams and buckets must exist when Run or Handle is
+// called. The error names the field of cfg that is invalid.
 func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("workers: %w", err)
 	}
-	w := &Workers{cfg: cfg, hangs: hangs}
-	queue, err := commands.New(js, cfg.Queue)
+	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout}
+	queue, err := jscontrol.NewQueue(js, cfg.queue())
 	if err != nil {
 		return nil, err
 	}
@@ -77,145 +76,141 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := kvstore.New(js, kvstore.Config{Layout: cfg.Layout, Log: cfg.Log})
+	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
-	box, err := inbox.New(js, inbox.Config{Layout: cfg.Layout})
+	box, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
 	if err != nil {
 		return nil, err
 	}
-	log := natssource.Log{Reader: reader}
+	log := jssnapshots.Log{Reader: reader}
 	snapshots := projector.NewReader(store, log)
-	if cfg.Producer.Heads == nil {
-		cfg.Producer.Heads = snapshots
-	}
-	if w.producer, err = producers.New(js.Conn(), js, cfg.Producer); err != nil {
+	writing := cfg.producer()
+	writing.Positions = snapshots
+	if w.producer, err = producers.New(js.Conn(), js, writing); err != nil {
 		return nil, err
 	}
 	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, snapshots, log, reader
 	return w, nil
 }
 
-// Run serves the agents until ctx ends; that is no error. Runs that are under
-// way then finish their step, if they can within Config.Grace, and go to other
-// workers. It fails when the connection is closed for good. Workers that have
-// run are of no further use.
+// Run serves the agents until ctx ends, and then returns nil. Running steps may finish within
+// Config.ShutdownTimeout; then their runs move to other workers. Run returns an error if the connection is
+// closed permanently. It may be called once, and calls Close.
 func (w *Workers) Run(ctx context.Context) error {
 	types := slices.Sorted(maps.Keys(w.cfg.Agents))
 	return errors.Join(w.queue.Serve(ctx, types, w.Handle), w.Close())
 }
 
-// Close lets go of what New made. Run does it by itself.
+// Close releases the resources of New. It is needed only if Run is not called.
 func (w *Workers) Close() error { return w.producer.Close() }
 
 const (
-	busyDelay = time.Second // until a session is looked at again that has another run
-	tries     = 8           // to decide from a session that moves on meanwhile
+	busyDelay   = time.Second // before a retry if the session has another active run
+	maxAttempts = 8           // at a decision about a session that changes concurrently
 )
 
 var (
-	errBusy   = errors.New("the session is busy with another run")
-	errMoving = errors.New("the session has moved on each time that it was looked at")
+	errBusy      = errors.New("session has another active run")
+	errContended = errors.New("session changed during every attempt")
 )
 
-// Handle does one command, from wherever the last attempt left it. It is the
-// commands.Handler that Run serves with, for those who have a queue of their own:
-// they heed the errors of that package, commands.Done first of all.
-func (w *Workers) Handle(ctx context.Context, c commands.Command) error {
+// Handle executes one command from the state that the log shows. It implements jscontrol.Handler, for callers
+// that serve their own queue; they must evaluate the errors of package commands, above all control.AfterAck.
+func (w *Workers) Handle(ctx context.Context, c control.Command) error {
 	agent, ok := w.cfg.Agents[c.AgentType]
 	if !ok {
-		return commands.Later(busyDelay, fmt.Errorf("agent type %q is not served here", c.AgentType))
+		return control.RetryAfter(busyDelay, fmt.Errorf("agent type %q not served", c.AgentType))
 	}
-	own, cancel := w.grace(ctx)
+	own, cancel := w.withShutdownTimeout(ctx)
 	defer cancel()
-	j := &job{w: w, cmd: c, agent: agent, serving: ctx}
-	for range tries {
+	j := &commandJob{w: w, cmd: c, agent: agent, serveCtx: ctx}
+	for range maxAttempts {
 		err := j.do(own)
 		switch {
-		case errors.Is(err, producers.ErrMoved), errors.Is(err, errAgain):
-			continue // decide anew
+		case errors.Is(err, producers.ErrPositionMismatch), errors.Is(err, errRetry):
+			continue // reload and decide again
 		case errors.Is(err, producers.ErrRunning):
-			// Another worker was quicker to start it. It is not to be disturbed:
-			// the command stays with it.
+			// Another worker has started the run, and the command stays with that worker: it must not be
+			// retried here.
 			return fmt.Errorf("%w: %w", chunk.ErrFenced, err)
 		case errors.Is(err, errBusy):
-			return commands.Later(busyDelay, err)
+			return control.RetryAfter(busyDelay, err)
 		}
 		return err
 	}
-	return commands.Later(busyDelay, errMoving)
+	return control.RetryAfter(busyDelay, errContended)
 }
 
-// errAgain: something was put in order, and the session is to be looked at anew.
-var errAgain = errors.New("look again")
+// errRetry: the session was changed by this command, which must reload it and decide again.
+var errRetry = errors.New("session reload required")
 
-// job is one command at work.
-type job struct {
-	w       *Workers
-	cmd     commands.Command
-	agent   Agent
-	serving context.Context //nolint:containedctx // see Turn
+// commandJob executes one command.
+type commandJob struct {
+	w        *Workers
+	cmd      control.Command
+	agent    Agent
+	serveCtx context.Context //nolint:containedctx // see Turn
 }
 
-func (j *job) do(ctx context.Context) error {
-	snap, err := j.w.look(ctx, j.cmd.Session)
+func (j *commandJob) do(ctx context.Context) error {
+	snap, err := j.w.snapshot(ctx, j.cmd.Session)
 	if err != nil {
 		return err
 	}
 	switch j.cmd.Kind {
-	case commands.Expire:
+	case control.Expire:
 		return j.w.expire(ctx, snap, j.cmd)
-	case commands.Abort:
+	case control.Abort:
 		return j.abort(ctx, snap)
 	}
-	switch standing(snap, j.cmd.RunID) {
-	case notBegun:
-		long, err := j.longOver(ctx, snap)
+	switch runPhase(snap, j.cmd.RunID) {
+	case phaseNone:
+		long, err := j.isForgotten(ctx, snap)
 		if err != nil {
 			return err
 		}
 		if long {
-			return j.nothing()
+			return j.completeEmpty()
 		}
-		return j.begin(ctx, snap)
-	case atWork:
+		return j.startOrResume(ctx, snap)
+	case phaseRunning:
 		return j.takeOver(ctx, snap)
-	case atPause:
-		return j.w.paused(ctx, snap, j.cmd)
+	case phaseSuspended:
+		return j.w.afterPause(ctx, snap, j.cmd)
 	}
 	if snap.Run.ID == j.cmd.RunID && snap.Run.Status == fold.RunInterrupted {
 		closed, err := j.w.closed(ctx, snap.Session)
 		if err != nil {
 			return err
 		}
-		if !closed { // its worker died between the interruption and the end
+		if !closed { // its worker crashed between run_interrupted and the end of the stream
 			return j.takeOver(ctx, snap)
 		}
 	}
-	if err := j.w.ended(ctx, snap, j.cmd.RunID); err != nil {
+	if err := j.w.afterEnd(ctx, snap, j.cmd.RunID); err != nil {
 		return err
 	}
-	return j.nothing()
+	return j.completeEmpty()
 }
 
-// longOver reports whether the run of the command is one that the snapshot has
-// forgotten, because many have followed:
-//  1. a worker dies over a command whose run has paused,
-//  2. the run goes on and pauses, time and again, faster than the command comes back,
-//  3. nothing tells that it was ever begun, but the log.
+// isForgotten reports whether the run of the command was removed from the snapshot because many runs followed
+// it:
+//  1. A worker crashes while it handles a command whose run is suspended.
+//  2. The run is resumed and suspended repeatedly, before the command is redelivered.
+//  3. Only the log still shows that the run was started.
 //
-// The log is only asked if all the runs that are remembered are as young as that,
-// whatever the clocks say.
-func (j *job) longOver(ctx context.Context, snap fold.Snapshot) (bool, error) {
-	const clocks = time.Minute // differ by less
-	if len(snap.Past) < fold.MaxPast || snap.Past[0].Began < j.cmd.Issued.Add(-clocks).UnixMilli() {
+// The log is read only if all remembered runs are younger than the command, with a tolerance for clock skew.
+func (j *commandJob) isForgotten(ctx context.Context, snap fold.Snapshot) (bool, error) {
+	const clockSkew = time.Minute
+	if len(snap.PastRuns) < fold.MaxPastRuns || snap.PastRuns[0].StartedAt < j.cmd.Issued.Add(-clockSkew).UnixMilli() {
 		return false, nil
 	}
 	for rec, err := range j.w.log.Replay(ctx, snap.Session, chunk.Position{}) {
 		switch {
 		case errors.Is(err, chunk.ErrTruncated), errors.Is(err, chunk.ErrUnknownSession):
-			return false, nil // what is that old was not begun a minute ago
+			return false, nil // the run is younger than the log
 		case err != nil:
 			return false, err
 		case rec.Type != chunk.TypeRunStarted:
@@ -223,7 +218,7 @@ func (j *job) longOver(ctx context.Context, snap fold.Snapshot) (bool, error) {
 		}
 		c, err := rec.Decode()
 		if err != nil {
-			continue // the fold has passed over it as well
+			continue // the fold skips it as well
 		}
 		if b, ok := c.Body.(chunk.RunStarted); ok && b.RunID == j.cmd.RunID {
 			return true, nil
@@ -232,46 +227,46 @@ func (j *job) longOver(ctx context.Context, snap fold.Snapshot) (bool, error) {
 	return false, nil
 }
 
-// closed reports whether the stream of a session has ended, which the snapshot of
-// an interrupted run does not tell.
+// closed reports whether the stream of a session has ended. The snapshot of an interrupted run does not show
+// it.
 func (w *Workers) closed(ctx context.Context, s chunk.Session) (bool, error) {
 	last, err := w.last.Last(ctx, s)
 	return last.Type.Terminal(), err
 }
 
-// standing is how far the log says that a run is.
-func standing(snap fold.Snapshot, run string) place {
+// runPhase returns the phase of a run as the snapshot shows it.
+func runPhase(snap fold.Snapshot, run string) phase {
 	if snap.Run.ID != run {
-		for _, past := range snap.Past {
+		for _, past := range snap.PastRuns {
 			if past.ID == run {
-				return isOver
+				return phaseDone
 			}
 		}
-		return notBegun
+		return phaseNone
 	}
 	switch snap.Run.Status {
 	case fold.RunRunning:
-		return atWork
+		return phaseRunning
 	case fold.RunSuspended:
-		return atPause
+		return phaseSuspended
 	}
-	return isOver
+	return phaseDone
 }
 
-type place int
+type phase int
 
 const (
-	notBegun place = iota
-	atWork
-	atPause
-	isOver
+	phaseNone phase = iota
+	phaseRunning
+	phaseSuspended
+	phaseDone
 )
 
-// grace is a context that outlives ctx by Config.Grace.
-func (w *Workers) grace(ctx context.Context) (context.Context, context.CancelFunc) {
+// withShutdownTimeout returns a context that ends Config.ShutdownTimeout after ctx.
+func (w *Workers) withShutdownTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(max(0, w.cfg.Grace))
+		timer := time.NewTimer(max(0, w.cfg.ShutdownTimeout))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -285,26 +280,26 @@ func (w *Workers) grace(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// look is the session as of now, empty when there is none.
-func (w *Workers) look(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+// snapshot returns the current snapshot of s, an empty one if s does not exist.
+func (w *Workers) snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
 	snap, err := w.reader.Snapshot(ctx, s)
 	if !errors.Is(err, chunk.ErrUnknownSession) {
 		return snap, err
 	}
-	// One that was deleted has left its place behind.
+	// The position of a deleted session is still stored.
 	snap = fold.New(s)
-	snap.Position, snap.Epoch, err = w.reader.Head(ctx, s)
+	snap.Position, snap.Epoch, err = w.reader.StoredPosition(ctx, s)
 	return snap, err
 }
 
-// catchUp is snap, which it consumes, with what the log has behind it, through
-// at the least. Anew says that the session was folded anew.
-func (w *Workers) catchUp(ctx context.Context, snap fold.Snapshot, at chunk.Position) (now fold.Snapshot, anew bool, err error) {
+// catchUp applies records to snap, which it consumes, up to at or later. refolded reports that the snapshot
+// was loaded again instead.
+func (w *Workers) catchUp(ctx context.Context, snap fold.Snapshot, at chunk.Position) (now fold.Snapshot, refolded bool, err error) {
 	if snap.Position.Ordinal >= at.Ordinal && snap.Position.Seq >= at.Seq {
 		return snap, false, nil
 	}
 	s := snap.Session
-	if snap, ok := w.follow(ctx, snap); ok && snap.Position.Ordinal >= at.Ordinal {
+	if snap, ok := w.applyTail(ctx, snap); ok && snap.Position.Ordinal >= at.Ordinal {
 		return snap, false, nil
 	}
 	for wait := 10 * time.Millisecond; ; wait *= 2 {
@@ -312,15 +307,15 @@ func (w *Workers) catchUp(ctx context.Context, snap fold.Snapshot, at chunk.Posi
 		if err != nil || snap.Position.Ordinal >= at.Ordinal {
 			return snap, true, err
 		}
-		// What is read is behind what is stored: a replica that lags.
-		if wait > 5*time.Second || !pause(ctx, wait) {
-			return snap, true, fmt.Errorf("session %s: the log reads up to record %d, and %d is stored", s, snap.Position.Ordinal, at.Ordinal)
+		// The replica that was read lags behind the leader.
+		if wait > 5*time.Second || !sleep(ctx, wait) {
+			return snap, true, fmt.Errorf("session %s: log replica lags: read up to record %d, want %d", s, snap.Position.Ordinal, at.Ordinal)
 		}
 	}
 }
 
-// follow folds record by record; false when that leads nowhere.
-func (w *Workers) follow(ctx context.Context, snap fold.Snapshot) (fold.Snapshot, bool) {
+// applyTail applies the records after snap. It reports false if the log or the fold fails.
+func (w *Workers) applyTail(ctx context.Context, snap fold.Snapshot) (fold.Snapshot, bool) {
 	if snap.Position.Seq == 0 {
 		return snap, false
 	}
@@ -335,8 +330,8 @@ func (w *Workers) follow(ctx context.Context, snap fold.Snapshot) (fold.Snapshot
 	return snap, true
 }
 
-// pause waits for d, and reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep blocks for d. It reports false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -12,8 +12,8 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// Agent answers turns with a model. Any number of runs may use it at once. It
-// keeps nothing between two steps.
+// Agent answers turns with a model. It may be used by any number of runs concurrently, and keeps no state
+// between steps.
 type Agent struct {
 	cfg   Config
 	wire  wire
@@ -22,7 +22,8 @@ type Agent struct {
 
 var _ workers.Agent = (*Agent)(nil)
 
-// New checks a configuration. It asks the endpoint nothing.
+// New returns an Agent. It sends no request to the endpoint. The error names the field of cfg that is
+// invalid.
 func New(cfg Config) (*Agent, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -41,7 +42,7 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// Answer goes from step to step until the model has nothing more to do.
+// Answer runs steps until the model has completed its answer.
 func (a *Agent) Answer(ctx context.Context, t *workers.Turn) error {
 	for {
 		if a.cfg.MaxSteps > 0 && t.Steps() >= a.cfg.MaxSteps {
@@ -53,154 +54,153 @@ func (a *Agent) Answer(ctx context.Context, t *workers.Turn) error {
 	}
 }
 
-// step does one step, in as many attempts as it takes.
+// step runs one step, in several attempts if necessary. over reports that it was the last one.
 func (a *Agent) step(ctx context.Context, t *workers.Turn) (over bool, err error) {
-	tries := &attempts{retry: a.cfg.Retry}
+	attempts := &attempts{retry: a.cfg.Retry}
 	for {
 		err = t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-			if granted := s.Granted(); len(granted) > 0 {
+			if granted := s.ApprovedCalls(); len(granted) > 0 {
 				over = false
-				s.Finish(finishCalls)
+				s.SetFinishReason(finishCalls)
 				return a.runAll(ctx, t, s, granted)
 			}
 			var err error
-			over, err = a.think(ctx, t, s, tries)
+			over, err = a.runModel(ctx, t, s, attempts)
 			return err
 		})
-		if !errors.Is(err, errSpoken) {
+		if !errors.Is(err, errPartialOutput) {
 			return over, err
 		}
 	}
 }
 
-// think asks the model, and does what it says. Over reports that it was the last
-// step.
-func (a *Agent) think(ctx context.Context, t *workers.Turn, s *workers.Step, tries *attempts) (over bool, err error) {
-	q := question{system: a.cfg.System, said: entriesOf(t.Messages()), tools: a.tools, must: a.cfg.Output != nil}
-	var spent tokens
+// runModel sends the history to the model and executes the response. over reports that it was the last step.
+func (a *Agent) runModel(ctx context.Context, t *workers.Turn, s *workers.Step, attempts *attempts) (over bool, err error) {
+	q := request{system: a.cfg.System, history: entriesOf(t.Messages()), tools: a.tools, requireTool: a.cfg.Output != nil}
+	var used tokens
 	for reminders := 0; ; reminders++ {
-		p, end, err := a.ask(ctx, s, q, tries)
+		p, end, err := a.ask(ctx, s, q, attempts)
 		if err != nil {
 			return false, err
 		}
-		if spent.add(end.spent); spent.known {
-			s.Usage(spent.usage())
+		if used.add(end.usage); used.known {
+			s.Usage(used.usage())
 		}
-		s.Finish(end.finish)
-		again, over, err := a.act(ctx, t, s, p, end)
-		if err != nil || again == nil {
+		s.SetFinishReason(end.finish)
+		reminder, over, err := a.handleAnswer(ctx, t, s, p, end)
+		if err != nil || reminder == nil {
 			return over, err
 		}
-		if reminders == maxReminders {
-			return false, &workers.Error{Message: "the model ended without the answer that it was to give", Code: workers.CodeInvalidTool}
+		if reminders == maxOutputReminders {
+			return false, &workers.Error{Message: "model returned no structured output", Code: workers.CodeInvalidTool}
 		}
-		q.said = append(slices.Clip(q.said), again...)
+		q.history = append(slices.Clip(q.history), reminder...)
 	}
 }
 
-// maxReminders is how often a model is reminded in one step of the output that it
-// owes.
-const maxReminders = 2
+// maxOutputReminders is how often a model is reminded of the structured output in one step.
+const maxOutputReminders = 2
 
-// act does what an answer asks for. If that was not the output that it should
-// have been, again is what the model hears before it is asked once more.
-func (a *Agent) act(ctx context.Context, t *workers.Turn, s *workers.Step, p *speaker, end ending) (again []entry, over bool, err error) {
+// handleAnswer executes the calls of a response. If the structured output is missing or invalid, reminder is
+// what to add to the history before the model is called again.
+func (a *Agent) handleAnswer(ctx context.Context, t *workers.Turn, s *workers.Step, p *stepWriter, end result) (reminder []entry, over bool, err error) {
 	if i := slices.IndexFunc(p.calls, func(c *call) bool { return c.name == finishTool && a.find(finishTool) != nil }); i >= 0 {
 		return a.finish(ctx, s, p, p.calls[i])
 	}
 	if len(p.calls) > 0 {
-		return nil, false, a.actOn(ctx, t, s, p.calls, p)
+		return nil, false, a.dispatch(ctx, t, s, p.calls, p)
 	}
 	switch {
 	case a.cfg.Output != nil && end.finish != finishFiltered:
-		return []entry{{role: model, text: p.words.String()}, {role: person, text: "Give your final answer by calling " + finishTool + "."}}, false, nil
-	case !p.said && end.finish == finishFiltered, a.cfg.Output != nil:
-		return nil, false, (&failure{code: CodeContentFiltered, cause: errFiltered}).told()
+		return []entry{{role: modelRole, text: p.answer.String()}, {role: userRole, text: "Give your final answer by calling " + finishTool + "."}}, false, nil
+	case !p.emitted && end.finish == finishFiltered, a.cfg.Output != nil:
+		return nil, false, (&failure{code: CodeContentFiltered, cause: errFiltered}).asError()
 	}
-	s.Final()
+	s.MarkFinal()
 	return nil, true, nil
 }
 
-// finish ends the run with the arguments of a call of __finish__. Its siblings
-// are not run (helix.md, RL-15).
-func (a *Agent) finish(ctx context.Context, s *workers.Step, p *speaker, last *call) (again []entry, over bool, err error) {
-	output, _, bad := a.find(finishTool).read(last.args.String())
+// finish completes the run with the arguments of a __finish__ call. Other calls of the response are not run
+// (helix.md, RL-15).
+func (a *Agent) finish(ctx context.Context, s *workers.Step, p *stepWriter, last *call) (reminder []entry, over bool, err error) {
+	output, _, invalid := a.find(finishTool).read(last.args.String())
 	for i, c := range p.calls {
 		if c.name == finishTool {
 			continue
 		}
-		text := "not run: the answer was finished in the same step"
-		if bad != nil {
-			text = "not run: " + finishTool + " is to be called alone"
+		text := "not run: the same response contains the final output"
+		if invalid != nil {
+			text = "not run: " + finishTool + " must be the only call"
 		}
-		if err := p.did(p.tell(p.calls[i]).Reject(ctx, text, nil)); err != nil {
+		if err := p.record(p.toStepCall(p.calls[i]).Reject(ctx, text, nil)); err != nil {
 			return nil, false, err
 		}
 	}
-	if bad != nil {
-		e := entry{role: model, text: p.words.String(), calls: []said{{id: p.idOf(last), name: finishTool, args: last.args.String()}}}
-		return []entry{e, {role: outcome, call: p.idOf(last), text: "error: " + bad.Error()}}, false, nil //nolint:nilerr // the model hears of it
+	if invalid != nil {
+		e := entry{role: modelRole, text: p.answer.String(), calls: []historyCall{{id: p.idOf(last), name: finishTool, args: last.args.String()}}}
+		return []entry{e, {role: outcomeRole, call: p.idOf(last), text: "error: " + invalid.Error()}}, false, nil //nolint:nilerr // reported to the model
 	}
-	s.Finish(finishStop)
+	s.SetFinishReason(finishStop)
 	return nil, true, s.Output(ctx, output)
 }
 
-// actOn says what becomes of each call, and runs those that are ours.
-func (a *Agent) actOn(ctx context.Context, t *workers.Turn, s *workers.Step, calls []*call, p *speaker) error {
+// dispatch decides who runs each call, and runs the local ones.
+func (a *Agent) dispatch(ctx context.Context, t *workers.Turn, s *workers.Step, calls []*call, p *stepWriter) error {
 	var run []*workers.Call
 	for _, c := range calls {
-		ours, err := a.decide(ctx, c, p)
+		runHere, err := a.decide(ctx, c, p)
 		if err != nil {
 			return err
 		}
-		if ours {
-			run = append(run, p.tell(c))
+		if runHere {
+			run = append(run, p.toStepCall(c))
 		}
 	}
 	return a.runAll(ctx, t, s, run)
 }
 
-// decide says who does a call. Ours reports that it is to be run here, and now.
-func (a *Agent) decide(ctx context.Context, c *call, p *speaker) (ours bool, err error) {
-	told := p.tell(c)
+// decide rejects a call or assigns it to the browser, a sub-agent, a user or this worker; run reports the
+// last.
+func (a *Agent) decide(ctx context.Context, c *call, p *stepWriter) (run bool, err error) {
+	stepCall := p.toStepCall(c)
 	t := a.find(c.name)
 	if t == nil {
-		return false, p.did(told.Reject(ctx, fmt.Sprintf("there is no tool %.80q", c.name), nil))
+		return false, p.record(stepCall.Reject(ctx, fmt.Sprintf("unknown tool %.80q", c.name), nil))
 	}
-	input, partial, bad := t.read(c.args.String())
-	if bad != nil {
-		return false, p.did(told.Reject(ctx, bad.Error(), partial))
+	input, partial, invalid := t.read(c.args.String())
+	if invalid != nil {
+		return false, p.record(stepCall.Reject(ctx, invalid.Error(), partial))
 	}
 	var deadline time.Time
 	if t.Deadline > 0 {
 		deadline = time.Now().Add(t.Deadline)
 	}
 	switch {
-	case t.kind == browsers:
-		return false, p.did(told.AskClient(ctx, input, deadline))
+	case t.kind == browser:
+		return false, p.record(stepCall.AskClient(ctx, input, deadline))
 	case t.kind == child:
-		return false, p.did(told.Delegate(ctx, input))
-	case t.Approve != nil && t.Approve(input):
-		return false, p.did(told.AskApproval(ctx, input, deadline))
+		return false, p.record(stepCall.Delegate(ctx, input))
+	case t.NeedsApproval != nil && t.NeedsApproval(input):
+		return false, p.record(stepCall.AskApproval(ctx, input, deadline))
 	}
-	return true, p.did(told.Start(ctx, input))
+	return true, p.record(stepCall.Start(ctx, input))
 }
 
-// runAll runs calls side by side and says what came of them.
+// runAll runs calls concurrently and writes their outcomes.
 func (a *Agent) runAll(ctx context.Context, t *workers.Turn, s *workers.Step, calls []*workers.Call) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(a.cfg.Parallel)
 	for _, c := range calls {
 		group.Go(func() error {
 			tool := a.find(c.Name())
-			if tool == nil || tool.kind != ours {
-				// It was allowed when the agent still had it.
-				return c.Fail(ctx, fmt.Errorf("there is no tool %.80q any more", c.Name()))
+			if tool == nil || tool.kind != local {
+				// The configuration has changed since the call was made.
+				return c.Fail(ctx, fmt.Errorf("tool %.80q no longer exists", c.Name()))
 			}
-			result, err := a.run(ctx, tool, Call{ID: c.ID(), Key: c.IdempotencyKey(), Input: c.Input(), Turn: t, Step: s})
+			result, err := a.run(ctx, tool, Call{ID: c.ID(), IdempotencyKey: c.IdempotencyKey(), Input: c.Input(), Turn: t, Step: s})
 			switch {
 			case ctx.Err() != nil:
-				return context.Cause(ctx) // the run is stopped; the tool has noticed, or was too quick
+				return context.Cause(ctx) // the run is stopped, whether or not the tool has failed
 			case err != nil:
 				return c.Fail(ctx, err)
 			}
@@ -210,10 +210,10 @@ func (a *Agent) runAll(ctx context.Context, t *workers.Turn, s *workers.Step, ca
 	return group.Wait()
 }
 
-// browsers reports whether the browser runs a tool.
-func (a *Agent) browsers(name string) bool {
+// runsInBrowser reports whether the browser runs a tool.
+func (a *Agent) runsInBrowser(name string) bool {
 	t := a.find(name)
-	return t != nil && t.kind == browsers
+	return t != nil && t.kind == browser
 }
 
 func (a *Agent) find(name string) *tool {

@@ -6,26 +6,25 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/openaitest"
+	"github.com/tailrace/tailrace/internal/testkit/openaitest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
 func unmarshal(text []byte, v any) bool { return json.Unmarshal(text, v) == nil }
 
-// An answer is streamed, with its reasoning, and counted. An error of null in each
-// piece of it is none.
-func TestAnAnswer(t *testing.T) {
+// An answer is streamed with its reasoning and usage. A null error in every piece is ignored.
+func TestAnswer(t *testing.T) {
 	for _, api := range apis {
-		t.Run(string(api), func(t *testing.T) { anAnswer(newWorld(t), api, false) })
-		t.Run(string(api)+" with nulls", func(t *testing.T) { anAnswer(newWorld(t), api, true) })
+		t.Run(string(api), func(t *testing.T) { checkAnswer(newEnv(t), api, false) })
+		t.Run(string(api)+" with nulls", func(t *testing.T) { checkAnswer(newEnv(t), api, true) })
 	}
 }
 
-func anAnswer(w *world, api API, nulls bool) {
+func checkAnswer(w *env, api API, nulls bool) {
 	t := w.t
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply {
-		r := openaitest.Say(openaitest.Think("They "), openaitest.Think("greet."), openaitest.Text("Hel"), openaitest.Text("lo, wörld"))
+		r := openaitest.StreamReply(openaitest.Think("They "), openaitest.Think("greet."), openaitest.Text("Hel"), openaitest.Text("lo, wörld"))
 		r.Usage, r.Nulls = openaitest.Usage{In: 12, Out: 7, Cached: 4}, nulls
 		return r
 	})
@@ -45,12 +44,12 @@ func anAnswer(w *world, api API, nulls bool) {
 			t.Errorf("finish %+v", b)
 		}
 	}
-	// The next turn knows the one before.
+	// The next turn has the history of the first one.
 	w.askIn(s, "clerk", "r2", "And?")
 	w.await(s, "the second turn", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Ended })
-	var said []string
+	var history []string
 	for _, m := range end.Requests()[1].Messages {
-		said = append(said, m.Role+" "+m.Text)
+		history = append(history, m.Role+" "+m.Text)
 	}
-	w.want(strings.Join(said, "|"), "user Hi|assistant Hello, wörld|user And?", "history")
+	w.want(strings.Join(history, "|"), "user Hi|assistant Hello, wörld|user And?", "history")
 }

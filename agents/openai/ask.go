@@ -9,81 +9,81 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// errSpoken reports an attempt that failed after it had said something: the step
-// is to be taken back, and done again.
-var errSpoken = errors.New("an attempt failed after it had said something")
+// errPartialOutput reports an attempt that failed after it had written output: the step must be rolled back
+// and retried.
+var errPartialOutput = errors.New("attempt failed after partial output")
 
-var errFiltered = errors.New("the content filter left nothing of the answer")
+var errFiltered = errors.New("content filter removed the whole response")
 
-// attempts are those of one step.
+// attempts counts the attempts of one step.
 type attempts struct {
 	retry Retry
-	made  int
-	pause time.Duration // owed before the next one
+	count int
+	delay time.Duration // before the next attempt
 }
 
-// ask asks until there is an answer. The pause before a further attempt is made
-// here, inside of a step, where people who stop the run are heard.
-func (a *Agent) ask(ctx context.Context, s *workers.Step, q question, tries *attempts) (*speaker, ending, error) {
+// ask repeats attempts until the model responds. It waits between attempts inside of the step, whose context
+// ends with a stop request.
+func (a *Agent) ask(ctx context.Context, s *workers.Step, q request, attempts *attempts) (*stepWriter, result, error) {
 	for {
-		if err := tries.wait(ctx); err != nil {
-			return nil, ending{}, err
+		if err := attempts.wait(ctx); err != nil {
+			return nil, result{}, err
 		}
-		p := newSpeaker(s, a.browsers)
+		p := newStepWriter(s, a.runsInBrowser)
 		end, f, err := a.attempt(ctx, q, p)
 		if err != nil || f == nil {
 			return p, end, err
 		}
-		more := tries.after(f)
-		a.cfg.Log.WarnContext(ctx, "a model did not answer", "model", a.cfg.Model, "code", f.code, "attempt", tries.made, "again_in", tries.pause, "error", f.cause)
+		retry := attempts.after(f)
+		a.cfg.Log.WarnContext(ctx, "model request failed", "model", a.cfg.Model, "code", f.code, "attempt", attempts.count, "delay", attempts.delay, "error", f.cause)
 		switch {
-		case !more:
-			return nil, ending{}, f.told()
-		case p.said:
-			return nil, ending{}, errSpoken
+		case !retry:
+			return nil, result{}, f.asError()
+		case p.emitted:
+			return nil, result{}, errPartialOutput
 		}
 	}
 }
 
-// attempt asks once. The error is not the endpoint's.
-func (a *Agent) attempt(ctx context.Context, q question, p *speaker) (ending, *failure, error) {
-	ctx2, end := watched(ctx, a.cfg.Silence)
+// attempt sends one request. A *failure is the endpoint's; the error is any other.
+func (a *Agent) attempt(ctx context.Context, q request, p *stepWriter) (result, *failure, error) {
+	ctx2, end := withIdleTimeout(ctx, a.cfg.IdleTimeout)
 	defer end()
 	answer, err := a.wire.ask(ctx2, q, p)
 	switch {
 	case p.err != nil:
-		return ending{}, nil, p.err
+		return result{}, nil, p.err
 	case ctx.Err() != nil:
-		return ending{}, nil, context.Cause(ctx)
+		return result{}, nil, context.Cause(ctx)
 	case err != nil:
-		return ending{}, a.classify(ctx2, err), nil
+		return result{}, a.classify(ctx2, err), nil
 	}
 	return answer, nil, nil
 }
 
-// after notes a failed attempt, and reports whether there is to be another one.
+// after counts a failed attempt and reports whether to retry.
 func (t *attempts) after(f *failure) bool {
-	t.made++
-	t.pause = 0
-	if !f.retryable() || t.made >= t.retry.Attempts || f.after > t.retry.Asked {
+	t.count++
+	t.delay = 0
+	if !f.retryable() || t.count >= t.retry.Attempts || f.after > t.retry.MaxRetryAfter {
 		return false
 	}
-	pause := min(t.retry.Most, t.retry.First<<min(t.made-1, 16))
-	pause -= time.Duration(rand.Int64N(int64(pause)/2 + 1))
-	t.pause = max(pause, f.after)
+	delay := min(t.retry.MaxDelay, t.retry.InitialDelay<<min(t.count-1, 16))
+	delay -= time.Duration(rand.Int64N(int64(delay)/2 + 1))
+	t.delay = max(delay, f.after)
 	return true
 }
 
-// wait makes the pause that is owed.
+// wait blocks for the delay before the next attempt.
 func (t *attempts) wait(ctx context.Context) error {
-	if t.pause <= 0 {
+	if t.delay <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(t.pause)
+	timer := time.NewTimer(t.delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		t.pause = 0
+		t.delay = 0
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

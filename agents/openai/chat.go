@@ -11,7 +11,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// chatWire speaks chat completions.
+// chatWire implements chat completions.
 type chatWire struct {
 	service oai.ChatCompletionService
 	model   string
@@ -21,31 +21,31 @@ func newChatWire(model string, options []option.RequestOption) chatWire {
 	return chatWire{service: oai.NewChatCompletionService(options...), model: model}
 }
 
-func (w chatWire) ask(ctx context.Context, q question, p *speaker) (ending, error) {
+func (w chatWire) ask(ctx context.Context, q request, p *stepWriter) (result, error) {
 	var res *http.Response
 	stream := w.service.NewStreaming(ctx, w.params(q), option.WithResponseInto(&res))
-	defer func() { _ = stream.Close() }() // what it held is over
+	defer func() { _ = stream.Close() }() // the response was read
 	if err := stream.Err(); err != nil {
-		return ending{}, err
+		return result{}, err
 	}
-	var end ending
+	var end result
 	for piece, err := range events[oai.ChatCompletionChunk](res) {
 		switch {
 		case err != nil && end.finish != "":
-			return end, nil // all was said; what is missing is a count at most
+			return end, nil // the answer is complete; at most the usage is missing
 		case err != nil:
-			return ending{}, err
+			return result{}, err
 		}
 		if piece.JSON.Usage.Valid() {
-			u := piece.Usage // of all so far: some servers tell it with every piece
-			end.spent = tokens{in: u.PromptTokens, out: u.CompletionTokens, cached: u.PromptTokensDetails.CachedTokens, written: u.PromptTokensDetails.CacheWriteTokens, known: true}
+			u := piece.Usage // cumulative: some servers send it with every piece
+			end.usage = tokens{in: u.PromptTokens, out: u.CompletionTokens, cached: u.PromptTokensDetails.CachedTokens, written: u.PromptTokensDetails.CacheWriteTokens, known: true}
 		}
 		for _, choice := range piece.Choices {
 			if choice.Index != 0 {
-				continue // nobody asked for another one
+				continue // only one choice was requested
 			}
-			if err := w.hear(ctx, choice.Delta, p); err != nil {
-				return ending{}, err
+			if err := w.handleEvent(ctx, choice.Delta, p); err != nil {
+				return result{}, err
 			}
 			if choice.FinishReason != "" {
 				end.finish = chatFinish(choice.FinishReason)
@@ -53,29 +53,29 @@ func (w chatWire) ask(ctx context.Context, q question, p *speaker) (ending, erro
 		}
 	}
 	if end.finish == "" {
-		return ending{}, errCut
+		return result{}, errStreamCut
 	}
 	return end, nil
 }
 
-func (w chatWire) hear(ctx context.Context, d oai.ChatCompletionChunkChoiceDelta, p *speaker) error {
+func (w chatWire) handleEvent(ctx context.Context, d oai.ChatCompletionChunkChoiceDelta, p *stepWriter) error {
 	if err := p.think(ctx, reasoning(d.JSON.ExtraFields)); err != nil {
 		return err
 	}
-	// A refusal is the answer: whoever asked is to read it.
+	// A refusal is written like text.
 	if err := p.text(ctx, d.Content+d.Refusal); err != nil {
 		return err
 	}
 	for _, t := range d.ToolCalls {
 		c := p.call(t.Index, t.ID, t.Function.Name)
-		if err := p.more(ctx, c, t.Function.Arguments); err != nil {
+		if err := p.addArgs(ctx, c, t.Function.Arguments); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reasoning is a piece of reasoning. The API has no name for it; servers have two.
+// reasoning returns a piece of reasoning. The API does not define it; servers use two names.
 func reasoning(extra map[string]respjson.Field) string {
 	for _, name := range []string{"reasoning_content", "reasoning"} {
 		var text string
@@ -100,7 +100,7 @@ func chatFinish(reason string) string {
 	return finishOther
 }
 
-func (w chatWire) params(q question) oai.ChatCompletionNewParams {
+func (w chatWire) params(q request) oai.ChatCompletionNewParams {
 	p := oai.ChatCompletionNewParams{
 		Model:         w.model,
 		StreamOptions: oai.ChatCompletionStreamOptionsParam{IncludeUsage: oai.Bool(true)},
@@ -108,7 +108,7 @@ func (w chatWire) params(q question) oai.ChatCompletionNewParams {
 	if q.system != "" {
 		p.Messages = append(p.Messages, oai.SystemMessage(q.system))
 	}
-	for _, e := range q.said {
+	for _, e := range q.history {
 		p.Messages = append(p.Messages, chatMessage(e))
 	}
 	for _, t := range q.tools {
@@ -118,7 +118,7 @@ func (w chatWire) params(q question) oai.ChatCompletionNewParams {
 		}
 		p.Tools = append(p.Tools, oai.ChatCompletionFunctionTool(f))
 	}
-	if q.must {
+	if q.requireTool {
 		p.ToolChoice.OfAuto = oai.String("required")
 	}
 	return p
@@ -126,9 +126,9 @@ func (w chatWire) params(q question) oai.ChatCompletionNewParams {
 
 func chatMessage(e entry) oai.ChatCompletionMessageParamUnion {
 	switch e.role {
-	case outcome:
+	case outcomeRole:
 		return oai.ToolMessage(e.text, e.call)
-	case model:
+	case modelRole:
 		m := &oai.ChatCompletionAssistantMessageParam{}
 		if e.text != "" {
 			m.Content.OfString = oai.String(e.text)
@@ -141,7 +141,7 @@ func chatMessage(e entry) oai.ChatCompletionMessageParamUnion {
 		return oai.ChatCompletionMessageParamUnion{OfAssistant: m}
 	}
 	if len(e.files) == 0 {
-		return oai.UserMessage(e.text) // servers for text alone take no parts
+		return oai.UserMessage(e.text) // text-only servers reject parts
 	}
 	var parts []oai.ChatCompletionContentPartUnionParam
 	if e.text != "" {
@@ -154,7 +154,7 @@ func chatMessage(e entry) oai.ChatCompletionMessageParamUnion {
 		case isData(f):
 			parts = append(parts, oai.FileContentPart(oai.ChatCompletionContentPartFileFileParam{FileData: oai.String(f.URL), Filename: oai.String(filename(f))}))
 		default:
-			parts = append(parts, oai.TextContentPart(mention(f)))
+			parts = append(parts, oai.TextContentPart(fileReference(f)))
 		}
 	}
 	return oai.UserMessage(parts)

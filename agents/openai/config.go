@@ -12,96 +12,97 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// API is a dialect of the endpoint.
+// API is the protocol of the endpoint.
 type API string
 
-// The dialects.
+// The supported protocols.
 const (
-	Chat      API = "chat"      // POST chat/completions; what compatible servers speak
+	Chat      API = "chat"      // POST chat/completions, supported by most compatible servers
 	Responses API = "responses" // POST responses
 )
 
-// Config shapes an Agent. Model has no default; with it, the rest may be zero.
+// Off switches off the limit or the delay of a field that supports it.
+const Off = -1
+
+// Config configures an Agent. Model is required. In every other field 0 means the default; Off (a negative
+// number) switches off the fields that say so.
 type Config struct {
-	// BaseURL is what the paths of the API are below, with its version, such as
-	// http://127.0.0.1:8000/v1. Defaults to OpenAI's.
+	// BaseURL is the URL of the API with its version, such as http://127.0.0.1:8000/v1. Defaults to OpenAI's.
 	BaseURL string
 
-	// Key is sent as a bearer token. Empty sends none.
+	// Key is sent as a bearer token unless it is empty.
 	Key Secret
 
-	// Model is the model's name.
+	// Model is the name of the model.
 	Model string
 
-	// API is the dialect. Defaults to Chat.
+	// API is the protocol. Defaults to Chat.
 	API API
 
-	// System is what the model is told before everything else.
+	// System is the system prompt. Empty sends none.
 	System string
 
-	// Tools are what the model may call, Subagents the agents that it may call
-	// as if they were tools.
+	// Tools are the tools of the model; Subagents are the agents that it may call like tools.
 	Tools     []Tool
 	Subagents []Subagent
 
-	// Output is the JSON Schema of the run's structured output, an object. Nil
-	// for none: then the model's text is the answer.
+	// Output is the JSON Schema, an object, of the run's structured output. If it is nil, the model's text is
+	// the answer.
 	Output chunk.Value
 
-	// Body are further members of the request, such as temperature. They win
-	// over ours.
-	Body map[string]any
+	// ExtraBody are additional members of each request, such as temperature. They replace members of the same
+	// name.
+	ExtraBody map[string]any
 
-	// MaxSteps is how many steps a turn may have. Defaults to the workers'.
+	// MaxSteps is the maximum number of steps of a turn; one more fails the run with workers.CodeStepLimit.
+	// Defaults to the limit of the workers; Off adds none to it.
 	MaxSteps int
 
-	// Parallel is how many tools of one answer run at once. Defaults to 8.
+	// Parallel is the maximum number of tools that run concurrently in one step. Defaults to 8; Off is
+	// unlimited.
 	Parallel int
 
-	// Silence is how long the endpoint may send nothing before an attempt is
-	// given up. Defaults to 5 minutes: some models think for long.
-	Silence time.Duration
+	// IdleTimeout ends an attempt after this long without data from the endpoint. Defaults to 5 minutes; Off
+	// disables it.
+	IdleTimeout time.Duration
 
-	// Retry shapes what is done when the endpoint fails.
+	// Retry configures the retries of failed attempts.
 	Retry Retry
 
 	// Client sends the requests. Defaults to http.DefaultClient.
 	Client *http.Client
 
-	// Log hears of attempts that failed. Defaults to no log.
+	// Log gets failed attempts. Nil disables logging.
 	Log *slog.Logger
 }
 
-// Retry says how often and when a failed attempt is made again. The zero Retry
-// is ready for production.
+// Retry configures the retries of failed attempts of one step. In every field 0 means the default.
 type Retry struct {
-	// Attempts is how many are made in all for one step. Defaults to 5.
+	// Attempts is the maximum number of attempts, the first included. Defaults to 5; Off makes one.
 	Attempts int
 
-	// First is the pause before the second attempt; each further one is twice as
-	// long, up to Most, less a random part of up to a half. They default to
-	// 500 ms and 20 s.
-	First, Most time.Duration
+	// InitialDelay is the delay before the second attempt. Each further delay is twice as long, up to
+	// MaxDelay, minus a random part of up to a half. They default to 500 ms and 20 s; Off retries at once.
+	InitialDelay, MaxDelay time.Duration
 
-	// Asked is the longest pause that the endpoint may ask for (Retry-After);
-	// when it asks for more the attempt was the last. Defaults to 1 minute.
-	Asked time.Duration
+	// MaxRetryAfter is the longest delay that the endpoint may request (Retry-After); a longer one ends the
+	// retries. Defaults to 1 minute; Off ends them at any requested delay.
+	MaxRetryAfter time.Duration
 }
 
 // Subagent is an agent that the model may call.
 type Subagent struct {
-	// Type is the name that the agent is served under, by any worker.
+	// Type is the agent type, which any worker may serve.
 	Type string
 
-	// Description says what it is good at, for the model.
+	// Description tells the model what the agent can do.
 	Description string
 
-	// Schema is the JSON Schema of what it is called with, an object. Defaults to
-	// one text, "message".
+	// Schema is the JSON Schema, an object, of the input. Defaults to one required string, "message".
 	Schema chunk.Value
 }
 
-// Secret is a text that prints as "[secret]", so that it is in no log by mistake.
+// Secret is a string that prints as "[secret]", so that it is not logged by mistake.
 type Secret string
 
 const hidden = "[secret]"
@@ -113,13 +114,13 @@ func (s Secret) String() string {
 	return hidden
 }
 
-// GoString is what %#v prints.
+// GoString is used by %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// LogValue is what slog writes.
+// LogValue is used by slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText is what JSON gets.
+// MarshalText is used by encoding/json.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (c Config) withDefaults() Config {
@@ -129,8 +130,8 @@ func (c Config) withDefaults() Config {
 	if c.Parallel == 0 {
 		c.Parallel = 8
 	}
-	if c.Silence == 0 {
-		c.Silence = 5 * time.Minute
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = 5 * time.Minute
 	}
 	if c.Client == nil {
 		c.Client = http.DefaultClient
@@ -146,15 +147,17 @@ func (r Retry) withDefaults() Retry {
 	if r.Attempts == 0 {
 		r.Attempts = 5
 	}
-	if r.First == 0 {
-		r.First = 500 * time.Millisecond
+	if r.InitialDelay == 0 {
+		r.InitialDelay = 500 * time.Millisecond
 	}
-	if r.Most == 0 {
-		r.Most = 20 * time.Second
+	if r.MaxDelay == 0 {
+		r.MaxDelay = 20 * time.Second
 	}
-	if r.Asked == 0 {
-		r.Asked = time.Minute
+	if r.MaxRetryAfter == 0 {
+		r.MaxRetryAfter = time.Minute
 	}
+	r.Attempts = max(1, r.Attempts)
+	r.InitialDelay, r.MaxDelay, r.MaxRetryAfter = max(0, r.InitialDelay), max(0, r.MaxDelay), max(0, r.MaxRetryAfter)
 	return r
 }
 
@@ -164,31 +167,21 @@ func (c Config) validate() error {
 		return errors.New("Model is empty, want the name of a model")
 	case c.API != Chat && c.API != Responses:
 		return fmt.Errorf("API is %q, want %q or %q", c.API, Chat, Responses)
-	case c.MaxSteps < 0:
-		return fmt.Errorf("MaxSteps is %d, want 0 or more", c.MaxSteps)
-	case c.Parallel < 1:
-		return fmt.Errorf("Parallel is %d, want at least 1", c.Parallel)
-	case c.Silence < 0:
-		return fmt.Errorf("Silence is %s, want 0 or more", c.Silence)
-	case c.Retry.Attempts < 1:
-		return fmt.Errorf("Retry.Attempts is %d, want at least 1", c.Retry.Attempts)
-	case c.Retry.First < 0 || c.Retry.Most < 0 || c.Retry.Asked < 0:
-		return errors.New("Retry has a pause below 0, want 0 or more")
 	}
 	if c.BaseURL == "" {
 		return nil
 	}
 	u, err := url.Parse(c.BaseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("BaseURL is no http or https URL") // it may hold a password: it is not repeated
+		return errors.New("BaseURL is invalid, want an http or https URL") // without the value, which may contain a password
 	}
 	if u.User != nil || u.RawQuery != "" {
-		return errors.New("BaseURL has a user or a query, want the key in Key")
+		return errors.New("BaseURL has a user or a query, want the credentials in Key")
 	}
 	return nil
 }
 
-// stepLimit is the error of a turn that does not come to an end.
+// stepLimit returns the error of a turn with too many steps.
 func stepLimit(n int) error {
-	return &workers.Error{Message: fmt.Sprintf("the agent has made %d steps and not come to an end", n), Code: workers.CodeStepLimit}
+	return &workers.Error{Message: fmt.Sprintf("step limit of %d exceeded", n), Code: workers.CodeStepLimit}
 }

@@ -1,5 +1,5 @@
-// Package openai is an agent: a loop around a model behind any endpoint that
-// speaks OpenAI's chat completions or Responses API.
+// Package openai provides an agent for models behind an endpoint of OpenAI's chat completions or Responses
+// API.
 //
 //	agent, err := openai.New(openai.Config{
 //		BaseURL: "http://127.0.0.1:11434/v1", Model: "qwen3", System: "You are a clerk.",
@@ -14,27 +14,22 @@
 //	}
 //	w, err := workers.New(js, workers.Config{Agents: map[string]workers.Agent{"clerk": agent}})
 //
-// # One step
+// # Steps
 //
-// A step is one answer of the model: its text and reasoning as they stream, its
-// calls with their arguments as they stream, then what came of the calls. Calls
-// of one answer run side by side. What somebody else does (a browser, a person
-// who must allow it, a sub-agent) suspends the run; the next step finds the
-// outcomes in the history. Calls that were allowed are run in a step of their
-// own, before the model is asked again: their outcomes are safe by then.
+// A step is one response of the model: its text, reasoning and tool arguments as they are streamed, then the
+// outcomes of the calls. Calls of one response run concurrently. Calls that a browser, a user or a sub-agent
+// completes suspend the run; the next step reads their outcomes from the history. Approved calls run in a
+// step of their own before the next model call, so that their outcomes are committed.
 //
-// # What goes wrong with the model
+// # Failures
 //
-// Every failure has a code of the provider_ family (see the Code constants). Those
-// that may pass are tried again with growing pauses, or after the pause that the
-// endpoint asks for. An attempt that has said nothing is tried again in silence.
-// What one that has spoken said is taken back first, so that nobody is shown
-// anything twice. People are told a sentence of ours; what the endpoint said goes
-// to the worker's log, without the key.
+// Every failure of the endpoint has a provider_ code (see the Code constants). Temporary failures are retried
+// with exponential backoff, or after the delay that the endpoint requests. If the failed attempt has written
+// output, its step is rolled back before the retry, so that no output appears twice. Users see a fixed
+// sentence per code; the endpoint's own message is logged without the key.
 //
 // # Structured output
 //
-// With Config.Output the model is given a tool named __finish__, and the run ends
-// when it calls it: its arguments are the output of the run. Nobody is shown the
-// call. Other calls beside it are not run, and say so.
+// If Config.Output is set, the model gets a tool named __finish__. Its call completes the run with its
+// arguments as the output; the call itself is not stored. Other calls of the same response are rejected.
 package openai

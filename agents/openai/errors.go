@@ -16,8 +16,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// The codes of what goes wrong with a model (helix.md 12.3). The first four may
-// pass, and are tried again.
+// The codes of model failures (helix.md 12.3). The first four may be temporary and are retried.
 const (
 	CodeRateLimited     = "provider_rate_limited"
 	CodeOverloaded      = "provider_overloaded"
@@ -30,24 +29,24 @@ const (
 	CodeUnknown         = "provider_unknown"
 )
 
-// sentences are what people are told.
-var sentences = map[string]string{
-	CodeRateLimited:     "the model has too many requests at the moment",
+// userMessages are the messages that users see.
+var userMessages = map[string]string{
+	CodeRateLimited:     "the model's request limit is exceeded",
 	CodeOverloaded:      "the model is overloaded",
 	CodeTimeout:         "the model did not answer in time",
-	CodeUnavailable:     "the model cannot be reached",
-	CodeAuthFailed:      "the model's provider did not let us in",
-	CodeInvalidRequest:  "the model's provider did not accept the request",
+	CodeUnavailable:     "the model is unreachable",
+	CodeAuthFailed:      "the model's provider rejected the credentials",
+	CodeInvalidRequest:  "the model's provider rejected the request",
 	CodeContextExceeded: "the conversation is too long for the model",
-	CodeContentFiltered: "the answer was held back by the provider's content filter",
+	CodeContentFiltered: "the answer was blocked by the provider's content filter",
 	CodeUnknown:         "the model's provider reported an error",
 }
 
-// failure is an attempt that came to nothing.
+// failure is the error of an attempt.
 type failure struct {
 	code  string
-	final bool          // trying again is no use, whatever the code
-	after time.Duration // the pause that the endpoint asks for, 0 for none
+	final bool          // not retryable, whatever the code
+	after time.Duration // the delay that the endpoint requests, 0 for none
 	cause error         // for the log; without secrets
 }
 
@@ -61,33 +60,32 @@ func (f *failure) retryable() bool {
 	return false
 }
 
-// told is the failure as the run's error.
-func (f *failure) told() error {
-	return &workers.Error{Message: sentences[f.code], Code: f.code, Retryable: f.retryable(), Cause: f.cause}
+// asError returns the error that fails the run.
+func (f *failure) asError() error {
+	return &workers.Error{Message: userMessages[f.code], Code: f.code, Retryable: f.retryable(), Cause: f.cause}
 }
 
 var (
-	errSilence = errors.New("the endpoint sent nothing for too long")
+	errIdle = errors.New("endpoint idle timeout")
 
-	// errCut reports a stream that ended before the answer did.
-	errCut = errors.New("the stream ended before the answer did")
+	// errStreamCut reports an incomplete response stream.
+	errStreamCut = errors.New("response stream incomplete")
 )
 
-// classify says what an error of the endpoint is, for someone who has it from a
-// request whose context is ctx.
+// classify converts an error of a request with context ctx.
 func (a *Agent) classify(ctx context.Context, err error) *failure {
 	f := &failure{cause: a.clean(err)}
 	var (
-		api  *oai.Error
-		told *reported
-		wire net.Error
+		api   *oai.Error
+		event *eventError
+		wire  net.Error
 	)
 	switch {
-	case errors.Is(context.Cause(ctx), errSilence):
-		f.code, f.cause = CodeTimeout, errSilence
+	case errors.Is(context.Cause(ctx), errIdle):
+		f.code, f.cause = CodeTimeout, errIdle
 	case errors.As(err, &api):
 		p := problem{Message: api.Message, Code: api.Code, Type: api.Type}
-		f.code, f.final = p.judge(api.StatusCode)
+		f.code, f.final = p.classify(api.StatusCode)
 		if api.Response != nil {
 			f.after = retryAfter(api.Response.Header, time.Now())
 			switch api.Response.Header.Get("X-Should-Retry") {
@@ -100,20 +98,19 @@ func (a *Agent) classify(ctx context.Context, err error) *failure {
 			}
 		}
 		f.cause = a.clean(p.error(api.StatusCode, f.code))
-	case errors.As(err, &told):
-		f.code, f.final = told.judge(0)
-		f.cause = a.clean(told.error(0, f.code))
+	case errors.As(err, &event):
+		f.code, f.final = event.classify(0)
+		f.cause = a.clean(event.error(0, f.code))
 	case errors.As(err, &wire) && wire.Timeout():
 		f.code = CodeTimeout
 	default:
-		// The connection was refused or cut, or what came over it was no JSON.
+		// The connection was refused or closed, or the response is malformed.
 		f.code = CodeUnavailable
 	}
 	return f
 }
 
-// clean is err for the log: without the key, the URL and the length that an
-// endpoint may give it.
+// clean returns err for the log: without the key and the URL, and truncated.
 func (a *Agent) clean(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -125,21 +122,21 @@ func (a *Agent) clean(err error) error {
 	return errors.New(clip(text))
 }
 
-// problem is what an endpoint says of an error.
+// problem is the error of an endpoint.
 type problem struct {
 	Message string
 	Code    string
 	Type    string
 }
 
-// reported is a problem that came inside of a stream.
-type reported struct{ problem }
+// eventError is a problem inside of a stream.
+type eventError struct{ problem }
 
-func (r *reported) Error() string { return r.Message }
+func (r *eventError) Error() string { return r.Message }
 
-// problemIn reads the error of an event. Servers write a text, or an object whose
-// code may be a number. One that says nothing is none: servers write null into
-// every piece, and a stream that does end there has ended too early.
+// problemIn parses the error of an event: a string, or an object whose code may be a number. An empty one is
+// ignored: some servers send null with every piece, and a stream that ends after it is reported as
+// incomplete.
 func problemIn(data []byte) (p problem, ok bool) {
 	var event struct {
 		Error json.RawMessage `json:"error"`
@@ -172,12 +169,12 @@ func problemIn(data []byte) (p problem, ok bool) {
 	return p, true
 }
 
-// error is the problem for the log. What is said of a key that is no good may
-// hold parts of it.
+// error returns the problem for the log. The message about an invalid key is dropped, because it may contain
+// parts of the key.
 func (p problem) error(status int, code string) error {
-	text := "the endpoint said " + strconv.Quote(p.Message)
+	text := "endpoint error " + strconv.Quote(p.Message)
 	if code == CodeAuthFailed {
-		text = "the endpoint refused the key"
+		text = "endpoint rejected the key"
 	}
 	if p.Code != "" || p.Type != "" {
 		text += " (" + strings.TrimSpace(p.Type+" "+p.Code) + ")"
@@ -188,15 +185,14 @@ func (p problem) error(status int, code string) error {
 	return errors.New(text)
 }
 
-// judge finds the code of a problem, and whether trying again is no use. Status
-// is 0 for a problem inside of a stream. What the endpoint names goes before the
-// status: servers agree on the names more than on the numbers.
-func (p problem) judge(status int) (code string, final bool) {
+// classify returns the code of a problem, and final if a retry cannot help. status is 0 for a problem inside
+// of a stream. Names take precedence over the status, because servers agree on them more often.
+func (p problem) classify(status int) (code string, final bool) {
 	if code, final, ok := p.named(); ok {
 		return code, final
 	}
 	if status == 0 {
-		status, _ = strconv.Atoi(p.Code) // some write the status there; otherwise it is 0
+		status, _ = strconv.Atoi(p.Code) // some servers put the status there; otherwise it is 0
 	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired:
@@ -218,16 +214,15 @@ func (p problem) judge(status int) (code string, final bool) {
 	case status >= http.StatusBadRequest:
 		return CodeInvalidRequest, false
 	}
-	return p.vague(), false
+	return p.isGeneric(), false
 }
 
-// named judges by the names that the endpoint gives; ok is false when they say
-// nothing.
+// named classifies by the names that the endpoint uses; ok is false if none is known.
 func (p problem) named() (code string, final, ok bool) {
 	for _, name := range []string{p.Code, p.Type} {
 		switch name {
 		case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active":
-			// A 429 which no pause helps against.
+			// A 429 that does not pass.
 			return CodeAuthFailed, true, true
 		case "context_length_exceeded", "string_above_max_length":
 			return CodeContextExceeded, false, true
@@ -246,16 +241,16 @@ func (p problem) named() (code string, final, ok bool) {
 		}
 	}
 	text := strings.ToLower(p.Message)
-	for _, words := range []string{"maximum context length", "context window", "context length", "too many tokens"} {
-		if strings.Contains(text, words) {
+	for _, phrase := range []string{"maximum context length", "context window", "context length", "too many tokens"} {
+		if strings.Contains(text, phrase) {
 			return CodeContextExceeded, false, true
 		}
 	}
 	return "", false, false
 }
 
-// vague judges by the names that say less than a status would.
-func (p problem) vague() string {
+// isGeneric classifies by names that are less specific than a status.
+func (p problem) isGeneric() string {
 	for _, name := range []string{p.Code, p.Type} {
 		switch name {
 		case "server_error", "internal_error", "internal_server_error", "api_error":
@@ -267,7 +262,7 @@ func (p problem) vague() string {
 	return CodeUnknown
 }
 
-// retryAfter is the pause that a response asks for, 0 for none.
+// retryAfter returns the delay that a response requests, 0 for none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return duration(ms, time.Millisecond)
@@ -282,7 +277,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// duration is n units, at most a day: more than anybody waits for.
+// duration returns n units, at most a day.
 func duration(n float64, unit time.Duration) time.Duration {
 	return time.Duration(min(n*float64(unit), float64(24*time.Hour)))
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
-// events are those of a stream, up to its end or to an error. The library's own
-// loop would do, but it takes every member "error" of an event for the end: also
-// the null that some servers write into each piece.
+// events returns the events of a stream up to its end or an error. The library's own loop treats every member
+// "error" as an error, including the null that some servers send with every piece.
 func events[T any](res *http.Response) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -22,7 +21,7 @@ func events[T any](res *http.Response) iter.Seq2[T, error] {
 				return
 			}
 			if p, ok := problemIn(data); ok {
-				yield(none, &reported{p})
+				yield(none, &eventError{p})
 				return
 			}
 			var event T

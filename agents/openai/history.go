@@ -8,53 +8,53 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// entry is one message as both APIs know it.
+// entry is one message in a form that both APIs share.
 type entry struct {
 	role  role
 	text  string
-	files []workers.File // of a person
-	calls []said         // of the model
-	call  string         // of an outcome: the id of the call
+	files []workers.File // of a user
+	calls []historyCall  // of the model
+	call  string         // call id of an outcome
 }
 
 type role int
 
 const (
-	person role = iota
-	model
-	outcome
+	userRole role = iota
+	modelRole
+	outcomeRole
 )
 
-// said is a call that the model has made.
-type said struct{ id, name, args string }
+// historyCall is a call that the model has made.
+type historyCall struct{ id, name, args string }
 
-// entriesOf is the history for the model. Every call has its outcome right behind
-// the answer that it is in: both APIs refuse anything else.
-func entriesOf(list []workers.Message) []entry {
+// entriesOf converts the history. Every call has its outcome directly after its message, as both APIs
+// require.
+func entriesOf(list []workers.HistoryMessage) []entry {
 	var out []entry
 	for _, m := range list {
 		if m.Role == fold.User {
-			out = append(out, asked(m)...)
+			out = append(out, userEntries(m)...)
 			continue
 		}
-		e := entry{role: model, text: m.Text()}
+		e := entry{role: modelRole, text: m.Text()}
 		calls := m.Calls()
 		for _, c := range calls {
-			e.calls = append(e.calls, said{id: c.ID, name: c.Name, args: argsOf(c)})
+			e.calls = append(e.calls, historyCall{id: c.ID, name: c.Name, args: argsOf(c)})
 		}
 		if e.text == "" && len(e.calls) == 0 {
-			continue // it has only thought, or shown something
+			continue // it has reasoning or data only
 		}
 		out = append(out, e)
 		for _, c := range calls {
-			out = append(out, entry{role: outcome, call: c.ID, text: outcomeOf(c)})
+			out = append(out, entry{role: outcomeRole, call: c.ID, text: outcomeOf(c)})
 		}
 	}
 	return out
 }
 
-func asked(m workers.Message) []entry {
-	e := entry{role: person, text: m.Text()}
+func userEntries(m workers.HistoryMessage) []entry {
+	e := entry{role: userRole, text: m.Text()}
 	for _, p := range m.Parts {
 		if p.File != nil {
 			e.files = append(e.files, *p.File)
@@ -66,8 +66,7 @@ func asked(m workers.Message) []entry {
 	return []entry{e}
 }
 
-// argsOf is a JSON object also for a call whose arguments never came whole: some
-// servers read them.
+// argsOf returns the arguments, {} for incomplete ones: some servers parse them.
 func argsOf(c workers.ToolCall) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(c.Input, &object) != nil || object == nil {
@@ -76,7 +75,7 @@ func argsOf(c workers.ToolCall) string {
 	return string(c.Input)
 }
 
-// outcomeOf is what the model hears of a call.
+// outcomeOf returns the outcome of a call as text for the model.
 func outcomeOf(c workers.ToolCall) string {
 	switch c.State {
 	case workers.CallDone:
@@ -88,13 +87,13 @@ func outcomeOf(c workers.ToolCall) string {
 	case workers.CallFailed, workers.CallDenied:
 		return "error: " + c.Error
 	}
-	return "error: the call has no outcome"
+	return "error: no outcome"
 }
 
-// isImage reports whether a model sees the file, rather than reads it.
+// isImage reports whether the file is an image, which has a part type of its own.
 func isImage(f workers.File) bool { return strings.HasPrefix(f.MediaType, "image/") }
 
-// filename is a name for a file that needs one.
+// filename returns the name of a file, or a default.
 func filename(f workers.File) string {
 	if f.Filename != "" {
 		return f.Filename
@@ -102,10 +101,10 @@ func filename(f workers.File) string {
 	return "file"
 }
 
-// isData reports whether the URL of a file is the file.
+// isData reports whether the file is a data URL.
 func isData(f workers.File) bool { return strings.HasPrefix(f.URL, "data:") }
 
-// mention is the text for a file that an API cannot take.
-func mention(f workers.File) string {
+// fileReference returns the text for a file that an API does not accept.
+func fileReference(f workers.File) string {
 	return "[file " + filename(f) + " (" + f.MediaType + "): " + f.URL + "]"
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// responsesWire speaks the Responses API. The endpoint keeps nothing: all that was
-// said goes with every question.
+// responsesWire implements the Responses API. The endpoint stores nothing: every request contains the whole
+// history.
 type responsesWire struct {
 	service responses.ResponseService
 	model   string
@@ -20,41 +20,41 @@ func newResponsesWire(model string, options []option.RequestOption) responsesWir
 	return responsesWire{service: responses.NewResponseService(options...), model: model}
 }
 
-func (w responsesWire) ask(ctx context.Context, q question, p *speaker) (ending, error) {
+func (w responsesWire) ask(ctx context.Context, q request, p *stepWriter) (result, error) {
 	var res *http.Response
 	stream := w.service.NewStreaming(ctx, w.params(q), option.WithResponseInto(&res))
-	defer func() { _ = stream.Close() }() // what it held is over
+	defer func() { _ = stream.Close() }() // the response was read
 	if err := stream.Err(); err != nil {
-		return ending{}, err
+		return result{}, err
 	}
 	for e, err := range events[responses.ResponseStreamEventUnion](res) {
 		if err != nil {
-			return ending{}, err
+			return result{}, err
 		}
 		switch e.Type {
 		case "response.completed":
-			end := ending{finish: finishStop, spent: responsesTokens(e.Response)}
+			end := result{finish: finishStop, usage: responsesTokens(e.Response)}
 			if len(p.calls) > 0 {
 				end.finish = finishCalls
 			}
 			return end, nil
 		case "response.incomplete":
-			return ending{finish: incomplete(e.Response), spent: responsesTokens(e.Response)}, nil
+			return result{finish: incomplete(e.Response), usage: responsesTokens(e.Response)}, nil
 		case "response.failed":
 			r := e.Response.Error
-			return ending{}, &reported{problem{Message: r.Message, Code: string(r.Code)}}
+			return result{}, &eventError{problem{Message: r.Message, Code: string(r.Code)}}
 		case "error":
-			return ending{}, &reported{problem{Message: e.Message, Code: e.Code}}
+			return result{}, &eventError{problem{Message: e.Message, Code: e.Code}}
 		default:
-			if err := w.hear(ctx, e, p); err != nil {
-				return ending{}, err
+			if err := w.handleEvent(ctx, e, p); err != nil {
+				return result{}, err
 			}
 		}
 	}
-	return ending{}, errCut
+	return result{}, errStreamCut
 }
 
-func (w responsesWire) hear(ctx context.Context, e responses.ResponseStreamEventUnion, p *speaker) error {
+func (w responsesWire) handleEvent(ctx context.Context, e responses.ResponseStreamEventUnion, p *stepWriter) error {
 	switch e.Type {
 	case "response.output_text.delta", "response.refusal.delta":
 		return p.text(ctx, e.Delta)
@@ -67,15 +67,15 @@ func (w responsesWire) hear(ctx context.Context, e responses.ResponseStreamEvent
 			p.call(e.OutputIndex, e.Item.CallID, e.Item.Name)
 		}
 	case "response.function_call_arguments.delta":
-		return p.more(ctx, p.call(e.OutputIndex, "", ""), e.Delta)
+		return p.addArgs(ctx, p.call(e.OutputIndex, "", ""), e.Delta)
 	case "response.function_call_arguments.done":
-		return p.whole(ctx, p.call(e.OutputIndex, "", ""), e.Arguments)
+		return p.completeArgs(ctx, p.call(e.OutputIndex, "", ""), e.Arguments)
 	case "response.output_item.done":
 		if e.Item.Type == "function_call" {
-			return p.whole(ctx, p.call(e.OutputIndex, e.Item.CallID, e.Item.Name), e.Item.Arguments.OfString)
+			return p.completeArgs(ctx, p.call(e.OutputIndex, e.Item.CallID, e.Item.Name), e.Item.Arguments.OfString)
 		}
 	}
-	return nil // an event of a kind that says nothing to us, or is said again by another one
+	return nil // without content, or repeated by another event
 }
 
 func incomplete(r responses.Response) string {
@@ -88,13 +88,13 @@ func incomplete(r responses.Response) string {
 	return finishOther
 }
 
-func (w responsesWire) params(q question) responses.ResponseNewParams {
+func (w responsesWire) params(q request) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{Model: w.model, Store: oai.Bool(false)}
 	if q.system != "" {
 		p.Instructions = oai.String(q.system)
 	}
 	items := responses.ResponseInputParam{}
-	for _, e := range q.said {
+	for _, e := range q.history {
 		items = append(items, responsesItems(e)...)
 	}
 	p.Input.OfInputItemList = items
@@ -105,7 +105,7 @@ func (w responsesWire) params(q question) responses.ResponseNewParams {
 		}
 		p.Tools = append(p.Tools, responses.ToolUnionParam{OfFunction: f})
 	}
-	if q.must {
+	if q.requireTool {
 		p.ToolChoice.OfToolChoiceMode = oai.Opt(responses.ToolChoiceOptionsRequired)
 	}
 	return p
@@ -113,11 +113,11 @@ func (w responsesWire) params(q question) responses.ResponseNewParams {
 
 func responsesItems(e entry) responses.ResponseInputParam {
 	switch e.role {
-	case outcome:
+	case outcomeRole:
 		item := responses.ResponseInputItemParamOfFunctionCallOutput(e.text)
 		item.OfFunctionCallOutput.CallID = oai.String(e.call)
 		return responses.ResponseInputParam{item}
-	case model:
+	case modelRole:
 		var items responses.ResponseInputParam
 		if e.text != "" {
 			items = append(items, responses.ResponseInputItemParamOfMessage(e.text, responses.EasyInputMessageRoleAssistant))

@@ -16,60 +16,58 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// finishTool carries the structured output. Nobody is shown it.
+// finishTool is the tool for the structured output. Its calls are not stored.
 const finishTool = "__finish__"
 
-// maxValue is the largest input or result of a tool in bytes: a chunk of the log
-// holds it with room to spare.
+// maxValue is the maximum size in bytes of the input or result of a tool. It leaves space for the other
+// members of the chunk.
 const maxValue = 256 << 10
 
-// Tool is something that the model may do. It has Run, or it is the browser's.
+// Tool is a tool of the model. Either Run or RunsInBrowser is set.
 type Tool struct {
 	// Name is a token of at most 64 letters, digits, "-" and "_".
 	Name string
 
-	// Description says what the tool is for, to the model.
+	// Description tells the model what the tool does.
 	Description string
 
-	// Schema is the JSON Schema of the input, an object. Calls that do not fit
-	// it are told so, and are not run. Defaults to any object.
+	// Schema is the JSON Schema, an object, of the input. Other input is rejected with a message for the
+	// model. Defaults to any object.
 	Schema chunk.Value
 
-	// Run does it. The result is any JSON. The model and people read the text of
-	// an error. Run may be called again with the same Call.Key when a worker died
-	// before the step was stored.
+	// Run executes a call. The result is any JSON value of at most 256 KiB. The text of an error is shown to
+	// the model and to users. After a crash of the worker Run may be called again with the same
+	// Call.IdempotencyKey.
 	Run func(ctx context.Context, c Call) (any, error)
 
-	// Client says that the browser runs the tool, and answers; then there is no
-	// Run.
-	Client bool
+	// RunsInBrowser marks a tool that the browser executes.
+	RunsInBrowser bool
 
-	// Approve says whether a person must allow a call before Run. Nil: never.
-	Approve func(input chunk.Value) bool
+	// NeedsApproval reports whether a user must approve a call before Run. Nil approves every call.
+	NeedsApproval func(input chunk.Value) bool
 
-	// Deadline is how long a browser or a person may take. 0: for ever.
+	// Deadline is how long a browser or a user may take; then the call fails. 0 or Off never expires.
 	Deadline time.Duration
 }
 
-// Always is an Approve that asks people every time.
-func Always(chunk.Value) bool { return true }
+// AlwaysApprove is a NeedsApproval that requires the approval of every call.
+func AlwaysApprove(chunk.Value) bool { return true }
 
-// Call is a call that is to be run.
+// Call is a call to run.
 type Call struct {
-	ID    string
-	Key   string      // names the side effect: the same each time that this call is run
-	Input chunk.Value // a JSON object that fits the schema
+	ID             string
+	IdempotencyKey string      // the same in every attempt of this call
+	Input          chunk.Value // a JSON object that fits the schema
 
-	// Turn and Step are there to read the history, and to say more on the way:
-	// state, sources, files, custom events.
+	// Turn and Step give access to the history and let a tool write state, sources, files and custom events.
 	Turn *workers.Turn
 	Step *workers.Step
 }
 
-// Decode reads the input into v, as encoding/json does.
+// Decode decodes the input into v, as encoding/json does.
 func (c Call) Decode(v any) error { return json.Unmarshal(c.Input, v) }
 
-// tool is a Tool, a Subagent or __finish__, ready for use.
+// tool is a prepared Tool, Subagent or __finish__.
 type tool struct {
 	Tool
 
@@ -81,10 +79,10 @@ type tool struct {
 type kind int
 
 const (
-	ours     kind = iota // the worker runs it
-	browsers             // the browser does
-	child                // a sub-agent does
-	finish               // it is __finish__
+	local   kind = iota // runs in the worker
+	browser             // runs in the browser
+	child               // runs as a sub-agent
+	finish              // __finish__
 )
 
 var (
@@ -93,15 +91,15 @@ var (
 	toolName  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// toolsOf makes the tools of a configuration, in the order the model sees them.
+// toolsOf returns the tools of a configuration, in the order of the request.
 func toolsOf(c Config) ([]*tool, error) {
 	var list []*tool
 	for _, t := range c.Tools {
-		made := &tool{Tool: t, kind: ours}
-		if t.Client {
-			made.kind = browsers
+		prepared := &tool{Tool: t, kind: local}
+		if t.RunsInBrowser {
+			prepared.kind = browser
 		}
-		list = append(list, made)
+		list = append(list, prepared)
 	}
 	for _, s := range c.Subagents {
 		if s.Schema == nil {
@@ -121,7 +119,7 @@ func toolsOf(c Config) ([]*tool, error) {
 			return nil, err
 		}
 		if names[t.Name] {
-			return nil, fmt.Errorf("tool %q is there twice", t.Name)
+			return nil, fmt.Errorf("tool %q: duplicate name", t.Name)
 		}
 		names[t.Name] = true
 	}
@@ -131,84 +129,82 @@ func toolsOf(c Config) ([]*tool, error) {
 func (t *tool) prepare() error {
 	switch {
 	case !toolName.MatchString(t.Name):
-		return fmt.Errorf("tool %q: the name is no token of at most 64 letters, digits, - and _", t.Name)
+		return fmt.Errorf("tool %q: invalid name, want at most 64 letters, digits, - and _", t.Name)
 	case t.Name == finishTool && t.kind != finish:
-		return fmt.Errorf("tool %q: the name is taken", t.Name)
-	case t.kind == ours && t.Run == nil:
-		return fmt.Errorf("tool %q has no Run, and is not the browser's", t.Name)
-	case t.kind == browsers && (t.Run != nil || t.Approve != nil):
-		return fmt.Errorf("tool %q is the browser's, want neither Run nor Approve", t.Name)
-	case t.Deadline < 0:
-		return fmt.Errorf("tool %q: Deadline is %s, want 0 or more", t.Name, t.Deadline)
+		return fmt.Errorf("tool %q: reserved name", t.Name)
+	case t.kind == local && t.Run == nil:
+		return fmt.Errorf("tool %q: want Run or RunsInBrowser", t.Name)
+	case t.kind == browser && (t.Run != nil || t.NeedsApproval != nil):
+		return fmt.Errorf("tool %q: RunsInBrowser is set, want neither Run nor NeedsApproval", t.Name)
 	}
 	if t.Schema == nil {
 		t.Schema = anyObject
 	}
 	if err := json.Unmarshal(t.Schema, &t.params); err != nil || t.params == nil {
-		return fmt.Errorf("tool %q: the schema is no JSON object", t.Name)
+		return fmt.Errorf("tool %q: invalid schema, want a JSON object", t.Name)
 	}
 	if kind, ok := t.params["type"]; ok && kind != "object" {
-		return fmt.Errorf("tool %q: the schema is of type %v, want object", t.Name, kind)
+		return fmt.Errorf("tool %q: schema of type %v, want object", t.Name, kind)
 	}
 	var err error
 	if t.schema, err = compile(t.Schema); err != nil {
-		return fmt.Errorf("tool %q: the schema: %w", t.Name, err)
+		return fmt.Errorf("tool %q: schema: %w", t.Name, err)
 	}
 	return nil
 }
 
-// compile reads a schema that stands by itself: nothing is loaded from anywhere.
+// compile compiles a schema without loading any other document.
 func compile(text chunk.Value) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(nowhere{})
+	c.UseLoader(noRefs{})
 	if err := c.AddResource("schema.json", doc); err != nil {
 		return nil, err
 	}
 	return c.Compile("schema.json")
 }
 
-type nowhere struct{}
+type noRefs struct{}
 
-func (nowhere) Load(string) (any, error) {
-	return nil, errors.New("want no references to other documents")
+func (noRefs) Load(string) (any, error) {
+	return nil, errors.New("reference to another document, want none")
 }
 
-// read checks the arguments of a call. The reason why they are no good is for the
-// model; partial is what could be read of them, nil for nothing.
+// read validates the arguments of a call. The error is for the model; partial is the part that could be
+// parsed, nil if none.
 func (t *tool) read(args string) (input chunk.Value, partial any, err error) {
 	if len(args) > maxValue {
-		return nil, nil, fmt.Errorf("the arguments have %d bytes, want at most %d", len(args), maxValue)
+		return nil, nil, fmt.Errorf("arguments of %d bytes, want at most %d", len(args), maxValue)
 	}
 	if len(bytes.TrimSpace([]byte(args))) == 0 {
-		args = "{}" // some models say nothing when there is nothing to say
+		args = "{}" // some models omit empty arguments
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(args)))
 	if err != nil {
-		return nil, nil, fmt.Errorf("the arguments are no JSON: %w", err)
+		return nil, nil, fmt.Errorf("arguments are not valid JSON: %w", err)
 	}
 	if _, ok := doc.(map[string]any); !ok {
-		return nil, doc, errors.New("the arguments are no JSON object")
+		return nil, doc, errors.New("arguments are not a JSON object")
 	}
 	input, err = chunk.ValueOf(json.RawMessage(args))
 	if err != nil {
-		return nil, nil, fmt.Errorf("the arguments cannot be used: %w", err)
+		return nil, nil, fmt.Errorf("invalid arguments: %w", err)
 	}
 	if err := t.schema.Validate(doc); err != nil {
-		return nil, input, fmt.Errorf("the arguments do not fit the schema: %w", err)
+		return nil, input, fmt.Errorf("arguments do not match the schema: %w", err)
 	}
 	return input, input, nil
 }
 
-// run runs the tool, and turns what it did wrong into an error.
+// run runs the tool and converts a panic or an invalid result into an error.
 func (a *Agent) run(ctx context.Context, t *tool, c Call) (result chunk.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.cfg.Log.ErrorContext(ctx, "a tool panicked", "tool", t.Name, "call", c.ID, "panic", p, "stack", string(debug.Stack()))
-			err = errors.New("the tool broke down")
+			a.cfg.Log.ErrorContext(ctx, "tool panicked", "tool", t.Name, "call", c.ID, "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("tool failed")
 		}
 	}()
 	out, err := t.Run(ctx, c)
@@ -216,10 +212,10 @@ func (a *Agent) run(ctx context.Context, t *tool, c Call) (result chunk.Value, e
 		return nil, err
 	}
 	if result, err = chunk.ValueOf(out); err != nil {
-		return nil, fmt.Errorf("the result is no JSON: %w", err)
+		return nil, fmt.Errorf("result is not valid JSON: %w", err)
 	}
 	if len(result) > maxValue {
-		return nil, fmt.Errorf("the result has %d bytes, want at most %d", len(result), maxValue)
+		return nil, fmt.Errorf("result of %d bytes, want at most %d", len(result), maxValue)
 	}
 	return result, nil
 }

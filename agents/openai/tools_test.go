@@ -12,19 +12,18 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/openaitest"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/openaitest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
-type asks = openaitest.Call
+type toolCall = openaitest.Call
 
 var byID = chunk.Value(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"],"additionalProperties":false}`)
 
-func made(name string, run func(ctx context.Context, c Call) (any, error)) Tool {
+func newTool(name string, run func(ctx context.Context, c Call) (any, error)) Tool {
 	return Tool{Name: name, Description: "Does " + name + ".", Schema: byID, Run: run}
 }
 
@@ -33,16 +32,15 @@ func with(tools ...Tool) func(*Config) {
 }
 
 // stop interrupts the latest run.
-func (w *world) stop(s chunk.Session) {
+func (w *env) stop(s chunk.Session) {
 	w.t.Helper()
-	if err := w.inbox.Stop(w.t.Context(), inbox.Stop{Session: s, RunID: "r1", Kind: inbox.Interrupt}); err != nil {
+	if err := w.inbox.Stop(w.t.Context(), control.Stop{Session: s, RunID: "r1", Kind: control.StopInterrupt}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// answer gives what a browser or a person says, waits for the one sub-agent, and
-// asks for the run to go on.
-func (w *world) answer(s chunk.Session, agent string, answers ...inbox.Answer) {
+// answer stores answers, waits for the answer of the sub-agent, and requests a Resume.
+func (w *env) answer(s chunk.Session, agent string, answers ...control.Answer) {
 	w.t.Helper()
 	for _, a := range answers {
 		a.Session, a.RunID = s, "r1"
@@ -50,31 +48,31 @@ func (w *world) answer(s chunk.Session, agent string, answers ...inbox.Answer) {
 			w.t.Fatal(err)
 		}
 	}
-	// Whoever stores the last answer wakes the run; a sub-agent's worker may be it.
-	natstest.Await(w.t, "all answers", func(ctx context.Context) error {
+	// The sub-agent's worker resumes the run if it stores the last answer.
+	natstest.Eventually(w.t, "all answers", func(ctx context.Context) error {
 		stored, err := w.inbox.Answers(ctx, s, "r1")
 		if err != nil || len(stored) <= len(answers) {
 			return fmt.Errorf("%d answers: %w", len(stored), err)
 		}
 		return nil
 	})
-	w.post(commands.Command{Kind: commands.Resume, Session: s, AgentType: agent, RunID: commands.ResumeRunID("r1"), Resumes: "r1"})
+	w.post(control.Command{Kind: control.Resume, Session: s, AgentType: agent, RunID: control.ResumeRunID("r1"), Resumes: "r1"})
 }
 
-// Calls of one answer run side by side, their arguments are streamed in pieces and
-// in turns, and the model hears of each what came of it.
+// Calls of one response run concurrently, their arguments are streamed alternately, and the model gets the
+// outcome of each.
 func TestParallelTools(t *testing.T) {
 	for _, api := range apis {
-		t.Run(string(api), func(t *testing.T) { parallelTools(newWorld(t), api) })
+		t.Run(string(api), func(t *testing.T) { checkParallelTools(newEnv(t), api) })
 	}
 }
 
-func parallelTools(w *world, api API) {
+func checkParallelTools(w *env, api API) {
 	var together sync.WaitGroup
 	together.Add(3)
 	meet := func(_ context.Context, c Call) (any, error) {
 		together.Done()
-		together.Wait() // all three are at it at once, or nobody ends
+		together.Wait() // returns only if all three run concurrently
 		var in struct{ ID string }
 		if err := c.Decode(&in); err != nil {
 			return nil, err
@@ -86,14 +84,14 @@ func parallelTools(w *world, api API) {
 	}
 	end := openaitest.Start(w.t, func(r openaitest.Request) openaitest.Reply {
 		if r.N > 1 {
-			return openaitest.Say(text("Done."))
+			return openaitest.StreamReply(text("Done."))
 		}
-		return openaitest.Say(text("Let me see. "), openaitest.Calls{
-			asks{ID: "call_a", Name: "look_up", Args: `{"id":"älpha"}`, Pieces: 4}, asks{ID: "call_b", Name: "look_up", Args: `{"id":"b"}`, Pieces: 7},
-			asks{ID: "call_c", Name: "look_up", Args: `{"id":"bad"}`},
+		return openaitest.StreamReply(text("Let me see. "), openaitest.Calls{
+			toolCall{ID: "call_a", Name: "look_up", Args: `{"id":"älpha"}`, Pieces: 4}, toolCall{ID: "call_b", Name: "look_up", Args: `{"id":"b"}`, Pieces: 7},
+			toolCall{ID: "call_c", Name: "look_up", Args: `{"id":"bad"}`},
 		})
 	})
-	w.serve(map[string]workers.Agent{"clerk": w.agent(end, api, with(made("look_up", meet)))})
+	w.serve(map[string]workers.Agent{"clerk": w.agent(end, api, with(newTool("look_up", meet)))})
 	s := w.ask("clerk", "Two orders?")
 	snap := w.ended(s)
 	w.want(answered(snap), "Let me see. Done.", "text")
@@ -111,82 +109,81 @@ func parallelTools(w *world, api API) {
 	w.want(args["call_a"]+args["call_b"], `{"id":"älpha"}{"id":"b"}`, "streamed arguments")
 }
 
-// Calls that are no good are answered without being run, and the model may try
-// otherwise.
-func TestBadCalls(t *testing.T) {
+// Invalid calls are rejected without being run, and the model may call again.
+func TestInvalidCalls(t *testing.T) {
 	for _, api := range apis {
 		t.Run(string(api), func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnv(t)
 			end := openaitest.Start(t, func(r openaitest.Request) openaitest.Reply {
 				if r.N > 1 {
-					return openaitest.Say(text("I give up."))
+					return openaitest.StreamReply(text("I give up."))
 				}
-				return openaitest.Say(
-					asks{ID: "c1", Name: "look_up", Args: `{"id":`}, asks{ID: "c2", Name: "look_up", Args: `{"id":7}`}, asks{ID: "c3", Name: "look_up", Args: `[1]`},
-					asks{ID: "c4", Name: "fly", Args: `{}`}, asks{ID: "c5", Name: "look_up", Args: ``}, asks{ID: "c6", Name: "panic", Args: `{"id":"1"}`},
-					asks{ID: "c7", Name: "large", Args: `{"id":"1"}`}, asks{ID: "c8", Name: "odd", Args: `{"id":"1"}`}, asks{ID: "c9", Name: finishTool, Args: `{}`},
+				return openaitest.StreamReply(
+					toolCall{ID: "c1", Name: "look_up", Args: `{"id":`}, toolCall{ID: "c2", Name: "look_up", Args: `{"id":7}`}, toolCall{ID: "c3", Name: "look_up", Args: `[1]`},
+					toolCall{ID: "c4", Name: "fly", Args: `{}`}, toolCall{ID: "c5", Name: "look_up", Args: ``}, toolCall{ID: "c6", Name: "panic", Args: `{"id":"1"}`},
+					toolCall{ID: "c7", Name: "large", Args: `{"id":"1"}`}, toolCall{ID: "c8", Name: "odd", Args: `{"id":"1"}`}, toolCall{ID: "c9", Name: finishTool, Args: `{}`},
 				)
 			})
 			never := func(context.Context, Call) (any, error) {
-				t.Error("it was run")
+				t.Error("invalid call was run")
 				return nil, nil
 			}
 			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api, with(
-				made("look_up", never), made("panic", func(context.Context, Call) (any, error) { panic("secret") }),
-				made("large", func(context.Context, Call) (any, error) { return strings.Repeat("x", maxValue+1), nil }),
-				made("odd", func(context.Context, Call) (any, error) { return func() {}, nil }),
+				newTool("look_up", never), newTool("panic", func(context.Context, Call) (any, error) { panic("secret") }),
+				newTool("large", func(context.Context, Call) (any, error) { return strings.Repeat("x", maxValue+1), nil }),
+				newTool("odd", func(context.Context, Call) (any, error) { return func() {}, nil }),
 			))})
-			snap := w.ended(w.ask("clerk", "Go on."))
+			snap := w.ended(w.ask("clerk", "Continue."))
 			w.want(answered(snap), "I give up.", "text")
 			req := end.Requests()[1]
 			for id, want := range map[string]string{
-				"c1": "no JSON", "c2": "do not fit", "c3": "no JSON object", "c4": `there is no tool "fly"`, "c5": "do not fit",
-				"c6": "the tool broke down", "c7": "bytes, want at most", "c8": "the result is no JSON",
+				"c1": "not valid JSON", "c2": "do not match", "c3": "not a JSON object", "c4": `unknown tool "fly"`, "c5": "do not match",
+				"c6": "tool failed", "c7": "bytes, want at most", "c8": "result is not valid JSON",
 			} {
 				if got := req.Outcome(id); !strings.HasPrefix(got, "error: ") || !strings.Contains(got, want) {
 					t.Errorf("%s: %q, want %q", id, got, want)
 				}
 			}
-			if strings.Contains(told(snap), "secret") {
-				t.Error("what a tool panicked with is shown")
+			if strings.Contains(conversation(snap), "secret") {
+				t.Error("panic value is shown")
 			}
 		})
 	}
 }
 
-// The browser's tools, people's approvals and sub-agents of one answer suspend the
-// run together; a granted call is run, once, and before the model is asked.
-func TestAskingOthers(t *testing.T) {
+// Browser tools, approvals and sub-agents of one response suspend the run together; an approved call runs
+// once, before the next model call.
+func TestPendingCalls(t *testing.T) {
 	for _, api := range apis {
-		t.Run(string(api), func(t *testing.T) { askingOthers(newWorld(t), api) })
+		t.Run(string(api), func(t *testing.T) { checkPendingCalls(newEnv(t), api) })
 	}
 }
 
-func askingOthers(w *world, api API) {
+func checkPendingCalls(w *env, api API) {
 	var mu sync.Mutex
 	var keys []string
-	remove := made("remove", func(_ context.Context, c Call) (any, error) {
+	remove := newTool("remove", func(_ context.Context, c Call) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		keys = append(keys, c.Key)
+		keys = append(keys, c.IdempotencyKey)
 		return "removed " + c.Input.String(), nil
 	})
-	remove.Approve = Always
+	remove.NeedsApproval = AlwaysApprove
 	end := openaitest.Start(w.t, func(r openaitest.Request) openaitest.Reply {
 		switch {
 		case r.System == "You count." && len(r.Messages) == 1:
-			return openaitest.Say(text("I count."), asks{ID: "f", Name: finishTool, Args: `{"n":3}`, Pieces: 2})
+			return openaitest.StreamReply(text("I count."), toolCall{ID: "f", Name: finishTool, Args: `{"n":3}`, Pieces: 2})
 		case len(r.Messages) == 1:
-			return openaitest.Say(
-				asks{ID: "where", Name: "location", Args: `{}`}, asks{ID: "yes", Name: "remove", Args: `{"id":"1"}`, Pieces: 3},
-				asks{ID: "no", Name: "remove", Args: `{"id":"2"}`}, asks{ID: "kid", Name: "subagent__counter", Args: `{"message":"Count to three."}`},
+			return openaitest.StreamReply(
+				toolCall{ID: "where", Name: "location", Args: `{}`}, toolCall{ID: "yes", Name: "remove", Args: `{"id":"1"}`, Pieces: 3},
+				toolCall{ID: "no", Name: "remove", Args: `{"id":"2"}`}, toolCall{ID: "kid", Name: "subagent__counter", Args: `{"message":"Count to three."}`},
 			)
 		case r.N == 3:
-			return openaitest.Say(text("wrong"), openaitest.Cut{})
+			return openaitest.StreamReply(text("wrong"), openaitest.CloseConnection{})
 		}
-		return openaitest.Say(text("All done."))
+		return openaitest.StreamReply(text("All done."))
 	})
-	clerk := w.agent(end, api, with(remove, Tool{Name: "location", Client: true, Deadline: time.Hour}), func(c *Config) {
+	clerk := w.agent(end, api, with(remove, Tool{Name: "location", RunsInBrowser: true, Deadline: time.Hour}), func(c *Config) {
 		c.Subagents = []Subagent{{Type: "counter", Description: "Counts."}}
 	})
 	counter := w.agent(end, api, func(c *Config) {
@@ -200,16 +197,16 @@ func askingOthers(w *world, api API) {
 		approvals[p.CallID] = p.ApprovalID
 	}
 	w.answer(s, "clerk",
-		inbox.Answer{CallID: "where", ToolName: "location", Kind: inbox.ClientResult, Result: chunk.Value(`{"city":"Ulm"}`)},
-		inbox.Answer{CallID: "yes", ToolName: "remove", Kind: inbox.Approval, ApprovalID: approvals["yes"], Approved: true},
-		inbox.Answer{CallID: "no", ToolName: "remove", Kind: inbox.Approval, ApprovalID: approvals["no"], Reason: "keep it"},
+		control.Answer{CallID: "where", ToolName: "location", Kind: control.ClientResult, Result: chunk.Value(`{"city":"Ulm"}`)},
+		control.Answer{CallID: "yes", ToolName: "remove", Kind: control.Approval, ApprovalID: approvals["yes"], Approved: true},
+		control.Answer{CallID: "no", ToolName: "remove", Kind: control.Approval, ApprovalID: approvals["no"], Reason: "keep it"},
 	)
 	snap = w.ended(s)
 	w.want(answered(snap), "All done.", "text")
 	requests := end.Requests()
 	req := requests[len(requests)-1]
 	w.want(req.Outcome("where"), `{"city":"Ulm"}`, "client tool")
-	browsers := 0 // records that tell a page to run a call: where its arguments begin, and where they are whole
+	browsers := 0 // records that mark a call of the browser: at the start and at the end of its arguments
 	for rec := range w.records(s) {
 		if bytes.Contains(rec.Data, []byte(`"providerExecuted":false`)) && bytes.Contains(rec.Data, []byte(`"location"`)) &&
 			(rec.Type == chunk.TypeToolArgStreamStart || rec.Type == chunk.TypeToolStart) {
@@ -217,46 +214,45 @@ func askingOthers(w *world, api API) {
 		}
 	}
 	if browsers != 2 {
-		w.t.Errorf("%d records say that the browser runs the call, want 2", browsers)
+		w.t.Errorf("%d records mark the call of the browser, want 2", browsers)
 	}
 	w.want(req.Outcome("yes"), `removed {"id":"1"}`, "granted call")
-	w.want(req.Outcome("no"), `error: the call was not allowed: keep it`, "denied call")
+	w.want(req.Outcome("no"), `error: call denied: keep it`, "denied call")
 	w.want(req.Outcome("kid"), `{"n":3}`, "sub-agent")
 	if len(keys) != 1 || keys[0] == "" {
-		w.t.Errorf("the granted call was run with the keys %q, want once: the attempt of the model after it failed", keys)
+		w.t.Errorf("approved call run with the keys %q, want once: the model call after it failed", keys)
 	}
-	if strings.Contains(told(snap), finishTool) {
+	if strings.Contains(conversation(snap), finishTool) {
 		w.t.Errorf("%s is shown", finishTool)
 	}
 }
 
-// The output is the arguments of __finish__, which nobody is shown: not as a call,
-// nor in any record. What does not fit the schema is tried again, and so is an
-// answer without it.
+// The output is the arguments of __finish__; its call is in no record. Invalid output is retried, and so is a
+// response without it.
 func TestOutput(t *testing.T) {
 	for _, api := range apis {
 		t.Run(string(api), func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnv(t)
 			end := openaitest.Start(t, func(r openaitest.Request) openaitest.Reply {
 				switch r.N {
 				case 1:
-					return openaitest.Say(text("Five. "))
+					return openaitest.StreamReply(text("Five. "))
 				case 2:
-					return openaitest.Say(asks{ID: "f1", Name: finishTool, Args: `{"n":"five"}`})
+					return openaitest.StreamReply(toolCall{ID: "f1", Name: finishTool, Args: `{"n":"five"}`})
 				}
 				if r.ToolChoice != "required" || !slices.Contains(r.Tools, finishTool) {
-					t.Errorf("asked with %q, %q", r.ToolChoice, r.Tools)
+					t.Errorf("request with %q, %q", r.ToolChoice, r.Tools)
 				}
-				if got := r.Outcome("f1"); !strings.Contains(got, "do not fit the schema") {
-					t.Errorf("the model heard %q", got)
+				if got := r.Outcome("f1"); !strings.Contains(got, "do not match the schema") {
+					t.Errorf("the model got %q", got)
 				}
-				return openaitest.Say(text("So be it."), asks{ID: "t", Name: "look_up", Args: `{"id":"1"}`}, asks{ID: "f2", Name: finishTool, Args: `{"n":5}`, Pieces: 3})
+				return openaitest.StreamReply(text("So be it."), toolCall{ID: "t", Name: "look_up", Args: `{"id":"1"}`}, toolCall{ID: "f2", Name: finishTool, Args: `{"n":5}`, Pieces: 3})
 			})
 			never := func(context.Context, Call) (any, error) {
-				t.Error("a call beside __finish__ was run")
+				t.Error("call in the response of __finish__ was run")
 				return nil, nil
 			}
-			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api, with(made("look_up", never)), func(c *Config) {
+			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api, with(newTool("look_up", never)), func(c *Config) {
 				c.Output = chunk.Value(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)
 			})})
 			s := w.ask("clerk", "How many?")
@@ -264,85 +260,85 @@ func TestOutput(t *testing.T) {
 			w.want(snap.Run.Output.String(), `{"n":5}`, "output")
 			w.want(answered(snap), "Five. So be it.", "text")
 			if want := (fold.Usage{Input: 30, Output: 15}); snap.Usage != want {
-				t.Errorf("usage %+v, want that of three answers", snap.Usage)
+				t.Errorf("usage %+v, want the sum of three responses", snap.Usage)
 			}
 			for rec := range w.records(s) {
 				if strings.Contains(string(rec.Data), finishTool) {
-					t.Errorf("the log has %s", rec.Data)
+					t.Errorf("record %s", rec.Data)
 				}
 			}
-			if !strings.Contains(told(snap), "not run: the answer was finished") {
-				t.Errorf("nothing is said of the call beside it: %s", told(snap))
+			if !strings.Contains(conversation(snap), "not run: the same response contains the final output") {
+				t.Errorf("no outcome of the other call: %s", conversation(snap))
 			}
 		})
 	}
 }
 
-// A model that never gives its output fails the run.
-func TestNoOutput(t *testing.T) {
-	w := newWorld(t)
-	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.Say(text("Well. ")) })
+// A model that never returns its output fails the run.
+func TestMissingOutput(t *testing.T) {
+	w := newEnv(t)
+	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(text("Well. ")) })
 	w.serve(map[string]workers.Agent{"clerk": w.agent(end, Chat, func(c *Config) { c.Output = anyObject })})
 	snap := w.awaitStatus(w.ask("clerk", "How many?"), fold.Failed)
 	w.want(*snap.Failure.Detail.Code, workers.CodeInvalidTool, "code")
-	if got := len(end.Requests()); got != maxReminders+1 {
-		t.Errorf("%d requests, want %d", got, maxReminders+1)
+	if got := len(end.Requests()); got != maxOutputReminders+1 {
+		t.Errorf("%d requests, want %d", got, maxOutputReminders+1)
 	}
 }
 
-// A turn that comes to no end is ended.
+// A turn without an end is stopped.
 func TestStepLimit(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply {
-		return openaitest.Say(asks{ID: "c", Name: "look_up", Args: `{"id":"1"}`})
+		return openaitest.StreamReply(toolCall{ID: "c", Name: "look_up", Args: `{"id":"1"}`})
 	})
-	again := made("look_up", func(context.Context, Call) (any, error) { return "again", nil })
+	again := newTool("look_up", func(context.Context, Call) (any, error) { return "again", nil })
 	w.serve(map[string]workers.Agent{"clerk": w.agent(end, Chat, with(again), func(c *Config) { c.MaxSteps = 3 })})
-	snap := w.awaitStatus(w.ask("clerk", "Go on."), fold.Failed)
+	snap := w.awaitStatus(w.ask("clerk", "Continue."), fold.Failed)
 	w.want(*snap.Failure.Detail.Code, workers.CodeStepLimit, "code")
 	if got := len(end.Requests()); got != 3 {
 		t.Errorf("%d requests, want 3", got)
 	}
 }
 
-// How an answer ended is in the log, and a refusal is its text.
-func TestFinishes(t *testing.T) {
+// The finish reason is stored, and a refusal is stored as text.
+func TestFinishReasons(t *testing.T) {
 	for _, api := range apis {
 		t.Run(string(api), func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnv(t)
 			end := openaitest.Start(t, func(r openaitest.Request) openaitest.Reply {
 				if r.Last().Text == "refuse" {
-					return openaitest.Say(openaitest.Refusal("I cannot "), openaitest.Refusal("do that."))
+					return openaitest.StreamReply(openaitest.Refusal("I cannot "), openaitest.Refusal("do that."))
 				}
-				return openaitest.Reply{Words: []openaitest.Word{text("Once upon")}, Finish: r.Last().Text}
+				return openaitest.Reply{Events: []openaitest.Event{text("Once upon")}, Finish: r.Last().Text}
 			})
 			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api)})
-			for asked, want := range map[string]string{"length": "Once upon length", "content_filter": "Once upon content-filter", "stop": "Once upon stop", "refuse": "I cannot do that. stop"} {
-				s := w.ask("clerk", asked)
+			for reason, want := range map[string]string{"length": "Once upon length", "content_filter": "Once upon content-filter", "stop": "Once upon stop", "refuse": "I cannot do that. stop"} {
+				s := w.ask("clerk", reason)
 				got := answered(w.ended(s))
 				for _, b := range w.bodies(s) {
 					if b, ok := b.(chunk.StepEnd); ok {
 						got += " " + *b.FinishReason
 					}
 				}
-				w.want(got, want, asked)
+				w.want(got, want, reason)
 			}
 		})
 	}
 }
 
-// Servers have habits: no ids, one place for all calls, reasoning under another
-// name, all in one piece, lines that end otherwise, comments.
-func TestHabitsOfServers(t *testing.T) {
-	w := newWorld(t)
-	delta := func(d string) openaitest.Word {
+// Servers differ: missing ids, one index for all calls, other names for reasoning, whole responses in one
+// piece, other line ends, comments.
+func TestServerVariants(t *testing.T) {
+	w := newEnv(t)
+	delta := func(d string) openaitest.Event {
 		return openaitest.Raw(": ping\r\ndata: {\"choices\":[{\"index\":0,\"delta\":" + d + "}]}\r\n\r\n")
 	}
 	end := openaitest.Start(t, func(r openaitest.Request) openaitest.Reply {
 		if r.N > 1 {
-			return openaitest.Say(text("Done."))
+			return openaitest.StreamReply(text("Done."))
 		}
-		reply := openaitest.Say(
+		reply := openaitest.StreamReply(
 			delta(`{"reasoning":"Hm.","content":""}`), delta(`{"content":null,"tool_calls":[{"index":0,"id":"x1","function":{"name":"look_up","arguments":"{\"id\":\"1\"}"}}]}`),
 			delta(`{"tool_calls":[{"index":0,"id":"x2","function":{"name":"look_up","arguments":"{\"id\":\"2\"}"}}]}`),
 			delta(`{"tool_calls":[{"index":1,"function":{"name":"look_up","arguments":"{\"id\":"}},{"index":2,"id":"","function":{"arguments":"{\"i"}}]}`),
@@ -354,13 +350,13 @@ func TestHabitsOfServers(t *testing.T) {
 	})
 	var mu sync.Mutex
 	var ids []string
-	w.serve(map[string]workers.Agent{"clerk": w.agent(end, Chat, with(made("look_up", func(_ context.Context, c Call) (any, error) {
+	w.serve(map[string]workers.Agent{"clerk": w.agent(end, Chat, with(newTool("look_up", func(_ context.Context, c Call) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		ids = append(ids, c.Input.String())
 		return nil, nil
 	})))})
-	snap := w.ended(w.ask("clerk", "Go on."))
+	snap := w.ended(w.ask("clerk", "Continue."))
 	w.want(answered(snap), "Done.", "text")
 	w.want(partsText(snap, "reasoning"), "Hm.", "reasoning")
 	slices.Sort(ids)
@@ -368,13 +364,12 @@ func TestHabitsOfServers(t *testing.T) {
 	w.want(end.Requests()[1].Outcome("x2"), "null", "a result of nothing")
 }
 
-// What people send with their words goes to the model: it sees images, and reads
-// files.
+// Files of user messages are sent to the model: images as images, others as files.
 func TestFiles(t *testing.T) {
 	for _, api := range apis {
 		t.Run(string(api), func(t *testing.T) {
-			w := newWorld(t)
-			end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.Say(text("A cat.")) })
+			w := newEnv(t)
+			end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(text("A cat.")) })
 			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api)})
 			s := chunk.RootSession("acme", fmt.Sprintf("s-%d", names.Add(1)))
 			w.request(s, "clerk", "r1", chunk.InputMessage{Content: "What is this?", Files: []chunk.InputFile{

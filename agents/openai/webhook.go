@@ -13,30 +13,28 @@ import (
 	"time"
 )
 
-// WebhookConfig is a tool behind a URL. URL has no default; with it, the rest may
-// be zero.
+// WebhookConfig configures a tool behind a URL. URL is required.
 type WebhookConfig struct {
-	// URL gets a POST with the input of each call as its JSON body.
+	// URL gets a POST request with the input of each call as its JSON body.
 	URL string
 
-	// Headers go with each request. They may hold secrets.
+	// Headers are sent with each request. They may contain secrets.
 	Headers map[string]string
 
-	// Timeout is how long a call may take. Defaults to 1 minute.
+	// Timeout is the timeout of a call. Defaults to 1 minute; Off disables it.
 	Timeout time.Duration
 
 	// Client sends the requests. Defaults to http.DefaultClient.
 	Client *http.Client
 }
 
-// Webhook is a Tool's Run that asks a URL. The header Idempotency-Key is the same
-// each time that a call is run. The result is the JSON of an answer with a status
-// of 200 to 299, or its text if it is no JSON; of any other the model reads
-// the status and the text.
+// Webhook returns a Tool's Run that sends the call to a URL. The header Idempotency-Key is the same in every
+// attempt of a call. The result is the JSON of a response with a status of 200 to 299, or its text if it is
+// not JSON; any other status is an error with the text of the response.
 func Webhook(cfg WebhookConfig) (func(ctx context.Context, c Call) (any, error), error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("the URL is no http or https URL") // it may hold a secret: it is not repeated
+		return nil, errors.New("URL is invalid, want an http or https URL") // without the value, which may contain a secret
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
@@ -48,50 +46,53 @@ func Webhook(cfg WebhookConfig) (func(ctx context.Context, c Call) (any, error),
 }
 
 func (cfg WebhookConfig) run(ctx context.Context, c Call) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
-	defer cancel()
+	if cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cfg.Timeout)
+		defer cancel()
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, cfg.URL, bytes.NewReader(c.Input))
 	if err != nil {
-		return nil, errors.New("the tool cannot be asked")
+		return nil, errors.New("invalid tool request")
 	}
 	for name, value := range cfg.Headers {
 		req.Header.Set(name, value)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", c.Key)
+	req.Header.Set("Idempotency-Key", c.IdempotencyKey)
 	res, err := cfg.Client.Do(req)
 	if err != nil {
-		// The text names the URL, which people need not know.
+		// The text of the error contains the URL, which users must not see.
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the tool did not answer within %s", cfg.Timeout)
+			return nil, fmt.Errorf("no response from the tool within %s", cfg.Timeout)
 		}
-		return nil, errors.New("the tool cannot be reached")
+		return nil, errors.New("tool unreachable")
 	}
 	defer res.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxValue+1))
 	if err != nil {
-		return nil, errors.New("the tool's answer was cut off")
+		return nil, errors.New("tool response incomplete")
 	}
 	if len(text) > maxValue {
-		return nil, fmt.Errorf("the tool's answer has more than %d bytes", maxValue)
+		return nil, fmt.Errorf("tool response exceeds %d bytes", maxValue)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, fmt.Errorf("the tool answered %d: %s", res.StatusCode, clip(strings.ToValidUTF8(string(text), "\uFFFD")))
+		return nil, fmt.Errorf("tool returned status %d: %s", res.StatusCode, clip(strings.ToValidUTF8(string(text), "\uFFFD")))
 	}
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
-		return nil, nil //nolint:nilnil // it has done what it was asked, and says nothing: null
+		return nil, nil //nolint:nilnil // an empty response is the result null
 	case json.Valid(text):
 		return json.RawMessage(text), nil
 	}
 	return strings.ToValidUTF8(string(text), "\uFFFD"), nil
 }
 
-// clip is as much of a text as an error holds.
+// clip truncates a text for an error message.
 func clip(text string) string {
-	const most = 500
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
+	const maxBytes = 500
+	if len(text) > maxBytes {
+		return strings.ToValidUTF8(text[:maxBytes], "") + "…"
 	}
 	return text
 }

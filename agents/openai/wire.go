@@ -13,26 +13,26 @@ import (
 
 // wire is one of the two APIs.
 type wire interface {
-	// ask sends the question and says the answer. Its error is the endpoint's,
-	// the connection's, or that of the context, unless the speaker has one.
-	ask(ctx context.Context, q question, p *speaker) (ending, error)
+	// ask sends the request and writes the response with p. The error is of the endpoint, the connection or
+	// the context, unless p has one.
+	ask(ctx context.Context, q request, p *stepWriter) (result, error)
 }
 
-// question is what a model is asked.
-type question struct {
-	system string
-	said   []entry
-	tools  []*tool
-	must   bool // the answer has to be a call
+// request is the input of a model call.
+type request struct {
+	system      string
+	history     []entry
+	tools       []*tool
+	requireTool bool // the response must be a call
 }
 
-// ending is how an answer ended.
-type ending struct {
-	finish string // as the log names it
-	spent  tokens
+// result is the end of a response.
+type result struct {
+	finish string // in the terms of the log
+	usage  tokens
 }
 
-// The reasons for which a model stops.
+// The finish reasons.
 const (
 	finishStop     = "stop"
 	finishLength   = "length"
@@ -41,12 +41,12 @@ const (
 	finishOther    = "other"
 )
 
-// options are those of every request.
+// options returns the options of every request.
 func (a *Agent) options() []option.RequestOption {
 	list := []option.RequestOption{
 		option.WithEnvironmentProduction(), option.WithHTTPClient(a.cfg.Client),
-		option.WithMaxRetries(0), // we know what people have seen, the library does not
-		option.WithMiddleware(listen),
+		option.WithMaxRetries(0), // the library does not know which output was written
+		option.WithMiddleware(wrapBody),
 	}
 	if a.cfg.BaseURL != "" {
 		list = append(list, option.WithBaseURL(a.cfg.BaseURL))
@@ -54,20 +54,19 @@ func (a *Agent) options() []option.RequestOption {
 	if a.cfg.Key != "" {
 		list = append(list, option.WithAPIKey(string(a.cfg.Key)))
 	}
-	for name, value := range a.cfg.Body {
+	for name, value := range a.cfg.ExtraBody {
 		list = append(list, option.WithJSONSet(name, value))
 	}
 	return list
 }
 
-// tokens are what answers took. The zero tokens are of an answer that nobody
-// counted.
+// tokens are the token counts of responses, unknown in the zero value.
 type tokens struct {
 	in, out, cached, written int64
 	known                    bool
 }
 
-// add counts another answer. Less than nothing is a server's mistake.
+// add adds the counts of another response. Negative counts are a server's mistake.
 func (t *tokens) add(more tokens) {
 	t.in += max(0, more.in)
 	t.out += max(0, more.out)
@@ -88,51 +87,55 @@ func (t *tokens) usage() chunk.Usage {
 	return u
 }
 
-// vigil ends a context when nothing has come from the endpoint for too long.
-type vigil struct {
+// idleTimer cancels a context when the endpoint has sent no data for too long.
+type idleTimer struct {
 	timer *time.Timer
 	after time.Duration
 }
 
-type vigilKey struct{}
+type idleTimerKey struct{}
 
-// watched is ctx until the endpoint is silent for d, or the function is called.
-func watched(ctx context.Context, d time.Duration) (context.Context, func()) {
+// withIdleTimeout returns a context that is cancelled after d without data, or when the
+// function is called. A negative d never expires.
+func withIdleTimeout(ctx context.Context, d time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	v := &vigil{after: d, timer: time.AfterFunc(d, func() { cancel(errSilence) })}
-	return context.WithValue(ctx, vigilKey{}, v), func() {
+	if d < 0 {
+		return ctx, func() { cancel(nil) }
+	}
+	v := &idleTimer{after: d, timer: time.AfterFunc(d, func() { cancel(errIdle) })}
+	return context.WithValue(ctx, idleTimerKey{}, v), func() {
 		v.timer.Stop()
 		cancel(nil)
 	}
 }
 
-func (v *vigil) heard() { v.timer.Reset(v.after) }
+func (v *idleTimer) reset() { v.timer.Reset(v.after) }
 
-// listen tells the vigil of a request whatever comes: also a comment, with which
-// servers say that they are still there.
-func listen(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+// wrapBody resets the idle timer of a request on any data, including comments that servers send as
+// heartbeats.
+func wrapBody(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(r)
-	if v, ok := r.Context().Value(vigilKey{}).(*vigil); ok && err == nil {
-		v.heard()
-		res.Body = &heardBody{body: res.Body, vigil: v}
+	if v, ok := r.Context().Value(idleTimerKey{}).(*idleTimer); ok && err == nil {
+		v.reset()
+		res.Body = &timedBody{body: res.Body, idleTimer: v}
 	}
 	return res, err
 }
 
-type heardBody struct {
+type timedBody struct {
 	body interface {
 		Read(buf []byte) (int, error)
 		Close() error
 	}
-	vigil *vigil
+	idleTimer *idleTimer
 }
 
-func (b *heardBody) Read(buf []byte) (int, error) {
+func (b *timedBody) Read(buf []byte) (int, error) {
 	n, err := b.body.Read(buf)
 	if n > 0 {
-		b.vigil.heard()
+		b.idleTimer.reset()
 	}
 	return n, err
 }
 
-func (b *heardBody) Close() error { return b.body.Close() }
+func (b *timedBody) Close() error { return b.body.Close() }

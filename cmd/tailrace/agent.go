@@ -18,14 +18,14 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// hasModel reports whether agents with a model are to be run, rather than the demo.
+// hasModel reports whether model agents are served instead of the demo.
 func (c config) hasModel() bool { return c.ModelURL != "" || c.ModelKey != "" }
 
-// withoutDemo is the configuration where a model takes the demo's place: chats are
-// with it, unless the setting says otherwise.
+// withoutDemo returns the configuration in which chats use the model agent instead of the demo, unless the
+// setting is explicit.
 func (c config) withoutDemo() config {
-	if c.hasModel() && slices.Equal(c.ChatAgents, words{"demo"}) {
-		c.ChatAgents = words{c.Agent}
+	if c.hasModel() && slices.Equal(c.ChatAgents, stringList{"demo"}) {
+		c.ChatAgents = stringList{c.Agent}
 	}
 	return c
 }
@@ -35,24 +35,24 @@ type secret string
 
 func (s secret) String() string { return openai.Secret(s).String() }
 
-// GoString is what %#v prints.
+// GoString is used by %#v.
 func (s secret) GoString() string { return s.String() }
 
-// LogValue is what slog writes.
+// LogValue is used by slog.
 func (s secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// UnmarshalText takes the text as it is.
+// UnmarshalText stores the text unchanged.
 func (s *secret) UnmarshalText(text []byte) error { //nolint:unparam // as encoding.TextUnmarshaler has it
 	*s = secret(text)
 	return nil
 }
 
-// agentFile is the JSON file that says which agents there are.
+// agentFile is the JSON file that defines the agents.
 type agentFile struct {
 	Agents map[string]agentEntry `json:"agents"`
 }
 
-// agentEntry is one agent. What it leaves out is as the settings have it.
+// agentEntry is one agent. Missing members default to the settings.
 type agentEntry struct {
 	Model     string            `json:"model"`
 	System    string            `json:"system"`
@@ -63,20 +63,20 @@ type agentEntry struct {
 	Subagents map[string]string `json:"subagents"` // type to description
 }
 
-// toolEntry is a tool: one that the browser runs, or one behind a URL.
+// toolEntry is a tool of the browser or behind a URL.
 type toolEntry struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description"`
 	Parameters  chunk.Value       `json:"parameters"`
 	Execute     string            `json:"execute"` // "client", or "" with url
 	URL         string            `json:"url"`
-	Headers     map[string]string `json:"headers"` // values may name variables: ${TOKEN}
+	Headers     map[string]string `json:"headers"` // values may contain environment variables: ${TOKEN}
 	Approval    bool              `json:"approval"`
-	Timeout     string            `json:"timeout"` // of the person, the browser or the URL
+	Timeout     string            `json:"timeout"` // of the user, the browser or the URL
 }
 
-// models are the agents of the configuration, by type.
-func (b *backbone) models() (map[string]workers.Agent, error) {
+// models returns the agents of the configuration by type.
+func (b *app) models() (map[string]workers.Agent, error) {
 	file, err := readAgents(b.cfg)
 	if err != nil {
 		return nil, err
@@ -97,8 +97,7 @@ func (b *backbone) models() (map[string]workers.Agent, error) {
 	return made, nil
 }
 
-// readAgents reads the file of agents. Without one there is one agent, which has
-// no tools.
+// readAgents reads the file of agents. Without a file there is one agent without tools.
 func readAgents(c config) (agentFile, error) {
 	if c.Agents == "" {
 		return agentFile{Agents: map[string]agentEntry{c.Agent: {}}}, nil
@@ -116,17 +115,17 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 	dec := json.NewDecoder(in)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&file); err != nil {
-		return file, fmt.Errorf("file of agents: %w", err)
+		return file, fmt.Errorf("agents file: %w", err)
 	}
 	if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-		return file, errors.New("file of agents: want one JSON object")
+		return file, errors.New("agents file: want one JSON object")
 	}
 	if len(file.Agents) == 0 {
-		return file, errors.New("file of agents: want at least one under \"agents\"")
+		return file, errors.New("agents file: \"agents\" is empty, want at least one")
 	}
 	for name := range file.Agents {
 		if err := subjects.CheckToken("agent type", name); err != nil {
-			return file, fmt.Errorf("file of agents: %w", err)
+			return file, fmt.Errorf("agents file: %w", err)
 		}
 	}
 	return file, nil
@@ -134,14 +133,14 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 
 func (e agentEntry) config(c config) (openai.Config, error) {
 	cfg := openai.Config{
-		BaseURL: c.ModelURL, Key: openai.Secret(c.ModelKey), Model: c.Model, API: openai.API(c.ModelAPI), System: c.ModelSystem, Silence: c.ModelSilence,
-		Output: e.Output, Body: e.Body, MaxSteps: e.MaxSteps,
+		BaseURL: c.ModelURL, Key: openai.Secret(c.ModelKey), Model: c.Model, API: openai.API(c.ModelAPI), System: c.ModelSystem, IdleTimeout: c.ModelIdleTimeout,
+		Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps,
 	}
 	if e.Model != "" {
 		cfg.Model = e.Model
 	}
 	if cfg.Model == "" {
-		return cfg, errors.New("want TAILRACE_MODEL, the name of a model")
+		return cfg, errors.New("model is missing, want TAILRACE_MODEL")
 	}
 	if e.System != "" {
 		cfg.System = e.System
@@ -169,11 +168,11 @@ func (e toolEntry) tool() (openai.Tool, error) {
 		t.Deadline = d
 	}
 	if e.Approval {
-		t.Approve = openai.Always
+		t.NeedsApproval = openai.AlwaysApprove
 	}
 	switch {
 	case e.Execute == "client" && e.URL == "":
-		t.Client = true
+		t.RunsInBrowser = true
 	case e.Execute == "" && e.URL != "":
 		headers := make(map[string]string, len(e.Headers))
 		for name, value := range e.Headers {
@@ -190,22 +189,28 @@ func (e toolEntry) tool() (openai.Tool, error) {
 	return t, nil
 }
 
+// serving returns the configuration of workers. An unset Linger means the default there and "off" in the settings.
+func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
+	w := c.producerConfig()
+	return workers.Config{
+		Agents: agents, Layout: c.layout(), Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format, Log: log,
+	}
+}
+
 // modelAgents serves the agents that have a model.
 type modelAgents struct{ served *workers.Workers }
 
-func (b *backbone) newModelAgents() (*modelAgents, error) {
+func (b *app) newModelAgents() (*modelAgents, error) {
 	agents, err := b.models()
 	if err != nil {
 		return nil, err
 	}
-	served, err := workers.New(b.js, workers.Config{
-		Agents: agents, Layout: b.cfg.layout(), Producer: b.cfg.writing(), Log: b.log,
-	})
+	served, err := workers.New(b.js, b.cfg.serving(agents, b.log))
 	if err != nil {
 		return nil, err
 	}
 	return &modelAgents{served: served}, nil
 }
 
-// run works until ctx ends.
+// run serves the agents until ctx ends.
 func (m *modelAgents) run(ctx context.Context) error { return m.served.Run(ctx) }

@@ -17,13 +17,15 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/openaitest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/openaitest"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// transcript is what a command says, to be read while it runs.
+// transcript collects the output of a command and can be read while the command
+// runs.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,44 +43,44 @@ func (w *transcript) String() string {
 	return w.text.String()
 }
 
-// working runs `tailrace worker` until the test ends.
-func working(t *testing.T, server *natstest.Server, args ...string) *transcript {
+// startWorker runs `tailrace worker` until the test ends.
+func startWorker(t *testing.T, server *natstest.Server, args ...string) *transcript {
 	t.Helper()
 	cfg, _, err := load(nil, io.Discard, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Ensure(t.Context(), server.JetStream(t), (&backbone{cfg: cfg}).topologyConfig()); err != nil {
+	if err := topology.Ensure(t.Context(), server.JetStream(t), (&app{cfg: cfg}).topologyConfig()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var said transcript
+	var output transcript
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: &said}, append([]string{"worker", "--log-level", "debug", "--nats-url", server.URL}, args...))
+		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: &output}, append([]string{"worker", "--log-level", "debug", "--nats-url", server.URL}, args...))
 	}()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
 		if code := <-ended; code != exitOK {
-			t.Errorf("the worker ended with %d", code)
+			t.Errorf("worker exit code is %d, want 0", code)
 		}
 		if t.Failed() {
-			t.Logf("the worker said %s", said.String())
+			t.Logf("worker log: %s", output.String())
 		}
 	})
-	return &said
+	return &output
 }
 
-// ask stores a command, as a chat does.
+// ask publishes a command, as a chat does.
 func ask(t *testing.T, server *natstest.Server, session, agent, text string) {
 	t.Helper()
-	queue, err := commands.New(server.JetStream(t), commands.Config{})
+	queue, err := jscontrol.NewQueue(server.JetStream(t), jscontrol.QueueConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = queue.Request(t.Context(), commands.Command{
-		Kind: commands.Execute, Session: chunk.RootSession("default", session), AgentType: agent, RunID: "r1",
+	err = queue.Request(t.Context(), control.Command{
+		Kind: control.Execute, Session: chunk.RootSession("default", session), AgentType: agent, RunID: "r1",
 		Input: []chunk.InputMessage{{Content: text}}, Issued: time.Now(),
 	}, 0)
 	if err != nil {
@@ -86,19 +88,19 @@ func ask(t *testing.T, server *natstest.Server, session, agent, text string) {
 	}
 }
 
-// tailed is what `tailrace tail` shows of a session that begins soon, up to its
-// end. One that fails is not asked for again: it will not get better, and who
-// waits for it waits until somebody loses patience with the test.
+// tailed returns the output of `tailrace tail` for a session that starts soon,
+// up to its end. A tail that fails otherwise is not repeated, because it would
+// keep failing until the test times out.
 func tailed(t *testing.T, server *natstest.Server, session string) string {
 	t.Helper()
 	var out bytes.Buffer
-	natstest.Await(t, "tail "+session, func(context.Context) error { // not its context: a tail may take longer than one try
+	natstest.Eventually(t, "tail "+session, func(context.Context) error { // not the context of the attempt: a tail may take longer
 		var errs bytes.Buffer
 		out.Reset()
 		args := []string{"tail", session, "--nats-url", server.URL}
 		code := run(t.Context(), terminal{in: strings.NewReader(""), out: &out, err: &errs}, args)
 		if code != exitOK && !strings.Contains(errs.String(), "no such session") {
-			t.Fatalf("tail %s ended with %d: %s%s", session, code, &out, &errs)
+			t.Fatalf("tail %s: exit code %d: %s%s", session, code, &out, &errs)
 		}
 		if code != exitOK {
 			return errors.New(errs.String())
@@ -108,8 +110,8 @@ func tailed(t *testing.T, server *natstest.Server, session string) string {
 	return out.String()
 }
 
-// spoken is the text in what tail shows.
-func spoken(t *testing.T, shown string) string {
+// tailText returns the text deltas in the output of tail.
+func tailText(t *testing.T, shown string) string {
 	t.Helper()
 	var text strings.Builder
 	for line := range strings.Lines(shown) {
@@ -126,22 +128,22 @@ func spoken(t *testing.T, shown string) string {
 	return text.String()
 }
 
-// With a key the worker answers with a model, and what the model streams is shown
-// by tail. The key is in nothing that is printed.
+// With a key the worker uses a model, and tail shows the text that the model
+// streams. The key appears in no output.
 func TestWorkerWithAModel(t *testing.T) {
 	for _, api := range []string{"chat", "responses"} {
 		t.Run(api, func(t *testing.T) {
 			end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply {
-				return openaitest.Say(openaitest.Text("Hello "), openaitest.Text("from the "), openaitest.Text("model."))
+				return openaitest.StreamReply(openaitest.Text("Hello "), openaitest.Text("from the "), openaitest.Text("model."))
 			})
 			server := natstest.Start(t, natstest.Listen())
-			said := working(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--model-api", api, "--model-system", "Be brief.")
+			output := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--model-api", api, "--model-system", "Be brief.")
 			ask(t, server, "s1", "assistant", "Hi")
 			shown := tailed(t, server, "s1")
-			if got := spoken(t, shown); got != "Hello from the model." {
+			if got := tailText(t, shown); got != "Hello from the model." {
 				t.Errorf("tail shows %q: %s", got, shown)
 			}
-			if strings.Contains(shown+said.String(), openaitest.Key) {
+			if strings.Contains(shown+output.String(), openaitest.Key) {
 				t.Error("the key was printed")
 			}
 			if req := end.Requests()[0]; req.System != "Be brief." || req.Model != "m1" || req.API != api {
@@ -151,26 +153,27 @@ func TestWorkerWithAModel(t *testing.T) {
 	}
 }
 
-// What is shown of a key that is no good is a sentence of ours.
-func TestKeyThatIsRefused(t *testing.T) {
-	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.Say(openaitest.Text("never")) })
+// A rejected key is reported with an error message of Tailrace that does not
+// contain the key.
+func TestRejectedKey(t *testing.T) {
+	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("never")) })
 	server := natstest.Start(t, natstest.Listen())
 	const key = "sk-not-the-right-one-0123"
-	said := working(t, server, "--model-url", end.URL, "--model-key", key, "--model", "m1")
+	output := startWorker(t, server, "--model-url", end.URL, "--model-key", key, "--model", "m1")
 	ask(t, server, "s1", "assistant", "Hi")
-	natstest.Await(t, "the end of the run", func(context.Context) error {
-		if text := said.String(); !strings.Contains(text, "a run failed") {
-			return fmt.Errorf("the worker said %s", text)
+	natstest.Eventually(t, "the end of the run", func(context.Context) error {
+		if text := output.String(); !strings.Contains(text, "run failed") {
+			return fmt.Errorf("worker log: %s", text)
 		}
 		return nil
 	})
-	all := said.String() + tailrace(t, exitError, "tail", "s1", "--nats-url", server.URL)
-	if strings.Contains(all, key) || !strings.Contains(all, "provider_auth_failed") || !strings.Contains(all, "did not let us in") {
-		t.Errorf("want the code, the sentence, and not the key: %s", all)
+	all := output.String() + tailrace(t, exitError, "tail", "s1", "--nats-url", server.URL)
+	if strings.Contains(all, key) || !strings.Contains(all, "provider_auth_failed") || !strings.Contains(all, "rejected the credentials") {
+		t.Errorf("want the code and the message without the key: %s", all)
 	}
 }
 
-// A file says which agents there are: their tools behind URLs, and who asks whom.
+// A file defines the agents, the URLs of their tools, and their sub-agents.
 func TestFileOfAgents(t *testing.T) {
 	t.Setenv("SHOP_TOKEN", "shop-secret")
 	var orders []string
@@ -181,7 +184,7 @@ func TestFileOfAgents(t *testing.T) {
 		}
 		orders = append(orders, r.Header.Get("Authorization")+" "+string(body))
 		if r.Header.Get("Idempotency-Key") == "" {
-			t.Error("a call without its key")
+			t.Error("tool call without an idempotency key")
 		}
 		fmt.Fprint(w, `{"state":"sent"}`)
 	}))
@@ -189,13 +192,13 @@ func TestFileOfAgents(t *testing.T) {
 	end := openaitest.Start(t, func(r openaitest.Request) openaitest.Reply {
 		switch {
 		case r.System == "You know orders." && len(r.Messages) == 1:
-			return openaitest.Say(openaitest.Call{ID: "c1", Name: "order", Args: `{"id":"7"}`})
+			return openaitest.StreamReply(openaitest.Call{ID: "c1", Name: "order", Args: `{"id":"7"}`})
 		case r.System == "You know orders.":
-			return openaitest.Say(openaitest.Text("Order 7: " + r.Outcome("c1")))
+			return openaitest.StreamReply(openaitest.Text("Order 7: " + r.Outcome("c1")))
 		case len(r.Messages) == 1:
-			return openaitest.Say(openaitest.Call{ID: "c2", Name: "subagent__orders", Args: `{"message":"What of order 7?"}`})
+			return openaitest.StreamReply(openaitest.Call{ID: "c2", Name: "subagent__orders", Args: `{"message":"What of order 7?"}`})
 		}
-		return openaitest.Say(openaitest.Text("It is on its way: " + r.Outcome("c2")))
+		return openaitest.StreamReply(openaitest.Text("It was sent: " + r.Outcome("c2")))
 	})
 	file := filepath.Join(t.TempDir(), "agents.json")
 	text, err := json.Marshal(map[string]any{"agents": map[string]any{
@@ -212,25 +215,25 @@ func TestFileOfAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := natstest.Start(t, natstest.Listen())
-	said := working(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", file)
+	output := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", file)
 	ask(t, server, "s1", "front", "Where is order 7?")
 	var shown string
-	natstest.Await(t, "the end of the answer", func(context.Context) error {
-		if shown = tailed(t, server, "s1"); !strings.Contains(spoken(t, shown), `It is on its way: Order 7: {"state":"sent"}`) {
+	natstest.Eventually(t, "the end of the answer", func(context.Context) error {
+		if shown = tailed(t, server, "s1"); !strings.Contains(tailText(t, shown), `It was sent: Order 7: {"state":"sent"}`) {
 			return fmt.Errorf("tail shows %s", shown)
 		}
 		return nil
 	})
 	if len(orders) != 1 || orders[0] != `Bearer shop-secret {"id":"7"}` {
-		t.Errorf("the shop was asked %q", orders)
+		t.Errorf("requests of the shop: %q", orders)
 	}
-	if strings.Contains(shown+said.String(), "shop-secret") {
+	if strings.Contains(shown+output.String(), "shop-secret") {
 		t.Error("the shop's token was printed")
 	}
 }
 
-// A file that is no good is refused before anything runs.
-func TestWrongFilesOfAgents(t *testing.T) {
+// An invalid file is rejected at the start.
+func TestInvalidFilesOfAgents(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:                                 "unexpected EOF",
 		`{}`:                                "at least one",
@@ -238,8 +241,8 @@ func TestWrongFilesOfAgents(t *testing.T) {
 		`{"agents":{"a":{"colour":"red"}}}`: "colour",
 		`{"agents":{"a":{"tools":[{"name":"x"}]}}}`:                                     `want "execute": "client" or a "url"`,
 		`{"agents":{"a":{"tools":[{"name":"x","execute":"client","timeout":"soon"}]}}}`: "timeout",
-		`{"agents":{"a":{"tools":[{"name":"x","url":"ftp://x"}]}}}`:                     "no http or https URL",
-		`{"agents":{"a":{"tools":[{"name":"x y","execute":"client"}]}}}`:                "no token",
+		`{"agents":{"a":{"tools":[{"name":"x","url":"ftp://x"}]}}}`:                     "want an http or https URL",
+		`{"agents":{"a":{"tools":[{"name":"x y","execute":"client"}]}}}`:                "invalid name",
 		`{"agents":{"a":{"output":{"type":"array"}}}}`:                                  "want object",
 	} {
 		file := filepath.Join(t.TempDir(), "agents.json")
@@ -250,14 +253,14 @@ func TestWrongFilesOfAgents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = (&backbone{cfg: cfg, log: cfg.logger(io.Discard)}).models()
+		_, err = (&app{cfg: cfg, log: cfg.logger(io.Discard)}).models()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: err = %v, want one with %q", text, err, want)
 		}
 	}
 }
 
-// A key is not printed, whatever prints the settings.
+// No way of printing the settings reveals the key.
 func TestKeyIsNotPrinted(t *testing.T) {
 	cfg, _, err := load([]string{"--model-key", "sk-1234"}, io.Discard, nil)
 	if err != nil {
@@ -270,8 +273,8 @@ func TestKeyIsNotPrinted(t *testing.T) {
 	}
 }
 
-// With a model chats are with it, unless somebody says with whom.
-func TestChatsAreWithTheModel(t *testing.T) {
+// With a model, chats use its agent unless the setting names others.
+func TestChatAgentDefaults(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "demo", "--model-key k": "assistant", "--model-url http://h/v1 --agent clerk": "clerk", "--model-key k --chat-agent a,b": "a,b",
 	} {
@@ -280,7 +283,7 @@ func TestChatsAreWithTheModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cfg.ChatAgents.String(); got != want {
-			t.Errorf("%q: chats are with %q, want %q", args, got, want)
+			t.Errorf("%q: chat agents %q, want %q", args, got, want)
 		}
 	}
 }

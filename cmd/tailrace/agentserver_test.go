@@ -6,18 +6,18 @@ import (
 	"testing"
 )
 
-// Nobody can have agents work from outside unless a setting says so, and then
-// below the path that it says.
-func TestAgentServerIsOff(t *testing.T) {
+// The agent server is disabled by default, and enabled it serves the configured
+// path.
+func TestAgentServerIsDisabledByDefault(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		path string
 		want int
 	}{
-		"off":       {nil, "/agents/status", http.StatusNotFound},
-		"on":        {[]string{"--agent-server"}, "/agents/status", http.StatusBadRequest},
-		"elsewhere": {[]string{"--agent-server", "--agent-server-path", "/a/b"}, "/a/b/status", http.StatusBadRequest},
-		"and there": {[]string{"--agent-server", "--agent-server-path", "/a/b"}, "/agents/status", http.StatusNotFound},
+		"off":     {nil, "/agents/status", http.StatusNotFound},
+		"on":      {[]string{"--agent-server"}, "/agents/status", http.StatusBadRequest},
+		"path":    {[]string{"--agent-server", "--agent-server-path", "/a/b"}, "/a/b/status", http.StatusBadRequest},
+		"default": {[]string{"--agent-server", "--agent-server-path", "/a/b"}, "/agents/status", http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, body := get(t, runEdgeFor(t, c.args...).url+c.path, ""); got != c.want || !strings.Contains(body, `"code":`) {

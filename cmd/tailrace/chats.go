@@ -6,35 +6,34 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/sseedge/chat"
-	"github.com/tailrace/tailrace/sseedge/hub"
 )
 
-// chatEncoding is the name under which the hub keeps whole records, for chats. A
-// view cannot have it: their names have no slash.
+// chatEncoding is the name of the hub encoding that keeps whole records for
+// chats. It cannot be the name of a view, because those contain no slash.
 const chatEncoding = "/chat"
 
-// said is what a chat is told of the words of sub-agents.
-type said aisdk.Content
+// subAgentContent is the setting for the output of sub-agents in chats.
+type subAgentContent aisdk.SubAgentContent
 
-var contents = []string{aisdk.Drop: "drop", aisdk.Inline: "inline", aisdk.Data: "data"}
+var subAgentContents = []string{aisdk.Drop: "drop", aisdk.Inline: "inline", aisdk.Data: "data"}
 
-// UnmarshalText reads one of the words.
-func (s *said) UnmarshalText(text []byte) error {
-	i := slices.Index(contents, string(text))
+// UnmarshalText parses drop, inline or data.
+func (s *subAgentContent) UnmarshalText(text []byte) error {
+	i := slices.Index(subAgentContents, string(text))
 	if i < 0 {
 		return fmt.Errorf("%q: want drop, inline or data", text)
 	}
-	*s = said(i)
+	*s = subAgentContent(i)
 	return nil
 }
 
-// String is the word.
-func (s said) String() string { return contents[s] }
+// String returns the name of the setting.
+func (s subAgentContent) String() string { return subAgentContents[s] }
 
-// withChats are the hub's encodings with that of the chats.
+// withChats adds the encoding of the chats to the encodings of the hub.
 func withChats(encodings map[string]hub.Encode) map[string]hub.Encode {
 	all := maps.Clone(encodings)
 	if all == nil {
@@ -44,36 +43,36 @@ func withChats(encodings map[string]hub.Encode) map[string]hub.Encode {
 	return all
 }
 
-// newChats serves the AI SDK. It is nil where there are to be no chats. Beside
-// views there are none: a chat shows everything, and who is to see less would
-// only have to ask there.
-func (f *front) newChats(snapshots pages) (*chat.Service, error) {
+// newChats returns the chat service for the AI SDK, or nil if chats are
+// disabled. Chats are disabled if there are views: a chat shows everything, so
+// a client with a restricted view could read everything through a chat.
+func (f *httpServer) newChats(snapshots snapshotAdapter) (*chat.Service, error) {
 	b := f.b
 	if len(b.cfg.ChatAgents) == 0 {
 		return nil, nil //nolint:nilnil // see above
 	}
 	if b.cfg.Views != "" {
-		b.log.Warn("no chats: views do not apply to them")
+		b.log.Warn("chats disabled: views configured")
 		return nil, nil //nolint:nilnil // see above
 	}
 	layout := b.cfg.layout()
-	queue, err := commands.New(b.js, commands.Config{Layout: layout, Log: b.log})
+	queue, err := jscontrol.NewQueue(b.js, jscontrol.QueueConfig{Layout: layout, Log: b.log})
 	if err != nil {
 		return nil, err
 	}
-	box, err := inbox.New(b.js, inbox.Config{Layout: layout})
+	box, err := jscontrol.NewInbox(b.js, jscontrol.InboxConfig{Layout: layout})
 	if err != nil {
 		return nil, err
 	}
 	tools := b.cfg.ChatClientTools
 	return chat.New(chat.Config{
-		Snapshots: snapshots.reader, Commands: queue, Inbox: box, Live: chat.Hub{Hub: f.hub, Encoding: chatEncoding},
+		Snapshots: snapshots.reader, Commands: queue, Inbox: box, Follower: chat.HubFollower{HubFollower: f.hub, Encoding: chatEncoding},
 		AgentTypes: b.cfg.ChatAgents, Tenant: b.cfg.Tenant, Origins: b.cfg.CORSOrigins,
 		Dialect: aisdk.Options{
-			Major: b.cfg.ChatMajor, SubAgents: aisdk.Content(b.cfg.ChatSubAgents),
+			Major: b.cfg.ChatMajor, SubAgents: aisdk.SubAgentContent(b.cfg.ChatSubAgents),
 			ClientTool: func(name string) bool { return slices.Contains(tools, name) },
 		},
-		Bodies: f.bodies, Room: f.edge.Room(),
-		Heartbeat: b.cfg.Heartbeat, Patience: b.cfg.WriteTimeout, Spread: b.cfg.Drain, Metrics: b.metrics, Log: b.log,
+		Bodies: f.bodies, Streams: f.edge.StreamLimiter(),
+		Heartbeat: b.cfg.Heartbeat, WriteTimeout: b.cfg.WriteTimeout, DrainPeriod: b.cfg.Drain, Metrics: b.metrics, Log: b.log,
 	})
 }

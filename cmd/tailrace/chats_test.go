@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Chats and agents elsewhere have the limits of the edge, all in one, and their
-// figures are among its own.
-func TestOneRoomForAll(t *testing.T) {
+// Chats and the agent server share the limits and the metrics of the edge.
+func TestLimitsAreShared(t *testing.T) {
 	edge := runEdgeFor(t, "--agent-server", "--max-streams-per-address", "1")
 	ask := func(ctx context.Context, method, path, body string) (int, string, error) {
 		req, err := http.NewRequestWithContext(ctx, method, edge.url+path, strings.NewReader(body))
@@ -34,7 +33,7 @@ func TestOneRoomForAll(t *testing.T) {
 			t.Errorf("%s: %d %s, %v", what, status, text, err)
 		}
 	}
-	// Of two that wait for a log which does not answer one has the place.
+	// Of two requests that wait for an unavailable log one gets the slot.
 	ctx, leave := context.WithCancel(t.Context())
 	type answer struct {
 		status int
@@ -71,10 +70,10 @@ func TestOneRoomForAll(t *testing.T) {
 		`tailrace_chat_streams 0`, `tailrace_chat_body_bytes 0`,
 	} {
 		if !strings.Contains(figures, line+"\n") {
-			t.Errorf("there is no %s", line)
+			t.Errorf("metrics lack %s", line)
 		}
 	}
 	if !strings.Contains(figures, `tailrace_requests_total{code="503",route="agents_sse"} `) {
-		t.Error("the requests of agents are not counted")
+		t.Error("requests to the agent server are not counted")
 	}
 }

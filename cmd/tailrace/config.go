@@ -25,96 +25,104 @@ const envPrefix = "TAILRACE"
 // TAILRACE_<envconfig tag> and, with small letters and dashes, a flag that
 // overrides it.
 type config struct {
-	NATSURL   string `envconfig:"NATS_URL" desc:"NATS server to use; empty: 'up' runs its own, the other commands connect to it on loopback"`
+	NATSURL   string `envconfig:"NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
 	NATSCreds string `envconfig:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
-	NATSCA    string `envconfig:"NATS_CA" desc:"PEM file of the authority that signed the server's certificate"`
-	NATSCert  string `envconfig:"NATS_CERT" desc:"PEM client certificate for NATS"`
-	NATSKey   string `envconfig:"NATS_KEY" desc:"PEM key of the client certificate"`
+	NATSCA    string `envconfig:"NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
+	NATSCert  string `envconfig:"NATS_CERT" desc:"PEM file of the client certificate for NATS"`
+	NATSKey   string `envconfig:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
 
-	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"where the built-in NATS server of 'up' keeps its files"`
+	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
 	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
 
-	SyncInterval time.Duration `envconfig:"SYNC_INTERVAL" default:"2m" desc:"how often the built-in NATS server syncs its files: what a power cut may cost"`
-	SyncAlways   bool          `envconfig:"SYNC_ALWAYS" default:"false" desc:"sync every write of the built-in NATS server before it is acknowledged"`
+	SyncInterval time.Duration `envconfig:"SYNC_INTERVAL" default:"2m" desc:"fsync interval of the built-in NATS server; a power cut can lose what it acknowledged since the last one"`
+	SyncAlways   bool          `envconfig:"SYNC_ALWAYS" default:"false" desc:"fsync each write of the built-in NATS server before it is acknowledged"`
 
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
-	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up' and 'edge', apart from the clients'; empty: none"`
-	AllowDelete  bool          `envconfig:"ALLOW_DELETE" default:"false" desc:"let clients delete sessions; whoever can reach the edge can then, unless something in front asks who they are"`
-	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"listen beyond loopback although nobody is asked for credentials: something in front does"`
+	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics; empty disables"`
+	AllowDelete  bool          `envconfig:"ALLOW_DELETE" default:"false" desc:"allow clients to delete sessions; unauthenticated: run the edge behind an authenticating proxy"`
+	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses; the edge has no authentication, so run it behind an authenticating proxy"`
 	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the sessions that are written and served"`
-	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"silence on an event stream after which a comment is sent"`
-	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"time a client may take nothing before it is cut"`
-	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"time over which open streams are ended at shutdown"`
-	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of watched sessions, in bytes"`
-	Views        string        `envconfig:"VIEWS" desc:"JSON file that says what audiences are shown, and by default; empty: everybody is shown everything"`
+	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
+	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
+	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown"`
+	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes"`
+	Views        string        `envconfig:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
-	ChatAgents      words `envconfig:"CHAT_AGENT" default:"demo" desc:"agent types that chats may be with, with commas: the first one unless a request says agentType; empty: no chats"`
-	ChatClientTools words `envconfig:"CHAT_CLIENT_TOOLS" desc:"tools that run in the browser, with commas, where the agent does not say so itself"`
-	ChatMajor       int   `envconfig:"CHAT_MAJOR" default:"6" desc:"major version of the AI SDK that all pages have at least: 6 or 7"`
-	ChatSubAgents   said  `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"what a chat is told of the words of sub-agents: drop (none), inline or data"`
+	ChatAgents      stringList      `envconfig:"CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
+	ChatClientTools stringList      `envconfig:"CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
+	ChatMajor       int             `envconfig:"CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
+	ChatSubAgents   subAgentContent `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
 
-	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"let agents elsewhere delegate to those of CHAT_AGENT; nobody is asked for credentials: whoever can reach the edge can then have them work, unless something in front asks who they are"`
-	AgentServerPath string `envconfig:"AGENT_SERVER_PATH" default:"/agents" desc:"path that /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort are below; /: none"`
+	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT; unauthenticated: run it behind an authenticating proxy"`
+	AgentServerPath string `envconfig:"AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
 
-	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open event streams of one edge, -1 for no limit"`
-	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open event streams of one client address (IPv6: of its first 64 bits), -1 for no limit; 0 is 1000 for public addresses and no limit for private ones"`
-	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open event streams of one session, -1 for no limit"`
-	TrustedProxies       prefixes `envconfig:"TRUSTED_PROXIES" desc:"addresses and networks of proxies whose X-Forwarded-For is believed, with commas"`
+	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
+	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open streams per client address (IPv6: per /64 network); -1 is unlimited, 0 is 1000 for public addresses and unlimited for private ones"`
+	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open streams per session; -1 is unlimited"`
+	TrustedProxies       prefixes `envconfig:"TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
 
-	BodyBytes int64 `envconfig:"BODY_BYTES" default:"268435456" desc:"memory for requests of chats and of agents elsewhere that are being read, in bytes, -1 for no limit; the next ones get 503"`
+	BodyBytes int64 `envconfig:"BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
 
-	MaxConnections int    `envconfig:"MAX_CONNECTIONS" default:"0" desc:"connections of the edge, the next ones wait to be accepted; 0: the limit of open files less 256"`
-	TLSCert        string `envconfig:"TLS_CERT" desc:"PEM file of the edge's certificate chain; read again when it changes. Empty: no TLS"`
-	TLSKey         string `envconfig:"TLS_KEY" desc:"PEM key of the edge's certificate"`
-	H2C            bool   `envconfig:"H2C" default:"false" desc:"take HTTP/2 without TLS from a proxy that starts with it"`
-	CORSOrigins    words  `envconfig:"CORS_ORIGINS" desc:"origins whose pages may read from the edge with credentials, with commas: https://app.example"`
-	Pprof          bool   `envconfig:"PPROF" default:"false" desc:"serve profiles of the process beside its metrics"`
+	MaxConnections int        `envconfig:"MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
+	TLSCert        string     `envconfig:"TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
+	TLSKey         string     `envconfig:"TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
+	H2C            bool       `envconfig:"H2C" default:"false" desc:"accept HTTP/2 without TLS from a proxy that starts with it"`
+	CORSOrigins    stringList `envconfig:"CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
+	Pprof          bool       `envconfig:"PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
 
-	Prefix     string        `envconfig:"PREFIX" default:"tr" desc:"first token of every subject, and the prefix of stream names"`
+	Prefix     string        `envconfig:"PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
 	Partitions int           `envconfig:"PARTITIONS" default:"1" desc:"number of chunk streams"`
-	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket, 1 or 3"`
-	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"how long the log keeps a chunk"`
+	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
+	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
 
-	SnapshotBucket  string        `envconfig:"SNAPSHOT_BUCKET" desc:"bucket of snapshots, to go over to one that 'rebuild --to' has filled; empty: the one named after the prefix"`
-	SaveRecords     int           `envconfig:"SAVE_RECORDS" default:"200" desc:"records of a session after which its snapshot is saved at the latest"`
-	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"500ms" desc:"time after which a folded record is saved at the latest"`
-	SnapshotTTL     time.Duration `envconfig:"SNAPSHOT_TTL" default:"0s" desc:"how long the snapshot of a session is kept that nobody writes to, at least MAX_AGE; 0s: for ever"`
-	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for the snapshots that the projector works on, per partition, in bytes"`
+	CommandMaxAge time.Duration `envconfig:"COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
+	InboxMaxAge   time.Duration `envconfig:"INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
 
-	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"0s" desc:"how long messages that could not be folded are kept; 0s: 30 days"`
-	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"0" desc:"bytes of them that are kept, the oldest go first; 0: 64 MiB"`
+	SnapshotBucket  string        `envconfig:"SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
+	SaveRecords     int           `envconfig:"SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
+	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"500ms" desc:"save a snapshot at most this long after a record was folded"`
+	SnapshotTTL     time.Duration `envconfig:"SNAPSHOT_TTL" default:"0s" desc:"retention of the snapshot of a session without new records, at least MAX_AGE; 0s is unlimited"`
+	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in the projector, per partition, in bytes"`
 
-	ArchiveAfter time.Duration `envconfig:"ARCHIVE_AFTER" default:"0s" desc:"how long after its end the projector archives a session, and whether the edge reads archives; 0s: no archives"`
+	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
+	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`
 
-	Linger       time.Duration `envconfig:"LINGER" default:"10ms" desc:"how long a delta may wait to be merged with the next; 0s turns it off"`
-	Format       format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	Patience     time.Duration `envconfig:"PATIENCE" default:"30s" desc:"how long a write is tried while its outcome is unknown"`
-	ModelURL     string        `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint, with its version: http://127.0.0.1:8000/v1. With it or a key 'up' and 'worker' run agents with a model instead of the demo, and MODEL is needed"`
-	ModelKey     secret        `envconfig:"MODEL_KEY" desc:"key of the endpoint (without a URL: of OpenAI's); never logged. The flag can be read by everybody on the machine, the variable cannot"`
-	Model        string        `envconfig:"MODEL" desc:"name of the model"`
-	ModelAPI     string        `envconfig:"MODEL_API" default:"chat" desc:"chat: POST chat/completions, responses: POST responses"`
-	ModelSystem  string        `envconfig:"MODEL_SYSTEM" desc:"what the model is told before everything else"`
-	ModelSilence time.Duration `envconfig:"MODEL_SILENCE" default:"5m" desc:"time that the endpoint may send nothing before it is asked again"`
-	Agent        string        `envconfig:"AGENT" default:"assistant" desc:"agent type that the model is served as, and that chats are with if CHAT_AGENT says nothing else; with AGENTS it is one of those"`
-	Agents       string        `envconfig:"AGENTS" desc:"JSON file of agents, their tools and sub-agents (docs/workers.md); what it leaves out is as the settings have it"`
+	ArchiveAfter time.Duration `envconfig:"ARCHIVE_AFTER" default:"0s" desc:"archive a session this long after its end (projector), and read archives (edge); 0s disables"`
 
-	DemoPace float64 `envconfig:"DEMO_PACE" default:"1" desc:"pauses of the demo agent: 1 is a model's pace, 2 is half as fast, 0 does not wait"`
-	Demo     bool    `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its page"`
+	Linger           time.Duration `envconfig:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
+	Format           format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
+	RetryTimeout     time.Duration `envconfig:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
+	ModelURL         string        `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
+	ModelKey         secret        `envconfig:"MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
+	Model            string        `envconfig:"MODEL" desc:"name of the model"`
+	ModelAPI         string        `envconfig:"MODEL_API" default:"chat" desc:"API of the endpoint: chat (chat/completions) or responses"`
+	ModelSystem      string        `envconfig:"MODEL_SYSTEM" desc:"system prompt of the model"`
+	ModelIdleTimeout time.Duration `envconfig:"MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
+	Agent            string        `envconfig:"AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
+	Agents           string        `envconfig:"AGENTS" desc:"JSON file of agents, their tools and sub-agents (docs/workers.md); the settings are the defaults"`
+
+	DemoPace float64 `envconfig:"DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
+	Demo     bool    `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its web page"`
 
 	LogLevel  slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat string     `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
 }
 
 // load reads the environment, then the flags; flags win. extra registers the
-// flags of one command. The remaining arguments are returned.
-func load(args []string, usage io.Writer, extra func(*flag.FlagSet)) (config, []string, error) {
+// flags of one command. The remaining arguments are returned. A deprecated name
+// of a setting is logged to warn.
+func load(args []string, warn io.Writer, extra func(*flag.FlagSet)) (config, []string, error) {
 	var cfg config
 	if err := envconfig.Process(envPrefix, &cfg); err != nil {
 		return cfg, nil, fmt.Errorf("environment: %w", err)
 	}
 	flags := flag.NewFlagSet("tailrace", flag.ContinueOnError)
-	flags.SetOutput(usage)
+	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
+	old, err := readDeprecated(&cfg)
+	if err != nil {
+		return cfg, nil, err
+	}
 	if extra != nil {
 		extra(flags)
 	}
@@ -123,15 +131,20 @@ func load(args []string, usage io.Writer, extra func(*flag.FlagSet)) (config, []
 			flags.Var(f, f.flagName(), f.desc)
 		}
 	}
+	old.register(flags)
 	rest, err := parseInterleaved(flags, args)
 	if err != nil {
 		return cfg, nil, err
 	}
+	if err := old.apply(&cfg, flags); err != nil {
+		return cfg, nil, err
+	}
+	old.log(cfg.logger(warn))
 	cfg = cfg.withoutDemo()
 	return cfg, rest, cfg.validate()
 }
 
-// parseInterleaved lets flags stand before and after plain arguments, so that
+// parseInterleaved accepts flags before and after plain arguments, so that
 // `tail s1 --after 5` works. "--" ends the flags.
 func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	var plain []string
@@ -148,9 +161,9 @@ func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-// leastBodyBytes is twice what the largest request needs: 8 MiB, the half of it
+// minBodyBytes is twice what the largest request needs: 8 MiB, the half of it
 // beside that while its buffer grows, and the quarter that is kept for small ones.
-const leastBodyBytes = 32 << 20
+const minBodyBytes = 32 << 20
 
 func (c config) validate() error {
 	switch {
@@ -168,8 +181,8 @@ func (c config) validate() error {
 		return fmt.Errorf("chat-major is %d, want 6 or 7", c.ChatMajor)
 	case c.MaxConnections < 0:
 		return fmt.Errorf("max-connections is %d, want 0 or more", c.MaxConnections)
-	case c.BodyBytes >= 0 && c.BodyBytes < leastBodyBytes:
-		return fmt.Errorf("body-bytes is %d, want at least %d, or -1", c.BodyBytes, leastBodyBytes)
+	case c.BodyBytes >= 0 && c.BodyBytes < minBodyBytes:
+		return fmt.Errorf("body-bytes is %d, want at least %d, or -1", c.BodyBytes, minBodyBytes)
 	case c.SaveRecords < 1:
 		return fmt.Errorf("save-records is %d, want at least 1", c.SaveRecords)
 	case c.SaveAfter <= 0 || c.SaveAfter > 10*time.Second:
@@ -182,9 +195,9 @@ func (c config) validate() error {
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
 	if c.SnapshotTTL < 0 || c.SnapshotTTL > 0 && c.SnapshotTTL < c.MaxAge {
-		return fmt.Errorf("snapshot-ttl is %s, want 0s (for ever) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
+		return fmt.Errorf("snapshot-ttl is %s, want 0s (unlimited) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
 	}
-	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "patience": c.Patience, "model-silence": c.ModelSilence} {
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "retry-timeout": c.RetryTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
@@ -240,7 +253,7 @@ func (f field) String() string {
 	return fmt.Sprint(f.value.Interface())
 }
 
-// IsBoolFlag lets --demo stand without a value.
+// IsBoolFlag allows --demo without a value.
 func (f field) IsBoolFlag() bool { return f.value.IsValid() && f.value.Kind() == reflect.Bool }
 
 // Set parses s as the environment would.

@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// backbone is the connection to NATS with everything a role needs from it.
-type backbone struct {
+// app is the NATS connection with the dependencies of every role.
+type app struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	cfg config
@@ -26,8 +26,8 @@ type backbone struct {
 }
 
 // connect opens the connection. It does not wait for the server: a role starts,
-// says that NATS is away, and works as soon as it is there.
-func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*backbone, error) {
+// logs that NATS is unavailable, and works as soon as the server is available.
+func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 	metrics := newMetrics()
 	opts := append(natsOptions(cfg, log, newNATSErrors(metrics)), extra...)
 	nc, err := nats.Connect(cfg.natsURL(), opts...)
@@ -40,7 +40,7 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*backbone, err
 		return nil, err
 	}
 	registerNATS(metrics, nc)
-	return &backbone{nc: nc, js: js, cfg: cfg, log: log, metrics: metrics}, nil
+	return &app{nc: nc, js: js, cfg: cfg, log: log, metrics: metrics}, nil
 }
 
 func (c config) natsURL() string {
@@ -50,8 +50,8 @@ func (c config) natsURL() string {
 	return fmt.Sprintf("nats://127.0.0.1:%d", c.NATSPort)
 }
 
-// natsOptions make a dead server noticed within ten seconds and a live one
-// found within a fraction of one, for ever.
+// natsOptions detect a dead server within ten seconds, reconnect within a
+// fraction of a second, and retry indefinitely.
 func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 	opts := []nats.Option{
 		nats.Name("tailrace"),
@@ -62,15 +62,15 @@ func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 		nats.PingInterval(3 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("nats connected", "server", nc.ConnectedUrlRedacted()) }),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats is back", "server", nc.ConnectedUrlRedacted()) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats reconnected", "server", nc.ConnectedUrlRedacted()) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				log.Warn("nats is away, trying again", "err", err)
+				log.Warn("nats disconnected", "error", err)
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			errs.count(err)
-			log.Warn("nats", "err", err)
+			errs.increment(err)
+			log.Warn("nats error", "error", err)
 		}),
 	}
 	if cfg.NATSCreds != "" {
@@ -85,50 +85,53 @@ func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 	return opts
 }
 
-// topologyConfig is what the streams and buckets must look like.
-func (b *backbone) topologyConfig() topology.Config {
+// topologyConfig returns the configuration of the streams and buckets.
+func (b *app) topologyConfig() topology.Config {
 	return topology.Config{
 		Layout: b.cfg.layout(), Replicas: b.cfg.Replicas, MaxAge: b.cfg.MaxAge,
+		CommandMaxAge: b.cfg.CommandMaxAge, InboxMaxAge: b.cfg.InboxMaxAge,
 		DeadLetterMaxAge: b.cfg.DeadLetterMaxAge, DeadLetterMaxBytes: b.cfg.DeadLetterMaxBytes,
 	}
 }
 
-// ensureTopology creates and checks the streams. While the server is away it
-// tries again; a stream that differs ends the process with the difference.
-func (b *backbone) ensureTopology(ctx context.Context) error {
-	return b.untilThere(ctx, "streams", func(ctx context.Context) error {
+// ensureTopology creates and checks the streams. It retries while the server is
+// unavailable; a stream with another configuration ends the process with the
+// difference.
+func (b *app) ensureTopology(ctx context.Context) error {
+	return b.waitForNATS(ctx, "streams", func(ctx context.Context) error {
 		return topology.Ensure(ctx, b.js, b.topologyConfig())
 	})
 }
 
-// keepStreams makes again what somebody deletes while we run, until ctx ends. A
-// stream that differs by now is for a person: it is said, once for each difference.
-func (b *backbone) keepStreams(ctx context.Context) error {
-	for said := ""; ; {
+// recreateStreams recreates streams that are deleted while the process runs, until
+// ctx ends. A stream with another configuration needs an operator: each difference
+// is logged once.
+func (b *app) recreateStreams(ctx context.Context) error {
+	for logged := ""; ; {
 		if err := pause(ctx, 5*time.Second); err != nil {
 			return err
 		}
 		err := b.ensureTopology(ctx)
-		if err != nil && ctx.Err() == nil && err.Error() != said {
-			said = err.Error()
-			b.log.Error("the streams are not as they should be", "err", err)
+		if err != nil && ctx.Err() == nil && err.Error() != logged {
+			logged = err.Error()
+			b.log.Error("stream check failed", "error", err)
 		}
 	}
 }
 
-// untilThere repeats what fails only because the server is away or has no
-// leader yet, at most once a second, and says so once.
-func (b *backbone) untilThere(ctx context.Context, what string, do func(context.Context) error) error {
-	for said := false; ; {
+// waitForNATS repeats do while the server is unavailable or has no leader, at
+// most twice per second, and logs that once.
+func (b *app) waitForNATS(ctx context.Context, what string, do func(context.Context) error) error {
+	for logged := false; ; {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := do(attempt)
 		cancel()
-		if err == nil || ctx.Err() != nil || !away(err) {
+		if err == nil || ctx.Err() != nil || !isUnavailable(err) {
 			return err
 		}
-		if !said {
-			b.log.Warn("waiting for nats", "for", what, "server", b.cfg.natsURL(), "err", err)
-			said = true
+		if !logged {
+			b.log.Warn("nats unavailable, waiting", "op", what, "server", b.cfg.natsURL(), "error", err)
+			logged = true
 		}
 		if err := pause(ctx, 500*time.Millisecond); err != nil {
 			return err
@@ -136,8 +139,9 @@ func (b *backbone) untilThere(ctx context.Context, what string, do func(context.
 	}
 }
 
-// away reports whether err says that the server could not be asked.
-func away(err error) bool {
+// isUnavailable reports whether err means that the server did not process the
+// request.
+func isUnavailable(err error) bool {
 	for _, target := range []error{
 		nats.ErrNoServers, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 		nats.ErrReconnectBufExceeded, context.DeadlineExceeded, jetstream.ErrNoStreamResponse,
@@ -161,34 +165,35 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ready is the check behind /readyz.
-func (b *backbone) ready(ctx context.Context) error {
+// ready is the check of /readyz.
+func (b *app) ready(ctx context.Context) error {
 	if !b.nc.IsConnected() {
-		return errors.New("nats is away")
+		return errors.New("nats disconnected")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := topology.Verify(ctx, b.js, b.topologyConfig()); err != nil {
+	if err := topology.Check(ctx, b.js, b.topologyConfig()); err != nil {
 		return fmt.Errorf("streams: %w", err)
 	}
 	return nil
 }
 
-func (b *backbone) close() { b.nc.Close() }
+func (b *app) close() { b.nc.Close() }
 
-// verifyTopology checks the streams without creating any: a reader of somebody
-// else's system changes nothing there.
-func (b *backbone) verifyTopology(ctx context.Context) error {
-	return b.untilThere(ctx, "streams", func(ctx context.Context) error {
-		return topology.Verify(ctx, b.js, b.topologyConfig())
+// verifyTopology checks the streams without creating any, because a read-only
+// command must not change the system of another operator.
+func (b *app) verifyTopology(ctx context.Context) error {
+	return b.waitForNATS(ctx, "streams", func(ctx context.Context) error {
+		return topology.Check(ctx, b.js, b.topologyConfig())
 	})
 }
 
-// historyReader is reader for who serves others: it takes archives if there are any.
-func (b *backbone) historyReader() (*consumers.Reader, error) {
-	return consumers.New(b.nc, b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log, Archives: b.cfg.ArchiveAfter > 0})
+// historyReader returns a reader for serving clients: it uses archives if they
+// exist.
+func (b *app) historyReader() (*consumers.Reader, error) {
+	return consumers.New(b.nc, b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log, UseArchives: b.cfg.ArchiveAfter > 0})
 }
 
-func (b *backbone) reader() (*consumers.Reader, error) {
+func (b *app) reader() (*consumers.Reader, error) {
 	return consumers.New(b.nc, b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log})
 }

@@ -16,13 +16,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector/deadletters"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/natssource"
 )
 
-// letterFlags are the choices of one `tailrace deadletters`.
-type letterFlags struct {
+// deadLetterFlags holds the flags of `tailrace deadletters`.
+type deadLetterFlags struct {
 	tenant  string
 	session string
 	all     bool
@@ -30,21 +29,21 @@ type letterFlags struct {
 	raw     bool
 }
 
-func (f *letterFlags) register(flags *flag.FlagSet) {
-	flags.StringVar(&f.tenant, "tenant", "", "list, replay --all and drop --all: only sessions of this tenant; empty: all tenants")
-	flags.StringVar(&f.session, "session", "", "the same: only this session, or those under this root")
-	flags.BoolVar(&f.all, "all", false, "replay and drop: every letter that the two above leave")
-	flags.BoolVar(&f.json, "json", false, "list and show: JSON lines, in show with header and data in base64")
-	flags.BoolVar(&f.raw, "raw", false, "show: the bytes of the message as they were stored, headers first, and nothing else")
+func (f *deadLetterFlags) register(flags *flag.FlagSet) {
+	flags.StringVar(&f.tenant, "tenant", "", "list, and --all: sessions of this tenant only; if empty, of all tenants")
+	flags.StringVar(&f.session, "session", "", "list, and --all: this session, or the sessions of this root, only")
+	flags.BoolVar(&f.all, "all", false, "show, replay, drop: all entries that match --tenant and --session")
+	flags.BoolVar(&f.json, "json", false, "list, show: JSON lines; show adds header and data in base64")
+	flags.BoolVar(&f.raw, "raw", false, "show: the stored bytes of the message only, headers first")
 }
 
-func (f *letterFlags) wants(letter deadletters.Letter) bool {
-	s := letter.Session
+func (f *deadLetterFlags) wants(entry deadletters.Entry) bool {
+	s := entry.Session
 	return (f.tenant == "" || s.Tenant == f.tenant) && (f.session == "" || s.ID == f.session || s.Root == f.session)
 }
 
 func runDeadLetters(ctx context.Context, t terminal, args []string) error {
-	var f letterFlags
+	var f deadLetterFlags
 	cfg, rest, err := arguments(t, "deadletters", args, f.register)
 	if err != nil {
 		return err
@@ -71,33 +70,33 @@ func runDeadLetters(ctx context.Context, t terminal, args []string) error {
 	if do == "list" {
 		return f.list(ctx, t, box)
 	}
-	letters, err := f.choose(ctx, box, numbers)
+	entries, err := f.choose(ctx, box, numbers)
 	if err != nil {
 		return err
 	}
 	switch do {
 	case "show":
-		return f.show(t.out, letters)
+		return f.show(t.out, entries)
 	case "drop":
-		return drop(ctx, t.out, box, letters)
+		return drop(ctx, t.out, box, entries)
 	default:
-		return b.replay(ctx, t.out, box, letters)
+		return b.replay(ctx, t.out, box, entries)
 	}
 }
 
-// check refuses what cannot be meant.
-func (f *letterFlags) check(do string, numbers []string) error {
+// check rejects invalid combinations of arguments.
+func (f *deadLetterFlags) check(do string, numbers []string) error {
 	switch do {
 	case "list":
 		if len(numbers) > 0 || f.all {
-			return errors.New("list: want no numbers; --tenant and --session choose")
+			return errors.New("list: want no numbers; --tenant and --session select entries")
 		}
 	case "show", "replay", "drop":
 		if f.all == (len(numbers) > 0) {
-			return fmt.Errorf("%s: want the numbers of letters, or --all", do)
+			return fmt.Errorf("%s: want entry numbers, or --all", do)
 		}
 		if len(numbers) > 0 && (f.tenant != "" || f.session != "") {
-			return fmt.Errorf("%s: --tenant and --session go with --all", do)
+			return fmt.Errorf("%s: --tenant and --session require --all", do)
 		}
 	default:
 		return fmt.Errorf("%q: want list, show, replay or drop", do)
@@ -105,69 +104,69 @@ func (f *letterFlags) check(do string, numbers []string) error {
 	return nil
 }
 
-// choose gets the letters that are meant.
-func (f *letterFlags) choose(ctx context.Context, box *deadletters.Box, numbers []string) ([]deadletters.Letter, error) {
-	var letters []deadletters.Letter
+// choose returns the selected entries.
+func (f *deadLetterFlags) choose(ctx context.Context, box *deadletters.Store, numbers []string) ([]deadletters.Entry, error) {
+	var entries []deadletters.Entry
 	for _, text := range numbers {
 		number, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("letter %q: want a number as list shows it", text)}
+			return nil, usageError{fmt.Errorf("entry %q: want a number from list", text)}
 		}
-		letter, err := box.Get(ctx, number)
+		entry, err := box.Get(ctx, number)
 		if err != nil {
 			return nil, err
 		}
-		letters = append(letters, letter)
+		entries = append(entries, entry)
 	}
 	if !f.all {
-		return letters, nil
+		return entries, nil
 	}
-	for letter, err := range box.All(ctx) {
+	for entry, err := range box.All(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if f.wants(letter) {
-			letters = append(letters, letter)
+		if f.wants(entry) {
+			entries = append(entries, entry)
 		}
 	}
-	return letters, nil
+	return entries, nil
 }
 
-func (f *letterFlags) list(ctx context.Context, t terminal, box *deadletters.Box) error {
+func (f *deadLetterFlags) list(ctx context.Context, t terminal, box *deadletters.Store) error {
 	lines := json.NewEncoder(t.out)
 	table := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	if !f.json {
-		fmt.Fprintln(table, "NUMBER\tBURIED\tREASON\tSESSION\tSEQUENCE\tWHY")
+		fmt.Fprintln(table, "NUMBER\tADDED\tREASON\tSESSION\tSEQUENCE\tDETAIL")
 	}
-	for letter, err := range box.All(ctx) {
+	for entry, err := range box.All(ctx) {
 		switch {
 		case err != nil:
 			return errors.Join(err, table.Flush())
-		case !f.wants(letter):
+		case !f.wants(entry):
 		case f.json:
-			if err := lines.Encode(lineOf(letter)); err != nil {
+			if err := lines.Encode(lineOf(entry)); err != nil {
 				return err
 			}
 		default:
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%s\n", letter.Number, letter.Buried.Format(time.RFC3339),
-				letter.Reason, sessionText(letter.Session), letter.Origin.Seq, oneLine(letter.Why))
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%s\n", entry.Seq, entry.AddedAt.Format(time.RFC3339),
+				entry.Reason, sessionText(entry.Session), entry.Origin.Seq, oneLine(entry.Detail))
 		}
 	}
 	return table.Flush()
 }
 
-func (f *letterFlags) show(out io.Writer, letters []deadletters.Letter) error {
-	for _, letter := range letters {
+func (f *deadLetterFlags) show(out io.Writer, entries []deadletters.Entry) error {
+	for _, entry := range entries {
 		var err error
 		switch {
 		case f.raw:
-			_, err = out.Write(append(append([]byte(nil), letter.Header...), letter.Data...))
+			_, err = out.Write(append(append([]byte(nil), entry.Header...), entry.Data...))
 		case f.json:
-			line := lineOf(letter)
-			line.Header, line.Data = letter.Header, letter.Data
+			line := lineOf(entry)
+			line.Header, line.Data = entry.Header, entry.Data
 			err = json.NewEncoder(out).Encode(line)
 		default:
-			err = showLetter(out, letter)
+			err = showEntry(out, entry)
 		}
 		if err != nil {
 			return err
@@ -176,30 +175,30 @@ func (f *letterFlags) show(out io.Writer, letters []deadletters.Letter) error {
 	return nil
 }
 
-func showLetter(out io.Writer, letter deadletters.Letter) error {
+func showEntry(out io.Writer, entry deadletters.Entry) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
-		{"letter", strconv.FormatUint(letter.Number, 10)},
-		{"buried", letter.Buried.Format(time.RFC3339)},
-		{"reason", string(letter.Reason) + ": " + oneLine(letter.Why)},
-		{"session", sessionText(letter.Session)},
-		{"origin", fmt.Sprintf("%s %d, stored %s", oneLine(letter.Origin.Stream), letter.Origin.Seq, letter.Origin.Stored.Format(time.RFC3339Nano))},
-		{"subject", oneLine(letter.Origin.Subject)},
+		{"entry", strconv.FormatUint(entry.Seq, 10)},
+		{"added", entry.AddedAt.Format(time.RFC3339)},
+		{"reason", string(entry.Reason) + ": " + oneLine(entry.Detail)},
+		{"session", sessionText(entry.Session)},
+		{"origin", fmt.Sprintf("%s %d, stored %s", oneLine(entry.Origin.Stream), entry.Origin.Seq, entry.Origin.Stored.Format(time.RFC3339Nano))},
+		{"subject", oneLine(entry.Origin.Subject)},
 	} {
 		fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if letter.Missing != deadletters.NothingMissing {
-		_, err := fmt.Fprintf(out, "message: %s\n\n", letter.Missing)
+	if entry.Missing != deadletters.MissingNone {
+		_, err := fmt.Fprintf(out, "message: %s\n\n", entry.Missing)
 		return err
 	}
-	_, err := fmt.Fprintf(out, "headers: %s\ndata: %s\n\n", quoted(letter.Header), quoted(letter.Data))
+	_, err := fmt.Fprintf(out, "headers: %s\ndata: %s\n\n", quoted(entry.Header), quoted(entry.Data))
 	return err
 }
 
-// quoted shows what a stranger wrote, so that the terminal obeys none of it.
+// quoted escapes control characters: the content is untrusted, and a terminal would interpret them.
 func quoted(data []byte) string {
 	if !utf8.Valid(data) || bytes.IndexFunc(data, unicode.IsControl) >= 0 {
 		return strconv.QuoteToASCII(string(data))
@@ -218,10 +217,10 @@ func sessionText(s chunk.Session) string {
 	return s.String()
 }
 
-// letterLine is a letter as JSON.
-type letterLine struct {
+// deadLetterJSON is the JSON form of an entry.
+type deadLetterJSON struct {
 	Number   uint64    `json:"number"`
-	Buried   time.Time `json:"buried"`
+	AddedAt  time.Time `json:"addedAt"`
 	Reason   string    `json:"reason"`
 	Why      string    `json:"why"`
 	Tenant   string    `json:"tenant,omitempty"`
@@ -236,47 +235,46 @@ type letterLine struct {
 	Data     []byte    `json:"data,omitempty"`
 }
 
-func lineOf(letter deadletters.Letter) letterLine {
-	return letterLine{
-		Number: letter.Number, Buried: letter.Buried, Reason: string(letter.Reason), Why: letter.Why,
-		Tenant: letter.Session.Tenant, Root: letter.Session.Root, Session: letter.Session.ID,
-		Stream: letter.Origin.Stream, Subject: letter.Origin.Subject, Sequence: uint64(letter.Origin.Seq), Stored: letter.Origin.Stored,
-		Missing: string(letter.Missing),
+func lineOf(entry deadletters.Entry) deadLetterJSON {
+	return deadLetterJSON{
+		Number: entry.Seq, AddedAt: entry.AddedAt, Reason: string(entry.Reason), Why: entry.Detail,
+		Tenant: entry.Session.Tenant, Root: entry.Session.Root, Session: entry.Session.ID,
+		Stream: entry.Origin.Stream, Subject: entry.Origin.Subject, Sequence: uint64(entry.Origin.Seq), Stored: entry.Origin.Stored,
+		Missing: string(entry.Missing),
 	}
 }
 
-func drop(ctx context.Context, out io.Writer, box *deadletters.Box, letters []deadletters.Letter) error {
-	for _, letter := range letters {
-		if err := box.Drop(ctx, letter.Number); err != nil {
+func drop(ctx context.Context, out io.Writer, box *deadletters.Store, entries []deadletters.Entry) error {
+	for _, entry := range entries {
+		if err := box.Delete(ctx, entry.Seq); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%d dropped\n", letter.Number)
+		fmt.Fprintf(out, "%d dropped\n", entry.Seq)
 	}
 	return nil
 }
 
-// replay folds the sessions of letters anew; one that this build cannot read
-// either keeps its letter, and the command fails.
-func (b *backbone) replay(ctx context.Context, out io.Writer, box *deadletters.Box, letters []deadletters.Letter) error {
+// replay refolds the sessions of the entries. An entry whose message this build cannot read either is kept, and the command fails.
+func (b *app) replay(ctx context.Context, out io.Writer, box *deadletters.Store, entries []deadletters.Entry) error {
 	reader, err := b.reader()
 	if err != nil {
 		return err
 	}
-	store, err := kvstore.New(b.js, kvstore.Config{Layout: b.cfg.layout()})
+	store, err := jssnapshots.New(b.js, jssnapshots.Config{Layout: b.cfg.layout()})
 	if err != nil {
 		return err
 	}
 	kept := 0
-	for i, err := range box.Replay(ctx, letters, store, natssource.Log{Reader: reader}) {
+	for i, err := range box.Replay(ctx, entries, store, jssnapshots.Log{Reader: reader}) {
 		if err != nil {
 			kept++
-			fmt.Fprintf(out, "%d kept: %s\n", letters[i].Number, oneLine(err.Error()))
+			fmt.Fprintf(out, "%d kept: %s\n", entries[i].Seq, oneLine(err.Error()))
 			continue
 		}
-		fmt.Fprintf(out, "%d folded, letter dropped\n", letters[i].Number)
+		fmt.Fprintf(out, "%d folded, entry dropped\n", entries[i].Seq)
 	}
 	if kept > 0 {
-		return fmt.Errorf("%d of %d letters are kept", kept, len(letters))
+		return fmt.Errorf("%d of %d entries kept", kept, len(entries))
 	}
 	return nil
 }

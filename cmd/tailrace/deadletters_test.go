@@ -15,7 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // tailrace runs one command to its end.
@@ -28,8 +28,8 @@ func tailrace(t *testing.T, want int, args ...string) string {
 	return out.String() + errs.String()
 }
 
-// projecting is a projector over a server, with its probes and figures.
-func projecting(t *testing.T) (ops, url string, js jetstream.JetStream) {
+// startProjector is a projector over a server, with its probes and figures.
+func startProjector(t *testing.T) (ops, url string, js jetstream.JetStream) {
 	t.Helper()
 	server := natstest.Start(t, natstest.Listen())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func projecting(t *testing.T) (ops, url string, js jetstream.JetStream) {
 			t.Errorf("the projector ended with %d", got)
 		}
 	})
-	natstest.Await(t, "the projector", func(context.Context) error {
+	natstest.Eventually(t, "the projector", func(context.Context) error {
 		if status, body := get(t, ops+"/readyz", ""); status != 200 {
 			return errors.New(body)
 		}
@@ -73,10 +73,10 @@ func put(t *testing.T, js jetstream.JetStream, o chunk.Ordinal, body string) {
 
 const goodText = `{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"good"}`
 
-// Poison is listed, shown, tried again and dropped from the command line, and
-// counted; the bucket that somebody deletes meanwhile is there again.
+// Invalid records are listed, shown, replayed and dropped from the command line, and
+// counted; a bucket that is deleted meanwhile is recreated.
 func TestDeadLetters(t *testing.T) {
-	ops, url, js := projecting(t)
+	ops, url, js := startProjector(t)
 	put(t, js, 1, goodText)
 	put(t, js, 2, `{"type":"text_delta","delta":"\u001b[31m7"}`)
 	put(t, js, 3, goodText)
@@ -87,7 +87,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Helper()
 		return tailrace(t, want, append([]string{"deadletters", "--nats-url", url}, args...)...)
 	}
-	natstest.Await(t, "two letters", func(context.Context) error {
+	natstest.Eventually(t, "two letters", func(context.Context) error {
 		if list := command(exitOK, "list"); strings.Count(list, "\n") != 3 {
 			return errors.New(list)
 		}
@@ -95,6 +95,9 @@ func TestDeadLetters(t *testing.T) {
 	})
 	if list := command(exitOK, "list", "--session", "s1"); !strings.Contains(list, "record") || !strings.Contains(list, "envelope") || !strings.Contains(list, "/default/s1/s1") {
 		t.Errorf("list: %s", list)
+	}
+	if list := command(exitOK, "list", "--json"); strings.Count(list, `"addedAt":"20`) != 2 || strings.Contains(list, `"buried"`) {
+		t.Errorf("list as JSON: %s", list)
 	}
 	if list := command(exitOK, "list", "--tenant", "other", "--json"); list != "" {
 		t.Errorf("list of another tenant: %s", list)
@@ -106,7 +109,7 @@ func TestDeadLetters(t *testing.T) {
 	if one, two := command(exitOK, "show", "1", "--raw"), command(exitOK, "show", "2", "--raw"); one != "hello\x1b[2J" && two != "hello\x1b[2J" {
 		t.Errorf("raw: %q and %q", one, two)
 	}
-	if out := command(exitError, "replay", "--all"); strings.Count(out, "kept: letter") != 2 || !strings.Contains(out, "2 of 2 letters are kept") {
+	if out := command(exitError, "replay", "--all"); strings.Count(out, "kept: dead letter") != 2 || !strings.Contains(out, "2 of 2 entries kept") {
 		t.Errorf("replay: %s", out)
 	}
 	figures := func(want ...string) error {
@@ -118,7 +121,7 @@ func TestDeadLetters(t *testing.T) {
 		}
 		return nil
 	}
-	natstest.Await(t, "the figures", func(context.Context) error {
+	natstest.Eventually(t, "the figures", func(context.Context) error {
 		return figures(`tailrace_projector_dead_letters_total{reason="record"} 1`, `tailrace_projector_dead_letters_total{reason="envelope"} 1`,
 			`tailrace_projector_applied_total{type="text_delta"} `, `tailrace_projector_lag_messages{partition="0"} 0`, `tailrace_projector_lag_seconds{partition="0"} 0`,
 			"tailrace_projector_redelivered_total ", "tailrace_snapshot_cas_conflicts_total ", "tailrace_snapshot_bytes_count ", "tailrace_snapshot_write_seconds_count ")
@@ -126,7 +129,7 @@ func TestDeadLetters(t *testing.T) {
 	if out := command(exitOK, "drop", "1", "2"); out != "1 dropped\n2 dropped\n" {
 		t.Errorf("drop: %s", out)
 	}
-	for _, args := range [][]string{{}, {"bury"}, {"show"}, {"drop", "x"}, {"drop", "1", "--all"}, {"list", "1"}, {"replay", "1", "--tenant", "t"}} {
+	for _, args := range [][]string{{}, {"add"}, {"show"}, {"drop", "x"}, {"drop", "1", "--all"}, {"list", "1"}, {"replay", "1", "--tenant", "t"}} {
 		command(exitUsage, args...)
 	}
 	command(exitError, "show", "1")
@@ -134,7 +137,7 @@ func TestDeadLetters(t *testing.T) {
 	if err := js.DeleteKeyValue(t.Context(), "TR_SNAPSHOTS"); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Await(t, "the snapshot, from the log", func(ctx context.Context) error {
+	natstest.Eventually(t, "the snapshot, from the log", func(ctx context.Context) error {
 		kv, err := js.KeyValue(ctx, "TR_SNAPSHOTS")
 		if err != nil {
 			return err

@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/internal/demo"
-	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/workers"
 )
 
 func runWorker(ctx context.Context, t terminal, args []string) error {
-	return runRole(ctx, t, "worker", args, func(ctx context.Context, b *backbone) error {
+	return runRole(ctx, t, "worker", args, func(ctx context.Context, b *app) error {
 		if b.cfg.hasModel() {
 			agents, err := b.newModelAgents()
 			if err != nil {
@@ -29,23 +27,14 @@ func runWorker(ctx context.Context, t terminal, args []string) error {
 	})
 }
 
-// demoAgent is the demo worker and the page that asks it to work.
+// demoAgent is the workers of the demo agents, and the page that starts their runs.
 type demoAgent struct {
-	worker   *demo.Worker
-	producer *producers.Producer
-	page     http.Handler
+	served *workers.Workers
+	page   http.Handler
 }
 
-func (b *backbone) newDemo() (*demoAgent, error) {
-	queue, err := commands.New(b.js, commands.Config{Layout: b.cfg.layout(), Log: b.log})
-	if err != nil {
-		return nil, err
-	}
-	reader, err := b.reader()
-	if err != nil {
-		return nil, err
-	}
-	box, err := inbox.New(b.js, inbox.Config{Layout: b.cfg.layout()})
+func (b *app) newDemo() (*demoAgent, error) {
+	queue, err := jscontrol.NewQueue(b.js, jscontrol.QueueConfig{Layout: b.cfg.layout(), Log: b.log})
 	if err != nil {
 		return nil, err
 	}
@@ -53,26 +42,19 @@ func (b *backbone) newDemo() (*demoAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	producer, err := b.producer()
+	cfg := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.DemoPace)), b.log)
+	cfg.ShutdownTimeout = workers.Off // steps of the demo take many seconds; the next worker plays them again
+	served, err := workers.New(b.js, cfg)
 	if err != nil {
 		return nil, err
 	}
-	worker, err := demo.NewWorker(demo.WorkerConfig{
-		Queue: queue, Producer: producer, Log: reader, Inbox: box, Pace: demo.Tempo(b.cfg.DemoPace), Logger: b.log,
-	})
-	if err != nil {
-		return nil, errors.Join(err, producer.Close())
-	}
-	return &demoAgent{worker: worker, producer: producer, page: page}, nil
+	return &demoAgent{served: served, page: page}, nil
 }
 
-// run works until ctx ends. What is under way then stays as it is in the log;
-// the next worker goes on with it.
-func (d *demoAgent) run(ctx context.Context) error {
-	return errors.Join(d.worker.Run(ctx), d.producer.Close())
-}
+// run serves the agents until ctx ends.
+func (d *demoAgent) run(ctx context.Context) error { return d.served.Run(ctx) }
 
-// route is the page, its files, and what it posts to.
+// route matches the page, its files and its API.
 func (d *demoAgent) route() route {
 	return route{handler: d.page, match: func(path string) bool {
 		file := strings.Count(path, "/") == 1 && strings.Contains(path, ".")

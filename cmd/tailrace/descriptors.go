@@ -1,13 +1,13 @@
 package main
 
-// reservedDescriptors are kept from the connections of clients: for NATS and the
-// files of the built-in server, for probes and figures, for what the runtime
-// opens. Without them an edge that is full could not even say so.
+// reservedDescriptors are not available to client connections: they serve NATS
+// and the files of the built-in server, probes and metrics, and the runtime.
+// Without them a full edge could not even report that it is full.
 const reservedDescriptors = 256
 
-// connectionLimit is how many connections the edge may have at once when nobody
-// said: as many as it has descriptors, less the reserve, or half of them where
-// that leaves more. 0 is no limit.
+// connectionLimit returns the default limit of connections of the edge: the
+// number of descriptors less the reserve, or half of the descriptors if that is
+// more. 0 means no limit.
 func connectionLimit(descriptors uint64) int {
 	const plenty = 1 << 30
 	if descriptors == 0 || descriptors > plenty {

@@ -2,5 +2,5 @@
 
 package main
 
-// descriptors is how many this process may have open. 0 is not known.
+// descriptors returns 0: the limit of open files is unknown.
 func descriptors() uint64 { return 0 }

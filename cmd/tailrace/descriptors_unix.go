@@ -4,8 +4,8 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// descriptors is how many this process may have open: the soft limit, which the
-// Go runtime has raised to the hard one. 0 is not known.
+// descriptors returns the limit of open files: the soft limit, which the Go
+// runtime has raised to the hard limit. 0 means unknown.
 func descriptors() uint64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

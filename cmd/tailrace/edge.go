@@ -12,36 +12,36 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/projector/erase"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/agentserver"
 	"github.com/tailrace/tailrace/sseedge/chat"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
-	return runRole(ctx, t, "edge", args, func(ctx context.Context, b *backbone) error {
-		front, err := b.newFront(ctx)
+	return runRole(ctx, t, "edge", args, func(ctx context.Context, b *app) error {
+		server, err := b.newHTTPServer(ctx)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t.out, "Tailrace edge: %s\n", front.url())
-		return b.withStreams(ctx, front.run)
+		fmt.Fprintf(t.out, "Tailrace edge: %s\n", server.url())
+		return b.withStreams(ctx, server.run)
 	})
 }
 
-// front is the HTTP side of a process: the listener is open from the start, so
-// that a taken port is an error at once and a probe has something to ask.
-type front struct {
-	b        *backbone
+// httpServer is the HTTP side of a process. The listener is open from the start, so
+// that a taken port fails immediately and probes get a response.
+type httpServer struct {
+	b        *app
 	hub      *hub.Hub
 	edge     *sseedge.Edge
 	chats    *chat.Service
 	agents   *agentserver.Server
-	bodies   *sseedge.Bodies
+	bodies   *sseedge.BodyLimiter
 	server   *http.Server
 	listener net.Listener
 	ops      *ops
@@ -51,7 +51,7 @@ func (c config) limits() sseedge.Limits {
 	return sseedge.Limits{Streams: c.MaxStreams, PerAddress: c.MaxStreamsPerAddress, PerSession: c.MaxStreamsPerSession}
 }
 
-func (b *backbone) newFront(ctx context.Context, more ...route) (*front, error) {
+func (b *app) newHTTPServer(ctx context.Context, more ...route) (*httpServer, error) {
 	listener, err := b.listen(ctx)
 	if err != nil {
 		return nil, err
@@ -60,20 +60,20 @@ func (b *backbone) newFront(ctx context.Context, more ...route) (*front, error) 
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	f := &front{b: b, listener: listener, ops: ops}
-	if err := f.assemble(more); err != nil {
+	f := &httpServer{b: b, listener: listener, ops: ops}
+	if err := f.build(more); err != nil {
 		return nil, errors.Join(err, listener.Close(), ops.close())
 	}
 	return f, nil
 }
 
-// route is a handler beside the edge's own, for the paths it matches.
+// route is an additional handler for the paths it matches.
 type route struct {
 	match   func(path string) bool
 	handler http.Handler
 }
 
-func (f *front) assemble(more []route) error {
+func (f *httpServer) build(more []route) error {
 	reader, err := f.b.historyReader()
 	if err != nil {
 		return err
@@ -84,13 +84,13 @@ func (f *front) assemble(more []route) error {
 	}
 	layout := f.b.cfg.layout()
 	f.hub, err = hub.New(hublog.Log{Reader: reader}, hublog.Feed{Reader: reader}, hub.Config{
-		Encode: native.Encode, Encodings: withChats(view.Encodings(views, hub.Encode(native.Encode))),
-		Partitions: f.b.cfg.Partitions, Partition: layout.Partition, Memory: f.b.cfg.HubBytes, Log: f.b.log,
+		Encode: helix.Encode, Encodings: withChats(view.Encodings(views, hub.Encode(helix.Encode))),
+		Partitions: f.b.cfg.Partitions, Partition: layout.Partition, MaxMemory: f.b.cfg.HubBytes, Log: f.b.log,
 	})
 	if err != nil {
 		return err
 	}
-	snapshots, err := f.b.pages(reader)
+	snapshots, err := f.b.snapshotAdapter(reader)
 	if err != nil {
 		return err
 	}
@@ -99,20 +99,20 @@ func (f *front) assemble(more []route) error {
 		return err
 	}
 	cfg := sseedge.Config{
-		Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, Patience: f.b.cfg.WriteTimeout, Spread: f.b.cfg.Drain, Log: f.b.log,
-		Checks:         []sseedge.Check{{Name: "nats", Ask: f.b.ready}},
+		Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
+		Checks:         []sseedge.HealthCheck{{Name: "nats", Probe: f.b.ready}},
 		Limits:         f.b.cfg.limits(),
 		TrustedProxies: f.b.cfg.TrustedProxies,
 		Views:          views,
-		Directory:      directory{store},
+		Sessions:       sessionLister{store},
 		Metrics:        f.b.metrics,
 	}
 	if f.loopback() {
 		cfg.Host = sseedge.LoopbackHost
 	}
 	if f.b.cfg.AllowDelete {
-		// Off by default on loopback too: a proxy on this machine connects from there,
-		// for the whole world.
+		// Disabled by default on loopback too: a proxy on this machine connects from
+		// loopback on behalf of remote clients.
 		if cfg.Eraser, err = erase.New(f.b.js, store, erase.Config{Layout: layout, Log: f.b.log}); err != nil {
 			return err
 		}
@@ -120,28 +120,28 @@ func (f *front) assemble(more []route) error {
 	if f.edge, err = sseedge.New(f.hub, snapshots, cfg); err != nil {
 		return err
 	}
-	f.bodies = sseedge.NewBodies(f.b.cfg.BodyBytes)
+	f.bodies = sseedge.NewBodyLimiter(f.b.cfg.BodyBytes)
 	if f.chats, err = f.newChats(snapshots); err != nil {
 		return err
 	}
 	f.ops.assemble(f.b, f.edge.Probes())
 	if f.chats != nil {
-		more = append(more, route{match: chat.Match, handler: f.edge.Counted(chat.RouteName, f.chats)})
+		more = append(more, route{match: f.chats.Match, handler: f.edge.Instrument(f.chats.RouteName, f.chats)})
 	}
-	if f.agents, err = f.newAgentServer(snapshots); err != nil {
+	if f.agents, err = f.newAgentServer(); err != nil {
 		return err
 	}
 	if f.agents != nil {
-		more = append(more, route{match: f.agents.Match, handler: f.edge.Counted(f.agents.RouteName, f.agents)})
+		more = append(more, route{match: f.agents.Match, handler: f.edge.Instrument(f.agents.RouteName, f.agents)})
 	}
 	return f.assembleServer(more)
 }
 
-func (f *front) assembleServer(more []route) error {
-	cfg := sseedge.ServerConfig{H2C: f.b.cfg.H2C, Patience: f.b.cfg.WriteTimeout, Log: f.b.log}
+func (f *httpServer) assembleServer(more []route) error {
+	cfg := sseedge.ServerConfig{H2C: f.b.cfg.H2C, HTTP2Timeout: f.b.cfg.WriteTimeout, Log: f.b.log}
 	if f.b.cfg.TLSCert != "" {
 		var err error
-		if cfg.TLS, err = sseedge.Certificates(f.b.cfg.TLSCert, f.b.cfg.TLSKey, f.b.log); err != nil {
+		if cfg.TLS, err = sseedge.ReloadingTLSConfig(f.b.cfg.TLSCert, f.b.cfg.TLSKey, f.b.log); err != nil {
 			return err
 		}
 	}
@@ -153,12 +153,12 @@ func (f *front) assembleServer(more []route) error {
 	return nil
 }
 
-// handler gives each route what it matches; everything else, and every path
-// that is not clean, is the edge's to answer or refuse.
-func (f *front) handler(routes []route) http.Handler {
+// handler dispatches matching paths to the routes. The edge serves or rejects
+// everything else, including paths that are not clean.
+func (f *httpServer) handler(routes []route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, route := range routes {
-			if path.Clean(r.URL.Path) == r.URL.Path && route.match(r.URL.Path) && f.allowed(r) {
+			if path.Clean(r.URL.Path) == r.URL.Path && route.match(r.URL.Path) && f.isHostAllowed(r) {
 				route.handler.ServeHTTP(w, r)
 				return
 			}
@@ -167,12 +167,12 @@ func (f *front) handler(routes []route) http.Handler {
 	})
 }
 
-// allowed is the edge's own rule for the Host header.
-func (f *front) allowed(r *http.Request) bool {
+// isHostAllowed applies the edge's rule for the Host header.
+func (f *httpServer) isHostAllowed(r *http.Request) bool {
 	return !f.loopback() || hostAllowed(r.Host)
 }
 
-// hostAllowed is the rule of listeners on loopback.
+// hostAllowed is the rule for listeners on loopback.
 func hostAllowed(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -181,13 +181,13 @@ func hostAllowed(hostport string) bool {
 	return sseedge.LoopbackHost(host)
 }
 
-func (b *backbone) listen(ctx context.Context) (net.Listener, error) {
+func (b *app) listen(ctx context.Context) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(b.cfg.Listen)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("listen is %q, want host:port", b.cfg.Listen)}
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !b.cfg.TrustNetwork {
-		return nil, fmt.Errorf("listen is %s: the edge asks nobody for credentials yet, so it serves loopback only; --trust-network says that a proxy in front of it does", b.cfg.Listen)
+		return nil, fmt.Errorf("listen is %q, want a loopback address: the edge has no authentication; set --trust-network if an authenticating proxy is in front of it", b.cfg.Listen)
 	}
 	listener, err := sseedge.Listen(ctx, b.cfg.Listen, b.cfg.WriteTimeout)
 	if err != nil {
@@ -200,19 +200,20 @@ func (b *backbone) listen(ctx context.Context) (net.Listener, error) {
 	if limit == 0 {
 		return listener, nil
 	}
-	// Connections over the limit stay in the queue of the kernel, where they cost
-	// no descriptor, until others are gone or the client gives up.
+	// Connections over the limit stay in the accept queue of the kernel, where
+	// they use no descriptor, until other connections close or the client gives
+	// up.
 	return netutil.LimitListener(listener, limit), nil
 }
 
-func (f *front) loopback() bool { return onLoopback(f.listener) }
+func (f *httpServer) loopback() bool { return onLoopback(f.listener) }
 
 func onLoopback(l net.Listener) bool {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	return ok && addr.IP.IsLoopback()
 }
 
-func (f *front) url() string {
+func (f *httpServer) url() string {
 	scheme := "http://"
 	if f.server.TLSConfig != nil {
 		scheme = "https://"
@@ -220,16 +221,17 @@ func (f *front) url() string {
 	return scheme + f.listener.Addr().String()
 }
 
-func (f *front) serve() error {
+func (f *httpServer) serve() error {
 	if f.server.TLSConfig != nil {
 		return f.server.ServeTLS(f.listener, "", "")
 	}
 	return f.server.Serve(f.listener)
 }
 
-// run serves until ctx ends, then drains: not ready and nobody new at once, the
-// open streams cut one by one, then the requests in flight are finished.
-func (f *front) run(ctx context.Context) error {
+// run serves until ctx ends, then drains: it reports not ready, rejects new
+// requests, closes the open streams gradually and completes the requests in
+// flight.
+func (f *httpServer) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	hubCtx, stopHub := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopHub()
@@ -243,7 +245,8 @@ func (f *front) run(ctx context.Context) error {
 	group.Go(f.ops.run)
 	group.Go(func() error {
 		<-ctx.Done()
-		// HTTP/2 clients would come back on the connections that they have.
+		// Otherwise HTTP/2 clients would reconnect on their existing
+		// connections.
 		f.server.SetKeepAlivesEnabled(false)
 		defer stopHub()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.b.cfg.Drain+5*time.Second)
@@ -253,11 +256,11 @@ func (f *front) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// drain ends the streams of all kinds at the same time.
-func (f *front) drain(ctx context.Context) error {
+// drain ends the streams of all handlers concurrently.
+func (f *httpServer) drain(ctx context.Context) error {
 	var group errgroup.Group
 	if f.agents != nil {
-		f.agents.Drain()
+		group.Go(func() error { return f.agents.Drain(ctx) })
 	}
 	group.Go(func() error { return f.edge.Drain(ctx) })
 	if f.chats != nil {

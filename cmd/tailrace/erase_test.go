@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // attached is a client that reads a stream.
@@ -24,7 +24,7 @@ type attached struct {
 }
 
 // attach opens a stream and reads its first event.
-func (h *house) attach(path string) attached {
+func (h *env) attach(path string) attached {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.url+path, nil)
 	if err != nil {
@@ -42,8 +42,8 @@ func (h *house) attach(path string) attached {
 	return a
 }
 
-// until reads on to the event that has a text.
-func (h *house) until(a attached, text string) {
+// until reads up to the event that contains text.
+func (h *env) until(a attached, text string) {
 	h.t.Helper()
 	for {
 		event, err := firstEvent(a.events)
@@ -56,7 +56,7 @@ func (h *house) until(a attached, text string) {
 	}
 }
 
-// large is a state that makes a head larger than a value may be.
+// large returns state patches that make a head larger than the maximum value.
 func large(run int) []chunk.Body {
 	var all []chunk.Body
 	for _, key := range "abcd" {
@@ -66,8 +66,8 @@ func large(run int) []chunk.Body {
 	return all
 }
 
-// subjectsOf are the subjects of a stream with messages.
-func (h *house) subjectsOf(ctx context.Context, stream string) (map[string]uint64, error) {
+// subjectsOf returns the subjects of a stream and their number of messages.
+func (h *env) subjectsOf(ctx context.Context, stream string) (map[string]uint64, error) {
 	s, err := h.js.Stream(ctx, stream)
 	if err != nil {
 		return nil, err
@@ -80,62 +80,62 @@ func (h *house) subjectsOf(ctx context.Context, stream string) (map[string]uint6
 }
 
 // A session is deleted over HTTP while it is read in every way: each reader is
-// told, and of it, its sub-agent and its objects nothing is left but what says
-// so. Another session goes on, also for who reads both.
+// notified, and only the deletion records remain of it, its sub-agent and its
+// objects. Another session continues, also for a client that reads both.
 func TestDeleteOverHTTP(t *testing.T) {
-	h := newHouse(t)
-	first := h.start("doomed", "hello?")
-	h.say(first, large(1)...)
+	h := newEnv(t)
+	first := h.start("deleted", "hello?")
+	h.emit(first, large(1)...)
 	h.end(first)
-	run := h.start("doomed", "and now?")
-	h.say(run, append(large(2), chunk.TextDelta{Delta: "doomed"})...)
+	run := h.start("deleted", "and now?")
+	h.emit(run, append(large(2), chunk.TextDelta{Delta: "deleted"})...)
 	child, err := run.Child(t.Context(), chunk.SubagentStart{SubAgentType: "helper", SubSessionID: "kid", CallID: "c1"}, chunk.RunStarted{Mode: "execute"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.say(child, chunk.TextDelta{Delta: "I help"})
+	h.emit(child, chunk.TextDelta{Delta: "I help"})
 	other := h.start("other", "hello?")
-	h.say(other, chunk.TextDelta{Delta: "first"})
-	natstest.Await(t, "all to be saved", func(ctx context.Context) error {
+	h.emit(other, chunk.TextDelta{Delta: "first"})
+	natstest.Eventually(t, "all to be saved", func(ctx context.Context) error {
 		objects, err := h.subjectsOf(ctx, "OBJ_TR_OBJECTS")
 		if err != nil {
 			return err
 		}
 		heads, err := h.subjectsOf(ctx, "KV_TR_SNAPSHOTS")
-		if len(objects) == 0 || heads["$KV.TR_SNAPSHOTS.h.default.doomed.kid"] == 0 {
+		if len(objects) == 0 || heads["$KV.TR_SNAPSHOTS.h.default.deleted.kid"] == 0 {
 			return errors.Join(err, fmt.Errorf("%d objects, heads %v", len(objects), heads))
 		}
 		return err
 	})
 
 	readers := []attached{
-		h.attach("/v1/sessions/doomed/events"), h.attach("/v1/sessions/doomed/events?scope=session"),
-		h.attach("/v1/sessions/doomed/events"), h.attach("/v1/sessions/kid/events?root=doomed"),
+		h.attach("/v1/sessions/deleted/events"), h.attach("/v1/sessions/deleted/events?scope=session"),
+		h.attach("/v1/sessions/deleted/events"), h.attach("/v1/sessions/kid/events?root=deleted"),
 	}
-	both, stays := h.attach("/v1/events?session=doomed&session=other"), h.attach("/v1/sessions/other/events")
-	h.want(http.StatusNoContent, http.MethodDelete, "/v1/sessions/doomed", nil)
+	both, stays := h.attach("/v1/events?session=deleted&session=other"), h.attach("/v1/sessions/other/events")
+	h.want(http.StatusNoContent, http.MethodDelete, "/v1/sessions/deleted", nil)
 	for _, a := range readers {
 		rest, err := io.ReadAll(a.events)
 		if err != nil || !strings.Contains(string(rest), `"type":"fail"`) || !strings.Contains(string(rest), "the session was deleted") {
-			t.Errorf("%s: %.300s, %v; want to be told, and a clean end", a.path, rest, err)
+			t.Errorf("%s: %.300s, %v; want the failure and a clean end", a.path, rest, err)
 		}
 	}
 	h.until(both, "the session was deleted")
-	h.say(other, chunk.TextDelta{Delta: "it goes on"})
-	h.until(both, "it goes on")
-	h.until(stays, "it goes on")
-	if err = run.Say(t.Context(), chunk.TextDelta{Delta: "late"}); err == nil {
+	h.emit(other, chunk.TextDelta{Delta: "it continues"})
+	h.until(both, "it continues")
+	h.until(stays, "it continues")
+	if err = run.EmitBody(t.Context(), chunk.TextDelta{Delta: "late"}); err == nil {
 		_, err = run.Flush(t.Context())
 	}
 	if !errors.Is(err, chunk.ErrFenced) {
 		t.Errorf("its writer: %v, want ErrFenced", err)
 	}
 
-	natstest.Await(t, "all of it to be gone", func(ctx context.Context) error {
+	natstest.Eventually(t, "all of it to be gone", func(ctx context.Context) error {
 		for stream, want := range map[string]map[string]uint64{
 			"OBJ_TR_OBJECTS":  {},
-			"TR_CHUNKS_0":     {"tr.chunks.0.default.doomed.doomed": 1, "tr.chunks.0.default.doomed.kid": 1},
-			"KV_TR_SNAPSHOTS": {"$KV.TR_SNAPSHOTS.h.default.doomed.doomed": 1, "$KV.TR_SNAPSHOTS.h.default.doomed.kid": 1},
+			"TR_CHUNKS_0":     {"tr.chunks.0.default.deleted.deleted": 1, "tr.chunks.0.default.deleted.kid": 1},
+			"KV_TR_SNAPSHOTS": {"$KV.TR_SNAPSHOTS.h.default.deleted.deleted": 1, "$KV.TR_SNAPSHOTS.h.default.deleted.kid": 1},
 		} {
 			left, err := h.subjectsOf(ctx, stream)
 			if err != nil {
@@ -150,8 +150,8 @@ func TestDeleteOverHTTP(t *testing.T) {
 		}
 		return nil
 	})
-	for _, path := range []string{"doomed/snapshot", "doomed/messages", "doomed/events", "doomed/tree", "kid/snapshot?root=doomed"} {
+	for _, path := range []string{"deleted/snapshot", "deleted/messages", "deleted/events", "deleted/tree", "kid/snapshot?root=deleted"} {
 		h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/"+path, nil)
 	}
-	h.get("/v1/sessions/other/snapshot?partial=1", "it goes on")
+	h.get("/v1/sessions/other/snapshot?partial=1", "it continues")
 }

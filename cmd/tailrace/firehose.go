@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// firehoseFlags are the choices of one `tailrace firehose`.
+// firehoseFlags holds the flags of `tailrace firehose`.
 type firehoseFlags struct {
 	durable string
 	tenant  string
@@ -21,11 +22,11 @@ type firehoseFlags struct {
 }
 
 func (f *firehoseFlags) register(flags *flag.FlagSet) {
-	flags.StringVar(&f.durable, "durable", "", "remember the place under this name and go on there next time")
-	flags.BoolVar(&f.fromStart, "from-start", false, "begin with the oldest record there is rather than with the next one; a durable does so at its first use only")
-	flags.StringVar(&f.tenant, "tenant", "", "only sessions of this tenant; empty: all tenants")
-	flags.StringVar(&f.types, "types", "", "only these types, separated by commas")
-	flags.BoolVar(&f.json, "json", false, "JSON lines, also on a terminal")
+	flags.StringVar(&f.durable, "durable", "", "durable consumer name; resume after the last acknowledged record")
+	flags.BoolVar(&f.fromStart, "from-start", false, "start with the oldest record instead of the next one; with --durable, at its first use only")
+	flags.StringVar(&f.tenant, "tenant", "", "sessions of this tenant only; if empty, of all tenants")
+	flags.StringVar(&f.types, "types", "", "comma-separated chunk types; if empty, all types")
+	flags.BoolVar(&f.json, "json", false, "print JSON lines on a terminal too")
 }
 
 func runFirehose(ctx context.Context, t terminal, args []string) error {
@@ -56,12 +57,12 @@ func runFirehose(ctx context.Context, t terminal, args []string) error {
 	return f.run(ctx, t, b)
 }
 
-func (f *firehoseFlags) run(ctx context.Context, t terminal, b *backbone) error {
+func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 	reader, err := b.reader()
 	if err != nil {
 		return err
 	}
-	config := consumers.FirehoseConfig{Name: f.durable, Tenant: f.tenant, FromNow: !f.fromStart}
+	config := consumers.FirehoseConfig{Name: f.durable, Tenant: f.tenant, FromLatest: !f.fromStart}
 	if f.types != "" {
 		config.Types = splitTypes(f.types)
 	}
@@ -70,7 +71,12 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *backbone) error 
 		return err
 	}
 	out := printerFor(t, f.json, chunk.Session{})
-	err = firehose.Run(ctx, func(_ context.Context, rec chunk.Record) error { return out.print(rec) })
+	var printing sync.Mutex // each partition has its own goroutine
+	err = firehose.Run(ctx, func(_ context.Context, rec chunk.Record) error {
+		printing.Lock()
+		defer printing.Unlock()
+		return out.print(rec)
+	})
 	if ctx.Err() != nil {
 		err = nil
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/tailrace/tailrace/codec"
 )
 
-// format is codec.Format as people write it.
+// format is codec.Format as a setting.
 type format codec.Format
 
-// UnmarshalText reads "json" or "msgpack".
+// UnmarshalText parses json or msgpack.
 func (f *format) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "json":
@@ -22,7 +22,7 @@ func (f *format) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the name of the format.
+// String returns the name of the format.
 func (f format) String() string {
 	if codec.Format(f) == codec.FormatMsgpack {
 		return "msgpack"

@@ -9,8 +9,8 @@ import (
 	"github.com/kelseyhightower/envconfig"
 )
 
-const intro = `Tailrace is the event backbone of AI agents: a durable, resumable log of
-what every agent says and does, on NATS JetStream.
+const intro = `Tailrace is an event pipeline for AI agents on NATS JetStream: a durable log
+of agent output, served to browsers as resumable event streams.
 
 Usage: tailrace <command> [flags] [arguments]
 
@@ -26,12 +26,12 @@ func printHelp(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\n`tailrace <command> --help` lists a command's own flags.")
+	fmt.Fprintln(w, "\n`tailrace <command> --help` lists the flags of a command.")
 	return printSettings(w)
 }
 
 // printSettings lists every variable with its default. The flag of a variable
-// is its name without the prefix, in small letters with dashes.
+// is its name without the prefix, in lower case with dashes.
 func printSettings(w io.Writer) error {
 	fmt.Fprintln(w, "\nSettings are read from the environment; the flag (--nats-url for TAILRACE_NATS_URL) wins:")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

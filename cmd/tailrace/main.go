@@ -1,5 +1,5 @@
-// Command tailrace is every role of Tailrace in one binary: the role is the
-// first argument. `tailrace up` runs all of them in one process.
+// Command tailrace runs every role of Tailrace: the role is the first argument.
+// `tailrace up` runs all of them in one process.
 package main
 
 import (
@@ -20,7 +20,7 @@ const (
 	exitUsage = 2
 )
 
-// terminal is what a command may speak to and hear from.
+// terminal holds the standard streams of a command.
 type terminal struct {
 	in  io.Reader
 	out io.Writer
@@ -37,19 +37,18 @@ type command struct {
 
 func subcommands() []command {
 	return []command{
-		{"up", "", "everything in one process: NATS server, projector, edge, worker", runUp},
-		{"edge", "", "the HTTP edge: event streams and snapshots for browsers", runEdge},
-		{"projector", "", "folds sessions into snapshots", runProjector},
-		{"worker", "", "the agents of a model, or the demo agent", runWorker},
-		{"publish", "--session ID", "writes chunks from standard input (JSON lines) to a session", runPublish},
-		{"tail", "SESSION", "follows a session in the terminal", runTail},
-		{"firehose", "", "follows every session", runFirehose},
-		{"verify", "--session ID|--all", "compares stored snapshots with a fold of the log; exit code 1 if any differs", runVerify},
-		{"rebuild", "--session ID|--all|--drop BUCKET", "folds sessions anew from the log, in place or into another bucket", runRebuild},
-		{"compact", "", "archives the sessions that have ended, once, as the projector does with --archive-after", runCompact},
-		{"deadletters", "list|show N…|replay N…|drop N…", "messages of the log that could not be folded", runDeadLetters},
-		{"bench", "NAME…|all", "ours against the raw floor, in one run", runBench},
-		{"version", "", "prints the version", runVersion},
+		{"up", "", "run everything in one process: NATS server, projector, edge, worker", runUp},
+		{"edge", "", "serve event streams, snapshots and chats over HTTP", runEdge},
+		{"projector", "", "fold sessions into snapshots", runProjector},
+		{"worker", "", "run the agents of a model, or the demo agent", runWorker},
+		{"publish", "--session ID", "write chunks from standard input (JSON lines) to a session", runPublish},
+		{"tail", "SESSION", "follow a session in the terminal", runTail},
+		{"firehose", "", "follow all sessions", runFirehose},
+		{"verify", "--session ID|--all", "compare stored snapshots with a fold of the log; exit code 1 if any differs", runVerify},
+		{"rebuild", "--session ID|--all|--drop BUCKET", "refold sessions from the log, in place or into another bucket", runRebuild},
+		{"archive", "", "archive sessions that have ended, once; the projector does so with --archive-after", runArchive},
+		{"deadletters", "list|show N…|replay N…|drop N…", "manage log messages that could not be folded", runDeadLetters},
+		{"version", "", "print the version", runVersion},
 	}
 }
 
@@ -60,7 +59,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is main without the process around it.
+// run executes a command and returns the exit code.
 func run(ctx context.Context, t terminal, args []string) int {
 	if len(args) == 0 {
 		_ = printHelp(t.err)
@@ -70,16 +69,21 @@ func run(ctx context.Context, t terminal, args []string) int {
 	case "help", "-h", "-help", "--help":
 		return exitCode(t, "help", printHelp(t.out))
 	}
+	name := args[0]
+	if renamed, ok := renamedCommands[name]; ok {
+		fmt.Fprintf(t.err, "tailrace: command %q is deprecated, use %q\n", name, renamed)
+		name = renamed
+	}
 	for _, c := range subcommands() {
-		if c.name == args[0] {
+		if c.name == name {
 			return exitCode(t, c.name, c.run(ctx, t, args[1:]))
 		}
 	}
-	fmt.Fprintf(t.err, "tailrace: no command %q; `tailrace help` lists them\n", args[0])
+	fmt.Fprintf(t.err, "tailrace: unknown command %q; `tailrace help` lists the commands\n", args[0])
 	return exitUsage
 }
 
-// usageError is a mistake in the arguments rather than in the world.
+// usageError is an error in the arguments.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -98,9 +102,9 @@ func exitCode(t terminal, name string, err error) int {
 	}
 }
 
-// arguments loads the configuration of a command and prints its help when asked.
+// arguments loads the configuration of a command, or prints its help if the arguments ask for it.
 func arguments(t terminal, name string, args []string, extra func(*flag.FlagSet)) (config, []string, error) {
-	cfg, rest, err := load(args, io.Discard, extra)
+	cfg, rest, err := load(args, t.err, extra)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return cfg, nil, errors.Join(err, printCommandHelp(t.out, name, extra))

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/topology"
 )
 
-var update = flag.Bool("update", false, "rewrite what the tests compare with")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
@@ -30,7 +31,7 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreNamed(t *testing.T) {
+func TestInvalidSettingsAreNamed(t *testing.T) {
 	for want, args := range map[string][]string{
 		"replicas is 2":     {"--replicas", "2"},
 		"partitions is 0":   {"--partitions", "0"},
@@ -50,11 +51,42 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 	t.Setenv("TAILRACE_DRAIN", "later")
 	if _, _, err := load(nil, &strings.Builder{}, nil); err == nil || !strings.Contains(err.Error(), "DRAIN") {
-		t.Errorf("a bad variable: err = %v, want one that names it", err)
+		t.Errorf("invalid variable: err = %v, want one that names it", err)
 	}
 }
 
-// Every field is a flag, a variable and a line of the help, with words.
+// The ages of the streams come from the settings; 0s selects the default of the
+// topology.
+func TestAgesOfStreams(t *testing.T) {
+	cfg, _, err := load([]string{"--max-age", "3h", "--command-max-age", "4h", "--inbox-max-age", "5h", "--deadletter-max-age", "6h"}, os.Stderr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js := natstest.Start(t).JetStream(t)
+	if err := topology.Ensure(t.Context(), js, (&app{cfg: cfg}).topologyConfig()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Duration{
+		"TR_CHUNKS_0": 3 * time.Hour, "TR_COMMANDS": 4 * time.Hour, "KV_TR_INBOX": 5 * time.Hour, "TR_DEADLETTERS": 6 * time.Hour,
+	} {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := stream.CachedInfo().Config.MaxAge; got != want {
+			t.Errorf("%s keeps messages for %s, want %s", name, got, want)
+		}
+	}
+	if cfg, _, err = load(nil, os.Stderr, nil); err != nil || cfg.CommandMaxAge != 0 || cfg.InboxMaxAge != 0 {
+		t.Errorf("defaults are %s and %s, %v, want 0s", cfg.CommandMaxAge, cfg.InboxMaxAge, err)
+	}
+	cfg.CommandMaxAge = time.Minute
+	if err := topology.Ensure(t.Context(), js, (&app{cfg: cfg}).topologyConfig()); err == nil || !strings.Contains(err.Error(), "want at least 2m0s") {
+		t.Errorf("an age below the duplicate window: err = %v", err)
+	}
+}
+
+// Every setting has a flag, a variable and a line of help with a description.
 func TestEverySettingIsExplained(t *testing.T) {
 	var help strings.Builder
 	if err := printHelp(&help); err != nil {
@@ -73,7 +105,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 	}
 }
 
-// The table of settings in the README is the one that --help prints.
+// The table of settings in the README equals the output of --help.
 func TestReadmeSettings(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| variable | default | meaning |\n|---|---|---|\n")
@@ -89,7 +121,7 @@ func TestReadmeSettings(t *testing.T) {
 	before, rest, found := strings.Cut(string(readme), "-update` -->\n")
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatal("the README has lost the marks around its table of settings")
+		t.Fatal("README lacks the marks around its table of settings")
 	}
 	want := before + "-update` -->\n" + table.String() + end + after
 	if *update {
@@ -97,7 +129,7 @@ func TestReadmeSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if string(readme) != want {
-		t.Error("the README's table of settings is not that of the code: run this test with -update")
+		t.Error("the README's table of settings is out of date: run this test with -update")
 	}
 }
 
@@ -108,8 +140,8 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-// An agent's text is hostile input to a terminal.
-func TestProseCommandsNoTerminal(t *testing.T) {
+// Control sequences in the text of an agent do not reach the terminal.
+func TestTextPrinterRemovesControlSequences(t *testing.T) {
 	if got, want := printable("a\x1b[2Jb\u009bc\r\nd\te\x00"), "a[2Jbc\nd\te"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

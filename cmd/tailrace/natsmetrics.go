@@ -8,22 +8,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// natsErrors counts what NATS says out of turn. A publish that is not allowed
-// is only told here; its sender sees a timeout.
+// natsErrors counts asynchronous NATS errors. A publish without permission is
+// only reported this way; its sender gets a timeout.
 type natsErrors struct{ kinds *prometheus.CounterVec }
 
 func newNATSErrors(registry prometheus.Registerer) natsErrors {
 	e := natsErrors{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tailrace_nats_async_errors_total", Help: "Errors of NATS that answer no call: slow_consumer, permission, auth, consumer or other.",
+		Name: "tailrace_nats_async_errors_total", Help: "Asynchronous NATS errors, by kind: slow_consumer, permission, auth, consumer or other.",
 	}, []string{"kind"})}
 	registry.MustRegister(e.kinds)
 	for _, kind := range []string{kindSlow, kindPermission, kindAuth, kindConsumer, kindOther} {
-		e.kinds.WithLabelValues(kind) // a counter that is there from the start shows its first step
+		e.kinds.WithLabelValues(kind) // an exported zero makes the first increment visible
 	}
 	return e
 }
 
-func (e natsErrors) count(err error) { e.kinds.WithLabelValues(errorKind(err)).Inc() }
+func (e natsErrors) increment(err error) { e.kinds.WithLabelValues(errorKind(err)).Inc() }
 
 const (
 	kindSlow       = "slow_consumer"
@@ -54,7 +54,7 @@ func errorKind(err error) string {
 	return kindOther
 }
 
-// registerNATS tells of the connection itself.
+// registerNATS registers the metrics of the connection.
 func registerNATS(registry prometheus.Registerer, nc *nats.Conn) {
 	registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -66,7 +66,7 @@ func registerNATS(registry prometheus.Registerer, nc *nats.Conn) {
 			return 0
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "tailrace_nats_reconnects_total", Help: "Times the connection to NATS was made again.",
+			Name: "tailrace_nats_reconnects_total", Help: "NATS reconnects.",
 		}, func() float64 { return float64(nc.Stats().Reconnects) }),
 	)
 }

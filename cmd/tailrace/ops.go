@@ -18,23 +18,23 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// opsConnections bounds the other listener, well inside the reserve.
+// opsConnections limits the connections of the ops listener, well below the
+// reserve.
 const opsConnections = 64
 
-// ops is what is asked by whoever runs the process: probes, figures, and
-// profiles where they were asked for. It has a listener of its own, which
-// answers when the clients have taken every connection of the main one and
-// while that one drains. It knows of no session, so it may be reached by more
-// than loopback without --trust-network.
+// ops serves the operator: probes, metrics, and profiles if enabled. It has a
+// separate listener, which responds while clients use every connection of the
+// main listener and while that one drains. It serves no session data, so it may
+// be reachable from other hosts without --trust-network.
 type ops struct {
 	server   *http.Server
 	listener net.Listener
 }
 
-// newOps returns nil when the setting is empty.
-func (b *backbone) newOps(ctx context.Context) (*ops, error) {
+// newOps returns nil if the setting is empty.
+func (b *app) newOps(ctx context.Context) (*ops, error) {
 	if b.cfg.OpsListen == "" {
-		return nil, nil //nolint:nilnil // none was asked for; the methods of none do nothing
+		return nil, nil //nolint:nilnil // disabled; the methods of a nil *ops have no effect
 	}
 	if _, _, err := net.SplitHostPort(b.cfg.OpsListen); err != nil {
 		return nil, usageError{fmt.Errorf("ops-listen is %q, want host:port", b.cfg.OpsListen)}
@@ -43,12 +43,12 @@ func (b *backbone) newOps(ctx context.Context) (*ops, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
 	}
-	b.log.Info("ops", "url", "http://"+listener.Addr().String())
+	b.log.Info("ops server started", "url", "http://"+listener.Addr().String())
 	return &ops{listener: netutil.LimitListener(listener, opsConnections)}, nil
 }
 
-// assemble decides what is served.
-func (o *ops) assemble(b *backbone, probes http.Handler) {
+// assemble registers the handlers.
+func (o *ops) assemble(b *app, probes http.Handler) {
 	if o == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (o *ops) assemble(b *backbone, probes http.Handler) {
 		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4,
 	}))
 	if b.cfg.Pprof {
-		// Not the command line: there may be a password in it.
+		// The command line is not served: it may contain a password.
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
@@ -66,15 +66,15 @@ func (o *ops) assemble(b *backbone, probes http.Handler) {
 	o.server = sseedge.NewServer(sseedge.ServerConfig{Log: b.log}, ownHosts(o.listener, mux))
 }
 
-// ownHosts keeps a listener on loopback from pages that have resolved a name of
-// theirs to it.
+// ownHosts rejects requests to a listener on loopback from web pages that
+// resolve their own name to it (DNS rebinding).
 func ownHosts(listener net.Listener, next http.Handler) http.Handler {
 	if !onLoopback(listener) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !hostAllowed(r.Host) {
-			http.Error(w, "this host is not served here", http.StatusMisdirectedRequest)
+			http.Error(w, "host not served", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -92,14 +92,14 @@ func (o *ops) run() error {
 	return nil
 }
 
-// runUntil is run for a role that has nothing else to end: it ends with ctx.
+// runUntil is run for a role without other servers: it ends with ctx.
 func (o *ops) runUntil(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = o.close() }) // run returns what is wrong
+	stop := context.AfterFunc(ctx, func() { _ = o.close() }) // run returns the error
 	defer stop()
 	return o.run()
 }
 
-// close ends everything at once: there is nothing that must be finished.
+// close ends everything immediately: no request must be completed.
 func (o *ops) close() error {
 	switch {
 	case o == nil:
@@ -110,8 +110,8 @@ func (o *ops) close() error {
 	return o.server.Close()
 }
 
-// probes are those of a role without an edge.
-func (b *backbone) probes() http.Handler {
+// probes returns the probes of a role without an edge.
+func (b *app) probes() http.Handler {
 	answer := func(w http.ResponseWriter, status int) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -123,7 +123,7 @@ func (b *backbone) probes() http.Handler {
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := b.ready(r.Context()); err != nil {
-			b.log.Info("not ready", "err", err)
+			b.log.Info("not ready", "error", err)
 			answer(w, http.StatusServiceUnavailable)
 			return
 		}
@@ -132,11 +132,11 @@ func (b *backbone) probes() http.Handler {
 	return mux
 }
 
-// newMetrics is a registry with what every process tells of itself.
+// newMetrics returns a registry with the metrics of every process.
 func newMetrics() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "tailrace_build_info", Help: "1, with what was built.",
+		Name: "tailrace_build_info", Help: "Constant 1, labeled with the build.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": builtFrom()},
 	})
 	info.Set(1)
@@ -144,7 +144,8 @@ func newMetrics() *prometheus.Registry {
 	return registry
 }
 
-// builtFrom is the commit that the release build named, or the Go command found.
+// builtFrom returns the commit set by the release build or recorded by the Go
+// command.
 func builtFrom() string {
 	if commit != "" {
 		return commit

@@ -21,10 +21,10 @@ import (
 	"time"
 )
 
-// running is an edge in this process, without a NATS server to speak to.
+// running is an edge in this process without a NATS server.
 type running struct{ url, ops string }
 
-var opsLine = regexp.MustCompile(`msg=ops url=(\S+)`)
+var opsLine = regexp.MustCompile(`msg="ops server started" url=(\S+)`)
 
 // runEdgeFor starts the edge and stops it when the test ends.
 func runEdgeFor(t *testing.T, args ...string) running {
@@ -57,7 +57,7 @@ func runEdgeFor(t *testing.T, args ...string) running {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
 		if got := <-code; got != exitOK {
-			t.Errorf("the edge ended with %d", got)
+			t.Errorf("edge: exit code %d", got)
 		}
 	})
 	return r
@@ -82,7 +82,7 @@ func get(t *testing.T, url, host string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// Without NATS the process lives, is not ready, and says so in figures.
+// Without NATS the process is alive and not ready, and its metrics show that.
 func TestOps(t *testing.T) {
 	edge := runEdgeFor(t)
 	for path, want := range map[string]int{
@@ -98,18 +98,18 @@ func TestOps(t *testing.T) {
 		"go_goroutines ", "process_open_fds ", "process_max_fds ",
 	} {
 		if !strings.Contains(figures, line) {
-			t.Errorf("the figures lack %q:\n%s", line, figures)
+			t.Errorf("metrics lack %q:\n%s", line, figures)
 		}
 	}
 	if status, _ := get(t, edge.ops+"/metrics", "evil.example"); status != http.StatusMisdirectedRequest {
-		t.Errorf("a page that has its own name resolved to loopback gets %d", status)
+		t.Errorf("request with an unknown host: status %d", status)
 	}
 	if status, _ := get(t, edge.url+"/metrics", ""); status != http.StatusNotFound {
-		t.Errorf("clients get figures: %d", status)
+		t.Errorf("metrics on the main listener: status %d", status)
 	}
 }
 
-func TestOpsServesProfilesWhenAsked(t *testing.T) {
+func TestOpsServesProfilesIfEnabled(t *testing.T) {
 	edge := runEdgeFor(t, "--pprof")
 	for path, want := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/heap": 200, "/debug/pprof/cmdline": 404} {
 		if status, _ := get(t, edge.ops+path, ""); status != want {
@@ -118,8 +118,8 @@ func TestOpsServesProfilesWhenAsked(t *testing.T) {
 	}
 }
 
-// F43: with every connection taken the next client waits, the probes answer,
-// and the one who waits is served when there is room.
+// If every connection is taken, the next client waits, the probes respond, and
+// the waiting client is served when a connection is free.
 func TestFullEdge(t *testing.T) {
 	edge := runEdgeFor(t, "--max-connections", "2")
 	dial := func() net.Conn {
@@ -142,18 +142,18 @@ func TestFullEdge(t *testing.T) {
 	}
 	first, second := dial(), dial()
 	if !answered(first, 10*time.Second) || !answered(second, 10*time.Second) {
-		t.Fatal("the first two got no answer")
+		t.Fatal("no response to the first two clients")
 	}
 	third := dial()
 	if answered(third, 200*time.Millisecond) {
-		t.Error("there are three connections")
+		t.Error("a third connection was accepted")
 	}
 	if status, body := get(t, edge.ops+"/livez", ""); status != http.StatusOK {
-		t.Errorf("a full edge is not alive: %d %s", status, body)
+		t.Errorf("livez of a full edge: %d %s", status, body)
 	}
 	first.Close()
 	if !answered(third, 10*time.Second) {
-		t.Error("the one who waited got no answer")
+		t.Error("no response to the waiting client")
 	}
 }
 
@@ -173,7 +173,7 @@ func TestTakenPortsAreNamed(t *testing.T) {
 	}
 }
 
-func TestWrongFrontSettingsAreNamed(t *testing.T) {
+func TestInvalidServerSettingsAreNamed(t *testing.T) {
 	for want, args := range map[string][]string{
 		"tls-cert and tls-key":  {"--tls-cert", "x"},
 		"max-connections is -1": {"--max-connections", "-1"},
@@ -183,7 +183,7 @@ func TestWrongFrontSettingsAreNamed(t *testing.T) {
 		`list is "a,,b"`:        {"--cors-origins", "a,,b"},
 		"want host:port":        {"--ops-listen", "4481"},
 		"no such file":          {"--tls-cert", "x", "--tls-key", "y"},
-		"serves loopback only":  {"--listen", "0.0.0.0:0"},
+		"want a loopback":       {"--listen", "0.0.0.0:0"},
 	} {
 		var errs strings.Builder
 		all := append([]string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1"}, args...)
@@ -193,8 +193,8 @@ func TestWrongFrontSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// The edge speaks TLS with the files of its settings, and HTTP/2 on it; the
-// headers of CORS are on everything.
+// The edge serves TLS and HTTP/2 with the configured files; every response has
+// the CORS headers.
 func TestEdgeOverTLS(t *testing.T) {
 	cert, key := writePair(t)
 	edge := runEdgeFor(t, "--tls-cert", cert, "--tls-key", key, "--cors-origins", "https://app.example")
@@ -240,7 +240,8 @@ func writePair(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// The reserve is kept where there is enough, and never all there is.
+// The reserve is kept if there are enough descriptors, and is never all of
+// them.
 func TestConnectionLimit(t *testing.T) {
 	for descriptors, want := range map[uint64]int{0: 0, 1: 1, 256: 128, 512: 256, 1024: 768, 1 << 20: 1<<20 - 256, 1 << 63: 0} {
 		if got := connectionLimit(descriptors); got != want {
@@ -248,6 +249,6 @@ func TestConnectionLimit(t *testing.T) {
 		}
 	}
 	if n := descriptors(); n < 64 {
-		t.Errorf("this process may open %d files", n)
+		t.Errorf("limit of open files of this process is %d", n)
 	}
 }

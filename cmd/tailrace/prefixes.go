@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// prefixes is a list of networks as people write it: "10.0.0.0/8,192.0.2.7".
+// prefixes is a list of networks as a setting: "10.0.0.0/8,192.0.2.7".
 type prefixes []netip.Prefix
 
-// UnmarshalText reads networks and single addresses with commas between them.
+// UnmarshalText parses comma-separated networks and addresses.
 func (p *prefixes) UnmarshalText(text []byte) error {
 	*p = nil
 	if len(text) == 0 {
@@ -36,7 +36,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return addr.Prefix(addr.BitLen())
 }
 
-// String is the list as it is written.
+// String returns the comma-separated list.
 func (p prefixes) String() string {
 	words := make([]string, len(p))
 	for i, prefix := range p {

@@ -36,7 +36,7 @@ func TestTrustedProxies(t *testing.T) {
 				t.Errorf("%s %q: got %q (%v), want %q", way, text, got, err, want)
 			}
 			if err != nil && !strings.Contains(err.Error(), "192.0.2.7") {
-				t.Errorf("%s %q: %v says not what it wants", way, text, err)
+				t.Errorf("%s %q: error %v does not name what it wants", way, text, err)
 			}
 		}
 	}

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/deadletters"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/natssource"
 )
 
 func runProjector(ctx context.Context, t terminal, args []string) error {
-	return runRole(ctx, t, "projector", args, func(ctx context.Context, b *backbone) error {
+	return runRole(ctx, t, "projector", args, func(ctx context.Context, b *app) error {
 		ops, err := b.newOps(ctx)
 		if err != nil {
 			return err
@@ -25,15 +25,15 @@ func runProjector(ctx context.Context, t terminal, args []string) error {
 	})
 }
 
-// project folds every partition into the bucket of snapshots until ctx ends. When
-// somebody deletes the bucket it is made again, and the log folded anew.
-func (b *backbone) project(ctx context.Context) error {
+// project folds every partition into the snapshot bucket until ctx ends. If the
+// bucket is deleted, it is recreated and the log is refolded.
+func (b *app) project(ctx context.Context) error {
 	parts, err := b.newProjector()
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return b.keepStreams(ctx) })
+	group.Go(func() error { return b.recreateStreams(ctx) })
 	group.Go(func() error { return b.sweep(ctx, parts.store) })
 	if b.cfg.ArchiveAfter > 0 {
 		compactor, err := b.compactor()
@@ -46,7 +46,7 @@ func (b *backbone) project(ctx context.Context) error {
 		group.Go(func() error {
 			for {
 				err := parts.run(ctx, partition)
-				if !errors.Is(err, natssource.ErrNewBucket) {
+				if !errors.Is(err, jssnapshots.ErrBucketRecreated) && !errors.Is(err, jssnapshots.ErrStreamRecreated) {
 					return err
 				}
 			}
@@ -55,46 +55,46 @@ func (b *backbone) project(ctx context.Context) error {
 	return group.Wait()
 }
 
-// projectorParts are what the runners of all partitions share.
+// projectorParts are the dependencies that the runners of all partitions share.
 type projectorParts struct {
-	b       *backbone
-	store   *kvstore.Store
-	log     natssource.Log
-	box     *deadletters.Box
-	runners *projector.Metrics
-	sources *natssource.Metrics
+	b           *app
+	store       *jssnapshots.Store
+	log         jssnapshots.Log
+	deadLetters *deadletters.Store
+	runners     *metrics.Projector
+	sources     *jssnapshots.SourceMetrics
 }
 
-func (b *backbone) newProjector() (*projectorParts, error) {
+func (b *app) newProjector() (*projectorParts, error) {
 	reader, err := b.reader()
 	if err != nil {
 		return nil, err
 	}
-	p := &projectorParts{b: b, log: natssource.Log{Reader: reader}}
+	p := &projectorParts{b: b, log: jssnapshots.Log{Reader: reader}}
 	if p.store, err = b.store(); err != nil {
 		return nil, err
 	}
-	if p.box, err = deadletters.New(b.js, deadletters.Config{Layout: b.cfg.layout(), Metrics: b.metrics}); err != nil {
+	if p.deadLetters, err = deadletters.New(b.js, deadletters.Config{Layout: b.cfg.layout(), Metrics: b.metrics}); err != nil {
 		return nil, err
 	}
-	if p.runners, err = projector.NewMetrics(b.metrics); err != nil {
+	if p.runners, err = metrics.NewProjector(b.metrics); err != nil {
 		return nil, err
 	}
-	p.sources, err = natssource.NewMetrics(b.metrics)
+	p.sources, err = jssnapshots.NewSourceMetrics(b.metrics)
 	return p, err
 }
 
 // run projects one partition.
 func (p *projectorParts) run(ctx context.Context, partition int) error {
-	source, err := natssource.New(p.b.js, natssource.Config{
-		Layout: p.b.cfg.layout(), Partition: partition, Foreign: p.bury, Metrics: p.sources, Log: p.b.log,
+	source, err := jssnapshots.NewSource(p.b.js, jssnapshots.SourceConfig{
+		Layout: p.b.cfg.layout(), Partition: partition, OnMalformed: p.addMalformed, Metrics: p.sources, Log: p.b.log,
 	})
 	if err != nil {
 		return err
 	}
 	runner, err := projector.NewRunner(source, p.store, p.log, projector.Config{
-		SaveRecords: p.b.cfg.SaveRecords, SaveAfter: p.b.cfg.SaveAfter, Memory: p.b.cfg.ProjectorMemory,
-		DeadLetter: p.box, Metrics: p.runners, Log: p.b.log,
+		SaveRecords: p.b.cfg.SaveRecords, SaveAfter: p.b.cfg.SaveAfter, MaxMemory: p.b.cfg.ProjectorMemory,
+		DeadLetter: p.deadLetters, Observe: p.runners, Log: p.b.log,
 	})
 	if err != nil {
 		return err
@@ -102,26 +102,28 @@ func (p *projectorParts) run(ctx context.Context, partition int) error {
 	return runner.Run(ctx)
 }
 
-// bury keeps a message that is no record.
-func (p *projectorParts) bury(ctx context.Context, f natssource.Foreign) error {
-	return p.box.BuryForeign(ctx, f.Partition, deadletters.Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
+// addMalformed stores a malformed message as a dead letter.
+func (p *projectorParts) addMalformed(ctx context.Context, f jssnapshots.Malformed) error {
+	return p.deadLetters.AddMalformed(ctx, f.Partition, deadletters.Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
 }
 
-// store is where snapshots are.
-func (b *backbone) store() (*kvstore.Store, error) {
-	return kvstore.New(b.js, kvstore.Config{Layout: b.cfg.layout()})
+// store returns the snapshot store.
+func (b *app) store() (*jssnapshots.Store, error) {
+	return jssnapshots.New(b.js, jssnapshots.Config{Layout: b.cfg.layout()})
 }
 
-// snapshotReader reads snapshots fresh: the stored head and the tail of the log.
-func (b *backbone) snapshotReader(reader *consumers.Reader) (*projector.Reader, error) {
+// snapshotReader returns a reader that applies the tail of the log to stored
+// snapshots.
+func (b *app) snapshotReader(reader *consumers.Reader) (*projector.Reader, error) {
 	store, err := b.store()
 	if err != nil {
 		return nil, err
 	}
-	return projector.NewReader(store, natssource.Log{Reader: reader}), nil
+	return projector.NewReader(store, jssnapshots.Log{Reader: reader}), nil
 }
 
-// heads are what a writer asks when the log has forgotten a session.
-func (b *backbone) heads(reader *consumers.Reader) (producers.Heads, error) {
+// heads returns the stored positions, which a writer uses if the log of a
+// session has expired.
+func (b *app) heads(reader *consumers.Reader) (producers.PositionStore, error) {
 	return b.snapshotReader(reader)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// publishFlags are the choices of one `tailrace publish`.
+// publishFlags are the flags of `tailrace publish`.
 type publishFlags struct {
 	session   string
 	agentType string
@@ -29,11 +29,11 @@ type publishFlags struct {
 
 func (p *publishFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&p.session, "session", "", "session to write to (required)")
-	flags.StringVar(&p.agentType, "agent-type", "cli", "agentType of the run's own records, and of chunks filled in by --fill")
-	flags.BoolVar(&p.keepGoing, "keep-going", false, "go on after a bad line; the exit code still tells")
-	flags.BoolVar(&p.fill, "fill", false, "fill in missing agentId, agentType and timestamp")
+	flags.StringVar(&p.agentType, "agent-type", "cli", "agentType of the records of the run, and of chunks without one (--fill)")
+	flags.BoolVar(&p.keepGoing, "keep-going", false, "continue after an invalid line; the exit code is still 1")
+	flags.BoolVar(&p.fill, "fill", false, "add missing agentId, agentType and timestamp")
 	flags.BoolVar(&p.noEnd, "no-end", false, "leave the stream open at the end of the input")
-	flags.BoolVar(&p.takeOver, "take-over", false, "fence a run that is still open")
+	flags.BoolVar(&p.takeOver, "take-over", false, "fence the run that is still open")
 }
 
 func runPublish(ctx context.Context, t terminal, args []string) error {
@@ -75,21 +75,21 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	return err
 }
 
-// publisher writes the lines of one input. Chunks of sub-agents, as an
-// interleaved stream has them, go to sessions of their own under the root.
+// publisher writes the lines of one input. The chunks of sub-agents in an
+// interleaved stream are written to separate sessions under the root.
 type publisher struct {
 	flags    publishFlags
 	producer *producers.Producer
 	root     chunk.Session
 	runs     map[string]*producers.Run // open runs by session id
-	aliases  map[string]string         // agentId in the input -> session id
+	aliases  map[string]string         // agentId of the input -> session id
 	report   func(line int, err error)
 	accepted int
 	bad      int
 }
 
-// maxLine bounds a line of input; a chunk that is larger is refused by the
-// producer with a better error long before.
+// maxLine limits a line of input. The producer rejects a chunk of much smaller
+// size with a better error.
 const maxLine = 16 << 20
 
 func (p *publisher) run(ctx context.Context, in io.Reader) error {
@@ -108,7 +108,7 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 			p.bad++
 			p.report(n, err)
 			if !p.flags.keepGoing {
-				return p.finish(ctx, false, fmt.Errorf("stopped at line %d and left the stream open: --keep-going passes bad lines over, --take-over goes on in a stream that is open", n))
+				return p.finish(ctx, false, fmt.Errorf("stopped at line %d and left the stream open: --keep-going skips invalid lines, --take-over continues an open stream", n))
 			}
 		}
 	}
@@ -116,18 +116,19 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 		return p.finish(ctx, false, fmt.Errorf("line %d: %w", n+1, err))
 	}
 	if p.bad > 0 {
-		return p.finish(ctx, true, fmt.Errorf("%d of %d lines refused", p.bad, n))
+		return p.finish(ctx, true, fmt.Errorf("%d of %d lines rejected", p.bad, n))
 	}
 	return p.finish(ctx, true, nil)
 }
 
-// fatal errors end the run: the writer is fenced or does not know what is stored.
+// fatal reports whether err ends the run: the writer is fenced or the outcome of
+// a write is unknown.
 func fatal(err error) bool {
 	return errors.Is(err, chunk.ErrFenced) || errors.Is(err, chunk.ErrUnknownOutcome) || errors.Is(err, producers.ErrRunning)
 }
 
-// finish stores what is queued and, when the input was read to its end, ends the
-// runs that are still open, children first.
+// finish flushes the queued chunks and, if the input was read to its end, ends
+// the open runs, children first.
 func (p *publisher) finish(ctx context.Context, end bool, cause error) error {
 	errs := []error{cause}
 	for id, run := range p.runs {
@@ -195,9 +196,9 @@ func (p *publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	case chunk.StreamActive:
 		return run.Activate(ctx)
 	case chunk.Truncated:
-		return errors.New("a truncated record tells of a clean-up in its own log and cannot be published")
+		return errors.New("type truncated: cannot be published, it records a clean-up of its own log")
 	case chunk.SubagentStart:
-		// Stored before the child says its first word: readers of the tree meet
+		// Stored before the first record of the child: readers of the tree find
 		// the sub-agent before its chunks.
 		p.aliases[body.SubSessionID] = body.SubSessionID
 		_, err := run.Write(ctx, c)
@@ -210,8 +211,8 @@ func (p *publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	return run.Emit(ctx, c)
 }
 
-// endChild ends the stream of a sub-agent whose end its parent tells, unless the
-// input did so itself.
+// endChild ends the stream of a sub-agent when its parent reports its end,
+// unless the input did so.
 func (p *publisher) endChild(ctx context.Context, id string) error {
 	run := p.runs[id]
 	if run == nil || id == p.root.ID {
@@ -249,8 +250,8 @@ func (p *publisher) start(ctx context.Context, s chunk.Session, agentType string
 	return nil
 }
 
-// decode reads a line: a chunk, or what `tailrace tail` prints (an object with
-// the chunk in "chunk"), so that a session can be piped into another one.
+// decode decodes a line: a chunk, or an object of `tailrace tail` with the
+// chunk in "chunk", so that a session can be piped into another one.
 func (p *publisher) decode(line []byte) (chunk.Chunk, error) {
 	var envelope struct {
 		Type  *string         `json:"type"`
@@ -265,8 +266,8 @@ func (p *publisher) decode(line []byte) (chunk.Chunk, error) {
 	return chunk.Decode(line)
 }
 
-// filled adds the base members that line lacks. What is no object stays as it
-// is: Decode says what is wrong with it.
+// filled adds the missing base members to line. A line that is not an object is
+// returned unchanged; Decode reports the error.
 func (p *publisher) filled(line []byte) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(line, &members) != nil {
@@ -292,8 +293,8 @@ func (p *publisher) filled(line []byte) []byte {
 	return append(append(out, missing...), line[open+1:]...)
 }
 
-// sessionOf finds the session of a chunk: the first agent of the input is the
-// root; every other one must have been announced by a subagent_start.
+// sessionOf returns the session of a chunk: the first agent of the input is the
+// root; every other agent must have been started by a subagent_start.
 func (p *publisher) sessionOf(c chunk.Chunk) (chunk.Session, error) {
 	if len(p.aliases) == 0 {
 		p.aliases[c.AgentID] = p.root.ID

@@ -20,18 +20,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/logtest"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/openapitest"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 )
 
-// house is an edge and a projector over a server, and a writer. Everything that
-// the edge answers is held against the document.
-type house struct {
+// env is an edge and a projector with a server, and a writer. Every response of
+// the edge is checked against docs/openapi.yaml.
+type env struct {
 	running
 
 	t        *testing.T
@@ -40,14 +40,14 @@ type house struct {
 	producer *producers.Producer
 }
 
-func newHouse(t *testing.T) *house {
+func newEnv(t *testing.T) *env {
 	t.Helper()
 	server := natstest.Start(t, natstest.Listen())
 	views := filepath.Join(t.TempDir(), "views.json")
 	if err := os.WriteFile(views, []byte(`{"views":{"customer":{"preset":"public"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, doc: openapitest.Load(t), js: server.JetStream(t)}
+	h := &env{t: t, doc: openapitest.Load(t), js: server.JetStream(t)}
 	h.running = runEdgeFor(t, "--nats-url", server.URL, "--views", views, "--allow-delete")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
@@ -58,10 +58,10 @@ func newHouse(t *testing.T) *house {
 	t.Cleanup(func() {
 		cancel()
 		if code := <-ended; code != exitOK {
-			t.Errorf("the projector ended with %d", code)
+			t.Errorf("projector: exit code %d", code)
 		}
 	})
-	natstest.Await(t, "an edge that is ready", func(context.Context) error {
+	natstest.Eventually(t, "an edge that is ready", func(context.Context) error {
 		if status, body := get(t, h.url+"/readyz", ""); status != http.StatusOK {
 			return errors.New(body)
 		}
@@ -83,8 +83,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// start opens a run with a question.
-func (h *house) start(session, question string) *producers.Run {
+// start starts a run with a user message.
+func (h *env) start(session, question string) *producers.Run {
 	h.t.Helper()
 	run, err := h.producer.Start(h.t.Context(), chunk.RootSession("default", session),
 		chunk.RunStarted{Mode: "execute", Input: []chunk.InputMessage{{Content: question}}}, producers.AgentType("writer"))
@@ -99,11 +99,11 @@ func (h *house) start(session, question string) *producers.Run {
 	return run
 }
 
-// say writes chunks and returns the sequence of the last.
-func (h *house) say(run *producers.Run, bodies ...chunk.Body) chunk.Seq {
+// emit writes chunks and returns the sequence of the last.
+func (h *env) emit(run *producers.Run, bodies ...chunk.Body) chunk.Seq {
 	h.t.Helper()
 	for _, body := range bodies {
-		if err := run.Say(h.t.Context(), body); err != nil {
+		if err := run.EmitBody(h.t.Context(), body); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -114,16 +114,16 @@ func (h *house) say(run *producers.Run, bodies ...chunk.Body) chunk.Seq {
 	return pos.Seq
 }
 
-func (h *house) end(run *producers.Run) {
+func (h *env) end(run *producers.Run) {
 	h.t.Helper()
 	if err := run.End(h.t.Context(), chunk.Value(`{"done":true}`)); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// ask sends a request, and holds the answer against the document. Of a stream it
-// reads the first event.
-func (h *house) ask(method, url string, header http.Header) (status int, answered http.Header, text string) {
+// ask sends a request and checks the response against the document. Of a stream
+// it reads the first event.
+func (h *env) ask(method, url string, header http.Header) (status int, answered http.Header, text string) {
 	h.t.Helper()
 	if strings.HasPrefix(url, "/") {
 		url = h.url + url
@@ -173,15 +173,15 @@ func firstEvent(r *bufio.Reader) (string, error) {
 	}
 }
 
-// firstID is the id of an event.
+// firstID returns the id of an event.
 func firstID(event string) string {
 	_, rest, _ := strings.Cut(event, "id: ")
 	id, _, _ := strings.Cut(rest, "\n")
 	return id
 }
 
-// want asks and compares: the status, and what must be in the body.
-func (h *house) want(status int, method, url string, header http.Header, parts ...string) string {
+// want sends a request and checks the status and the parts of the body.
+func (h *env) want(status int, method, url string, header http.Header, parts ...string) string {
 	h.t.Helper()
 	got, _, body := h.ask(method, url, header)
 	if got != status {
@@ -195,21 +195,21 @@ func (h *house) want(status int, method, url string, header http.Header, parts .
 	return body
 }
 
-func (h *house) get(url string, parts ...string) string {
+func (h *env) get(url string, parts ...string) string {
 	h.t.Helper()
 	return h.want(http.StatusOK, http.MethodGet, url, nil, parts...)
 }
 
-// fill writes sessions with one of everything.
-func (h *house) fill() (early, late chunk.Seq) {
+// fill writes sessions with every kind of content.
+func (h *env) fill() (early, late chunk.Seq) {
 	h.t.Helper()
 	old := h.start("old", "hello?")
-	early = h.say(old, chunk.TextDelta{Delta: "first "})
-	late = h.say(old, chunk.TextDelta{Delta: "second"}, chunk.TextDelta{Delta: "third"})
+	early = h.emit(old, chunk.TextDelta{Delta: "first "})
+	late = h.emit(old, chunk.TextDelta{Delta: "second"}, chunk.TextDelta{Delta: "third"})
 
 	talk := h.start("talk", "a report, please")
 	patch := chunk.Value(`"draft"`)
-	h.say(talk,
+	h.emit(talk,
 		chunk.StepStart{}, chunk.Thinking{Content: "hm", IsComplete: true}, chunk.TextDelta{Delta: "Let me see."},
 		chunk.ToolStart{ToolCallID: "c1", ToolName: "search", Arguments: chunk.Value(`{"q":"tides"}`)},
 		chunk.ToolEnd{ToolCallID: "c1", ToolName: "search", Result: chunk.Value(`{"found":2}`)},
@@ -223,12 +223,12 @@ func (h *house) fill() (early, late chunk.Seq) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.say(child, chunk.TextDelta{Delta: "I help"})
+	h.emit(child, chunk.TextDelta{Delta: "I help"})
 	grandchild, err := child.Child(h.t.Context(), chunk.SubagentStart{SubAgentType: "scout", SubSessionID: "kid-2", CallID: "c3"}, chunk.RunStarted{Mode: "execute"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.say(grandchild, chunk.TextDelta{Delta: "I look"})
+	h.emit(grandchild, chunk.TextDelta{Delta: "I look"})
 	for _, done := range []struct{ parent, child *producers.Run }{{child, grandchild}, {talk, child}} {
 		if err := done.child.End(h.t.Context(), nil); err != nil {
 			h.t.Fatal(err)
@@ -238,35 +238,36 @@ func (h *house) fill() (early, late chunk.Seq) {
 		}
 	}
 	reason := "stop"
-	h.say(talk, chunk.StepEnd{FinishReason: &reason, Usage: &chunk.Usage{InputTokens: "3", OutputTokens: "4"}},
+	h.emit(talk, chunk.StepEnd{FinishReason: &reason, Usage: &chunk.Usage{InputTokens: "3", OutputTokens: "4"}},
 		chunk.CheckpointCreated{RunID: talk.ID(), CheckpointID: "cp-1", StepCount: 1})
 	h.end(talk)
 
-	// A call whose result comes with the next question, behind another message.
+	// A call whose result arrives with the next user message, after another
+	// message.
 	call := h.start("late", "what is on my screen?")
-	h.say(call, chunk.TextDelta{Delta: "I look."}, chunk.ToolStart{ToolCallID: "c9", ToolName: "screenshot", Arguments: chunk.Value(`{}`)})
+	h.emit(call, chunk.TextDelta{Delta: "I look."}, chunk.ToolStart{ToolCallID: "c9", ToolName: "screenshot", Arguments: chunk.Value(`{}`)})
 	if err := call.Pause(h.t.Context(), "client"); err != nil {
 		h.t.Fatal(err)
 	}
 	h.end(call)
 	next := h.start("late", "here it is")
-	h.say(next, chunk.ToolEnd{ToolCallID: "c9", ToolName: "screenshot", Result: chunk.Value(`{"pixels":9}`)}, chunk.TextDelta{Delta: "A cat."})
+	h.emit(next, chunk.ToolEnd{ToolCallID: "c9", ToolName: "screenshot", Result: chunk.Value(`{"pixels":9}`)}, chunk.TextDelta{Delta: "A cat."})
 	h.end(next)
 
 	failed := h.start("failed", "go")
-	h.say(failed, chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "rm", Input: chunk.Value(`{"path":"/"}`), ApprovalID: "a1"})
+	h.emit(failed, chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "rm", Input: chunk.Value(`{"path":"/"}`), ApprovalID: "a1"})
 	if err := failed.Fail(h.t.Context(), "no", &chunk.ErrorDetail{Message: "no more"}); err != nil {
 		h.t.Fatal(err)
 	}
 	busy := h.start("busy", "wait")
-	h.say(busy, chunk.TextDelta{Delta: "working"}, chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "rm", Input: chunk.Value(`{"path":"/"}`), ApprovalID: "a1"})
+	h.emit(busy, chunk.TextDelta{Delta: "working"}, chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "rm", Input: chunk.Value(`{"path":"/"}`), ApprovalID: "a1"})
 	return early, late
 }
 
-// Everything that the edge offers to read, over a real server, and nothing that
-// the document does not know.
+// Every read operation of the edge works with a real server and is covered by
+// the document.
 func TestReading(t *testing.T) {
-	h := newHouse(t)
+	h := newEnv(t)
 	early, late := h.fill()
 	h.readSnapshots(early, late)
 	h.readMessages()
@@ -275,16 +276,16 @@ func TestReading(t *testing.T) {
 	h.readEvents()
 	h.erase()
 	h.readOps()
-	h.refused()
-	h.away()
+	h.refusedEverywhere()
+	h.refusedWhileDraining()
 	for _, tag := range []string{"edge", "ops"} {
 		for _, what := range h.doc.Unseen(tag) {
-			t.Errorf("the document has %s, which nobody tried", what)
+			t.Errorf("%s of the document is not covered", what)
 		}
 	}
 }
 
-func (h *house) readSnapshots(early, late chunk.Seq) {
+func (h *env) readSnapshots(early, late chunk.Seq) {
 	h.t.Helper()
 	const talk = "/v1/sessions/talk/snapshot"
 	page := h.get(talk, `"status":"ended"`, `"checkpointId":"cp-1"`, `{"type":"text","text":"Let me see.","state":"done"}`, `"state":{"stage":"draft"}`)
@@ -299,10 +300,10 @@ func (h *house) readSnapshots(early, late chunk.Seq) {
 	h.get(talk+"?checkpoint=cp-1", `"status":"ended"`, `"checkpointId":"cp-1"`, "Let me see.")
 	h.get("/v1/sessions/kid-1/snapshot?root=talk", "I help", `"session":"kid-2"`)
 	if page := h.get(talk + "?view=customer"); strings.Contains(page, "tides") || strings.Contains(page, "s3cret") {
-		h.t.Errorf("a customer is shown %s", page)
+		h.t.Errorf("the customer view contains %s", page)
 	}
 	if page := h.get("/v1/sessions/busy/snapshot", `"status":"active"`, `"text":"wait"`); strings.Contains(page, "working") {
-		h.t.Errorf("the message in flight is in %s", page)
+		h.t.Errorf("without partial=1 the message in flight is in %s", page)
 	}
 	h.get("/v1/sessions/busy/snapshot?partial=1", "working", `"kind":"approval"`)
 	h.get("/v1/sessions/failed/snapshot", `"status":"failed"`, `"detail":{"message":"no more"}`)
@@ -312,9 +313,9 @@ func (h *house) readSnapshots(early, late chunk.Seq) {
 	h.want(http.StatusBadRequest, http.MethodGet, talk+"?at=1000000", nil, "SEQUENCE_IN_FUTURE")
 	h.want(http.StatusNotFound, http.MethodGet, talk+"?checkpoint=none", nil, "CHECKPOINT_NOT_FOUND")
 	h.want(http.StatusNotFound, http.MethodGet, talk+"?at=1", nil, "STREAM_NOT_FOUND")
-	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/snapshot", nil, "STREAM_NOT_FOUND")
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/unknown/snapshot", nil, "STREAM_NOT_FOUND")
 
-	// The log lets go of what old began with.
+	// The first records of session old expire.
 	at := fmt.Sprintf("/v1/sessions/old/snapshot?partial=1&at=%d", early)
 	h.get(at, `"text":"first "`)
 	stream, err := h.js.Stream(h.t.Context(), "TR_CHUNKS_0")
@@ -327,11 +328,11 @@ func (h *house) readSnapshots(early, late chunk.Seq) {
 	h.want(http.StatusGone, http.MethodGet, at, nil, "HISTORY_EXPIRED")
 }
 
-func (h *house) readMessages() {
+func (h *env) readMessages() {
 	h.t.Helper()
 	const late = "/v1/sessions/late/messages"
 	h.get(late+"?limit=1", "A cat.", `"before":"msg-3"`)
-	h.get(late+"?limit=2&before=msg-2", `"state":"output-available"`, `"output":{"pixels":9}`, `"before":null`) // the call, and what came two pages later
+	h.get(late+"?limit=2&before=msg-2", `"state":"output-available"`, `"output":{"pixels":9}`, `"before":null`) // the call with its result from two pages later
 	h.get("/v1/sessions/busy/messages?partial=1", "working")
 	if page := h.get("/v1/sessions/late/snapshot?messages=1", "A cat.", `"before":"msg-3"`, `"status":"ended"`); strings.Contains(page, "I look.") {
 		h.t.Errorf("the last message alone: %s", page)
@@ -342,10 +343,10 @@ func (h *house) readMessages() {
 	h.get("/v1/sessions/kid-1/messages?root=talk", "I help")
 	h.get("/v1/sessions/talk/messages?view=customer", "Let me see.")
 	h.want(http.StatusBadRequest, http.MethodGet, late+"?before=msg-99", nil, "BAD_CURSOR")
-	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/messages", nil)
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/unknown/messages", nil)
 }
 
-func (h *house) readTrees() {
+func (h *env) readTrees() {
 	h.t.Helper()
 	const kid2 = `{"session":"kid-2","type":"scout","callId":"c3","status":"ended","result":{"seen":"s3cret"},"children":[]}`
 	const kid1 = `{"session":"kid-1","type":"helper","callId":"c2","status":"ended","result":{"seen":"s3cret"},"children":[` + kid2 + `]}`
@@ -353,15 +354,15 @@ func (h *house) readTrees() {
 	h.get("/v1/sessions/kid-1/tree?root=talk", `"children":[`+kid2+`]}`)
 	h.get("/v1/sessions/talk/tree?view=customer", `"children":[]`)
 	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions/talk/tree?view=none", nil)
-	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/tree", nil)
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/unknown/tree", nil)
 }
 
-func (h *house) readSessions() {
+func (h *env) readSessions() {
 	h.t.Helper()
-	natstest.Await(h.t, "all sessions to be saved", func(context.Context) error {
+	natstest.Eventually(h.t, "all sessions to be saved", func(context.Context) error {
 		_, body := get(h.t, h.url+"/v1/sessions?agentType=writer", "")
 		if n := strings.Count(body, `"streamSequence"`); n != 5 || strings.Count(body, `"status":"active"`) != 2 {
-			return fmt.Errorf("there are %d: %s", n, body)
+			return fmt.Errorf("%d sessions: %s", n, body)
 		}
 		return nil
 	})
@@ -382,24 +383,24 @@ func (h *house) readSessions() {
 		}
 	}
 	if seen != 5 {
-		h.t.Errorf("paged over %d sessions, want 5", seen)
+		h.t.Errorf("%d sessions on all pages, want 5", seen)
 	}
 	h.get("/v1/sessions?status=failed", `"id":"failed"`)
 	h.get("/v1/sessions?view=customer", `"id":"talk"`)
 	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions?before=x", nil, "BAD_CURSOR")
 }
 
-func (h *house) readEvents() {
+func (h *env) readEvents() {
 	h.t.Helper()
 	const talk = "/v1/sessions/talk/events"
 	h.get(talk+"?after=0&scope=tree&types=text_delta,tool_start&exclude=thinking&view=customer", "Let me see.")
 	h.get(talk+"?scope=tree&agent=kid-1", `"agentId":"kid-1"`)
 	h.get("/v1/sessions/kid-1/events?root=talk", "run_started")
-	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/nobody/events", nil)
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/unknown/events", nil)
 	h.want(http.StatusBadRequest, http.MethodGet, talk+"?after=x", nil)
 	h.want(http.StatusNotAcceptable, http.MethodGet, talk, http.Header{"Accept": {"application/json"}})
 	h.get("/v1/events?session=talk&session=late&after=0.0&scope=session&types=text_delta&exclude=thinking&view=customer", "event: session:")
-	h.want(http.StatusNotFound, http.MethodGet, "/v1/events?session=nobody", nil)
+	h.want(http.StatusNotFound, http.MethodGet, "/v1/events?session=unknown", nil)
 	h.want(http.StatusBadRequest, http.MethodGet, "/v1/events", nil)
 	h.want(http.StatusNotAcceptable, http.MethodGet, "/v1/events?session=talk", http.Header{"Accept": {"application/json"}})
 
@@ -416,8 +417,8 @@ func (h *house) readEvents() {
 	h.want(http.StatusNoContent, http.MethodGet, "/v1/events?session=late", http.Header{"X-Resume-From-Sequence": {last}, "X-Resume-At": {last}})
 }
 
-// erase deletes a session that has a reader and a writer.
-func (h *house) erase() {
+// erase deletes a session with a reader and a writer.
+func (h *env) erase() {
 	h.t.Helper()
 	const busy = "/v1/sessions/busy"
 	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.url+busy+"/events", nil)
@@ -438,7 +439,7 @@ func (h *house) erase() {
 	h.want(http.StatusNoContent, http.MethodDelete, busy, nil)
 	rest, err := io.ReadAll(events)
 	if err != nil || !strings.Contains(string(rest), `data: {"type":"fail"`) {
-		h.t.Errorf("who was reading got %s, %v; want the failure and a clean end", rest, err)
+		h.t.Errorf("reader got %s, %v; want the failure and a clean end", rest, err)
 	}
 	h.want(http.StatusNotFound, http.MethodDelete, busy, nil)
 	h.want(http.StatusNotFound, http.MethodGet, busy+"/snapshot", nil)
@@ -447,21 +448,21 @@ func (h *house) erase() {
 	h.want(http.StatusNotFound, http.MethodGet, busy+"/events", nil)
 	h.want(http.StatusNotFound, http.MethodGet, busy+"/events?after="+firstID(first), nil)
 	if list := h.get("/v1/sessions"); strings.Contains(list, "busy") {
-		h.t.Errorf("it is still listed: %s", list)
+		h.t.Errorf("the deleted session is listed: %s", list)
 	}
 	h.want(http.StatusNoContent, http.MethodDelete, "/v1/sessions/talk", nil)
 	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/kid-1/snapshot?root=talk", nil)
 }
 
-func (h *house) readOps() {
+func (h *env) readOps() {
 	h.t.Helper()
 	for _, url := range []string{"/healthz", "/readyz", h.ops + "/livez", h.ops + "/healthz", h.ops + "/readyz", h.ops + "/metrics"} {
 		h.get(url)
 	}
 }
 
-// refused tries what every path refuses alike.
-func (h *house) refused() {
+// refusedEverywhere sends requests that every path rejects in the same way.
+func (h *env) refusedEverywhere() {
 	h.t.Helper()
 	for _, operation := range h.doc.Operations("edge") {
 		method, path, _ := strings.Cut(operation, " ")
@@ -477,29 +478,29 @@ func (h *house) refused() {
 	}
 }
 
-// gone is everything that cannot be asked.
-type gone struct{}
+// unavailable is a store on which every call fails.
+type unavailable struct{}
 
-var errGone = errors.New("cannot be asked")
+var errUnavailable = errors.New("unavailable")
 
-func (gone) Snapshot(context.Context, chunk.Session, sseedge.Want) (sseedge.Snapshot, error) {
-	return sseedge.Snapshot{}, errGone
+func (unavailable) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
+	return sseedge.Snapshot{}, errUnavailable
 }
 
-func (gone) Sessions(context.Context, string, sseedge.Listing) ([]sseedge.Listed, string, error) {
-	return nil, "", errGone
+func (unavailable) Sessions(context.Context, string, sseedge.SessionQuery) ([]sseedge.SessionInfo, string, error) {
+	return nil, "", errUnavailable
 }
-func (gone) Delete(context.Context, chunk.Session) error { return errGone }
+func (unavailable) Delete(context.Context, chunk.Session) error { return errUnavailable }
 
-// away asks an edge that is being stopped, over a log that cannot be asked.
-func (h *house) away() {
+// refusedWhileDraining sends requests to a draining edge with an unavailable log.
+func (h *env) refusedWhileDraining() {
 	h.t.Helper()
-	log := logtest.New()
-	streams, err := hub.New(log, log, hub.Config{Encode: native.Encode})
+	log := memlog.New()
+	streams, err := hub.New(log, log, hub.Config{Encode: helix.Encode})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	edge, err := sseedge.New(streams, gone{}, sseedge.Config{Directory: gone{}, Eraser: gone{}})
+	edge, err := sseedge.New(streams, unavailable{}, sseedge.Config{Sessions: unavailable{}, Eraser: unavailable{}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

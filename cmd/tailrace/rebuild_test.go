@@ -13,27 +13,27 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/storetest"
 	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// site is a server with sessions in its log.
-type site struct {
+// rebuildEnv is a server with sessions in its log.
+type rebuildEnv struct {
 	t     *testing.T
 	url   string
 	js    jetstream.JetStream
-	store *kvstore.Store
-	draft *storetest.Log // what is in the log
+	store *jssnapshots.Store
+	draft *storetest.Log // copy of the log
 	all   []chunk.Session
 }
 
 var siteLayout = subjects.Layout{Partitions: 2}
 
-func newSite(t *testing.T) *site {
+func newRebuildEnv(t *testing.T) *rebuildEnv {
 	t.Helper()
 	srv := natstest.Start(t, natstest.Listen())
 	js, err := jetstream.New(srv.Conn(t))
@@ -43,11 +43,11 @@ func newSite(t *testing.T) *site {
 	if err := topology.Ensure(t.Context(), js, topology.Config{Layout: siteLayout}); err != nil {
 		t.Fatal(err)
 	}
-	store, err := kvstore.New(js, kvstore.Config{Layout: siteLayout})
+	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: siteLayout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, url: srv.URL, js: js, store: store, draft: storetest.NewLog()}
+	s := &rebuildEnv{t: t, url: srv.URL, js: js, store: store, draft: storetest.NewLog()}
 	for n := range 6 {
 		root := chunk.RootSession([]string{"default", "other"}[n%2], fmt.Sprintf("s%d", n))
 		s.all = append(s.all, root, root.Child("sub"))
@@ -58,36 +58,36 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// write puts records of a random session into the log.
-func (s *site) write(session chunk.Session, seed uint64, n int) {
+// write publishes records of a random session.
+func (s *rebuildEnv) write(session chunk.Session, seed uint64, n int) {
 	s.t.Helper()
 	a := storetest.NewAuthor(s.draft, session, seed)
-	a.Crashes = false
+	a.WithCleanups = false
 	for _, rec := range a.Write(s.t, n) {
 		subject, err := siteLayout.Subject(session)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		m := codec.EncodeJSON(session, rec.Epoch, rec.Ordinal, rec.Type, rec.Stored.UnixMilli(), rec.Data)
+		m := codec.EncodeJSON(session, rec.Epoch, rec.Ordinal, rec.Type, rec.StoredAt.UnixMilli(), rec.Data)
 		if _, err := s.js.PublishMsg(s.t.Context(), &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
 }
 
-// run is a command as a person types it. It gives what was printed.
-func (s *site) run(want int, args ...string) (out, errs string) {
+// run runs a command and returns its output.
+func (s *rebuildEnv) run(want int, args ...string) (out, errs string) {
 	s.t.Helper()
 	var o, e strings.Builder
 	args = append(args, "--nats-url", s.url, "--partitions", "2")
 	if code := run(s.t.Context(), terminal{in: strings.NewReader(""), out: &o, err: &e}, args); code != want {
-		s.t.Fatalf("%q ended with %d, want %d:\n%s%s", args, code, want, o.String(), e.String())
+		s.t.Fatalf("%q: exit code %d, want %d:\n%s%s", args, code, want, o.String(), e.String())
 	}
 	return o.String(), e.String()
 }
 
-// results runs a command with --json and counts results.
-func (s *site) results(want int, args ...string) map[string]int {
+// results runs a command with --json and counts its results.
+func (s *rebuildEnv) results(want int, args ...string) map[string]int {
 	s.t.Helper()
 	out, _ := s.run(want, append(args, "--json")...)
 	count := make(map[string]int)
@@ -103,15 +103,16 @@ func (s *site) results(want int, args ...string) map[string]int {
 	return count
 }
 
-func (s *site) expect(got map[string]int, want string) {
+func (s *rebuildEnv) expect(got map[string]int, want string) {
 	s.t.Helper()
 	if text := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(got), "map["), "]"); text != want {
 		s.t.Fatalf("%s, want %s", text, want)
 	}
 }
 
-// falsify stores, for a session, the fold of another log at the same position.
-func (s *site) falsify(session chunk.Session) {
+// falsify stores the fold of another log at the position of the snapshot of a
+// session.
+func (s *rebuildEnv) falsify(session chunk.Session) {
 	s.t.Helper()
 	head, revision, err := s.store.Load(s.t.Context(), session)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *site) falsify(session chunk.Session) {
 	}
 	other := storetest.NewLog()
 	a := storetest.NewAuthor(other, session, 1000)
-	a.Crashes = false
+	a.WithCleanups = false
 	a.Write(s.t, int(head.Position.Ordinal))
 	wrong := fold.New(session)
 	for _, rec := range other.Records(session) {
@@ -141,8 +142,8 @@ func (s *site) falsify(session chunk.Session) {
 	}
 }
 
-// expire lets the log forget a session up to its last records.
-func (s *site) expire(session chunk.Session, keep uint64) {
+// expire removes all but the last records of a session from the log.
+func (s *rebuildEnv) expire(session chunk.Session, keep uint64) {
 	s.t.Helper()
 	stream, err := s.js.Stream(s.t.Context(), siteLayout.Stream(siteLayout.Partition(session)))
 	if err != nil {
@@ -157,10 +158,11 @@ func (s *site) expire(session chunk.Session, keep uint64) {
 	}
 }
 
-// From nothing to snapshots, a wrong one found and put right, one whose log is
-// gone kept; all of it a second time for nothing.
+// Sessions without snapshots are folded, a wrong snapshot is found and
+// replaced, a snapshot whose log has expired is kept; a second run changes
+// nothing.
 func TestVerifyAndRebuild(t *testing.T) {
-	s := newSite(t)
+	s := newRebuildEnv(t)
 	s.expect(s.results(exitOK, "verify", "--all"), "unsaved:12")
 	s.expect(s.results(exitOK, "rebuild", "--all"), "replaced:12")
 	s.expect(s.results(exitOK, "verify", "--all"), "same:12")
@@ -169,11 +171,11 @@ func TestVerifyAndRebuild(t *testing.T) {
 	s.falsify(s.all[2])
 	out, errs := s.run(exitError, "verify", "--all")
 	if !strings.Contains(out, "different   "+s.all[2].String()) || !strings.Contains(out, "\n  records\n    stored \"") || !strings.Contains(errs, "12 sessions, 11 same, 1 different") {
-		t.Errorf("verify says %s%s", out, errs)
+		t.Errorf("verify prints %s%s", out, errs)
 	}
 	s.run(exitOK, "verify", "--session", "s0")
 	if out, _ := s.run(exitOK, "rebuild", "--session", "s1", "--tenant", "other"); !strings.Contains(out, "replaced    "+s.all[2].String()) || !strings.Contains(out, "unchanged   "+s.all[3].String()) {
-		t.Errorf("rebuild says %s", out)
+		t.Errorf("rebuild prints %s", out)
 	}
 	s.expect(s.results(exitOK, "verify", "--all"), "same:12")
 
@@ -182,27 +184,28 @@ func TestVerifyAndRebuild(t *testing.T) {
 	s.expect(s.results(exitOK, "verify", "--all"), "same:10 unprovable:2")
 	s.expect(s.results(exitOK, "rebuild", "--all"), "kept:2 unchanged:10")
 
-	s.run(exitError, "verify", "--session", "nobody")
-	s.run(exitError, "rebuild", "--session", "nobody")
+	s.run(exitError, "verify", "--session", "unknown")
+	s.run(exitError, "rebuild", "--session", "unknown")
 	for _, wrong := range [][]string{{"verify"}, {"rebuild"}, {"verify", "--all", "--session", "s1"}, {"rebuild", "--all", "--to", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--to", "a.b"}, {"rebuild", "--drop", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--drop", "B"}} {
 		s.run(exitUsage, wrong...)
 	}
 }
 
-// Another bucket is filled beside the live one, and everything goes over to it.
+// Another bucket is filled while the live one is in use, and the projectors
+// switch to it.
 func TestRebuildIntoAnotherBucket(t *testing.T) {
-	s := newSite(t)
+	s := newRebuildEnv(t)
 	s.run(exitOK, "rebuild", "--all")
 	s.expire(s.all[4], 5)
 	s.expire(s.all[5], 0)
 	_, errs := s.run(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS_2")
 	if !strings.Contains(errs, "12 sessions, 10 replaced, 2 copied") || !strings.Contains(errs, "TAILRACE_SNAPSHOT_BUCKET=TR_SNAPSHOTS_2") {
-		t.Errorf("rebuild says %s", errs)
+		t.Errorf("rebuild prints %s", errs)
 	}
 	s.expect(s.results(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS_2"), "unchanged:12")
 	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:10 unprovable:2")
 
-	// A projector that goes over goes on where the bucket is.
+	// A projector with the new bucket continues at the positions stored there.
 	s.write(chunk.RootSession("default", "late"), 99, 40)
 	ctx, stop := context.WithCancel(t.Context())
 	code := make(chan int, 1)
@@ -212,11 +215,11 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 	}()
 	layout := siteLayout
 	layout.SnapshotBucket = "TR_SNAPSHOTS_2"
-	store, err := kvstore.New(s.js, kvstore.Config{Layout: layout})
+	store, err := jssnapshots.New(s.js, jssnapshots.Config{Layout: layout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	natstest.Await(t, "the snapshot of the late session", func(ctx context.Context) error {
+	natstest.Eventually(t, "the snapshot of the late session", func(ctx context.Context) error {
 		v, _, err := store.Load(ctx, chunk.RootSession("default", "late"))
 		if err == nil && int(v.Position.Ordinal) != len(s.draft.Records(chunk.RootSession("default", "late"))) {
 			err = fmt.Errorf("at record %d", v.Position.Ordinal)
@@ -225,20 +228,20 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 	})
 	stop()
 	if got := <-code; got != exitOK {
-		t.Errorf("the projector ended with %d", got)
+		t.Errorf("projector: exit code %d", got)
 	}
 	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:11 unprovable:2")
 	if _, _, err := s.store.Load(t.Context(), chunk.RootSession("default", "late")); err == nil {
 		t.Error("the old bucket has the late session")
 	}
 
-	// The old one goes; the one that the projectors save to does not, whatever
-	// whoever types that has in his settings.
-	if _, errs := s.run(exitError, "rebuild", "--drop", "TR_SNAPSHOTS_2"); !strings.Contains(errs, "save to TR_SNAPSHOTS_2") {
-		t.Errorf("rebuild says %s", errs)
+	// The old bucket can be deleted; the bucket that the projectors save to
+	// cannot, whatever the settings of the command are.
+	if _, errs := s.run(exitError, "rebuild", "--drop", "TR_SNAPSHOTS_2"); !strings.Contains(errs, `"TR_SNAPSHOTS_2", want an unused bucket`) {
+		t.Errorf("rebuild prints %s", errs)
 	}
-	if _, errs := s.run(exitOK, "rebuild", "--drop", "TR_SNAPSHOTS", "--snapshot-bucket", "TR_SNAPSHOTS_2"); !strings.Contains(errs, "TR_SNAPSHOTS is removed") {
-		t.Errorf("rebuild says %s", errs)
+	if _, errs := s.run(exitOK, "rebuild", "--drop", "TR_SNAPSHOTS", "--snapshot-bucket", "TR_SNAPSHOTS_2"); !strings.Contains(errs, "deleted bucket TR_SNAPSHOTS ") {
+		t.Errorf("rebuild prints %s", errs)
 	}
 	if _, err := s.js.KeyValue(t.Context(), "TR_SNAPSHOTS"); !errors.Is(err, jetstream.ErrBucketNotFound) {
 		t.Errorf("the old bucket: %v", err)

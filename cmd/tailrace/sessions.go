@@ -15,30 +15,29 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/jsapi"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/natssource"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// chosen are the sessions that `verify` and `rebuild` work on.
-type chosen struct {
+// sessionSelection selects the sessions for `verify` and `rebuild`.
+type sessionSelection struct {
 	session string
 	all     bool
 	json    bool
 }
 
-// work does something to every chosen session, prints what it says about them,
-// and counts it. A session that cannot be worked on is counted as failed; one
-// that was deleted meanwhile is left out.
-func (c *chosen) work(ctx context.Context, t terminal, f *folds, do func(context.Context, chunk.Session) (line, error)) (*tally, error) {
+// work calls do for every selected session, prints and counts the results. A
+// session with an error counts as failed; a session that was deleted meanwhile
+// is skipped.
+func (c *sessionSelection) work(ctx context.Context, t terminal, f *sessionWalker, do func(context.Context, chunk.Session) (line, error)) (*tally, error) {
 	done := &tally{out: t.out, progress: t.err, json: c.json, all: c.all}
 	stop := done.report(ctx)
 	err := f.each(ctx, c.under(f.b.cfg.Tenant), func(ctx context.Context, s chunk.Session) error {
 		l, err := do(ctx, s)
 		switch {
 		case errors.Is(err, chunk.ErrUnknownSession), ctx.Err() != nil:
-			return ctx.Err() // deleted meanwhile; or we stop
+			return ctx.Err() // deleted meanwhile, or canceled
 		case err != nil:
 			l = failed(s, err)
 		}
@@ -50,70 +49,71 @@ func (c *chosen) work(ctx context.Context, t terminal, f *folds, do func(context
 	}
 	fmt.Fprintln(t.err, done.summary())
 	if done.done == 0 && !c.all {
-		return done, fmt.Errorf("no session %q of tenant %q", c.session, f.b.cfg.Tenant)
+		return done, fmt.Errorf("unknown session %q of tenant %q", c.session, f.b.cfg.Tenant)
 	}
 	return done, nil
 }
 
-func (c *chosen) register(flags *flag.FlagSet) {
-	flags.StringVar(&c.session, "session", "", "this session of the tenant and the sub-agents under it")
-	flags.BoolVar(&c.all, "all", false, "every session of every tenant, in the log or in the bucket")
-	flags.BoolVar(&c.json, "json", false, "a JSON line for each session")
+func (c *sessionSelection) register(flags *flag.FlagSet) {
+	flags.StringVar(&c.session, "session", "", "this session of the tenant, with its sub-agents")
+	flags.BoolVar(&c.all, "all", false, "all sessions of all tenants, in the log and in the bucket")
+	flags.BoolVar(&c.json, "json", false, "print a JSON line per session")
 }
 
-func (c *chosen) check(rest []string) error {
+func (c *sessionSelection) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return errors.New("want no arguments")
 	case c.all == (c.session != ""):
-		return errors.New("want either --session or --all")
+		return errors.New("want --session or --all")
 	case c.all:
 		return nil
 	}
 	return subjects.CheckToken("session", c.session)
 }
 
-// under is the tree that is meant, the zero Session for all.
-func (c *chosen) under(tenant string) chunk.Session {
+// under returns the selected tree, the zero Session for all.
+func (c *sessionSelection) under(tenant string) chunk.Session {
 	if c.all {
 		return chunk.Session{}
 	}
 	return chunk.RootSession(tenant, c.session)
 }
 
-// folds is what the two commands need: the log, the bucket and who is in them.
-type folds struct {
-	b      *backbone
+// sessionWalker lists the sessions of the log and the bucket for both commands.
+type sessionWalker struct {
+	b      *app
 	reader *consumers.Reader
-	log    natssource.Log
-	store  *kvstore.Store
+	log    jssnapshots.Log
+	store  *jssnapshots.Store
 }
 
-func (b *backbone) newFolds() (*folds, error) {
+func (b *app) newSessionWalker() (*sessionWalker, error) {
 	reader, err := b.reader()
 	if err != nil {
 		return nil, err
 	}
-	store, err := kvstore.New(b.js, kvstore.Config{Layout: b.cfg.layout(), Log: b.log})
-	return &folds{b: b, reader: reader, log: natssource.Log{Reader: reader}, store: store}, err
+	store, err := jssnapshots.New(b.js, jssnapshots.Config{Layout: b.cfg.layout(), Log: b.log})
+	return &sessionWalker{b: b, reader: reader, log: jssnapshots.Log{Reader: reader}, store: store}, err
 }
 
-// inHand is how many sessions are worked on at the same time: each is in memory
-// as a whole.
-const inHand = 4
+// maxParallel is the number of sessions processed concurrently: each is in memory
+// completely.
+const maxParallel = 4
 
-// each does something to every session of a tree, or to all: first those in the
-// log, then those that only the bucket knows. It ends with the first error of do.
-func (f *folds) each(ctx context.Context, under chunk.Session, do func(context.Context, chunk.Session) error) error {
+// each calls do for every session of a tree, or for all sessions: first those in
+// the log, then those that only the bucket has. It ends with the first error of
+// do.
+func (f *sessionWalker) each(ctx context.Context, under chunk.Session, do func(context.Context, chunk.Session) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(inHand)
+	group.SetLimit(maxParallel)
 	err := f.walk(ctx, under, func(s chunk.Session) {
 		group.Go(func() error { return do(ctx, s) })
 	})
 	return errors.Join(group.Wait(), err)
 }
 
-func (f *folds) walk(ctx context.Context, under chunk.Session, found func(chunk.Session)) error {
+func (f *sessionWalker) walk(ctx context.Context, under chunk.Session, found func(chunk.Session)) error {
 	layout := f.b.cfg.layout()
 	for p := range layout.PartitionCount() {
 		filter := layout.AllFilter(p)
@@ -143,8 +143,8 @@ func (f *folds) walk(ctx context.Context, under chunk.Session, found func(chunk.
 	return nil
 }
 
-func (f *folds) walkLog(ctx context.Context, stream, filter string, found func(chunk.Session)) error {
-	api := jsapi.New(f.b.js)
+func (f *sessionWalker) walkLog(ctx context.Context, stream, filter string, found func(chunk.Session)) error {
+	api := jsclient.New(f.b.js)
 	for offset := 0; ; {
 		page, next, err := api.Subjects(ctx, stream, filter, offset)
 		if err != nil {
@@ -161,33 +161,33 @@ func (f *folds) walkLog(ctx context.Context, stream, filter string, found func(c
 	}
 }
 
-// failed is the line of a session that could not be worked on.
+// failed returns the line of a session with an error.
 func failed(s chunk.Session, err error) line {
 	type failure struct {
 		Session string `json:"session"`
 		Result  string `json:"result"`
 		Error   string `json:"error"`
 	}
-	return line{Session: s.String(), Result: "failed", Worth: true, Text: err.Error(), JSON: failure{s.String(), "failed", err.Error()}}
+	return line{Session: s.String(), Result: "failed", Notable: true, Text: err.Error(), JSON: failure{s.String(), "failed", err.Error()}}
 }
 
-// tally prints what was found about sessions and counts it.
+// tally prints and counts the results of sessions.
 type tally struct {
 	out, progress io.Writer
-	json, all     bool // all: of many sessions, those are told of that are worth it
+	json, all     bool // all: print only notable sessions
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	done  int
 	count map[string]int
-	err   error // the first that writing gave
+	err   error // write errors
 }
 
-// line is one session: shown as JSON if asked for, else as text, among many only
-// if it is worth telling.
+// line is the result of one session: printed as JSON or as text. With many
+// sessions only notable lines are printed as text.
 type line struct {
 	Session string
 	Result  string
-	Worth   bool
+	Notable bool
 	Text    string
 	JSON    any
 }
@@ -204,18 +204,18 @@ func (t *tally) add(l line) error {
 	switch {
 	case t.json:
 		err = json.NewEncoder(t.out).Encode(l.JSON)
-	case l.Worth || !t.all:
+	case l.Notable || !t.all:
 		_, err = fmt.Fprintf(t.out, "%-10s  %s  %s\n", l.Result, l.Session, l.Text)
 	}
 	t.err = errors.Join(t.err, err)
 	return t.err
 }
 
-// report tells how far it is, now and then, until stop is called.
+// report prints the progress every two seconds until stop is called.
 func (t *tally) report(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
 		for pause(ctx, 2*time.Second) == nil {
 			t.mu.Lock()
 			fmt.Fprintf(t.progress, "%s so far\n", t.summary())
@@ -224,11 +224,11 @@ func (t *tally) report(ctx context.Context) (stop func()) {
 	})
 	return func() {
 		cancel()
-		telling.Wait()
+		reporting.Wait()
 	}
 }
 
-// summary is one line; the caller holds the mutex, or is alone.
+// summary returns one line. The caller holds the mutex or is the only user.
 func (t *tally) summary() string {
 	parts := []string{fmt.Sprintf("%d sessions", t.done)}
 	for _, result := range []string{"same", "older", "unsaved", "unprovable", "different", "unreadable", "unchanged", "replaced", "copied", "kept", "failed"} {

@@ -4,25 +4,25 @@ import (
 	"context"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/turns"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/lease"
 	"github.com/tailrace/tailrace/projector/erase"
-	"github.com/tailrace/tailrace/projector/kvstore"
 )
 
-// sweep finishes deletions that somebody left, and removes snapshots that nobody
-// has written to for SnapshotTTL, until ctx ends. It looks at every head, so it
-// does that once in an hour, or often enough for a short TTL, and of several
-// projectors one.
-func (b *backbone) sweep(ctx context.Context, store *kvstore.Store) error {
+// sweep completes interrupted deletions and removes snapshots that were not
+// saved for SnapshotTTL, until ctx ends. Because it scans every head, it runs
+// once per hour, or more often for a short TTL, and in one of several
+// projectors.
+func (b *app) sweep(ctx context.Context, store *jssnapshots.Store) error {
 	every := time.Hour
 	if b.cfg.SnapshotTTL > 0 {
 		every = min(every, max(time.Minute, b.cfg.SnapshotTTL/24))
 	}
-	turn, err := turns.New(b.js, b.cfg.layout(), "sweep", every)
+	l, err := lease.New(b.js, b.cfg.layout(), "sweep", every)
 	if err != nil {
 		return err
 	}
-	eraser, err := erase.New(b.js, store, erase.Config{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Turn: turn.Do, Log: b.log})
+	eraser, err := erase.New(b.js, store, erase.Config{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Lease: l.RunIfFree, Log: b.log})
 	if err != nil {
 		return err
 	}

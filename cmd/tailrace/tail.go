@@ -17,7 +17,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// tailFlags are the choices of one `tailrace tail`.
+// tailFlags holds the flags of `tailrace tail`.
 type tailFlags struct {
 	after    uint64
 	scope    string
@@ -28,10 +28,10 @@ type tailFlags struct {
 
 func (f *tailFlags) register(flags *flag.FlagSet) {
 	flags.Uint64Var(&f.after, "after", 0, "start after this sequence; 0 is the start of the session")
-	flags.StringVar(&f.scope, "scope", "tree", "tree: the session with its sub-agents; session: it alone")
-	flags.StringVar(&f.types, "types", "", "only these types, separated by commas")
-	flags.BoolVar(&f.keepOpen, "keep-open", false, "stay when the stream ends and wait for the next run")
-	flags.BoolVar(&f.json, "json", false, "JSON lines, also on a terminal")
+	flags.StringVar(&f.scope, "scope", "tree", "tree (the session with its sub-agents) or session")
+	flags.StringVar(&f.types, "types", "", "comma-separated chunk types; if empty, all types")
+	flags.BoolVar(&f.keepOpen, "keep-open", false, "wait for the next run when the stream ends")
+	flags.BoolVar(&f.json, "json", false, "print JSON lines on a terminal too")
 }
 
 func runTail(ctx context.Context, t terminal, args []string) error {
@@ -75,22 +75,22 @@ func (f *tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chun
 		opts = append(opts, consumers.KeepOpen())
 	}
 	if f.after == 0 {
-		opts = append(opts, consumers.FromFloor())
+		opts = append(opts, consumers.FromFirstAvailable())
 	}
 	if f.scope == "session" {
 		return reader.Follow(ctx, s, chunk.Position{Seq: chunk.Seq(f.after)}, opts...)
 	}
-	return reader.Tree(ctx, s, chunk.Seq(f.after), opts...)
+	return reader.FollowTree(ctx, s, chunk.Seq(f.after), opts...)
 }
 
-// printer shows records in one form.
+// printer prints records in one format.
 type printer interface {
 	print(rec chunk.Record) error
 	end() error
 }
 
-// show prints records until they end. Leaving by a signal is a good end; a
-// stream that failed and a position that cannot be served are not.
+// show prints the records. A signal is not an error; a failed stream and a
+// position that cannot be served are.
 func show(ctx context.Context, records iter.Seq2[chunk.Record, error], p printer) error {
 	for rec, err := range records {
 		if err != nil {
@@ -108,13 +108,13 @@ func show(ctx context.Context, records iter.Seq2[chunk.Record, error], p printer
 
 func printerFor(t terminal, asJSON bool, root chunk.Session) printer {
 	if file, ok := t.out.(*os.File); ok && !asJSON && term.IsTerminal(int(file.Fd())) {
-		return &prosePrinter{out: t.out, root: root}
+		return &textPrinter{out: t.out, root: root}
 	}
 	return &jsonPrinter{out: t.out}
 }
 
-// jsonPrinter writes one JSON line for each record, with the stored chunk as
-// it is.
+// jsonPrinter writes one JSON line for each record, with the unchanged stored
+// chunk.
 type jsonPrinter struct {
 	out io.Writer
 	buf []byte

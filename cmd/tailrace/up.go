@@ -12,8 +12,8 @@ import (
 	"github.com/tailrace/tailrace/internal/embed"
 )
 
-// runUp is the whole house in one process. With TAILRACE_NATS_URL it uses that
-// server, else one of its own.
+// runUp runs all roles in one process. With TAILRACE_NATS_URL it uses that
+// server, otherwise an embedded one.
 func runUp(ctx context.Context, t terminal, args []string) error {
 	cfg, rest, err := arguments(t, "up", args, nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
 			if err := server.Shutdown(ending); err != nil {
-				log.Warn("nats server", "err", err)
+				log.Warn("nats server shutdown failed", "error", err)
 			}
 		}()
 		options = append(options, server.InProcess())
@@ -48,7 +48,7 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 	return b.up(ctx, t)
 }
 
-func (b *backbone) up(ctx context.Context, t terminal) error {
+func (b *app) up(ctx context.Context, t terminal) error {
 	var routes []route
 	services := []func(context.Context) error{b.project}
 	if b.cfg.hasModel() {
@@ -65,17 +65,17 @@ func (b *backbone) up(ctx context.Context, t terminal) error {
 		routes = append(routes, demo.route())
 		services = append(services, demo.run)
 	}
-	front, err := b.newFront(ctx, routes...)
+	server, err := b.newHTTPServer(ctx, routes...)
 	if err != nil {
 		return err
 	}
-	services = append(services, front.run)
-	fmt.Fprintf(t.out, "\n  Tailrace is running: %s\n\n", front.url())
+	services = append(services, server.run)
+	fmt.Fprintf(t.out, "\n  Tailrace is running: %s\n\n", server.url())
 	fmt.Fprintf(t.err, "nats: %s   data: %s   stop: Ctrl-C\n", b.cfg.natsURL(), b.dataText())
 	return b.withStreams(ctx, services...)
 }
 
-func (b *backbone) dataText() string {
+func (b *app) dataText() string {
 	if b.cfg.NATSURL != "" {
 		return "on that server"
 	}

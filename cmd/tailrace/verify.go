@@ -12,7 +12,7 @@ import (
 
 // runVerify compares stored snapshots with the log. It changes nothing.
 func runVerify(ctx context.Context, t terminal, args []string) error {
-	var c chosen
+	var c sessionSelection
 	cfg, rest, err := arguments(t, "verify", args, c.register)
 	if err != nil {
 		return err
@@ -28,27 +28,27 @@ func runVerify(ctx context.Context, t terminal, args []string) error {
 	if err := b.verifyTopology(ctx); err != nil {
 		return err
 	}
-	f, err := b.newFolds()
+	f, err := b.newSessionWalker()
 	if err != nil {
 		return err
 	}
 	found, err := c.work(ctx, t, f, func(ctx context.Context, s chunk.Session) (line, error) {
-		v, err := projector.Verify(ctx, f.store, f.log, s)
-		return verdict(v), err
+		v, err := projector.VerifySnapshot(ctx, f.store, f.log, s)
+		return verifyLine(v), err
 	})
 	if err != nil {
 		return err
 	}
 	if bad := found.count["different"] + found.count["unreadable"]; bad > 0 {
-		return fmt.Errorf("%d snapshots are not what the log says; `tailrace rebuild` folds them anew", bad)
+		return fmt.Errorf("%d snapshots differ from the log; `tailrace rebuild` refolds them", bad)
 	}
 	if n := found.count["failed"]; n > 0 {
-		return fmt.Errorf("%d sessions could not be looked at", n)
+		return fmt.Errorf("%d sessions failed", n)
 	}
 	return nil
 }
 
-func verdict(v projector.Verdict) line {
+func verifyLine(v projector.VerifyResult) line {
 	type compared struct {
 		Session     string            `json:"session"`
 		Result      string            `json:"result"`
@@ -61,19 +61,19 @@ func verdict(v projector.Verdict) line {
 	}
 	text := []string{fmt.Sprintf("sequence %d, record %d", v.At.Seq, v.At.Ordinal)}
 	if v.At.Ordinal > 0 {
-		text = append(text, fmt.Sprintf("chain %s since %d", v.Chain, v.Chain.Since))
+		text = append(text, fmt.Sprintf("chain %s since %d", v.Chain, v.Chain.FirstOrdinal))
 	}
-	if v.Why != "" {
-		text = append(text, v.Why)
+	if v.Reason != "" {
+		text = append(text, v.Reason)
 	}
 	for _, d := range v.Differences {
 		text = append(text, fmt.Sprintf("\n  %s\n    stored %s\n    log    %s", d.Member, orNothing(d.Stored), orNothing(d.Now)))
 	}
 	return line{
 		Session: v.Session.String(), Result: v.Finding.String(), Text: strings.Join(text, ", "),
-		Worth: v.Finding != projector.Same && v.Finding != projector.Unsaved,
+		Notable: v.Finding != projector.Same && v.Finding != projector.Unsaved,
 		JSON: compared{
-			v.Session.String(), v.Finding.String(), v.At.Seq, v.At.Ordinal, v.Chain.String(), v.Chain.Since, v.Why, v.Differences,
+			v.Session.String(), v.Finding.String(), v.At.Seq, v.At.Ordinal, v.Chain.String(), v.Chain.FirstOrdinal, v.Reason, v.Differences,
 		},
 	}
 }

@@ -10,7 +10,8 @@ import (
 // version is set by the release build with -ldflags "-X main.version=…".
 var version = "dev"
 
-// commit is set in the same way; empty: ask the Go command, see builtFrom.
+// commit is set in the same way; if empty, builtFrom uses the commit of the Go
+// command.
 var commit = ""
 
 func runVersion(_ context.Context, t terminal, _ []string) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
-// views reads the file that says what audiences are shown, nil when there is none.
+// views reads the file of views. It returns nil if the setting is empty.
 func (c config) views() (_ *view.Views, err error) {
 	if c.Views == "" {
 		return nil, nil //nolint:nilnil // no views is a nil *view.Views, which works

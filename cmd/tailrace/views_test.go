@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A file of views is read at the start, and bad ones end it: an edge that runs
-// without the views it was told to have shows too much.
+// The file of views is read at the start, and an invalid file ends the process:
+// an edge without its configured views would show too much.
 func TestViewsFile(t *testing.T) {
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "views.json")
@@ -22,7 +22,7 @@ func TestViewsFile(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"views":{"customer":{"preset":"public"}},"standard":"customer"}`: "unknown object member",
 		`{"views":{"customer":{"preset":"pubic"}},"default":"customer"}`:   `want "public"`,
-		`{"default":"customer"}`: `there is no view "customer"`,
+		`{"default":"customer"}`: `unknown view "customer"`,
 		``:                       "views.json",
 	} {
 		var errs strings.Builder
@@ -33,7 +33,7 @@ func TestViewsFile(t *testing.T) {
 	}
 	edge := runEdgeFor(t, "--views", file(`{"views":{"customer":{"preset":"public"},"staff":{"types":["*"]}},"default":"customer"}`))
 	for path, want := range map[string]int{
-		"/v1/sessions/s1/messages":               http.StatusServiceUnavailable, // there is no NATS here
+		"/v1/sessions/s1/messages":               http.StatusServiceUnavailable, // NATS is unavailable
 		"/v1/sessions/s1/messages?view=customer": http.StatusServiceUnavailable,
 		"/v1/sessions/s1/messages?view=staff":    http.StatusBadRequest,
 		"/v1/sessions/s1/events?view=staff":      http.StatusBadRequest,

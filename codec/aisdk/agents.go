@@ -2,25 +2,25 @@ package aisdk
 
 import (
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// subAgent is the speaker of a session below that of the message.
-func (m *Message) subAgent(session string) *speaker {
+// subAgent returns the state of a sub-agent, by session.
+func (m *MessageWriter) subAgent(session string) *agentState {
 	if sp := m.agents[session]; sp != nil {
 		return sp
 	}
 	if m.agents == nil {
-		m.agents = make(map[string]*speaker)
+		m.agents = make(map[string]*agentState)
 	}
-	sp := &speaker{agent: session}
+	sp := &agentState{agent: session}
 	m.agents[session] = sp
 	m.order = append(m.order, sp)
 	return sp
 }
 
-// told reports whether a chunk of a sub-agent is told as if it were the message's
-// own agent's. One that is not may be told as a notice.
-func (m *Message) told(it *item) bool {
+// isShown reports whether a chunk of a sub-agent is written like one of the message's own agent. Other chunks may be written as notices.
+func (m *MessageWriter) isShown(it *item) bool {
 	switch it.rec.Type {
 	case chunk.TypeCustom, chunk.TypeSubagentStart, chunk.TypeSubagentEnd, chunk.TypeError:
 		return true
@@ -40,7 +40,7 @@ func (m *Message) told(it *item) bool {
 		return m.known(it) != nil
 	case chunk.TypeSuspensionMarker, chunk.TypeRunInterrupted, chunk.TypeRunPaused, chunk.TypeRunResumed, chunk.TypeCheckpointCreated,
 		chunk.TypeStepCommitted, chunk.TypeStepDiscarded, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
-		// How the run of a sub-agent stands is its own affair.
+		// The state of a sub-agent's run is not part of the message.
 		m.close(it.sp)
 		return false
 	}
@@ -50,8 +50,8 @@ func (m *Message) told(it *item) bool {
 	return m.opt.SubAgents == Inline
 }
 
-// childChunk tells a chunk of a sub-agent as it is.
-func (m *Message) childChunk(it *item) {
+// childChunk writes a chunk of a sub-agent unchanged, as a notice.
+func (m *MessageWriter) childChunk(it *item) {
 	if it.Text("toolName") == finishTool {
 		return
 	}
@@ -60,56 +60,55 @@ func (m *Message) childChunk(it *item) {
 		line = it.rec.Data
 	}
 	m.open("data-subagent-chunk")
-	m.nest("data")
-	m.str("subSessionId", it.sp.agent)
-	m.guarded("chunk", line)
+	m.json.Nest("data")
+	m.json.String("subSessionId", it.sp.agent)
+	m.sanitized("chunk", line)
 	m.endNotice()
 }
 
-func (m *Message) subagentStart(it *item) {
+func (m *MessageWriter) subagentStart(it *item) {
 	m.close(it.sp)
 	if it.sp.own() {
 		session := it.Text("subSessionId")
-		if _, told := m.children[session]; told {
+		if _, known := m.children[session]; known {
 			return
 		}
 		if m.children == nil {
 			m.children = make(map[string]chunk.Ordinal)
 		}
 		m.children[session] = it.rec.Ordinal
-		m.speak(it)
+		m.beginPart(it)
 	}
 	m.delegation(it, "subagent-start", "subAgentType", "subSessionId", "callId")
 }
 
-func (m *Message) subagentEnd(it *item) {
+func (m *MessageWriter) subagentEnd(it *item) {
 	if it.sp.own() {
 		session := it.Text("subSessionId")
 		if _, known := m.children[session]; !known {
-			m.speak(it)
+			m.beginPart(it)
 		}
 		delete(m.children, session)
 	}
 	m.delegation(it, "subagent-end", "subAgentType", "subSessionId", "callId", "result")
 }
 
-// delegation is a notice of a sub-agent under the id of its call. The call's
-// tool part stays in the message and holds the same result.
-func (m *Message) delegation(it *item, name string, members ...string) {
+// delegation writes a notice of a sub-agent under the id of its call. The call's tool part stays in the message and has the same result.
+func (m *MessageWriter) delegation(it *item, name string, members ...string) {
 	callID := it.Text("callId")
-	id := appendEscaped(nil, callID)
+	id := rawjson.AppendEscaped(nil, callID)
 	if c := m.calls[callKey{it.sp.agent, callID}]; c != nil {
 		id = c.shown
 	}
 	m.beginNotice(it, name, id)
 	for _, n := range members {
-		m.guarded(n, it.Get(n))
+		m.sanitized(n, it.Get(n))
 	}
 	m.endNotice()
 }
 
-// childError tells an error of a sub-agent. It does not end the answer.
-func (m *Message) childError(it *item) {
+// childError writes an error of a sub-agent. It does not end the answer.
+func (m *MessageWriter) childError(it *item) {
 	if m.replay != nil {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/codec/helix"
 )
 
 // answer is a turn of one step that says n words.
@@ -56,7 +56,7 @@ func BenchmarkDelta(b *testing.B) {
 		rec := deltas[1]
 		b.ReportAllocs()
 		for b.Loop() {
-			frames = native.Encode(frames[:0], rec, chunk.ScopeTree)
+			frames = helix.Encode(frames[:0], rec, chunk.ScopeTree)
 		}
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "chunks/s")
 	})
@@ -108,7 +108,7 @@ func BenchmarkTurn(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for _, rec := range log {
-				frames = native.Encode(frames[:0], rec, chunk.ScopeTree)
+				frames = helix.Encode(frames[:0], rec, chunk.ScopeTree)
 			}
 		}
 		b.ReportMetric(float64(b.N*len(log))/b.Elapsed().Seconds(), "chunks/s")

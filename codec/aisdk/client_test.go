@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // client is a model of the SDK's own: the parser of events, the schema of
@@ -24,7 +26,7 @@ type client struct {
 	finish    string
 	started   int
 	ended     bool // [DONE] came
-	reload    bool // the application was told to load the page anew
+	reload    bool // the application must reload the message
 	errorText string
 	transient []string // types of data that was handed on
 	published int      // parts that the page was shown: a step-start only with what follows
@@ -36,7 +38,7 @@ func newClient(major int) *client {
 	return c
 }
 
-// open begins to read another response, to go on with the message.
+// open begins to read another response of the message.
 func (c *client) open() {
 	c.text, c.reasoning, c.partial = map[string]*uiPart{}, map[string]*uiPart{}, map[string]bool{}
 	c.started, c.ended, c.finish, c.errorText = 0, false, "", ""
@@ -66,11 +68,11 @@ func oneForm(raw []byte) string {
 	if len(raw) == 0 || raw[0] != '"' {
 		return string(raw)
 	}
-	text, err := unescape(nil, raw[1:len(raw)-1])
+	text, err := rawjson.Text(raw).AppendTo(nil)
 	if err != nil {
 		panic(err)
 	}
-	return string(appendString(nil, string(text)))
+	return string(rawjson.AppendQuoted(nil, text))
 }
 
 // schema has the members of each chunk type: * means any value that is there,
@@ -199,8 +201,8 @@ func (c *client) asks() bool {
 	})
 }
 
-// answers writes down what a person, or the browser, answered to all that the
-// message asks, as the page does before it posts.
+// answers adds the answers of a user, or of the browser, to all calls of the message
+// that ask for one, as the page does before it posts.
 func (c *client) answers() {
 	for _, p := range c.parts {
 		switch {
@@ -360,8 +362,7 @@ func (c *client) start(m map[string]json.RawMessage) error {
 	return nil
 }
 
-// unended refuses an end that leaves a block open: it would show as streaming
-// for ever.
+// unended rejects an end that leaves a block open: the block would stay in the state streaming.
 func (c *client) unended() error {
 	if len(c.text)+len(c.reasoning) > 0 {
 		return fmt.Errorf("leaves blocks open")
@@ -474,13 +475,13 @@ func (c *client) tool(m map[string]json.RawMessage, typ string) error {
 		}
 	}
 	state := p.member["state"]
-	settled := slices.Contains([]string{`"output-available"`, `"output-error"`, `"output-denied"`}, state)
+	completed := slices.Contains([]string{`"output-available"`, `"output-error"`, `"output-denied"`}, state)
 	if string(m["providerExecuted"]) == "true" {
 		p.member["providerExecuted"] = "true"
 	}
 	switch typ {
 	case "tool-input-start":
-		if settled && !c.reload {
+		if completed && !c.reload {
 			return fmt.Errorf("begins again after %s", state)
 		}
 		c.partial[oneForm(id)] = true

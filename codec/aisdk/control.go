@@ -7,41 +7,38 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// modeExecute is the mode of a run that opens a turn; any other goes on with the
-// one that is open, unless it brings words of a person.
+// modeExecute is the mode of a run that opens a turn; a run of another mode continues the open turn, unless it has input.
 const modeExecute = "execute"
 
-// goesOn reports whether an answer that waits, or was stopped, goes on with the
-// record. One that waits for people may do so because a sub-agent asked them.
-func (m *Message) goesOn(it *item) bool {
+// isResumedBy reports whether the record resumes an answer that waits or was stopped. An answer may wait for users because a sub-agent asked them.
+func (m *MessageWriter) isResumedBy(it *item) bool {
 	started := it.rec.Type == chunk.TypeRunStarted
 	if !it.sp.own() {
 		return started && m.outcome == paused
 	}
-	goesOn := started && !m.opensTurn(it)
+	resumes := started && !m.opensTurn(it)
 	switch it.rec.Type {
 	case chunk.TypeStreamActive:
-		goesOn = m.outcome == paused
+		resumes = m.outcome == paused
 	case chunk.TypeRunResumed:
-		goesOn = m.outcome == interrupted
+		resumes = m.outcome == interrupted
 	}
-	if goesOn {
+	if resumes {
 		m.outcome, m.expected = running, false
 	}
-	return goesOn
+	return resumes
 }
 
-// opensTurn reports whether a run is the beginning of another message.
-func (m *Message) opensTurn(it *item) bool {
+// opensTurn reports whether a run begins another message.
+func (m *MessageWriter) opensTurn(it *item) bool {
 	return m.turn && m.meta.RunID != it.Text("runId") && (it.Text("mode") == modeExecute || !isEmpty(it.Get("input")))
 }
 
 // isEmpty reports whether an array has no elements.
 func isEmpty(array chunk.Value) bool { return len(bytes.TrimSpace(array[1:len(array)-1])) == 0 }
 
-// control tells a record about the stream itself. Those of a sub-agent only end
-// what it says: the answer goes on.
-func (m *Message) control(it *item) {
+// control handles a control record. A control record of a sub-agent ends only the output of the sub-agent.
+func (m *MessageWriter) control(it *item) {
 	if !it.sp.own() {
 		m.childControl(it)
 		return
@@ -60,7 +57,7 @@ func (m *Message) control(it *item) {
 	}
 }
 
-func (m *Message) runStarted(it *item) {
+func (m *MessageWriter) runStarted(it *item) {
 	if m.opensTurn(it) {
 		if !m.ended {
 			m.start()
@@ -76,10 +73,9 @@ func (m *Message) runStarted(it *item) {
 	m.meta.RunID, m.meta.AgentType = it.Text("runId"), it.Text("agentType")
 }
 
-// streamPaused ends the response when the answer waits for people: the client
-// sends nothing while it reads one. An answer that waits for sub-agents alone
-// goes on by itself, and a client that was told its end would never see the rest.
-func (m *Message) streamPaused() {
+// streamPaused ends the response if the answer waits for users: the client sends nothing while it reads a response. An answer that waits for sub-agents
+// only is resumed without the client, which would not receive the rest after an end of the response.
+func (m *MessageWriter) streamPaused() {
 	if m.outcome != running {
 		return
 	}
@@ -93,18 +89,17 @@ func (m *Message) streamPaused() {
 }
 
 // asks reports whether a call waits for the client.
-func (m *Message) asks() bool {
-	return slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.settled && (c.client && c.sent || c.asked != nil) })
+func (m *MessageWriter) asks() bool {
+	return slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.completed && (c.client && c.sent || c.asked != nil) })
 }
 
-// delegates reports whether a sub-agent is at work.
-func (m *Message) delegates() bool {
-	return len(m.children) > 0 || slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.settled && c.delegated })
+// delegates reports whether a sub-agent is running.
+func (m *MessageWriter) delegates() bool {
+	return len(m.children) > 0 || slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.completed && c.delegated })
 }
 
-// childControl ends what a sub-agent says. One that waits for people, while the
-// answer waits for it, ends the response.
-func (m *Message) childControl(it *item) {
+// childControl ends the output of a sub-agent. A sub-agent that waits for users, while the answer waits for it, ends the response.
+func (m *MessageWriter) childControl(it *item) {
 	m.close(it.sp)
 	switch it.rec.Type {
 	case chunk.TypeStreamFailed:
@@ -116,11 +111,11 @@ func (m *Message) childControl(it *item) {
 	}
 }
 
-func (m *Message) streamEnd() {
+func (m *MessageWriter) streamEnd() {
 	switch {
 	case m.outcome == finished || m.outcome == failed && !m.expected:
 		return
-	case m.expected: // a chunk said it before
+	case m.expected: // a chunk ended it before
 		m.expected = false
 		return
 	}
@@ -128,7 +123,7 @@ func (m *Message) streamEnd() {
 	m.stop(m.stateReason())
 }
 
-func (m *Message) streamFailed(it *item) {
+func (m *MessageWriter) streamFailed(it *item) {
 	switch {
 	case m.outcome == finished || m.outcome == failed && !m.expected:
 		return
@@ -145,9 +140,8 @@ func (m *Message) streamFailed(it *item) {
 	m.fail(it, f)
 }
 
-// stop ends the response at a place where the answer ends or waits. In a replay
-// of an answer that went on there is no response to end.
-func (m *Message) stop(reason string) {
+// stop ends the response where the answer ends or waits. In a replay of an answer that was resumed later there is no response to end.
+func (m *MessageWriter) stop(reason string) {
 	m.closeAll()
 	if m.outcome != paused {
 		m.separate()
@@ -159,9 +153,8 @@ func (m *Message) stop(reason string) {
 	}
 }
 
-// inner reports whether an end is that of an earlier response, in a replay of an
-// answer that went on. There is none to end then.
-func (m *Message) inner() bool {
+// inner reports whether an end is that of an earlier response, in a replay of an answer that was resumed later. There is no response to end then.
+func (m *MessageWriter) inner() bool {
 	if !m.replay.within() {
 		return false
 	}
@@ -170,27 +163,27 @@ func (m *Message) inner() bool {
 }
 
 // conclude writes the end of a response.
-func (m *Message) conclude(reason string) {
+func (m *MessageWriter) conclude(reason string) {
 	m.closeAll()
 	m.finishStep()
 	m.meta.FinishReason = reason
 	v := m.metadata(m.opt.FinishMetadata)
 	m.open("finish")
-	m.str("finishReason", reason)
+	m.json.String("finishReason", reason)
 	if v != nil {
-		m.guarded("messageMetadata", v)
+		m.sanitized("messageMetadata", v)
 	}
 	m.shut()
-	m.lastWord()
+	m.finalFrame()
 }
 
-func (m *Message) lastWord() {
+func (m *MessageWriter) finalFrame() {
 	m.done()
 	m.idle, m.ended, m.concluded = true, true, true
 }
 
-// fail ends the response with an error, after which clients read nothing.
-func (m *Message) fail(it *item, f Failure) {
+// fail ends the response with an error. Clients read nothing after it.
+func (m *MessageWriter) fail(it *item, f Failure) {
 	m.closeAll()
 	m.separate()
 	m.finishStep()
@@ -200,18 +193,18 @@ func (m *Message) fail(it *item, f Failure) {
 	m.start()
 	m.open("error")
 	if m.opt.ErrorText == nil {
-		m.value("errorText", it.Get("error"))
+		m.json.Raw("errorText", it.Get("error"))
 	} else {
-		m.str("errorText", m.opt.ErrorText(f))
+		m.json.String("errorText", m.opt.ErrorText(f))
 	}
 	m.shut()
-	m.lastWord()
+	m.finalFrame()
 }
 
-// aborted ends the response of a run that a person stopped.
-func (m *Message) aborted(it *item) {
+// aborted ends the response of a run that a user stopped.
+func (m *MessageWriter) aborted(it *item) {
 	m.closeAll()
-	m.separate() // for clients this end is like any other
+	m.separate() // clients treat this end like any other
 	m.finishStep()
 	if m.inner() {
 		return
@@ -219,28 +212,28 @@ func (m *Message) aborted(it *item) {
 	m.start()
 	m.open("abort")
 	if m.opt.Major >= 7 {
-		m.value("reason", it.Get("error"))
+		m.json.Raw("reason", it.Get("error"))
 	}
 	m.shut()
-	m.lastWord()
+	m.finalFrame()
 }
 
 // start begins the response.
-func (m *Message) start() {
+func (m *MessageWriter) start() {
 	if m.started {
 		return
 	}
 	m.started = true
 	m.open("start")
-	m.str("messageId", m.id)
+	m.json.String("messageId", m.id)
 	if v := m.metadata(m.opt.StartMetadata); v != nil {
-		m.guarded("messageMetadata", v)
+		m.sanitized("messageMetadata", v)
 	}
 	m.shut()
 	m.bare()
 }
 
-func (m *Message) metadata(f func(Meta) chunk.Value) chunk.Value {
+func (m *MessageWriter) metadata(f func(Meta) chunk.Value) chunk.Value {
 	if f == nil {
 		return nil
 	}

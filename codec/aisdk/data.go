@@ -4,8 +4,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// sayData tells what becomes a data part, or ends the answer.
-func (m *Message) sayData(it *item) {
+// writeData writes a record that becomes a data part, or ends the answer.
+func (m *MessageWriter) writeData(it *item) {
 	switch it.rec.Type {
 	case chunk.TypeCustom:
 		m.custom(it)
@@ -17,7 +17,7 @@ func (m *Message) sayData(it *item) {
 		m.notice(it, "state-patch", "patches")
 	case chunk.TypeOutput:
 		m.beginNotice(it, "output", nil)
-		m.guarded("output", it.Get("output"))
+		m.sanitized("output", it.Get("output"))
 		m.endNotice()
 	case chunk.TypeError:
 		m.errorChunk(it)
@@ -40,67 +40,63 @@ func (m *Message) sayData(it *item) {
 	case chunk.TypeExecutorSuperseded:
 		m.close(it.sp)
 		m.signal(it, "executor-superseded", "reason")
-	default: // tool_arg_stream_end says nothing that tool_start does not; suspension_marker never leaves
+	default: // tool_arg_stream_end adds nothing to tool_start; suspension_marker is not shown
 	}
 }
 
-// signal is a notice of what happens now: of no use to those who come later, so
-// that a replay leaves it out.
-func (m *Message) signal(it *item, name string, members ...string) {
+// signal writes a notice about the current state of the run. A replay leaves it out.
+func (m *MessageWriter) signal(it *item, name string, members ...string) {
 	if m.replay == nil {
 		m.notice(it, name, members...)
 	}
 }
 
-// notice tells members of the record as data that the client hands on and does
-// not keep: the message would grow with every one, and go back to the server
-// with every POST.
-func (m *Message) notice(it *item, name string, members ...string) {
+// notice writes members of the record as transient data. The client does not keep them: otherwise the message would grow with each notice, and every POST
+// would return them to the server.
+func (m *MessageWriter) notice(it *item, name string, members ...string) {
 	m.beginNotice(it, name, nil)
 	m.pass(it, members...)
 	m.endNotice()
 }
 
-// beginNotice opens the data of a notice. That of a sub-agent names it.
-func (m *Message) beginNotice(it *item, name string, id []byte) {
+// beginNotice opens the data of a notice. A notice of a sub-agent names it.
+func (m *MessageWriter) beginNotice(it *item, name string, id []byte) {
 	m.open("data-" + name)
 	if id != nil {
-		m.text("id", id)
+		m.json.Content("id", id)
 	}
-	m.nest("data")
+	m.json.Nest("data")
 	if !it.sp.own() {
-		m.str("agentId", it.sp.agent)
+		m.json.String("agentId", it.sp.agent)
 	}
 }
 
-func (m *Message) endNotice() {
-	m.dst = append(m.dst, `},"transient":true`...)
+func (m *MessageWriter) endNotice() {
+	m.json.Dst = append(m.json.Dst, `},"transient":true`...)
 	m.shut()
 }
 
-// custom tells an event of the application. It is a part of the message; that of
-// a sub-agent only where its other parts are too.
-func (m *Message) custom(it *item) {
+// custom writes an event of the application. It is a part of the message; an event of a sub-agent is a part only if its other parts are.
+func (m *MessageWriter) custom(it *item) {
 	stays := it.sp.own() || m.opt.SubAgents == Inline
 	if it.sp.own() && m.structured(it) {
 		return
 	}
 	if stays {
-		m.speak(it)
+		m.beginPart(it)
 	}
 	m.event(it, !stays)
 }
 
-func (m *Message) event(it *item, transient bool) {
+func (m *MessageWriter) event(it *item, transient bool) {
 	m.open("data-" + string(it.content("eventName")))
-	m.guarded("data", it.Get("data"))
-	m.flag("transient", transient)
+	m.sanitized("data", it.Get("data"))
+	m.json.Flag("transient", transient)
 	m.shut()
 }
 
-// errorChunk tells an error that the agent reports. The client takes an error
-// chunk for the end: one from which the run recovers is a notice.
-func (m *Message) errorChunk(it *item) {
+// errorChunk writes an error that the agent reports. The client takes an error chunk for the end, so a recoverable error is a notice.
+func (m *MessageWriter) errorChunk(it *item) {
 	m.close(it.sp)
 	if !it.sp.own() {
 		m.childError(it)
@@ -112,7 +108,7 @@ func (m *Message) errorChunk(it *item) {
 		}
 		m.beginNotice(it, "error", nil)
 		m.errorMembers(it)
-		m.flag("recoverable", true)
+		m.json.Flag("recoverable", true)
 		m.endNotice()
 		return
 	}
@@ -126,20 +122,20 @@ func (m *Message) errorChunk(it *item) {
 	}
 }
 
-// errorMembers writes the text of an error and how it is classified.
-func (m *Message) errorMembers(it *item) {
-	m.value("errorText", it.Get("error"))
+// errorMembers writes the text and the classification of an error.
+func (m *MessageWriter) errorMembers(it *item) {
+	m.json.Raw("errorText", it.Get("error"))
 	code := it.Get("code")
 	if code == nil {
 		code = it.Get("errorDetail", "code")
 	}
-	m.some("code", code)
-	m.some("category", it.Get("errorDetail", "category"))
-	m.some("retryable", it.Get("errorDetail", "retryable"))
+	m.optional("code", code)
+	m.optional("category", it.Get("errorDetail", "category"))
+	m.optional("retryable", it.Get("errorDetail", "retryable"))
 }
 
-// runInterrupted ends the response: the run was stopped softly.
-func (m *Message) runInterrupted(it *item) {
+// runInterrupted ends the response: the run was interrupted.
+func (m *MessageWriter) runInterrupted(it *item) {
 	m.close(it.sp)
 	if m.outcome != running {
 		return

@@ -4,18 +4,17 @@ import (
 	"bytes"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Pieces of text and reasoning come by the million. They are read by comparing
-// them with what AppendJSON writes; what is written otherwise is read as other
-// records are.
+// Most records are pieces of text and reasoning. They are read by comparing them with what AppendJSON writes; other spellings are read like other records.
 
-// pieces reads those of one agent.
-type pieces struct{ text, reasoning opening }
+// deltaReader reads the pieces of one agent.
+type deltaReader struct{ text, reasoning prefixReader }
 
-// read finds the step and the text, content of a JSON string, in a record that
-// goes on with a block of some kind: noBlock when it is none that is read here.
-func (p *pieces) read(rec *chunk.Record) (kind block, step int64, text []byte) {
+// read returns the step and the text, as the content of a JSON string, of a record that continues a block, and the kind of the block. The kind is noBlock
+// for a record that is not read here.
+func (p *deltaReader) read(rec *chunk.Record) (kind block, step int64, text []byte) {
 	kind, begins, lead, trail := textBlock, &p.text, `,"delta":"`, `}`
 	switch rec.Type {
 	case chunk.TypeTextDelta:
@@ -28,7 +27,7 @@ func (p *pieces) read(rec *chunk.Record) (kind block, step int64, text []byte) {
 	if !ok || !startsWith(rest, lead) {
 		return noBlock, 0, nil
 	}
-	end := stringEnd(rest, len(lead)-1)
+	end := rawjson.StringEnd(rest, len(lead)-1)
 	if end < 0 || string(rest[end:]) != trail {
 		return noBlock, 0, nil
 	}
@@ -39,7 +38,7 @@ func (p *pieces) read(rec *chunk.Record) (kind block, step int64, text []byte) {
 	return kind, step, text
 }
 
-// breaks reports whether there is a line break, which would end a frame.
+// breaks reports whether data has a line break, which would end a frame.
 func breaks(data []byte) bool {
 	return bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0
 }
@@ -48,12 +47,12 @@ func startsWith(data []byte, start string) bool {
 	return len(data) >= len(start) && string(data[:len(start)]) == start
 }
 
-// opening is what the records of one type begin with, up to their time. Those of
-// an agent begin alike: what was read once is only compared from then on.
-type opening struct{ seen []byte }
+// prefixReader reads the start of the records of one type, up to their time. The records of an agent start alike, so it parses the start once and compares
+// it afterwards.
+type prefixReader struct{ seen []byte }
 
-// read finds the step, and what is behind it.
-func (o *opening) read(typ chunk.Type, data []byte) (step int64, rest []byte, ok bool) {
+// read returns the step and the text after it.
+func (o *prefixReader) read(typ chunk.Type, data []byte) (step int64, rest []byte, ok bool) {
 	if len(o.seen) == 0 || !bytes.HasPrefix(data, o.seen) {
 		n := openingEnd(typ, data)
 		if n < 0 || breaks(data[:n]) {
@@ -73,8 +72,7 @@ func (o *opening) read(typ chunk.Type, data []byte) (step int64, rest []byte, ok
 	return step, rest, true
 }
 
-// openingEnd is where the time of a record stands, negative when it begins in
-// another way than AppendJSON writes it.
+// openingEnd returns the offset of the time of a record, a negative number if the record does not start as AppendJSON writes it.
 func openingEnd(typ chunk.Type, data []byte) int {
 	i := 0
 	for _, next := range [...]string{`{"type":"` + string(typ) + `","agentId":"`, `,"agentType":"`, `,"timestamp":`} {
@@ -85,14 +83,14 @@ func openingEnd(typ chunk.Type, data []byte) int {
 		if data[i-1] != '"' {
 			break
 		}
-		if i = stringEnd(data, i-1); i < 0 {
+		if i = rawjson.StringEnd(data, i-1); i < 0 {
 			return -1
 		}
 	}
 	return i
 }
 
-// maxDigits fit into an integer.
+// maxDigits is a number of digits that fits into an int64.
 const maxDigits = 18
 
 // digits reads a number.

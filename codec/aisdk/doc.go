@@ -1,7 +1,5 @@
-// Package aisdk writes the records of a session as the UI message stream of the
-// Vercel AI SDK, spec/aisdk.md: server-sent events of which each holds one chunk
-// that the SDK's browser client, in its major versions 6 and 7, folds into one
-// assistant message.
+// Package aisdk writes the records of a session as the UI message stream of the Vercel AI SDK, spec/aisdk.md: each server-sent event holds one chunk, which
+// the SDK's browser client, in its major versions 6 and 7, folds into one assistant message.
 //
 //	m := aisdk.New("msg-4", aisdk.Options{ClientTool: isClientTool})
 //	for rec := range records { // from the run_started of the turn
@@ -12,77 +10,55 @@
 //		}
 //	}
 //
-// A Message is everything a session says from the record that opens a turn to
-// the one that ends it, over suspensions and resumptions. It is a fold of those
-// records and of nothing else: whoever reads the same records makes the same
-// bytes. So a page that comes back to another edge gets what follows under the
-// part ids it knows:
+// A message covers the records of a session from the record that opens a turn to the record that ends it, across suspensions and resumptions. The output
+// depends on those records only, so any process that reads the same records writes the same bytes. A browser client that reconnects to another edge
+// therefore gets the rest under the part ids that it has:
 //
-//   - A page without a cursor, or with one before the message, gets all of it:
-//     Replay of what is there, then Append of what comes.
-//   - A page with a cursor inside the message gets what follows: Prime up to the
-//     cursor, Replay of the rest that is there, then Append. There is no start, and
-//     no part is opened again.
-//   - A page that answers a call (a continuation) holds the message already and
-//     adds to it: Prime of what it has, Continue, then Append.
-//   - A page whose answer was given before gets Prime, Continue and Finish.
+//   - A client without a cursor, or with a cursor before the message, gets all of it: Replay of the stored records, then Append.
+//   - A client with a cursor inside the message gets the rest: Advance up to the cursor, Replay of the stored records after it, then Append. There is no
+//     start, and no part is opened again.
+//   - A client that answers a call (a continuation) has the message and extends it: Advance over what it has, Continue, then Append.
+//   - A client whose answer was given before gets Advance, Continue and Finish.
 //
-// Append alone, of records that are long written, would end the response where
-// the answer once waited, although it has gone on.
+// Append alone, of records that were stored earlier, would end the response where the answer was suspended, although it has been resumed since.
 //
 // # Names
 //
-// A text part has the id t<seq>, a reasoning part r<seq>: the sequence of its
-// first delta; -<agent> is put behind it for a sub-agent. A tool part has the id
-// of its call. A call of a sub-agent is <agent>/<call>, see SplitCallID. The
-// second call of one id in a message, which writers should not make, is shown as
-// <id>_2, because the client would otherwise write over the first.
+// A text part has the id t<seq>, a reasoning part r<seq>: the sequence of its first delta, followed by -<agent> for a sub-agent. A tool part has the id of
+// its call. A call of a sub-agent is <agent>/<call>, see SplitCallID. The second call with one id in a message, which writers should not produce, is shown
+// as <id>_2, because the client would otherwise overwrite the first.
 //
 // # Data parts
 //
-// What an application says with a custom event is a part, data-<eventName>, and
-// stays in the message. So does data-structured, the finished value of
-// structured data. All other data-* chunks are transient: the client hands them
-// to the application and forgets them, so that the message it builds is the one
-// the snapshot serves. A replay leaves those out that say what was going on then.
+// A custom event of an application is a part, data-<eventName>, and stays in the message. So does data-structured, the finished value of structured data.
+// All other data-* chunks are transient: the client passes them to the application and does not keep them, so the message that it builds matches the
+// snapshot. A replay leaves out the transient chunks that describe the state at the time.
 //
 // # Built and loaded
 //
-// The parts that a client builds are those of the snapshot, but for
+// The parts that a client builds are those of the snapshot, except for
 //
-//   - the id of a reasoning part, which newer clients keep, and the raw text of an
-//     input that streams: the snapshot has neither and both,
+//   - the id of a reasoning part, which newer clients keep, and the raw text of an input that streams: the snapshot has neither and both,
 //   - the filename of a file: no chunk carries it,
 //   - in version 6, and there in a replay, the decision on an approval,
-//   - providerExecuted of a call that has no outcome, or one that does not say it:
-//     the log does not say who runs it, Options.ClientTool does,
-//   - the question about a call that nobody decided and that has an outcome: the
-//     stream cannot take it back, and a history must not have it,
-//   - a step-start that is put behind what the client was asked when the answer
-//     ends with that, or asks again without a step of its own: without it the stock
-//     predicates post for ever,
-//   - the calls of sub-agents that people must answer: they are in the snapshots
-//     of the sub-agents' sessions; and the step-start that is put before one, without
-//     which the stock predicates never post the decision, because the call beside
-//     it waits for the sub-agent,
-//   - structured data that began in an earlier turn and still grew at its end.
+//   - providerExecuted of a call without an outcome, or whose outcome does not have it: the log does not record where it runs, Options.ClientTool decides,
+//   - the approval request of a call that has an outcome without a decision: the stream cannot remove it, and a history must not have it,
+//   - a step-start after the requests to the client when the answer ends with them, or asks again without a step of its own: without it the stock
+//     predicates post indefinitely,
+//   - the calls of sub-agents that users must answer: they are in the snapshots of the sub-agents' sessions; and the step-start before such a call, without
+//     which the stock predicates never post the decision, because the call next to it waits for the sub-agent,
+//   - structured data that began in an earlier turn and was incomplete at its end.
 //
-// # What a cut can do
+// # Broken connections
 //
-// The frames of one record should be written at once. A client that was cut
-// between two of them, and keeps what it built, has the cursor of the record
-// before and is sent both again. Of what comes twice then
+// Write the frames of one record at once. A client that is disconnected between two of them, and keeps what it built, has the cursor of the record before
+// and gets both again. Of the frames that it gets twice
 //
-//   - an outcome, a denial, the input of a call of ours, a transient part and one
-//     with an id, the end of a step change nothing,
-//   - the end of a block stops the client, which must load the page anew: nothing
-//     that is sent before it can tell whether the block is still open there,
-//   - the beginning of a block or of a step, and a part without an id, are there
-//     twice until the page is loaded anew,
+//   - an outcome, a denial, the input of a call that runs on the server, a transient part and a part with an id, and the end of a step change nothing,
+//   - the end of a block stops the client, which must reload the message: no frame sent before it can tell whether the block is still open there,
+//   - the start of a block or of a step, and a part without an id, appear twice until the client reloads the message,
 //   - the input of a call of the browser makes it run the call again.
 //
-// Another order of the frames would not help: with the end of a block behind the
-// part that ends it, that part would be shown twice, in place of an error that is
-// seen. Frames of one write come apart only when a connection breaks within their
-// few hundred bytes.
+// Another order of the frames would not help: with the end of a block after the part that ends it, that part would be shown twice instead of a visible
+// error. Frames of one write are separated only if a connection breaks within their few hundred bytes.
 package aisdk

@@ -52,22 +52,21 @@ func Example() {
 }
 
 // A page that has everything up to 42 gets what follows, under the id it knows.
-func ExampleMessage_Prime() {
+func ExampleMessageWriter_Advance() {
 	m := aisdk.New("msg-1", aisdk.Options{})
-	m.Prime(record(1, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}))
-	m.Prime(record(2, chunk.TextDelta{Delta: "Hel"}))
+	m.Advance(record(1, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}))
+	m.Advance(record(2, chunk.TextDelta{Delta: "Hel"}))
 	fmt.Printf("%s", m.Append(nil, record(3, chunk.TextDelta{Delta: "lo"})))
 	// Output:
 	// id: 43
 	// data: {"type":"text-delta","id":"t42","delta":"lo"}
 }
 
-// A page that posts an answer which was given before is told that there is
-// nothing new.
-func ExampleMessage_Finish() {
+// A client that posts an answer which was given before gets an empty response.
+func ExampleMessageWriter_Finish() {
 	m := aisdk.New("msg-1", aisdk.Options{})
-	m.Prime(record(1, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}))
-	m.Prime(record(2, chunk.StreamEnd{StreamID: "s1"}))
+	m.Advance(record(1, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}))
+	m.Advance(record(2, chunk.StreamEnd{StreamID: "s1"}))
 	m.Continue()
 	fmt.Printf("%s", m.Finish(nil))
 	// Output:

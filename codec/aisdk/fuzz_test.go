@@ -9,9 +9,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// scribble is a log in which anything follows anything: what workers never write,
-// and what a client must survive all the same. Each byte of the script is a
-// record; the last bits say whose, and of which call.
+// scribble returns a log with records in any order, which workers do not write and clients must handle. Each byte of the script is a record; its last bits
+// select the agent and the call.
 func scribble(script []byte) []chunk.Record {
 	var log []chunk.Record
 	last := map[string]chunk.Ordinal{}
@@ -28,13 +27,13 @@ func scribble(script []byte) []chunk.Record {
 		if b%41 == 0 {
 			step++
 		}
-		body := anyBody(b, i, int64(last[agent]))
+		body := drawBody(b, i, int64(last[agent]))
 		if _, ok := body.(chunk.RunStarted); ok {
 			epoch++
 		}
 		last[agent]++
 		rec := chunk.Record{
-			Seq: chunk.Seq(i + 1), Session: s, Epoch: epoch, Ordinal: last[agent], Type: body.Type(), Stored: time.UnixMilli(1),
+			Seq: chunk.Seq(i + 1), Session: s, Epoch: epoch, Ordinal: last[agent], Type: body.Type(), StoredAt: time.UnixMilli(1),
 		}
 		data, err := chunk.Chunk{AgentID: agent, Step: step, Body: body}.AppendJSON(nil)
 		if err != nil {
@@ -48,7 +47,7 @@ func scribble(script []byte) []chunk.Record {
 	return log
 }
 
-func anyBody(b byte, i int, ordinal int64) chunk.Body {
+func drawBody(b byte, i int, ordinal int64) chunk.Body {
 	id := []string{"c1", "c1", "c2", "__proto__"}[b%4]
 	name := []string{"search", "browser", "subagent__x", "search", "__finish__"}[int(b)/4%5]
 	yes, boom, input := true, "boom\n", chunk.Value(`{"__proto__":[1e400]}`)
@@ -77,8 +76,7 @@ func anyBody(b byte, i int, ordinal int64) chunk.Body {
 	return bodies[(int(b)+i*7)%len(bodies)]
 }
 
-// Whatever is in the log, no client stops, no cursor changes what follows it, and
-// what was in the buffer stays.
+// FuzzMessage: for any log no client stops, the frames after a cursor do not depend on it, and the buffer keeps its content.
 func FuzzMessage(f *testing.F) {
 	f.Add(byte(0), []byte("\x00\x01\x02\x03"))
 	f.Add(byte(5), []byte("hello, this is a log of some length that says many things in no order at all"))
@@ -87,9 +85,9 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		log := scribble(script)
-		opt := Options{Major: 6 + int(flags&1), SubAgents: Content((flags >> 1 & 3) % 3), NoSteps: flags&8 != 0, ClientTool: isClientTool}
+		opt := Options{Major: 6 + int(flags&1), SubAgents: SubAgentContent((flags >> 1 & 3) % 3), NoSteps: flags&8 != 0, ClientTool: isClientTool}
 		m, c := New("m", opt), newClient(opt.Major)
-		c.reload = true // what is taken back while nobody is told may come again
+		c.reload = true // records that are removed between responses may be written again
 		var frames [][]byte
 		for i, rec := range log {
 			out := m.Append([]byte("before"), rec)
@@ -107,11 +105,11 @@ func FuzzMessage(f *testing.F) {
 		cut := int(flags>>4) % (len(log) + 1)
 		tail := New("m", opt)
 		for _, rec := range log[:cut] {
-			tail.Prime(rec)
+			tail.Advance(rec)
 		}
 		for i, rec := range log[cut:] {
 			if got := tail.Append(nil, rec); cut > 0 && !bytes.Equal(got, frames[cut+i]) {
-				t.Fatalf("behind %d: %q, want %q\nof %s", cut, got, frames[cut+i], listing(log))
+				t.Fatalf("after %d: %q, want %q\nof %s", cut, got, frames[cut+i], listing(log))
 			}
 		}
 		again, late := New("m", opt), newClient(opt.Major)

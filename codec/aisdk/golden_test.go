@@ -126,7 +126,7 @@ func (s *setting) options(text string) {
 			s.opt.StepMetadata = func(m Meta) chunk.Value { return chunk.Value(fmt.Sprintf(`{"steps":%d}`, m.Steps)) }
 			s.opt.FinishMetadata = func(m Meta) chunk.Value {
 				return chunk.Value(fmt.Sprintf(`{"run":%q,"ms":%d,"in":%d,"out":%d,"cached":%d,"why":%q}`,
-					m.RunID, m.At.Sub(m.Began).Milliseconds(), m.InputTokens, m.OutputTokens, m.CachedTokens, m.FinishReason))
+					m.RunID, m.LastAt.Sub(m.StartedAt).Milliseconds(), m.InputTokens, m.OutputTokens, m.CachedTokens, m.FinishReason))
 			}
 		case strings.HasPrefix(line, "cursor "):
 			if _, err := fmt.Sscanf(line, "cursor %d", &s.after); err != nil {
@@ -159,7 +159,7 @@ func (s *setting) read(text string) {
 			members = "," + members
 		}
 		rec := chunk.Record{
-			Seq: seq, Session: chunk.RootSession("t", "root"), Type: typ, Stored: time.UnixMilli(1000 * int64(seq)),
+			Seq: seq, Session: chunk.RootSession("t", "root"), Type: typ, StoredAt: time.UnixMilli(1000 * int64(seq)),
 			Data: fmt.Appendf(nil, `{"type":%q,"agentId":%q,"agentType":"a","timestamp":1,"step":%d%s`, typ, agent, step, members),
 		}
 		if agent != "root" {
@@ -215,7 +215,7 @@ func (s *setting) tail() []byte {
 	before := New("msg-1", s.opt)
 	n := 0
 	for ; s.log[n].Seq <= s.after; n++ {
-		m.Prime(s.log[n])
+		m.Advance(s.log[n])
 		if c.ended {
 			c.open()
 		}
@@ -229,7 +229,7 @@ func (s *setting) tail() []byte {
 func (s *setting) again() []byte {
 	m := New("msg-1", s.opt)
 	for _, rec := range s.log {
-		m.Prime(rec)
+		m.Advance(rec)
 	}
 	m.Continue()
 	return m.Finish(nil)

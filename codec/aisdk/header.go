@@ -1,8 +1,7 @@
 package aisdk
 
-// Header is the header of a response, beside what a server sets by itself.
-// no-transform and X-Accel-Buffering keep what lies between from holding frames
-// back.
+// Header returns the headers of a response, in addition to those that the server sets. no-transform and X-Accel-Buffering keep proxies from buffering
+// frames.
 func Header() map[string]string {
 	return map[string]string{
 		"Content-Type":                  "text/event-stream",
@@ -12,8 +11,7 @@ func Header() map[string]string {
 	}
 }
 
-// Comments are the one thing that says nothing to the client: Opened to be sent
-// at once, KeepAlive when nothing was sent for a while.
+// Comments are ignored by the client. Send Opened at the start of a response and KeepAlive after a period without frames.
 const (
 	Opened    = ": stream-open\n\n"
 	KeepAlive = ": keep-alive\n\n"

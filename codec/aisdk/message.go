@@ -2,26 +2,25 @@ package aisdk
 
 import (
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/projector/structured"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
-// Message writes one assistant message. It is not safe for concurrent use.
-type Message struct {
+// MessageWriter writes one assistant message. It is not safe for concurrent use.
+type MessageWriter struct {
 	out
 
 	id   string
 	opt  Options
 	meta Meta
 
-	begun   bool // the first record was seen: meta.Session is that of the message
-	turn    bool // a record of that session was
-	started bool // start went out
-	ended   bool // the last frames of the response went out
-	over    bool // another turn began: nothing belongs to the message any more
+	begun   bool // the first record was handled: meta.Session is that of the message
+	turn    bool // a record of that session was handled
+	started bool // start was written
+	ended   bool // the last frames of the response were written
+	over    bool // another turn began: no later record belongs to the message
 
-	// idle: the answer waits, or has ended, and says nothing until it goes on.
-	// expected: it was ended by a chunk, and the record that ends the stream, which
-	// says the same, is still to come.
+	// idle: the answer waits, or has ended, and writes nothing until it is resumed.
+	// expected: a chunk ended it, and the control record that ends the stream for the same reason is still to come.
 	idle, expected bool
 	concluded      bool // the record at hand ended the response
 	outcome        outcome
@@ -29,11 +28,11 @@ type Message struct {
 
 	members chunk.Members // of the record at hand
 
-	own    speaker
-	agents map[string]*speaker // sub-agents, by session
-	order  []*speaker          // the same, as they came
+	own    agentState
+	agents map[string]*agentState // sub-agents, by session
+	order  []*agentState          // the same, as they came
 
-	head   []byte    // of a frame that goes on with the open text
+	head   []byte    // of a frame that continues the open text
 	headAt chunk.Seq // id of that
 
 	steps     steps
@@ -48,7 +47,7 @@ type Message struct {
 	replay *replay
 }
 
-// outcome is how the latest run stands.
+// outcome is the state of the latest run.
 type outcome int
 
 const (
@@ -59,20 +58,19 @@ const (
 	failed
 )
 
-// New makes the message with an id, before the first record of its turn.
-func New(messageID string, opt Options) *Message {
-	return &Message{
+// New returns a writer of the message with this id, before the first record of its turn.
+func New(messageID string, opt Options) *MessageWriter {
+	return &MessageWriter{
 		id: messageID, opt: opt, meta: Meta{MessageID: messageID},
 		calls: make(map[callKey]*call), shown: make(map[string]bool),
 	}
 }
 
-// Append appends the frames of rec, the next record of the session, or of its
-// tree. Nothing is appended when there is nothing to say. The last frame that
-// rec made carries its sequence as id; start and [DONE] carry none.
+// Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The last frame of rec has its sequence as
+// id; start and [DONE] have none.
 //
-// A record that cannot be read says nothing, as in the snapshot.
-func (m *Message) Append(dst []byte, rec chunk.Record) []byte {
+// A malformed record has no frame, as in the snapshot.
+func (m *MessageWriter) Append(dst []byte, rec chunk.Record) []byte {
 	if dst, ok := m.more(dst, &rec); ok {
 		return dst
 	}
@@ -81,32 +79,28 @@ func (m *Message) Append(dst []byte, rec chunk.Record) []byte {
 	return m.end()
 }
 
-// Prime is Append for a reader who has the frames of rec already.
-func (m *Message) Prime(rec chunk.Record) {
+// Advance is Append for a client that has the frames of rec already.
+func (m *MessageWriter) Advance(rec chunk.Record) {
 	m.started = true
 	m.scratch = m.Append(m.scratch[:0], rec)
 }
 
-// Continue makes what follows the answer to a continuation POST: start comes
-// again, with the same id, and then only what is new. What the client has of the
-// message was primed.
-func (m *Message) Continue() { m.started, m.ended = false, false }
+// Continue begins the response to a continuation POST: start with the same id, and then only new frames. Call Advance for the records that the client has
+// before.
+func (m *MessageWriter) Continue() { m.started, m.ended = false, false }
 
-// Done reports whether the response is over: its last frames, [DONE] among
-// them, were appended. The message may go on in another response.
-func (m *Message) Done() bool { return m.ended }
+// Done reports whether the response is over: its last frames, including [DONE], were appended. Another response may continue the message.
+func (m *MessageWriter) Done() bool { return m.ended }
 
-// Start appends the start frame unless it went out: for a server that answers
-// before the first record is there.
-func (m *Message) Start(dst []byte) []byte {
+// Start appends the start frame unless it was written. A server uses it to respond before the first record arrives.
+func (m *MessageWriter) Start(dst []byte) []byte {
 	m.begin(dst, 0)
 	m.start()
 	return m.end()
 }
 
-// Finish appends what closes the response now, unless it is over: for a
-// continuation to which nothing is to be added, and for a log that has ended.
-func (m *Message) Finish(dst []byte) []byte {
+// Finish appends the frames that end the response, unless it is over. It is for a continuation without new records, and for a log that has ended.
+func (m *MessageWriter) Finish(dst []byte) []byte {
 	m.begin(dst, 0)
 	if !m.ended {
 		m.start()
@@ -115,7 +109,7 @@ func (m *Message) Finish(dst []byte) []byte {
 	return m.end()
 }
 
-func (m *Message) stateReason() string {
+func (m *MessageWriter) stateReason() string {
 	switch m.outcome {
 	case paused:
 		return reasonToolCalls
@@ -130,4 +124,4 @@ func (m *Message) stateReason() string {
 	return reasonStop
 }
 
-func (m *Message) interruptedReason() string { return m.opt.reason(reasonInterrupted) }
+func (m *MessageWriter) interruptedReason() string { return m.opt.reason(reasonInterrupted) }

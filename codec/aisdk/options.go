@@ -6,60 +6,49 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Content says what a chat gets of the content of sub-agents. Their beginning
-// and end, their custom events and errors, their approvals and the calls that
-// the client must run are told in any case: a person must answer those.
-type Content int
+// SubAgentContent selects how the output of sub-agents is written. Their start and end, custom events, errors, approvals and the calls that the client runs
+// are always written.
+type SubAgentContent int
 
-// The contents. Drop is the default: the stored message holds none of it, so
-// what was shown would vanish with the next reload.
+// The values of SubAgentContent. Drop is the default: the stored message does not have this output, so it would disappear with the next reload.
 const (
-	Drop   Content = iota
-	Inline         // as parts of the message, under ids of their own
-	Data           // as transient data-subagent-chunk {subSessionId, chunk}
+	Drop   SubAgentContent = iota
+	Inline                 // as parts of the message, under ids of their own
+	Data                   // as transient data-subagent-chunk {subSessionId, chunk}
 )
 
-// CodeAborted is the code in the detail of a stream_failed that says that a
-// person stopped the run for good. It is shown as abort, not as an error.
+// CodeAborted is the code in the detail of a stream_failed of a run that a user stopped permanently. It is shown as abort, not as an error.
 const CodeAborted = "aborted"
 
-// Options of a Message. The zero Options speak to every client of the major
-// versions 6 and 7.
+// Options configures a MessageWriter. The zero value works with all clients of the major versions 6 and 7.
 type Options struct {
-	// Major 7 also uses what only that version knows: tool-approval-response,
-	// reset-step, the finish reason interrupted, the reason of an abort. Anything
-	// else is portable.
+	// Major 7 also uses what only that version supports: tool-approval-response, reset-step, the finish reason interrupted, the reason of an abort. Any
+	// other value writes what both versions support.
 	Major int
 
-	SubAgents Content
+	SubAgents SubAgentContent
 
-	// NoSteps leaves out start-step and finish-step. Clients that post again by
-	// themselves when a tool is answered then do so without end.
+	// NoSteps leaves out start-step and finish-step. Clients that post automatically after a tool result then do so indefinitely.
 	NoSteps bool
 
-	// ClientTool reports whether the browser runs a tool; nil: it runs none. A
-	// member "providerExecuted" in the record that begins the call goes before it.
+	// ClientTool reports whether the browser runs a tool; nil: it runs none. A member "providerExecuted" in the record that starts the call takes precedence.
 	ClientTool func(name string) bool
 
-	// StartMetadata, StepMetadata and FinishMetadata give the messageMetadata of
-	// the first chunk, after each step and of the last chunk: a JSON object, nil
+	// StartMetadata, StepMetadata and FinishMetadata return the messageMetadata of the first chunk, after each step and of the last chunk: a JSON object, nil
 	// for none. The client merges them.
 	StartMetadata, StepMetadata, FinishMetadata func(Meta) chunk.Value
 
-	// ErrorText is what a person reads of an error that ends the message; nil
-	// shows the text of the record.
+	// ErrorText returns the text that users see for an error that ends the message. Default: the text of the record.
 	ErrorText func(Failure) string
 
-	// Filter reports whether a chunk is told at all; nil: all are. It is asked
-	// before anything else happens. Records about the stream are not chunks.
+	// Filter reports whether a chunk is written. Default: all chunks. It is called before any other processing, and not for control records.
 	Filter func(chunk.Record) bool
 
-	// Unknown is told the first record of each type that has no place in this
-	// dialect.
-	Unknown func(chunk.Type)
+	// OnUnknown is called with each unknown type, once.
+	OnUnknown func(chunk.Type)
 }
 
-// Static is metadata that is always the same.
+// Static returns a function that returns v.
 func Static(v chunk.Value) func(Meta) chunk.Value { return func(Meta) chunk.Value { return v } }
 
 // Failure is an error that ends a message.
@@ -68,15 +57,14 @@ type Failure struct {
 	Code string // "" for none
 }
 
-// Meta is what a Message knows when it computes metadata. At the start that may
-// be the id alone: Start can be called before the run has begun.
+// Meta is the input of metadata functions. At the start it may have the id alone: Start can be called before the run has begun.
 type Meta struct {
 	MessageID string
 	Session   chunk.Session
 	AgentType string
 	RunID     string
-	Began     time.Time // when the log stored the first record
-	At        time.Time // when it stored the latest
+	StartedAt time.Time // when the log stored the first record
+	LastAt    time.Time // when it stored the latest
 	Steps     int       // that ended
 
 	InputTokens, OutputTokens, CachedTokens, CacheWriteTokens int64 // of those steps
@@ -84,7 +72,7 @@ type Meta struct {
 	FinishReason string // of the last chunk, "" before
 }
 
-// finishReasons are those that every client knows.
+// finishReasons has the reasons that all clients accept.
 var finishReasons = map[string]bool{
 	"stop": true, "length": true, "content-filter": true, "tool-calls": true, "error": true, "other": true,
 }

@@ -11,12 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/projector/fold"
 )
 
-func (a *author) options() Options {
+func (a *generator) options() Options {
 	return Options{
-		Major: []int{0, 7}[a.pick("major", 2)], SubAgents: []Content{Drop, Drop, Inline, Data}[a.pick("content", 4)],
+		Major: []int{0, 7}[a.pick("major", 2)], SubAgents: []SubAgentContent{Drop, Drop, Inline, Data}[a.pick("content", 4)],
 		ClientTool: isClientTool,
 	}
 }
@@ -46,7 +45,7 @@ func show(t *rapid.T, c *client, frames []byte) {
 }
 
 // String is the log as an error shows it.
-func (a *author) String() string {
+func (a *generator) String() string {
 	var b strings.Builder
 	for _, rec := range a.log {
 		fmt.Fprintf(&b, "%d %s/%d %s\n", rec.Seq, rec.Session.ID, rec.Ordinal, rec.Data)
@@ -67,7 +66,7 @@ func replayed(t *rapid.T, opt Options, recs []chunk.Record, n int) *client {
 	m, c := New("msg-1", opt), newClient(opt.Major)
 	show(t, c, m.Replay(nil, recs[:n]))
 	for _, rec := range recs[n:] {
-		if m.Done() { // the page is told no more; it asks again
+		if m.Done() { // the response is over; the client posts again
 			m.Continue()
 			c.open()
 		}
@@ -88,9 +87,8 @@ func TestEveryClientBuilds(t *testing.T) {
 	})
 }
 
-// A page with the stock predicates posts when everything is answered, and then
-// not again, however the answer ends: a page that posts without being asked does
-// so for ever.
+// TestStockPageRests: a client with the stock predicates posts when everything is answered, and then not again, for any end of the answer. Otherwise it
+// would post indefinitely.
 func TestStockPageRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAuthor(t)
@@ -118,7 +116,7 @@ func TestStockPageRests(t *testing.T) {
 // respelled is a record with escapes in its names, and space behind them.
 func respelled(rec chunk.Record) chunk.Record {
 	if rec.Type == chunk.TypeCustom {
-		return rec // its data has such names too, and is told as it came
+		return rec // its data has such names too, and is written unchanged
 	}
 	for _, name := range []string{
 		"type", "agentId", "step", "delta", "content", "isComplete", "toolCallId", "toolName", "arguments", "result", "error", "errorDetail", "approvalId",
@@ -136,7 +134,7 @@ func TestSpellingChangesNothing(t *testing.T) {
 		a.turn()
 		opt := a.options()
 		if opt.SubAgents == Data {
-			opt.SubAgents = Drop // there records are told as they are
+			opt.SubAgents = Drop // there records are written unchanged
 		}
 		plain, odd := New("msg-1", opt), New("msg-1", opt)
 		for _, rec := range a.log {
@@ -148,8 +146,7 @@ func TestSpellingChangesNothing(t *testing.T) {
 	})
 }
 
-// What a reader gets behind any cursor are the very bytes that everybody else
-// got there.
+// TestTailIsTheSame: the frames after any cursor are the bytes that other clients got there.
 func TestTailIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAuthor(t)
@@ -163,7 +160,7 @@ func TestTailIsTheSame(t *testing.T) {
 		for cut := 1; cut <= len(a.log); cut++ {
 			m := New("msg-1", opt)
 			for _, rec := range a.log[:cut] {
-				m.Prime(rec)
+				m.Advance(rec)
 			}
 			for i, rec := range a.log[cut:] {
 				if got := string(m.Append(nil, rec)); got != frames[cut+i] {
@@ -174,10 +171,8 @@ func TestTailIsTheSame(t *testing.T) {
 	})
 }
 
-// The cursor stands at the end of a record: a connection that is cut between any
-// two frames is taken up again without loss and without anything twice. Frames
-// behind the last cursor come again; a client that has shown them must not be
-// asked to go on from there, and servers write all frames of a record at once.
+// TestCutBetweenFrames: a cursor is the end of a record, so a connection that breaks between any two frames is resumed without loss and duplicates. Frames
+// after the last cursor are sent again; a client that has shown them must not resume there, and servers write all frames of a record at once.
 func TestCutBetweenFrames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAuthor(t)
@@ -200,7 +195,7 @@ func TestCutBetweenFrames(t *testing.T) {
 		m = New("msg-1", opt)
 		for _, rec := range a.log {
 			if before(rec.Seq, c.lastID) {
-				m.Prime(rec)
+				m.Advance(rec)
 				continue
 			}
 			if m.Done() {
@@ -251,7 +246,7 @@ func TestTailBuildsTheSame(t *testing.T) {
 				c.open()
 			}
 			show(t, c, seen.Append(nil, rec))
-			m.Prime(rec)
+			m.Advance(rec)
 		}
 		if c.ended {
 			c.open()
@@ -259,7 +254,7 @@ func TestTailBuildsTheSame(t *testing.T) {
 		show(t, c, m.Replay(nil, a.log[cut:]))
 		whole := live(t, opt, a.log)
 		if whole.reload || c.reload {
-			return // told to load anew
+			return // must reload
 		}
 		if got, want := likeForLike(a, c.parts, opt), likeForLike(a, whole.parts, opt); got != want {
 			t.Fatalf("behind %d:\n%s\nwant:\n%s\nof %s", cut, got, want, a)
@@ -267,7 +262,7 @@ func TestTailBuildsTheSame(t *testing.T) {
 	})
 }
 
-// The message that a page builds is the one that the snapshot serves.
+// TestSnapshotHasTheSame: the message that a client builds is the message of the snapshot.
 func TestSnapshotHasTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAuthor(t)
@@ -286,7 +281,7 @@ func TestSnapshotHasTheSame(t *testing.T) {
 	})
 }
 
-// own are the parts without the calls of sub-agents that people were asked about:
+// own are the parts without the calls of sub-agents that users were asked about:
 // those are in the snapshots of the sub-agents' sessions. A step that was begun for
 // one is not in them either.
 func own(parts []*uiPart) []*uiPart {
@@ -303,7 +298,7 @@ func own(parts []*uiPart) []*uiPart {
 
 // likeForLike is a message without what a client of version 6, or any client,
 // cannot know. See the list in doc.go.
-func likeForLike(a *author, parts []*uiPart, opt Options) string {
+func likeForLike(a *generator, parts []*uiPart, opt Options) string {
 	var lines []string
 	for _, p := range parts {
 		if a.stepless && p.typ == "step-start" {
@@ -342,54 +337,30 @@ func snapshotParts(t *rapid.T, log []chunk.Record) []*uiPart {
 	return lastAnswer(t, log, "msg-1")
 }
 
-// lastAnswer are the parts of the answer that the snapshot of a log ends with.
+// AnswerParts returns the id and the parts of the answer that the snapshot of a log ends with. An external test sets it, because package fold imports
+// this one.
+var AnswerParts func(log []chunk.Record, removed func(i int) bool) (id string, parts []chunk.Value, err error)
+
+// lastAnswer returns the parts of the answer that the snapshot of a log ends with.
 func lastAnswer(t *rapid.T, log []chunk.Record, id string) []*uiPart {
 	t.Helper()
-	s := fold.New(session)
-	gone := takenBack(log)
-	var removed []chunk.OrdinalRange
-	for _, rec := range log {
-		if rec.Type == chunk.TypeTruncated {
-			c, err := rec.Decode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, _ := chunk.As[chunk.Truncated](c)
-			removed = append(removed, b.Removed...)
-		}
+	got, raws, err := AnswerParts(log, removedOrdinals(log))
+	if err != nil {
+		t.Fatal(err)
 	}
-	s = fold.Foresee(s, removed)
-	for i, rec := range log {
-		if rec.Session != session || gone(i) {
-			continue
-		}
-		var err error
-		if s, err = fold.Apply(s, rec); err != nil {
-			t.Fatalf("%s: %v", rec.Type, err)
-		}
-	}
-	f := s.Frontend(true, 0)
-	if len(f.Messages) == 0 {
-		return nil
-	}
-	last := f.Messages[len(f.Messages)-1]
-	if last.Role != fold.Assistant {
-		return nil
-	}
-	if last.ID != id {
-		t.Fatalf("the answer is %s", last.ID)
+	if got != "" && got != id {
+		t.Fatalf("the answer is %s", got)
 	}
 	var parts []*uiPart
-	for _, raw := range last.Parts {
+	for _, raw := range raws {
 		parts = append(parts, partOf(t, raw))
 	}
 	return parts
 }
 
-// What was said in the turn before changes nothing of what a stream of structured
-// data is in this one: the snapshot, which knows that turn, shows what the stream,
-// which does not, has told.
-func TestStreamIDIsUsedAnew(t *testing.T) {
+// TestStreamIDIsReused: a turn does not depend on the structured data of the turn before. The snapshot, which has that turn, shows what the stream, which
+// does not, has written.
+func TestStreamIDIsReused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAuthor(t)
 		a.plain = true
@@ -397,7 +368,7 @@ func TestStreamIDIsUsedAnew(t *testing.T) {
 		for range 1 + a.pick("before", 6) {
 			a.structured()
 		}
-		for id := range 3 { // what still grows goes on in the next turn, see doc.go
+		for id := range 3 { // an incomplete value continues in the next turn, see doc.go
 			a.write(chunk.Custom{EventName: structuredData, Data: chunk.Value(fmt.Sprintf(`{"type":"structured-data","streamId":"d%d","dataType":"t","kind":"final","data":0}`, id))})
 		}
 		a.write(chunk.StreamEnd{StreamID: "s1"})

@@ -4,8 +4,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// speaker is an agent whose records are told: the message's own, or a sub-agent.
-type speaker struct {
+// agentState is the state of an agent whose records are written: the message's own, or a sub-agent.
+type agentState struct {
 	agent   string // session of a sub-agent, "" for the message's own
 	epoch   chunk.Epoch
 	ordinal chunk.Ordinal
@@ -14,27 +14,27 @@ type speaker struct {
 	// At most one block of text is open.
 	block   block
 	blockAt chunk.Seq // of its first delta
-	pieces  pieces
-	thought []byte // what the open block of reasoning says, as escaped as it came
+	pieces  deltaReader
+	thought []byte // text of the open block of reasoning, escaped as in the records
 }
 
-func (sp *speaker) own() bool { return sp.agent == "" }
+func (sp *agentState) own() bool { return sp.agent == "" }
 
-// item is a record with what was found in it.
+// item is a record with its parsed members.
 type item struct {
-	*chunk.Members // none of a piece of a block
+	*chunk.Members // empty for a piece of a block
 
 	rec   chunk.Record
-	sp    *speaker
+	sp    *agentState
 	step  int64
 	kind  block  // of which it is a piece, noBlock for none
 	piece []byte // content of a JSON string
 }
 
-// noMembers are those of a piece.
+// noMembers has the members of a piece.
 var noMembers chunk.Members
 
-// orNull is a member that may be anything; one that is absent is null.
+// orNull returns a member of any type, null if it is missing.
 func (it *item) orNull(name string) chunk.Value {
 	if v := it.Get(name); v != nil {
 		return v
@@ -42,7 +42,7 @@ func (it *item) orNull(name string) chunk.Value {
 	return null
 }
 
-// content is that of a member that is a string, still escaped.
+// content returns the content of a string member, still escaped.
 func (it *item) content(name string) []byte {
 	v := it.Get(name)
 	return v[1 : len(v)-1]
@@ -51,10 +51,9 @@ func (it *item) content(name string) []byte {
 // is reports whether a member is true.
 func (it *item) is(name string) bool { return string(it.Get(name)) == "true" }
 
-// record says what rec says. While the answer waits, or has ended, nothing is
-// told, but for the end of a response that is open.
-func (m *Message) record(rec *chunk.Record) {
-	sp := m.speaker(rec)
+// record writes rec. While the answer waits, or has ended, it writes only the end of an open response.
+func (m *MessageWriter) record(rec *chunk.Record) {
+	sp := m.agentState(rec)
 	if sp == nil {
 		return
 	}
@@ -65,40 +64,40 @@ func (m *Message) record(rec *chunk.Record) {
 	if !m.read(&it) {
 		return
 	}
-	if m.goesOn(&it) {
+	if m.isResumedBy(&it) {
 		m.idle, m.ended = false, false
 		m.cutInputs()
 	}
 	if m.idle {
-		m.aside(&it)
+		m.skipRecord(&it)
 	} else {
 		m.start()
-		m.say(&it)
+		m.writeRecord(&it)
 	}
 	m.turn = m.turn || sp.own()
 }
 
-// aside takes a record that is not told.
-func (m *Message) aside(it *item) {
+// skipRecord handles a record while the answer waits or has ended.
+func (m *MessageWriter) skipRecord(it *item) {
 	if !it.rec.Type.Control() {
 		return
 	}
 	m.release()
-	open, before := !m.ended, len(m.dst)
+	open, before := !m.ended, len(m.json.Dst)
 	m.concluded = false
-	m.say(it)
+	m.writeRecord(it)
 	if !m.concluded || !open {
-		m.dst, m.last = m.dst[:before], noFrame
+		m.json.Dst, m.last = m.json.Dst[:before], noFrame
 	}
 }
 
-// speaker is who wrote rec, nil when rec changes nothing: it comes after the
-// message, is filtered out, was seen, or is of a writer that was overtaken.
-func (m *Message) speaker(rec *chunk.Record) *speaker {
+// agentState returns the state of the agent of rec, nil if rec changes nothing: it follows the message, is filtered out, was handled before, or is of a
+// fenced writer.
+func (m *MessageWriter) agentState(rec *chunk.Record) *agentState {
 	if m.over || m.filtered(rec) {
 		return nil
 	}
-	m.belong(rec)
+	m.bindSession(rec)
 	sp := &m.own
 	if rec.Session != m.meta.Session {
 		sp = m.subAgent(rec.Session.ID)
@@ -110,24 +109,23 @@ func (m *Message) speaker(rec *chunk.Record) *speaker {
 		m.steps.unclear = true
 	}
 	sp.epoch, sp.ordinal = rec.Epoch, rec.Ordinal
-	m.meta.At = rec.Stored
+	m.meta.LastAt = rec.StoredAt
 	return sp
 }
 
-// belong makes the message one of the session of its first record.
-func (m *Message) belong(rec *chunk.Record) {
+// bindSession sets the session of the message to that of its first record.
+func (m *MessageWriter) bindSession(rec *chunk.Record) {
 	if !m.begun {
-		m.begun, m.meta.Session, m.meta.Began = true, rec.Session, rec.Stored
+		m.begun, m.meta.Session, m.meta.StartedAt = true, rec.Session, rec.StoredAt
 	}
 }
 
-func (m *Message) filtered(rec *chunk.Record) bool {
+func (m *MessageWriter) filtered(rec *chunk.Record) bool {
 	return m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(*rec)
 }
 
-// read finds what is in the record. It reports false for a record that cannot be
-// read.
-func (m *Message) read(it *item) bool {
+// read parses the record. It reports false for a record that is malformed.
+func (m *MessageWriter) read(it *item) bool {
 	if it.kind, it.step, it.piece = it.sp.pieces.read(&it.rec); it.kind != noBlock {
 		it.Members = &noMembers
 		return true
@@ -141,14 +139,14 @@ func (m *Message) read(it *item) bool {
 	return typ == it.rec.Type
 }
 
-// say tells what is in a record.
-func (m *Message) say(it *item) {
+// writeRecord writes the frames of a record.
+func (m *MessageWriter) writeRecord(it *item) {
 	if it.rec.Type.Control() {
 		m.control(it)
 		return
 	}
 	if _, known := it.Type(); !known && it.kind == noBlock {
-		m.notKnown(it.rec.Type)
+		m.reportUnknown(it.rec.Type)
 		return
 	}
 	if it.step > it.sp.step {
@@ -156,15 +154,15 @@ func (m *Message) say(it *item) {
 		it.sp.step = it.step
 	}
 	switch {
-	case !it.sp.own() && !m.told(it):
+	case !it.sp.own() && !m.isShown(it):
 	case it.kind != noBlock:
 		m.write(it, it.kind, it.piece)
 	default:
-		m.sayMore(it)
+		m.writeChunk(it)
 	}
 }
 
-func (m *Message) sayMore(it *item) {
+func (m *MessageWriter) writeChunk(it *item) {
 	switch it.rec.Type {
 	case chunk.TypeTextDelta:
 		m.write(it, textBlock, it.content("delta"))
@@ -197,35 +195,34 @@ func (m *Message) sayMore(it *item) {
 	case chunk.TypeSourceDocument:
 		m.part(it, "source-document", "sourceId", "mediaType", "title", "filename")
 	default:
-		m.sayData(it)
+		m.writeData(it)
 	}
 }
 
-// notKnown tells of the first record of a type that has no place here.
-func (m *Message) notKnown(t chunk.Type) {
-	if m.opt.Unknown == nil || m.unknown[t] {
+// reportUnknown calls Options.OnUnknown for the first record of an unknown type.
+func (m *MessageWriter) reportUnknown(t chunk.Type) {
+	if m.opt.OnUnknown == nil || m.unknown[t] {
 		return
 	}
 	if m.unknown == nil {
 		m.unknown = make(map[chunk.Type]bool)
 	}
 	m.unknown[t] = true
-	m.opt.Unknown(t)
+	m.opt.OnUnknown(t)
 }
 
-// part tells a part that is complete as it is: members of the record under a
-// chunk type.
-func (m *Message) part(it *item, kind string, names ...string) {
+// part writes a complete part: members of the record under a chunk type.
+func (m *MessageWriter) part(it *item, kind string, names ...string) {
 	m.close(it.sp)
-	m.speak(it)
+	m.beginPart(it)
 	m.open(kind)
 	m.pass(it, names...)
 	m.shut()
 }
 
-// pass writes those of the named members that the record has.
-func (m *Message) pass(it *item, names ...string) {
+// pass writes the named members that the record has.
+func (m *MessageWriter) pass(it *item, names ...string) {
 	for _, name := range names {
-		m.some(name, it.Get(name))
+		m.optional(name, it.Get(name))
 	}
 }

@@ -6,34 +6,32 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// replay is what a look at all records of a replay found out.
+// replay is the result of scanning all records of a replay.
 type replay struct {
-	at, goesOn int // place of the record at hand, and of the last at which a stopped answer went on
+	at, resumedAt int // indexes of the current record and of the last that resumed a stopped answer
 
-	fresh    bool               // nothing of the message was told before
-	answered map[chunk.Seq]bool // approval requests that nobody needs to answer any more
+	fresh    bool               // no record of the message was written before
+	answered map[chunk.Seq]bool // approval requests that are answered
 }
 
-// within reports whether the answer went on after the record at hand.
-func (r *replay) within() bool { return r != nil && r.at < r.goesOn }
+// within reports whether the answer was resumed after the current record.
+func (r *replay) within() bool { return r != nil && r.at < r.resumedAt }
 
-// answers reports whether a request is answered further on.
+// answers reports whether a later record answers a request.
 func (r *replay) answers(it *item) bool { return r != nil && r.answered[it.rec.Seq] }
 
-// Replay appends the frames of records that were written before, to the same
-// message as Append makes of them one after the other, in fewer frames: deltas of
-// one part that follow each other are one, what was taken back is left out, and
-// so are notices of what was going on, requests for approval that are answered
-// (a client of version 6 would ask again) and the ends of earlier responses.
+// Replay appends the frames of stored records. They build the same message as Append of each record, with fewer frames: consecutive deltas of one part are
+// merged, and removed records, notices about the state of the run, answered requests for approval (a client of version 6 would ask again) and the ends of
+// earlier responses are left out.
 //
-// recs are the next records of the message. Append goes on behind them.
-func (m *Message) Replay(dst []byte, recs []chunk.Record) []byte {
+// recs are the next records of the message. Continue with Append after them.
+func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
 	fresh := !m.turn
 	if len(recs) > 0 {
-		m.belong(&recs[0])
+		m.bindSession(&recs[0])
 	}
-	gone := takenBack(recs)
-	m.replay, m.merge = m.survey(recs, gone), true
+	gone := removedOrdinals(recs)
+	m.replay, m.merge = m.scanAhead(recs, gone), true
 	m.replay.fresh = fresh
 	for i, rec := range recs {
 		m.replay.at = i
@@ -50,27 +48,27 @@ func (m *Message) Replay(dst []byte, recs []chunk.Record) []byte {
 	return m.end()
 }
 
-// takenBack finds the records that marks further on take back.
-func takenBack(recs []chunk.Record) func(i int) bool {
-	type mark struct {
+// removedOrdinals reports for each record whether a later truncation record removes it.
+func removedOrdinals(recs []chunk.Record) func(i int) bool {
+	type truncation struct {
 		session chunk.Session
 		at      chunk.Ordinal
 		removed []chunk.OrdinalRange
 	}
-	var marks []mark
+	var truncations []truncation
 	for _, rec := range recs {
 		if rec.Type != chunk.TypeTruncated {
 			continue
 		}
 		if c, err := rec.Decode(); err == nil {
 			if b, ok := chunk.As[chunk.Truncated](c); ok {
-				marks = append(marks, mark{rec.Session, rec.Ordinal, b.Removed})
+				truncations = append(truncations, truncation{rec.Session, rec.Ordinal, b.Removed})
 			}
 		}
 	}
 	return func(i int) bool {
 		rec := recs[i]
-		return slices.ContainsFunc(marks, func(m mark) bool {
+		return slices.ContainsFunc(truncations, func(m truncation) bool {
 			return m.session == rec.Session && rec.Ordinal < m.at && slices.ContainsFunc(m.removed, func(r chunk.OrdinalRange) bool {
 				return r.First <= int64(rec.Ordinal) && int64(rec.Ordinal) <= r.Last
 			})
@@ -78,10 +76,10 @@ func takenBack(recs []chunk.Record) func(i int) bool {
 	}
 }
 
-// survey looks ahead.
-func (m *Message) survey(recs []chunk.Record, gone func(int) bool) *replay {
+// scanAhead scans the records of a replay before they are written.
+func (m *MessageWriter) scanAhead(recs []chunk.Record, gone func(int) bool) *replay {
 	r := &replay{answered: make(map[chunk.Seq]bool)}
-	ahead := lookout{
+	ahead := replayScan{
 		session: m.meta.Session, epoch: m.own.epoch, turn: m.turn, run: m.meta.RunID, stopped: m.outcome,
 		asked: make(map[callKey]chunk.Seq),
 	}
@@ -93,19 +91,19 @@ func (m *Message) survey(recs []chunk.Record, gone func(int) bool) *replay {
 		if seq, ok := ahead.answers(rec, body); ok && m.opt.Major < 7 {
 			r.answered[seq] = true
 		}
-		goesOn, over := ahead.sees(rec, body)
+		resumes, over := ahead.isResume(rec, body)
 		if over {
 			break
 		}
-		if goesOn {
-			r.goesOn = i
+		if resumes {
+			r.resumedAt = i
 		}
 	}
 	return r
 }
 
-// lookout goes over the records of a replay before they are told.
-type lookout struct {
+// replayScan is the state of a scan of the records of a replay.
+type replayScan struct {
 	session chunk.Session
 	epoch   chunk.Epoch
 	turn    bool // a record of the session was seen
@@ -114,8 +112,8 @@ type lookout struct {
 	asked   map[callKey]chunk.Seq
 }
 
-// read is what a record says, if it matters, or else nil.
-func (l *lookout) read(rec chunk.Record) chunk.Body {
+// read returns the body of a record that the scan needs, nil for others.
+func (l *replayScan) read(rec chunk.Record) chunk.Body {
 	if rec.Session == l.session && rec.Epoch < l.epoch {
 		return nil
 	}
@@ -130,8 +128,8 @@ func (l *lookout) read(rec chunk.Record) chunk.Body {
 	return nil
 }
 
-// answers is the request for approval that a record answers.
-func (l *lookout) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool) {
+// answers returns the request for approval that a record answers.
+func (l *replayScan) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool) {
 	var call string
 	switch b := body.(type) {
 	case chunk.ToolApprovalRequest:
@@ -150,9 +148,8 @@ func (l *lookout) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool) {
 	return seq, asked
 }
 
-// sees reports whether a stopped answer goes on with a record, and whether
-// another turn begins with it.
-func (l *lookout) sees(rec chunk.Record, body chunk.Body) (goesOn, over bool) {
+// isResume reports whether a record resumes a stopped answer, and whether it begins another turn.
+func (l *replayScan) isResume(rec chunk.Record, body chunk.Body) (resumes, over bool) {
 	if rec.Session != l.session {
 		_, started := body.(chunk.RunStarted)
 		return started && l.stopped == paused, false
@@ -169,16 +166,16 @@ func (l *lookout) sees(rec chunk.Record, body chunk.Body) (goesOn, over bool) {
 		l.run, l.stopped = b.RunID, running
 		return true, false
 	}
-	return l.moves(body), false
+	return l.advance(body), false
 }
 
-// moves follows how the answer stands, and reports whether it goes on.
-func (l *lookout) moves(body chunk.Body) (goesOn bool) {
+// advance updates the state of the answer and reports whether it is resumed.
+func (l *replayScan) advance(body chunk.Body) (resumes bool) {
 	switch b := body.(type) {
 	case chunk.StreamActive:
-		goesOn = l.stopped == paused
+		resumes = l.stopped == paused
 	case chunk.RunResumed:
-		goesOn = l.stopped == interrupted
+		resumes = l.stopped == interrupted
 	case chunk.StreamPaused:
 		l.stop(paused, running)
 	case chunk.RunInterrupted:
@@ -192,13 +189,13 @@ func (l *lookout) moves(body chunk.Body) (goesOn bool) {
 	case chunk.StreamFailed:
 		l.stop(failed, running, paused, interrupted)
 	}
-	if goesOn {
+	if resumes {
 		l.stopped = running
 	}
-	return goesOn
+	return resumes
 }
 
-func (l *lookout) stop(now outcome, from ...outcome) {
+func (l *replayScan) stop(now outcome, from ...outcome) {
 	if slices.Contains(from, l.stopped) {
 		l.stopped = now
 	}

@@ -7,30 +7,27 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// steps is how the steps of the agent stand.
+// steps is the state of the steps of the agent.
 type steps struct {
-	begun bool // a step began that has said nothing yet
-	open  bool // start-step went out, finish-step did not
+	begun bool // a step began that has no output yet
+	open  bool // start-step was written, finish-step was not
 
-	// asked are the calls since the last start-step that the client was asked
-	// about. Its predicates look at the parts after that one: without another
-	// start-step they would see the answered calls again and again, and post for
-	// ever.
+	// asked has the calls since the last start-step that the client must answer. Its predicates check the parts after that one: without another start-step
+	// they would find the answered calls each time, and post indefinitely.
 	asked []*call
 
-	delegated []*call // the calls since the last start-step that sub-agents do
+	delegated []*call // the calls since the last start-step that sub-agents execute
 
 	beganAt    chunk.Ordinal // record of the latest step_start
-	startedAt  chunk.Ordinal // record of that for which start-step was sent
-	firstAt    chunk.Ordinal // record of which the first thing after it was told
-	producedAt chunk.Ordinal // latest record of which something stays in the message
-	unclear    bool          // records of the step were not seen, or a sub-agent has said something in it
-	kept       bool          // reset-step left the step-start of a step that was taken back
+	startedAt  chunk.Ordinal // record of the step_start for which start-step was written
+	firstAt    chunk.Ordinal // record of the first part after it
+	producedAt chunk.Ordinal // latest record with output in the message
+	unclear    bool          // records of the step are missing, or a sub-agent has output in it
+	kept       bool          // reset-step left the step-start of a removed step
 }
 
-// stepStart begins a step. start-step goes out with the first thing that it
-// says: the snapshot has none for a step that says nothing.
-func (m *Message) stepStart(it *item) {
+// stepStart begins a step. start-step is written with its first output: the snapshot has none for a step without output.
+func (m *MessageWriter) stepStart(it *item) {
 	if !it.sp.own() {
 		m.close(it.sp)
 		return
@@ -40,7 +37,7 @@ func (m *Message) stepStart(it *item) {
 	m.steps.begun, m.steps.beganAt = true, it.rec.Ordinal
 }
 
-func (m *Message) stepEnd(it *item) {
+func (m *MessageWriter) stepEnd(it *item) {
 	if !it.sp.own() {
 		m.close(it.sp)
 		return
@@ -52,7 +49,7 @@ func (m *Message) stepEnd(it *item) {
 		m.reason = m.opt.reason(reason)
 	}
 	m.meta.Steps++
-	// Nobody else sees the sums.
+	// Only metadata functions use the sums.
 	if m.opt.StartMetadata != nil || m.opt.StepMetadata != nil || m.opt.FinishMetadata != nil {
 		m.meta.InputTokens += tokens(it.Get("usage", "inputTokens"))
 		m.meta.OutputTokens += tokens(it.Get("usage", "outputTokens"))
@@ -61,7 +58,7 @@ func (m *Message) stepEnd(it *item) {
 	}
 	if v := m.metadata(m.opt.StepMetadata); v != nil {
 		m.open("message-metadata")
-		m.guarded("messageMetadata", v)
+		m.sanitized("messageMetadata", v)
 		m.shut()
 	}
 }
@@ -77,18 +74,17 @@ func tokens(n chunk.Value) int64 {
 	return int64(min(f, chunk.MaxInteger))
 }
 
-// speak is called before a part is told: the step of the message's own agent
-// begins with the first.
-func (m *Message) speak(it *item) {
-	m.produced(it)
+// beginPart is called before a part is written. The first part of a step of the message's own agent writes start-step.
+func (m *MessageWriter) beginPart(it *item) {
+	m.markVisible(it)
 	if it.sp.own() && m.steps.begun {
-		m.finishStep() // that of a question, see setApart
+		m.finishStep() // see separateStep
 		m.startStep()
 	}
 }
 
-// produced notes that something of a record stays in the message.
-func (m *Message) produced(it *item) {
+// markVisible records that a record has output in the message.
+func (m *MessageWriter) markVisible(it *item) {
 	if it.sp.own() {
 		m.steps.producedAt = it.rec.Ordinal
 	} else {
@@ -96,7 +92,7 @@ func (m *Message) produced(it *item) {
 	}
 }
 
-func (m *Message) startStep() {
+func (m *MessageWriter) startStep() {
 	kept := m.steps.kept
 	m.steps = steps{
 		open: true, beganAt: m.steps.beganAt, startedAt: m.steps.beganAt,
@@ -108,7 +104,7 @@ func (m *Message) startStep() {
 	}
 }
 
-func (m *Message) finishStep() {
+func (m *MessageWriter) finishStep() {
 	if m.steps.open && !m.opt.NoSteps {
 		m.open("finish-step")
 		m.shut()
@@ -116,12 +112,10 @@ func (m *Message) finishStep() {
 	m.steps.open = false
 }
 
-// setApart begins a step for a question of a sub-agent, if the one before it has the
-// call that waits for the sub-agent. The page's predicate for approvals wants an
-// outcome of every call since the last start-step: it would never post a decision.
-// A question that is open there keeps the new one with it, or the page would post
-// without an answer to the first.
-func (m *Message) setApart() {
+// separateStep begins a step for a request of a sub-agent, if the current step has the call that waits for the sub-agent. The client's predicate for
+// approvals requires an outcome of every call since the last start-step, so it would never post a decision. If an earlier request of the step is open, the
+// step continues, because otherwise the client would post without an answer to it.
+func (m *MessageWriter) separateStep() {
 	if m.opt.NoSteps || slices.ContainsFunc(m.steps.asked, (*call).unanswered) || !slices.ContainsFunc(m.steps.delegated, (*call).open) {
 		return
 	}
@@ -131,19 +125,16 @@ func (m *Message) setApart() {
 	m.steps.begun = begun
 }
 
-// separate puts a step, though it says nothing, behind calls that the client
-// was asked about and of which one was answered, when the answer ends with them,
-// well or not. Without it the page's predicates say yes at the end, and it posts
-// without end. Behind an error it rests first, but:
-//  1. the browser's own call is answered, the approval beside it is still open,
-//  2. the page posts, because its predicate for calls passes those of ours over,
-//  3. the run fails, and the page rests, as after every error,
-//  4. a person decides the approval. Version 6 asks the predicate although the
-//     question is gone, finds the answered call, and posts to a run that is over.
+// separate writes an empty step after calls that the client had to answer, if one of them was answered and the answer ends with them, successfully or not.
+// Otherwise the client's predicates return true at the end, and it posts indefinitely. After an error it does not post at first, but:
+//  1. the browser's own call is answered, an approval of the same step is still open,
+//  2. the client posts, because its predicate for calls ignores calls that run on the server,
+//  3. the run fails, and the client stops posting, as after every error,
+//  4. the user decides the approval. Version 6 evaluates the predicate although the request no longer exists, finds the answered call, and posts to a run
+//     that is over.
 //
-// A client shows its application a start-step with the next change only: the last
-// answer is told once more.
-func (m *Message) separate() {
+// A client passes a start-step to its application with the next change only, so the last answer is written again.
+func (m *MessageWriter) separate() {
 	c := m.answered()
 	if c == nil || m.opt.NoSteps {
 		return
@@ -151,13 +142,12 @@ func (m *Message) separate() {
 	m.finishStep()
 	m.startStep()
 	m.release()
-	m.last = len(m.dst)
-	m.dst = append(m.dst, c.again...)
+	m.last = len(m.json.Dst)
+	m.json.Dst = append(m.json.Dst, c.again...)
 }
 
-// answered is the latest call since the last start-step that the client was
-// asked about and that was answered, nil for none.
-func (m *Message) answered() *call {
+// answered returns the latest call since the last start-step that the client had to answer and that is answered, nil for none.
+func (m *MessageWriter) answered() *call {
 	for _, c := range slices.Backward(m.steps.asked) {
 		if c.again != nil {
 			return c

@@ -1,20 +1,18 @@
 package aisdk
 
 import (
-	"github.com/tailrace/tailrace/projector/structured"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
-// The events in which the log carries the structured data of Kortyx agents. The
-// data of the first is one chunk of that dialect, of the second the id of a
-// stream that was taken back. The snapshot shows them as these do.
+// The custom events with the structured data of Kortyx agents. The data of the first is one chunk of that dialect, that of the second the id of a stream
+// that was removed. The snapshot shows them like the frames here.
 const (
 	structuredData        = "kortyx.structured-data"
 	structuredInvalidated = "kortyx.structured-data-invalidated"
 )
 
-// structured tells structured data, and whether the event was of it: its pieces
-// as notices, its value, when it is complete, as a part.
-func (m *Message) structured(it *item) bool {
+// structured writes structured data: pieces as notices, the complete value as a part. It reports whether the event is structured data.
+func (m *MessageWriter) structured(it *item) bool {
 	switch it.Text("eventName") {
 	case structuredData:
 		m.structuredPiece(it)
@@ -27,7 +25,7 @@ func (m *Message) structured(it *item) bool {
 	return true
 }
 
-func (m *Message) structuredPiece(it *item) {
+func (m *MessageWriter) structuredPiece(it *item) {
 	if m.streams == nil {
 		m.streams = &structured.State{}
 	}
@@ -39,29 +37,22 @@ func (m *Message) structuredPiece(it *item) {
 		m.structuredNotice(it)
 		return
 	}
-	m.speak(it)
+	m.beginPart(it)
 	m.open("data-structured")
-	m.str("id", stream.Labels.StreamID)
-	m.nest("data")
-	m.str("dataType", stream.Labels.DataType)
-	m.str("status", stream.Status().String())
-	m.guarded("data", stream.AppendData(nil))
-	m.label("schemaId", stream.Labels.SchemaID)
-	m.label("schemaVersion", stream.Labels.SchemaVersion)
-	m.dst = append(m.dst, '}')
+	m.json.String("id", stream.Labels.StreamID)
+	m.json.Nest("data")
+	m.json.String("dataType", stream.Labels.DataType)
+	m.json.String("status", stream.Status().String())
+	m.sanitized("data", stream.AppendData(nil))
+	m.json.Text("schemaId", stream.Labels.SchemaID)
+	m.json.Text("schemaVersion", stream.Labels.SchemaVersion)
+	m.json.Close()
 	m.shut()
-	m.streams.Forget(stream.Labels.StreamID)
+	m.streams.ReleaseValue(stream.Labels.StreamID)
 }
 
-func (m *Message) label(name, v string) {
-	if v != "" {
-		m.str(name, v)
-	}
-}
-
-// structuredInvalid tells that a stream is void. One whose value is in the
-// message already is marked there.
-func (m *Message) structuredInvalid(it *item) {
+// structuredInvalid writes that a stream is invalid. A stream whose value is in the message is marked invalid there.
+func (m *MessageWriter) structuredInvalid(it *item) {
 	raw := it.Get("data", "streamId")
 	if len(raw) == 0 || raw[0] != '"' {
 		return
@@ -71,21 +62,21 @@ func (m *Message) structuredInvalid(it *item) {
 	if m.streams != nil {
 		if stream := m.streams.Stream(id); stream != nil {
 			grew = stream.Status() == structured.Streaming
-			m.streams.Drop(id)
+			m.streams.Remove(id)
 		}
 	}
 	if grew {
 		m.structuredNotice(it)
 		return
 	}
-	m.speak(it)
+	m.beginPart(it)
 	m.open("data-structured")
-	m.value("id", raw)
-	m.value("data", []byte(`{"status":"invalidated"}`))
+	m.json.Raw("id", raw)
+	m.json.Raw("data", []byte(`{"status":"invalidated"}`))
 	m.shut()
 }
 
-func (m *Message) structuredNotice(it *item) {
+func (m *MessageWriter) structuredNotice(it *item) {
 	if m.replay != nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // block is the kind of an open block, and the letter that its id begins with.
@@ -26,9 +27,8 @@ func (b block) kinds() kinds {
 	return kinds{"reasoning-start", "reasoning-delta", "reasoning-end"}
 }
 
-// write tells a piece of text, the content of a JSON string. An empty piece opens
-// nothing.
-func (m *Message) write(it *item, kind block, piece []byte) {
+// write writes a piece of text, the content of a JSON string. An empty piece opens no block.
+func (m *MessageWriter) write(it *item, kind block, piece []byte) {
 	if len(piece) == 0 {
 		return
 	}
@@ -36,14 +36,14 @@ func (m *Message) write(it *item, kind block, piece []byte) {
 	key := deltaKey{sp, sp.blockAt}
 	if sp.block != kind {
 		m.close(sp)
-		m.speak(it)
+		m.beginPart(it)
 		sp.block, sp.blockAt, sp.thought = kind, it.rec.Seq, sp.thought[:0]
 		m.open(kind.kinds().start)
 		m.blockID(sp)
 		m.shut()
 		key.at = sp.blockAt
 	}
-	m.produced(it)
+	m.markVisible(it)
 	if kind == reasoningBlock {
 		sp.thought = append(sp.thought, piece...)
 	}
@@ -55,10 +55,9 @@ func (m *Message) write(it *item, kind block, piece []byte) {
 	m.delta("delta", piece, key)
 }
 
-// more appends the frame of a record that goes on with the open block and does
-// nothing else. Most records are such; all others take the long way, and this one
-// gives what that gives.
-func (m *Message) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
+// more appends the frame of a record that only continues the open block, as most records do. It reports false for other records. The frame is the same
+// that Append would write without it.
+func (m *MessageWriter) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 	sp := &m.own
 	if sp.block == noBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch || rec.Session != m.meta.Session ||
 		!m.started || m.merge || m.opt.Filter != nil {
@@ -70,13 +69,13 @@ func (m *Message) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 	}
 	if m.headAt != sp.blockAt {
 		m.begin(m.head[:0], 0)
-		m.dst = append(m.dst, '\n')
+		m.json.Dst = append(m.json.Dst, '\n')
 		m.open(kind.kinds().delta)
 		m.blockID(sp)
-		m.dst = append(m.dst, `,"delta":"`...)
+		m.json.Dst = append(m.json.Dst, `,"delta":"`...)
 		m.head, m.headAt = m.end(), sp.blockAt
 	}
-	sp.ordinal, m.steps.producedAt, m.meta.At = rec.Ordinal, rec.Ordinal, rec.Stored
+	sp.ordinal, m.steps.producedAt, m.meta.LastAt = rec.Ordinal, rec.Ordinal, rec.StoredAt
 	if kind == reasoningBlock {
 		sp.thought = append(sp.thought, piece...)
 	}
@@ -87,9 +86,8 @@ func (m *Message) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 	return append(dst, deltaEnd...), true
 }
 
-// think tells reasoning. A complete record closes the block; when pieces of it
-// were streamed before, it may repeat the whole, carry the rest, or nothing.
-func (m *Message) think(it *item) {
+// think writes reasoning. A complete record closes the block; if pieces were streamed before, it may have the whole text, the rest, or no text.
+func (m *MessageWriter) think(it *item) {
 	piece := it.content("content")
 	if !it.is("isComplete") {
 		m.write(it, reasoningBlock, piece)
@@ -104,19 +102,17 @@ func (m *Message) think(it *item) {
 	}
 }
 
-// rest is what whole says beyond told, or all of it when it says something else.
-// Both are contents of JSON strings.
-func rest(told, whole []byte) []byte {
-	a, errA := unescape(nil, told)
-	b, errB := unescape(nil, whole)
-	if errA != nil || errB != nil || !bytes.HasPrefix(b, a) {
+// rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
+func rest(written, whole []byte) []byte {
+	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
+	if !bytes.HasPrefix(b, a) {
 		return whole
 	}
-	return appendEscaped(nil, string(b[len(a):]))
+	return rawjson.AppendEscaped(nil, b[len(a):])
 }
 
 // close ends the open block of an agent.
-func (m *Message) close(sp *speaker) {
+func (m *MessageWriter) close(sp *agentState) {
 	if sp.block == noBlock {
 		return
 	}
@@ -126,24 +122,22 @@ func (m *Message) close(sp *speaker) {
 	sp.block = noBlock
 }
 
-// closeAll ends every open block. finish-step makes clients of version 6 forget
-// the blocks that are open, whoever writes them.
-func (m *Message) closeAll() {
+// closeAll ends every open block. finish-step makes clients of version 6 discard the open blocks of all agents.
+func (m *MessageWriter) closeAll() {
 	m.close(&m.own)
 	for _, sp := range m.order {
 		m.close(sp)
 	}
 }
 
-// blockID writes the id of the open block: a pure function of the log, so that
-// every edge, at any time, calls it the same.
-func (m *Message) blockID(sp *speaker) {
-	m.dst = append(m.dst, `,"id":"`...)
-	m.dst = append(m.dst, byte(sp.block))
-	m.dst = strconv.AppendUint(m.dst, uint64(sp.blockAt), 10)
+// blockID writes the id of the open block. It depends on the log only, so all edges use the same id.
+func (m *MessageWriter) blockID(sp *agentState) {
+	m.json.Dst = append(m.json.Dst, `,"id":"`...)
+	m.json.Dst = append(m.json.Dst, byte(sp.block))
+	m.json.Dst = strconv.AppendUint(m.json.Dst, uint64(sp.blockAt), 10)
 	if !sp.own() {
-		m.dst = append(m.dst, '-')
-		m.dst = append(m.dst, sp.agent...) // a token: letters, digits, - and _
+		m.json.Dst = append(m.json.Dst, '-')
+		m.json.Dst = append(m.json.Dst, sp.agent...) // a token: letters, digits, - and _
 	}
-	m.dst = append(m.dst, '"')
+	m.json.Dst = append(m.json.Dst, '"')
 }

@@ -6,11 +6,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// truncated tells that records were taken back: the step that a dead worker left
-// unfinished. What the client shows of it only a client of version 7 can take
-// back, and only if it is everything since the last step-start; any other is
-// told to load the page anew.
-func (m *Message) truncated(it *item) {
+// truncated handles the removal of records: the step that a crashed worker left unfinished. Only a client of version 7 can remove its parts, and only if
+// they are all parts since the last step-start; other clients get a notice and reload the message.
+func (m *MessageWriter) truncated(it *item) {
 	c, _ := it.rec.Decode() // its members were read
 	b, _ := chunk.As[chunk.Truncated](c)
 	m.closeAll()
@@ -20,10 +18,10 @@ func (m *Message) truncated(it *item) {
 		})
 	}
 	exact := m.isLastStep(b.Removed) && !taken(m.streamAt)
-	m.forget(taken)
+	m.discard(taken)
 	m.own.step = 0
 	switch {
-	case m.replay != nil && m.replay.fresh: // nobody was told those records
+	case m.replay != nil && m.replay.fresh: // no client has those records
 	case exact:
 		m.open("reset-step")
 		m.shut()
@@ -34,9 +32,8 @@ func (m *Message) truncated(it *item) {
 	}
 }
 
-// isLastStep reports whether what was taken back is all there is since the last
-// start-step, and nothing before it.
-func (m *Message) isLastStep(removed []chunk.OrdinalRange) bool {
+// isLastStep reports whether the removed records are exactly those since the last start-step.
+func (m *MessageWriter) isLastStep(removed []chunk.OrdinalRange) bool {
 	s := m.steps
 	if m.opt.Major < 7 || m.opt.NoSteps || s.unclear || s.firstAt == 0 || len(removed) != 1 {
 		return false
@@ -45,11 +42,10 @@ func (m *Message) isLastStep(removed []chunk.OrdinalRange) bool {
 	return s.startedAt > 0 && s.startedAt <= first && first <= s.firstAt && s.producedAt <= last
 }
 
-// forget makes the message as if records had not been: what is done anew may
-// have the same ids, and is shown in the same parts.
-func (m *Message) forget(taken func(chunk.Ordinal) bool) {
+// discard restores the state of the message without the removed records. The retried step may use the same ids, and is shown in the same parts.
+func (m *MessageWriter) discard(taken func(chunk.Ordinal) bool) {
 	m.everyCall = slices.DeleteFunc(m.everyCall, func(c *call) bool {
-		return c.key.agent == "" && m.undo(c, taken)
+		return c.key.agent == "" && m.rollBack(c, taken)
 	})
 	clear(m.calls)
 	for _, c := range m.everyCall {
@@ -67,16 +63,16 @@ func (m *Message) forget(taken func(chunk.Ordinal) bool) {
 	}
 }
 
-// undo takes back what records made of a call, and reports whether it never was.
-func (m *Message) undo(c *call, taken func(chunk.Ordinal) bool) bool {
+// rollBack reverts the changes of removed records to a call, and reports whether its start is removed.
+func (m *MessageWriter) rollBack(c *call, taken func(chunk.Ordinal) bool) bool {
 	if taken(c.begunAt) {
 		delete(m.shown, c.id)
 		return true
 	}
 	c.streaming = false
 	c.sent = c.sent && !taken(c.sentAt)
-	c.settled = c.settled && !taken(c.settledAt)
-	if taken(c.settledAt) {
+	c.completed = c.completed && !taken(c.completedAt)
+	if taken(c.completedAt) {
 		c.again = nil
 	}
 	if taken(c.askedAt) {

@@ -125,8 +125,7 @@ var catalogue = []string{
 	`{"type":"data-\u0007bell","data":1}`,
 }
 
-// What each declared type becomes, and those that nobody declared or that lack
-// what they need. A number in front is the step.
+// The result for each declared type, for undeclared types and for types that lack a required member. A number in front is the step.
 func TestCatalogue(t *testing.T) {
 	const golden = "testdata/catalogue.txt"
 	var got bytes.Buffer
@@ -183,7 +182,7 @@ func outputs(golden string) string {
 	return out.String()
 }
 
-// Prompts and stacks are in many recorded chunks, and in none of ours.
+// TestNoSecrets: prompts and stacks are in many recorded chunks, and in no translated chunk.
 func TestNoSecrets(t *testing.T) {
 	secrets := []string{"REQUEST BODY", "secret prompt", "STACK"}
 	came := 0

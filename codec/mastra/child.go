@@ -17,12 +17,12 @@ func (t *Translator) toolOutput(a *agent, callID, toolName string, p object) boo
 	inner := read(output)
 	kind, _ := inner.text("type")
 	if data, ok := inner["data"]; ok && strings.HasPrefix(kind, "data-") {
-		t.say(a, chunk.Custom{EventName: strings.TrimPrefix(kind, "data-"), Data: data})
+		t.emit(a, chunk.Custom{EventName: strings.TrimPrefix(kind, "data-"), Data: data})
 		return true
 	}
 	if child := t.child(a, callID, toolName, inner); child != nil {
-		t.wake(child)
-		t.hear(child, output)
+		t.resume(child)
+		t.handleChunk(child, output)
 		if child.over && child.ending != waits {
 			t.conclude(child)
 		}
@@ -31,7 +31,7 @@ func (t *Translator) toolOutput(a *agent, callID, toolName string, p object) boo
 	data := append(chunk.Value(`{"toolCallId":`), p["toolCallId"]...)
 	data = append(append(data, `,"toolName":`...), quote(toolName)...)
 	data = append(append(data, `,"output":`...), redact(output, chunk.MaxDepth)...)
-	t.say(a, chunk.Custom{EventName: "tool-output", Data: append(data, '}')})
+	t.emit(a, chunk.Custom{EventName: "tool-output", Data: append(data, '}')})
 	return true
 }
 
@@ -65,7 +65,7 @@ func (t *Translator) child(a *agent, callID, toolName string, chunkInside object
 	}
 	c := &agent{session: run, kind: name, run: run, parent: a, callID: callID}
 	a.children = append(a.children, c)
-	t.say(a, begin)
+	t.emit(a, begin)
 	return c
 }
 

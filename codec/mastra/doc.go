@@ -1,33 +1,29 @@
-// Package mastra reads the chunks of Mastra agents and workflows into ours.
+// Package mastra translates the chunks of Mastra agents and workflows into the chunks of the log.
 //
-// A Translator follows one run. You hand it Mastra's chunks as they arrive, and
-// get what to write into the log; End at the end of the response gives the rest:
+// A Translator follows one run. Pass it Mastra's chunks as they arrive and write the chunks that it returns to the log; End returns the rest at the end of
+// the response:
 //
 //	tr := mastra.New(mastra.Config{Session: session.ID})
 //	for line := range response {
-//		said, err := tr.Translate(line)
+//		chunks, err := tr.Translate(line)
 //		if err != nil {
-//			return err // no Mastra chunk: the line changed nothing
+//			return err // not a Mastra chunk: the line changed nothing
 //		}
-//		write(said)
+//		write(chunks)
 //	}
 //	write(tr.End())
 //
-// One Translator serves all responses of a run. Who reads a later one elsewhere,
-// after a crash perhaps, makes another and says in Config.Step how far the run is.
+// One Translator serves all responses of a run. To continue a run in another process, for example after a crash, create a new Translator and set
+// Config.Step to the last step of the run.
 //
-// It is pure: no clock, no I/O, and the same chunks give the same result. The
-// timestamps it leaves at 0; producers fills them in.
+// A Translator has no clock and no I/O, and the same input gives the same result. It leaves timestamps at 0; package producers sets them.
 //
-// # What you get
+// # Output
 //
-// Chunks in the order in which they belong into the log. AgentID is the session
-// that says it: Config.Session, or that of a sub-agent, which bears the id of its
-// Mastra run and was announced by a subagent_start in the session of its parent
-// just before. Among them are the records that close a stream (stream_end,
-// stream_failed, stream_paused) and, when a response follows one that paused,
-// stream_active. Never among them is a run_started: who writes opens the runs,
-// because it carries the fence. With producers that is:
+// Translate returns chunks in log order. AgentID is the session of the chunk: Config.Session, or that of a sub-agent, whose id is the id of its Mastra
+// run; a subagent_start in the session of the parent precedes it. The output includes the records that close a stream (stream_end, stream_failed,
+// stream_paused) and stream_active when a response follows one that paused. It never includes run_started: the writer opens the runs, because run_started
+// carries the fencing epoch. With package producers:
 //
 //	chunk.SubagentStart    run.Child, which writes it too
 //	chunk.StreamEnd        run.End
@@ -36,7 +32,7 @@
 //	chunk.StreamActive     run.Activate
 //	any other              run.Emit, of the run whose session the chunk names
 //
-// # What becomes what
+// # Mapping
 //
 //	step-start, step-finish            step_start, step_end with usage and reason
 //	text-delta                         text_delta
@@ -58,18 +54,15 @@
 //	workflow-step-suspended            custom, run_paused
 //	workflow-finish                    output
 //	start, finish, text-start,
-//	text-end, reasoning-start, object  nothing of their own
+//	text-end, reasoning-start, object  no chunk of their own
 //	everything else                    custom mastra.<type>, its data the chunk
 //
-// Everything else are the types that have no counterpart, those that nobody knows
-// yet, and known ones that lack what they need: nothing is refused but what is no
-// JSON object with a type, or over the limits of package chunk.
+// Everything else covers types without a counterpart, unknown types, and known types that lack a required member. Translate rejects only a line that is
+// not a JSON object with a type, or that is over the limits of package chunk.
 //
-// # What does not get into the log
+// # What is left out
 //
-// Where text blocks begin and end, ids of blocks, provider metadata and
-// signatures have no place in our chunks. Requests to the model, which hold
-// prompts and the definitions of tools, the stacks of errors, and the history
-// that step-finish and finish repeat (without it a run of twenty steps has chunks
-// of megabytes) are left out on purpose, also inside of what is kept whole.
+// Block boundaries and ids, provider metadata and signatures have no counterpart in the chunk schema. Requests to the model, which hold prompts and the
+// definitions of tools, the stacks of errors, and the history that step-finish and finish repeat are left out on purpose, also inside chunks that are kept
+// whole: with the history, a run of twenty steps has chunks of megabytes.
 package mastra

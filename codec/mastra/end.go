@@ -8,17 +8,17 @@ import (
 
 // Reasons that we give when Mastra gives none.
 var (
-	broken   = failure{text: "the stream of the agent broke off"}
-	unstated = failure{text: "the agent failed without saying why"}
+	broken      = failure{text: "the stream of the agent broke off"}
+	unspecified = failure{text: "the agent failed without saying why"}
 )
 
-// wake makes a run go on that paused: another response has begun.
-func (t *Translator) wake(a *agent) {
+// resume reactivates a paused run: another response has begun.
+func (t *Translator) resume(a *agent) {
 	if !a.paused {
 		return
 	}
-	a.paused, a.ending = false, brokeOff
-	t.say(a, chunk.StreamActive{})
+	a.paused, a.ending = false, interrupted
+	t.emit(a, chunk.StreamActive{})
 }
 
 // end says what the end of a response means.
@@ -42,7 +42,7 @@ func (t *Translator) pause(a *agent) {
 	if a.waitFor == "" {
 		a.waitFor = a.parent.waitFor
 	}
-	t.say(a, chunk.StreamPaused{Reason: &a.waitFor})
+	t.emit(a, chunk.StreamPaused{Reason: &a.waitFor})
 }
 
 // close ends the sub-agents that worked on a call, because the call has its
@@ -52,7 +52,7 @@ func (t *Translator) close(a *agent, callID string, why failure, how ending) {
 		if c.callID != callID {
 			continue
 		}
-		if c.ending == brokeOff || c.ending == waits {
+		if c.ending == interrupted || c.ending == waits {
 			c.ending, c.failure = how, why
 		}
 		t.conclude(c)
@@ -66,29 +66,29 @@ func (t *Translator) conclude(a *agent) {
 	}
 	for _, c := range slices.Backward(slices.Clone(a.children)) {
 		if c.ending == waits {
-			c.ending = brokeOff
+			c.ending = interrupted
 		}
 		t.conclude(c)
 	}
 	a.ended = true
 	switch {
-	case a.ending == brokeOff:
+	case a.ending == interrupted:
 		a.ending, a.failure = failed, broken
 	case a.ending == failed && a.failure.text == "":
-		a.failure.text = unstated.text
+		a.failure.text = unspecified.text
 	}
 	switch a.ending {
 	case failed:
-		t.say(a, chunk.StreamFailed{Error: a.failure.text, ErrorDetail: a.failure.detail()})
+		t.emit(a, chunk.StreamFailed{Error: a.failure.text, ErrorDetail: a.failure.detail()})
 	default:
 		end := chunk.StreamEnd{StreamID: a.session}
 		if a.output != nil {
 			end.FinalOutput = &a.output
 		}
-		t.say(a, end)
+		t.emit(a, end)
 	}
 	if p := a.parent; p != nil {
-		t.say(p, chunk.SubagentEnd{SubAgentType: a.kind, SubSessionID: a.session, CallID: a.callID, Result: a.result()})
+		t.emit(p, chunk.SubagentEnd{SubAgentType: a.kind, SubSessionID: a.session, CallID: a.callID, Result: a.result()})
 		p.children = slices.DeleteFunc(p.children, func(c *agent) bool { return c == a })
 	}
 }

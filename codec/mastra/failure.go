@@ -32,7 +32,7 @@ func readFailure(v chunk.Value) failure {
 	return f
 }
 
-// failureText is the best text for people that an error value has.
+// failureText is the best human-readable text that an error value has.
 func failureText(v chunk.Value) string {
 	if s, ok := text(v); ok {
 		return s
@@ -63,7 +63,7 @@ func (f failure) detail() *chunk.ErrorDetail {
 	return &chunk.ErrorDetail{Message: f.text, Code: f.code, Category: f.category, Cause: f.cause}
 }
 
-// result is what a parent is told of a sub-agent that failed.
+// result returns the result of a failed sub-agent for its parent.
 func (f failure) result() chunk.Value {
 	return append(append(chunk.Value(`{"error":`), quote(f.text)...), '}')
 }

@@ -26,7 +26,7 @@ func FuzzTranslate(f *testing.F) {
 		checkChildren(t, steps)
 		for _, records := range log(t, steps) {
 			if s := foldAll(t, records); s.Status == "active" && records[0].Session == root {
-				t.Fatal("the run is still at work at the end of its body")
+				t.Fatal("the run is still running at the end of its body")
 			}
 		}
 		again := fuzzed(t, text)

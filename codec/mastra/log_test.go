@@ -10,15 +10,14 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// What the package page says about writing holds: every recorded run is written
-// into a log by producers, as it is told there, sub-agents included. Who reads
-// the log and folds it sees what a fold without any log gives.
+// TestWrittenByProducers writes every recorded run into a log as the package documentation describes, including sub-agents. The fold of the log is the
+// fold of the chunks without a log.
 func TestWrittenByProducers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

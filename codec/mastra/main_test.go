@@ -3,7 +3,7 @@ package mastra
 import (
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }

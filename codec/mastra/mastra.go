@@ -20,9 +20,7 @@ type Config struct {
 	// it out of some.
 	RunID string
 
-	// Step is the step that the run has reached, 0 before the first. A
-	// Translator that was made anew for the second response of a run goes on
-	// counting from it.
+	// Step is the step that the run has reached, 0 before the first. A Translator that is created for a later response of a run continues counting from it.
 	Step int64
 
 	// Objects keeps the growing snapshots of structured output, as custom
@@ -62,16 +60,14 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if kind, ok := read(whole).text("type"); !ok || kind == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a Mastra chunk"}
 	}
-	t.wake(t.root)
-	t.hear(t.root, whole)
+	t.resume(t.root)
+	t.handleChunk(t.root, whole)
 	return t.take(), nil
 }
 
-// End is to be called when a response is over, and gives what that means: the
-// run ended, failed, or pauses until the next response. It is not told by the
-// chunks themselves, because none of them is surely the last: errors go on, and
-// clients add results behind a finish. A response that stopped without any reason
-// has broken off, and the run failed.
+// End returns the chunks for the end of a response: the run ended, failed, or pauses until the next response. Call it when the response is over. The chunks
+// themselves do not show this, because any of them can be followed by another: agents continue after errors, and clients add results after a finish. If a
+// response stopped without a reason, it was interrupted and the run failed.
 func (t *Translator) End() []chunk.Chunk {
 	t.end(t.root)
 	return t.take()
@@ -94,12 +90,11 @@ type agent struct {
 	failure failure     // the last error
 	ending  ending      // what the end of the response would mean now
 	waitFor string      // of waits
-	over    bool        // a finish said that nothing follows
-	paused  bool        // the log was told that it waits
-	ended   bool        // the log was told how it ended
+	over    bool        // a finish was the last chunk
+	paused  bool        // stream_paused was written
+	ended   bool        // stream_end or stream_failed was written
 
-	// Of a sub-agent: where it was called from, and what it said, which is its
-	// result. An agent that goes on after its end is opened again.
+	// Of a sub-agent: the call that started it, and its output, which is its result. An agent that continues after its end is opened again.
 	parent   *agent
 	callID   string
 	said     []string
@@ -109,7 +104,7 @@ type agent struct {
 type ending int
 
 const (
-	brokeOff ending = iota
+	interrupted ending = iota
 	waits
 	finished
 	failed
@@ -122,8 +117,8 @@ type call struct {
 	started bool     // its tool_start is written
 }
 
-// hear reads a chunk of an agent. What cannot be understood is kept whole.
-func (t *Translator) hear(a *agent, whole chunk.Value) {
+// handleChunk reads a chunk of an agent. What cannot be understood is kept whole.
+func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 	m := message{object: read(whole), whole: whole}
 	m.kind, _ = m.text("type")
 	m.payload = m.object.object("payload")
@@ -131,7 +126,7 @@ func (t *Translator) hear(a *agent, whole chunk.Value) {
 		a.run = run
 	}
 	mark := len(t.out)
-	understood := t.understand(a, m)
+	understood := t.translate(a, m)
 	valid := t.out[:mark]
 	for _, c := range t.out[mark:] {
 		if c.Validate() != nil {
@@ -142,7 +137,7 @@ func (t *Translator) hear(a *agent, whole chunk.Value) {
 	}
 	t.out = valid
 	if !understood {
-		t.keep(a, m)
+		t.passThrough(a, m)
 	}
 }
 
@@ -156,30 +151,30 @@ type message struct {
 	whole   chunk.Value
 }
 
-// keep carries a chunk whole.
-func (t *Translator) keep(a *agent, m message) {
+// passThrough carries a chunk whole.
+func (t *Translator) passThrough(a *agent, m message) {
 	name := "mastra." + m.kind
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
 		name = "mastra.unknown"
 	}
-	t.say(a, chunk.Custom{EventName: name, Data: redact(m.whole, chunk.MaxDepth)})
+	t.emit(a, chunk.Custom{EventName: name, Data: redact(m.whole, chunk.MaxDepth)})
 }
 
-func (t *Translator) say(a *agent, b chunk.Body) {
+func (t *Translator) emit(a *agent, b chunk.Body) {
 	t.out = append(t.out, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
 }
 
-// understand says what m means, or reports false, and then has said nothing.
-func (t *Translator) understand(a *agent, m message) bool {
+// translate says what m means, or reports false, and then has said nothing.
+func (t *Translator) translate(a *agent, m message) bool {
 	switch m.kind {
 	case "start":
 		t.start(a, m)
 	case "step-start":
 		a.step++
-		t.say(a, chunk.StepStart{})
+		t.emit(a, chunk.StepStart{})
 	case "step-finish":
 		// Also one without a word about itself, as after an error: the step is over.
-		t.say(a, chunk.StepEnd{Usage: m.payload.object("output").object("usage").usage(), FinishReason: m.payload.object("stepResult").reason()})
+		t.emit(a, chunk.StepEnd{Usage: m.payload.object("output").object("usage").usage(), FinishReason: m.payload.object("stepResult").reason()})
 	case "finish":
 		a.ending, a.over = finished, true
 		if reason, _ := m.payload.object("stepResult").text("reason"); reason == "error" {
@@ -191,11 +186,11 @@ func (t *Translator) understand(a *agent, m message) bool {
 	case "reasoning-delta":
 		piece, ok := m.payload.text("text")
 		if ok {
-			t.say(a, chunk.Thinking{Content: piece})
+			t.emit(a, chunk.Thinking{Content: piece})
 		}
 		return ok
 	case "reasoning-end":
-		t.say(a, chunk.Thinking{IsComplete: true})
+		t.emit(a, chunk.Thinking{IsComplete: true})
 	case "source":
 		return t.source(a, m.payload)
 	case "file":
@@ -209,11 +204,11 @@ func (t *Translator) understand(a *agent, m message) bool {
 	case "abort":
 		// The finish that follows says tripwire, and only ends the stream.
 		a.ending = finished
-		t.say(a, chunk.RunInterrupted{RunID: a.run, Reason: m.payload.maybe("reason")})
+		t.emit(a, chunk.RunInterrupted{RunID: a.run, Reason: m.payload.maybe("reason")})
 	case "tripwire":
 		return t.tripwire(a, m.payload)
 	default:
-		return t.understandTool(a, m)
+		return t.translateTool(a, m)
 	}
 	return true
 }
@@ -272,7 +267,7 @@ func (t *Translator) text(a *agent, m message) bool {
 	if a.parent != nil {
 		a.remember(piece)
 	}
-	t.say(a, chunk.TextDelta{Delta: piece})
+	t.emit(a, chunk.TextDelta{Delta: piece})
 	return true
 }
 
@@ -283,9 +278,9 @@ func (t *Translator) source(a *agent, p object) bool {
 	mediaType, isDocument := p.text("mimeType")
 	switch {
 	case known && kind == "url" && isURL:
-		t.say(a, chunk.SourceURL{SourceID: id, URL: url, Title: p.maybe("title")})
+		t.emit(a, chunk.SourceURL{SourceID: id, URL: url, Title: p.maybe("title")})
 	case known && kind == "document" && isDocument:
-		t.say(a, chunk.SourceDocument{SourceID: id, MediaType: mediaType, Title: p.or("title", ""), Filename: p.maybe("filename")})
+		t.emit(a, chunk.SourceDocument{SourceID: id, MediaType: mediaType, Title: p.or("title", ""), Filename: p.maybe("filename")})
 	default:
 		return false
 	}
@@ -305,7 +300,7 @@ func (t *Translator) file(a *agent, p object) bool {
 	case !strings.Contains(data, ":"):
 		data = "data:" + mediaType + ";base64," + data
 	}
-	t.say(a, chunk.File{URL: data, MediaType: mediaType, Filename: p.maybe("filename")})
+	t.emit(a, chunk.File{URL: data, MediaType: mediaType, Filename: p.maybe("filename")})
 	return true
 }
 
@@ -314,19 +309,18 @@ func (t *Translator) output(a *agent, v chunk.Value) bool {
 		return false
 	}
 	a.output = v
-	t.say(a, chunk.Output{Output: v})
+	t.emit(a, chunk.Output{Output: v})
 	return true
 }
 
-// error is not the end: the agent may go on, and a finish says what came of it.
-// Without one the run failed with the error.
+// error handles an error. It is not the end: the agent may continue, and a finish has the outcome. Without a finish the run failed with the error.
 func (t *Translator) error(a *agent, p object) bool {
 	v, ok := p["error"]
 	if !ok {
 		return false
 	}
 	a.ending, a.failure = failed, readFailure(v)
-	t.say(a, chunk.Error{Error: a.failure.text, Code: a.failure.code, ErrorDetail: a.failure.detail()})
+	t.emit(a, chunk.Error{Error: a.failure.text, Code: a.failure.code, ErrorDetail: a.failure.detail()})
 	return true
 }
 
@@ -339,6 +333,6 @@ func (t *Translator) tripwire(a *agent, p object) bool {
 	}
 	code := "tripwire"
 	a.ending, a.failure = failed, failure{text: reason, code: &code}
-	t.say(a, chunk.Error{Error: reason, Code: &code, Recoverable: p.flag("retry")})
+	t.emit(a, chunk.Error{Error: reason, Code: &code, Recoverable: p.flag("retry")})
 	return true
 }

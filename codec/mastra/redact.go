@@ -6,9 +6,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// rewrite is v with each member or element as change gives it; nil leaves it
-// out. The object is the one that is being rewritten, nil for an array, where the
-// name is "". What is no container stays.
+// rewrite returns v with each member or element replaced by the result of change; nil removes it. in is the object that is rewritten, nil for an array,
+// where name is "". A value that is not a container is returned unchanged.
 func rewrite(v chunk.Value, change func(in object, name string, value chunk.Value) chunk.Value) chunk.Value {
 	if !isObject(v) && !isArray(v) {
 		return v
@@ -32,12 +31,10 @@ func rewrite(v chunk.Value, change func(in object, name string, value chunk.Valu
 	return append(out, v[len(v)-1])
 }
 
-// redact is a chunk that is kept whole, without what must not be stored. Chunks
-// are wrapped in others at several places; all that look like one are treated.
-// Without that the prompts of a sub-agent would be stored, which the product's
-// own server lets pass too.
+// redact returns a chunk that is kept whole, without what must not be stored. Chunks are wrapped in others at several places; every object that looks like a
+// chunk is redacted. Otherwise the prompts of a sub-agent would be stored, which the product's own server does not remove either.
 //
-// What lies deeper than depth stays: no chunk may be that deep.
+// Values deeper than depth stay: no chunk may be that deep.
 func redact(v chunk.Value, depth int) chunk.Value {
 	if depth == 0 {
 		return v
@@ -51,7 +48,7 @@ func redact(v chunk.Value, depth int) chunk.Value {
 	})
 }
 
-// kept is what step-finish and finish keep: the rest repeats earlier chunks.
+// kept has the members of step-finish and finish that are stored: the others repeat earlier chunks.
 var kept = []string{"type", "id", "messageId", "stepResult", "output", "metadata", "totalUsage", "providerMetadata"}
 
 func redactPayload(kind string, payload chunk.Value) chunk.Value {

@@ -91,7 +91,7 @@ func TestRecordedRunsFoldAtEachCut(t *testing.T) {
 
 func stored(s fold.Snapshot) string {
 	out := string(s.AppendHead(nil))
-	for _, f := range s.Finished() {
+	for _, f := range s.FinishedMessages() {
 		out += "\n" + string(f.Data)
 	}
 	return out
@@ -104,10 +104,10 @@ func reload(tb testing.TB, s fold.Snapshot) fold.Snapshot {
 		tb.Fatal(err)
 	}
 	var data [][]byte
-	for _, f := range s.Finished() {
+	for _, f := range s.FinishedMessages() {
 		data = append(data, f.Data)
 	}
-	if back, err = back.Hold(data); err != nil {
+	if back, err = back.AttachFinished(data); err != nil {
 		tb.Fatal(err)
 	}
 	return back

@@ -74,7 +74,7 @@ func TestResponses(t *testing.T) {
 			[]string{`custom mastra.workflow-step-result`, `step_end`, `stream_failed "boom"`},
 		},
 		{
-			"a question, and nobody answers yet",
+			"a question without an answer",
 			[]string{ask},
 			[]string{`tool_approval_request`, `stream_paused "tool_approval"`},
 		},
@@ -109,12 +109,12 @@ func TestResponses(t *testing.T) {
 			[]string{`subagent_start k`, `k/error`, `k/stream_failed "worse"`, `subagent_end {"error":"worse"}`, `tool_end`, `stream_end`},
 		},
 		{
-			"a sub-agent at work when everything breaks off",
+			"a sub-agent running when the response breaks off",
 			[]string{nested("k", "text-delta", `{"text":"x"}`)},
 			[]string{`subagent_start k`, `k/text_delta`, `k/stream_failed "the stream of the agent broke off"`, `subagent_end {"error":"the stream of the agent broke off"}`, `stream_failed "the stream of the agent broke off"`},
 		},
 		{
-			"a sub-agent waits with its parent, and goes on",
+			"a sub-agent waits with its parent, and continues",
 			[]string{nested("k", "text-delta", `{"text":"x"}`), ask, leg, nested("k", "text-delta", `{"text":"y"}`), nested("k", "finish", `{}`), result, good},
 			[]string{
 				`subagent_start k`, `k/text_delta`, `tool_approval_request`, `k/stream_paused "tool_approval"`, `stream_paused "tool_approval"`,
@@ -213,8 +213,8 @@ func short(c chunk.Chunk) string {
 	return out
 }
 
-// A response of a run that began in another process goes on at its step.
-func TestAnotherTranslatorGoesOn(t *testing.T) {
+// A response of a run that began in another process continues at its step.
+func TestAnotherTranslatorContinues(t *testing.T) {
 	tr := New(Config{Session: "s1", AgentType: "mine", RunID: "r1", Step: 3, Objects: true})
 	for i, line := range []string{
 		`{"type":"tool-output-denied","payload":{"toolCallId":"c1","toolName":"search"}}`,
@@ -247,7 +247,7 @@ func TestAnotherTranslatorGoesOn(t *testing.T) {
 	}
 }
 
-// What is no chunk is refused, and changes nothing.
+// Input that is not a chunk is rejected and changes nothing.
 func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ name, raw string }{
 		{"nothing", ``},
@@ -255,7 +255,7 @@ func TestRefused(t *testing.T) {
 		{"no object", `["type"]`},
 		{"no type", `{"payload":{}}`},
 		{"an empty type", `{"type":""}`},
-		{"a type that is no string", `{"type":5}`},
+		{"a type of another kind", `{"type":5}`},
 		{"two types", `{"type":"finish","type":"error"}`},
 		{"more than one value", `{"type":"step-start"} {}`},
 		{"members of the chunk around it", `{"type":"step-start"},"eventName":"x"`},

@@ -7,20 +7,20 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// ours says that not the client ran a tool: results that Mastra sends never come
+// serverSide says that not the client ran a tool: results that Mastra sends never come
 // from there.
-var ours = true
+var serverSide = true
 
 var toolKinds = []string{
 	"tool-call-input-streaming-start", "tool-call-delta", "tool-call-input-streaming-end", "tool-call",
 	"tool-result", "tool-error", "tool-call-approval", "tool-output-denied", "tool-call-suspended", "tool-output",
 }
 
-// understandTool says what a chunk about a tool call means.
-func (t *Translator) understandTool(a *agent, m message) bool {
+// translateTool says what a chunk about a tool call means.
+func (t *Translator) translateTool(a *agent, m message) bool {
 	id, known := m.payload.text("toolCallId")
 	if !known || !slices.Contains(toolKinds, m.kind) {
-		return t.understandRest(a, m)
+		return t.translateOther(a, m)
 	}
 	c := a.call(id)
 	if name, ok := m.payload.text("toolName"); ok {
@@ -31,7 +31,7 @@ func (t *Translator) understandTool(a *agent, m message) bool {
 		if c.args == nil {
 			c.args = []string{}
 		}
-		t.say(a, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
+		t.emit(a, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
 	case "tool-call-delta":
 		piece, ok := m.payload.text("argsTextDelta")
 		if !ok {
@@ -40,13 +40,13 @@ func (t *Translator) understandTool(a *agent, m message) bool {
 		if !c.started {
 			c.args = append(c.args, piece)
 		}
-		t.say(a, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: piece})
+		t.emit(a, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: piece})
 	case "tool-call-input-streaming-end":
-		t.say(a, chunk.ToolArgStreamEnd{ToolCallID: id})
+		t.emit(a, chunk.ToolArgStreamEnd{ToolCallID: id})
 	case "tool-call":
 		t.called(a, id, m.payload["args"])
 	case "tool-result":
-		end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: m.payload["result"], ProviderExecuted: &ours}
+		end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: m.payload["result"], ProviderExecuted: &serverSide}
 		if m.payload.flag("isError") {
 			why := failureText(end.Result)
 			end.Error = &why
@@ -54,21 +54,21 @@ func (t *Translator) understandTool(a *agent, m message) bool {
 		t.outcome(a, id, m.payload, end)
 	case "tool-error":
 		f := readFailure(m.payload["error"])
-		t.outcome(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.text, ErrorCode: f.code, ProviderExecuted: &ours})
+		t.outcome(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.text, ErrorCode: f.code, ProviderExecuted: &serverSide})
 	case "tool-call-approval":
 		a.ending, a.waitFor = waits, "tool_approval"
-		t.announce(a, id, m.payload)
-		t.say(a, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(m.payload["args"])})
+		t.startCall(a, id, m.payload)
+		t.emit(a, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(m.payload["args"])})
 	case "tool-output-denied":
 		approval := m.payload.object("approval")
-		t.announce(a, id, m.payload)
+		t.startCall(a, id, m.payload)
 		t.close(a, id, failure{text: approval.or("reason", "denied")}, failed)
-		t.say(a, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Reason: approval.maybe("reason")})
+		t.emit(a, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Reason: approval.maybe("reason")})
 	case "tool-call-suspended":
 		a.ending, a.waitFor = waits, "tool_suspended"
-		t.announce(a, id, m.payload)
-		t.keep(a, m) // before the pause, so that who shows the pause knows why
-		t.say(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: &c.name, PendingToolCallID: &id})
+		t.startCall(a, id, m.payload)
+		t.passThrough(a, m) // before the pause, so that readers of the pause have the reason
+		t.emit(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: &c.name, PendingToolCallID: &id})
 	case "tool-output":
 		return t.toolOutput(a, id, c.name, m.payload)
 	}
@@ -91,14 +91,14 @@ func (a *agent) call(id string) *call {
 	return c
 }
 
-// called starts a call, the first time that it is told.
+// called starts a call when its first chunk arrives.
 func (t *Translator) called(a *agent, id string, args chunk.Value) {
 	c := a.call(id)
 	if c.started {
 		return
 	}
 	c.started, c.args = true, nil
-	t.say(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)})
+	t.emit(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)})
 }
 
 // arguments is the input of a call as an object. One that is absent could not be
@@ -113,10 +113,9 @@ func arguments(args chunk.Value) chunk.Value {
 	return append(append(chunk.Value(`{"value":`), args...), '}')
 }
 
-// announce starts a call of which only the arguments were streamed, when there
-// are news about it. A call that nothing was told of began in an earlier
-// response: that has its start.
-func (t *Translator) announce(a *agent, id string, p object) {
+// startCall starts a call of which only the arguments were streamed, when another chunk of it arrives. A call without any earlier chunk began in an earlier
+// response, which has its start.
+func (t *Translator) startCall(a *agent, id string, p object) {
 	c := a.call(id)
 	if c.started || c.args == nil {
 		return
@@ -131,11 +130,11 @@ func (t *Translator) announce(a *agent, id string, p object) {
 
 // outcome ends a call, and before it the sub-agents that worked on it.
 func (t *Translator) outcome(a *agent, id string, p object, end chunk.ToolEnd) {
-	t.announce(a, id, p)
+	t.startCall(a, id, p)
 	if end.Error != nil {
 		t.close(a, id, failure{text: *end.Error, code: end.ErrorCode}, failed)
 	} else {
 		t.close(a, id, failure{}, finished)
 	}
-	t.say(a, end)
+	t.emit(a, end)
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// differences are the ways in which the message that a page of ours shows may
-// differ from the one that the original adapter assembles, each with the reason.
-// Everything else must be equal. One that no case needs any more fails the test.
+// differences has the allowed differences between the message here and the message of the original adapter, each with the reason. Everything else must be
+// equal. A difference that no case needs fails the test.
 var differences = map[string]string{
 	"tool type":          "the original names a tool in the type of its part; ours are dynamic-tool, with a toolName",
 	"providerExecuted":   "we say of results that the server sent them, so that no client runs the call again",
@@ -38,8 +37,8 @@ var differences = map[string]string{
 	"late arguments":     "arguments that were not streamed are those of the call; the original has none then",
 	"no arguments":       "a call whose arguments could not be parsed has the input {}; the original has none",
 	"opt-in":             "we keep thoughts and sources; there they are to be asked for",
-	"original gives up":  "the original stops at this chunk, with an error; ours goes on, with the same beginning",
-	"words after finish": "text behind a finish is in no step; the original goes on with the last one",
+	"original gives up":  "the original stops at this chunk, with an error; this package continues, with the same beginning",
+	"words after finish": "text behind a finish is in no step; the original continues the last one",
 }
 
 // The message that a page shows of a recorded case is the one that the original
@@ -51,7 +50,7 @@ func TestSameMessageAsTheOriginal(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			all := snapshots(t, r)
 			c := comparison{T: t, rec: r, snap: all[root.ID], all: all, used: used}
-			c.ours = answer(t, c.snap)
+			c.serverSide = answer(t, c.snap)
 			if ui := r.Expect.UI; ui.Message != nil {
 				c.theirs = ui.Message.Parts
 			}
@@ -96,10 +95,10 @@ type comparison struct {
 
 	rec recording
 
-	snap         fold.Snapshot
-	all          map[string]fold.Snapshot
-	ours, theirs []part
-	used         map[string]int
+	snap               fold.Snapshot
+	all                map[string]fold.Snapshot
+	serverSide, theirs []part
+	used               map[string]int
 }
 
 func (c *comparison) note(difference string) {
@@ -112,11 +111,11 @@ func (c *comparison) note(difference string) {
 
 func (c *comparison) run() {
 	c.theirs = edit(c.theirs, c.theirPart)
-	c.ours = edit(c.ours, c.ourPart)
+	c.serverSide = edit(c.serverSide, c.ourPart)
 	c.replaceData()
-	c.theirs, c.ours = c.withoutSilentSteps(c.theirs), c.withoutSilentSteps(c.ours)
+	c.theirs, c.serverSide = c.withoutSilentSteps(c.theirs), c.withoutSilentSteps(c.serverSide)
 	c.errors()
-	want, got := c.theirs, c.ours
+	want, got := c.theirs, c.serverSide
 	if c.rec.Expect.UI.Error != "" && len(got) > len(want) {
 		c.note("original gives up")
 		got = got[:len(want)]
@@ -300,11 +299,11 @@ func (c *comparison) replaceData() {
 		}
 		if ids[kind+"/"+id] {
 			c.note("data replaced")
-			first := slices.IndexFunc(c.ours, func(p part) bool { return p["type"] == kind })
+			first := slices.IndexFunc(c.serverSide, func(p part) bool { return p["type"] == kind })
 			if first < 0 {
 				c.Fatalf("chunk %d is not shown", i)
 			}
-			c.ours = slices.Delete(c.ours, first, first+1)
+			c.serverSide = slices.Delete(c.serverSide, first, first+1)
 		}
 		ids[kind+"/"+id] = true
 	}
@@ -349,7 +348,7 @@ func (c *comparison) payload(kind, callID string) part {
 
 // tool is our part of a call.
 func (c *comparison) tool(callID any) part {
-	for _, p := range c.ours {
+	for _, p := range c.serverSide {
 		if p["toolCallId"] == callID {
 			return p
 		}
@@ -360,7 +359,7 @@ func (c *comparison) tool(callID any) part {
 // keptWhole fails when what the original shows of a chunk is not in ours.
 func (c *comparison) keptWhole(kind string, data any) {
 	excerpt, _ := data.(part)
-	for _, p := range c.ours {
+	for _, p := range c.serverSide {
 		if p["type"] != "data-mastra."+kind {
 			continue
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// understandRest says what the chunks of workflows and of the application mean.
+// translateOther says what the chunks of workflows and of the application mean.
 // Those of a workflow's steps have more to tell than our steps hold, and are kept
 // beside them.
-func (t *Translator) understandRest(a *agent, m message) bool {
+func (t *Translator) translateOther(a *agent, m message) bool {
 	if name, ok := strings.CutPrefix(m.kind, "data-"); ok {
 		data, has := m.object["data"]
 		if has {
-			t.say(a, chunk.Custom{EventName: name, Data: data})
+			t.emit(a, chunk.Custom{EventName: name, Data: data})
 		}
 		return has
 	}
@@ -26,23 +26,22 @@ func (t *Translator) understandRest(a *agent, m message) bool {
 		return false
 	case m.kind == "workflow-step-start":
 		a.step++
-		t.say(a, chunk.StepStart{StepID: &id})
-		t.keep(a, m)
+		t.emit(a, chunk.StepStart{StepID: &id})
+		t.passThrough(a, m)
 	case m.kind == "workflow-step-result":
 		t.stepResult(a, id, m)
 	case m.kind == "workflow-step-suspended":
 		a.ending, a.waitFor = waits, "workflow_suspended"
-		t.keep(a, m)
-		t.say(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor})
+		t.passThrough(a, m)
+		t.emit(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor})
 	default:
 		return false
 	}
 	return true
 }
 
-// network notes how a run stands of which a network of agents tells. What its
-// chunks say has no counterpart, but without this a good end would pass for a
-// broken one.
+// network records the state of a run from the chunks of a network of agents. They have no counterpart in the chunk schema, but without the state a
+// completed run would look interrupted.
 func (a *agent) network(kind string) {
 	switch kind {
 	case "network-execution-event-finish", "routing-agent-abort":
@@ -64,8 +63,8 @@ func (t *Translator) stepResult(a *agent, id string, m message) {
 			a.failure = readFailure(v)
 		}
 	}
-	t.keep(a, m) // before the end: what a step says belongs into it
-	t.say(a, chunk.StepEnd{StepID: &id, FinishReason: &reason})
+	t.passThrough(a, m) // before the end: what a step says belongs into it
+	t.emit(a, chunk.StepEnd{StepID: &id, FinishReason: &reason})
 }
 
 // workflowFinish closes the response; the status says whether also the run.
@@ -87,7 +86,7 @@ func (t *Translator) workflowFinish(a *agent, p object) bool {
 		a.ending, a.waitFor = waits, "workflow_"+status
 	case "canceled":
 		a.ending = finished
-		t.say(a, chunk.RunInterrupted{RunID: a.run})
+		t.emit(a, chunk.RunInterrupted{RunID: a.run})
 	default:
 		a.ending = finished
 		return false

@@ -64,7 +64,7 @@ func newLeg(raw []byte) bool {
 	return json.Unmarshal(raw, &line) == nil && line.Type == "" && line.Leg > 0
 }
 
-// step is a chunk of Mastra's and what became of it; raw is nil at the end of a
+// step is a Mastra chunk and its translation; raw is nil at the end of a
 // response.
 type step struct {
 	raw  json.RawMessage
@@ -163,7 +163,7 @@ func apply(tb testing.TB, s fold.Snapshot, records []chunk.Record) fold.Snapshot
 			tb.Fatalf("%s: %v", rec.Data, err)
 		}
 	}
-	if f := s.Faults; f.Skipped+f.Patches+f.Streams+f.Lost > 0 {
+	if f := s.Faults; f.Skipped+f.RejectedPatches+f.RejectedPieces+f.Lost > 0 {
 		tb.Fatalf("faults: %+v", f)
 	}
 	return s

@@ -19,14 +19,14 @@ import (
 
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// newBinaryTown is a town of the built command: `up`, which has the NATS server,
-// and one more `edge`. Only the workers are in this process.
-func newBinaryTown(t *testing.T) *town {
+// newBinaryEnv returns an env of the built command: `up`, which includes the
+// NATS server, and one more `edge`. Only the workers run in this process.
+func newBinaryEnv(t *testing.T) *env {
 	t.Helper()
-	w := makeTown(t, dialect.Options{})
+	w := makeEnv(t, dialect.Options{})
 	port := fmt.Sprint(natstest.ReservePort(t))
 	w.connect = func() jetstream.JetStream {
 		nc, err := nats.Connect("nats://127.0.0.1:" + port)
@@ -49,8 +49,8 @@ func newBinaryTown(t *testing.T) *town {
 
 var urlLine = regexp.MustCompile(`http://[0-9.:]+`)
 
-// start runs a role of the command to the end of the test, or until it is killed,
-// and returns its URL.
+// start runs a role of the command until the end of the test or until kill is
+// called, and returns its URL.
 func start(t *testing.T, role string, env []string) (url string, kill func()) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "tailrace"))
@@ -78,7 +78,7 @@ func start(t *testing.T, role string, env []string) (url string, kill func()) {
 				found <- url
 			}
 		}
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // the process was killed
 	}()
 	kill = func() {
 		_ = cmd.Process.Kill()
@@ -89,9 +89,9 @@ func start(t *testing.T, role string, env []string) (url string, kill func()) {
 	case url = <-found:
 		return url, kill
 	case <-done:
-		t.Fatalf("tailrace %s ended before it said where it is", role)
+		t.Fatalf("tailrace %s exited before it printed its URL", role)
 	case <-time.After(time.Minute):
-		t.Fatalf("tailrace %s does not say where it is", role)
+		t.Fatalf("tailrace %s printed no URL", role)
 	}
 	return "", nil
 }

@@ -15,41 +15,41 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// clientTool says which tools the page runs in these tests.
+// clientTool reports whether the page runs a tool in these tests.
 func clientTool(name string) bool { return strings.HasPrefix(name, "page_") }
 
 // reading is one turn as clients read it.
 type reading struct {
-	t     testing.TB
-	judge *judge
-	log   *log
-	turn  turn
-	opt   dialect.Options
-	name  string
-	cuts  []int // how many records are there when the message is looked at
-	lax   bool  // the message may have more in it than the snapshot, but must be one
+	t         testing.TB
+	sdkClient *sdkClient
+	log       *log
+	turn      turn
+	opt       dialect.Options
+	name      string
+	cuts      []int // numbers of records at which the message is checked
+	lax       bool  // the message must be valid, but may have more than the snapshot
 }
 
-// stretch is what one request of a client is answered with.
-type stretch struct {
+// turnResponse is the response to one request of a client.
+type turnResponse struct {
 	response
 
 	first, last int   // the records in it, [first, last) of the log
-	at          []int // where each record's frames begin in the body
+	at          []int // start of each record's frames in the body
 }
 
-// read judges every turn of a log in every way that a client may read it. cuts
-// says at which records a reader comes back: every one, or some.
-func (j *judge) read(tb testing.TB, name string, l *log, opt dialect.Options, cuts func(n int) []int) {
+// read checks every turn of a log in every way that a client may read it. cuts
+// returns the records at which a reader reconnects: every one, or some.
+func (j *sdkClient) read(tb testing.TB, name string, l *log, opt dialect.Options, cuts func(n int) []int) {
 	tb.Helper()
 	j.readAs(tb, name, l, opt, cuts, false)
 }
 
-func (j *judge) readAs(tb testing.TB, name string, l *log, opt dialect.Options, cuts func(n int) []int, lax bool) {
+func (j *sdkClient) readAs(tb testing.TB, name string, l *log, opt dialect.Options, cuts func(n int) []int, lax bool) {
 	tb.Helper()
 	opt.ClientTool = clientTool
 	for _, turn := range l.turns() {
-		r := reading{t: tb, judge: j, log: l, turn: turn, opt: opt, lax: lax, name: fmt.Sprintf("ai%d, major %d, %s, %s", j.major, opt.Major, name, turn.id)}
+		r := reading{t: tb, sdkClient: j, log: l, turn: turn, opt: opt, lax: lax, name: fmt.Sprintf("ai%d, major %d, %s, %s", j.major, opt.Major, name, turn.id)}
 		r.cuts = cuts(turn.last - turn.first)
 		answers := r.live()
 		r.tails(answers)
@@ -69,20 +69,21 @@ func (j *judge) readAs(tb testing.TB, name string, l *log, opt dialect.Options, 
 	}
 }
 
-// live is a page that watches from the beginning, and continues the message
-// whenever it waits. At every record it must show what the snapshot says.
-func (r *reading) live() []stretch {
+// live is a page that follows from the beginning, and continues the message
+// whenever the agent waits for input. After every record it must show the same
+// as the snapshot.
+func (r *reading) live() []turnResponse {
 	r.t.Helper()
 	m := dialect.New(r.turn.id, r.opt)
-	answers := []stretch{{first: r.turn.first}}
-	settled := true
+	answers := []turnResponse{{first: r.turn.first}}
+	resolved := true
 	for n := r.turn.first; n < r.turn.last; n++ {
 		rec := r.log.records[n]
 		a := &answers[len(answers)-1]
 		if m.Done() && rec.Session == root && rec.Type == chunk.TypeRunStarted {
-			a.answers, settled = r.answers(n), false
+			a.answers, resolved = r.answers(n), false
 			m.Continue()
-			answers = append(answers, stretch{first: n})
+			answers = append(answers, turnResponse{first: n})
 			a = &answers[len(answers)-1]
 		}
 		from := len(a.body)
@@ -91,24 +92,24 @@ func (r *reading) live() []stretch {
 		if err := checkFrames(a.body[from:], rec.Seq, r.opt.Major); err != nil {
 			r.t.Errorf("%s, record %d: %v", r.name, n, err)
 		}
-		// A page knows what its people answered before the log does.
-		settled = settled || rec.Type == chunk.TypeStepStart && rec.Session == root || m.Done()
-		if settled && (m.Done() || slices.Contains(r.cuts, n+1-r.turn.first)) {
+		// A page has the answers of its user before the log does.
+		resolved = resolved || rec.Type == chunk.TypeStepStart && rec.Session == root || m.Done()
+		if resolved && (m.Done() || slices.Contains(r.cuts, n+1-r.turn.first)) {
 			r.shows(fmt.Sprintf("live, response %d", len(answers)), answers, n+1)
 		}
 	}
 	return answers
 }
 
-// page is a whole page with the stock predicates: it asks once, and once more
-// for each time that its people have answered everything.
-func (r *reading) page(answers []stretch) {
+// page is a complete page with the stock predicates: it sends one request, and
+// one more each time its user has answered everything.
+func (r *reading) page(answers []turnResponse) {
 	r.t.Helper()
 	var bodies []any
 	for _, a := range answers {
 		bodies = append(bodies, map[string]any{"body": a.body})
 	}
-	page := r.judge.open(r.t, map[string]any{"answers": bodies, "auto": true})
+	page := r.sdkClient.open(r.t, map[string]any{"answers": bodies, "auto": true})
 	page.act(r.t, "send", map[string]any{"text": "Hi"})
 	asked := 1
 	for _, a := range answers {
@@ -125,15 +126,16 @@ func (r *reading) page(answers []stretch) {
 	}
 }
 
-// tails are pages that lost their connection after a record and come back to
-// another edge with its sequence: they get what they would have got.
-func (r *reading) tails(answers []stretch) {
+// tails are pages that lost their connection after a record and resume on
+// another edge with its sequence: they must get the rest of the original
+// response.
+func (r *reading) tails(answers []turnResponse) {
 	r.t.Helper()
 	for i, a := range answers {
 		for n := a.first; n < a.last-1; n++ {
 			m := dialect.New(r.turn.id, r.opt)
 			for _, rec := range r.log.records[r.turn.first : n+1] {
-				m.Prime(rec)
+				m.Advance(rec)
 			}
 			tail := []byte{}
 			for _, rec := range r.log.records[n+1 : a.last] {
@@ -147,45 +149,44 @@ func (r *reading) tails(answers []stretch) {
 	}
 }
 
-// history is what the page has when it is loaded: messages that the SDK takes for
-// its own.
+// history checks that the SDK accepts the messages of a reloaded page.
 func (r *reading) history() {
 	r.t.Helper()
 	messages := []verbatim{verbatim(userHi), r.log.want(r.turn.last, r.turn.id)}
 	if strings.Contains(string(messages[1]), `"parts":[]`) {
-		return // a message without parts is none; the snapshot leaves it out
+		return // the SDK rejects a message without parts; the snapshot omits it
 	}
-	if errs := r.judge.check(r.t, messages); len(errs) > 0 {
-		r.t.Errorf("%s: the snapshot is no history: %v\n%s", r.name, errs, messages[1])
+	if errs := r.sdkClient.check(r.t, messages); len(errs) > 0 {
+		r.t.Errorf("%s: invalid snapshot: %v\n%s", r.name, errs, messages[1])
 	}
 }
 
-// cut is a page with the real Chat whose connection breaks in the middle of its
-// first response. It resumes with its cursor and ends as if nothing had been.
-func (r *reading) cut(a stretch) {
+// cut is a page with the real Chat whose connection breaks during its first
+// response. It resumes with its cursor and must end as without the break.
+func (r *reading) cut(a turnResponse) {
 	r.t.Helper()
 	n := a.first + (a.last-a.first)/2
 	at := a.at[n-a.first]
 	if at == 0 || at == len(a.body) {
 		return
 	}
-	page := r.judge.open(r.t, map[string]any{"hook": r.judge.major == 6, "answers": []any{
+	page := r.sdkClient.open(r.t, map[string]any{"hook": r.sdkClient.major == 6, "answers": []any{
 		map[string]any{"body": a.body[:at], "cut": true}, map[string]any{"body": a.body[at:]},
 	}})
 	page.act(r.t, "send", map[string]any{"text": "Hi"})
 	page.act(r.t, "resume")
-	var v verdict
+	var v foldResult
 	messages := []verbatim{verbatim(`{"id":"u","role":"user","parts":[{"type":"text","text":"Hi"}]}`), r.log.want(a.last, r.turn.id)}
-	r.judge.ask(r.t, "compare", map[string]any{"chat": page.key, "messages": messages, "portable": r.opt.Major < 7}, &v)
+	r.sdkClient.ask(r.t, "compare", map[string]any{"chat": page.key, "messages": messages, "portable": r.opt.Major < 7}, &v)
 	if v.Difference != "" {
 		r.t.Errorf("%s, cut after record %d: %s", r.name, n-1, v.Difference)
 	}
 }
 
-// late are pages that lost their connection before records that were then taken
-// back, and come when those are gone from the log. They have nothing of them, and
-// must end with the message of the snapshot.
-func (r *reading) late(answers []stretch) {
+// late are pages that lost their connection before records that were then
+// removed, and reconnect when those are deleted from the log. They never receive
+// them, and must end with the message of the snapshot.
+func (r *reading) late(answers []turnResponse) {
 	r.t.Helper()
 	first := slices.IndexFunc(r.log.records[r.turn.first:r.turn.last], func(rec chunk.Record) bool { return r.log.removed[rec.Seq] != 0 })
 	if first < 0 || len(answers) > 1 {
@@ -196,7 +197,7 @@ func (r *reading) late(answers []stretch) {
 		body := slices.Clone(answers[0].body[:answers[0].at[n+1]])
 		for _, rec := range r.log.survivors(r.turn.first, r.turn.last) {
 			if rec.Seq <= r.log.records[r.turn.first+n].Seq {
-				m.Prime(rec)
+				m.Advance(rec)
 			} else {
 				body = m.Append(body, rec)
 			}
@@ -205,9 +206,9 @@ func (r *reading) late(answers []stretch) {
 	}
 }
 
-// replay is a page that comes without a cursor when n records are there. It gets
-// the whole message, and then what comes, to the end of that response.
-func (r *reading) replay(n int, answers []stretch) {
+// replay is a page that connects without a cursor after n records. It gets the
+// whole message and then the further records, to the end of that response.
+func (r *reading) replay(n int, answers []turnResponse) {
 	r.t.Helper()
 	m := dialect.New(r.turn.id, r.opt)
 	body := m.Replay([]byte{}, r.log.survivors(r.turn.first, n))
@@ -225,7 +226,7 @@ func (r *reading) replay(n int, answers []stretch) {
 		for _, rec := range r.log.records[n:a.last] {
 			body = m.Append(body, rec)
 		}
-		r.shows(fmt.Sprintf("replay of %d and what came", n), only(body), a.last)
+		r.shows(fmt.Sprintf("replay of %d and later records", n), only(body), a.last)
 		return
 	}
 }
@@ -246,32 +247,32 @@ func checkReplay(body []byte, major int) error {
 	return nil
 }
 
-func only(body []byte) []stretch { return []stretch{{response: response{body: body}}} }
+func only(body []byte) []turnResponse { return []turnResponse{{response: response{body: body}}} }
 
-// shows folds the last of the responses and compares the message with the one of
+// shows folds the last of the responses and compares the message with that of
 // the snapshot over the first n records.
-func (r *reading) shows(how string, all []stretch, n int) {
+func (r *reading) shows(how string, all []turnResponse, n int) {
 	r.t.Helper()
 	f := folding{want: r.log.want(n, r.turn.id), portable: r.opt.Major < 7}
 	for _, a := range all[:len(all)-1] {
 		f.earlier = append(f.earlier, a.response)
 	}
 	f.body = all[len(all)-1].body
-	v := r.judge.fold(r.t, f)
-	told := bytes.Contains(f.body, []byte(`"data-truncated"`)) && !strings.HasPrefix(how, "late") // that parts are gone which no chunk can take back
-	if (v.Difference == "" || r.lax || told) && r.expected(v.Errors, n) {
+	v := r.sdkClient.fold(r.t, f)
+	reported := bytes.Contains(f.body, []byte(`"data-truncated"`)) && !strings.HasPrefix(how, "late") // parts were removed that no chunk can remove
+	if (v.Difference == "" || r.lax || reported) && r.expected(v.Errors, n) {
 		return
 	}
 	r.t.Fatalf("%s, %s, after record %d %s: %s %v\nbuilt %s\nwant  %s\nfrom %s", r.name, how, n-1, r.log.records[n-1].Data, v.Difference, v.Errors, v.Message, f.want, f.body)
 }
 
-// expected reports whether errors are those that the log tells people of: none,
-// or the one that ended the message.
+// expected reports whether errors are those of the log: none, or the error that
+// ended the message.
 func (r *reading) expected(errs []string, n int) bool {
 	if len(errs) == 0 {
 		return true
 	}
-	var told []string
+	var reported []string
 	for _, rec := range r.log.records[r.turn.first:n] {
 		if rec.Type != chunk.TypeError && rec.Type != chunk.TypeStreamFailed {
 			continue
@@ -282,13 +283,13 @@ func (r *reading) expected(errs []string, n int) bool {
 		if err := json.Unmarshal(rec.Data, &b); err != nil {
 			r.t.Fatal(err)
 		}
-		told = append(told, "Error: "+b.Error)
+		reported = append(reported, "Error: "+b.Error)
 	}
-	return len(errs) == 1 && len(told) > 0 && slices.Contains(told, errs[0])
+	return len(errs) == 1 && len(reported) > 0 && slices.Contains(reported, errs[0])
 }
 
-// answers are what people said, by the records from n on, to what was asked
-// before: decisions on approvals, and the outcomes of calls that the page ran.
+// answers returns the answers, in the records from n on, to the calls before:
+// decisions on approvals, and the outcomes of client tools.
 func (r *reading) answers(n int) []answer {
 	r.t.Helper()
 	var out []answer

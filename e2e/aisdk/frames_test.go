@@ -20,14 +20,14 @@ type frame struct {
 	data string
 }
 
-// frames reads a body as we promise to write it, more strictly than a client
-// would: at most one id, one line of data, a blank line, nothing else.
+// frames parses a body as documented, more strictly than a client: at most one
+// id, one line of data, a blank line, nothing else.
 func frames(body []byte) ([]frame, error) {
 	var out []frame
 	for len(body) > 0 {
 		event, rest, ended := bytes.Cut(body, []byte("\n\n"))
 		if !ended {
-			return nil, fmt.Errorf("half an event: %q", body)
+			return nil, fmt.Errorf("incomplete event: %q", body)
 		}
 		body = rest
 		var f frame
@@ -41,7 +41,7 @@ func frames(body []byte) ([]frame, error) {
 			} else if data, ok := strings.CutPrefix(line, "data: "); ok && f.data == "" {
 				f.data = data
 			} else {
-				return nil, fmt.Errorf("a stray line %q in %q", line, event)
+				return nil, fmt.Errorf("unexpected line %q in %q", line, event)
 			}
 		}
 		out = append(out, f)
@@ -49,8 +49,8 @@ func frames(body []byte) ([]frame, error) {
 	return out, nil
 }
 
-// fields are the chunks that every client of the majors 6 and 7 knows, and the
-// only fields that every one of them accepts.
+// fields lists the chunks that every client of the majors 6 and 7 knows, with
+// the only fields that every one of them accepts.
 var fields = map[string]string{
 	"start":                 "messageId messageMetadata",
 	"finish":                "finishReason messageMetadata",
@@ -78,21 +78,21 @@ var fields = map[string]string{
 	"file":                  "url mediaType providerMetadata",
 }
 
-// fields7 are those of 7.x alone.
+// fields7 lists those of 7.x only.
 var fields7 = map[string]string{
 	"tool-approval-response": "approvalId approved reason providerExecuted providerMetadata",
 	"reset-step":             "",
 }
 
-// checkFrames judges what one record said: each chunk is one that clients of a
-// major version know, with no field that any of them refuses; only the last one
-// has an id, and it is the record's, unless the edge alone made it.
+// checkFrames checks the frames of one record: clients of a major version know
+// each chunk and accept all its fields; only the last chunk has an id, which is
+// the record's, except for chunks that only the edge writes.
 func checkFrames(body []byte, seq chunk.Seq, major int) error {
 	all, err := frames(body)
 	if err != nil {
 		return err
 	}
-	var said []frame // by the record itself
+	var own []frame // chunks of the record itself
 	for _, f := range all {
 		if f.data == "[DONE]" {
 			if f.id != 0 {
@@ -101,17 +101,17 @@ func checkFrames(body []byte, seq chunk.Seq, major int) error {
 			continue
 		}
 		err = errors.Join(err, checkFields(f.data, major))
-		said = append(said, f)
+		own = append(own, f)
 	}
-	for i, f := range said {
-		if f.id != 0 && (f.id != seq || i < len(said)-1 && !madeByEdge(said[i+1:])) {
-			err = errors.Join(err, fmt.Errorf("record %d has the id %d on chunk %d of %d:\n%s", seq, f.id, i+1, len(said), body))
+	for i, f := range own {
+		if f.id != 0 && (f.id != seq || i < len(own)-1 && !madeByEdge(own[i+1:])) {
+			err = errors.Join(err, fmt.Errorf("record %d has the id %d on chunk %d of %d:\n%s", seq, f.id, i+1, len(own), body))
 		}
 	}
 	return err
 }
 
-// madeByEdge reports whether chunks are of those that end a response.
+// madeByEdge reports whether the chunks are those that end a response.
 func madeByEdge(rest []frame) bool {
 	return !slices.ContainsFunc(rest, func(f frame) bool {
 		return !strings.HasPrefix(f.data, `{"type":"finish`)
@@ -125,7 +125,7 @@ func checkFields(data string, major int) error {
 	}
 	var kind string
 	if err := json.Unmarshal(members["type"], &kind); err != nil {
-		return fmt.Errorf("no type: %s", data)
+		return fmt.Errorf("missing type: %s", data)
 	}
 	allowed, known := fields[kind]
 	if more, ok := fields7[kind]; ok && major == 7 {
@@ -135,11 +135,11 @@ func checkFields(data string, major int) error {
 		allowed, known = "data id transient", true
 	}
 	if !known {
-		return fmt.Errorf("an unknown type: %s", data)
+		return fmt.Errorf("unknown type: %s", data)
 	}
 	for name := range members {
 		if name != "type" && !slices.Contains(strings.Fields(allowed), name) {
-			return fmt.Errorf("a field %q too many: %s", name, data)
+			return fmt.Errorf("unknown field %q: %s", name, data)
 		}
 	}
 	return nil

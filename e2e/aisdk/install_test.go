@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// npmPatience is how long an installation may take.
-const npmPatience = 5 * time.Minute
+// npmTimeout is the timeout of an installation.
+const npmTimeout = 5 * time.Minute
 
-// install puts the packages of a major version, as its lock file names them, into
-// .tools and returns the directory, which has node_modules and sdk.mjs. What is
-// there already is taken as it is: its name says which lock file it was made from.
+// install installs the packages of a major version, as its lock file names them,
+// into .tools and returns the directory, which has node_modules and sdk.mjs. An
+// existing directory is used as it is: its name contains the hash of the lock
+// file.
 func install(ctx context.Context, major int) (string, error) {
 	tools, err := filepath.Abs(filepath.Join("..", "..", ".tools"))
 	if err != nil {
@@ -40,8 +41,8 @@ func install(ctx context.Context, major int) (string, error) {
 	if _, err := os.Stat(home); err == nil {
 		return home, nil
 	}
-	// Half of an installation never has the name: two at once, or one that was
-	// killed, must not leave something that the next test believes in.
+	// An incomplete installation never has this name, so that a concurrent or
+	// killed installation leaves nothing that the next test uses.
 	if err := os.MkdirAll(tools, 0o755); err != nil {
 		return "", err
 	}
@@ -59,7 +60,7 @@ func install(ctx context.Context, major int) (string, error) {
 			return "", err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, npmPatience)
+	ctx, cancel := context.WithTimeout(ctx, npmTimeout)
 	defer cancel()
 	npm := exec.CommandContext(ctx, "npm", "ci", "--prefix", half, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 	if out, err := npm.CombinedOutput(); err != nil {
@@ -73,9 +74,9 @@ func install(ctx context.Context, major int) (string, error) {
 	return home, nil
 }
 
-// node is the path of a Node.js that the packages accept.
+// node returns the path of a Node.js that the packages accept.
 func node(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, npmPatience)
+	ctx, cancel := context.WithTimeout(ctx, npmTimeout)
 	defer cancel()
 	script := exec.CommandContext(ctx, filepath.Join("..", "..", "scripts", "node.sh"))
 	script.Stderr = os.Stderr

@@ -13,13 +13,13 @@ import (
 
 var root = chunk.RootSession("acme", "chat1")
 
-// log is what writers of one tree have written.
+// log is the records of one tree.
 type log struct {
 	tb      testing.TB
-	records []chunk.Record // of the whole tree, in order
+	records []chunk.Record // of the whole tree, ordered
 	seq     chunk.Seq
 	writers map[chunk.Session]*writer
-	removed map[chunk.Seq]int // of records taken back: the index of the mark that did it
+	removed map[chunk.Seq]int // removed records, with the index of their truncation record
 }
 
 // writer writes one session of the tree.
@@ -48,9 +48,9 @@ func (l *log) of(s chunk.Session) *writer {
 	return w
 }
 
-// say writes chunks with these bodies. A step_start counts the step up, a
-// run_started raises the epoch.
-func (w *writer) say(bodies ...chunk.Body) {
+// emit writes chunks with these bodies. A step_start increments the step, a
+// run_started the epoch.
+func (w *writer) emit(bodies ...chunk.Body) {
 	w.log.tb.Helper()
 	for _, b := range bodies {
 		w.with(b)
@@ -80,16 +80,16 @@ func (w *writer) with(b chunk.Body, extra ...chunk.Member) {
 	}
 	w.steps[w.ordinal] = w.step
 	l.records = append(l.records, chunk.Record{
-		Seq: l.seq, Session: w.session, Epoch: w.epoch, Ordinal: w.ordinal, Type: b.Type(), Stored: time.UnixMilli(int64(l.seq)), Data: data,
+		Seq: l.seq, Session: w.session, Epoch: w.epoch, Ordinal: w.ordinal, Type: b.Type(), StoredAt: time.UnixMilli(int64(l.seq)), Data: data,
 	})
 }
 
-// takeover is what a worker writes that goes on for a dead one: everything said
-// in steps above one is taken back.
+// takeover writes the records of a worker that continues for a dead one:
+// everything in steps above step is removed.
 func (w *writer) takeover(runID string, step int64) {
 	w.log.tb.Helper()
 	at := w.log.seq
-	w.say(chunk.RunStarted{RunID: runID, Mode: "takeover"})
+	w.emit(chunk.RunStarted{RunID: runID, Mode: "takeover"})
 	mark := chunk.Truncated{TruncatedAtStep: step, AtSequence: int64(at)}
 	for _, rec := range w.log.records {
 		if rec.Session != w.session || rec.Type.Control() || w.steps[rec.Ordinal] <= step || w.log.removed[rec.Seq] != 0 {
@@ -108,13 +108,13 @@ func (w *writer) takeover(runID string, step int64) {
 	}
 	w.step = min(w.step, step)
 	if len(mark.Removed) > 0 {
-		w.say(mark)
+		w.emit(mark)
 	}
-	w.say(chunk.StreamResync{CheckpointID: "cp", StepCount: step, Reason: "crash_recovery"})
+	w.emit(chunk.StreamResync{CheckpointID: "cp", StepCount: step, Reason: "crash_recovery"})
 }
 
-// survivors are the first n records without those that a mark among them took
-// back: what a reader of the log finds.
+// survivors returns the first n records without those that a truncation record
+// among them removed, as a reader of the log gets them.
 func (l *log) survivors(first, n int) []chunk.Record {
 	var out []chunk.Record
 	for _, rec := range l.records[first:n] {
@@ -125,7 +125,7 @@ func (l *log) survivors(first, n int) []chunk.Record {
 	return out
 }
 
-// snapshot is the fold of the root's session over the first n records.
+// snapshot returns the fold of the root's session over the first n records.
 func (l *log) snapshot(n int) fold.Snapshot {
 	l.tb.Helper()
 	s := fold.New(root)
@@ -133,8 +133,8 @@ func (l *log) snapshot(n int) fold.Snapshot {
 		if rec.Session != root {
 			continue
 		}
-		next, err := fold.Apply(fold.Across(s, rec, fold.TakenBack), rec)
-		if errors.Is(err, fold.ErrPoison) {
+		next, err := fold.Apply(fold.SkipGap(s, rec, fold.GapRemoved), rec)
+		if errors.Is(err, fold.ErrInvalidRecord) {
 			next, err = fold.Skip(s, rec, err.Error())
 		}
 		if err != nil {
@@ -151,7 +151,7 @@ type turn struct {
 	first, last int
 }
 
-// turns are the turns of the log, by the fold's own word.
+// turns returns the turns of the log according to the fold.
 func (l *log) turns() []turn {
 	l.tb.Helper()
 	var out []turn
@@ -171,8 +171,8 @@ func (l *log) turns() []turn {
 	return out
 }
 
-// want is the assistant message that the snapshot over the first n records
-// shows under an id.
+// want returns the assistant message with an id in the snapshot over the first
+// n records.
 func (l *log) want(n int, id string) []byte {
 	l.tb.Helper()
 	for _, m := range l.snapshot(n).Frontend(true, 0).Messages {

@@ -8,14 +8,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(house{m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}) }
 
-// house sends the judges home before anybody looks for what was left behind.
-type house struct{ m *testing.M }
+// suite stops the Node processes before goleak checks for leaked goroutines.
+type suite struct{ m *testing.M }
 
-func (h house) Run() int {
+func (h suite) Run() int {
 	code := h.m.Run()
-	for _, j := range judges {
+	for _, j := range sdkClients {
 		j.stop()
 	}
 	return code

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// begun is how a body begins that could be a good one.
+// begun is the start of a valid body.
 var begun = []string{
 	`{"type":"start","messageId":"A1"}`, `{"type":"start-step"}`,
 	`{"type":"tool-input-available","toolCallId":"c1","toolName":"t","input":{},"dynamic":true,"providerExecuted":true}`,
 }
 
-// fatal is what ends a stream for the client. Only says which majors refuse it,
-// 0 for both.
+// fatal lists the errors that end a stream for the client. Only is the major
+// version that reports it, 0 for both.
 var fatal = []struct {
 	name   string
 	only   int
@@ -65,17 +65,17 @@ var fatal = []struct {
 	{"12: an error", 0, []string{`{"type":"error","errorText":"it broke"}`}, "it broke"},
 }
 
-// What breaks a client breaks it before this judge too, and what does not, does
-// not: a judge that lets everything pass proves nothing about us.
-func TestJudgeRefuses(t *testing.T) {
-	bothMajors(t, func(t *testing.T, j *judge) {
+// The test client reports every error that breaks a real client, and accepts
+// the others: otherwise the tests could not fail.
+func TestSDKRejects(t *testing.T) {
+	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
 		after := `{"type":"data-after","data":1}`
 		for _, f := range fatal {
 			v := j.fold(t, folding{body: sse(append(append(slices.Clone(begun), f.chunks...), after)...)})
 			if f.only != 0 && f.only != j.major {
 				if len(v.Errors) > 0 || v.Chunks[len(v.Chunks)-1] != "data-after" {
-					t.Errorf("%s: refused by %d: %v", f.name, j.major, v.Errors)
+					t.Errorf("%s: rejected by %d: %v", f.name, j.major, v.Errors)
 				}
 				continue
 			}
@@ -83,15 +83,15 @@ func TestJudgeRefuses(t *testing.T) {
 				t.Errorf("%s: %v, want %q", f.name, v.Errors, f.says)
 			}
 			if strings.Contains(string(v.Message), "data-after") {
-				t.Errorf("%s: what comes after it still counts: %s", f.name, v.Message)
+				t.Errorf("%s: later chunks are processed: %s", f.name, v.Message)
 			}
 		}
 	})
 }
 
-// 13: the answers without a body.
-func TestJudgeRefusesStatus(t *testing.T) {
-	bothMajors(t, func(t *testing.T, j *judge) {
+// 13: responses without a body.
+func TestSDKRejectsStatus(t *testing.T) {
+	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
 		for _, c := range []struct {
 			name   string
@@ -100,10 +100,10 @@ func TestJudgeRefusesStatus(t *testing.T) {
 			status string
 		}{
 			{"nothing to resume is 204", "resume", map[string]any{"status": 204}, "ready"},
-			{"nothing to resume is no 404", "resume", map[string]any{"status": 404, "body": []byte("no such chat")}, "error"},
-			{"a POST has an answer", "send", map[string]any{"status": 204}, "error"},
-			{"an empty answer is an answer", "send", map[string]any{"status": 200}, "ready"},
-			{"a refusal is an error", "send", map[string]any{"status": 409, "body": []byte("busy")}, "error"},
+			{"404 is an error", "resume", map[string]any{"status": 404, "body": []byte("no such chat")}, "error"},
+			{"a POST needs a body", "send", map[string]any{"status": 204}, "error"},
+			{"an empty body is valid", "send", map[string]any{"status": 200}, "ready"},
+			{"409 is an error", "send", map[string]any{"status": 409, "body": []byte("busy")}, "error"},
 		} {
 			chat := j.open(t, map[string]any{"answers": []any{c.answer}})
 			if got := chat.act(t, c.do, map[string]any{"text": "Hi"}); got.Status != c.status {
@@ -113,10 +113,10 @@ func TestJudgeRefusesStatus(t *testing.T) {
 	})
 }
 
-// What the frame may look like: the client ignores our comments and ids, and the
-// end mark ends nothing.
-func TestJudgeReadsFrames(t *testing.T) {
-	bothMajors(t, func(t *testing.T, j *judge) {
+// Variants of the framing: the client ignores comments and ids, and the end mark
+// ends nothing.
+func TestSDKReadsFrames(t *testing.T) {
+	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
 		want := []byte(`{"id":"A1","role":"assistant","parts":[{"type":"data-x","data":"a\n\ndata: [DONE]\u2028"}]}`)
 		start, data := `{"type":"start","messageId":"A1"}`, `{"type":"data-x","data":"a\n\ndata: [DONE]\u2028"}`

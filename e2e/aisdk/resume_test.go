@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The pieces of one answer, "Hello", of which a page has seen "Hel".
+// The chunks of one answer, "Hello", of which a page has received "Hel".
 const (
 	startA1   = `{"type":"start","messageId":"A1"}`
 	startB1   = `{"type":"start","messageId":"B1"}`
@@ -40,10 +40,10 @@ var (
 	wholeTool = sse(startA1, stepBegin, callBegin, callReady, callDone, stepEnd, finished)
 )
 
-// What the pinned versions make of a reconnect. This is the ground on which the
-// edge decides what to send, so it is proved, not believed: hook is under the hook
-// of 6.x, which loses a flag of the transport, six under 6.x with a Chat object,
-// seven under 7.x. "" is as the one before.
+// The behavior of the pinned versions on a reconnect, on which the edge bases its
+// responses: hook is under the hook of 6.x, which loses a flag of the transport,
+// six under 6.x with a Chat object, seven under 7.x. "" is the same as the
+// previous column.
 func TestSDKResumes(t *testing.T) {
 	fresh := []struct {
 		name             string
@@ -76,7 +76,7 @@ func TestSDKResumes(t *testing.T) {
 		{"the rest as a new part, with start", sse(startA1, textAgain, loAgain, endAgain, stepEnd, finished), "? Hi / A1 Hel + lo", "? Hi / A1 lo", ""},
 		{"the rest as a new part", sse(textAgain, loAgain, endAgain, stepEnd, finished), "? Hi / A1 Hel + lo", "", ""},
 	}
-	bothMajors(t, func(t *testing.T, j *judge) {
+	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
 		for _, hook := range []bool{true, false} {
 			want := func(underHook, six, seven string) string {
@@ -115,11 +115,12 @@ func TestSDKResumes(t *testing.T) {
 	})
 }
 
-// An answered client tool whose continuation has no step makes the page post for
-// ever; with a step it posts once. The judge must see such a loop.
+// If the continuation of an answered client tool has no step, the page posts
+// indefinitely; with a step it posts once. The test client must detect such a
+// loop.
 func TestSDKLoopsWithoutSteps(t *testing.T) {
 	asks := sse(startA1, stepBegin, `{"type":"tool-input-available","toolCallId":"c1","toolName":"where","dynamic":true,"input":{}}`, stepEnd, `{"type":"finish","finishReason":"tool-calls"}`)
-	bothMajors(t, func(t *testing.T, j *judge) {
+	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
 		for _, c := range []struct {
 			name  string
@@ -140,13 +141,13 @@ func TestSDKLoopsWithoutSteps(t *testing.T) {
 				t.Errorf("%s: %d POSTs, want %d: %s", c.name, got.posts(), c.posts, got)
 			}
 			if len(got.ToolCalls) != 1 {
-				t.Errorf("%s: the page was asked to run %v", c.name, got.ToolCalls)
+				t.Errorf("%s: client tool calls of the page: %v", c.name, got.ToolCalls)
 			}
 		}
 	})
 }
 
-// openEnded is a body without an end mark.
+// openEnded returns a body without an end mark.
 func openEnded(chunks ...string) []byte {
 	whole := sse(chunks...)
 	return whole[:len(whole)-len("data: [DONE]\n\n")]

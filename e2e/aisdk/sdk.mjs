@@ -1,5 +1,6 @@
-// What the judge needs of the packages. The test copies this file beside the
-// node_modules of each major version, so that the names mean that version's.
+// The parts of the packages that sdk_client.mjs uses. The test copies this file
+// next to the node_modules of each major version, so that the imports resolve
+// to that version.
 export {
   DefaultChatTransport,
   lastAssistantMessageIsCompleteWithApprovalResponses,

@@ -12,26 +12,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tailrace/tailrace/e2e/fleet"
 )
 
-// npmPatience is how long an installation may take.
-const npmPatience = 5 * time.Minute
+// npmTimeout is the timeout of an installation.
+const npmTimeout = 5 * time.Minute
 
 const example = "../../examples/chat"
 
-// manifests are where package.json and its lock file are, by the major version of
-// the AI SDK: the example's own, and the one that this package has for the other.
+// manifests are the directories of package.json and its lock file by the major
+// version of the AI SDK: the example's own, and that of this package for the
+// other version.
 var manifests = map[int]string{6: filepath.Join("packages", "6"), 7: example}
 
 // app is a copy of the example, for one major version of the AI SDK.
 type app struct {
 	dir string
-	env []string // in which npm finds a Node.js that is new enough
+	env []string // with a Node.js that is recent enough for npm
 }
 
 func newApp(t *testing.T, major int) app {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), npmPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), npmTimeout)
 	defer cancel()
 	node := findNode(ctx, t)
 	modules := install(ctx, t, major)
@@ -48,7 +51,7 @@ func newApp(t *testing.T, major int) app {
 	return app{dir, append(os.Environ(), "PATH="+filepath.Dir(node)+string(os.PathListSeparator)+os.Getenv("PATH"))}
 }
 
-// build does what `npm run build` does, the type check included, and returns the
+// build runs `npm run build`, including the type check, and returns the
 // directory of the built files.
 func (a app) build(t *testing.T) string {
 	t.Helper()
@@ -60,7 +63,7 @@ func (a app) build(t *testing.T) string {
 	return filepath.Join(a.dir, "dist")
 }
 
-// findNode is the path of a Node.js that the packages accept.
+// findNode returns the path of a Node.js that the packages accept.
 func findNode(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	script := exec.CommandContext(ctx, filepath.Join("..", "..", "scripts", "node.sh"))
@@ -72,9 +75,9 @@ func findNode(ctx context.Context, t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// install puts the packages that a lock file names into .tools and returns their
-// node_modules. What is there already is taken as it is: its name says which lock
-// file it was made from, and half of an installation never has the name.
+// install installs the packages of a lock file into .tools and returns their
+// node_modules. An existing directory is used as it is: its name contains the
+// hash of the lock file, and an incomplete installation never has this name.
 func install(ctx context.Context, t *testing.T, major int) string {
 	t.Helper()
 	tools, err := filepath.Abs(filepath.Join("..", "..", ".tools"))
@@ -127,10 +130,13 @@ func copyFile(t *testing.T, path, dir string) {
 	}
 }
 
-// buildAgent builds the example's agent.
+// buildAgent builds the example's agent, unless the environment names another program.
 func buildAgent(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent")
+	if os.Getenv(fleet.Agent) != "" {
+		return path
+	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./agent")
 	build.Dir = example
 	if out, err := build.CombinedOutput(); err != nil {

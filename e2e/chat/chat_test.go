@@ -15,14 +15,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/chromiumtest"
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/browsertest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-var seedFlag = flag.Uint64("chat-seed", 0, "where connections are cut; 0: random")
+var seedFlag = flag.Uint64("chat-seed", 0, "seed of the positions at which connections are cut; 0 selects a random one")
 
-// scene is one chat, and all that happens in it.
-type scene struct {
-	*world
+// scenario is one chat with its environment.
+type scenario struct {
+	*env
 	*front
 
 	t       *testing.T
@@ -30,11 +32,11 @@ type scene struct {
 	chat    string
 }
 
-// TestChat is what people do, with both major versions of the AI SDK in the words
-// that both understand, and with the newer one in its own where those differ.
+// TestChat runs user scenarios with both major versions of the AI SDK in the
+// portable dialect, and with the newer one in its own dialect where that differs.
 func TestChat(t *testing.T) {
 	t.Parallel()
-	browser, apps := chromiumtest.Start(t), make(map[int]string)
+	browser, apps := browsertest.Start(t), make(map[int]string)
 	for major := range manifests {
 		apps[major] = newApp(t, major).build(t)
 	}
@@ -42,20 +44,20 @@ func TestChat(t *testing.T) {
 		major, words int
 		scenes       []string // nil for all
 	}{
-		"ai6":                     {major: 6, words: 6},
-		"ai7":                     {major: 7, words: 6},
-		"ai7 in words of its own": {major: 7, words: 7, scenes: []string{"worker killed and taken over", "approval between snapshot and stream", "stop"}},
+		"ai6":                    {major: 6, words: 6},
+		"ai7":                    {major: 7, words: 6},
+		"ai7 in its own dialect": {major: 7, words: 7, scenes: []string{"worker killed and taken over", "approval between snapshot and stream", "stop"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each has a world of its own
-			w := newWorld(t, test.words)
+			t.Parallel() // each has a separate env
+			w := newEnv(t, test.words)
 			for _, sc := range scenes {
 				if test.scenes != nil && !slices.Contains(test.scenes, sc.name) {
 					continue
 				}
 				t.Run(sc.name, func(t *testing.T) {
-					s := &scene{world: w, front: w.newFront(t, apps[test.major]), t: t, browser: browser, chat: fmt.Sprintf("chat-%d", rand.Int64())}
-					s.startEdges() // a scene that failed may have left them dead
+					s := &scenario{env: w, front: w.newFront(t, apps[test.major]), t: t, browser: browser, chat: fmt.Sprintf("chat-%d", rand.Int64())}
+					s.startEdges() // a failed scenario may have left them stopped
 					sc.play(s)
 				})
 			}
@@ -63,7 +65,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-func (s *scene) open() *page {
+func (s *scenario) open() *page {
 	s.t.Helper()
 	return openPage(s.t, s.browser, s.url, s.chat)
 }
@@ -73,35 +75,35 @@ const middle = "This is sentence 15."
 
 var scenes = []struct {
 	name string
-	play func(s *scene)
+	play func(s *scenario)
 }{
-	{"fresh turn", func(s *scene) {
+	{"fresh turn", func(s *scenario) {
 		p := s.open()
-		p.say("Hello")
+		p.send("Hello")
 		p.awaitText("You said: Hello.")
 		s.finish(p, 1, "submit-message")
-		p.say("And again")
+		p.send("And again")
 		p.awaitText("You said: And again.")
 		s.finish(p, 2, "submit-message", "submit-message")
 	}},
-	{"reload in mid-stream", func(s *scene) {
+	{"reload during the stream", func(s *scenario) {
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText(middle)
 		p.reload()
 		p.awaitText(middle)
 		s.release(s.t, s.chat)
 		s.finish(p, 1, "submit-message")
 	}},
-	{"connection cut and resumed", func(s *scene) {
+	{"connection cut and resumed", func(s *scenario) {
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText(middle)
 		s.cut()
 		s.release(s.t, s.chat)
 		s.finish(p, 1, "submit-message")
 	}},
-	{"connection cut at any byte", func(s *scene) {
+	{"connection cut at any byte", func(s *scenario) {
 		seed := cmp.Or(*seedFlag, rand.Uint64())
 		random := rand.New(rand.NewPCG(seed, 0))
 		var cuts []int
@@ -112,13 +114,13 @@ var scenes = []struct {
 		s.release(s.t, s.chat)
 		s.cutAfter(cuts...)
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText("This is sentence 25.")
 		s.finish(p, 1, "submit-message")
 	}},
-	{"two tabs", func(s *scene) {
+	{"two tabs", func(s *scenario) {
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText("This is sentence 3.")
 		q := s.open()
 		q.awaitText(middle)
@@ -126,18 +128,18 @@ var scenes = []struct {
 		s.finish(p, 1, "submit-message")
 		s.same(q, p)
 	}},
-	{"edge killed", func(s *scene) {
+	{"edge killed", func(s *scenario) {
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText(middle)
 		s.edges[0].kill()
 		s.release(s.t, s.chat)
 		s.finish(p, 1, "submit-message")
 		s.startEdges()
 	}},
-	{"all edges killed", func(s *scene) {
+	{"all edges killed", func(s *scenario) {
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText(middle)
 		s.killEdges()
 		p.await(`document.body.textContent.includes('The connection is lost.')`)
@@ -146,20 +148,20 @@ var scenes = []struct {
 		p.awaitText("This is sentence 25.")
 		s.finish(p, 1, "submit-message")
 	}},
-	{"message that did not arrive", func(s *scene) {
+	{"message lost", func(s *scenario) {
 		p := s.open()
 		p.awaitRest(s.front)
 		s.killEdges()
-		p.say("Hello")
+		p.send("Hello")
 		p.await(`document.querySelector('#again')?.textContent === 'Send again'`)
 		s.startEdges()
 		p.click("#again")
 		p.awaitText("You said: Hello.")
 		s.finish(p, 1, "submit-message", "regenerate-message")
 	}},
-	{"worker killed and taken over", func(s *scene) {
+	{"worker killed and taken over", func(s *scenario) {
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText(middle)
 		s.agent.kill()
 		s.agent.start(s.t)
@@ -167,28 +169,40 @@ var scenes = []struct {
 		p.awaitText("This is sentence 25.")
 		s.finish(p, 1, "submit-message")
 		if runs := s.readLog(s.t, s.chat)[0].runs; runs < 2 {
-			s.t.Errorf("%d runs: nobody took over", runs)
+			s.t.Errorf("%d runs: no takeover", runs)
 		}
 	}},
-	{"approval granted", func(s *scene) {
+	{"projector killed and taken over", func(s *scenario) {
 		p := s.open()
-		p.say("delete them")
+		p.send("tell me")
+		p.awaitText(middle)
+		s.projector.kill()
+		s.release(s.t, s.chat)
+		p.awaitText("This is sentence 25.")
+		s.finish(p, 1, "submit-message")
+		s.projector.start(s.t)
+		s.awaitSaved()
+		s.finish(p, 1, "submit-message")
+	}},
+	{"approval granted", func(s *scenario) {
+		p := s.open()
+		p.send("delete them")
 		p.decide("Allow")
 		p.awaitText("The files are gone.")
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.wantCall(p, "delete output-available")
 	}},
-	{"approval denied", func(s *scene) {
+	{"approval denied", func(s *scenario) {
 		p := s.open()
-		p.say("delete them")
+		p.send("delete them")
 		p.decide("Deny")
 		p.awaitText("The files stay where they are.")
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.wantCall(p, "delete output-denied")
 	}},
-	{"approval that did not arrive", func(s *scene) {
+	{"approval lost", func(s *scenario) {
 		p := s.open()
-		p.say("delete them")
+		p.send("delete them")
 		p.awaitText("May the agent do this?")
 		p.awaitRest(s.front)
 		s.killEdges()
@@ -200,32 +214,33 @@ var scenes = []struct {
 		p.awaitText("The files are gone.")
 		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
 	}},
-	{"approval after a reload", func(s *scene) {
+	{"approval after a reload", func(s *scenario) {
 		p := s.open()
-		p.say("delete them")
+		p.send("delete them")
 		p.awaitText("May the agent do this?")
 		p.reload()
 		p.decide("Allow")
 		p.awaitText("The files are gone.")
 		s.finish(p, 1, "submit-message", "submit-message")
 	}},
-	{"approval answered in another tab", func(s *scene) {
+	{"approval answered in another tab", func(s *scenario) {
 		p := s.open()
-		p.say("delete them")
+		p.send("delete them")
 		p.awaitText("May the agent do this?")
 		q := s.open()
 		q.decide("Allow")
 		q.awaitText("The files are gone.")
-		// The first tab still asks. Its answer comes too late, and it shows what counts.
+		// The first tab still shows the request. Its answer is too late, and it shows
+		// the decision that counts.
 		p.decide("Deny")
 		p.awaitText("The files are gone.")
 		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
 		s.same(q, p)
 		s.wantCall(p, "delete output-available")
 	}},
-	{"approval granted in two tabs", func(s *scene) {
+	{"approval granted in two tabs", func(s *scenario) {
 		p, q := s.open(), s.open()
-		p.say("delete them")
+		p.send("delete them")
 		p.awaitText("May the agent do this?")
 		q.reload()
 		q.decide("Allow")
@@ -235,9 +250,9 @@ var scenes = []struct {
 		s.same(q, p)
 		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
 	}},
-	{"approval between snapshot and stream", func(s *scene) {
+	{"approval between snapshot and stream", func(s *scenario) {
 		p := s.open()
-		p.say("delete them slowly")
+		p.send("delete them slowly")
 		p.awaitText("May the agent do this?")
 		letGo := s.holdReconnects()
 		q := s.open()
@@ -251,11 +266,12 @@ var scenes = []struct {
 		s.same(q, p)
 		s.finish(p, 1, "submit-message", "submit-message")
 	}},
-	{"a message beside a running answer", func(s *scene) {
+	{"a message during an answer", func(s *scenario) {
 		p, q := s.open(), s.open()
-		p.say("tell me")
+		q.awaitRest(s.front) // otherwise its page may resume the answer and cannot send
+		p.send("tell me")
 		p.awaitText(middle)
-		q.say("Hello")
+		q.send("Hello")
 		q.await(`document.body.textContent.includes('an answer is already running')`)
 		q.await(`document.querySelector('#draft').value === 'Hello'`)
 		q.awaitText(middle)
@@ -263,9 +279,9 @@ var scenes = []struct {
 		s.same(q, p)
 		s.finish(p, 1, "submit-message", "submit-message")
 	}},
-	{"a tab that is shown again", func(s *scene) {
+	{"a tab that is shown again", func(s *scenario) {
 		p := s.open()
-		p.say("delete them")
+		p.send("delete them")
 		p.awaitText("May the agent do this?")
 		q := s.open()
 		q.decide("Deny")
@@ -275,37 +291,37 @@ var scenes = []struct {
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.same(q, p)
 	}},
-	{"client tool", func(s *scene) {
+	{"client tool", func(s *scenario) {
 		p := s.open()
-		p.say("where am I?")
+		p.send("where am I?")
 		zone := eval[string](p, `Intl.DateTimeFormat().resolvedOptions().timeZone`)
 		p.awaitText(fmt.Sprintf("Your clock says %q.", zone))
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.wantCall(p, "where output-available")
 	}},
-	{"client tool that waits for a page", func(s *scene) {
+	{"client tool that waits for a page", func(s *scenario) {
 		s.post("where am I?")
 		p := s.open()
 		p.awaitText("Your clock says")
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.wantCall(p, "where output-available")
 	}},
-	{"stop", func(s *scene) {
+	{"stop", func(s *scenario) {
 		p := s.open()
-		p.say("tell me")
+		p.send("tell me")
 		p.awaitText(middle)
 		p.click("#stop")
 		s.finish(p, 1, "submit-message")
 		if text := s.readLog(s.t, s.chat)[0].text; !strings.Contains(text, middle) || strings.Contains(text, "sentence 16") {
 			s.t.Errorf("the log has %q", text)
 		}
-		p.say("Hello")
+		p.send("Hello")
 		p.awaitText("You said: Hello.")
 		s.finish(p, 2, "submit-message", "submit-message")
 	}},
-	{"regenerate", func(s *scene) {
+	{"regenerate", func(s *scenario) {
 		p := s.open()
-		p.say("Hello")
+		p.send("Hello")
 		p.awaitText("You said: Hello.")
 		s.finish(p, 1, "submit-message")
 		before := p.bubbles()[1]
@@ -313,21 +329,21 @@ var scenes = []struct {
 		p.await(fmt.Sprintf(`[...document.querySelectorAll('.message')].at(-1).textContent.includes('You said') && !document.body.textContent.includes(%q)`, before.Text))
 		s.finish(p, 1, "submit-message", "regenerate-message")
 	}},
-	{"edit", func(s *scene) {
+	{"edit", func(s *scenario) {
 		p := s.open()
-		p.say("Hello")
+		p.send("Hello")
 		p.awaitText("You said: Hello.")
-		p.say("Good bye")
+		p.send("Good bye")
 		p.awaitText("You said: Good bye.")
 		s.finish(p, 2, "submit-message", "submit-message")
 		p.click(`.message[data-role="user"] button`)
-		p.say("Hello there")
+		p.send("Hello there")
 		p.awaitText("You said: Hello there.")
 		s.finish(p, 1, "submit-message", "submit-message", "submit-message")
 	}},
-	{"failure", func(s *scene) {
+	{"failure", func(s *scenario) {
 		p := s.open()
-		p.say("fail")
+		p.send("fail")
 		p.await(`document.querySelector('[role=alert]')?.textContent === 'The model is on strike.'`)
 		s.shows(p, 1)
 		p.reload()
@@ -342,8 +358,8 @@ var scenes = []struct {
 	}},
 }
 
-// post says something without a page, and reads the answer to its end.
-func (s *scene) post(text string) {
+// post sends a message without a page and reads the answer to its end.
+func (s *scenario) post(text string) {
 	s.t.Helper()
 	body := fmt.Sprintf(`{"id":%q,"trigger":"submit-message","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":%q}]}]}`, s.chat, text)
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/api/chat", strings.NewReader(body))
@@ -362,14 +378,14 @@ func (s *scene) post(text string) {
 	}
 }
 
-func (s *scene) killEdges() {
+func (s *scenario) killEdges() {
 	for _, e := range s.edges {
 		e.kill()
 	}
 }
 
-// startEdges starts those that do not run.
-func (s *scene) startEdges() {
+// startEdges starts the edges that are not running.
+func (s *scenario) startEdges() {
 	s.t.Helper()
 	for _, e := range s.edges {
 		if e.ended() {
@@ -379,9 +395,26 @@ func (s *scene) startEdges() {
 	}
 }
 
-// finish waits until the page rests. Then it must show the log, have asked no more
-// than it had to, and show the same after a reload.
-func (s *scene) finish(p *page, answers int, posts ...string) {
+// awaitSaved waits until the stored snapshot of the chat has the last record of its log.
+func (s *scenario) awaitSaved() {
+	s.t.Helper()
+	session := chunk.RootSession("default", s.chat)
+	last, err := s.reader.Last(s.t.Context(), session)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	natstest.Eventually(s.t, "the snapshot of "+s.chat, func(ctx context.Context) error {
+		saved, _, err := s.heads.StoredPosition(ctx, session)
+		if err == nil && saved.Seq != last.Seq {
+			err = fmt.Errorf("snapshot is at record %d, log at %d", saved.Seq, last.Seq)
+		}
+		return err
+	})
+}
+
+// finish waits until the page is idle. Then it must show the log, must have sent
+// no more requests than needed, and must show the same after a reload.
+func (s *scenario) finish(p *page, answers int, posts ...string) {
 	s.t.Helper()
 	p.awaitRest(s.front)
 	s.shows(p, answers)
@@ -394,9 +427,9 @@ func (s *scene) finish(p *page, answers int, posts ...string) {
 	p.awaitBubbles(before)
 }
 
-// shows compares a page with the log: so many answers, each in one bubble, and the
-// last ones of the log.
-func (s *scene) shows(p *page, answers int) {
+// shows compares a page with the log: the given number of answers, each in one
+// bubble, equal to the last ones of the log.
+func (s *scenario) shows(p *page, answers int) {
 	s.t.Helper()
 	turns := s.readLog(s.t, s.chat)
 	if len(turns) < answers {
@@ -411,26 +444,26 @@ func (s *scene) shows(p *page, answers int) {
 	for i, turn := range turns {
 		said, answer := shown[2*i], shown[2*i+1]
 		if said.Role != "user" || said.Text != turn.said {
-			s.t.Errorf("bubble %d is %+v, the log says %q", 2*i, said, turn.said)
+			s.t.Errorf("bubble %d is %+v, want %q as in the log", 2*i, said, turn.said)
 		}
 		if answer.Role != "assistant" || answer.Text != turn.text {
-			s.t.Errorf("bubble %d is\n%+v, the log says\n%q", 2*i+1, answer, turn.text)
+			s.t.Errorf("bubble %d is\n%+v, want as in the log\n%q", 2*i+1, answer, turn.text)
 		}
 		ids[said.ID], ids[answer.ID] = true, true
 	}
 	if len(ids) != len(shown) {
-		s.t.Errorf("two bubbles have one id: %+v", shown)
+		s.t.Errorf("two bubbles have the same id: %+v", shown)
 	}
 }
 
-// same waits until a page rests, and compares it with another one.
-func (s *scene) same(p, other *page) {
+// same waits until a page is idle and compares it with another one.
+func (s *scenario) same(p, other *page) {
 	s.t.Helper()
 	p.awaitRest(s.front)
 	p.awaitBubbles(other.bubbles())
 }
 
-func (s *scene) wantCall(p *page, want string) {
+func (s *scenario) wantCall(p *page, want string) {
 	s.t.Helper()
 	shown := p.bubbles()
 	if got := shown[len(shown)-1].Calls; !slices.Equal(got, []string{want}) {
@@ -438,8 +471,8 @@ func (s *scene) wantCall(p *page, want string) {
 	}
 }
 
-// equal compares what is shown, but for the ids of a person's messages: the page
-// makes them.
+// equal compares bubbles except for the ids of user messages, which the page
+// generates.
 func equal(a, b []bubble) bool {
 	return slices.EqualFunc(a, b, func(a, b bubble) bool {
 		return a.Role == b.Role && a.Text == b.Text && slices.Equal(a.Calls, b.Calls) && (a.ID == b.ID || a.Role == "user")

@@ -1,6 +1,7 @@
-// Cuts streams at random bytes and reads them through the example's fetch and the
-// AI SDK's own transport: what came out must be whole records, and the cursor that
-// of the last one. Argument: a seed. The test copies this file beside the example.
+// Cuts streams at random bytes and reads them through the fetch of the example and
+// the transport of the AI SDK: the output must be complete records, and the cursor
+// the id of the last one. Argument: a seed. The test copies this file next to the
+// example.
 import assert from 'node:assert';
 import { DefaultChatTransport } from 'ai';
 import { fetchWithCursor } from './src/cursor.ts';
@@ -11,7 +12,7 @@ const random = (n) => {
   return Number((state >> 33n) % BigInt(n));
 };
 
-// record is one to three events; the last bears the id.
+// record returns one to three events; the last has the id.
 function record(seq) {
   const parts = Array.from({ length: 1 + random(3) }, (_, i) => `${seq}.${i} é🌊\\n`);
   const frames = parts.map((part) => `data: {"type":"data-x","data":"${part}","transient":true}\n\n`);
@@ -20,8 +21,7 @@ function record(seq) {
   return { seq, frames: frames.join(''), chunks: parts.length };
 }
 
-// brokenBody gives pieces of the bytes, and at the end an error, each as soon as it
-// is asked.
+// brokenBody returns pieces of the bytes on demand, and an error at the end.
 function brokenBody(bytes) {
   let at = 0;
   return new ReadableStream(

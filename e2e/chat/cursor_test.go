@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// What the cursor counts is what the SDK was given, and nothing else: one record
-// too many is lost for ever, one too few is shown twice.
+// The cursor counts exactly the records that the SDK has received: with one
+// record too many, that record would be lost; with one too few, it would be
+// shown twice.
 func TestCursorCountsWhatArrived(t *testing.T) {
 	t.Parallel()
 	for major := range manifests {

@@ -9,17 +9,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/chromiumtest"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/browsertest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// `npm run dev` is a proxy of its own before the edge. A connection that breaks
-// behind it must break before it too: if it ended well instead, the page would take
-// half an answer for the whole.
+// `npm run dev` is another proxy in front of the edge. If a connection to the edge
+// breaks, its connection to the page must break too: otherwise the page would treat
+// an incomplete answer as complete.
 func TestDevServer(t *testing.T) {
 	t.Parallel()
-	w, app := newWorld(t, 6), newApp(t, 7)
-	s := &scene{world: w, front: w.newFront(t, "."), t: t, browser: chromiumtest.Start(t), chat: fmt.Sprintf("chat-dev-%d", rand.Int64())}
+	w, app := newEnv(t, 6), newApp(t, 7)
+	s := &scenario{env: w, front: w.newFront(t, "."), t: t, browser: browsertest.Start(t), chat: fmt.Sprintf("chat-dev-%d", rand.Int64())}
 	port := natstest.ReservePort(t)
 	dev := &process{name: "vite", path: filepath.Join(app.dir, "node_modules", ".bin", "vite"), dir: app.dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	dev.args = []string{"--host", "127.0.0.1", "--port", fmt.Sprint(port), "--strictPort"}
@@ -27,7 +27,7 @@ func TestDevServer(t *testing.T) {
 	dev.start(t)
 	dev.awaitReady(t)
 	p := openPage(t, s.browser, "http://"+dev.addr, s.chat)
-	p.say("tell me")
+	p.send("tell me")
 	p.awaitText(middle)
 	s.cut()
 	s.release(t, s.chat)

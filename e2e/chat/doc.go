@@ -1,7 +1,7 @@
-// Package chat has people use the example app, examples/chat, in Debian's
-// Chromium: built against both major versions of the AI SDK, served through a
-// proxy that can cut connections and counts requests, before edges and agents in
-// processes of their own, which are killed. Whatever happens, the page ends with
-// what the log says: one bubble for each message, no part twice, and no more
-// requests than a person's doing asks for. Build tag e2e.
+// Package chat tests the example app, examples/chat, in Chromium: built with
+// both major versions of the AI SDK, served through a proxy that can cut
+// connections and counts requests, with edges and agents in separate processes
+// that the tests kill. In every scenario the page ends with the content of the
+// log: one bubble per message, no duplicate parts, and one request per user
+// action. Build tag e2e.
 package chat

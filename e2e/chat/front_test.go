@@ -18,19 +18,20 @@ import (
 	"testing"
 )
 
-// front is what a browser talks to: the built files, and a proxy to the first edge
-// that takes a connection. It counts requests, and cuts connections when told.
+// front is the HTTP server of the browser: the built files, and a proxy to the
+// first edge that accepts a connection. It counts requests and cuts connections on
+// request.
 type front struct {
 	url   string
 	addrs []string
 
 	mu    sync.Mutex // guards the fields below
 	posts []post
-	gets  int            // of streams
-	open  map[int]func() // cuts the streams that are open
+	gets  int            // number of GETs of streams
+	open  map[int]func() // functions that cut the open streams
 	last  int
-	cuts  []int         // bytes after which the next streams are cut
-	held  chan struct{} // while it is open, reconnects wait; nil for none
+	cuts  []int         // numbers of bytes after which the next streams are cut
+	held  chan struct{} // reconnects wait until it is closed, if not nil
 }
 
 // post is a POST to /api/chat.
@@ -38,13 +39,13 @@ type post struct {
 	Trigger string `json:"trigger"`
 }
 
-func (w *world) newFront(t *testing.T, app string) *front {
+func (w *env) newFront(t *testing.T, app string) *front {
 	t.Helper()
 	f := &front{open: make(map[int]func())}
 	for _, e := range w.edges {
 		f.addrs = append(f.addrs, e.addr)
 	}
-	transport := &http.Transport{DisableKeepAlives: true} // so that a dead edge is found dead
+	transport := &http.Transport{DisableKeepAlives: true} // so that a dead edge is detected
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "edge"
@@ -59,7 +60,7 @@ func (w *world) newFront(t *testing.T, app string) *front {
 	mux.Handle("/", http.FileServer(http.Dir(app)))
 	mux.Handle("/api/", f.count(proxy))
 	server := httptest.NewUnstartedServer(mux)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of every cut
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would log every cut
 	server.Start()
 	f.url = server.URL
 	t.Cleanup(func() {
@@ -70,7 +71,8 @@ func (w *world) newFront(t *testing.T, app string) *front {
 	return f
 }
 
-// firstThatListens sends a request to the first address that takes a connection.
+// firstThatListens sends a request to the first address that accepts a
+// connection.
 type firstThatListens struct {
 	transport *http.Transport
 	addrs     []string
@@ -100,8 +102,7 @@ func (f firstThatListens) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, last
 }
 
-// count notes the requests of a chat, and makes the streams such that they can be
-// cut.
+// count records the requests of a chat and makes its streams cuttable.
 func (f *front) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isPost := r.Method == http.MethodPost && r.URL.Path == "/api/chat"
@@ -114,7 +115,7 @@ func (f *front) count(next http.Handler) http.Handler {
 		if isPost {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
-				panic(http.ErrAbortHandler) // the browser has gone
+				panic(http.ErrAbortHandler) // the browser has disconnected
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			f.notePost(body)
@@ -128,8 +129,8 @@ func (f *front) count(next http.Handler) http.Handler {
 	})
 }
 
-// holdReconnects makes reconnects wait until the function is called that it returns.
-func (f *front) holdReconnects() (letGo func()) {
+// holdReconnects delays reconnects until the returned function is called.
+func (f *front) holdReconnects() (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	held := make(chan struct{})
@@ -152,7 +153,7 @@ func (f *front) await(ctx context.Context) {
 
 func (f *front) notePost(body []byte) {
 	var p post
-	_ = json.Unmarshal(body, &p) // the edge refuses what is none
+	_ = json.Unmarshal(body, &p) // the edge rejects an invalid body
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.posts = append(f.posts, p)
@@ -175,7 +176,7 @@ func (f *front) leave(key int) {
 	delete(f.open, key)
 }
 
-// cut breaks all streams that are open.
+// cut breaks all open streams.
 func (f *front) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,15 +185,15 @@ func (f *front) cut() {
 	}
 }
 
-// cutAfter breaks each of the next streams after so many bytes.
+// cutAfter breaks each of the next streams after the given number of bytes.
 func (f *front) cutAfter(bytes ...int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cuts = append(f.cuts, bytes...)
 }
 
-// requests are the POSTs so far, as their triggers, and how many GETs of a stream
-// there were.
+// requests returns the triggers of the POSTs so far, and the number of GETs of a
+// stream.
 func (f *front) requests() (posts []string, gets int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,7 +203,7 @@ func (f *front) requests() (posts []string, gets int) {
 	return posts, f.gets
 }
 
-// watch lets a stream end early, if the next one is to.
+// watch cuts a response if the next stream is to be cut.
 func (f *front) watch(resp *http.Response) error {
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return nil
@@ -216,7 +217,7 @@ func (f *front) watch(resp *http.Response) error {
 	return nil
 }
 
-// cutBody breaks after so many bytes.
+// cutBody fails after a number of bytes.
 type cutBody struct {
 	io.ReadCloser
 

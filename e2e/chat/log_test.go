@@ -8,17 +8,17 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// turn is what the log says of one message of a person and the answer to it.
+// turn is one user message and its answer in the log.
 type turn struct {
-	said string // by the person
+	said string // by the user
 	text string // of the answer
-	runs int    // that it took, takeovers included
+	runs int    // including takeovers
 	over chunk.Type
 }
 
-// readLog reads a chat record by record, and knows nothing of folds: what was
-// taken back is left out, and the deltas are joined.
-func (w *world) readLog(t *testing.T, chat string) []turn {
+// readLog reads a chat record by record without a fold: it omits removed
+// records and joins the deltas.
+func (w *env) readLog(t *testing.T, chat string) []turn {
 	t.Helper()
 	var records []chunk.Record
 	var removed []chunk.OrdinalRange

@@ -13,7 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // page is a tab with a chat.
@@ -24,14 +24,13 @@ type page struct {
 	url  string
 }
 
-// openPage opens a chat in a tab of its own. Whatever the page complains of fails
-// the test.
+// openPage opens a chat in a new tab. Every error on its console fails the test.
 func openPage(t *testing.T, browser context.Context, url, chat string) *page {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	p := &page{t: t, tab: tab, chat: chat, url: url + "/#" + chat}
-	// The context of the first thing done in a tab is the tab's life.
+	// The context of the first action is the lifetime of the tab.
 	if err := chromedp.Do(tab, chromedp.Navigate(p.url)); err != nil {
 		t.Fatalf("chromium: %s: %v", p.url, err)
 	}
@@ -54,14 +53,14 @@ func (p *page) listen() {
 				return
 			}
 			if line := fmt.Sprint(message); isComplaint(line) {
-				p.t.Errorf("the page complains: %s", line)
+				p.t.Errorf("console error: %s", line)
 			}
 		}
 	})
 }
 
-// isComplaint reports whether a line of the console is one about the page itself:
-// requests fail here because tests make them fail.
+// isComplaint reports whether a line of the console is an error of the page
+// itself: requests fail because the tests make them fail.
 func isComplaint(line string) bool {
 	for _, prefix := range []string{"debug:", "info:", "log:"} {
 		if strings.HasPrefix(line, prefix) {
@@ -78,7 +77,7 @@ func (p *page) reload() {
 	}
 }
 
-// bubble is a message as it is shown.
+// bubble is a message as shown.
 type bubble struct {
 	ID    string   `json:"id"`
 	Role  string   `json:"role"`
@@ -100,10 +99,10 @@ func (p *page) bubbles() []bubble {
 	return all
 }
 
-// awaitBubbles waits until the page shows the same as another one, or as before.
+// awaitBubbles waits until the page shows the wanted bubbles.
 func (p *page) awaitBubbles(want []bubble) {
 	p.t.Helper()
-	natstest.Await(p.t, fmt.Sprintf("a page with %+v", want), func(context.Context) error {
+	natstest.Eventually(p.t, fmt.Sprintf("a page with %+v", want), func(context.Context) error {
 		if got := p.bubbles(); !equal(got, want) {
 			return fmt.Errorf("it shows %+v", got)
 		}
@@ -111,14 +110,14 @@ func (p *page) awaitBubbles(want []bubble) {
 	})
 }
 
-// say types a message and sends it.
-func (p *page) say(text string) {
+// send types a message and sends it.
+func (p *page) send(text string) {
 	p.t.Helper()
 	p.write(text)
 	p.click("#send")
 }
 
-// write puts a text into the field, as a person's typing would.
+// write sets the text of the input field, as typing does.
 func (p *page) write(text string) {
 	p.t.Helper()
 	p.await(`document.querySelector('#draft') !== null`)
@@ -135,7 +134,7 @@ func (p *page) click(selector string) {
 	eval[bool](p, fmt.Sprintf(`document.querySelector(%q).click() === undefined`, selector))
 }
 
-// decide presses a button of the question that is open.
+// decide clicks a button of the open approval request.
 func (p *page) decide(label string) {
 	p.t.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll('.decision button')].find((b) => b.textContent === %q)`, label)
@@ -148,14 +147,14 @@ func (p *page) awaitStatus(status string) {
 	p.await(fmt.Sprintf(`document.querySelector('main')?.dataset.status === %q`, status))
 }
 
-// awaitText waits until the last bubble says something.
+// awaitText waits until the last bubble contains a text.
 func (p *page) awaitText(part string) {
 	p.t.Helper()
 	p.await(fmt.Sprintf(`[...document.querySelectorAll('.message')].at(-1)?.textContent.includes(%q) === true`, part))
 }
 
-// awaitRest waits until the page has been at rest for fifteen frames: nothing was
-// asked again in that time. A page that asks without end never rests.
+// awaitRest waits until the page has been idle for fifteen frames without a new
+// request. A page that sends requests in a loop never becomes idle.
 func (p *page) awaitRest(f *front) {
 	p.t.Helper()
 	for range 20 {
@@ -167,11 +166,11 @@ func (p *page) awaitRest(f *front) {
 		}
 	}
 	posts, gets := f.requests()
-	p.t.Fatalf("the page does not rest: %d POSTs %v, %d GETs", len(posts), posts, gets)
+	p.t.Fatalf("the page is not idle: %d POSTs %v, %d GETs", len(posts), posts, gets)
 }
 
-// await asks the page until the answer is yes. A question that meets the page in
-// the middle of a navigation has no answer, and is asked again.
+// await evaluates an expression until it is true. An evaluation during a
+// navigation fails and is repeated.
 func (p *page) await(expression string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.tab, soon)

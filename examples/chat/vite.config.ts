@@ -1,12 +1,12 @@
 import react from '@vitejs/plugin-react';
 import { defineConfig, type ProxyOptions } from 'vite';
 
-// The pages come from here, /api from a Tailrace edge: `tailrace up` has one.
+// Vite serves the pages and proxies /api to a Tailrace edge, such as `tailrace up`.
 const edge: ProxyOptions = {
   target: process.env.TAILRACE_EDGE ?? 'http://127.0.0.1:4480',
   configure: (proxy) => {
-    // Vite's proxy does not tell the browser when the edge breaks off. Without this
-    // a page would wait for ever for the rest of an answer, and not reconnect.
+    // Vite's proxy does not close its response when the edge closes the connection. Without this handler a
+    // page would wait indefinitely for the rest of an answer instead of reconnecting.
     proxy.on('proxyRes', (from, _request, to) => {
       from.on('close', () => from.complete || to.destroy());
     });

@@ -40,7 +40,7 @@ func receive(ctx context.Context, url, subject string) error {
 	if err != nil {
 		return err
 	}
-	// One event after the other: without these the SDK handles them side by side.
+	// These options make the SDK handle one event at a time; by default it handles them concurrently.
 	receiver, err := cloudevents.NewClient(consumer, client.WithPollGoroutines(1), client.WithBlockingCallback())
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func pack(records []chunk.Record) []Packed {
 			all = append(all, full)
 		}
 	}
-	if rest, ok := p.Rest(); ok {
+	if rest, ok := p.Flush(); ok {
 		all = append(all, rest)
 	}
 	return all
@@ -44,7 +44,7 @@ func unpack(t interface{ Fatal(args ...any) }, all []Packed) []chunk.Record {
 
 func same(a, b chunk.Record) bool {
 	return a.Seq == b.Seq && a.Session == b.Session && a.Epoch == b.Epoch && a.Ordinal == b.Ordinal &&
-		a.Type == b.Type && a.Stored.Equal(b.Stored) && a.Stored.Location() == b.Stored.Location() && bytes.Equal(a.Data, b.Data)
+		a.Type == b.Type && a.StoredAt.Equal(b.StoredAt) && a.StoredAt.Location() == b.StoredAt.Location() && bytes.Equal(a.Data, b.Data)
 }
 
 // What comes out is what went in, and of what has grown only the last segment
@@ -53,16 +53,16 @@ func TestSegments(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var records []chunk.Record
 		seq, stored, ordinal := chunk.Seq(0), int64(1_700_000_000_000_000_000), chunk.Ordinal(0)
-		large := rapid.SampledFrom([]int{10, 10_000, mostPacked + 10}).Draw(rt, "large")
+		large := rapid.SampledFrom([]int{10, 10_000, maxSegmentBytes + 10}).Draw(rt, "large")
 		for range rapid.IntRange(1, 120).Draw(rt, "records") {
 			seq += chunk.Seq(rapid.Uint64Range(1, 1<<40).Draw(rt, "seq"))
 			stored += rapid.Int64Range(-1<<40, 1<<50).Draw(rt, "stored") // clocks may go back
 			ordinal += chunk.Ordinal(rapid.Uint64Range(1, 3).Draw(rt, "ordinal"))
 			records = append(records, chunk.Record{
 				Seq: seq, Session: alice, Epoch: chunk.Epoch(rapid.Uint64().Draw(rt, "epoch")), Ordinal: ordinal,
-				Type:   chunk.Type(rapid.SampledFrom([]string{"text-delta", "run_started", "x"}).Draw(rt, "type")),
-				Stored: time.Unix(0, stored).UTC(),
-				Data:   bytes.Repeat([]byte(`{"a":1}`), rapid.IntRange(0, large/7).Draw(rt, "size")),
+				Type:     chunk.Type(rapid.SampledFrom([]string{"text-delta", "run_started", "x"}).Draw(rt, "type")),
+				StoredAt: time.Unix(0, stored).UTC(),
+				Data:     bytes.Repeat([]byte(`{"a":1}`), rapid.IntRange(0, large/7).Draw(rt, "size")),
 			})
 		}
 		all := pack(records)
@@ -80,7 +80,7 @@ func TestSegments(t *testing.T) {
 
 // Whatever happens to a segment, it is refused.
 func TestCorrupt(t *testing.T) {
-	p := pack([]chunk.Record{{Seq: 3, Session: alice, Epoch: 1, Ordinal: 1, Type: "x", Stored: time.Unix(1, 0), Data: []byte(`{"type":"x"}`)}})[0]
+	p := pack([]chunk.Record{{Seq: 3, Session: alice, Epoch: 1, Ordinal: 1, Type: "x", StoredAt: time.Unix(1, 0), Data: []byte(`{"type":"x"}`)}})[0]
 	for name, bad := range map[string]func(*Segment, *[]byte){
 		"a bit":            func(_ *Segment, d *[]byte) { (*d)[len(*d)-1] ^= 1 },
 		"cut":              func(_ *Segment, d *[]byte) { *d = (*d)[:len(*d)-1] },
@@ -104,7 +104,7 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: bytes that somebody made never do more than fail.
+// FuzzUnpack checks that arbitrary bytes return an error at most.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{3, 2, 1, 1, 1, 'x', 2, '{', '}'}, 1)
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, 1<<40)
@@ -119,10 +119,10 @@ func FuzzUnpack(f *testing.F) {
 }
 
 func TestIndex(t *testing.T) {
-	created, last := time.Unix(1, 5).UTC(), Tail{Seq: 9, Stored: 7}
+	created, last := time.Unix(1, 5).UTC(), LastMessage{Seq: 9, Stored: 7}
 	x := NewIndex(created, last)
 	x.Messages = 3
-	x.Segments = append(x.Segments, Segment{At: 1, First: 1, Last: 9, Count: 3, SHA256: "ab"})
+	x.Segments = append(x.Segments, Segment{Seq: 1, First: 1, Last: 9, Count: 3, SHA256: "ab"})
 	data, err := x.Bytes()
 	if err != nil {
 		t.Fatal(err)
@@ -131,14 +131,14 @@ func TestIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(*back) != fmt.Sprint(*x) || !back.Fits(created, 3, last) {
+	if fmt.Sprint(*back) != fmt.Sprint(*x) || !back.MatchesLog(created, 3, last) {
 		t.Fatalf("%+v came back as %+v", x, back)
 	}
 	for name, fits := range map[string]bool{
-		"a stream made again": back.Fits(created.Add(1), 3, last),
-		"one less":            back.Fits(created, 2, last),
-		"one more":            back.Fits(created, 3, Tail{Seq: 10, Stored: 7}),
-		"rolled back":         back.Fits(created, 3, Tail{Seq: 9, Stored: 8}),
+		"a recreated stream": back.MatchesLog(created.Add(1), 3, last),
+		"one less":           back.MatchesLog(created, 2, last),
+		"one more":           back.MatchesLog(created, 3, LastMessage{Seq: 10, Stored: 7}),
+		"rolled back":        back.MatchesLog(created, 3, LastMessage{Seq: 9, Stored: 8}),
 	} {
 		if fits {
 			t.Errorf("%s: fits", name)
@@ -176,7 +176,7 @@ func TestSubjects(t *testing.T) {
 			t.Errorf("%s, %v: want %s", got, err, want)
 		}
 		if got, err := of(l, chunk.RootSession("acme", "a.*")); err == nil {
-			t.Errorf("%s of a session that is none", got)
+			t.Errorf("%s of an invalid session", got)
 		}
 	}
 	if got := IndexKeys(l); got != "$O.TR_OBJECTS.C.archive.*.*.*.index" {

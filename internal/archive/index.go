@@ -10,69 +10,67 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// version is of the form of segments and index, and of what codec makes of a
-// message: whoever changes either counts it up, and older archives fit no more.
+// version is the version of the format of segments and index, and of the records that codec decodes from messages. Increment it when one of them changes:
+// older archives do not match any more.
 const version = 1
 
-// Index says what an archive has.
+// Index describes the contents of an archive.
 type Index struct {
-	Version  int       `json:"version"`
-	Created  time.Time `json:"created"` // of the stream of the log
-	Messages uint64    `json:"messages"`
-	Last     Tail      `json:"last"`
-	Segments []Segment `json:"segments"`
+	Version  int         `json:"version"`
+	Created  time.Time   `json:"created"` // of the stream of the log
+	Messages uint64      `json:"messages"`
+	Last     LastMessage `json:"last"`
+	Segments []Segment   `json:"segments"`
 }
 
-// Tail is the last message of a session.
-type Tail struct {
+// LastMessage is the last message of a session.
+type LastMessage struct {
 	Seq    chunk.Seq `json:"seq"`
 	Stored int64     `json:"stored"` // Unix nanoseconds
 }
 
-// Segment is a run of neighbouring records that were packed together.
+// Segment describes consecutive records that are packed together.
 type Segment struct {
-	At     uint64    `json:"at"` // sequence in the stream of the bucket
+	Seq    uint64    `json:"at"` // sequence in the stream of the bucket
 	First  chunk.Seq `json:"first"`
 	Last   chunk.Seq `json:"last"`
 	Count  int       `json:"count"`
 	SHA256 string    `json:"sha256"` // of the segment, in hexadecimal digits
 }
 
-// NewIndex is an index of this version that names no segment yet.
-func NewIndex(created time.Time, last Tail) *Index {
+// NewIndex returns an index of this version without segments.
+func NewIndex(created time.Time, last LastMessage) *Index {
 	return &Index{Version: version, Created: created, Last: last}
 }
 
-// Fits reports whether the log has exactly what the archive has. messages is how
-// many the leader counts in the session, and last, which was asked for after
-// that, its last one.
+// MatchesLog reports whether the log has exactly the messages of the archive. messages is the number of messages of the session according to the leader,
+// and last is the last one, which must have been read after the number.
 //
-// What the log has up to the last archived message is some of what was archived:
-// messages do not change, they only go. So when nothing follows, and the number
-// is the same, it is all of it. The order of the two questions matters:
-//  1. an archived message is lost, and the end is asked for: it is the archive's,
+// The messages of the log up to the last archived one are a subset of the archived messages: messages do not change, they are only removed. So if none
+// follows and the number is the same, the log has all of them. The order of the two reads matters. In the other order:
+//  1. an archived message is lost, and the last message is read: it is that of the archive,
 //  2. another message is stored,
-//  3. the count is asked for: it is the archive's, and one of it is not there.
-func (x *Index) Fits(created time.Time, messages uint64, last Tail) bool {
+//  3. the number is read: it is that of the archive, although one of its messages is missing.
+func (x *Index) MatchesLog(created time.Time, messages uint64, last LastMessage) bool {
 	return x.Version == version && x.Created.Equal(created) && x.Messages == messages && x.Last == last
 }
 
-// Bytes is the index as it is stored.
+// Bytes returns the stored form of the index.
 func (x *Index) Bytes() ([]byte, error) { return json.Marshal(x) }
 
-// ReadIndex is the inverse of Bytes. An index of another version is none.
+// ReadIndex is the inverse of Bytes. It rejects an index of another version.
 func ReadIndex(data []byte) (*Index, error) {
 	var x Index
 	if err := json.Unmarshal(data, &x); err != nil {
-		return nil, fmt.Errorf("index of an archive: %w", err)
+		return nil, fmt.Errorf("archive index: %w", err)
 	}
 	if x.Version != version {
-		return nil, fmt.Errorf("index of an archive: version %d, want %d", x.Version, version)
+		return nil, fmt.Errorf("archive index: version %d, want %d", x.Version, version)
 	}
 	return &x, nil
 }
 
-// Stream is the stream of the bucket.
+// Stream returns the stream of the bucket.
 func Stream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
 
 const (
@@ -80,29 +78,27 @@ const (
 	segmentsToken = ".segments"
 )
 
-// IndexKey is the subject of the index of s. The error is a *subjects.TokenError.
+// IndexKey returns the subject of the index of s. The error is a *subjects.TokenError.
 func IndexKey(l subjects.Layout, s chunk.Session) (string, error) { return key(l, s, indexToken) }
 
-// SegmentsKey is the subject of the segments of s. The error is a *subjects.TokenError.
+// SegmentsKey returns the subject of the segments of s. The error is a *subjects.TokenError.
 func SegmentsKey(l subjects.Layout, s chunk.Session) (string, error) { return key(l, s, segmentsToken) }
 
-// Keys is the filter of all that an archive of s has. The error is a
-// *subjects.TokenError.
+// Keys returns the filter of all messages of an archive of s. The error is a *subjects.TokenError.
 func Keys(l subjects.Layout, s chunk.Session) (string, error) { return key(l, s, ".*") }
 
-// TreeKeys is the filter of all archives of the tree of s, TreeIndexKeys that of
-// their indexes. The error is a *subjects.TokenError.
+// TreeKeys returns the filter of all archives of the tree of s. The error is a *subjects.TokenError.
 func TreeKeys(l subjects.Layout, s chunk.Session) (string, error) { return treeKey(l, s, ".>") }
 
-// TreeIndexKeys see TreeKeys.
+// TreeIndexKeys returns the filter of the indexes of all archives of the tree of s. The error is a *subjects.TokenError.
 func TreeIndexKeys(l subjects.Layout, s chunk.Session) (string, error) {
 	return treeKey(l, s, ".*"+indexToken)
 }
 
-// IndexKeys is the filter of all indexes.
+// IndexKeys returns the filter of all indexes.
 func IndexKeys(l subjects.Layout) string { return prefix(l) + "*.*.*" + indexToken }
 
-// SessionOf is the session of the subject of an index.
+// SessionOf returns the session of the subject of an index.
 func SessionOf(l subjects.Layout, subject string) (chunk.Session, error) {
 	tokens, ok := strings.CutPrefix(subject, prefix(l))
 	tokens, isIndex := strings.CutSuffix(tokens, indexToken)

@@ -15,59 +15,55 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// ErrCorrupt reports that a segment is not what its index says.
+// ErrCorrupt reports a segment that differs from the description in its index.
 var ErrCorrupt = errors.New("the segment is not what was archived")
 
-// mostPacked is how large a segment is at most before it is compressed, unless
-// its only record is larger. It is one message, which even incompressible fits
-// below the server's usual max_payload of 1 MiB. Larger segments would compress
-// little better, and each is held in memory by whoever reads it.
-const mostPacked = 512 << 10
+// maxSegmentBytes limits the size of a segment before compression, unless its only record is larger. A segment is one message, and even an incompressible
+// one is smaller than the default max_payload of 1 MiB. Larger segments would compress little better, and a reader keeps a whole segment in memory.
+const maxSegmentBytes = 512 << 10
 
-// Packed is a segment that was not stored yet.
+// Packed is a segment that is not stored yet.
 type Packed struct {
 	Segment
 
 	Data []byte
 }
 
-// A Packer packs the records of one session, in their order. Which records go
-// into which segment depends only on those before, so that of a session that
-// has grown all segments but the last are the same as before. The zero Packer
-// is ready for use.
+// A Packer packs the records of one session in their order. The segment of a record depends only on earlier records, so that when a session has grown, all
+// segments but the last are the same as before. The zero Packer is ready for use.
 type Packer struct {
 	plain   []byte
 	segment Segment
-	seq     uint64 // of the record before, and so on
+	seq     uint64 // of the previous record, likewise the other fields
 	stored  int64
 	ordinal uint64
 }
 
-// Add packs a record. It gives the segment before, when that is full.
+// Add packs a record. If the segment of the earlier records is full, it returns that segment.
 func (p *Packer) Add(rec chunk.Record) (full Packed, ok bool) {
 	size := 6*binary.MaxVarintLen64 + len(rec.Type) + len(rec.Data)
-	if p.segment.Count > 0 && len(p.plain)+size > mostPacked {
-		full, ok = p.Rest()
+	if p.segment.Count > 0 && len(p.plain)+size > maxSegmentBytes {
+		full, ok = p.Flush()
 	}
 	if p.segment.Count == 0 {
 		p.segment.First = rec.Seq
 	}
 	p.plain = binary.AppendUvarint(p.plain, uint64(rec.Seq)-p.seq)
-	p.plain = binary.AppendVarint(p.plain, rec.Stored.UnixNano()-p.stored)
+	p.plain = binary.AppendVarint(p.plain, rec.StoredAt.UnixNano()-p.stored)
 	p.plain = binary.AppendUvarint(p.plain, uint64(rec.Epoch))
 	p.plain = binary.AppendUvarint(p.plain, uint64(rec.Ordinal)-p.ordinal)
 	p.plain = binary.AppendUvarint(p.plain, uint64(len(rec.Type)))
 	p.plain = append(p.plain, rec.Type...)
 	p.plain = binary.AppendUvarint(p.plain, uint64(len(rec.Data)))
 	p.plain = append(p.plain, rec.Data...)
-	p.seq, p.stored, p.ordinal = uint64(rec.Seq), rec.Stored.UnixNano(), uint64(rec.Ordinal)
+	p.seq, p.stored, p.ordinal = uint64(rec.Seq), rec.StoredAt.UnixNano(), uint64(rec.Ordinal)
 	p.segment.Last = rec.Seq
 	p.segment.Count++
 	return full, ok
 }
 
-// Rest is what was not given yet, if anything.
-func (p *Packer) Rest() (Packed, bool) {
+// Flush returns the last segment, if there is one.
+func (p *Packer) Flush() (Packed, bool) {
 	if p.segment.Count == 0 {
 		return Packed{}, false
 	}
@@ -77,15 +73,14 @@ func (p *Packer) Rest() (Packed, bool) {
 	return out, true
 }
 
-// Unpack appends the records of a segment to those of dst. Neighbours share their
-// memory, so that who keeps one keeps at most 16 KiB or its own body. The error is
-// ErrCorrupt.
+// Unpack appends the records of a segment to dst. Adjacent records share memory: a record that is retained keeps at most 16 KiB or its own body in memory.
+// The error is ErrCorrupt.
 func Unpack(dst []chunk.Record, s chunk.Session, segment Segment, data []byte) ([]chunk.Record, error) {
 	if digest(data) != segment.SHA256 {
 		return nil, fmt.Errorf("%w: another checksum", ErrCorrupt)
 	}
-	buffer := plains.Get().(*[]byte) //nolint:errcheck,forcetypeassert // nothing else is in it
-	defer plains.Put(buffer)
+	buffer := buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has only this type
+	defer buffers.Put(buffer)
 	plain, err := decoder.DecodeAll(data, (*buffer)[:0])
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -100,7 +95,7 @@ func Unpack(dst []chunk.Record, s chunk.Session, segment Segment, data []byte) (
 		rec := chunk.Record{Session: s}
 		rec.Seq = last.Seq + chunk.Seq(r.uvarint())
 		stored += r.varint()
-		rec.Stored = time.Unix(0, stored).UTC()
+		rec.StoredAt = time.Unix(0, stored).UTC()
 		rec.Epoch = chunk.Epoch(r.uvarint())
 		rec.Ordinal = last.Ordinal + chunk.Ordinal(r.uvarint())
 		rec.Type = r.typ()
@@ -117,11 +112,11 @@ func Unpack(dst []chunk.Record, s chunk.Session, segment Segment, data []byte) (
 	return records, nil
 }
 
-// reader takes one part after the other; when one is not there it is broken.
+// reader reads one part after the other; after a missing part it is broken.
 type reader struct {
 	rest   []byte
-	block  []byte                // that bodies are copied to
-	types  map[string]chunk.Type // there are few, so each is made once
+	block  []byte                // to which bodies are copied
+	types  map[string]chunk.Type // interned, there are only a few
 	broken bool
 }
 
@@ -135,7 +130,7 @@ func (r *reader) varint() int64 {
 	return v * int64(r.skip(n))
 }
 
-// skip is 1, and 0 when there were no n bytes to skip.
+// skip returns 1, or 0 if fewer than n bytes were left.
 func (r *reader) skip(n int) uint64 {
 	if n <= 0 {
 		r.broken, r.rest = true, nil
@@ -156,7 +151,7 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
-// kept is bytes that outlive the segment.
+// kept returns a copy of the next bytes that outlives the segment.
 func (r *reader) kept() []byte {
 	b := r.bytes()
 	if len(b) > cap(r.block)-len(r.block) {
@@ -177,16 +172,15 @@ func (r *reader) typ() chunk.Type {
 	return t
 }
 
-// plains are buffers for segments that are being unpacked.
-var plains = sync.Pool{New: func() any { return new([]byte) }}
+// buffers holds buffers for segments that are being unpacked.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// zstd at its fastest: the next level takes five times as long for four percent,
-// s2 is as fast and two thirds larger. The checksum is ours.
+// The fastest level of zstd: the next level takes five times as long for four percent, and s2 is as fast and two thirds larger. The index has a checksum.
 var (
 	encoder = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)))
 	decoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(64<<20)))
@@ -194,7 +188,7 @@ var (
 
 func must[T any](v T, err error) T {
 	if err != nil {
-		panic(err) // options that we wrote are wrong
+		panic(err) // the options are constants
 	}
 	return v
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/embed"
-	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// Config says how much is measured.
+// Config is the configuration of Run.
 type Config struct {
 	Rounds  int    // measured rounds of each side; defaults to 5
 	Clients int    // of the fan-out; defaults to 1000
-	Window  int    // how many chunks a writer that writes flat out is ahead of its slowest client at most; defaults to 16
+	Window  int    // maximum number of chunks that an unpaced writer is ahead of its slowest client; defaults to 16
 	Dir     string // for the server's files; defaults to a temporary directory
-	Quick   bool   // a fiftieth of the work: to see that it runs, not how fast
+	Quick   bool   // a fiftieth of the work, to test that the benchmarks run
 }
 
-// size is how much of n is done.
+// size returns n, or a fiftieth of it (at least 10) for Quick.
 func (c Config) size(n int) int {
 	if c.Quick {
 		return max(10, n/50)
@@ -36,16 +36,16 @@ func (c Config) size(n int) int {
 
 const fanoutClients = 1000
 
-// Names of the benchmarks that run together within some minutes.
+// Names returns the benchmarks that take some minutes together.
 func Names() []string {
 	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "history", "chat"}
 }
 
-// Alone are the names of those that are run by themselves.
-func Alone() []string { return []string{"fanout-10000"} }
+// Standalone returns the benchmarks that are run separately.
+func Standalone() []string { return []string{"fanout-10000"} }
 
-// Run runs the named benchmarks on an embedded server of their own, talking to
-// it over loopback, and returns a row for each figure.
+// Run runs the named benchmarks on an embedded server, connected over loopback,
+// and returns a row for each figure.
 func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
 	if cfg.Rounds <= 0 {
 		cfg.Rounds = 5
@@ -56,14 +56,14 @@ func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
 	if cfg.Window <= 0 {
 		cfg.Window = 16
 	}
-	lab, err := newLab(ctx, cfg)
+	h, err := newHarness(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer lab.close()
+	defer h.close()
 	var rows []Row
 	for _, name := range names {
-		pairs, err := lab.pairs(ctx, name)
+		pairs, err := h.pairs(ctx, name)
 		if err != nil {
 			return rows, err
 		}
@@ -78,22 +78,22 @@ func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
 	return rows, nil
 }
 
-// lab is the server with both kinds of clients.
-type lab struct {
+// harness is the embedded server with the clients of both sides.
+type harness struct {
 	cfg      Config
 	dir      string
 	server   *embed.Server
-	nc       *nats.Conn // ours
-	rawConn  *nats.Conn // the floor's, a connection of its own
+	nc       *nats.Conn // of Tailrace
+	rawConn  *nats.Conn // of the baselines
 	js       jetstream.JetStream
 	raw      jetstream.JetStream
 	producer *producers.Producer
 	reader   *consumers.Reader
-	worlds   int // made so far
+	envs     int // number created so far
 }
 
-func newLab(ctx context.Context, cfg Config) (*lab, error) {
-	l := &lab{cfg: cfg, dir: cfg.Dir}
+func newHarness(ctx context.Context, cfg Config) (*harness, error) {
+	l := &harness{cfg: cfg, dir: cfg.Dir}
 	var err error
 	if l.dir == "" {
 		if l.dir, err = os.MkdirTemp("", "tailrace-bench-"); err != nil {
@@ -111,7 +111,7 @@ func newLab(ctx context.Context, cfg Config) (*lab, error) {
 	return l, nil
 }
 
-func (l *lab) connect(ctx context.Context, quiet *slog.Logger) (err error) {
+func (l *harness) connect(ctx context.Context, quiet *slog.Logger) (err error) {
 	if l.nc, l.js, err = dial(l.server.ClientURL()); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func dial(url string) (*nats.Conn, jetstream.JetStream, error) {
 	return nc, js, err
 }
 
-func (l *lab) close() {
+func (l *harness) close() {
 	if l.producer != nil {
 		_ = l.producer.Close()
 	}
@@ -152,7 +152,7 @@ func (l *lab) close() {
 	}
 }
 
-func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
+func (l *harness) pairs(ctx context.Context, name string) ([]pair, error) {
 	switch name {
 	case "publish":
 		return l.publish(), nil
@@ -169,7 +169,7 @@ func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
 	case "catchup":
 		return l.catchUps(ctx)
 	case "storm":
-		return l.storm(ctx)
+		return l.reconnectBurst(ctx)
 	case "idle":
 		return l.idle(), nil
 	case "project":
@@ -181,11 +181,12 @@ func (l *lab) pairs(ctx context.Context, name string) ([]pair, error) {
 	case "chat":
 		return l.chat()
 	}
-	return nil, fmt.Errorf("no benchmark %q; there are %v", name, append(Names(), Alone()...))
+	return nil, fmt.Errorf("unknown benchmark %q: want one of %v", name, append(Names(), Standalone()...))
 }
 
-// body is what every benchmark publishes: a custom event of some 250 bytes,
-// which is never merged, so that both sides send the same messages.
+// body returns the chunk that every benchmark publishes: a custom event of
+// about 250 bytes, which is never merged, so that both sides send the same
+// messages.
 func body(n int) chunk.Custom {
 	return chunk.Custom{EventName: "bench", Data: chunk.Value(fmt.Sprintf(`{"n":%d,"pad":%q}`, n, pad))}
 }
@@ -194,7 +195,7 @@ const pad = "0123456789012345678901234567890123456789012345678901234567890123456
 
 func rootSession(id string) chunk.Session { return chunk.RootSession("default", id) }
 
-// event is the n-th of a session. Clients look for its number.
+// event returns the n-th chunk of a session. Clients check its number.
 func event(s chunk.Session, n int) chunk.Chunk {
 	return chunk.Chunk{AgentID: s.ID, AgentType: "bench", Timestamp: time.Now().UnixMilli(), Step: 1, Body: body(n)}
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -12,29 +13,28 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if IsCrowd() {
-		if err := RunCrowd(context.Background(), os.Stdin, os.Stdout); err != nil {
+	if IsLoadClient() {
+		if err := RunLoadClients(context.Background(), os.Stdin, os.Stdout); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	// The race detector has a process sleep for a second when it ends, and here
-	// many do.
+	// The race detector delays the exit of each process by a second, and these
+	// tests start many.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// Every benchmark runs to its end, counts what it should, and leaves nothing
-// behind. How fast it is, is for `tailrace bench` to say.
+// Every benchmark completes with positive figures and leaks no goroutine.
 func TestEveryBenchmarkRuns(t *testing.T) {
 	rows, err := Run(t.Context(), Config{Rounds: 1, Clients: 8, Dir: t.TempDir(), Quick: true}, Names()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
-		if !(row.Ours > 0) {
+		if !(row.Value > 0) {
 			t.Errorf("%+v: the figure is not positive", row)
 		}
 	}
@@ -45,14 +45,14 @@ func TestEveryBenchmarkRuns(t *testing.T) {
 	}
 	for _, name := range Names() {
 		if !seen[name] {
-			t.Errorf("%s brought no row", name)
+			t.Errorf("%s returned no row", name)
 		}
 	}
 }
 
-// A stream that loses, repeats or reorders an event, or ends early, is no
-// benchmark but an error.
-func TestAnEventAmissFailsTheBenchmark(t *testing.T) {
+// A stream that loses, repeats or reorders an event, or ends early, fails the
+// benchmark.
+func TestWrongEventFailsTheBenchmark(t *testing.T) {
 	for name, c := range map[string]struct {
 		numbers []int
 		want    string
@@ -63,14 +63,14 @@ func TestAnEventAmissFailsTheBenchmark(t *testing.T) {
 		"missing":   {[]int{0, 1}, "before event 2 of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &lab{}
+			l := &harness{}
 			site, err := serve(t.Context(), plainServer(numbered(c.numbers)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer site.close()
-			_, err = l.crowd(t.Context(), job{
-				Addr: site.addr, Events: 3, Rush: true, Repeat: 1, Groups: []group{{Path: "/", Clients: 3}},
+			_, err = l.loadClients(t.Context(), job{
+				Addr: site.addr, Events: 3, Burst: true, Repeat: 1, Groups: []group{{Path: "/", Clients: 3}},
 			}, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
@@ -79,7 +79,7 @@ func TestAnEventAmissFailsTheBenchmark(t *testing.T) {
 	}
 }
 
-// numbered is a stream of events with these numbers, and then over.
+// numbered serves a stream of events with these numbers.
 type numbered []int
 
 func (n numbered) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
@@ -90,5 +90,23 @@ func (n numbered) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	for _, number := range n {
 		fmt.Fprintf(w, "id: %d\ndata: {\"n\":%d}\n\n", number, number)
 		out.Flush()
+	}
+}
+
+// Programs read the output with --json: a figure that the baseline lacks has no ratio.
+func TestRowsAsJSON(t *testing.T) {
+	var b strings.Builder
+	rows := []Row{
+		{Name: "publish", Figure: chunksPerSecond, Baseline: "bare", Value: 1.25, BaselineValue: 2.5, Ratio: 0.5},
+		{Name: "storm", Figure: reads, Baseline: "bare", Value: 1, BaselineValue: math.NaN(), Ratio: math.NaN()},
+	}
+	if err := PrintJSON(&b, rows); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"name":"publish","figure":"chunks/s","baseline":"bare","ours":1.25,"raw":2.5,"ratio":0.5}
+{"name":"storm","figure":"log reads/session","baseline":"bare","ours":1}
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &b, want)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// catchUp is a benchmark of clients that come back and were away for long.
+// catchUp is a benchmark of clients that resume after a long absence.
 type catchUp struct {
-	lab     *lab
+	harness *harness
 	clients int
 	session string
 	events  int
-	bytes   page // what the floor sends
+	bytes   singleWrite // response of the baseline
 }
 
 const took = "ms"
 
-// catchUps measures 10,000 chunks that a client missed: from the frames in
-// memory of the hub, and from the log through a hub that has seen nothing.
-func (l *lab) catchUps(ctx context.Context) ([]pair, error) {
+// catchUps measures the delivery of 10,000 missed chunks: from the memory of
+// the hub, and from the log through a hub with empty memory.
+func (l *harness) catchUps(ctx context.Context) ([]pair, error) {
 	const session = "catchup"
 	events := l.cfg.size(10_000)
 	if err := l.fill(ctx, events, 1, rootSession(session)); err != nil {
@@ -34,22 +34,22 @@ func (l *lab) catchUps(ctx context.Context) ([]pair, error) {
 	}
 	var pairs []pair
 	for _, clients := range []int{1, 20} {
-		c := catchUp{lab: l, clients: clients, session: session, events: events, bytes: slices.Concat(all...)}
-		hot, cold := aim{figure: took, atMost: 15}, []aim{{figure: took, ratioUpTo: 1.3}}
+		c := catchUp{harness: l, clients: clients, session: session, events: events, bytes: slices.Concat(all...)}
+		hot, cold := target{figure: took, atMost: 15}, []target{{figure: took, ratioAtMost: 1.3}}
 		if clients > 1 {
 			hot.atMost, cold = 100, nil
 		}
 		pairs = append(pairs,
-			pair{name: fmt.Sprintf("catchup-%d-hot-%d", events, clients), floor: "net/http, one write of all frames", aims: []aim{hot}, ours: c.hot, raw: c.page},
-			pair{name: fmt.Sprintf("catchup-%d-cold-%d", events, clients), floor: "one bare ordered consumer", aims: cold, ours: c.cold, raw: c.consumer})
+			pair{name: fmt.Sprintf("catchup-%d-hot-%d", events, clients), baseline: "net/http, one write of all frames", targets: []target{hot}, ours: c.hot, raw: c.bareWrite},
+			pair{name: fmt.Sprintf("catchup-%d-cold-%d", events, clients), baseline: "one bare ordered consumer", targets: cold, ours: c.cold, raw: c.consumer})
 	}
 	return pairs, nil
 }
 
-// rushes lets the clients come as often as repeat says, and returns the median time.
-func (c catchUp) rushes(ctx context.Context, addr, path string, clients, repeat int) (figures, error) {
-	out, err := c.lab.crowd(ctx, job{
-		Addr: addr, Events: c.events, Rush: true, Repeat: repeat,
+// burst connects the clients repeat times and returns the median time.
+func (c catchUp) burst(ctx context.Context, addr, path string, clients, repeat int) (figures, error) {
+	out, err := c.harness.loadClients(ctx, job{
+		Addr: addr, Events: c.events, Burst: true, Repeat: repeat,
 		Groups: []group{{Session: c.session, Path: path, Clients: clients}},
 	}, nil)
 	return figures{{took, ms(out.Took)}, {cost, out.perDelivery()}}, err
@@ -57,62 +57,62 @@ func (c catchUp) rushes(ctx context.Context, addr, path string, clients, repeat 
 
 func (c catchUp) repeat() int { return max(3, 20/c.clients) }
 
-// hot has one client read everything before, so that the frames are in memory.
+// hot has one client read everything first, so that the frames are in memory.
 func (c catchUp) hot(ctx context.Context, _ int) (figures, error) {
-	edge, err := c.lab.edge(ctx)
+	edge, err := c.harness.edge(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.rushes(ctx, edge.addr, eventsOf(c.session), 1, 1); err != nil {
+	if _, err := c.burst(ctx, edge.addr, eventsOf(c.session), 1, 1); err != nil {
 		return nil, errors.Join(err, edge.close())
 	}
-	figures, err := c.rushes(ctx, edge.addr, eventsOf(c.session), c.clients, c.repeat())
+	figures, err := c.burst(ctx, edge.addr, eventsOf(c.session), c.clients, c.repeat())
 	return figures, errors.Join(err, edge.close())
 }
 
-func (c catchUp) page(ctx context.Context, _ int) (figures, error) {
+func (c catchUp) bareWrite(ctx context.Context, _ int) (figures, error) {
 	site, err := serve(ctx, plainServer(c.bytes))
 	if err != nil {
 		return nil, err
 	}
-	figures, err := c.rushes(ctx, site.addr, "/", c.clients, c.repeat())
+	figures, err := c.burst(ctx, site.addr, "/", c.clients, c.repeat())
 	return figures, errors.Join(err, site.close())
 }
 
 func (c catchUp) cold(ctx context.Context, _ int) (figures, error) {
-	edge, err := c.lab.edge(ctx)
+	edge, err := c.harness.edge(ctx)
 	if err != nil {
 		return nil, err
 	}
-	figures, err := c.rushes(ctx, edge.addr, eventsOf(c.session), c.clients, 1)
+	figures, err := c.burst(ctx, edge.addr, eventsOf(c.session), c.clients, 1)
 	return figures, errors.Join(err, edge.close())
 }
 
-// consumer reads the same chunks once, in this process, for nobody.
+// consumer reads the same chunks once in this process and discards them.
 func (c catchUp) consumer(ctx context.Context, _ int) (figures, error) {
 	start := time.Now()
-	_, err := c.lab.rawRead(ctx, rootSession(c.session), c.events)
+	_, err := c.harness.rawRead(ctx, rootSession(c.session), c.events)
 	return figures{{took, ms(time.Since(start))}}, err
 }
 
-// storm measures clients of many sessions that come back at once to an edge that
-// was just started, as they do after a restart.
-type storm struct {
-	lab             *lab
+// reconnectBurst measures clients of many sessions that connect at the same time to an
+// edge that has just started, as after a restart.
+type reconnectBurst struct {
+	harness         *harness
 	groups          []group
 	missed, written int
 }
 
 const (
-	stormSessions = 20
+	burstSessions = 20
 	reads         = "log reads/session"
 )
 
-func (l *lab) storm(ctx context.Context) ([]pair, error) {
-	s := storm{lab: l, missed: l.cfg.size(200)}
+func (l *harness) reconnectBurst(ctx context.Context) ([]pair, error) {
+	s := reconnectBurst{harness: l, missed: l.cfg.size(200)}
 	s.written = 2 * s.missed
-	clients := l.cfg.size(2000 / stormSessions)
-	for i := range stormSessions {
+	clients := l.cfg.size(2000 / burstSessions)
+	for i := range burstSessions {
 		id := fmt.Sprintf("storm-%d", i)
 		after, err := l.fillTo(ctx, s.written, s.written-s.missed, rootSession(id))
 		if err != nil {
@@ -121,35 +121,35 @@ func (l *lab) storm(ctx context.Context) ([]pair, error) {
 		s.groups = append(s.groups, group{Session: id, Path: eventsOf(id), After: after, Clients: clients})
 	}
 	return []pair{{
-		name: fmt.Sprintf("storm-%d-clients", clients*stormSessions), floor: "net/http, one write of all frames",
-		aims: []aim{{figure: took, atMost: 5000}, {figure: reads, atMost: 1}},
-		ours: s.ours, raw: s.bare,
+		name: fmt.Sprintf("storm-%d-clients", clients*burstSessions), baseline: "net/http, one write of all frames",
+		targets: []target{{figure: took, atMost: 5000}, {figure: reads, atMost: 1}},
+		ours:    s.ours, raw: s.bare,
 	}}, nil
 }
 
-func (s storm) job(addr string) job {
-	return job{Addr: addr, Rush: true, Repeat: 1, First: s.written - s.missed, Events: s.missed, Groups: s.groups}
+func (s reconnectBurst) job(addr string) job {
+	return job{Addr: addr, Burst: true, Repeat: 1, First: s.written - s.missed, Events: s.missed, Groups: s.groups}
 }
 
-func (s storm) ours(ctx context.Context, _ int) (figures, error) {
-	edge, err := s.lab.edge(ctx)
+func (s reconnectBurst) ours(ctx context.Context, _ int) (figures, error) {
+	edge, err := s.harness.edge(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.lab.crowd(ctx, s.job(edge.addr), nil)
-	read := float64(edge.hub.Stats().Reads) / stormSessions
+	out, err := s.harness.loadClients(ctx, s.job(edge.addr), nil)
+	read := float64(edge.hub.Stats().Reads) / burstSessions
 	return figures{{took, ms(out.Took)}, {cost, out.perDelivery()}, {reads, read}}, errors.Join(err, edge.close())
 }
 
-func (s storm) bare(ctx context.Context, _ int) (figures, error) {
+func (s reconnectBurst) bare(ctx context.Context, _ int) (figures, error) {
 	frames, err := frames("bare", s.written-s.missed, s.missed)
 	if err != nil {
 		return nil, err
 	}
-	site, err := serve(ctx, plainServer(page(bytes.Join(frames, nil))))
+	site, err := serve(ctx, plainServer(singleWrite(bytes.Join(frames, nil))))
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.lab.crowd(ctx, s.job(site.addr), nil)
+	out, err := s.harness.loadClients(ctx, s.job(site.addr), nil)
 	return figures{{took, ms(out.Took)}, {cost, out.perDelivery()}}, errors.Join(err, site.close())
 }

@@ -18,22 +18,20 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/hublog"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/natssource"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/chat"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// chat measures the AI SDK edge: what it costs to say a record in the client's
-// words, how soon a client hears that it is heard, and many chats at once.
-func (l *lab) chat() ([]pair, error) {
+// chat measures the AI SDK edge: the cost of translating a record, the time to
+// the first event, and many concurrent chats.
+func (l *harness) chat() ([]pair, error) {
 	turns, err := newFolding(l.cfg.size(50_000))
 	if err != nil {
 		return nil, err
@@ -46,13 +44,13 @@ func (l *lab) chat() ([]pair, error) {
 	}
 	transform := func(name string, f *folding) pair {
 		return pair{
-			name: name, floor: "native.Encode: a copy of the record in its frame", ours: f.transform, raw: f.copyFrames,
-			aims: []aim{{figure: chunkCost, ratioUpTo: 2}}, // half as many in the same time
+			name: name, baseline: "native.Encode: a copy of the record in its frame", ours: f.transform, raw: f.copyFrames,
+			targets: []target{{figure: chunkCost, ratioAtMost: 2}}, // half as many in the same time
 		}
 	}
-	f := firstByte{lab: l, posts: l.cfg.size(200)}
+	f := firstByte{harness: l, posts: l.cfg.size(200)}
 	chats := l.cfg.size(1000)
-	live := chatting{live{lab: l, name: fmt.Sprintf("chat-%d-50/s", chats), sessions: chats, clients: 1, events: l.cfg.size(200), pace: 20 * time.Millisecond / time.Duration(chats)}}
+	live := liveChats{live{harness: l, name: fmt.Sprintf("chat-%d-50/s", chats), sessions: chats, clients: 1, events: l.cfg.size(200), pace: 20 * time.Millisecond / time.Duration(chats)}}
 	few := live
 	few.sessions = max(1, chats/10)
 	few.name, few.pace = fmt.Sprintf("chat-%d-50/s", few.sessions), 20*time.Millisecond/time.Duration(few.sessions)
@@ -60,19 +58,20 @@ func (l *lab) chat() ([]pair, error) {
 		transform("chat-transform", turns),
 		transform("chat-transform-text", text),
 		{
-			name: "chat-first-byte", floor: "net/http and one JetStream publish", ours: f.ours, raw: f.bare,
-			aims: []aim{{figure: middle, ratioUpTo: 3}},
+			name: "chat-first-byte", baseline: "net/http and one JetStream publish", ours: f.ours, raw: f.bare,
+			targets: []target{{figure: middle, ratioAtMost: 3}},
 		},
-		{name: few.name, floor: "net/http, without a log", ours: few.ours, raw: few.bare},
-		{name: live.name, floor: "net/http, without a log", ours: live.ours, raw: live.bare},
+		{name: few.name, baseline: "net/http, without a log", ours: few.ours, raw: few.bare},
+		{name: live.name, baseline: "net/http, without a log", ours: live.ours, raw: live.bare},
 	}, nil
 }
 
-// chunkCost is processor time, which a busy machine does not stretch as it does the
-// time by the clock.
+// chunkCost is processor time, which depends less on the load of the machine than
+// elapsed time.
 const chunkCost = "processor us/chunk"
 
-// repeated is measured, often enough to outlast the slices of the scheduler.
+// repeated is measured with enough repetitions to outlast the time slices of
+// the scheduler.
 func (f *folding) repeated(do func(i int, rec chunk.Record) error) (figures, error) {
 	const times = 20
 	all := &folding{session: f.session, records: slices.Repeat(f.records, times)}
@@ -89,23 +88,24 @@ func (f *folding) repeated(do func(i int, rec chunk.Record) error) (figures, err
 	return append(figures{{chunkCost, each}}, out...), err
 }
 
-// transform says every record as a chat does, each turn a message of its own.
+// transform translates every record as a chat does; each turn is a separate
+// message.
 func (f *folding) transform(context.Context, int) (figures, error) {
 	var (
-		m      *aisdk.Message
-		frames []byte
-		said   int
+		m       *aisdk.MessageWriter
+		frames  []byte
+		written int
 	)
 	out, err := f.repeated(func(i int, rec chunk.Record) error {
 		if rec.Type == chunk.TypeRunStarted || i%len(f.records) == 0 {
 			m = aisdk.New("msg-1", aisdk.Options{})
 		}
 		frames = m.Append(frames[:0], rec)
-		said += len(frames)
+		written += len(frames)
 		return nil
 	})
-	if said < len(f.records) {
-		err = errors.Join(err, fmt.Errorf("%d records became %d bytes", len(f.records), said))
+	if written < len(f.records) {
+		err = errors.Join(err, fmt.Errorf("%d records became %d bytes", len(f.records), written))
 	}
 	return out, err
 }
@@ -113,34 +113,34 @@ func (f *folding) transform(context.Context, int) (figures, error) {
 func (f *folding) copyFrames(context.Context, int) (figures, error) {
 	var frames []byte
 	return f.repeated(func(_ int, rec chunk.Record) error {
-		frames = native.Encode(frames[:0], rec, chunk.ScopeTree)
+		frames = helix.Encode(frames[:0], rec, chunk.ScopeTree)
 		return nil
 	})
 }
 
-// chats is an edge that serves nothing but chats, with a hub that has seen nothing
-// yet. No projector runs.
-func (l *lab) chats(ctx context.Context) (*site, error) {
+// chats starts an edge that serves only chats, with a hub with empty memory. No
+// projector runs.
+func (l *harness) chats(ctx context.Context) (*httpSite, error) {
 	h, err := hub.New(hublog.Log{Reader: l.reader}, hublog.Feed{Reader: l.reader}, hub.Config{Encode: chat.Encode})
 	if err != nil {
 		return nil, err
 	}
-	store, err := kvstore.New(l.js, kvstore.Config{})
+	store, err := jssnapshots.New(l.js, jssnapshots.Config{})
 	if err != nil {
 		return nil, err
 	}
-	queue, err := commands.New(l.js, commands.Config{})
+	queue, err := jscontrol.NewQueue(l.js, jscontrol.QueueConfig{})
 	if err != nil {
 		return nil, err
 	}
-	box, err := inbox.New(l.js, inbox.Config{})
+	box, err := jscontrol.NewInbox(l.js, jscontrol.InboxConfig{})
 	if err != nil {
 		return nil, err
 	}
 	handler, err := chat.New(chat.Config{
-		Snapshots: projector.NewReader(store, natssource.Log{Reader: l.reader}), Commands: queue, Inbox: box,
-		Live: chat.Hub{Hub: h}, AgentTypes: []string{"bench"},
-		Attach: time.Minute, // a thousand who come at once are not what is measured
+		Snapshots: projector.NewReader(store, jssnapshots.Log{Reader: l.reader}), Commands: queue, Inbox: box,
+		Follower: chat.HubFollower{HubFollower: h}, AgentTypes: []string{"bench"},
+		StartTimeout: time.Minute, // a thousand concurrent starts are not the subject of the measurement
 	})
 	if err != nil {
 		return nil, err
@@ -160,15 +160,15 @@ func (l *lab) chats(ctx context.Context) (*site, error) {
 	return site, nil
 }
 
-// firstByte measures the time from a POST of a new chat to the first event of its
-// stream. Each comes on a connection of its own, one after the other.
+// firstByte measures the time from the POST of a new chat to the first event of
+// its stream. Each POST uses a new connection, one after the other.
 type firstByte struct {
-	lab   *lab
-	posts int
+	harness *harness
+	posts   int
 }
 
 func (f firstByte) ours(ctx context.Context, round int) (figures, error) {
-	site, err := f.lab.chats(ctx)
+	site, err := f.harness.chats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,13 +176,13 @@ func (f firstByte) ours(ctx context.Context, round int) (figures, error) {
 	return out, errors.Join(err, site.close())
 }
 
-// bare answers when what was posted is stored under a subject of its own, and
+// bare responds when the posted body is stored under a separate subject, and
 // does nothing else. The stream stays open.
 func (f firstByte) bare(ctx context.Context, round int) (figures, error) {
 	site, err := serve(ctx, plainServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
-			err = f.lab.command(r.Context(), strings.TrimPrefix(r.URL.Path, "/api/chat/"), body)
+			err = f.harness.command(r.Context(), strings.TrimPrefix(r.URL.Path, "/api/chat/"), body)
 		}
 		if err == nil {
 			_, err = stream(w)
@@ -200,7 +200,7 @@ func (f firstByte) bare(ctx context.Context, round int) (figures, error) {
 }
 
 // command stores a body on the work queue, whose readers do not serve this agent.
-func (l *lab) command(ctx context.Context, session string, body []byte) error {
+func (l *harness) command(ctx context.Context, session string, body []byte) error {
 	subject, err := subjects.Layout{}.Command("default", "bare", session)
 	if err != nil {
 		return err
@@ -239,37 +239,36 @@ func (f firstByte) one(ctx context.Context, client *http.Client, url, body strin
 		return 0, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	// What comes before the first event with data is said by everybody.
+	// Both sides send events without data first; they do not count.
 	lines := bufio.NewScanner(resp.Body)
 	for resp.StatusCode == http.StatusOK && lines.Scan() {
 		if bytes.HasPrefix(lines.Bytes(), dataLine[1:]) {
 			return time.Since(began), nil
 		}
 	}
-	return 0, errors.Join(lines.Err(), fmt.Errorf("%s: %d and no event", url, resp.StatusCode))
+	return 0, errors.Join(lines.Err(), fmt.Errorf("%s: status %d without an event", url, resp.StatusCode))
 }
 
-// chatting measures many chats at once, each with one page that watches it: tokens
-// of a word come at a model's pace, and may be merged on their way, as everywhere.
-// The floor is told of each token by the crowd itself and writes it in a frame that
-// was made before: nothing is stored.
-type chatting struct{ live }
+// liveChats measures many concurrent chats with one client each. Tokens are written
+// at the pace of a model and may be merged, as elsewhere. The baseline is notified
+// of each token by the load clients and writes a prepared frame: it stores nothing.
+type liveChats struct{ live }
 
 // token is one word of a model.
 const token = "word "
 
-func (c chatting) ours(ctx context.Context, _ int) (figures, error) {
-	site, err := c.lab.chats(ctx)
+func (c liveChats) ours(ctx context.Context, _ int) (figures, error) {
+	site, err := c.harness.chats(ctx)
 	if err != nil {
 		return nil, err
 	}
 	j := c.job(site.addr, func(_ int, session string) string { return "/api/chat/" + session })
-	j.Writer, j.Token = saysTokens, token
-	out, err := c.lab.crowd(ctx, j, nil)
+	j.Writer, j.Token = writerTokens, token
+	out, err := c.harness.loadClients(ctx, j, nil)
 	return c.figures(out), errors.Join(err, site.close())
 }
 
-func (c chatting) bare(ctx context.Context, _ int) (figures, error) {
+func (c liveChats) bare(ctx context.Context, _ int) (figures, error) {
 	tails := newBroadcast(c.sessions)
 	site, err := serve(ctx, plainServer(tails))
 	if err != nil {
@@ -277,11 +276,11 @@ func (c chatting) bare(ctx context.Context, _ int) (figures, error) {
 	}
 	j := c.job(site.addr, byNumber)
 	frame := []byte(`data: {"type":"text-delta","id":"t1","delta":"` + token + `"}` + "\n\n")
-	bell, err := ring(ctx, func(i int) { tails[i].add(frame) })
+	notifier, err := startNotifier(ctx, func(i int) { tails[i].add(frame) })
 	if err != nil {
 		return nil, errors.Join(err, site.close())
 	}
-	j.Writer, j.Bell, j.Token = onlyRings, bell.listener.Addr().String(), token
-	out, err := c.lab.crowd(ctx, j, nil)
-	return c.figures(out), errors.Join(err, bell.close(), site.close())
+	j.Writer, j.Notifier, j.Token = writerNotifyOnly, notifier.listener.Addr().String(), token
+	out, err := c.harness.loadClients(ctx, j, nil)
+	return c.figures(out), errors.Join(err, notifier.close(), site.close())
 }

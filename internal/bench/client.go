@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// client checks what one stream brings. It shares the processors with the
-// server under test, so it does what must be done and no more: one look for the
-// end and one for the number of each event.
+// client checks the events of one stream. It shares the processors with the
+// server under test, so it does the minimum: one search for the end and one for
+// the number of each event.
 type client struct {
-	group group
-	begun bool   // the head of the response was read
-	part  []byte // what was read and is not complete: of the head, or of the size of an HTTP chunk
-	left  int    // bytes of the present HTTP chunk that are to come
-	event []byte // the beginning of an event that is not complete
+	group     group
+	headRead  bool   // the response header was read
+	partial   []byte // incomplete header or size line of an HTTP chunk
+	remaining int    // remaining bytes of the current HTTP chunk
+	event     []byte // incomplete event
 
-	token     []byte                      // what each event is, in a text; empty: they have numbers
-	next, end int                         // numbers of the events it waits for
-	hello     func()                      // called at the first event with data, if not nil
-	take      func(n int, read time.Time) // called for each numbered event, if not nil
+	token     []byte                      // expected text of each event; empty if events are numbered
+	next, end int                         // range of the expected events
+	onOpen    func()                      // called at the first event with data, if not nil
+	onEvent   func(n int, read time.Time) // called for each numbered event, if not nil
 }
 
 var (
-	blankLine = []byte("\n\n")
-	lineEnd   = []byte("\r\n")
-	headEnd   = []byte("\r\n\r\n")
-	dataLine  = []byte("\ndata:")
-	numberOf  = []byte(`{"n":`)
-	deltaOf   = []byte(`"delta":"`)
-	statusOK  = []byte("HTTP/1.1 200 ")
-	inChunks  = []byte("\r\nTransfer-Encoding: chunked\r\n")
-	errOver   = errors.New("the response is over")
+	blankLine        = []byte("\n\n")
+	lineEnd          = []byte("\r\n")
+	headEnd          = []byte("\r\n\r\n")
+	dataLine         = []byte("\ndata:")
+	numberOf         = []byte(`{"n":`)
+	deltaOf          = []byte(`"delta":"`)
+	statusOK         = []byte("HTTP/1.1 200 ")
+	inChunks         = []byte("\r\nTransfer-Encoding: chunked\r\n")
+	errResponseEnded = errors.New("response ended")
 )
 
 func (c *client) request() []byte {
@@ -45,67 +45,67 @@ func (c *client) request() []byte {
 	return []byte(request + "\r\n")
 }
 
-// done reports whether the client has everything.
-func (c *client) done() bool { return c.hello == nil && c.next == c.end }
+// done reports whether the client has received all events.
+func (c *client) done() bool { return c.onOpen == nil && c.next == c.end }
 
-// failed says how far the client came.
+// failed adds the progress of the client to err.
 func (c *client) failed(err error) error {
 	return fmt.Errorf("%s before event %d of %d: %w", c.group.Path, c.next, c.end, err)
 }
 
-// feed takes what was read from the connection, out of its HTTP chunks.
+// feed decodes the HTTP chunks of data read from the connection.
 func (c *client) feed(data []byte, read time.Time) error {
-	if len(c.part) > 0 {
-		c.part = append(c.part, data...)
-		data, c.part = c.part, nil
+	if len(c.partial) > 0 {
+		c.partial = append(c.partial, data...)
+		data, c.partial = c.partial, nil
 	}
-	if !c.begun {
+	if !c.headRead {
 		head, rest, whole := bytes.Cut(data, headEnd)
 		if !whole {
-			c.part = bytes.Clone(data)
+			c.partial = bytes.Clone(data)
 			return nil
 		}
 		if !bytes.HasPrefix(head, statusOK) || !bytes.Contains(data, inChunks) {
-			return fmt.Errorf("want a stream, got %q", data)
+			return fmt.Errorf("got response %q, want a chunked stream", data)
 		}
-		c.begun, data = true, rest
+		c.headRead, data = true, rest
 	}
 	for len(data) > 0 {
-		if c.left == 0 {
+		if c.remaining == 0 {
 			line, rest, whole := bytes.Cut(data, lineEnd)
 			if !whole {
-				c.part = bytes.Clone(data)
+				c.partial = bytes.Clone(data)
 				return nil
 			}
 			if data = rest; len(line) == 0 {
-				continue // the end of the chunk before
+				continue // end of the previous chunk
 			}
 			size, err := strconv.ParseUint(string(line), 16, 31)
 			if err != nil {
 				return fmt.Errorf("size of an HTTP chunk: %w", err)
 			}
 			if size == 0 {
-				return errOver
+				return errResponseEnded
 			}
-			c.left = int(size)
+			c.remaining = int(size)
 		}
-		n := min(c.left, len(data))
+		n := min(c.remaining, len(data))
 		if err := c.events(data[:n], read); err != nil {
 			return err
 		}
-		c.left -= n
+		c.remaining -= n
 		data = data[n:]
 	}
 	return nil
 }
 
-// events looks at every event that is complete. Only what a border cuts is copied.
+// events checks all complete events. Only an event split across reads is copied.
 func (c *client) events(data []byte, read time.Time) error {
 	for len(data) > 0 {
 		event, rest, whole := bytes.Cut(data, blankLine)
 		switch {
 		case len(c.event) > 0 && data[0] == '\n' && c.event[len(c.event)-1] == '\n':
-			event, rest = nil, data[1:] // the border was in the blank line
+			event, rest = nil, data[1:] // the split was inside the blank line
 		case !whole:
 			c.event = append(c.event, data...)
 			return nil
@@ -123,21 +123,21 @@ func (c *client) events(data []byte, read time.Time) error {
 	return nil
 }
 
-// check sees to it that numbered events come in order, each once.
+// check returns an error unless numbered events arrive in order and once.
 func (c *client) check(event []byte, read time.Time) error {
-	// An event without data is said before the log is read; who counts as open
-	// has what is there already. A chat reads the log first, and has no data before
-	// somebody speaks.
-	if c.hello != nil && (len(c.token) > 0 || bytes.Contains(event, dataLine)) {
-		c.hello()
-		c.hello = nil
+	// An event without data is sent before the log is read; a client counts as open
+	// when it has the existing records. A chat reads the log first, and has no data
+	// before the first record.
+	if c.onOpen != nil && (len(c.token) > 0 || bytes.Contains(event, dataLine)) {
+		c.onOpen()
+		c.onOpen = nil
 	}
 	if len(c.token) > 0 {
 		return c.checkText(event, read)
 	}
 	_, number, numbered := bytes.Cut(event, numberOf)
 	if !numbered {
-		return nil // the beginning of the run, or what a floor says in its place
+		return nil // the start of the run, or its replacement in a baseline
 	}
 	n := 0
 	for _, digit := range number {
@@ -150,41 +150,40 @@ func (c *client) check(event []byte, read time.Time) error {
 		return fmt.Errorf("got event %d, want %d", n, c.next)
 	}
 	c.next++
-	if c.take != nil {
-		c.take(n, read)
+	if c.onEvent != nil {
+		c.onEvent(n, read)
 	}
 	return nil
 }
 
-// checkText counts the tokens of a piece of text. They are all the same, so that a
-// lost one and a repeated one show in the sum, and at the end.
+// checkText counts the tokens of a text delta. All tokens are equal, so a lost or
+// repeated one shows in the total at the end.
 func (c *client) checkText(event []byte, read time.Time) error {
-	_, text, said := bytes.Cut(event, deltaOf)
-	for said && !bytes.HasPrefix(text, []byte{'"'}) {
+	_, text, found := bytes.Cut(event, deltaOf)
+	for found && !bytes.HasPrefix(text, []byte{'"'}) {
 		if !bytes.HasPrefix(text, c.token) || c.next >= c.end {
-			return fmt.Errorf("got %.40q behind token %d of %d", text, c.next, c.end)
+			return fmt.Errorf("got %.40q after token %d of %d", text, c.next, c.end)
 		}
 		text = text[len(c.token):]
 		c.next++
-		if c.take != nil {
-			c.take(c.next-1, read)
+		if c.onEvent != nil {
+			c.onEvent(c.next-1, read)
 		}
 	}
 	return nil
 }
 
-// journal knows when the events of one session were written, and hears of every
-// delivery.
-type journal struct {
+// deliveryLog records when the events of one session were written and delivered.
+type deliveryLog struct {
 	base    time.Time
 	clients int
 	written []atomic.Int64  // by number, time since base
-	got     []int           // by number, how many clients have it
-	all     []chan struct{} // by number, closed when all of them do
+	got     []int           // by number, clients that have received it
+	all     []chan struct{} // by number, closed when all clients have received it
 }
 
-func newJournal(base time.Time, events, clients int) *journal {
-	j := &journal{
+func newDeliveryLog(base time.Time, events, clients int) *deliveryLog {
+	j := &deliveryLog{
 		base: base, clients: clients,
 		written: make([]atomic.Int64, events), got: make([]int, events), all: make([]chan struct{}, events),
 	}
@@ -194,11 +193,11 @@ func newJournal(base time.Time, events, clients int) *journal {
 	return j
 }
 
-func (j *journal) write(n int) { j.written[n].Store(int64(time.Since(j.base))) }
+func (j *deliveryLog) write(n int) { j.written[n].Store(int64(time.Since(j.base))) }
 
-// took notes a delivery, and returns how long it took. It is called by one
-// goroutine at a time.
-func (j *journal) took(n int, read time.Time) time.Duration {
+// recordDelivery records a delivery and returns its latency. Calls must be
+// serialized.
+func (j *deliveryLog) recordDelivery(n int, read time.Time) time.Duration {
 	if j.got[n]++; j.got[n] == j.clients {
 		close(j.all[n])
 	}

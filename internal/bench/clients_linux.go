@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// readAll connects the clients and feeds them until each is done, from one
-// goroutine with an epoll of its own: what net does for each connection beside
-// reading it would be half the work of this process.
+// readAll connects the clients and reads until each is done, on one goroutine
+// with epoll: the overhead of package net for each connection would be half the
+// work of this process.
 func readAll(ctx context.Context, addr string, clients []*client) error {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -27,7 +27,7 @@ func readAll(ctx context.Context, addr string, clients []*client) error {
 		if err := p.connect(c, to); err != nil {
 			return c.failed(err)
 		}
-		// Who waits for the server to accept reads meanwhile, as others would.
+		// While the server accepts connections, the open ones are read.
 		if err := p.wait(0); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func (p *poll) close() {
 	_ = syscall.Close(p.fd)
 }
 
-// connect opens the connection and sends the request. A connection to this
-// machine is there at once.
+// connect opens the connection and sends the request. A connection to loopback
+// is established immediately.
 func (p *poll) connect(c *client, to netip.AddrPort) error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -75,12 +75,12 @@ func (p *poll) connect(c *client, to netip.AddrPort) error {
 	}
 	request := c.request()
 	if n, err := syscall.Write(fd, request); err != nil || n < len(request) {
-		return fmt.Errorf("%d of %d bytes of the request sent: %w", n, len(request), err)
+		return fmt.Errorf("send request: %d of %d bytes written: %w", n, len(request), err)
 	}
 	return syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)})
 }
 
-// wait feeds the clients for whom there is something, once each.
+// wait reads once from each client with data.
 func (p *poll) wait(milliseconds int) error {
 	n, err := syscall.EpollWait(p.fd, p.events, milliseconds)
 	if err != nil && !errors.Is(err, syscall.EINTR) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// readAll connects the clients and feeds them until each is done.
+// readAll connects the clients and reads until each is done.
 func readAll(ctx context.Context, addr string, clients []*client) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var feeding sync.Mutex // clients are fed one at a time

@@ -1,5 +1,5 @@
-// Package bench measures Tailrace against the raw floor: the same work with
-// bare nats.go or bare net/http, in the same run, round by round in turn, on an
-// embedded server of its own. Machines are shared and noisy; the ratio of two
-// neighbouring rounds is what can be trusted, and its median is what is printed.
+// Package bench measures Tailrace against a baseline: the same work with bare
+// nats.go or bare net/http, in the same run, in alternating rounds, on an
+// embedded server. Machines are shared and noisy; only the ratio of two adjacent
+// rounds is reliable, and the median ratio is printed.
 package bench

@@ -9,13 +9,13 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/compact"
+	"github.com/tailrace/tailrace/internal/archiver"
 )
 
-// history measures Replay of a session that has ended, from its archive, against
-// the same from the log, where it lies scattered, one message in ten.
-func (l *lab) history(ctx context.Context) ([]pair, error) {
-	w, err := l.world(ctx)
+// history measures Replay of an ended session from its archive against Replay
+// from the log, where one message in ten belongs to the session.
+func (l *harness) history(ctx context.Context) ([]pair, error) {
+	w, err := l.env(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -24,26 +24,26 @@ func (l *lab) history(ctx context.Context) ([]pair, error) {
 		turns = 1
 	}
 	chunks := turns * turnChunks
-	scribes := w.scribes(10)
-	if err := w.write(ctx, len(scribes)*chunks, scribes...); err != nil {
+	writers := w.sessionWriters(10)
+	if err := w.write(ctx, len(writers)*chunks, writers...); err != nil {
 		return nil, err
 	}
-	s := scribes[0].session
+	s := writers[0].session
 	quiet := slog.New(slog.DiscardHandler)
-	compactor, err := compact.New(l.js, compact.Config{Layout: w.layout, Log: quiet})
+	compactor, err := archiver.New(l.js, archiver.Config{Layout: w.layout, Log: quiet})
 	if err != nil {
 		return nil, err
 	}
-	if archived, err := compactor.Compact(ctx, s); err != nil || !archived {
-		return nil, errors.Join(err, fmt.Errorf("session %s: archived is %t", s, archived))
+	if archived, err := compactor.Archive(ctx, s); err != nil || !archived {
+		return nil, errors.Join(err, fmt.Errorf("archive session %s: archived is %t", s, archived))
 	}
-	archives, err := consumers.New(l.nc, l.js, consumers.Config{Layout: w.layout, Archives: true, Log: quiet})
+	archives, err := consumers.New(l.nc, l.js, consumers.Config{Layout: w.layout, UseArchives: true, Log: quiet})
 	if err != nil {
 		return nil, err
 	}
 	return []pair{{
-		name: fmt.Sprintf("history-%d", chunks), floor: "Replay from the log",
-		aims: []aim{{figure: chunksPerSecond, ratioFrom: 10}},
+		name: fmt.Sprintf("history-%d", chunks), baseline: "Replay from the log",
+		targets: []target{{figure: chunksPerSecond, ratioAtLeast: 10}},
 		ours: func(ctx context.Context, _ int) (figures, error) {
 			before := archives.Stats().Archived
 			f, err := replayed(ctx, archives, s, chunks)
@@ -65,7 +65,7 @@ func replayed(ctx context.Context, reader *consumers.Reader, s chunk.Session, ch
 		n++
 	}
 	if n != chunks {
-		return nil, fmt.Errorf("read %d of %d", n, chunks)
+		return nil, fmt.Errorf("replay: read %d of %d records", n, chunks)
 	}
 	return rate(n, time.Since(start)), nil
 }

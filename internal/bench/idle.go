@@ -11,46 +11,48 @@ import (
 	"strconv"
 )
 
-// idle measures what one more client costs that waits for something to happen.
-// In the end something does, and every one of them must hear of it.
+// idle measures the cost of a client that waits for an event. At the end one
+// event is sent, and every client must receive it.
 type idle struct{ live }
 
-func (l *lab) idle() []pair {
-	i := idle{live{lab: l, sessions: 1, clients: l.cfg.size(10_000), events: 1}}
+func (l *harness) idle() []pair {
+	i := idle{live{harness: l, sessions: 1, clients: l.cfg.size(10_000), events: 1}}
 	return []pair{{
-		name: fmt.Sprintf("idle-%d-clients", i.clients), floor: "net/http, a handler that waits",
-		aims: []aim{{figure: heap, aboveTheFloorAtMost: 16}, {figure: resident, aboveTheFloorAtMost: 16}},
-		ours: func(ctx context.Context, _ int) (figures, error) { return i.hold(ctx, i.watchEdge) },
-		raw:  func(ctx context.Context, _ int) (figures, error) { return i.hold(ctx, i.watchBare) },
+		name: fmt.Sprintf("idle-%d-clients", i.clients), baseline: "net/http, a handler that waits",
+		targets: []target{{figure: heap, aboveBaselineAtMost: 16}, {figure: resident, aboveBaselineAtMost: 16}},
+		ours:    func(ctx context.Context, _ int) (figures, error) { return i.measure(ctx, i.watchEdge) },
+		raw:     func(ctx context.Context, _ int) (figures, error) { return i.measure(ctx, i.watchBare) },
 	}}
 }
 
-// The figures of clients that do nothing.
+// The figures of idle clients.
 const (
 	heap     = "heap+stacks KiB/client" // MemStats.HeapInuse + StackInuse
 	resident = "resident KiB/client"    // of the process, as the kernel counts it
 )
 
-// hold opens the clients and says what this process has grown by for each.
-func (i idle) hold(ctx context.Context, watch func(context.Context, func() error) (outcome, error)) (figures, error) {
+// measure connects the clients and returns the growth of this process per
+// client.
+func (i idle) measure(ctx context.Context, watch func(context.Context, func() error) (outcome, error)) (figures, error) {
 	before, err := memoryInUse()
 	if err != nil {
 		return nil, err
 	}
-	var held memory
+	var loaded memory
 	_, err = watch(ctx, func() (err error) {
-		held, err = memoryInUse()
+		loaded, err = memoryInUse()
 		return err
 	})
-	each := func(before, held int64) float64 { return float64(held-before) / 1024 / float64(i.clients) }
-	return figures{{heap, each(before.heap, held.heap)}, {resident, each(before.resident, held.resident)}}, err
+	each := func(before, loaded int64) float64 { return float64(loaded-before) / 1024 / float64(i.clients) }
+	return figures{{heap, each(before.heap, loaded.heap)}, {resident, each(before.resident, loaded.resident)}}, err
 }
 
 type memory struct{ heap, resident int64 } // bytes
 
-// memoryInUse collects what is garbage and gives back what is free, then looks.
+// memoryInUse collects garbage, returns free memory to the system and reads the
+// memory in use.
 func memoryInUse() (memory, error) {
-	runtime.GC() // what finalizers keep goes in the second
+	runtime.GC() // FreeOSMemory collects again, after the finalizers
 	debug.FreeOSMemory()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)

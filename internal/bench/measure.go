@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -13,21 +14,21 @@ import (
 	"time"
 )
 
-// pair is one comparison: the same work done by us and by the floor.
+// pair is one comparison: the same work done by Tailrace and by the baseline.
 type pair struct {
-	name  string
-	floor string // what the floor is, in a few words
-	aims  []aim
-	ours  work
-	raw   work
-	once  bool // it gives the same each time
+	name     string
+	baseline string // short description of the baseline
+	targets  []target
+	ours     work
+	raw      work
+	once     bool // the result is the same each time
 }
 
-// work does the work of one round and says what it measured; setting up and
-// checking are not measured.
+// work does the work of one round and returns its figures; setup and checks are
+// not measured.
 type work func(ctx context.Context, round int) (figures, error)
 
-// figure is one thing that was measured; its name says the unit.
+// figure is one measured value; its name contains the unit.
 type figure struct {
 	name  string
 	value float64
@@ -35,7 +36,7 @@ type figure struct {
 
 type figures []figure
 
-// of returns the figure of that name, and NaN if that side does not have it.
+// of returns the figure of that name, or NaN if the side does not have it.
 func (f figures) of(name string) float64 {
 	for _, figure := range f {
 		if figure.name == name {
@@ -51,16 +52,16 @@ func rate(chunks int, took time.Duration) figures {
 	return figures{{chunksPerSecond, float64(chunks) / took.Seconds()}}
 }
 
-// aim is what a figure shall come to. Members that are 0 are not asked for.
-type aim struct {
-	figure               string
-	atLeast, atMost      float64 // ours
-	ratioFrom, ratioUpTo float64 // ours/floor
-	aboveTheFloorAtMost  float64 // ours-floor
+// target is the target of a figure. Fields that are 0 do not apply.
+type target struct {
+	figure                    string
+	atLeast, atMost           float64 // ours
+	ratioAtLeast, ratioAtMost float64 // Tailrace / baseline
+	aboveBaselineAtMost       float64 // Tailrace - baseline
 }
 
-// String says it in the words of the table.
-func (a aim) String() string {
+// String formats the target for the table.
+func (a target) String() string {
 	var parts []string
 	for _, part := range []struct {
 		format string
@@ -68,9 +69,9 @@ func (a aim) String() string {
 	}{
 		{">= %s", a.atLeast},
 		{"<= %s", a.atMost},
-		{">= %sx", a.ratioFrom},
-		{"<= %sx", a.ratioUpTo},
-		{"<= floor + %s", a.aboveTheFloorAtMost},
+		{">= %sx", a.ratioAtLeast},
+		{"<= %sx", a.ratioAtMost},
+		{"<= baseline + %s", a.aboveBaselineAtMost},
 	} {
 		if part.bound != 0 {
 			parts = append(parts, fmt.Sprintf(part.format, number(part.bound)))
@@ -79,31 +80,32 @@ func (a aim) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// met tells whether a row reaches it.
-func (a aim) met(r Row) bool {
-	return (a.atLeast == 0 || r.Ours >= a.atLeast) &&
-		(a.atMost == 0 || r.Ours <= a.atMost) &&
-		(a.ratioFrom == 0 || r.Ratio >= a.ratioFrom) &&
-		(a.ratioUpTo == 0 || r.Ratio <= a.ratioUpTo) &&
-		(a.aboveTheFloorAtMost == 0 || r.Ours-r.Raw <= a.aboveTheFloorAtMost)
+// met reports whether a row meets the target.
+func (a target) met(r Row) bool {
+	return (a.atLeast == 0 || r.Value >= a.atLeast) &&
+		(a.atMost == 0 || r.Value <= a.atMost) &&
+		(a.ratioAtLeast == 0 || r.Ratio >= a.ratioAtLeast) &&
+		(a.ratioAtMost == 0 || r.Ratio <= a.ratioAtMost) &&
+		(a.aboveBaselineAtMost == 0 || r.Value-r.BaselineValue <= a.aboveBaselineAtMost)
 }
 
-// Row is one figure of a comparison. What the floor does not have is NaN.
+// Row is one figure of a comparison. A value that the baseline does not have is
+// NaN.
 type Row struct {
-	Name   string
-	Figure string // with its unit
-	Floor  string
-	Ours   float64 // median over the rounds
-	Raw    float64 // the same of the floor
-	Ratio  float64 // median over the rounds of ours/floor
-	Low    float64 // smallest and …
-	High   float64 // … largest ratio of a round
-	Aim    string  // empty when there is none
-	Met    bool
+	Name          string
+	Figure        string // with its unit
+	Baseline      string
+	Value         float64 // median over the rounds
+	BaselineValue float64 // median of the baseline
+	Ratio         float64 // median over the rounds of Tailrace / baseline
+	Low           float64 // smallest and …
+	High          float64 // … largest ratio of a round
+	Target        string  // empty when there is none
+	TargetMet     bool
 }
 
-// run measures both sides in turn, and who goes first changes with the round, so
-// that a drift of the machine's speed falls on both. The first round of each is a warm-up.
+// run measures both sides alternately. The first side changes with the round, so that a
+// drift of the machine's speed affects both. The first round of each side is a warm-up.
 func (p pair) run(ctx context.Context, rounds int) ([]Row, error) {
 	var ours, raw []figures
 	warm := 1
@@ -111,7 +113,7 @@ func (p pair) run(ctx context.Context, rounds int) ([]Row, error) {
 		warm, rounds = 0, 1
 	}
 	for round := range rounds + warm {
-		first, second := p.labelled("floor", p.raw), p.labelled("ours", p.ours)
+		first, second := p.withLabels("baseline", p.raw), p.withLabels("tailrace", p.ours)
 		if round%2 == 1 {
 			first, second = second, first
 		}
@@ -137,8 +139,8 @@ func (p pair) run(ctx context.Context, rounds int) ([]Row, error) {
 	return rows, nil
 }
 
-// labelled has a profile tell the sides apart, also in the goroutines they start.
-func (p pair) labelled(side string, do work) work {
+// withLabels labels the side in profiles, also in the goroutines it starts.
+func (p pair) withLabels(side string, do work) work {
 	return func(ctx context.Context, round int) (f figures, err error) {
 		pprof.Do(ctx, pprof.Labels("bench", p.name, "side", side), func(ctx context.Context) { f, err = do(ctx, round) })
 		return f, err
@@ -146,18 +148,18 @@ func (p pair) labelled(side string, do work) work {
 }
 
 func (p pair) row(name string, ours, raw []figures) Row {
-	var us, floor, ratios []float64
+	var us, base, ratios []float64
 	for i := range ours {
-		us, floor = append(us, ours[i].of(name)), append(floor, raw[i].of(name))
-		ratios = append(ratios, us[i]/floor[i])
+		us, base = append(us, ours[i].of(name)), append(base, raw[i].of(name))
+		ratios = append(ratios, us[i]/base[i])
 	}
 	row := Row{
-		Name: p.name, Figure: name, Floor: p.floor,
-		Ours: median(us), Raw: median(floor), Ratio: median(ratios), Low: slices.Min(ratios), High: slices.Max(ratios),
+		Name: p.name, Figure: name, Baseline: p.baseline,
+		Value: median(us), BaselineValue: median(base), Ratio: median(ratios), Low: slices.Min(ratios), High: slices.Max(ratios),
 	}
-	for _, a := range p.aims {
+	for _, a := range p.targets {
 		if a.figure == name {
-			row.Aim, row.Met = a.String(), a.met(row)
+			row.Target, row.TargetMet = a.String(), a.met(row)
 		}
 	}
 	return row
@@ -171,22 +173,52 @@ func median[T cmp.Ordered](values []T) T {
 // Print writes the rows as a table.
 func Print(w io.Writer, rows []Row) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "BENCHMARK\tFIGURE\tOURS\tFLOOR\tRATIO\tLOW..HIGH\tAIM\tMET\tFLOOR IS")
+	fmt.Fprintln(tw, "BENCHMARK\tFIGURE\tVALUE\tBASELINE\tRATIO\tLOW..HIGH\tTARGET\tMET\tCOMPARED WITH")
 	for _, r := range rows {
 		met := "-"
-		if r.Aim != "" {
-			met = map[bool]string{true: "yes", false: "no"}[r.Met]
+		if r.Target != "" {
+			met = map[bool]string{true: "yes", false: "no"}[r.TargetMet]
 		}
 		ratio, spread := "-", "-"
 		if !math.IsNaN(r.Ratio) {
 			ratio, spread = fmt.Sprintf("%.2f", r.Ratio), fmt.Sprintf("%.2f..%.2f", r.Low, r.High)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Figure, number(r.Ours), number(r.Raw), ratio, spread, cmp.Or(r.Aim, "-"), met, r.Floor)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Figure, number(r.Value), number(r.BaselineValue), ratio, spread, cmp.Or(r.Target, "-"), met, r.Baseline)
 	}
 	return tw.Flush()
 }
 
-// number prints three digits or more, and no more than tell something.
+// jsonRow is a row of PrintJSON. BaselineValue and Ratio are absent if the baseline lacks
+// the figure.
+type jsonRow struct {
+	Name          string   `json:"name"`
+	Figure        string   `json:"figure"`
+	Baseline      string   `json:"baseline"`
+	Value         float64  `json:"ours"`
+	BaselineValue *float64 `json:"raw,omitempty"`
+	Ratio         *float64 `json:"ratio,omitempty"`
+}
+
+// PrintJSON writes each row as a line of JSON, with all digits, for programs that compare runs.
+func PrintJSON(w io.Writer, rows []Row) error {
+	enc := json.NewEncoder(w)
+	for _, r := range rows {
+		line := jsonRow{Name: r.Name, Figure: r.Figure, Baseline: r.Baseline, Value: r.Value, BaselineValue: finite(r.BaselineValue), Ratio: finite(r.Ratio)}
+		if err := enc.Encode(line); err != nil {
+			return fmt.Errorf("%s, %s: %w", r.Name, r.Figure, err)
+		}
+	}
+	return nil
+}
+
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// number formats v with at least three significant digits.
 func number(v float64) string {
 	switch {
 	case math.IsNaN(v):

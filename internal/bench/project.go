@@ -13,51 +13,51 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/natssource"
 )
 
-// project measures the projector: the fold alone, a backlog, and how far behind
-// the log it is when somebody writes.
-func (l *lab) project(ctx context.Context) ([]pair, error) {
+// project measures the projector: the fold alone, a backlog, and the lag during
+// writes.
+func (l *harness) project(ctx context.Context) ([]pair, error) {
 	folding, err := newFolding(l.cfg.size(50_000))
 	if err != nil {
 		return nil, err
 	}
-	// Whole turns: nothing is left that would wait for the time of its save.
+	// Complete turns: nothing remains that would wait for the next timed save.
 	b := backlog{sessions: 64, chunks: 64 * 8 * turnChunks}
 	if l.cfg.Quick {
 		b = backlog{sessions: 5, chunks: 5 * turnChunks}
 	}
-	if b.world, err = l.world(ctx); err != nil {
+	if b.env, err = l.env(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.world.write(ctx, b.chunks, b.world.scribes(b.sessions)...); err != nil {
+	if err := b.env.write(ctx, b.chunks, b.env.sessionWriters(b.sessions)...); err != nil {
 		return nil, err
 	}
-	d := delay{lab: l, sessions: 50, chunks: l.cfg.size(8000), pace: time.Second / 2000}
+	d := delay{harness: l, sessions: 50, chunks: l.cfg.size(8000), pace: time.Second / 2000}
 	return []pair{
-		{name: "project-fold", floor: "encoding/json of the same bodies", ours: folding.fold, raw: folding.unmarshal},
+		{name: "project-fold", baseline: "encoding/json of the same bodies", ours: folding.fold, raw: folding.unmarshal},
 		{
-			name: fmt.Sprintf("project-backlog-%d", b.chunks), floor: "a bare consumer that pulls and acknowledges",
-			aims: []aim{{figure: chunksPerSecond, atLeast: 80_000, ratioFrom: 0.5}}, ours: b.project, raw: b.consume,
+			name: fmt.Sprintf("project-backlog-%d", b.chunks), baseline: "a bare consumer that pulls and acknowledges",
+			targets: []target{{figure: chunksPerSecond, atLeast: 80_000, ratioAtLeast: 0.5}}, ours: b.project, raw: b.consume,
 		},
 		{
-			name: "project-2000/s", floor: "a bare consumer that pulls and acknowledges",
-			aims: []aim{{figure: behind, atMost: 100}}, ours: d.project, raw: d.consume,
+			name: "project-2000/s", baseline: "a bare consumer that pulls and acknowledges",
+			targets: []target{{figure: foldDelay, atMost: 100}}, ours: d.project, raw: d.consume,
 		},
 	}, nil
 }
 
-// folding is a session in memory.
+// folding is the records of a session in memory.
 type folding struct {
 	session chunk.Session
 	records []chunk.Record
 }
 
 func newFolding(n int) (*folding, error) {
-	s := new(world).scribe("folded")
+	s := new(env).sessionWriter("folded")
 	f := &folding{session: s.session}
 	for range n {
 		c := s.chunk()
@@ -74,7 +74,7 @@ func newFolding(n int) (*folding, error) {
 
 const allocations = "allocations/chunk"
 
-// measured lets do handle every record, and says what one costs.
+// measured calls do for every record and returns the cost per record.
 func (f *folding) measured(do func(i int, rec chunk.Record) error) (figures, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -90,12 +90,12 @@ func (f *folding) measured(do func(i int, rec chunk.Record) error) (figures, err
 	return append(rate(len(f.records), took), figure{allocations, each}), nil
 }
 
-// fold lets finished messages go as often as a Runner does, which has saved them.
+// fold trims finished messages as often as a Runner does after a save.
 func (f *folding) fold(context.Context, int) (figures, error) {
 	snap := fold.New(f.session)
 	return f.measured(func(i int, rec chunk.Record) (err error) {
 		if i%200 == 199 {
-			snap = snap.Release()
+			snap = snap.TrimFinished()
 		}
 		snap, err = fold.Apply(snap, rec)
 		return err
@@ -115,21 +115,21 @@ func (f *folding) unmarshal(context.Context, int) (figures, error) {
 	})
 }
 
-// projection is a Runner at work.
+// projection is a running Runner.
 type projection struct {
 	cancel  context.CancelFunc
 	running *errgroup.Group
-	ended   context.Context //nolint:containedctx // over when the Runner is
+	ended   context.Context //nolint:containedctx // ends with the Runner
 }
 
 // project starts a Runner over the log of w that saves to a bucket. handed and
-// acked hear of every delivery, acked from many goroutines.
-func (w *world) project(ctx context.Context, name string, bucket *world, handed func(stored time.Time), acked func(stored time.Time)) (*projection, error) {
-	source, err := natssource.New(w.lab.js, natssource.Config{Layout: w.layout, Name: name, Bucket: bucket.layout.Snapshots()})
+// acked are called for every delivery, acked from many goroutines.
+func (w *env) project(ctx context.Context, name string, bucket *env, handed func(stored time.Time), acked func(stored time.Time)) (*projection, error) {
+	source, err := jssnapshots.NewSource(w.harness.js, jssnapshots.SourceConfig{Layout: w.layout, Name: name, Bucket: bucket.layout.Snapshots()})
 	if err != nil {
 		return nil, err
 	}
-	runner, err := projector.NewRunner(observed{source, handed, acked}, bucket.store, natssource.Log{Reader: w.reader}, projector.Config{})
+	runner, err := projector.NewRunner(observed{source, handed, acked}, bucket.store, jssnapshots.Log{Reader: w.reader}, projector.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -139,23 +139,23 @@ func (w *world) project(ctx context.Context, name string, bucket *world, handed 
 	return &projection{cancel: cancel, running: running, ended: ended}, nil
 }
 
-// until waits for done, or for the end of the Runner.
+// until waits for done or for the end of the Runner.
 func (p *projection) until(done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
 	case <-p.ended.Done():
-		return fmt.Errorf("the projector ended: %w", p.running.Wait())
+		return fmt.Errorf("projector ended: %w", p.running.Wait())
 	}
 }
 
-// stop ends the Runner, which says no more than that.
+// stop ends the Runner and ignores its error, which is context.Canceled.
 func (p *projection) stop() {
 	p.cancel()
 	_ = p.running.Wait()
 }
 
-// observed is a Source that tells what becomes of its deliveries.
+// observed is a Source that reports handed over and acknowledged deliveries.
 type observed struct {
 	projector.Source
 
@@ -169,8 +169,8 @@ func (o observed) Run(ctx context.Context, take func(context.Context, []projecto
 		acks := make([]observedAck, len(batch))
 		for i := range batch {
 			d := &batch[i]
-			stored = append(stored, d.Record.Stored)
-			acks[i] = observedAck{d.Acker, d.Record.Stored, o.acked}
+			stored = append(stored, d.Record.StoredAt)
+			acks[i] = observedAck{d.Acker, d.Record.StoredAt, o.acked}
 			d.Acker = &acks[i]
 		}
 		err := take(ctx, batch)
@@ -194,7 +194,8 @@ func (a *observedAck) Ack() error {
 	return err
 }
 
-// countdown returns a function to call n times, and what is closed then.
+// countdown returns a function to call n times, and a channel that is closed
+// then.
 func countdown(n int) (func(), <-chan struct{}) {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -206,21 +207,21 @@ func countdown(n int) (func(), <-chan struct{}) {
 	}, done
 }
 
-// backlog is a log that was written before: everything is read, folded, saved
-// and acknowledged.
+// backlog is a log written before the measurement: everything is read, folded,
+// saved and acknowledged.
 type backlog struct {
-	world            *world
+	env              *env
 	sessions, chunks int
 }
 
 func (b backlog) project(ctx context.Context, round int) (figures, error) {
-	bucket, err := b.world.lab.world(ctx)
+	bucket, err := b.env.harness.env(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return b.measured(func() error {
 		one, done := countdown(b.chunks)
-		p, err := b.world.project(ctx, fmt.Sprint("ours-", round), bucket, func(time.Time) {}, func(time.Time) { one() })
+		p, err := b.env.project(ctx, fmt.Sprint("ours-", round), bucket, func(time.Time) {}, func(time.Time) { one() })
 		if err != nil {
 			return err
 		}
@@ -231,11 +232,11 @@ func (b backlog) project(ctx context.Context, round int) (figures, error) {
 
 func (b backlog) consume(ctx context.Context, _ int) (figures, error) {
 	return b.measured(func() error {
-		return b.world.consume(ctx, b.chunks, func(jetstream.Msg) error { return nil })
+		return b.env.consume(ctx, b.chunks, func(jetstream.Msg) error { return nil })
 	})
 }
 
-const costOfChunk = "processor us/chunk" // with the server's part
+const costOfChunk = "processor us/chunk" // including the server
 
 func (b backlog) measured(do func() error) (figures, error) {
 	before, err := processorTime()
@@ -252,9 +253,9 @@ func (b backlog) measured(do func() error) (figures, error) {
 	return append(rate(b.chunks, took), figure{costOfChunk, each}), err
 }
 
-// consume pulls n messages with nothing of ours and acknowledges each after take.
-func (w *world) consume(ctx context.Context, n int, take func(jetstream.Msg) error) error {
-	cons, err := w.lab.raw.CreateConsumer(ctx, w.stream(), jetstream.ConsumerConfig{
+// consume pulls n messages without Tailrace and acknowledges each after take.
+func (w *env) consume(ctx context.Context, n int, take func(jetstream.Msg) error) error {
+	cons, err := w.harness.raw.CreateConsumer(ctx, w.stream(), jetstream.ConsumerConfig{
 		AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 20_000, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
@@ -277,27 +278,27 @@ func (w *world) consume(ctx context.Context, n int, take func(jetstream.Msg) err
 			return err
 		}
 	}
-	if err := w.lab.rawConn.Flush(); err != nil {
+	if err := w.harness.rawConn.Flush(); err != nil {
 		return err
 	}
-	return w.lab.raw.DeleteConsumer(ctx, w.stream(), cons.CachedInfo().Name)
+	return w.harness.raw.DeleteConsumer(ctx, w.stream(), cons.CachedInfo().Name)
 }
 
-// delay measures how far behind the log somebody is that reads while sessions
-// are written at a steady pace.
+// delay measures how far a reader lags behind the log while sessions are
+// written at a steady pace.
 type delay struct {
-	lab              *lab
+	harness          *harness
 	sessions, chunks int
 	pace             time.Duration
 }
 
-// The figures of delay, both from when the log stored a chunk.
+// The figures of delay, measured from when the log stored a chunk.
 const (
-	behind     = "p99 ms to the fold"
-	safeBehind = "p99 ms to the acknowledgement"
+	foldDelay = "p99 ms to the fold"
+	ackDelay  = "p99 ms to the acknowledgement"
 )
 
-// times are gathered from many goroutines.
+// times collects durations from many goroutines.
 type times struct {
 	n   atomic.Int64
 	all []time.Duration
@@ -306,7 +307,7 @@ type times struct {
 func newTimes(n int) *times { return &times{all: make([]time.Duration, n)} }
 
 func (t *times) since(stored time.Time) {
-	if i := t.n.Add(1); int(i) <= len(t.all) { // beyond are repeats
+	if i := t.n.Add(1); int(i) <= len(t.all) { // more are redeliveries
 		t.all[i-1] = time.Since(stored)
 	}
 }
@@ -317,7 +318,7 @@ func (t *times) p99() float64 {
 }
 
 func (d delay) project(ctx context.Context, _ int) (figures, error) {
-	w, err := d.lab.world(ctx)
+	w, err := d.harness.env(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -334,12 +335,12 @@ func (d delay) project(ctx context.Context, _ int) (figures, error) {
 	if err := p.until(done); err != nil {
 		return nil, err
 	}
-	p.stop() // and nobody gathers times any more
-	return figures{{behind, handed.p99()}, {safeBehind, acked.p99()}}, nil
+	p.stop() // no times are recorded from here on
+	return figures{{foldDelay, handed.p99()}, {ackDelay, acked.p99()}}, nil
 }
 
 func (d delay) consume(ctx context.Context, _ int) (figures, error) {
-	w, err := d.lab.world(ctx)
+	w, err := d.harness.env(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -357,15 +358,15 @@ func (d delay) consume(ctx context.Context, _ int) (figures, error) {
 	})
 	err = group.Wait()
 	p99 := taken.p99()
-	return figures{{behind, p99}, {safeBehind, p99}}, err
+	return figures{{foldDelay, p99}, {ackDelay, p99}}, err
 }
 
-// write publishes the chunks when they are due.
-func (d delay) write(ctx context.Context, w *world) error {
-	scribes := w.scribes(d.sessions)
-	err := paced(ctx, d.chunks, d.pace, func(k int) error { return scribes[k%len(scribes)].publish() })
+// write publishes the chunks at the configured pace.
+func (d delay) write(ctx context.Context, w *env) error {
+	writers := w.sessionWriters(d.sessions)
+	err := paced(ctx, d.chunks, d.pace, func(k int) error { return writers[k%len(writers)].publish() })
 	if err != nil {
 		return err
 	}
-	return settled(ctx, d.lab.raw)
+	return awaitPublishes(ctx, d.harness.raw)
 }

@@ -16,12 +16,12 @@ import (
 )
 
 // publish measures a synchronous writer: each chunk is stored before the next
-// one is given. The floor publishes the same bytes with the same headers and
-// the same expected sequence through bare jetstream.PublishMsg.
-func (l *lab) publish() []pair {
+// one is written. The baseline publishes the same bytes with the same headers
+// and the same expected sequence through jetstream.PublishMsg.
+func (l *harness) publish() []pair {
 	one := func(sessions, each int, name string) pair {
 		return pair{
-			name: name, aims: []aim{{figure: chunksPerSecond, ratioFrom: 0.85}}, floor: "jetstream.PublishMsg, same headers",
+			name: name, targets: []target{{figure: chunksPerSecond, ratioAtLeast: 0.85}}, baseline: "jetstream.PublishMsg, same headers",
 			ours: func(ctx context.Context, round int) (figures, error) {
 				return parallel(ctx, sessions, each, func(ctx context.Context, i int) (func(context.Context, int) error, func() error, error) {
 					return l.ourWriter(ctx, chunk.RootSession("bench", fmt.Sprintf("%s-o%d-%d", name, round, i)))
@@ -37,16 +37,17 @@ func (l *lab) publish() []pair {
 	return []pair{one(1, l.cfg.size(3000), "publish-1-session"), one(64, l.cfg.size(400), "publish-64-sessions")}
 }
 
-// writer makes what writes the n-th chunk of a session, and what closes it.
+// writer returns the function that writes the n-th chunk of a session, and the
+// function that closes it.
 type writer func(ctx context.Context, i int) (write func(ctx context.Context, n int) error, done func() error, err error)
 
-// parallel runs the writers side by side and measures only their writes.
+// parallel runs the writers concurrently and measures only their writes.
 func parallel(ctx context.Context, sessions, each int, open writer) (figures, error) {
 	writes := make([]func(context.Context, int) error, sessions)
 	var closers []func() error
 	defer func() {
 		for _, done := range closers {
-			_ = done() // the chunks are stored; nothing is left to fail
+			_ = done() // the chunks are stored already
 		}
 	}()
 	for i := range sessions {
@@ -72,7 +73,7 @@ func parallel(ctx context.Context, sessions, each int, open writer) (figures, er
 	return rate(sessions*each, time.Since(start)), err
 }
 
-func (l *lab) ourWriter(ctx context.Context, s chunk.Session) (func(context.Context, int) error, func() error, error) {
+func (l *harness) ourWriter(ctx context.Context, s chunk.Session) (func(context.Context, int) error, func() error, error) {
 	run, err := l.producer.Start(ctx, s, chunk.RunStarted{Mode: "execute"}, producers.AgentType("bench"))
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +85,7 @@ func (l *lab) ourWriter(ctx context.Context, s chunk.Session) (func(context.Cont
 	return write, run.Close, nil
 }
 
-func (l *lab) rawWriter(s chunk.Session) (func(context.Context, int) error, func() error, error) {
+func (l *harness) rawWriter(s chunk.Session) (func(context.Context, int) error, func() error, error) {
 	w, err := newRawWriter(l.raw, s)
 	if err != nil {
 		return nil, nil, err
@@ -92,7 +93,7 @@ func (l *lab) rawWriter(s chunk.Session) (func(context.Context, int) error, func
 	return w.write, func() error { return nil }, nil
 }
 
-// rawWriter is a writer without anything of ours but the bytes.
+// rawWriter is a writer that shares only the encoding with Tailrace.
 type rawWriter struct {
 	js      jetstream.JetStream
 	session chunk.Session

@@ -13,9 +13,9 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// follow measures Follow over a session of 20,000 chunks up to its end, against
-// a bare ordered consumer that reads the same messages and looks at nothing.
-func (l *lab) follow(ctx context.Context) ([]pair, error) {
+// follow measures Follow over a session of 20,000 chunks up to its end against
+// a bare ordered consumer that reads the same messages without decoding them.
+func (l *harness) follow(ctx context.Context) ([]pair, error) {
 	size := l.cfg.size(20_000)
 	s := chunk.RootSession("bench", "follow")
 	if err := l.fill(ctx, size, 1, s); err != nil {
@@ -35,9 +35,9 @@ func (l *lab) follow(ctx context.Context) ([]pair, error) {
 	})}, nil
 }
 
-// replay measures Replay of sessions that lie scattered, one message in ten,
-// as sessions do on a busy stream.
-func (l *lab) replay(ctx context.Context) ([]pair, error) {
+// replay measures Replay of sessions that own one message in ten of the stream,
+// as on a busy stream.
+func (l *harness) replay(ctx context.Context) ([]pair, error) {
 	var pairs []pair
 	for _, size := range []int{10, 1000, 10_000} {
 		size = l.cfg.size(size)
@@ -59,29 +59,29 @@ func (l *lab) replay(ctx context.Context) ([]pair, error) {
 	return pairs, nil
 }
 
-// reading compares one way of reading a session of size records with a bare
+// reading compares a method of reading a session of size records with a bare
 // ordered consumer. Short reads are repeated within a round.
-func (l *lab) reading(name string, s chunk.Session, size int, ratio float64, ours func(context.Context) (int, error)) pair {
+func (l *harness) reading(name string, s chunk.Session, size int, ratio float64, ours func(context.Context) (int, error)) pair {
 	repeat := max(1, l.cfg.size(2000)/size)
 	measured := func(read func(context.Context) (int, error)) work {
 		return func(ctx context.Context, _ int) (figures, error) {
 			start := time.Now()
 			for range repeat {
 				if n, err := read(ctx); err != nil || n != size {
-					return nil, fmt.Errorf("read %d of %d: %w", n, size, err)
+					return nil, fmt.Errorf("read session: %d of %d records: %w", n, size, err)
 				}
 			}
 			return rate(size*repeat, time.Since(start)), nil
 		}
 	}
 	return pair{
-		name: name, aims: []aim{{figure: chunksPerSecond, ratioFrom: ratio}}, floor: "bare ordered consumer",
+		name: name, targets: []target{{figure: chunksPerSecond, ratioAtLeast: ratio}}, baseline: "bare ordered consumer",
 		ours: measured(ours),
 		raw:  measured(func(ctx context.Context) (int, error) { return l.rawRead(ctx, s, size) }),
 	}
 }
 
-func (l *lab) rawRead(ctx context.Context, s chunk.Session, size int) (int, error) {
+func (l *harness) rawRead(ctx context.Context, s chunk.Session, size int) (int, error) {
 	subject, err := subjects.Layout{}.Subject(s)
 	if err != nil {
 		return 0, err
@@ -109,8 +109,9 @@ func (l *lab) rawRead(ctx context.Context, s chunk.Session, size int) (int, erro
 }
 
 // fill writes a session of size records, each followed by every-1 records of
-// others, with the async publisher: only the log matters here.
-func (l *lab) fill(ctx context.Context, size, every int, s chunk.Session) error {
+// other sessions, with the async publisher, because only the resulting log
+// matters.
+func (l *harness) fill(ctx context.Context, size, every int, s chunk.Session) error {
 	for n := range size {
 		if err := l.fillOne(s, n); err != nil {
 			return err
@@ -121,15 +122,15 @@ func (l *lab) fill(ctx context.Context, size, every int, s chunk.Session) error 
 			}
 		}
 		if n%500 == 499 {
-			if err := settled(ctx, l.raw); err != nil {
+			if err := awaitPublishes(ctx, l.raw); err != nil {
 				return err
 			}
 		}
 	}
-	return settled(ctx, l.raw)
+	return awaitPublishes(ctx, l.raw)
 }
 
-func (l *lab) fillOne(s chunk.Session, n int) error {
+func (l *harness) fillOne(s chunk.Session, n int) error {
 	subject, err := subjects.Layout{}.Subject(s)
 	if err != nil {
 		return err
@@ -142,8 +143,9 @@ func (l *lab) fillOne(s chunk.Session, n int) error {
 	return err
 }
 
-// fillTo is fill for a session alone, which tells the sequence of its record after.
-func (l *lab) fillTo(ctx context.Context, size, after int, s chunk.Session) (uint64, error) {
+// fillTo is fill for a single session. It returns the sequence of record number
+// after.
+func (l *harness) fillTo(ctx context.Context, size, after int, s chunk.Session) (uint64, error) {
 	if err := l.fill(ctx, after, 1, s); err != nil {
 		return 0, err
 	}
@@ -156,10 +158,10 @@ func (l *lab) fillTo(ctx context.Context, size, after int, s chunk.Session) (uin
 			return 0, err
 		}
 	}
-	return uint64(last.Seq), settled(ctx, l.raw)
+	return uint64(last.Seq), awaitPublishes(ctx, l.raw)
 }
 
-func settled(ctx context.Context, js jetstream.JetStream) error {
+func awaitPublishes(ctx context.Context, js jetstream.JetStream) error {
 	select {
 	case <-js.PublishAsyncComplete():
 		return nil

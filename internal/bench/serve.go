@@ -18,20 +18,20 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/hub"
-	"github.com/tailrace/tailrace/sseedge/native"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// site is an HTTP server under test.
-type site struct {
+// httpSite is an HTTP server under test.
+type httpSite struct {
 	addr  string
 	close func() error
 }
 
-func serve(ctx context.Context, server *http.Server) (*site, error) {
+func serve(ctx context.Context, server *http.Server) (*httpSite, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -43,25 +43,25 @@ func serve(ctx context.Context, server *http.Server) (*site, error) {
 		}
 		return nil
 	})
-	return &site{addr: listener.Addr().String(), close: func() error {
+	return &httpSite{addr: listener.Addr().String(), close: func() error {
 		return errors.Join(server.Close(), running.Wait())
 	}}, nil
 }
 
-// plainServer is what floors run on.
+// plainServer returns the HTTP server of the baselines.
 func plainServer(handler http.Handler) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 }
 
-// edge serves with a hub that has seen nothing yet.
+// edge is an edge with a hub with empty memory.
 type edge struct {
-	*site
+	*httpSite
 
 	hub *hub.Hub
 }
 
-func (l *lab) edge(ctx context.Context) (*edge, error) {
-	h, err := hub.New(hublog.Log{Reader: l.reader}, hublog.Feed{Reader: l.reader}, hub.Config{Encode: native.Encode})
+func (l *harness) edge(ctx context.Context) (*edge, error) {
+	h, err := hub.New(hublog.Log{Reader: l.reader}, hublog.Feed{Reader: l.reader}, hub.Config{Encode: helix.Encode})
 	if err != nil {
 		return nil, err
 	}
@@ -81,20 +81,21 @@ func (l *lab) edge(ctx context.Context) (*edge, error) {
 		cancel()
 		return errors.Join(stop(), running.Wait())
 	}
-	return &edge{site: site, hub: h}, nil
+	return &edge{httpSite: site, hub: h}, nil
 }
 
-// noSnapshots: no client of the benchmark asks for one.
+// noSnapshots has no snapshots, because the clients of the benchmarks request
+// none.
 type noSnapshots struct{}
 
-func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.Want) (sseedge.Snapshot, error) {
+func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
 	return sseedge.Snapshot{}, chunk.ErrUnknownSession
 }
 
-// eventsOf is the path of a session on the edge.
+// eventsOf returns the path of the events of a session on the edge.
 func eventsOf(session string) string { return "/v1/sessions/" + session + "/events" }
 
-// stream opens an event stream of a floor, with an event that has no number.
+// stream starts an event stream of a baseline with an event without a number.
 func stream(w http.ResponseWriter) (*http.ResponseController, error) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
@@ -105,11 +106,11 @@ func stream(w http.ResponseWriter) (*http.ResponseController, error) {
 	return out, err
 }
 
-// page is the least that a client who catches up needs: all bytes are there and
-// go out in one write. The stream stays open.
-type page []byte
+// singleWrite is the minimum for clients that catch up: all bytes are prepared
+// and sent with one write. The stream stays open.
+type singleWrite []byte
 
-func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p singleWrite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out, err := stream(w)
 	if err != nil {
 		return
@@ -123,7 +124,8 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// frames are the bytes that the edge sends for events first … first+n-1 of a session.
+// frames returns the bytes that the edge sends for the events first … first+n-1 of a
+// session.
 func frames(session string, first, n int) ([][]byte, error) {
 	s := rootSession(session)
 	all := make([][]byte, n)
@@ -133,15 +135,15 @@ func frames(session string, first, n int) ([][]byte, error) {
 			return nil, err
 		}
 		rec := chunk.Record{Seq: chunk.Seq(first + i + 2), Session: s, Type: chunk.TypeCustom, Data: m.Data}
-		all[i] = native.Encode(nil, rec, chunk.ScopeTree)
+		all[i] = helix.Encode(nil, rec, chunk.ScopeTree)
 	}
 	return all, nil
 }
 
-// broadcast is the least that live clients need: for each session the frames so
-// far, and a channel that is closed when there is one more. The handler writes
-// what is there and flushes. No cursor is kept, nothing is checked, nobody is
-// bounded. Paths are /0, /1 and so on.
+// broadcast is the minimum for live clients: for each session the frames so
+// far, and a channel that is closed when a frame is added. The handler writes
+// the frames and flushes. It keeps no cursor, checks nothing and has no limits.
+// Paths are /0, /1 and so on.
 type broadcast []*tail
 
 type tail struct {
@@ -204,14 +206,14 @@ func (b broadcast) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bell hands the next frame, made before, to the tail of a session whenever the
-// crowd rings for it.
-type bell struct {
+// notifier passes the next prepared frame of a session to its tail on each
+// notification of the load clients.
+type notifier struct {
 	listener net.Listener
 	running  errgroup.Group
 }
 
-func ringFor(ctx context.Context, tails broadcast, j job) (*bell, error) {
+func startFrameNotifier(ctx context.Context, tails broadcast, j job) (*notifier, error) {
 	made := make([][][]byte, len(j.Groups))
 	for i, g := range j.Groups {
 		var err error
@@ -220,23 +222,24 @@ func ringFor(ctx context.Context, tails broadcast, j job) (*bell, error) {
 		}
 	}
 	next := make([]int, len(tails))
-	return ring(ctx, func(i int) {
+	return startNotifier(ctx, func(i int) {
 		tails[i].add(made[i][next[i]])
 		next[i]++
 	})
 }
 
-// ring calls hear with each number that the crowd rings for.
-func ring(ctx context.Context, hear func(i int)) (*bell, error) {
+// startNotifier calls onNumber with each session number that the load clients
+// send.
+func startNotifier(ctx context.Context, onNumber func(i int)) (*notifier, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	b := &bell{listener: listener}
+	b := &notifier{listener: listener}
 	b.running.Go(func() error {
 		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
-			return nil // nobody came
+			return nil // no connection
 		}
 		if err != nil {
 			return err
@@ -245,18 +248,18 @@ func ring(ctx context.Context, hear func(i int)) (*bell, error) {
 		for {
 			var number [4]byte
 			if _, err := io.ReadFull(conn, number[:]); err != nil {
-				return nil // the crowd is gone; what it missed it has said
+				return nil // the load clients have exited and reported missing events
 			}
-			hear(int(binary.BigEndian.Uint32(number[:])))
+			onNumber(int(binary.BigEndian.Uint32(number[:])))
 		}
 	})
 	return b, nil
 }
 
-func (b *bell) close() error { return errors.Join(b.listener.Close(), b.running.Wait()) }
+func (b *notifier) close() error { return errors.Join(b.listener.Close(), b.running.Wait()) }
 
 // rawFeed fills a tail from a bare ordered consumer until stop is called.
-func (l *lab) rawFeed(ctx context.Context, s chunk.Session, t *tail) (stop func() error, err error) {
+func (l *harness) rawFeed(ctx context.Context, s chunk.Session, t *tail) (stop func() error, err error) {
 	subject, err := subjects.Layout{}.Subject(s)
 	if err != nil {
 		return nil, err
@@ -269,7 +272,7 @@ func (l *lab) rawFeed(ctx context.Context, s chunk.Session, t *tail) (stop func(
 	consuming, err := cons.Consume(func(m jetstream.Msg) {
 		meta, err := m.Metadata()
 		if err != nil {
-			return // not a JetStream message; the clients will miss it and say so
+			return // not a JetStream message; the clients report the missing event
 		}
 		seq := meta.Sequence.Stream
 		t.add(fmt.Appendf(nil, "id: %d\ndata: {\"type\":\"chunk\",\"chunk\":%s,\"sequence\":%d}\n\n", seq, m.Data(), seq))

@@ -9,17 +9,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/natssource"
 )
 
-// long is one session that grows to a million chunks, projected while it does.
-type long struct {
-	world   *world
-	session *scribe
-	written []float64 // bytes to the bucket for each chunk, while it grew to the size of the same index
-	logged  float64   // bytes to the log for each chunk
+// longSession is one session that grows to a million chunks and is projected
+// meanwhile.
+type longSession struct {
+	env     *env
+	session *sessionWriter
+	written []float64 // bytes to the bucket per chunk, while the session grew to the size of the same index
+	logged  float64   // bytes to the log per chunk
 }
 
 const (
@@ -27,10 +28,10 @@ const (
 	tookOlder = "ms for an older page"
 )
 
-// snapshot measures what a session costs that grows and grows: what its saves
-// write, and what it takes to open it. What is written is counted once: it does
+// snapshot measures the cost of a growing session: the bytes written by its
+// saves, and the time to open it. The bytes are counted once, because they do
 // not depend on the speed of the machine.
-func (l *lab) snapshot(ctx context.Context) ([]pair, error) {
+func (l *harness) snapshot(ctx context.Context) ([]pair, error) {
 	sizes := []int{1000, 10_000, 100_000, 1_000_000}
 	if l.cfg.Quick {
 		sizes = []int{200, 2000}
@@ -40,38 +41,39 @@ func (l *lab) snapshot(ctx context.Context) ([]pair, error) {
 		return nil, err
 	}
 	pairs := []pair{{
-		name: fmt.Sprintf("snapshot-%d", sizes[0]), floor: "bytes to the log", once: true,
+		name: fmt.Sprintf("snapshot-%d", sizes[0]), baseline: "bytes to the log", once: true,
 		ours: counted(g.written[0]), raw: counted(g.logged),
 	}}
 	for i, size := range sizes[1:] {
 		pairs = append(pairs, pair{
-			name: fmt.Sprintf("snapshot-%d", size), floor: fmt.Sprintf("the first %d chunks", sizes[0]), once: true,
-			aims: []aim{{figure: kvBytes, ratioUpTo: 1.2}},
-			ours: counted(g.written[i+1]), raw: counted(g.written[0]),
+			name: fmt.Sprintf("snapshot-%d", size), baseline: fmt.Sprintf("the first %d chunks", sizes[0]), once: true,
+			targets: []target{{figure: kvBytes, ratioAtMost: 1.2}},
+			ours:    counted(g.written[i+1]), raw: counted(g.written[0]),
 		})
 	}
 	last := sizes[len(sizes)-1]
 	return append(pairs, pair{
-		name: fmt.Sprintf("open-%d", last), floor: "a bare consumer of the same values",
-		aims: []aim{{figure: took, atMost: 50}}, ours: g.open, raw: g.values,
+		name: fmt.Sprintf("open-%d", last), baseline: "a bare consumer of the same values",
+		targets: []target{{figure: took, atMost: 50}}, ours: g.open, raw: g.values,
 	}, pair{
-		name: fmt.Sprintf("page-%d", last), floor: "the head alone",
-		aims: []aim{{figure: took, atMost: 50}}, ours: g.page, raw: g.head,
+		name: fmt.Sprintf("page-%d", last), baseline: "the head alone",
+		targets: []target{{figure: took, atMost: 50}}, ours: g.page, raw: g.head,
 	}), nil
 }
 
-// counted gives what was counted before.
+// counted returns a figure that was counted earlier.
 func counted(bytes float64) work {
 	return func(context.Context, int) (figures, error) { return figures{{kvBytes, bytes}}, nil }
 }
 
-func (l *lab) grow(ctx context.Context, sizes []int) (*long, error) {
-	w, err := l.world(ctx)
+func (l *harness) grow(ctx context.Context, sizes []int) (*longSession, error) {
+	w, err := l.env(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &long{world: w, session: w.scribe("long")}
-	// A message for a bucket passes by everybody who listens to its subject.
+	g := &longSession{env: w, session: w.sessionWriter("long")}
+	// A subscription to the subjects of a bucket receives every message stored
+	// in it.
 	var counts []*nats.Subscription
 	for _, subject := range []string{"$KV." + w.layout.Snapshots() + ".>", "$O." + w.layout.Objects() + ".>"} {
 		count, err := l.rawConn.SubscribeSync(subject)
@@ -85,7 +87,7 @@ func (l *lab) grow(ctx context.Context, sizes []int) (*long, error) {
 	}
 	defer func() {
 		for _, count := range counts {
-			_ = count.Unsubscribe() // it would end with the connection as well
+			_ = count.Unsubscribe() // the subscription would end with the connection
 		}
 	}()
 	acked := make(chan struct{}, 4096)
@@ -94,7 +96,7 @@ func (l *lab) grow(ctx context.Context, sizes []int) (*long, error) {
 		return nil, err
 	}
 	defer p.stop()
-	const piece = 50_000 // so that what is counted does not fill the memory
+	const piece = 50_000 // bounds the memory of the pending messages
 	for n, total := 0, 0; len(g.written) < len(sizes); {
 		size := sizes[len(g.written)]
 		from := 0
@@ -124,9 +126,9 @@ func (l *lab) grow(ctx context.Context, sizes []int) (*long, error) {
 	return g, nil
 }
 
-// count is how many bytes have passed by since the last count.
-func (g *long) count(ctx context.Context, counts []*nats.Subscription) (bytes int, err error) {
-	if err := g.world.lab.rawConn.Flush(); err != nil {
+// count returns the number of bytes received since the last call.
+func (g *longSession) count(ctx context.Context, counts []*nats.Subscription) (bytes int, err error) {
+	if err := g.env.harness.rawConn.Flush(); err != nil {
 		return 0, err
 	}
 	for _, count := range counts {
@@ -145,9 +147,9 @@ func (g *long) count(ctx context.Context, counts []*nats.Subscription) (bytes in
 	return bytes, nil
 }
 
-// open reads the complete snapshot: the head, every message, and what the log
-// has behind them.
-func (g *long) open(ctx context.Context, _ int) (figures, error) {
+// open reads the complete snapshot: the head, every message, and the later
+// records of the log.
+func (g *longSession) open(ctx context.Context, _ int) (figures, error) {
 	start := time.Now()
 	snap, err := g.reader().Snapshot(ctx, g.session.session)
 	if err != nil {
@@ -156,28 +158,28 @@ func (g *long) open(ctx context.Context, _ int) (figures, error) {
 	return figures{{took, ms(time.Since(start))}}, g.exact(snap.Position.Ordinal)
 }
 
-func (g *long) reader() *projector.Reader {
-	return projector.NewReader(g.world.store, natssource.Log{Reader: g.world.reader})
+func (g *longSession) reader() *projector.Reader {
+	return projector.NewReader(g.env.store, jssnapshots.Log{Reader: g.env.reader})
 }
 
-func (g *long) exact(last chunk.Ordinal) error {
+func (g *longSession) exact(last chunk.Ordinal) error {
 	if last != g.session.ordinal {
-		return fmt.Errorf("the snapshot is of record %d, want %d", last, g.session.ordinal)
+		return fmt.Errorf("snapshot is at record %d, want %d", last, g.session.ordinal)
 	}
 	return nil
 }
 
-// page reads the last 50 messages of it, and then the 50 before them.
-func (g *long) page(ctx context.Context, _ int) (figures, error) {
+// page reads the last 50 messages, and then the 50 before them.
+func (g *longSession) page(ctx context.Context, _ int) (figures, error) {
 	messages := 50
-	if g.world.lab.cfg.Quick {
+	if g.env.harness.cfg.Quick {
 		messages = 3
 	}
-	reader, window := g.reader(), fold.Window{Limit: messages, Partial: true}
+	reader, window := g.reader(), fold.PageQuery{Limit: messages, Partial: true}
 	var times [2]time.Duration
 	for i := range times {
 		start := time.Now()
-		page, err := reader.Page(ctx, g.session.session, window)
+		page, err := reader.MessagePage(ctx, g.session.session, window)
 		if err != nil {
 			return nil, err
 		}
@@ -187,23 +189,23 @@ func (g *long) page(ctx context.Context, _ int) (figures, error) {
 			return nil, err
 		}
 		if len(got.Messages) != messages {
-			return nil, fmt.Errorf("a page of %d messages, want %d", len(got.Messages), messages)
+			return nil, fmt.Errorf("page has %d messages, want %d", len(got.Messages), messages)
 		}
 		window.Before = *got.Before
 	}
 	return figures{{took, ms(times[0])}, {tookOlder, ms(times[1])}}, nil
 }
 
-// head reads no message at all.
-func (g *long) head(ctx context.Context, _ int) (figures, error) {
+// head reads no messages.
+func (g *longSession) head(ctx context.Context, _ int) (figures, error) {
 	start := time.Now()
-	_, _, err := g.reader().Head(ctx, g.session.session)
+	_, _, err := g.reader().StoredPosition(ctx, g.session.session)
 	return figures{{took, ms(time.Since(start))}}, err
 }
 
-// values reads what the bucket holds, in one go, for nobody.
-func (g *long) values(ctx context.Context, _ int) (figures, error) {
-	stream, err := g.world.lab.raw.Stream(ctx, "KV_"+g.world.layout.Snapshots())
+// values reads all values of the bucket and discards them.
+func (g *longSession) values(ctx context.Context, _ int) (figures, error) {
+	stream, err := g.env.harness.raw.Stream(ctx, "KV_"+g.env.layout.Snapshots())
 	if err != nil {
 		return nil, err
 	}

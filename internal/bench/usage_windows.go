@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// processorTime is what this process has used so far, in its own code and in
-// the kernel on its behalf.
+// processorTime returns the processor time of this process so far, in user and
+// kernel mode.
 func processorTime() (time.Duration, error) {
 	var created, exited, kernel, user windows.Filetime
 	if err := windows.GetProcessTimes(windows.CurrentProcess(), &created, &exited, &kernel, &user); err != nil {
@@ -17,5 +17,6 @@ func processorTime() (time.Duration, error) {
 	return time.Duration(100 * ticks), nil // a tick is 100 ns
 }
 
-// checkDescriptors: sockets are bounded by memory alone here.
+// checkDescriptors returns nil: the number of sockets is limited only by
+// memory.
 func checkDescriptors(int) error { return nil }

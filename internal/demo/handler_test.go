@@ -11,25 +11,25 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// box takes commands, or refuses them with err.
-type box struct {
-	got []commands.Command
+// recordedCommands records commands, or rejects them with err.
+type recordedCommands struct {
+	got []control.Command
 	err error
 }
 
-func (b *box) Publish(_ context.Context, c commands.Command) error {
+func (b *recordedCommands) Publish(_ context.Context, c control.Command) error {
 	if b.err == nil {
 		b.got = append(b.got, c)
 	}
 	return b.err
 }
 
-func ask(t *testing.T, q Publishing, method, target, contentType, body string, header ...string) (*http.Response, map[string]any) {
+func ask(t *testing.T, q CommandPublisher, method, target, contentType, body string, header ...string) (*http.Response, map[string]any) {
 	t.Helper()
 	h, err := NewHandler(HandlerConfig{Queue: q, Tenant: "acme"})
 	if err != nil {
@@ -61,10 +61,9 @@ func ask(t *testing.T, q Publishing, method, target, contentType, body string, h
 
 const asJSON = "application/json"
 
-// A run that is asked for is a command on the queue, of a new session or of the
-// one that was named.
+// A request becomes a command on the queue, for a new session or the one that it names.
 func TestStartRun(t *testing.T) {
-	q := &box{}
+	q := &recordedCommands{}
 	resp, first := ask(t, q, "POST", "/v1/demo/runs", "application/json; charset=utf-8", `{"scenario":"tour"}`) //nolint:bodyclose // ask does
 	if resp.StatusCode != http.StatusAccepted || resp.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %v", resp.StatusCode, first)
@@ -75,7 +74,7 @@ func TestStartRun(t *testing.T) {
 	}
 	for i, scenario := range []string{"tour", "plain"} {
 		c := q.got[i]
-		if c.Session.Tenant != "acme" || c.Session.ID != first["session"] || !c.Session.IsRoot() || c.Kind != commands.Execute || c.AgentType != script.AgentType {
+		if c.Session.Tenant != "acme" || c.Session.ID != first["session"] || !c.Session.IsRoot() || c.Kind != control.Execute || c.AgentType != script.AgentType {
 			t.Errorf("command %+v", c)
 		}
 		if want := fmt.Sprintf(`{"scenario":%q}`, scenario); string(c.Params) != want || len(c.Input) != 1 || c.Input[0].Content == "" {
@@ -93,25 +92,25 @@ func TestRefusedRequests(t *testing.T) {
 		status                    int
 		code                      string
 	}{
-		"a form":              {"POST", "application/x-www-form-urlencoded", "scenario=tour", 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"no type":             {"POST", "", `{"scenario":"tour"}`, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"a type that is none": {"POST", "application/json;;", `{"scenario":"tour"}`, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"no body":             {"POST", asJSON, "", 400, "VALIDATION_ERROR"},
-		"no object":           {"POST", asJSON, `"tour"`, 400, "VALIDATION_ERROR"},
-		"two values":          {"POST", asJSON, `{"scenario":"tour"}{}`, 400, "VALIDATION_ERROR"},
-		"an unknown member":   {"POST", asJSON, `{"scenario":"tour","tenant":"other"}`, 400, "VALIDATION_ERROR"},
-		"no scenario":         {"POST", asJSON, `{}`, 400, "VALIDATION_ERROR"},
-		"another scenario":    {"POST", asJSON, `{"scenario":"nonsense"}`, 400, "VALIDATION_ERROR"},
-		"an empty session":    {"POST", asJSON, `{"scenario":"tour","session":""}`, 400, "VALIDATION_ERROR"},
-		"a wildcard session":  {"POST", asJSON, `{"scenario":"tour","session":">"}`, 400, "VALIDATION_ERROR"},
-		"a long session":      {"POST", asJSON, `{"scenario":"tour","session":"` + strings.Repeat("x", 65) + `"}`, 400, "VALIDATION_ERROR"},
-		"a long body":         {"POST", asJSON, `{"scenario":"` + strings.Repeat("x", 9000) + `"}`, 413, "BODY_TOO_LARGE"},
-		"a long tail":         {"POST", asJSON, `{"scenario":"tour"}` + strings.Repeat(" ", 9000), 413, "BODY_TOO_LARGE"},
-		"a read":              {"GET", "", "", 405, "METHOD_NOT_ALLOWED"},
+		"a form":             {"POST", "application/x-www-form-urlencoded", "scenario=tour", 415, "UNSUPPORTED_MEDIA_TYPE"},
+		"no type":            {"POST", "", `{"scenario":"tour"}`, 415, "UNSUPPORTED_MEDIA_TYPE"},
+		"an invalid type":    {"POST", "application/json;;", `{"scenario":"tour"}`, 415, "UNSUPPORTED_MEDIA_TYPE"},
+		"no body":            {"POST", asJSON, "", 400, "VALIDATION_ERROR"},
+		"no object":          {"POST", asJSON, `"tour"`, 400, "VALIDATION_ERROR"},
+		"two values":         {"POST", asJSON, `{"scenario":"tour"}{}`, 400, "VALIDATION_ERROR"},
+		"an unknown member":  {"POST", asJSON, `{"scenario":"tour","tenant":"other"}`, 400, "VALIDATION_ERROR"},
+		"no scenario":        {"POST", asJSON, `{}`, 400, "VALIDATION_ERROR"},
+		"another scenario":   {"POST", asJSON, `{"scenario":"nonsense"}`, 400, "VALIDATION_ERROR"},
+		"an empty session":   {"POST", asJSON, `{"scenario":"tour","session":""}`, 400, "VALIDATION_ERROR"},
+		"a wildcard session": {"POST", asJSON, `{"scenario":"tour","session":">"}`, 400, "VALIDATION_ERROR"},
+		"a long session":     {"POST", asJSON, `{"scenario":"tour","session":"` + strings.Repeat("x", 65) + `"}`, 400, "VALIDATION_ERROR"},
+		"a long body":        {"POST", asJSON, `{"scenario":"` + strings.Repeat("x", 9000) + `"}`, 413, "BODY_TOO_LARGE"},
+		"a long tail":        {"POST", asJSON, `{"scenario":"tour"}` + strings.Repeat(" ", 9000), 413, "BODY_TOO_LARGE"},
+		"a read":             {"GET", "", "", 405, "METHOD_NOT_ALLOWED"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			q := &box{}
+			q := &recordedCommands{}
 			resp, answer := ask(t, q, test.method, "/v1/demo/runs", test.contentType, test.body) //nolint:bodyclose // ask does
 			if resp.StatusCode != test.status || answer["code"] != test.code || resp.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%d %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), answer)
@@ -120,15 +119,15 @@ func TestRefusedRequests(t *testing.T) {
 				t.Errorf("problem %v", answer)
 			}
 			if len(q.got) != 0 {
-				t.Error("a run was asked for")
+				t.Error("run requested")
 			}
 		})
 	}
 }
 
-// A page of somebody else cannot start agents through the browser of a visitor.
+// A page of another origin cannot start agents through the browser of a visitor.
 func TestCrossOriginIsRefused(t *testing.T) {
-	q := &box{}
+	q := &recordedCommands{}
 	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
 		resp, answer := ask(t, q, "POST", "/v1/demo/runs", asJSON, `{"scenario":"tour"}`, header...) //nolint:bodyclose // ask does
 		if resp.StatusCode != http.StatusForbidden || answer["code"] != "CROSS_ORIGIN" || len(q.got) != 0 {
@@ -141,48 +140,44 @@ func TestCrossOriginIsRefused(t *testing.T) {
 	}
 }
 
-// When the queue is away the caller learns that it may try again, and nothing of
-// the inside.
+// If the queue is unavailable, the client gets a retryable problem without internal details.
 func TestQueueAway(t *testing.T) {
-	q := &box{err: fmt.Errorf("publish: %w: nats: no responders at 10.0.0.7", chunk.ErrUnknownOutcome)}
+	q := &recordedCommands{err: fmt.Errorf("publish: %w: nats: no responders at 10.0.0.7", chunk.ErrUnknownOutcome)}
 	resp, answer := ask(t, q, "POST", "/v1/demo/runs", asJSON, `{"scenario":"tour"}`) //nolint:bodyclose // ask does
 	if resp.StatusCode != http.StatusServiceUnavailable || answer["code"] != "QUEUE_UNAVAILABLE" || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %v", resp.StatusCode, answer)
 	}
 	if strings.Contains(fmt.Sprint(answer), "nats") {
-		t.Errorf("the answer tells of the inside: %v", answer)
+		t.Errorf("response contains internal details: %v", answer)
 	}
 }
 
 func TestScenariosAreListed(t *testing.T) {
-	resp, answer := ask(t, &box{}, "GET", "/v1/demo/scenarios", "", "") //nolint:bodyclose // ask does
+	resp, answer := ask(t, &recordedCommands{}, "GET", "/v1/demo/scenarios", "", "") //nolint:bodyclose // ask does
 	list, _ := answer["scenarios"].([]any)
 	if resp.StatusCode != http.StatusOK || len(list) != len(script.Scenarios()) {
 		t.Errorf("%d %v", resp.StatusCode, answer)
 	}
-	if resp, _ := ask(t, &box{}, "POST", "/v1/demo/scenarios", asJSON, "{}"); resp.StatusCode != http.StatusMethodNotAllowed { //nolint:bodyclose // ask does
+	if resp, _ := ask(t, &recordedCommands{}, "POST", "/v1/demo/scenarios", asJSON, "{}"); resp.StatusCode != http.StatusMethodNotAllowed { //nolint:bodyclose // ask does
 		t.Errorf("POST: %d", resp.StatusCode)
 	}
 }
 
-// The page is beside the API; what is neither is a problem in the API's form.
+// The page is served next to the API; other paths are problems in the form of the API.
 func TestPageBesideTheAPI(t *testing.T) {
-	if resp, _ := ask(t, &box{}, "GET", "/", "", ""); resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") { //nolint:bodyclose // ask does
+	if resp, _ := ask(t, &recordedCommands{}, "GET", "/", "", ""); resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") { //nolint:bodyclose // ask does
 		t.Errorf("%d %v", resp.StatusCode, resp.Header)
 	}
-	if resp, answer := ask(t, &box{}, "GET", "/v1/demo/nothing", "", ""); resp.StatusCode != http.StatusNotFound || answer["code"] != "NOT_FOUND" { //nolint:bodyclose // ask does
+	if resp, answer := ask(t, &recordedCommands{}, "GET", "/v1/demo/nothing", "", ""); resp.StatusCode != http.StatusNotFound || answer["code"] != "NOT_FOUND" { //nolint:bodyclose // ask does
 		t.Errorf("%d %v", resp.StatusCode, answer)
 	}
 }
 
 func TestConfigIsChecked(t *testing.T) {
 	if _, err := NewHandler(HandlerConfig{Tenant: "acme"}); err == nil {
-		t.Error("a handler without a queue")
+		t.Error("handler without a queue accepted")
 	}
-	if _, err := NewHandler(HandlerConfig{Queue: &box{}, Tenant: "a.b"}); err == nil {
-		t.Error("a tenant with a dot")
-	}
-	if _, err := NewWorker(WorkerConfig{}); err == nil {
-		t.Error("a worker without anything")
+	if _, err := NewHandler(HandlerConfig{Queue: &recordedCommands{}, Tenant: "a.b"}); err == nil {
+		t.Error("tenant with a dot accepted")
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// Pace waits for d, or until ctx ends, whose error it then returns. It may be
-// called from many goroutines.
+// Pace blocks for d, or until ctx ends, and then returns its error. It may be called concurrently.
 type Pace func(ctx context.Context, d time.Duration) error
 
-// Tempo is a Pace that multiplies every pause: 1 is the pace of a model, 2 is
-// half as fast, 0 does not wait at all.
-func Tempo(factor float64) Pace {
+// ScaledPace returns a Pace that multiplies every pause by factor: 1 is the pace of a model, 2 is half as
+// fast, 0 does not wait.
+func ScaledPace(factor float64) Pace {
 	return func(ctx context.Context, d time.Duration) error {
 		d = time.Duration(factor * float64(d))
 		if d <= 0 {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Tempo stretches pauses, and lets go of them when the context ends.
-func TestTempo(t *testing.T) {
+// ScaledPace multiplies pauses, and ends them with the context.
+func TestScaledPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for factor, want := range map[float64]time.Duration{0: 0, 0.5: 5 * time.Second, 1: 10 * time.Second, 3: 30 * time.Second} {
 			begun := time.Now()
-			if err := Tempo(factor)(t.Context(), 10*time.Second); err != nil {
+			if err := ScaledPace(factor)(t.Context(), 10*time.Second); err != nil {
 				t.Error(err)
 			}
 			if took := time.Since(begun); took != want {
@@ -22,10 +22,10 @@ func TestTempo(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := Tempo(1)(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+		if err := ScaledPace(1)(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v", err)
 		}
-		if err := Tempo(0)(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+		if err := ScaledPace(0)(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("no wait, but the context has ended: err = %v", err)
 		}
 	})

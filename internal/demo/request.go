@@ -11,17 +11,16 @@ import (
 	"net/http"
 )
 
-// maxBody is the largest request in bytes.
+// maxBody is the maximum size of a request body in bytes.
 const maxBody = 8 << 10
 
 // request is the body of POST /v1/demo/runs.
 type request struct {
 	Scenario string  `json:"scenario"`
-	Session  *string `json:"session"` // nil: a new one
+	Session  *string `json:"session"` // nil creates one
 }
 
-// readRequest reads exactly one JSON object with known members. The error is a
-// problem.
+// readRequest parses exactly one JSON object with known members. The error is a problem.
 func readRequest(w http.ResponseWriter, r *http.Request) (request, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
@@ -29,8 +28,8 @@ func readRequest(w http.ResponseWriter, r *http.Request) (request, error) {
 	}
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	body.DisallowUnknownFields()
-	var asked request
-	err = body.Decode(&asked)
+	var req request
+	err = body.Decode(&req)
 	if err == nil {
 		if _, more := body.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("more than one value")
@@ -43,9 +42,9 @@ func readRequest(w http.ResponseWriter, r *http.Request) (request, error) {
 	case tooLarge(err):
 		return request{}, problem{http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "want at most 8 KiB"}
 	case err != nil:
-		return request{}, problem{http.StatusBadRequest, "VALIDATION_ERROR", `want one JSON object: {"scenario":"tour"}, with "session" if it is to go on in one`}
+		return request{}, problem{http.StatusBadRequest, "VALIDATION_ERROR", `want one JSON object: {"scenario":"tour"}, with "session" to continue one`}
 	}
-	return asked, nil
+	return req, nil
 }
 
 func tooLarge(err error) bool {
@@ -53,11 +52,11 @@ func tooLarge(err error) bool {
 	return is
 }
 
-// problem is an error that is answered as application/problem+json, RFC 9457.
+// problem is an error response in the form of RFC 9457.
 type problem struct {
 	status int
 	code   string // stable; programs branch on it
-	detail string // a sentence for people
+	detail string // text for users
 }
 
 func (p problem) Error() string { return p.detail }
@@ -82,10 +81,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		panic(fmt.Sprintf("demo: %v", err)) // maps of strings can be encoded
 	}
-	_, _ = w.Write(body) // the client may have gone; there is nobody to tell
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// newID is 128 random bits, as a token.
+// newID returns 128 random bits as a token.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

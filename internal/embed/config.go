@@ -10,37 +10,37 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// RandomPort makes the server choose a free port.
+// RandomPort makes the server select a free port.
 const RandomPort = -1
 
-// Config shapes a Server. StoreDir must be set; the rest has defaults.
+// Config is the configuration of a Server. StoreDir is required.
 type Config struct {
-	// StoreDir holds the streams. It is created if it does not exist, and
-	// belongs to one process at a time.
+	// StoreDir is the directory of the streams. It is created if it does not
+	// exist. One process at a time can use it.
 	StoreDir string
 
-	// Host is the address to listen on. Defaults to 127.0.0.1: the server asks
-	// nobody for a password.
+	// Host is the address to listen on. Defaults to 127.0.0.1, because the
+	// server has no authentication.
 	Host string
 
-	// Port is where clients of other processes connect: a port, RandomPort,
-	// or 0 for none. InProcess works in any case.
+	// Port is the port for clients in other processes: a port number,
+	// RandomPort, or 0 for none. InProcess works with every value.
 	Port int
 
-	// SyncInterval is how often files are synced to the disk, which bounds
-	// what a power cut costs. Defaults to the server's 2 minutes.
+	// SyncInterval is the interval at which files are synced to disk, which
+	// bounds the loss on a power failure. Defaults to the server's 2 minutes.
 	SyncInterval time.Duration
 
-	// SyncAlways syncs each write before it is acknowledged: a power cut
-	// costs nothing, and publishing a good deal of its speed.
+	// SyncAlways syncs each write before its acknowledgement: a power failure
+	// loses nothing, and publishing is considerably slower.
 	SyncAlways bool
 
-	// MaxStore is the size in bytes at which the server refuses to store more.
-	// Defaults to three quarters of what is free on the disk.
+	// MaxStore is the size in bytes at which the server rejects further
+	// messages. Defaults to three quarters of the free disk space.
 	MaxStore int64
 
-	// Log takes what the server says: its warnings and errors at their level,
-	// its many notices at debug level. Defaults to slog.Default().
+	// Log receives the log of the server: warnings and errors at their level,
+	// notices at debug level. Defaults to slog.Default().
 	Log *slog.Logger
 }
 
@@ -74,7 +74,7 @@ func (c Config) options() *server.Options {
 		Host:                   c.Host,
 		Port:                   c.Port,
 		DontListen:             c.Port == 0,
-		NoSigs:                 true, // signals are for the program around it
+		NoSigs:                 true, // the program handles signals
 		JetStream:              true,
 		DisableJetStreamBanner: true,
 		StoreDir:               c.StoreDir,

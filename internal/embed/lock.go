@@ -10,42 +10,43 @@ import (
 	"strings"
 )
 
-// lockName is the file in a store directory that its owner holds locked. It
-// stays when the owner ends: a lock file that is removed can be locked twice,
-// once by its old and once by its new inode.
+// lockName is the file in a store directory that its owner keeps locked. It is
+// not removed at the end: a removed lock file could be locked twice, once by
+// its old and once by its new inode.
 const lockName = "tailrace.lock"
 
-// errHeld is what tryLock returns when another process has the lock.
+// errHeld is the error of tryLock if another process holds the lock.
 var errHeld = errors.New("locked by another process")
 
 type storeLock struct{ file *os.File }
 
-// lockStore makes the directory if need be and takes its lock. It proves on
-// the way that the directory can be written.
+// lockStore creates the directory if it does not exist and takes its lock. This
+// also checks that the directory is writable.
 func lockStore(dir string) (*storeLock, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("data directory %q cannot be made: choose another, or create it for this user: %w", dir, err)
+		return nil, fmt.Errorf("create data directory %q: choose another directory or create it for this user: %w", dir, err)
 	}
 	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator chose the directory
 	if err != nil {
-		return nil, fmt.Errorf("data directory %q is not writable: choose another, or give this user the right to write there: %w", dir, err)
+		return nil, fmt.Errorf("data directory %q is not writable: choose another, or give this user write permission: %w", dir, err)
 	}
 	if err := tryLock(file); err != nil {
 		err = heldError(dir, file, err)
 		return nil, errors.Join(err, file.Close())
 	}
 	lock := &storeLock{file: file}
-	if err := lock.sign(); err != nil {
-		err = fmt.Errorf("data directory %q is not writable: is its disk full?: %w", dir, err)
+	if err := lock.writePID(); err != nil {
+		err = fmt.Errorf("write lock in data directory %q: %w", dir, err)
 		return nil, errors.Join(err, lock.release())
 	}
 	return lock, nil
 }
 
-// heldError names the process that holds the lock, as far as it said.
+// heldError returns an error with the id of the process that holds the lock, if
+// the lock file contains it.
 func heldError(dir string, file *os.File, err error) error {
 	if !errors.Is(err, errHeld) {
-		return fmt.Errorf("data directory %q cannot be locked: use one on a local disk: %w", dir, err)
+		return fmt.Errorf("lock data directory %q: use a directory on a local disk: %w", dir, err)
 	}
 	owner := "another process"
 	if text, readErr := io.ReadAll(io.LimitReader(file, 20)); readErr == nil {
@@ -56,8 +57,9 @@ func heldError(dir string, file *os.File, err error) error {
 	return fmt.Errorf("data directory %q is in use by %s: stop that one, or choose another directory: %w", dir, owner, err)
 }
 
-// sign writes our process id into the lock, for the message of the next.
-func (l *storeLock) sign() error {
+// writePID writes the id of this process into the lock file, for the error
+// message of other processes.
+func (l *storeLock) writePID() error {
 	if err := l.file.Truncate(0); err != nil {
 		return err
 	}
@@ -65,5 +67,5 @@ func (l *storeLock) sign() error {
 	return err
 }
 
-// release gives the lock back: closing the file does.
+// release releases the lock by closing the file.
 func (l *storeLock) release() error { return l.file.Close() }

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// owner is another process with a server on a directory.
+// owner is another process that runs a server on a directory.
 type owner struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -44,21 +44,21 @@ func startOwner(t *testing.T, dir string) *owner {
 	t.Cleanup(o.kill)
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "nats://") {
-		t.Fatalf("the other process says %q, %v; want its URL", line, err)
+		t.Fatalf("output of the other process %q, %v, want its URL", line, err)
 	}
 	o.url = strings.TrimSpace(line)
 	return o
 }
 
-// kill is SIGKILL; the second time it does nothing.
+// kill sends SIGKILL. A second call has no effect.
 func (o *owner) kill() {
 	_ = o.cmd.Process.Kill()
 	_ = o.cmd.Wait()
 }
 
-// Two processes want the same files: the second is told who has them, and
-// whatever way the first ends, the files are free then and hold everything
-// that was acknowledged.
+// Two processes open the same directory: the second gets an error with the
+// process id of the first. After any exit of the first the directory is free
+// and holds every acknowledged message.
 func TestOneProcessOwnsTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	other := startOwner(t, dir)
@@ -90,7 +90,7 @@ func TestOneProcessOwnsTheFiles(t *testing.T) {
 	}
 	stop(t, srv)
 
-	third := startOwner(t, dir) // an orderly end frees the files too
+	third := startOwner(t, dir) // a shutdown frees the files too
 	if err := third.stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +100,10 @@ func TestOneProcessOwnsTheFiles(t *testing.T) {
 	start1(t, Config{StoreDir: dir})
 }
 
-// A directory where nothing can be written, as root finds one.
+// A directory that is not writable, even for root.
 func TestDirectoryIsNotWritable(t *testing.T) {
 	_, err := Start(t.Context(), Config{StoreDir: "/proc/self", Log: slog.New(slog.DiscardHandler)})
-	want := `data directory "/proc/self" is not writable: choose another, or give this user the right to write there`
+	want := `data directory "/proc/self" is not writable: choose another, or give this user write permission`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}

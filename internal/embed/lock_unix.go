@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLock takes a lock that the kernel gives back when the process ends.
+// tryLock takes a lock that the kernel releases when the process ends.
 func tryLock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// logger is a logger of nats-server over slog. The server's own would end the
-// process at a fatal line; this one keeps it, and Start returns it.
+// logger adapts slog to the logger of nats-server. The default logger would end
+// the process on a fatal line; this one records it, and Start returns it.
 type logger struct {
 	log *slog.Logger
 
@@ -22,22 +22,22 @@ func (l *logger) fatal() error {
 	return l.first
 }
 
-// Noticef is called for each step of starting and stopping.
+// Noticef logs the steps of start and shutdown at debug level.
 func (l *logger) Noticef(format string, v ...any) {
 	l.log.Debug("nats-server: " + fmt.Sprintf(format, v...))
 }
 
-// Warnf is called for what an operator should look at.
+// Warnf logs a warning.
 func (l *logger) Warnf(format string, v ...any) {
 	l.log.Warn("nats-server: " + fmt.Sprintf(format, v...))
 }
 
-// Errorf is called for what went wrong.
+// Errorf logs an error.
 func (l *logger) Errorf(format string, v ...any) {
 	l.log.Error("nats-server: " + fmt.Sprintf(format, v...))
 }
 
-// Fatalf is called when the server cannot start.
+// Fatalf logs and records the reason why the server cannot start.
 func (l *logger) Fatalf(format string, v ...any) {
 	line := fmt.Sprintf(format, v...)
 	l.log.Error("nats-server: " + line)
@@ -48,8 +48,8 @@ func (l *logger) Fatalf(format string, v ...any) {
 	}
 }
 
-// Debugf and Tracef are never called: Start does not ask for them.
+// Debugf is not called: Start does not enable debug output.
 func (l *logger) Debugf(string, ...any) {}
 
-// Tracef is the other one.
+// Tracef is not called: Start does not enable trace output.
 func (l *logger) Tracef(string, ...any) {}

@@ -12,19 +12,19 @@ import (
 )
 
 // ownerVariable makes the test binary a process that owns a store directory,
-// the one it names.
+// the value of the variable.
 const ownerVariable = "TAILRACE_EMBED_OWNER"
 
 func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv(ownerVariable); ok {
-		os.Exit(own(dir))
+		os.Exit(runOwner(dir))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// own runs a server on dir, says where, and waits to be killed; it ends when
-// its parent does.
-func own(dir string) int {
+// runOwner runs a server on dir, prints its URL and waits to be killed; it exits
+// with its parent.
+func runOwner(dir string) int {
 	srv, err := Start(context.Background(), Config{StoreDir: dir, Port: RandomPort, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Fprintln(os.Stdout, "error:", err)

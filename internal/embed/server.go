@@ -14,21 +14,21 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Server is a NATS server in this process. Its methods may be called from any
-// goroutine.
+// Server is a NATS server in this process. Its methods are safe for concurrent
+// use.
 type Server struct {
 	srv  *server.Server
 	lock *storeLock
 
 	stopping sync.Once
-	stopped  chan struct{} // closed when the server has ended and the lock is given back
+	stopped  chan struct{} // closed when the server has ended and the lock is released
 	unlock   error         // readable once stopped is closed
 }
 
-// Start starts a server on the files in cfg.StoreDir and returns when it takes
-// connections and its streams are recovered, which takes about a second for a
-// million messages. When ctx ends first, it stops again. Errors say in one
-// sentence what is in the way: a directory that cannot be written or is in use
+// Start starts a server on the files in cfg.StoreDir. It returns when the
+// server accepts connections and its streams are recovered, which takes about a
+// second per million messages. If ctx ends first, the server is stopped. Errors
+// name the cause in one sentence: a directory that is not writable or is in use
 // by another process, a port that is taken.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
@@ -36,7 +36,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("start the NATS server: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("start NATS server: %w", context.Cause(ctx))
 	}
 	lock, err := lockStore(cfg.StoreDir)
 	if err != nil {
@@ -55,7 +55,7 @@ func start(ctx context.Context, cfg Config) (*server.Server, error) {
 	}
 	srv, err := server.NewServer(cfg.options())
 	if err != nil {
-		return nil, fmt.Errorf("configure the NATS server: %w", err)
+		return nil, fmt.Errorf("configure NATS server: %w", err)
 	}
 	log := &logger{log: cfg.Log}
 	srv.SetLoggerV2(log, false, false, false)
@@ -68,8 +68,8 @@ func start(ctx context.Context, cfg Config) (*server.Server, error) {
 	return srv, nil
 }
 
-// checkPort listens on the port for a moment, because what the server says
-// when it cannot is a line in its log and not an error.
+// checkPort briefly listens on the port, because nats-server reports a failure
+// to listen in its log and not as an error.
 func checkPort(ctx context.Context, cfg Config) error {
 	if cfg.Port == 0 {
 		return nil
@@ -79,9 +79,9 @@ func checkPort(ctx context.Context, cfg Config) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s is already in use: stop what listens there, or choose another port: %w", address, err)
+		return fmt.Errorf("listen on %s: address already in use: stop the other process or choose another port: %w", address, err)
 	case err != nil:
-		return fmt.Errorf("cannot listen on %s: choose another address: %w", address, err)
+		return fmt.Errorf("listen on %s: choose another address: %w", address, err)
 	}
 	return listener.Close()
 }
@@ -92,19 +92,19 @@ func awaitReady(ctx context.Context, srv *server.Server, log *logger) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("start the NATS server: %w", context.Cause(ctx))
+			return fmt.Errorf("start NATS server: %w", context.Cause(ctx))
 		}
 	}
 	if err := log.fatal(); err != nil {
 		return err
 	}
 	if !srv.JetStreamEnabled() {
-		return errors.New("JetStream of the NATS server did not start: its log says why")
+		return errors.New("JetStream of the NATS server not started: see its log")
 	}
 	return nil
 }
 
-// ClientURL is where other processes connect, "" when Port was 0.
+// ClientURL returns the URL for other processes, "" if Port was 0.
 func (s *Server) ClientURL() string {
 	if s.srv.Addr() == nil {
 		return ""
@@ -112,13 +112,13 @@ func (s *Server) ClientURL() string {
 	return s.srv.ClientURL()
 }
 
-// InProcess makes nats.Connect speak to this server without the network. Such
-// a connection ignores the URL it is given.
+// InProcess returns an option that connects to this server without the network.
+// The URL of such a connection is ignored.
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.srv) }
 
 // Shutdown stops the server, waits until it has written and closed its files,
-// and gives the directory back. When ctx ends first it returns its error and
-// the server goes on stopping; a later call waits again.
+// and releases the directory. If ctx ends first, it returns its error and the
+// server continues to stop; a later call waits for it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopping.Do(func() {
 		go func() { // ends when the server has ended
@@ -132,6 +132,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-s.stopped:
 		return s.unlock
 	case <-ctx.Done():
-		return fmt.Errorf("the NATS server is still stopping: %w", context.Cause(ctx))
+		return fmt.Errorf("stop NATS server: still stopping: %w", context.Cause(ctx))
 	}
 }

@@ -49,7 +49,7 @@ func connect(t *testing.T, url string, opts ...nats.Option) jetstream.JetStream 
 	return js
 }
 
-// What was stored is there for the next server on the same files.
+// Stored messages are available to the next server on the same files.
 func TestFilesAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "here")
 	first := start1(t, Config{StoreDir: dir})
@@ -64,7 +64,7 @@ func TestFilesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop(t, first)
-	stop(t, first) // twice is fine
+	stop(t, first) // a second call has no effect
 
 	second := start1(t, Config{StoreDir: dir, Port: RandomPort})
 	stream, err := connect(t, second.ClientURL()).Stream(t.Context(), "S")
@@ -77,9 +77,9 @@ func TestFilesAreKept(t *testing.T) {
 	}
 }
 
-// Whoever starts a second server on the same files, or on a port that is
-// taken, is told so in one line, and the first server does not notice.
-func TestWhatIsInTheWay(t *testing.T) {
+// A second server on the same files or on a port that is taken fails with a
+// one-line error and does not affect the first server.
+func TestStartErrors(t *testing.T) {
 	dir := t.TempDir()
 	running := start1(t, Config{StoreDir: dir, Port: RandomPort})
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,21 +92,21 @@ func TestWhatIsInTheWay(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spoilt := t.TempDir()
-	if err := os.WriteFile(filepath.Join(spoilt, "jetstream"), nil, 0o600); err != nil {
+	invalid := t.TempDir()
+	if err := os.WriteFile(filepath.Join(invalid, "jetstream"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
 		cfg  Config
 		want string
 	}{
-		"the server gives up":        {Config{StoreDir: spoilt}, "NATS server: Can't start JetStream: storage directory is not a directory"},
+		"invalid storage":            {Config{StoreDir: invalid}, "NATS server: Can't start JetStream: storage directory is not a directory"},
 		"a negative interval":        {Config{StoreDir: dir, SyncInterval: -1}, "SyncInterval is -1ns"},
 		"a negative size":            {Config{StoreDir: dir, MaxStore: -1}, "MaxStore is -1"},
 		"the directory has an owner": {Config{StoreDir: dir}, "is in use by process"},
-		"a file is in the way":       {Config{StoreDir: file}, "cannot be made"},
-		"the port is taken":          {Config{StoreDir: t.TempDir(), Port: port}, "is already in use: stop what listens there"},
-		"no such address":            {Config{StoreDir: t.TempDir(), Host: "192.0.2.1", Port: port}, "cannot listen on 192.0.2.1"},
+		"a file is in the way":       {Config{StoreDir: file}, "create data directory"},
+		"the port is taken":          {Config{StoreDir: t.TempDir(), Port: port}, "address already in use: stop the other process"},
+		"no such address":            {Config{StoreDir: t.TempDir(), Host: "192.0.2.1", Port: port}, "listen on 192.0.2.1"},
 		"no directory":               {Config{}, "StoreDir is empty"},
 		"no such port":               {Config{StoreDir: dir, Port: 70000}, "Port is 70000"},
 	}
@@ -125,12 +125,12 @@ func TestWhatIsInTheWay(t *testing.T) {
 	}
 	js := connect(t, running.ClientURL())
 	if _, err := js.AccountInfo(t.Context()); err != nil {
-		t.Errorf("the running server suffered: %v", err)
+		t.Errorf("the running server is affected: %v", err)
 	}
 }
 
-// A start that is given up leaves nothing behind: the directory is free.
-func TestStartIsGivenUp(t *testing.T) {
+// A canceled start releases the directory.
+func TestStartIsCanceled(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -145,12 +145,13 @@ func TestStartIsGivenUp(t *testing.T) {
 	start1(t, Config{StoreDir: dir})
 }
 
-// Whoever cannot wait for the end is told, and may wait again.
+// Shutdown returns an error when its context ends, and a later call waits
+// again.
 func TestShutdownIsBounded(t *testing.T) {
 	srv := start1(t, Config{StoreDir: t.TempDir(), SyncAlways: true})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("out of patience"))
-	if err := srv.Shutdown(ctx); err != nil && !strings.Contains(err.Error(), "the NATS server is still stopping: out of patience") {
+	cancel(errors.New("shutdown timeout"))
+	if err := srv.Shutdown(ctx); err != nil && !strings.Contains(err.Error(), "stop NATS server: still stopping: shutdown timeout") {
 		t.Errorf("Shutdown = %v", err)
 	}
 	if err := srv.Shutdown(context.Background()); err != nil {
@@ -158,7 +159,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	}
 }
 
-// The log of the server arrives in ours.
+// The log of the server is written to Config.Log.
 func TestLog(t *testing.T) {
 	var buf bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -11,26 +11,26 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/compact"
-	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/internal/archiver"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
 // TestLogKeepsTheContractFromArchives: the same, with everything archived that
-// can be whenever somebody begins to read.
+// can be whenever a read begins.
 func TestLogKeepsTheContractFromArchives(t *testing.T) {
 	var archived uint64
-	logtest.Exercise(t, func(t *testing.T) logtest.World {
+	memlog.RunContract(t, func(t *testing.T) memlog.TestLog {
 		t.Helper()
-		w := newWorld(t)
+		w := newEnv(t)
 		js, err := jetstream.New(w.conn)
 		w.must(err)
-		r, err := consumers.New(w.conn, js, consumers.Config{Heartbeat: 100 * time.Millisecond, Archives: true})
+		r, err := consumers.New(w.conn, js, consumers.Config{Heartbeat: 100 * time.Millisecond, UseArchives: true})
 		w.must(err)
-		c, err := compact.New(w.js, compact.Config{})
+		c, err := archiver.New(w.js, archiver.Config{})
 		w.must(err)
 		w.Log = Log{r}
 		t.Cleanup(func() { archived += r.Stats().Archived })
-		return &archivedWorld{world: w, c: c}
+		return &archivedWorld{env: w, c: c}
 	})
 	if archived == 0 {
 		t.Error("nothing was read from archives")
@@ -39,19 +39,19 @@ func TestLogKeepsTheContractFromArchives(t *testing.T) {
 
 // archivedWorld archives what is about to be read.
 type archivedWorld struct {
-	*world
+	*env
 
-	c *compact.Compactor
+	c *archiver.Archiver
 }
 
 func (w *archivedWorld) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
 	w.archive(s)
-	return w.world.Replay(ctx, s, after, through)
+	return w.env.Replay(ctx, s, after, through)
 }
 
 func (w *archivedWorld) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
 	w.archive(root)
-	return w.world.ReplayTree(ctx, root, after, through)
+	return w.env.ReplayTree(ctx, root, after, through)
 }
 
 // archive tries all sessions of the tree.
@@ -61,8 +61,8 @@ func (w *archivedWorld) archive(root chunk.Session) {
 		if s.Tree() != root.Tree() {
 			continue
 		}
-		_, err := w.c.Compact(w.t.Context(), s)
-		if err != nil && !errors.Is(err, compact.ErrUnfit) && !errors.Is(err, chunk.ErrUnknownSession) {
+		_, err := w.c.Archive(w.t.Context(), s)
+		if err != nil && !errors.Is(err, archiver.ErrNotArchivable) && !errors.Is(err, chunk.ErrUnknownSession) {
 			w.t.Fatal(err)
 		}
 	}

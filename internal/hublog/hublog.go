@@ -1,5 +1,4 @@
-// Package hublog fits a consumers.Reader to what a hub asks of a log and of a
-// feed: the two live on floors that do not know each other.
+// Package hublog adapts a consumers.Reader to the ports Log and Feed of a hub, which are in a layer that does not import consumers.
 package hublog
 
 import (
@@ -8,38 +7,37 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// Log is a hub.Log.
+// Log implements hub.Log.
 type Log struct{ *consumers.Reader }
 
 var _ hub.Log = Log{}
 
-// Replay is hub.Log's.
+// Replay implements hub.Log.
 func (l Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
 	return l.Reader.Replay(ctx, s, after, consumers.Through(through))
 }
 
-// ReplayTree is hub.Log's.
+// ReplayTree implements hub.Log.
 func (l Log) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
 	return l.Reader.ReplayTree(ctx, root, after, consumers.Through(through))
 }
 
-// Feed is a hub.Feed.
+// Feed implements hub.Feed.
 type Feed struct{ Reader *consumers.Reader }
 
 var _ hub.Feed = Feed{}
 
-// Tip is hub.Feed's.
+// Tip implements hub.Feed.
 func (f Feed) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	return f.Reader.Tip(ctx, partition)
 }
 
-// Feed hands out one message object again and again: the hub looks at a message
-// before it takes the next one, and most are nobody's.
-func (f Feed) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.Message, error] {
-	return func(yield func(hub.Message, error) bool) {
+// Feed yields the same message object each time: the hub reads a message before it takes the next one, and drops most of them.
+func (f Feed) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.FeedMessage, error] {
+	return func(yield func(hub.FeedMessage, error) bool) {
 		var m message
 		for msg, err := range f.Reader.Feed(ctx, partition, after) {
 			if err != nil {
@@ -55,9 +53,9 @@ func (f Feed) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq
 	}
 }
 
-// message is a consumers.Message whose subject is parsed once.
+// message is a consumers.LogMessage whose subject is parsed once.
 type message struct {
-	msg     consumers.Message
+	msg     consumers.LogMessage
 	session chunk.Session
 	err     error
 }

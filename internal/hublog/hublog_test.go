@@ -14,24 +14,24 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/logtest"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
 func TestLogKeepsTheContract(t *testing.T) {
-	logtest.Exercise(t, func(t *testing.T) logtest.World {
+	memlog.RunContract(t, func(t *testing.T) memlog.TestLog {
 		t.Helper()
-		return newWorld(t)
+		return newEnv(t)
 	})
 }
 
-// world is the log on a real server. It keeps what it has written, to know what is there.
-type world struct {
+// env is the log on a real server. It keeps what it has written, to know what is there.
+type env struct {
 	Log
 
 	t      *testing.T
@@ -42,10 +42,10 @@ type world struct {
 	last   map[chunk.Session]chunk.Ordinal
 }
 
-func newWorld(t *testing.T) *world {
+func newEnv(t *testing.T) *env {
 	t.Helper()
 	srv := natstest.Start(t)
-	w := &world{t: t, js: srv.JetStream(t), last: make(map[chunk.Session]chunk.Ordinal)}
+	w := &env{t: t, js: srv.JetStream(t), last: make(map[chunk.Session]chunk.Ordinal)}
 	w.ensure()
 	nc := srv.Conn(t)
 	w.conn = nc
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	w.Log = Log{r}
 	// Whatever was read in the test, nothing of it is left on the server.
 	t.Cleanup(func() {
-		natstest.Await(t, "the consumers to go", func(ctx context.Context) error {
+		natstest.Eventually(t, "the consumers to go", func(ctx context.Context) error {
 			s, err := w.js.Stream(ctx, w.layout.Stream(0))
 			if err != nil {
 				return err
@@ -70,28 +70,28 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) must(err error) {
+func (w *env) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
+func (w *env) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	return Feed{w.Reader}.Tip(ctx, partition)
 }
 
-func (w *world) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.Message, error] {
+func (w *env) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.FeedMessage, error] {
 	return Feed{w.Reader}.Feed(ctx, partition, after)
 }
 
-func (w *world) Append(s chunk.Session, typ chunk.Type, members string) chunk.Record {
+func (w *env) Append(s chunk.Session, typ chunk.Type, members string) chunk.Record {
 	w.t.Helper()
-	return w.append(s, typ, logtest.Body(s, typ, 1, members))
+	return w.append(s, typ, memlog.Body(s, typ, 1, members))
 }
 
 // append stores as a writer does: only behind the last message it knows of.
-func (w *world) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
+func (w *env) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
 	w.t.Helper()
 	w.last[s]++
 	msg := codec.EncodeJSON(s, 1, w.last[s], typ, 1_700_000_000_000, data)
@@ -109,17 +109,17 @@ func (w *world) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Recor
 	return rec
 }
 
-func (w *world) Cleanup(s chunk.Session, step int64, floor chunk.Seq) {
+func (w *env) Cleanup(s chunk.Session, step int64, minSeq chunk.Seq) {
 	w.t.Helper()
-	doomed, members := logtest.Doom(w.stored, s, step, floor)
-	if len(doomed) == 0 {
+	toRemove, members := memlog.PlanCleanup(w.stored, s, step, minSeq)
+	if len(toRemove) == 0 {
 		return
 	}
-	w.append(s, chunk.TypeTruncated, logtest.Body(s, chunk.TypeTruncated, step, members))
-	w.Delete(doomed...)
+	w.append(s, chunk.TypeTruncated, memlog.Body(s, chunk.TypeTruncated, step, members))
+	w.Delete(toRemove...)
 }
 
-func (w *world) Delete(seqs ...chunk.Seq) {
+func (w *env) Delete(seqs ...chunk.Seq) {
 	w.t.Helper()
 	stream := w.stream()
 	for _, seq := range seqs {
@@ -128,19 +128,19 @@ func (w *world) Delete(seqs ...chunk.Seq) {
 	w.forget(func(rec chunk.Record) bool { return slices.Contains(seqs, rec.Seq) })
 }
 
-func (w *world) Expire(through chunk.Seq) {
+func (w *env) Expire(through chunk.Seq) {
 	w.t.Helper()
 	w.must(w.stream().Purge(w.t.Context(), jetstream.WithPurgeSequence(uint64(through)+1)))
 	w.forget(func(rec chunk.Record) bool { return rec.Seq <= through })
 }
 
-func (w *world) Purge(s chunk.Session) {
+func (w *env) Purge(s chunk.Session) {
 	w.t.Helper()
 	w.must(w.stream().Purge(w.t.Context(), jetstream.WithPurgeSubject(w.subject(s))))
 	w.forget(func(rec chunk.Record) bool { return rec.Session == s })
 }
 
-func (w *world) Recreate() {
+func (w *env) Recreate() {
 	w.t.Helper()
 	w.must(w.js.DeleteStream(w.t.Context(), w.layout.Stream(0)))
 	w.ensure()
@@ -148,23 +148,23 @@ func (w *world) Recreate() {
 	clear(w.last)
 }
 
-func (w *world) ensure() {
+func (w *env) ensure() {
 	w.t.Helper()
 	w.must(topology.Ensure(w.t.Context(), w.js, topology.Config{}))
 }
 
-func (w *world) stream() jetstream.Stream {
+func (w *env) stream() jetstream.Stream {
 	w.t.Helper()
 	s, err := w.js.Stream(w.t.Context(), w.layout.Stream(0))
 	w.must(err)
 	return s
 }
 
-func (w *world) subject(s chunk.Session) string {
+func (w *env) subject(s chunk.Session) string {
 	w.t.Helper()
 	subject, err := w.layout.Subject(s)
 	w.must(err)
 	return subject
 }
 
-func (w *world) forget(gone func(chunk.Record) bool) { w.stored = slices.DeleteFunc(w.stored, gone) }
+func (w *env) forget(gone func(chunk.Record) bool) { w.stored = slices.DeleteFunc(w.stored, gone) }

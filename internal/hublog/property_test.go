@@ -8,21 +8,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/logtest"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
 // Whatever is done to both, the log in memory answers as the real one does.
 func TestMemoryAnswersAsTheServerDoes(t *testing.T) {
-	server := newWorld(t)
-	memory := logtest.New()
+	server := newEnv(t)
+	memory := memlog.New()
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		// The same two logs go on, with new sessions: to make the stream again for
+		// The same two logs continue, with new sessions: to recreate the stream for
 		// every round is slow and not what this is about.
 		round++
 		p := &pair{memory: memory, server: server, base: memory.End()}
 		root := chunk.RootSession("acme", fmt.Sprint("root", round))
-		p.sessions = []chunk.Session{root, chunk.RootSession("acme", fmt.Sprint("stranger", round))}
+		p.sessions = []chunk.Session{root, chunk.RootSession("acme", fmt.Sprint("other", round))}
 		for kid := range rapid.IntRange(1, 6).Draw(rt, "sub-agents") { // few and many are read in different ways
 			p.sessions = append(p.sessions, root.Child(fmt.Sprint("kid", kid)))
 		}
@@ -34,8 +34,8 @@ func TestMemoryAnswersAsTheServerDoes(t *testing.T) {
 }
 
 type pair struct {
-	memory   *logtest.Log
-	server   *world
+	memory   *memlog.Log
+	server   *env
 	sessions []chunk.Session
 	ever     []chunk.Record
 	base     chunk.Seq // where the round began
@@ -46,7 +46,7 @@ func (p *pair) script(rt *rapid.T) {
 	begun := make(map[chunk.Session]bool)
 	for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 		s := rapid.SampledFrom(p.sessions).Draw(rt, "session")
-		floor := p.base + chunk.Seq(rapid.IntRange(0, len(p.ever)+3).Draw(rt, "floor"))
+		minSeq := p.base + chunk.Seq(rapid.IntRange(0, len(p.ever)+3).Draw(rt, "minSeq"))
 		switch what := rapid.IntRange(0, 99).Draw(rt, "what"); {
 		case !begun[s]:
 			begun[s] = true
@@ -56,10 +56,10 @@ func (p *pair) script(rt *rapid.T) {
 		case what < 80:
 			p.append(rt, s, chunk.TypeStreamEnd, "")
 		case what < 95:
-			p.memory.Cleanup(s, 0, floor)
-			p.server.Cleanup(s, 0, floor)
+			p.memory.Cleanup(s, 0, minSeq)
+			p.server.Cleanup(s, 0, minSeq)
 		default:
-			through := min(floor, p.memory.End())
+			through := min(minSeq, p.memory.End())
 			p.memory.Expire(through)
 			p.server.Expire(through)
 		}
@@ -68,7 +68,7 @@ func (p *pair) script(rt *rapid.T) {
 
 func (p *pair) append(rt *rapid.T, s chunk.Session, typ chunk.Type, members string) {
 	rec := p.memory.Append(s, typ, members)
-	if err := logtest.Same([]chunk.Record{p.server.Append(s, typ, members)}, []chunk.Record{rec}); err != nil {
+	if err := memlog.Same([]chunk.Record{p.server.Append(s, typ, members)}, []chunk.Record{rec}); err != nil {
 		rt.Fatalf("stored: %v", err)
 	}
 	p.ever = append(p.ever, rec)
@@ -79,21 +79,21 @@ func (p *pair) ask(rt *rapid.T) {
 	ctx := p.server.t.Context()
 	s := rapid.SampledFrom(p.sessions).Draw(rt, "of")
 	after := p.position(rt, s)
-	through := logtest.End
+	through := memlog.End
 	if rapid.Bool().Draw(rt, "bounded") {
 		through = after.Seq + chunk.Seq(rapid.IntRange(1, 15).Draw(rt, "through"))
 	}
-	got, gotErr := logtest.Collect(p.memory.Replay(ctx, s, after, through))
-	want, wantErr := logtest.Collect(p.server.Replay(ctx, s, after, through))
+	got, gotErr := memlog.Collect(p.memory.Replay(ctx, s, after, through))
+	want, wantErr := memlog.Collect(p.server.Replay(ctx, s, after, through))
 	p.compare(rt, fmt.Sprintf("replay of %s after %v through %d", s, after, through), got, want, gotErr, wantErr)
 
-	got, gotErr = logtest.Collect(p.memory.ReplayTree(ctx, s.Tree(), after.Seq, through))
-	want, wantErr = logtest.Collect(p.server.ReplayTree(ctx, s.Tree(), after.Seq, through))
+	got, gotErr = memlog.Collect(p.memory.ReplayTree(ctx, s.Tree(), after.Seq, through))
+	want, wantErr = memlog.Collect(p.server.ReplayTree(ctx, s.Tree(), after.Seq, through))
 	p.compare(rt, fmt.Sprintf("replay of the tree of %s after %d through %d", s, after.Seq, through), got, want, gotErr, wantErr)
 
 	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
-		pos, gotErr := p.memory.Verify(ctx, s, scope, after.Seq)
-		wantPos, wantErr := p.server.Verify(ctx, s, scope, after.Seq)
+		pos, gotErr := p.memory.ResolveCursor(ctx, s, scope, after.Seq)
+		wantPos, wantErr := p.server.ResolveCursor(ctx, s, scope, after.Seq)
 		p.compare(rt, fmt.Sprintf("verify %d of %s in scope %d", after.Seq, s, scope), nil, nil, gotErr, wantErr)
 		if pos != wantPos {
 			rt.Fatalf("verify %d of %s: %+v, the server %+v", after.Seq, s, pos, wantPos)
@@ -126,7 +126,7 @@ func (p *pair) compare(rt *rapid.T, what string, got, want []chunk.Record, gotEr
 	if class(gotErr) != class(wantErr) {
 		rt.Fatalf("%s: memory %v, then %v; the server %v, then %v", what, got, gotErr, want, wantErr)
 	}
-	if err := logtest.Same(got, want); err != nil {
+	if err := memlog.Same(got, want); err != nil {
 		rt.Fatalf("%s: %v", what, err)
 	}
 }

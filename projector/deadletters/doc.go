@@ -1,27 +1,22 @@
 // Package deadletters keeps messages of the log that could not be folded.
 //
-// A Box is the stream of them. It is told of a record by the Runner, whose
-// projector.DeadLetter it is, and of a message that is no record at all by
-// natssource; it fetches the message from the log and keeps its bytes as they
-// were, headers included, with its place and the reason:
+// A Store is the stream of dead letters. The Runner reports records to it as its projector.DeadLetterSink, and the Source reports messages that are not
+// records. The Store reads the message from the log and stores its bytes unchanged, headers included, with its position in the log and the reason:
 //
-//	box, err := deadletters.New(js, deadletters.Config{})
-//	runner, err := projector.NewRunner(source, store, log, projector.Config{DeadLetter: box})
+//	store, err := deadletters.New(js, deadletters.Config{})
+//	runner, err := projector.NewRunner(source, snapshots, log, projector.Config{DeadLetter: store})
 //
-// Telling it twice keeps one letter: each has a subject made of its place in the
-// log and the time when the log stored it, and a subject takes one message. So a
-// Runner that was killed may simply report again.
+// Adding a message twice stores one entry: the subject of an entry is made of the position of the message in the log and the time at which the log
+// stored it, and a subject takes one message. So a Runner that was killed may report the same message again.
 //
-// A letter is read with Get and All, and ends in one of three ways: it gets too
-// old, somebody drops it, or a newer build can fold it:
+// Get and All read entries. An entry ends when it expires, when it is deleted, or when a newer build can fold its message:
 //
-//	for i, err := range box.Replay(ctx, letters, store, log) {
-//		if errors.Is(err, deadletters.ErrStillDead) {
-//			// this build cannot read letters[i] either
+//	for i, err := range store.Replay(ctx, entries, snapshots, log) {
+//		if errors.Is(err, deadletters.ErrStillUnreadable) {
+//			// this build cannot read entries[i] either
 //		}
 //	}
 //
-// Replay folds the whole session anew: the record has its place in the middle of
-// others. What is in a letter may have been written by anybody, to do harm; who
-// prints it quotes it.
+// Replay refolds the whole session, because the record has its position between others. The content of an entry is untrusted input: quote it when you
+// print it.
 package deadletters

@@ -12,13 +12,13 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/deadletters"
-	"github.com/tailrace/tailrace/projector/storetest"
 )
 
-// poison is one message of a foreign writer.
+// poison is one message of another program.
 type poison struct {
 	name    string
 	subject string // "" is that of s1
@@ -48,12 +48,12 @@ func poisons() []poison {
 	text := `{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"BAD"}`
 	nothing := func(h nats.Header) { clear(h) }
 	return []poison{
-		// Records by their envelope, whose body is no chunk.
+		// Records by their envelope, whose body is not a chunk.
 		{name: "a number for a text", data: `{"type":"text_delta","delta":1}`, takes: true, reason: record},
 		{name: "nothing but a type", data: `{"type":"text_delta"}`, takes: true, reason: record},
 		{name: "null for everything", data: `{"type":"text_delta","agentId":null,"agentType":null,"timestamp":null,"delta":null}`, takes: true, reason: record},
 		{name: "a timestamp beyond the range", data: `{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1e400,"delta":"BAD"}`, takes: true, reason: record},
-		// Envelopes that take the place of a record, with a body that nobody may open.
+		// Valid envelopes whose body is not read.
 		{name: "no JSON", data: `{`, takes: true, reason: envelope},
 		{name: "nothing", data: ``, takes: true, reason: envelope},
 		{name: "an array", data: `[]`, takes: true, reason: envelope},
@@ -68,7 +68,7 @@ func poisons() []poison {
 		{name: "msgpack: great depth", header: contentType("application/msgpack"), data: strings.Repeat("\x91", 100_000) + "\xc0", takes: true, reason: envelope},
 		{name: "msgpack that is JSON", header: contentType("application/msgpack"), data: text, takes: true, reason: envelope},
 		{name: "an unknown format", header: contentType("text/html"), data: text, takes: true, reason: envelope},
-		// Messages that are no record of this session.
+		// Messages that are not records of this session.
 		{name: "no headers", header: nothing, data: "hello", reason: envelope},
 		{name: "no id", header: set("ce-id", "\x7f"), data: text, reason: envelope},
 		{name: "ordinal 0", header: set("ce-id", "1-0"), data: text, reason: envelope},
@@ -84,11 +84,10 @@ func poisons() []poison {
 	}
 }
 
-// Each kind of poison, written by a stranger, with a good record behind it: the
-// snapshot has all the good ones and tells of the others, every poison is a
-// letter with its bytes, and nothing waits.
+// Another program writes each kind of poison, with a valid record after it: the snapshot has all valid records and counts the others, every poison becomes
+// an entry with its bytes, and no record is held up.
 func TestPoison(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	w.project()
 	w.record(1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	last, at := chunk.Ordinal(1), make(map[chunk.Seq]poison)
@@ -125,22 +124,22 @@ func TestPoison(t *testing.T) {
 		}
 	}
 	reader := projector.NewReader(w.store, w.log)
-	natstest.Await(t, "the snapshot", func(ctx context.Context) error {
-		if pos, _, err := reader.Head(ctx, s1); err != nil || pos != good.Position() {
+	natstest.Eventually(t, "the snapshot", func(ctx context.Context) error {
+		if pos, _, err := reader.StoredPosition(ctx, s1); err != nil || pos != good.Position() {
 			return fmt.Errorf("at %+v, %w", pos, err)
 		}
 		return nil
 	})
 	snap := storetest.Stored(t, w.store, s1)
 	storetest.Equal(t, "stored", snap, storetest.Fold(t, w.log, s1))
-	if f := snap.Faults; f.Skipped != skipped || f.Lost != lost || f.Patches != 1 {
+	if f := snap.Faults; f.Skipped != skipped || f.Lost != lost || f.RejectedPatches != 1 {
 		t.Errorf("faults %+v; want %d skipped, %d lost, 1 patch", f, skipped, lost)
 	}
 	if page := string(snap.Frontend(true, 0).AppendJSON(nil)); !strings.Contains(page, want.String()) || strings.Contains(page, "BAD") {
 		t.Errorf("page %s\nwant in it %s", page, want.String())
 	}
 	w.complete(at)
-	natstest.Await(t, "all to be acknowledged", func(ctx context.Context) error {
+	natstest.Eventually(t, "all to be acknowledged", func(ctx context.Context) error {
 		c, err := w.js.Consumer(ctx, "TR_CHUNKS_0", "projector")
 		if err != nil {
 			return err
@@ -152,28 +151,28 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// complete checks that the letters are just the poison, each once and whole.
-func (w *world) complete(at map[chunk.Seq]poison) {
+// complete checks that the entries are just the poison, each once and whole.
+func (w *env) complete(at map[chunk.Seq]poison) {
 	w.Helper()
-	letters := w.letters()
-	if len(letters) != len(at) {
-		w.Errorf("%d letters, want %d", len(letters), len(at))
+	entries := w.entries()
+	if len(entries) != len(at) {
+		w.Errorf("%d entries, want %d", len(entries), len(at))
 	}
-	for _, letter := range letters {
-		p, ok := at[letter.Origin.Seq]
+	for _, entry := range entries {
+		p, ok := at[entry.Origin.Seq]
 		if !ok {
-			w.Errorf("a letter of %d, which is no poison: %s", letter.Origin.Seq, letter.Why)
+			w.Errorf("an entry of %d, which is not poison: %s", entry.Origin.Seq, entry.Detail)
 			continue
 		}
-		delete(at, letter.Origin.Seq)
-		if letter.Reason != p.reason || letter.Why == "" || !bytes.Equal(letter.Data, []byte(p.data)) {
-			w.Errorf("%s: reason %s (%s), data %.60q; want %s, %.60q", p.name, letter.Reason, letter.Why, letter.Data, p.reason, p.data)
+		delete(at, entry.Origin.Seq)
+		if entry.Reason != p.reason || entry.Detail == "" || !bytes.Equal(entry.Data, []byte(p.data)) {
+			w.Errorf("%s: reason %s (%s), data %.60q; want %s, %.60q", p.name, entry.Reason, entry.Detail, entry.Data, p.reason, p.data)
 		}
 		var header nats.Header
-		if len(letter.Header) > 0 {
+		if len(entry.Header) > 0 {
 			var err error
-			if header, err = nats.DecodeHeadersMsg(letter.Header); err != nil {
-				w.Errorf("%s: headers %q: %v", p.name, letter.Header, err)
+			if header, err = nats.DecodeHeadersMsg(entry.Header); err != nil {
+				w.Errorf("%s: headers %q: %v", p.name, entry.Header, err)
 			}
 		}
 		if fmt.Sprint(header) != fmt.Sprint(p.sent) {
@@ -181,6 +180,6 @@ func (w *world) complete(at map[chunk.Seq]poison) {
 		}
 	}
 	for seq, p := range at {
-		w.Error(errors.New(p.name), "is no letter, at", seq)
+		w.Error(errors.New(p.name), "is no entry, at", seq)
 	}
 }

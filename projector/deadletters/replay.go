@@ -13,90 +13,88 @@ import (
 )
 
 var (
-	// ErrStillDead reports a letter that this build cannot fold either. It is kept.
-	ErrStillDead = errors.New("this build cannot fold it either")
+	// ErrStillUnreadable reports an entry that this build cannot fold either. The entry is kept.
+	ErrStillUnreadable = errors.New("still unreadable")
 
-	// ErrLogGone reports a letter whose session cannot be folded anew: the log no
-	// longer has all that the stored snapshot was folded from. It is kept.
-	ErrLogGone = errors.New("the log no longer has all of the session")
+	// ErrLogIncomplete reports an entry whose session cannot be refolded, because the log no longer has all records of the stored snapshot. The entry is
+	// kept.
+	ErrLogIncomplete = errors.New("log of the session is incomplete")
 )
 
-// Replay folds the sessions of letters anew, each once, and drops the letters
-// whose records are now part of a snapshot. It gives an error for each letter,
-// nil for one that was dropped: ErrStillDead; ErrLogGone; those of projector.Rebuild. A
-// letter with an error is kept.
-func (b *Box) Replay(ctx context.Context, letters []Letter, store projector.Store, log projector.Log) []error {
-	errs := make([]error, len(letters))
+// Replay refolds the sessions of entries, each once, and deletes the entries whose records are now part of a snapshot. It returns one error for each
+// entry, nil for a deleted one: ErrStillUnreadable, ErrLogIncomplete, or an error of projector.Rebuild. An entry with an error is kept.
+func (b *Store) Replay(ctx context.Context, entries []Entry, store projector.Store, log projector.Log) []error {
+	errs := make([]error, len(entries))
 	sessions := make(map[chunk.Session]refolded)
-	for i, letter := range letters {
-		if err := b.replay(ctx, letter, sessions, store, log); err != nil {
-			errs[i] = fmt.Errorf("letter %d: %w", letter.Number, err)
+	for i, entry := range entries {
+		if err := b.replay(ctx, entry, sessions, store, log); err != nil {
+			errs[i] = fmt.Errorf("dead letter %d: %w", entry.Seq, err)
 		}
 	}
 	return errs
 }
 
-// refolded is how folding a session anew went.
+// refolded is the result of refolding a session.
 type refolded struct {
-	passed map[chunk.Seq]bool
-	err    error
+	skipped map[chunk.Seq]bool
+	err     error
 }
 
-func (b *Box) replay(ctx context.Context, letter Letter, sessions map[chunk.Session]refolded, store projector.Store, log projector.Log) error {
-	if err := readable(letter); err != nil {
+func (b *Store) replay(ctx context.Context, entry Entry, sessions map[chunk.Session]refolded, store projector.Store, log projector.Log) error {
+	if err := checkReadable(entry); err != nil {
 		return err
 	}
-	session, done := sessions[letter.Session]
+	session, done := sessions[entry.Session]
 	if !done {
-		session = refold(ctx, letter.Session, store, log)
-		sessions[letter.Session] = session
+		session = refoldSession(ctx, entry.Session, store, log)
+		sessions[entry.Session] = session
 	}
 	switch {
 	case session.err != nil:
 		return session.err
-	case session.passed[letter.Origin.Seq]:
-		return ErrStillDead
+	case session.skipped[entry.Origin.Seq]:
+		return ErrStillUnreadable
 	}
-	if err := b.Drop(ctx, letter.Number); !errors.Is(err, ErrNoLetter) {
+	if err := b.Delete(ctx, entry.Seq); !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return nil // somebody else did the same
+	return nil // deleted, also if another process has done so
 }
 
-func refold(ctx context.Context, s chunk.Session, store projector.Store, log projector.Log) refolded {
+func refoldSession(ctx context.Context, s chunk.Session, store projector.Store, log projector.Log) refolded {
 	r, err := projector.Rebuild(ctx, store, log, s)
 	if r.Outcome == projector.Kept {
-		err = fmt.Errorf("session %s: %w: %s", s, ErrLogGone, r.Why)
+		err = fmt.Errorf("session %s: %w: %s", s, ErrLogIncomplete, r.Reason)
 	}
-	passed := make(map[chunk.Seq]bool)
-	for _, at := range r.Passed {
-		passed[at.Seq] = true
+	skipped := make(map[chunk.Seq]bool)
+	for _, at := range r.Skipped {
+		skipped[at.Seq] = true
 	}
-	return refolded{passed, err}
+	return refolded{skipped, err}
 }
 
-// readable asks whether a message that was no record is one for this build. It is
-// passed over wherever the log is read, so folding would not tell.
-func readable(letter Letter) error {
+// checkReadable returns an error if this build cannot read the message as a record. Readers of the log skip malformed messages, so refolding does not
+// report it.
+func checkReadable(entry Entry) error {
 	switch {
-	case letter.Missing == Gone:
-		return ErrLogGone
-	case letter.Session == (chunk.Session{}):
-		return fmt.Errorf("%w: it is of no session", ErrStillDead)
-	case letter.Reason != ReasonEnvelope:
+	case entry.Missing == MissingExpired:
+		return ErrLogIncomplete
+	case entry.Session == (chunk.Session{}):
+		return fmt.Errorf("%w: subject is not one of a session", ErrStillUnreadable)
+	case entry.Reason != ReasonEnvelope:
 		return nil
-	case letter.Missing == TooLarge:
-		return fmt.Errorf("%w: its message was too large to keep", ErrStillDead)
+	case entry.Missing == MissingTooLarge:
+		return fmt.Errorf("%w: message was too large to store", ErrStillUnreadable)
 	}
 	var header nats.Header
-	if len(letter.Header) > 0 {
+	if len(entry.Header) > 0 {
 		var err error
-		if header, err = nats.DecodeHeadersMsg(letter.Header); err != nil {
-			return fmt.Errorf("%w: %w", ErrStillDead, err)
+		if header, err = nats.DecodeHeadersMsg(entry.Header); err != nil {
+			return fmt.Errorf("%w: %w", ErrStillUnreadable, err)
 		}
 	}
-	if _, err := codec.Decode(letter.Session, letter.Origin.Seq, letter.Origin.Stored, header, letter.Data); err != nil {
-		return fmt.Errorf("%w: %w", ErrStillDead, err)
+	if _, err := codec.Decode(entry.Session, entry.Origin.Seq, entry.Origin.Stored, header, entry.Data); err != nil {
+		return fmt.Errorf("%w: %w", ErrStillUnreadable, err)
 	}
 	return nil
 }

@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// Sessions with large heads are deleted with their sub-agents, while the leaders
-// of heads, objects and log hand over and die. Whoever deletes is told of a
-// failure and deletes again; in the end nothing is left.
+// Sessions with large heads are deleted with their sub-agents, while the leaders of heads, objects and log step down and crash. Delete is repeated after
+// each failure; in the end no data is left.
 func TestDeleteOnReplicas(t *testing.T) {
 	nodes := natstest.StartCluster(t, 3)
-	w := newWorldOn(t, nodes.Conn(t), topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
+	w := newEnvOn(t, nodes.Conn(t), topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
 	const chunks, heads, objects = "TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"
 	for _, stream := range []string{chunks, heads, objects} {
 		nodes.AwaitCurrent(t, stream)
@@ -52,11 +51,11 @@ func TestDeleteOnReplicas(t *testing.T) {
 		}
 	}
 	stop()
-	w.onlyGraves(all...)
+	w.onlyTombstones(all...)
 }
 
-// persist deletes s, again after each failure.
-func (w *world) persist(s chunk.Session) error {
+// persist deletes s, with a retry after each failure.
+func (w *env) persist(s chunk.Session) error {
 	var errs []error
 	for range 20 {
 		ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)

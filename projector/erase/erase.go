@@ -13,98 +13,87 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
 	"github.com/tailrace/tailrace/internal/archive"
-	"github.com/tailrace/tailrace/internal/jsapi"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Store is where snapshots are, as *kvstore.Store is one.
+// Store holds the snapshots. *jssnapshots.Store implements it.
 type Store interface {
 	Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error)
 	Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error)
 
-	// Now is behind everything that is stored.
-	Now(ctx context.Context) (projector.Revision, error)
+	// NextRevision returns a revision that is higher than that of every stored value.
+	NextRevision(ctx context.Context) (projector.Revision, error)
 
-	// Clear removes what a session has beside its grave of Revision r and was
-	// stored before a place, and reports whether there was anything. When nobody
-	// can add to that any more it lets the grave expire.
-	Clear(ctx context.Context, grave fold.Snapshot, r, before projector.Revision) (bool, error)
+	// DeleteData removes the data of a session, other than its tombstone of Revision r, that was stored before a revision, and reports whether there was
+	// any. When no process can add to the data any more, it sets the TTL of the tombstone.
+	DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error)
 
-	// Remains are the sessions under the root of s of which anything is stored.
-	Remains(ctx context.Context, s chunk.Session) ([]chunk.Session, error)
+	// StoredSessions returns the sessions under the root of s that have stored data.
+	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)
 
-	// Aged are heads that were saved before a time, in that order, and a place
-	// to go on from; see kvstore.
-	Aged(ctx context.Context, before time.Time, most int, after uint64) ([]projector.Aged, uint64, error)
+	// HeadsSavedBefore returns up to limit heads that were saved before a time, in that order, and the position of the next page; see jssnapshots.
+	HeadsSavedBefore(ctx context.Context, before time.Time, limit int, after uint64) ([]projector.ExpiredHead, uint64, error)
 }
 
-// Config shapes an Eraser. The zero Config is ready for production.
+// Config configures an Eraser. The zero Config is ready for production.
 type Config struct {
 	// Layout names the streams.
 	Layout subjects.Layout
 
-	// TTL is how long a snapshot is kept when nobody writes to its session; it
-	// must be longer than the log keeps records. Defaults to 0, for ever.
+	// TTL is the age since the last write at which the snapshot of a session is removed. It must exceed the retention of the log. Defaults to 0,
+	// unlimited.
 	TTL time.Duration
 
-	// Turn, if not nil, does the sweeps of Run, or leaves one out because another
-	// process has done it; see turns.
-	Turn func(ctx context.Context, sweep func(context.Context) error) error
+	// Lease, if not nil, calls sweep unless another process has done so in this interval; see package lease.
+	Lease func(ctx context.Context, sweep func(context.Context) error) error
 
-	// Log, if not nil, gets what goes wrong while sweeping.
+	// Log, if not nil, gets the errors of sweeps.
 	Log *slog.Logger
 }
 
-// Eraser deletes sessions. Its methods may be called concurrently, also for one
-// session and from several processes. It holds nothing that would have to be
-// closed.
+// Eraser deletes sessions. Its methods may be called concurrently, also for one session and from several processes. It holds no resources.
 type Eraser struct {
-	js    jetstream.JetStream
-	api   *jsapi.API
-	store Store
-	queue *commands.Queue
-	inbox *inbox.Box
-	cfg   Config
-	now   func() time.Time // replaced by tests, for which two minutes are long
+	client *jsclient.Client
+	store  Store
+	queue  *jscontrol.Queue
+	inbox  *jscontrol.Inbox
+	cfg    Config
+	now    func() time.Time // tests replace it
 }
 
-// New makes an Eraser. It does not ask the server for anything. The error names
-// the field of cfg that is wrong.
+// New returns an Eraser. It does not call the server. The error names the invalid field of cfg.
 func New(js jetstream.JetStream, store Store, cfg Config) (*Eraser, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}
 	if cfg.TTL < 0 {
-		return nil, fmt.Errorf("TTL is %s, want 0 (for ever) or more", cfg.TTL)
+		return nil, fmt.Errorf("TTL is %s, want 0 (unlimited) or more", cfg.TTL)
 	}
-	if cfg.Turn == nil {
-		cfg.Turn = func(ctx context.Context, sweep func(context.Context) error) error { return sweep(ctx) }
+	if cfg.Lease == nil {
+		cfg.Lease = func(ctx context.Context, sweep func(context.Context) error) error { return sweep(ctx) }
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	queue, err := commands.New(js, commands.Config{Layout: cfg.Layout, Log: cfg.Log})
+	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
-	box, err := inbox.New(js, inbox.Config{Layout: cfg.Layout})
+	box, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
 	if err != nil {
 		return nil, err
 	}
-	return &Eraser{js: js, api: jsapi.New(js), store: store, queue: queue, inbox: box, cfg: cfg, now: time.Now}, nil
+	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg, now: time.Now}, nil
 }
 
-// Delete removes s, and if it is a root all sessions of its tree. After nil
-// nothing of them is left but what says so to those who come late. The error is
-// chunk.ErrUnknownSession when there is nothing; after any other some of it may
-// be left: delete again. A sub-agent that is called by a run which has not
-// noticed yet that it is fenced is a new session; it is found as long as others
-// are.
+// Delete removes s, and if s is a root all sessions of its tree. After a nil error only the tombstones and last records remain. The error is
+// chunk.ErrUnknownSession if there is no such session. After any other error some data may remain: call Delete again. If a run that is fenced but has not
+// noticed it yet calls a sub-agent, that is a new session; Delete also finds it as long as it finds other sessions of the tree.
 func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
 	if err := subjects.CheckSession(s); err != nil {
 		return err
@@ -129,12 +118,12 @@ func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
 	return nil
 }
 
-// others are the sessions of the tree of a root that are not done.
+// others returns the sessions of the tree of a root that are not done.
 func (e *Eraser) others(ctx context.Context, s chunk.Session, done map[chunk.Session]bool) ([]chunk.Session, error) {
 	if s != s.Tree() {
 		return nil, nil
 	}
-	all, err := e.store.Remains(ctx, s)
+	all, err := e.store.StoredSessions(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +131,11 @@ func (e *Eraser) others(ctx context.Context, s chunk.Session, done map[chunk.Ses
 	if err != nil {
 		return nil, err
 	}
-	stream, err := e.js.Stream(ctx, e.stream(s))
+	state, err := e.client.State(ctx, e.stream(s), filter)
 	if err != nil {
 		return nil, err
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
-	if err != nil {
-		return nil, err
-	}
-	for subject := range info.State.Subjects {
+	for subject := range state.Subjects {
 		if session, err := e.cfg.Layout.Parse(subject); err == nil {
 			all = append(all, session)
 		}
@@ -170,30 +155,30 @@ func (e *Eraser) stream(s chunk.Session) string {
 	return e.cfg.Layout.Stream(e.cfg.Layout.Partition(s))
 }
 
-// one deletes one session and reports whether there was anything.
+// one deletes one session and reports whether there was any data.
 func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 	d := deletion{Eraser: e, session: s}
 	var err error
 	if d.subject, err = e.cfg.Layout.Subject(s); err != nil {
 		return false, err
 	}
-	// First what would begin it anew: a command comes again when its worker is
-	// fenced, and another worker would find a log that it may go on with.
-	withdrawn, err := e.queue.Withdraw(ctx, s)
+	// First the commands, which could restart the session: a command is redelivered when its worker is fenced, and another worker would resume the
+	// session from the log.
+	withdrawn, err := e.queue.DeleteSession(ctx, s)
 	if err != nil {
 		return false, err
 	}
 	if err := d.end(ctx); err != nil {
 		return false, err
 	}
-	if err := d.strays(ctx); err != nil {
+	if err := d.orphans(ctx); err != nil {
 		return false, err
 	}
-	if err := d.bury(ctx); err != nil {
+	if err := d.writeTombstone(ctx); err != nil {
 		return false, err
 	}
 	if d.last.Seq > 0 {
-		n, err := e.api.PurgeWithin(ctx, patience, e.stream(s), d.subject, uint64(d.last.Seq))
+		n, err := e.client.PurgeRetry(ctx, retryTimeout, e.stream(s), d.subject, uint64(d.last.Seq))
 		if err != nil {
 			return false, fmt.Errorf("purge the log: %w", err)
 		}
@@ -203,33 +188,32 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		return false, err
 	}
 	if d.revision == 0 {
-		return d.found || withdrawn, nil // nobody has heard of it
+		return d.found || withdrawn, nil // unknown session
 	}
-	cleared, err := e.store.Clear(ctx, d.grave, d.revision, d.revision)
+	cleared, err := e.store.DeleteData(ctx, d.tombstone, d.revision, d.revision)
 	return d.found || withdrawn || cleared, err
 }
 
-// archives removes the copy of the log. It comes after the log: who is writing
-// one meanwhile looks there afterwards, and removes it himself.
+// archives removes the copy of the log. It runs after the log is purged: a process that writes an archive meanwhile reads the log afterwards and removes
+// its archive.
 func (d *deletion) archives(ctx context.Context) error {
 	keys, err := archive.Keys(d.cfg.Layout, d.session)
 	if err != nil {
 		return err
 	}
-	if _, err := d.api.PurgeWithin(ctx, patience, archive.Stream(d.cfg.Layout), keys, 0); err != nil {
+	if _, err := d.client.PurgeRetry(ctx, retryTimeout, archive.Stream(d.cfg.Layout), keys, 0); err != nil {
 		return fmt.Errorf("purge the archive: %w", err)
 	}
 	return nil
 }
 
-// letters removes the messages of the session that could not be folded: they have
-// what people said, too.
-func (d *deletion) letters(ctx context.Context) error {
-	letters, err := d.cfg.Layout.DeadLetters(d.session)
+// deadLetters removes the messages of the session that could not be folded.
+func (d *deletion) deadLetters(ctx context.Context) error {
+	filter, err := d.cfg.Layout.DeadLetters(d.session)
 	if err != nil {
 		return err
 	}
-	if _, err := d.api.PurgeWithin(ctx, patience, d.cfg.Layout.DeadLetterStream(), letters, 0); err != nil {
+	if _, err := d.client.PurgeRetry(ctx, retryTimeout, d.cfg.Layout.DeadLetterStream(), filter, 0); err != nil {
 		return fmt.Errorf("purge the dead letters: %w", err)
 	}
 	return nil
@@ -239,63 +223,55 @@ func (d *deletion) letters(ctx context.Context) error {
 type deletion struct {
 	*Eraser
 
-	session  chunk.Session
-	subject  string
-	last     chunk.Position // the record that ends it, zero when there is nothing
-	epoch    chunk.Epoch    // of that
-	grave    fold.Snapshot
-	revision projector.Revision // of the grave
-	found    bool
+	session   chunk.Session
+	subject   string
+	last      chunk.Position // of the last record, zero if the log is empty
+	epoch     chunk.Epoch    // of the last record
+	tombstone fold.Snapshot
+	revision  projector.Revision // of the tombstone
+	found     bool
 }
 
 const (
-	// farewell is how long the last record stays: until everybody who is attached
-	// has got it, also through an edge that had to connect anew.
-	farewell = 2 * time.Minute
+	// deletionRecordTTL is long enough for every attached reader to get the last record, also through an edge that has to reconnect.
+	deletionRecordTTL = 2 * time.Minute
 
-	attempts = 5
-
-	// patience is how long a purge waits for a stream that has no leader.
-	patience = 10 * time.Second
+	// retryTimeout is the retry budget of a write or purge, for example while the stream has no leader.
+	retryTimeout = 10 * time.Second
 )
 
-// end writes the last record of the log, unless it is there already or there is
-// nothing to end.
+// end appends the last record to the log, unless it is there already or the session does not exist.
 func (d *deletion) end(ctx context.Context) error {
-	for failures := 0; ; {
-		at, isEnd, err := d.look(ctx)
+	for {
+		at, isEnd, err := d.locate(ctx)
 		if err != nil || isEnd {
 			return err
 		}
 		d.found = true
-		err = d.write(ctx, at)
-		if err == nil {
-			continue // look at it: that gives its place
-		}
-		if failures++; failures == attempts && !isConflict(err) || ctx.Err() != nil {
+		// After a nil error locate reads the position of the record; after a conflict, the new end of the log.
+		if err = d.write(ctx, at); err != nil && (!errors.Is(err, jsclient.ErrConflict) || ctx.Err() != nil) {
 			return fmt.Errorf("end the log: %w", err)
 		}
 	}
 }
 
-// place is where a session stands.
-type place struct {
+// sessionEnd is the end of a session.
+type sessionEnd struct {
 	seq     uint64 // of its last message
 	ordinal chunk.Ordinal
 	epoch   chunk.Epoch
 }
 
-// look finds where the session stands: by its log, or, when that has forgotten,
-// by its head. It is at its end when its last record says so, or when there is
-// neither a record nor a head.
-func (d *deletion) look(ctx context.Context) (p place, isEnd bool, err error) {
+// locate returns the end of the session from its log, or from its snapshot head if the log has no record of it. isEnd reports that the last record is the
+// deletion record, or that the session has neither a record nor a head.
+func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err error) {
 	head, revision, err := d.store.Load(ctx, d.session)
 	if err != nil && revision == 0 && !errors.Is(err, projector.ErrNoSnapshot) {
 		return p, false, err
 	}
 	p.ordinal, p.epoch = head.Position.Ordinal, head.Epoch
-	m, err := d.api.Last(ctx, d.stream(d.session), d.subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	m, err := d.client.Last(ctx, d.stream(d.session), d.subject)
+	if errors.Is(err, jsclient.ErrNotFound) {
 		if head.Deleted() {
 			d.last, d.epoch = chunk.Position{}, head.Epoch
 		}
@@ -305,19 +281,19 @@ func (d *deletion) look(ctx context.Context) (p place, isEnd bool, err error) {
 		return p, false, fmt.Errorf("read the log: %w", err)
 	}
 	p.seq = m.Seq
-	rec, notOurs := codec.Decode(d.session, chunk.Seq(m.Seq), m.Time, m.Header, m.Data)
-	if notOurs != nil {
-		return p, false, nil //nolint:nilerr // a message of somebody else: the head knows best
+	rec, malformed := codec.Decode(d.session, chunk.Seq(m.Seq), m.Stored, m.Header, m.Data)
+	if malformed != nil {
+		return p, false, nil //nolint:nilerr // a malformed message has no position; that of the head applies
 	}
 	p.ordinal, p.epoch = max(p.ordinal, rec.Ordinal), max(p.epoch, rec.Epoch)
-	if isFarewell(rec) {
+	if isDeletionRecord(rec) {
 		d.last, d.epoch = rec.Position(), rec.Epoch
 		return p, true, nil
 	}
 	return p, false, nil
 }
 
-func isFarewell(rec chunk.Record) bool {
+func isDeletionRecord(rec chunk.Record) bool {
 	if rec.Type != chunk.TypeStreamFailed {
 		return false
 	}
@@ -329,55 +305,50 @@ func isFarewell(rec chunk.Record) bool {
 	return ok && failed.ErrorDetail != nil && failed.ErrorDetail.Code != nil && *failed.ErrorDetail.Code == chunk.CodeSessionDeleted
 }
 
-// write puts the last record behind a place.
-func (d *deletion) write(ctx context.Context, at place) error {
-	why, text := chunk.CodeSessionDeleted, "the session was deleted"
+// write appends the last record to the log, by compare-and-set with its end.
+func (d *deletion) write(ctx context.Context, at sessionEnd) error {
+	code, text := chunk.CodeSessionDeleted, "the session was deleted"
 	c := chunk.Chunk{
 		AgentID: d.session.ID, AgentType: "tailrace", Timestamp: time.Now().UnixMilli(),
-		Body: chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: &why}},
+		Body: chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: &code}},
 	}
 	m, err := codec.Encode(d.session, at.epoch+1, at.ordinal+1, c, codec.FormatJSON)
 	if err != nil {
 		return err
 	}
-	_, err = d.js.PublishMsg(ctx, &nats.Msg{Subject: d.subject, Header: m.Header, Data: m.Data},
-		jetstream.WithExpectLastSequencePerSubject(at.seq), jetstream.WithMsgTTL(farewell))
+	msg := &nats.Msg{Subject: d.subject, Header: nats.Header(m.Header), Data: m.Data}
+	msg.Header.Set(jetstream.MsgTTLHeader, deletionRecordTTL.String())
+	_, err = d.client.Put(ctx, jsclient.Put{Msg: msg, ExpectedSeq: &at.seq, RetryTimeout: retryTimeout})
 	return err
 }
 
-// isConflict: the writer was faster. It is soon the other way round.
-func isConflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)
-}
-
-// strays looks for what is stored of a session that has neither log nor head: a
-// projector died between messages and head when the rest was deleted.
-func (d *deletion) strays(ctx context.Context) error {
+// orphans looks for data of a session that has neither log nor head: a projector crashed after it had saved messages and before it saved the head, while
+// the rest was deleted.
+func (d *deletion) orphans(ctx context.Context) error {
 	if d.found || d.epoch != 0 {
 		return nil
 	}
-	remains, err := d.store.Remains(ctx, d.session)
-	d.found = slices.Contains(remains, d.session)
+	stored, err := d.store.StoredSessions(ctx, d.session)
+	d.found = slices.Contains(stored, d.session)
 	return err
 }
 
-// bury puts the grave where the head is, whatever that is by now.
-func (d *deletion) bury(ctx context.Context) error {
+// writeTombstone replaces the head by the tombstone, whatever the head is by then.
+func (d *deletion) writeTombstone(ctx context.Context) error {
 	for {
 		head, revision, err := d.store.Load(ctx, d.session)
 		switch {
 		case err != nil && revision == 0 && !errors.Is(err, projector.ErrNoSnapshot):
 			return err
 		case err == nil && head.Deleted() && head.Position.Ordinal >= d.last.Ordinal:
-			d.grave, d.revision = head, revision
+			d.tombstone, d.revision = head, revision
 			return nil
 		case d.last == (chunk.Position{}) && !d.found:
-			return nil // nothing to bury
+			return nil // no data, no tombstone
 		}
-		d.grave = fold.Grave(d.session, d.last, d.epoch)
+		d.tombstone = fold.Tombstone(d.session, d.last, d.epoch)
 		d.found = d.found || revision != 0 && !head.Deleted()
-		d.revision, err = d.store.Save(ctx, d.grave, revision)
+		d.revision, err = d.store.Save(ctx, d.tombstone, revision)
 		if !errors.Is(err, projector.ErrConflict) {
 			return err
 		}

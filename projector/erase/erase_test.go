@@ -14,40 +14,39 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/jsapi"
-	"github.com/tailrace/tailrace/internal/natstest"
-	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/kvstore"
-	"github.com/tailrace/tailrace/projector/natssource"
+	"github.com/tailrace/tailrace/topology"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
 var s1 = chunk.RootSession("acme", "s1")
 
-// world is a server with everything that has a part in a deletion.
-type world struct {
+// env is a server with all streams and components that a deletion involves.
+type env struct {
 	*testing.T
 
 	js        jetstream.JetStream
-	store     *kvstore.Store
+	store     *jssnapshots.Store
 	consumer  *consumers.Reader
 	snapshots *projector.Reader
 	producer  *producers.Producer
 	eraser    *Eraser
 }
 
-func newWorld(t *testing.T) *world {
+func newEnv(t *testing.T) *env {
 	t.Helper()
-	return newWorldOn(t, natstest.Start(t).Conn(t), topology.Config{MaxSnapshot: 64 << 10})
+	return newEnvOn(t, natstest.Start(t).Conn(t), topology.Config{MaxSnapshot: 64 << 10})
 }
 
-func newWorldOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *world {
+func newEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *env {
 	t.Helper()
-	w := &world{T: t}
+	w := &env{T: t}
 	var err error
 	must := func() {
 		t.Helper()
@@ -57,17 +56,17 @@ func newWorldOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *world {
 	}
 	w.js, err = jetstream.New(nc)
 	must()
-	natstest.Await(t, "the streams", func(context.Context) error {
+	natstest.Eventually(t, "the streams", func(context.Context) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		return topology.Ensure(ctx, w.js, cfg)
 	})
-	w.store, err = kvstore.New(w.js, kvstore.Config{Settle: 50 * time.Millisecond})
+	w.store, err = jssnapshots.New(w.js, jssnapshots.Config{WriteGrace: 50 * time.Millisecond})
 	must()
 	w.consumer, err = consumers.New(nc, w.js, consumers.Config{})
 	must()
-	w.snapshots = projector.NewReader(w.store, natssource.Log{Reader: w.consumer})
-	w.producer, err = producers.New(nc, w.js, producers.Config{Heads: w.snapshots})
+	w.snapshots = projector.NewReader(w.store, jssnapshots.Log{Reader: w.consumer})
+	w.producer, err = producers.New(nc, w.js, producers.Config{Positions: w.snapshots})
 	must()
 	t.Cleanup(func() {
 		if err := w.producer.Close(); err != nil {
@@ -79,14 +78,14 @@ func newWorldOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *world {
 	return w
 }
 
-// project lets a projector work until the function that it returns is called.
-func (w *world) project() (stop func()) {
+// project runs a projector until the returned function is called.
+func (w *env) project() (stop func()) {
 	w.Helper()
-	source, err := natssource.New(w.js, natssource.Config{})
+	source, err := jssnapshots.NewSource(w.js, jssnapshots.SourceConfig{})
 	if err != nil {
 		w.Fatal(err)
 	}
-	runner, err := projector.NewRunner(source, w.store, natssource.Log{Reader: w.consumer}, projector.Config{SaveAfter: 10 * time.Millisecond})
+	runner, err := projector.NewRunner(source, w.store, jssnapshots.Log{Reader: w.consumer}, projector.Config{SaveAfter: 10 * time.Millisecond})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -101,8 +100,8 @@ func (w *world) project() (stop func()) {
 	}
 }
 
-// say begins a run that says something large and does not end it.
-func (w *world) say(s chunk.Session) *producers.Run {
+// say starts a run, writes a large text and does not end the run.
+func (w *env) say(s chunk.Session) *producers.Run {
 	w.Helper()
 	run, err := w.producer.Start(w.Context(), s, chunk.RunStarted{Input: []chunk.InputMessage{{Content: "question"}}})
 	if err != nil {
@@ -112,9 +111,9 @@ func (w *world) say(s chunk.Session) *producers.Run {
 	return run
 }
 
-func (w *world) write(run *producers.Run, text string) {
+func (w *env) write(run *producers.Run, text string) {
 	w.Helper()
-	if err := run.Say(w.Context(), chunk.TextDelta{Delta: text}); err != nil {
+	if err := run.EmitBody(w.Context(), chunk.TextDelta{Delta: text}); err != nil {
 		w.Fatal(err)
 	}
 	if _, err := run.Flush(w.Context()); err != nil {
@@ -122,22 +121,22 @@ func (w *world) write(run *producers.Run, text string) {
 	}
 }
 
-// projected waits for a head that holds all of the log.
-func (w *world) projected(s chunk.Session) {
+// projected waits until the snapshot has all records of the log.
+func (w *env) projected(s chunk.Session) {
 	w.Helper()
-	natstest.Await(w.T, "the projector", func(ctx context.Context) error {
+	natstest.Eventually(w.T, "the projector", func(ctx context.Context) error {
 		snap, err := w.snapshots.Snapshot(ctx, s)
 		if err != nil {
 			return err
 		}
-		if pos, _, err := w.snapshots.Head(ctx, s); err != nil || pos != snap.Position {
+		if pos, _, err := w.snapshots.StoredPosition(ctx, s); err != nil || pos != snap.Position {
 			return fmt.Errorf("head at %v of %v, %w", pos, snap.Position, err)
 		}
 		return nil
 	})
 }
 
-func (w *world) delete(s chunk.Session) {
+func (w *env) delete(s chunk.Session) {
 	w.Helper()
 	if err := w.eraser.Delete(w.Context(), s); err != nil {
 		w.Fatal(err)
@@ -147,9 +146,8 @@ func (w *world) delete(s chunk.Session) {
 	}
 }
 
-// left are the subjects that the server holds, but for those of the session that
-// is called other.
-func (w *world) left() (all []string) {
+// left returns the subjects that have messages, except those of the session with the name other.
+func (w *env) left() (all []string) {
 	w.Helper()
 	theirs := make(map[string]bool)
 	for _, name := range []string{"TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"} {
@@ -164,7 +162,7 @@ func (w *world) left() (all []string) {
 		for subject, n := range info.State.Subjects {
 			last := subject[strings.LastIndexByte(subject, '.')+1:]
 			switch {
-			case strings.HasSuffix(subject, ".turn.sweep"): // whose turn it is, of no session
+			case strings.HasSuffix(subject, ".turn.sweep"): // the lease of the sweep
 			case strings.Contains(subject, ".other."):
 				theirs[last], theirs[base64.URLEncoding.EncodeToString([]byte(last))] = true, true
 			case !theirs[last]:
@@ -175,9 +173,8 @@ func (w *world) left() (all []string) {
 	return all
 }
 
-// onlyGraves: when those who were at work are done or dead, of a session there is
-// its last record and its grave, and both expire.
-func (w *world) onlyGraves(sessions ...chunk.Session) {
+// onlyTombstones sweeps and checks that of each session only the last record and the tombstone remain, and that both have a TTL.
+func (w *env) onlyTombstones(sessions ...chunk.Session) {
 	w.Helper()
 	w.goneAfter(func(ctx context.Context) error {
 		_, err := w.eraser.Sweep(ctx, time.Now().Add(time.Hour))
@@ -185,15 +182,15 @@ func (w *world) onlyGraves(sessions ...chunk.Session) {
 	}, sessions...)
 }
 
-// gone is onlyGraves where somebody else sweeps.
-func (w *world) gone(sessions ...chunk.Session) {
+// gone is onlyTombstones without a sweep.
+func (w *env) gone(sessions ...chunk.Session) {
 	w.Helper()
 	w.goneAfter(func(context.Context) error { return nil }, sessions...)
 }
 
-func (w *world) goneAfter(sweep func(ctx context.Context) error, sessions ...chunk.Session) {
+func (w *env) goneAfter(sweep func(ctx context.Context) error, sessions ...chunk.Session) {
 	w.Helper()
-	natstest.Await(w.T, "nothing but graves", func(ctx context.Context) error {
+	natstest.Eventually(w.T, "only tombstones", func(ctx context.Context) error {
 		if err := sweep(ctx); err != nil {
 			return err
 		}
@@ -220,23 +217,23 @@ func (w *world) goneAfter(sweep func(ctx context.Context) error, sessions ...chu
 	}
 }
 
-func (w *world) expires(ctx context.Context, sessions []chunk.Session) error {
-	api := jsapi.New(w.js)
+func (w *env) expires(ctx context.Context, sessions []chunk.Session) error {
+	api := jsclient.New(w.js)
 	for _, s := range sessions {
 		name := s.Tenant + "." + s.Root + "." + s.ID
 		for stream, subject := range map[string]string{"TR_CHUNKS_0": "tr.chunks.0." + name, "KV_TR_SNAPSHOTS": "$KV.TR_SNAPSHOTS.h." + name} {
 			m, err := api.Last(ctx, stream, subject)
 			if err != nil || m.Header.Get(jetstream.MsgTTLHeader) == "" {
-				return fmt.Errorf("%s stays for ever, %w", subject, err)
+				return fmt.Errorf("%s has no TTL, %w", subject, err)
 			}
 		}
 	}
 	return nil
 }
 
-// A root goes with its children, a child alone, and others stay.
+// A root is deleted with its children, a child alone, and other sessions stay.
 func TestDeleteTree(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	stop := w.project()
 	child, other := s1.Child("helper"), chunk.RootSession("acme", "other")
 	for _, s := range []chunk.Session{s1, child, other, s1.Child("second")} {
@@ -249,17 +246,15 @@ func TestDeleteTree(t *testing.T) {
 	}
 	w.delete(s1)
 	stop()
-	w.onlyGraves(s1, child, s1.Child("second"))
+	w.onlyTombstones(s1, child, s1.Child("second"))
 	if snap, err := w.snapshots.Snapshot(t.Context(), other); err != nil || snap.Position.Ordinal < 2 {
 		t.Errorf("another session: %v, %v", snap.Position, err)
 	}
 }
 
-// A writer that is still writing hears that it was overtaken, and a reader that
-// is attached gets a last record; one that comes later is told that its place is
-// gone.
+// A writer gets ErrFenced, an attached reader gets the last record, and a reader with an earlier position gets TruncatedExpired.
 func TestWriterAndReaders(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	run := w.say(s1)
 	next := make(chan chunk.Record)
 	ended := make(chan error, 1)
@@ -286,30 +281,30 @@ func TestWriterAndReaders(t *testing.T) {
 	}
 	var failed *chunk.StreamFailedError
 	if err := <-ended; !errors.As(err, &failed) || failed.Message != "the session was deleted" {
-		t.Errorf("the reader ends with %v", err)
+		t.Errorf("reader: %v", err)
 	}
 	if err := <-deleted; err != nil {
 		t.Fatal(err)
 	}
-	err := run.Say(t.Context(), chunk.TextDelta{Delta: "and more"})
+	err := run.EmitBody(t.Context(), chunk.TextDelta{Delta: "and more"})
 	if err == nil {
 		_, err = run.Flush(t.Context())
 	}
 	if !errors.Is(err, chunk.ErrFenced) {
-		t.Errorf("the writer hears %v, want ErrFenced", err)
+		t.Errorf("writer: %v, want ErrFenced", err)
 	}
 	for _, err := range w.consumer.Replay(t.Context(), s1, chunk.Position{Seq: first.Seq}) {
 		var truncated *chunk.TruncatedError
 		if !errors.As(err, &truncated) || truncated.Reason != chunk.TruncatedExpired {
-			t.Errorf("a cursor of before: %v, want TruncatedExpired", err)
+			t.Errorf("earlier cursor: %v, want TruncatedExpired", err)
 		}
 	}
-	w.onlyGraves(s1)
+	w.onlyTombstones(s1)
 }
 
-// A session begins anew where the old one was: nothing of that comes back.
-func TestBeginAnew(t *testing.T) {
-	w := newWorld(t)
+// A new run of a deleted session has none of the old data.
+func TestNewRun(t *testing.T) {
+	w := newEnv(t)
 	stop := w.project()
 	w.say(s1)
 	w.projected(s1)
@@ -326,15 +321,15 @@ func TestBeginAnew(t *testing.T) {
 		t.Errorf("%d messages, %d lost, %s, %v", snap.FinishedCount(), snap.Faults.Lost, snap.Status, err)
 	}
 	w.delete(s1)
-	w.onlyGraves(s1)
+	w.onlyTombstones(s1)
 }
 
 // A session whose log has expired, and one that no projector has seen.
 func TestOneHalfOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	w.say(s1)
 	w.delete(s1)
-	w.onlyGraves(s1)
+	w.onlyTombstones(s1)
 
 	stop := w.project()
 	old := chunk.RootSession("acme", "old")
@@ -352,23 +347,23 @@ func TestOneHalfOnly(t *testing.T) {
 	if snap, err := w.snapshots.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("at %v, %v", snap.Position, err)
 	}
-	if err := w.eraser.Delete(t.Context(), chunk.RootSession("acme", "nobody")); !errors.Is(err, chunk.ErrUnknownSession) {
-		t.Errorf("a session that never was: %v", err)
+	if err := w.eraser.Delete(t.Context(), chunk.RootSession("acme", "unknown")); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("unknown session: %v", err)
 	}
 }
 
-// errDied is a process that dies at a step.
+// errDied simulates a crash at a step.
 var errDied = errors.New("died")
 
-// dying is a store whose process dies before a step.
+// dying is a Store whose process crashes before a step.
 type dying struct {
-	*kvstore.Store
+	*jssnapshots.Store
 
 	before string
 }
 
 func (d dying) Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error) {
-	if d.before == "grave" {
+	if d.before == "tombstone" {
 		return 0, errDied
 	}
 	r, err := d.Store.Save(ctx, snap, after)
@@ -378,23 +373,22 @@ func (d dying) Save(ctx context.Context, snap fold.Snapshot, after projector.Rev
 	return r, err
 }
 
-func (d dying) Clear(ctx context.Context, grave fold.Snapshot, r, before projector.Revision) (bool, error) {
+func (d dying) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
 	if d.before == "clear" {
 		return false, errDied
 	}
-	return d.Store.Clear(ctx, grave, r, before)
+	return d.Store.DeleteData(ctx, tombstone, r, before)
 }
 
-// A process dies between the steps: until the grave is there the session lives,
-// and whoever deletes again finishes; afterwards it is gone, and whoever sweeps
-// finishes. A run that has begun since stays as it is.
+// A process crashes between the steps. Before the tombstone is written the session exists, and the next Delete completes the deletion; after that the
+// session is unknown, and the next sweep completes it. A run that has been started since is not affected.
 func TestDeath(t *testing.T) {
-	for _, step := range []string{"grave", "purge", "clear"} {
+	for _, step := range []string{"tombstone", "purge", "clear"} {
 		t.Run("before the "+step, func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnv(t)
 			stop := w.project()
-			anew := chunk.RootSession("acme", "other")
-			for _, s := range []chunk.Session{s1, anew} {
+			fresh := chunk.RootSession("acme", "other")
+			for _, s := range []chunk.Session{s1, fresh} {
 				w.say(s)
 				w.projected(s)
 				eraser, err := New(w.js, dying{w.store, step}, Config{})
@@ -405,31 +399,30 @@ func TestDeath(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = w.snapshots.Snapshot(t.Context(), s)
-				if step == "grave" {
+				if step == "tombstone" {
 					if err != nil {
-						t.Fatalf("after a death before the grave: %v", err)
+						t.Fatalf("crash before the tombstone: %v", err)
 					}
 					w.delete(s)
 				} else if !errors.Is(err, chunk.ErrUnknownSession) {
-					t.Fatalf("after a death behind the grave: %v, want ErrUnknownSession", err)
+					t.Fatalf("crash after the tombstone: %v, want ErrUnknownSession", err)
 				}
 			}
-			w.say(anew)
-			w.projected(anew)
+			w.say(fresh)
+			w.projected(fresh)
 			stop()
-			w.onlyGraves(s1)
-			snap, err := w.snapshots.Snapshot(t.Context(), anew)
+			w.onlyTombstones(s1)
+			snap, err := w.snapshots.Snapshot(t.Context(), fresh)
 			if err != nil || snap.TurnMessages() != 1 || snap.Faults.Lost != 0 {
-				t.Errorf("the session that began anew: %d messages, %d lost, %v", snap.TurnMessages(), snap.Faults.Lost, err)
+				t.Errorf("session with a new run: %d messages, %d lost, %v", snap.TurnMessages(), snap.Faults.Lost, err)
 			}
 		})
 	}
 }
 
-// A projector dies at any moment of a deletion, and another one comes: nothing
-// comes back, nothing is left.
+// A projector crashes at any moment of a deletion, and another one takes over: no data reappears, and none is left.
 func TestProjectorDies(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	var all []chunk.Session
 	for n := range 20 {
 		s := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
@@ -452,13 +445,13 @@ func TestProjectorDies(t *testing.T) {
 	w.say(last)
 	w.projected(last)
 	stop()
-	w.onlyGraves(all...)
+	w.onlyTombstones(all...)
 }
 
-// A snapshot that nobody has written to expires with everything, unless the log
-// has something of it; one that is written to stays, with all its messages.
+// A snapshot that has not been written to for the TTL expires with all its data, unless the log has records of it; one that is written to stays, with all
+// its messages.
 func TestTTL(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	stop := w.project()
 	old, written := chunk.RootSession("acme", "old"), chunk.RootSession("acme", "written")
 	for _, s := range []chunk.Session{old, written} {
@@ -500,9 +493,9 @@ func TestTTL(t *testing.T) {
 	sweep(time.Minute, 0)
 	sweep(2*time.Hour, 1)
 	if snap, err := w.snapshots.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
-		t.Errorf("the old one: %v, %v", snap.Position, err)
+		t.Errorf("expired session: %v, %v", snap.Position, err)
 	}
 	if snap, err := w.snapshots.Snapshot(t.Context(), written); err != nil || snap.FinishedCount() != 4 || snap.Faults.Lost != 0 {
-		t.Errorf("the one that was written to: %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
+		t.Errorf("session with a new run: %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
 	}
 }

@@ -8,39 +8,39 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/turns"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/lease"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/projector/kvstore"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// killed is a store whose process is killed while it clears the second session.
+// killed is a Store whose process is killed while it deletes the data of the second session.
 type killed struct {
-	*kvstore.Store
+	*jssnapshots.Store
 
 	kill    context.CancelFunc
 	cleared int
 }
 
-func (k *killed) Clear(ctx context.Context, grave fold.Snapshot, r, before projector.Revision) (bool, error) {
+func (k *killed) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
 	if k.cleared++; k.cleared < 2 {
-		return k.Store.Clear(ctx, grave, r, before)
+		return k.Store.DeleteData(ctx, tombstone, r, before)
 	}
 	k.kill()
 	<-ctx.Done()
 	return false, ctx.Err()
 }
 
-// later is an Eraser for which all that is stored is old.
-func (w *world) later(store Store) *Eraser {
+// later returns an Eraser whose clock is an hour ahead.
+func (w *env) later(store Store) *Eraser {
 	w.Helper()
 	const every = 50 * time.Millisecond
-	turn, err := turns.New(w.js, subjects.Layout{}, "sweep", every)
+	l, err := lease.New(w.js, subjects.Layout{}, "sweep", every)
 	if err != nil {
 		w.Fatal(err)
 	}
-	e, err := New(w.js, store, Config{Turn: turn.Do})
+	e, err := New(w.js, store, Config{Lease: l.RunIfFree})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -48,10 +48,10 @@ func (w *world) later(store Store) *Eraser {
 	return e
 }
 
-// Somebody deletes sessions and dies between the mark and the rest. The loop of a
-// process finds them and is killed in the middle; that of another one finishes.
+// A process crashes after it has written tombstones. The loop of a second process finds them and is killed in the middle; the loop of a third process
+// completes the deletions.
 func TestAnotherLoopFinishes(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	stop := w.project()
 	var all []chunk.Session
 	for n, step := range []string{"purge", "clear", "purge", "clear"} {

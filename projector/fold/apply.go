@@ -7,137 +7,131 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Apply folds one record onto s and returns the result. It consumes s, except
-// when it returns an error other than ErrRefold: then s comes back as it was.
+// Apply folds one record onto s and returns the result. It consumes s, except if it returns an error other than ErrRefold: then
+// it returns s unchanged.
 //
-// A record at or before the snapshot's position changes nothing, so applying
-// one twice is harmless. One that is not the next gives ErrGap, a body that
-// cannot be read ErrPoison, a record of another session ErrForeign, a mark that
-// takes back what was applied a *RefoldError, and a log that was set back
-// ErrRewound. A record of an epoch that
-// was overtaken and one of a type that this build does not know move the
-// position and nothing else.
+// A record at or before the position of the snapshot changes nothing, so Apply is idempotent. A record that is not the next one
+// returns ErrGap, an unreadable body ErrInvalidRecord, a record of another session ErrWrongSession, a truncated record that
+// removes applied records a *RefoldError, and a log that was rolled back ErrLogRolledBack. A record of a fenced epoch and a
+// record of a type that this build does not know only advance the position.
 func Apply(s Snapshot, rec chunk.Record) (Snapshot, error) {
 	if rec.Session != s.Session {
-		return s, fmt.Errorf("%w: %s, want %s", ErrForeign, rec.Session, s.Session)
+		return s, fmt.Errorf("%w: %s, want %s", ErrWrongSession, rec.Session, s.Session)
 	}
-	if s.seen(rec) {
+	if s.isApplied(rec) {
 		if rec.Ordinal <= s.Position.Ordinal && rec.Epoch > s.Epoch {
-			return s, fmt.Errorf("session %s: record %d has epoch %d, after %d: %w", s.Session, rec.Ordinal, rec.Epoch, s.Epoch, ErrRewound)
+			return s, fmt.Errorf("session %s: record %d has epoch %d, after %d: %w", s.Session, rec.Ordinal, rec.Epoch, s.Epoch, ErrLogRolledBack)
 		}
 		return s, nil
 	}
 	if rec.Epoch < s.Epoch {
-		return s.pass(rec)
+		return s.skip(rec)
 	}
 	if rec.Type != chunk.TypeTruncated && !s.next(rec, nil) {
 		return s, gap(s.Session, s.Position.Ordinal, rec)
 	}
 	c, err := rec.Decode()
 	if err != nil {
-		return s, fmt.Errorf("%w: %w", ErrPoison, err)
+		return s, fmt.Errorf("%w: %w", ErrInvalidRecord, err)
 	}
 	if c.Type() != rec.Type {
-		return s, fmt.Errorf("%w: it says %q inside and %q outside", ErrPoison, clip(string(c.Type())), clip(string(rec.Type)))
+		return s, fmt.Errorf("%w: it says %q inside and %q outside", ErrInvalidRecord, clip(string(c.Type())), clip(string(rec.Type)))
 	}
-	if mark, ok := c.Body.(chunk.Truncated); ok {
-		return s.truncate(rec, mark)
+	if truncation, ok := c.Body.(chunk.Truncated); ok {
+		return s.applyTruncation(rec, truncation)
 	}
 	s.apply(rec, c)
 	return s, nil
 }
 
-// Skip passes a record that cannot be folded: it is counted and marked in the
-// snapshot, and the position moves on. The record must be the next one, else
-// the error is ErrGap. It consumes s like Apply.
+// Skip skips a record that cannot be folded: it counts the record, adds a fault to the snapshot and advances the position. It
+// returns ErrGap if the record is not the next one. It consumes s like Apply.
 func Skip(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
-	if s.seen(rec) {
+	if s.isApplied(rec) {
 		return s, nil
 	}
 	if !s.next(rec, nil) {
 		return s, gap(s.Session, s.Position.Ordinal, rec)
 	}
 	if c, err := rec.Decode(); err == nil {
-		if mark, ok := c.Body.(chunk.Truncated); ok { // nothing else will explain what is gone of it
-			s.gone = subtractRanges(s.gone, addRanges(nil, mark.Removed))
+		if truncation, ok := c.Body.(chunk.Truncated); ok { // no later record explains the records that it removes
+			s.removedAhead = subtractRanges(s.removedAhead, addRanges(nil, truncation.Removed))
 		}
 	}
 	s.link(rec)
-	s.at(rec)
+	s.moveTo(rec)
 	s.Faults.Skipped++
 	s.fault(rec, reason)
 	return s, nil
 }
 
-// Hole says why records before one are not in the log.
-type Hole int
+// GapReason is the reason why records are missing from the log.
+type GapReason int
 
-// The kinds of a hole.
+// The reasons of a gap.
 const (
-	// TakenBack: a truncated record further on lists them. Who says so has
-	// looked ahead, as consumers does.
-	TakenBack Hole = iota
+	// GapRemoved: a later truncated record lists them. The caller has read ahead, as consumers does.
+	GapRemoved GapReason = iota
 
-	// Expired: the log has let go of them. The snapshot counts them as lost.
-	Expired
+	// GapExpired: the log has deleted them. The snapshot counts them as lost.
+	GapExpired
 )
 
-// Across makes rec the next record of s although some before it are not in the
-// log, and says why; Apply it then. It consumes s.
-func Across(s Snapshot, rec chunk.Record, why Hole) Snapshot {
+// SkipGap makes rec the next record of s although records before it are missing from the log, for the given reason. Apply rec
+// afterwards. It consumes s.
+func SkipGap(s Snapshot, rec chunk.Record, why GapReason) Snapshot {
 	if rec.Ordinal <= s.Position.Ordinal+1 || s.next(rec, nil) {
 		return s
 	}
-	hole := chunk.OrdinalRange{First: int64(s.Position.Ordinal) + 1, Last: int64(rec.Ordinal) - 1}
-	if why == TakenBack {
-		s.gone = addRanges(s.gone, []chunk.OrdinalRange{hole})
+	missing := chunk.OrdinalRange{First: int64(s.Position.Ordinal) + 1, Last: int64(rec.Ordinal) - 1}
+	if why == GapRemoved {
+		s.removedAhead = addRanges(s.removedAhead, []chunk.OrdinalRange{missing})
 		return s
 	}
-	s.Faults.Lost += hole.Last - hole.First + 1
+	s.Faults.Lost += missing.Last - missing.First + 1
 	s.fault(rec, "records before this one have expired")
 	s.Position.Ordinal = rec.Ordinal - 1
-	// What follows differs from what a fold of the whole would give, and from a
-	// fold that lost less: its messages must not share their keys.
+	// The rest differs from a fold of the whole log, and from a fold that lost fewer records: its messages must not share keys
+	// with theirs.
 	s.messages.startGeneration(rec.Ordinal)
 	s.startChain(rec.Ordinal)
 	return s
 }
 
-// seen reports whether rec changes nothing: it was applied, or it was taken
-// back and is merely still there.
-func (s *Snapshot) seen(rec chunk.Record) bool {
-	return rec.Ordinal <= s.Position.Ordinal || covers(s.gone, int64(rec.Ordinal), int64(rec.Ordinal))
+// isApplied reports whether rec changes nothing: it was applied, or it was removed and has not been deleted from the log.
+func (s *Snapshot) isApplied(rec chunk.Record) bool {
+	return rec.Ordinal <= s.Position.Ordinal || covers(s.removedAhead, int64(rec.Ordinal), int64(rec.Ordinal))
 }
 
-// next reports whether rec follows the snapshot's position: its ordinal is the
-// next one, or all in between are known to be gone or among also.
+// next reports whether rec follows the position of the snapshot: its ordinal is the next one, or all ordinals in between are
+// known to be removed, or are in also.
 func (s *Snapshot) next(rec chunk.Record, also []chunk.OrdinalRange) bool {
 	if rec.Ordinal == s.Position.Ordinal+1 {
 		return true
 	}
 	first, last := int64(s.Position.Ordinal)+1, int64(rec.Ordinal)-1
 	if also == nil {
-		return covers(s.gone, first, last)
+		return covers(s.removedAhead, first, last)
 	}
-	return covers(addRanges(s.gone, also), first, last)
+	return covers(addRanges(s.removedAhead, also), first, last)
 }
 
 func gap(s chunk.Session, after chunk.Ordinal, rec chunk.Record) error {
 	return fmt.Errorf("session %s: record %d after %d: %w", s, rec.Ordinal, after, ErrGap)
 }
 
-// pass moves the position over a record that changes nothing.
-func (s Snapshot) pass(rec chunk.Record) (Snapshot, error) {
+// skip advances the position past a record that changes nothing.
+func (s Snapshot) skip(rec chunk.Record) (Snapshot, error) {
 	if !s.next(rec, nil) {
 		return s, gap(s.Session, s.Position.Ordinal, rec)
 	}
 	s.link(rec)
-	s.at(rec)
+	s.moveTo(rec)
 	return s, nil
 }
 
-// at moves the position to rec.
-func (s *Snapshot) at(rec chunk.Record) {
+// moveTo sets the position to rec.
+func (s *Snapshot) moveTo(rec chunk.Record) {
 	s.Position = rec.Position()
 	s.Epoch = max(s.Epoch, rec.Epoch)
 	s.deleted = false
@@ -146,41 +140,40 @@ func (s *Snapshot) at(rec chunk.Record) {
 	}
 }
 
-// millis is when the log stored rec, 0 when it does not say.
+// millis returns the time at which the log stored rec, 0 if it is unknown.
 func millis(rec chunk.Record) int64 {
-	if rec.Stored.IsZero() {
+	if rec.StoredAt.IsZero() {
 		return 0
 	}
-	return rec.Stored.UnixMilli()
+	return rec.StoredAt.UnixMilli()
 }
 
-// apply folds the next record, whatever it is but a mark.
+// apply folds the next record, which is not a truncated record.
 func (s *Snapshot) apply(rec chunk.Record, c chunk.Chunk) {
 	if _, opaque := c.Body.(chunk.Opaque); opaque {
 		s.link(rec)
-		s.at(rec)
+		s.moveTo(rec)
 		return
 	}
 	if !rec.Type.Control() {
 		s.begin(c.Step)
 	}
 	s.link(rec)
-	s.at(rec)
+	s.moveTo(rec)
 	if s.AgentType == "" {
 		s.AgentType = c.AgentType
 	}
 	if rec.Type.Control() {
 		s.control(rec, c.Body)
 	} else {
-		s.say(rec, c)
+		s.applyChunk(rec, c)
 	}
 	s.finish()
 }
 
-// begin notices the first chunk of a turn that no run_started opened, as an
-// import may write it, and the first chunk of a step. What the step before said
-// is a message of its own, and the snapshot remembers how it stood before all
-// this: should the step be taken back, folding goes on from there.
+// begin handles the first chunk of a turn without a run_started record, which an import may write, and the first chunk of a
+// step. The output of the previous step is a message of its own. The snapshot keeps a copy of its state before the step: if the
+// step is removed, the fold continues from there.
 func (s *Snapshot) begin(step int64) {
 	switch {
 	case s.turn == nil:
@@ -196,27 +189,26 @@ func (s *Snapshot) begin(step int64) {
 	s.finish()
 }
 
-// finish lets go of messages that are complete. It waits while a hole lies
-// behind that no mark has explained yet. Without that:
-//  1. a reader of the survivors folds over the hole and finishes message 7,
-//  2. a reader of the whole, before the mark, has finished another message 7,
-//  3. both are stored under one key, and one of the heads is torn for ever.
+// finish moves complete messages out of the head. It waits while a gap before the position is unexplained. Without that:
+//  1. A reader of the remaining records skips the gap and finishes message 7.
+//  2. A reader of the whole log, before the truncated record, has finished a different message 7.
+//  3. Both are stored under one key, and one of the heads stays inconsistent.
 func (s *Snapshot) finish() {
 	if !s.messages.changed {
 		return
 	}
 	s.messages.changed = false
-	if !s.holding() {
+	if !s.mustDefer() {
 		s.messages.finish(0)
 	}
 }
 
-func (s *Snapshot) holding() bool {
-	return len(s.gone) > 0 && s.gone[0].First < int64(s.Position.Ordinal) && len(s.messages.open) < maxHeld
+func (s *Snapshot) mustDefer() bool {
+	return len(s.removedAhead) > 0 && s.removedAhead[0].First < int64(s.Position.Ordinal) && len(s.messages.open) < maxDeferred
 }
 
-// say folds a chunk.
-func (s *Snapshot) say(rec chunk.Record, c chunk.Chunk) {
+// applyChunk folds a chunk that is not a control record.
+func (s *Snapshot) applyChunk(rec chunk.Record, c chunk.Chunk) {
 	switch b := c.Body.(type) {
 	case chunk.TextDelta:
 		s.appendText(rec, textPart, b.Delta)
@@ -224,11 +216,11 @@ func (s *Snapshot) say(rec chunk.Record, c chunk.Chunk) {
 		s.think(rec, b)
 	case chunk.ToolArgStreamStart, chunk.ToolArgStreamDelta, chunk.ToolStart, chunk.ToolEnd,
 		chunk.ToolInputError, chunk.ToolOutputError, chunk.ToolApprovalRequest, chunk.ToolApprovalResponse:
-		s.sayTool(rec, c)
+		s.applyTool(rec, c)
 	case chunk.SubagentStart, chunk.SubagentEnd:
-		s.sayChild(rec, b)
+		s.applyChild(rec, b)
 	case chunk.Custom:
-		s.sayCustom(rec, b)
+		s.applyCustom(rec, b)
 	case chunk.File:
 		s.closeText()
 		s.appendRaw(rec, appendFile(nil, b.URL, b.MediaType, b.Filename))
@@ -241,10 +233,9 @@ func (s *Snapshot) say(rec chunk.Record, c chunk.Chunk) {
 	case chunk.StatePatch:
 		s.patch(rec, b)
 	default:
-		s.sayRun(rec, c)
+		s.applyRun(rec, c)
 	}
 }
 
-// IsPermanent reports whether err is about the record itself, so that trying
-// again gives the same: the record is to be passed with Skip.
-func IsPermanent(err error) bool { return errors.Is(err, ErrPoison) }
+// IsPermanent reports whether err is caused by the record itself, so that a retry fails too. Skip such a record.
+func IsPermanent(err error) bool { return errors.Is(err, ErrInvalidRecord) }

@@ -6,49 +6,47 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// modeExecute is the mode of a run that opens a turn; any other goes on with the
-// one that is open.
+// modeExecute is the mode of a run that opens a turn; a run of any other mode continues the open turn.
 const modeExecute = "execute"
 
-// control folds a record about the stream itself.
+// control folds a control record.
 func (s *Snapshot) control(rec chunk.Record, body chunk.Body) {
 	switch b := body.(type) {
 	case chunk.RunStarted:
 		s.runStarted(rec, b)
 	case chunk.StreamPaused:
-		s.paused()
+		s.pauseRun()
 	case chunk.StreamActive:
 		if s.Status == Paused {
 			s.resume()
 		}
 	case chunk.StreamEnd:
-		s.ended(b)
+		s.endRun(b)
 	case chunk.StreamFailed:
-		s.failed(b)
+		s.failRun(b)
 	}
 }
 
-// runStarted opens a run. It also opens a turn, with messages of its own,
-// unless it goes on with the open one: a takeover, a resumption, or the same
-// run once more. A resumption that brings words of a person opens a turn,
-// because what follows is said after them.
+// runStarted opens a run. It also opens a turn, with its own messages, unless the run continues the open turn: a takeover, a
+// resumption, or the same run again. A resumption with user input opens a turn, because the output that follows is an answer to
+// that input.
 func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	same := s.turn != nil && s.Run.ID == b.RunID
 	opens := s.turn == nil || !same && (b.Mode == modeExecute || len(b.Input) > 0)
 	s.messages.close()
 	s.stepStart = false
 	run := Run{
-		ID: b.RunID, Status: RunRunning, Epoch: rec.Epoch, Mode: b.Mode, Started: rec.Seq, Began: millis(rec),
+		ID: b.RunID, Status: RunRunning, Epoch: rec.Epoch, Mode: b.Mode, StartSeq: rec.Seq, StartedAt: millis(rec),
 		CheckpointID: b.CheckpointID, Parent: b.Parent,
 	}
 	if same {
-		run.Started, run.Began, run.Usage = s.Run.Started, s.Run.Began, s.Run.Usage
+		run.StartSeq, run.StartedAt, run.Usage = s.Run.StartSeq, s.Run.StartedAt, s.Run.Usage
 	} else {
-		s.leave(s.Run)
+		s.archiveRun(s.Run)
 	}
 	if !opens {
-		// The step goes on counting: what a dead worker said of it is taken back
-		// by a mark that is still to come, and is best undone from before it.
+		// The step number continues: a truncated record that removes the output of a crashed worker may follow, and the state
+		// to roll back to is the one before that step.
 		run.Step = s.Run.Step
 	}
 	s.Run, s.Status, s.Failure = run, Active, nil
@@ -57,36 +55,36 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	}
 }
 
-// leave remembers a run that another one follows.
-func (s *Snapshot) leave(r Run) {
+// archiveRun adds a run to the past runs.
+func (s *Snapshot) archiveRun(r Run) {
 	if r.ID == "" {
-		return // none, or one that nobody opened
+		return // no run, or a run without a run_started record
 	}
 	if r.Status == RunRunning {
 		r.Status = RunSuperseded
 	}
 	r.Output = nil // it may be large
-	s.Past = latestOf(s.Past, r, MaxPast)
+	s.PastRuns = latestOf(s.PastRuns, r, MaxPastRuns)
 }
 
-// latestOf is list with one more, without the oldest when there are too many. It
-// is a new list: earlier snapshots have the old one.
+// latestOf returns list with one more element, without the oldest if there are more than most. It returns a new list, because
+// earlier snapshots share the old one.
 func latestOf[T any](list []T, more T, most int) []T {
 	kept := list[max(0, len(list)+1-most):]
 	return append(append(make([]T, 0, len(kept)+1), kept...), more)
 }
 
-// resume makes a session that waited go on.
+// resume sets a paused session to active.
 func (s *Snapshot) resume() {
 	s.Status, s.Run.Status, s.Run.Interrupted = Active, RunRunning, false
 }
 
-// openTurn ends what the turn before could still change, and takes the inputs. A
-// call that has no outcome yet may get one in this turn, but not in the next.
+// openTurn finishes the messages of the previous turn that could still change, and adds the inputs. A call without an outcome
+// may get one in this turn, but not in the next one.
 func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 	h := &s.messages
-	if !s.holding() {
-		h.finish(h.turnFirst)
+	if !s.mustDefer() {
+		h.finish(h.firstOfTurn)
 	}
 	h.beginTurn()
 	s.streams.beginTurn()
@@ -103,7 +101,7 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 	s.turn = s.base()
 }
 
-// input adds a message of a person.
+// input adds a user message.
 func (h *history) input(seq chunk.Seq, in chunk.InputMessage) {
 	m := message{index: h.count(), role: User, first: seq, last: seq, closed: true}
 	m.shown = m.index
@@ -122,9 +120,8 @@ func (h *history) input(seq chunk.Seq, in chunk.InputMessage) {
 	h.open, h.shown, h.changed = append(h.open, m), noMessage, true
 }
 
-// paused closes the answer at a point where it waits. Calls that have no
-// outcome, and are not of sub-agents, wait for the client.
-func (s *Snapshot) paused() {
+// pauseRun closes the answer at a pause. Calls without an outcome that are not of sub-agents wait for the client.
+func (s *Snapshot) pauseRun() {
 	if s.Status == Ended || s.Status == Failed {
 		return
 	}
@@ -134,7 +131,7 @@ func (s *Snapshot) paused() {
 		s.Run.Status = RunSuspended
 	}
 	for i := range s.messages.open {
-		if m := &s.messages.open[i]; m.index >= s.messages.turnFirst {
+		if m := &s.messages.open[i]; m.index >= s.messages.firstOfTurn {
 			s.awaitClients(m)
 		}
 	}
@@ -143,26 +140,26 @@ func (s *Snapshot) paused() {
 func (s *Snapshot) awaitClients(m *message) {
 	for i := range m.parts {
 		t := m.parts[i].tool
-		if t == nil || t.state != inputAvailable || t.providerExecuted || s.delegated(t.callID) {
+		if t == nil || t.state != inputAvailable || t.providerExecuted || s.isDelegated(t.callID) {
 			continue
 		}
-		if place := s.messages.places()[t.callID]; place.index == m.index && place.part == i {
+		if at := s.messages.locations()[t.callID]; at.index == m.index && at.part == i {
 			s.awaitClient(t.callID, 0)
 		}
 	}
 }
 
-// delegated reports whether a sub-agent of this turn is at work on a call.
-func (s *Snapshot) delegated(callID string) bool {
-	return s.working(func(c *Child) bool { return c.CallID == callID })
+// isDelegated reports whether a sub-agent of this turn is running for a call.
+func (s *Snapshot) isDelegated(callID string) bool {
+	return s.hasRunningChild(func(c *Child) bool { return c.CallID == callID })
 }
 
-// working reports whether a sub-agent of this turn that fits is at work.
-func (s *Snapshot) working(fits func(*Child) bool) bool {
+// hasRunningChild reports whether a sub-agent of this turn that fits is running.
+func (s *Snapshot) hasRunningChild(fits func(*Child) bool) bool {
 	for i := range s.messages.open {
 		m := &s.messages.open[i]
 		for j := range m.children {
-			if c := &m.children[j]; m.index >= s.messages.turnFirst && c.Status == ChildRunning && fits(c) {
+			if c := &m.children[j]; m.index >= s.messages.firstOfTurn && c.Status == ChildRunning && fits(c) {
 				return true
 			}
 		}
@@ -170,21 +167,21 @@ func (s *Snapshot) working(fits func(*Child) bool) bool {
 	return false
 }
 
-// ended and failed close the run. The first of them wins.
-func (s *Snapshot) ended(b chunk.StreamEnd) {
+// endRun and failRun close the run. Only the first of them has an effect.
+func (s *Snapshot) endRun(b chunk.StreamEnd) {
 	if !s.close() {
 		return
 	}
 	s.Status, s.Run.Status = Ended, RunEnded
 	if s.Run.Interrupted {
-		s.Status, s.Run.Status = Paused, RunInterrupted // stopped softly: it may be resumed
+		s.Status, s.Run.Status = Paused, RunInterrupted // interrupted: it may be resumed
 	}
 	if b.FinalOutput != nil {
 		s.Run.Output = *b.FinalOutput
 	}
 }
 
-func (s *Snapshot) failed(b chunk.StreamFailed) {
+func (s *Snapshot) failRun(b chunk.StreamFailed) {
 	if !s.close() {
 		return
 	}
@@ -192,8 +189,7 @@ func (s *Snapshot) failed(b chunk.StreamFailed) {
 	s.Status, s.Failure = Failed, &Failure{Message: b.Error, Detail: b.ErrorDetail}
 }
 
-// close ends the run, if it has not ended yet. What only this run asked for
-// nobody waits for any more.
+// close ends the run and reports whether it was open. It removes the pending calls of this run.
 func (s *Snapshot) close() bool {
 	if s.Status == Ended || s.Status == Failed {
 		return false
@@ -204,8 +200,8 @@ func (s *Snapshot) close() bool {
 	return true
 }
 
-// sayRun folds chunks about the run and its steps.
-func (s *Snapshot) sayRun(rec chunk.Record, c chunk.Chunk) {
+// applyRun folds chunks of the run and its steps.
+func (s *Snapshot) applyRun(rec chunk.Record, c chunk.Chunk) {
 	switch b := c.Body.(type) {
 	case chunk.StepStart:
 		s.messages.close()
@@ -214,7 +210,7 @@ func (s *Snapshot) sayRun(rec chunk.Record, c chunk.Chunk) {
 		s.stepEnd(b)
 	case chunk.Error:
 		s.closeText()
-		s.reported(rec, b)
+		s.addError(rec, b)
 	case chunk.ExecutorSuperseded:
 		s.closeText()
 		if s.Run.Status == RunRunning {
@@ -249,12 +245,12 @@ func (s *Snapshot) sayRun(rec chunk.Record, c chunk.Chunk) {
 		for _, id := range calls {
 			s.awaitClient(id, deadline)
 		}
-	default: // step_discarded: what it threw away was never said, or a mark takes it back
+	default: // step_discarded: its output was never written, or a truncated record removes it
 	}
 }
 
-// reported keeps an error that did not end the run.
-func (s *Snapshot) reported(rec chunk.Record, b chunk.Error) {
+// addError adds an error that did not end the run.
+func (s *Snapshot) addError(rec chunk.Record, b chunk.Error) {
 	e := Error{Seq: rec.Seq, RunID: s.Run.ID, Message: cut(b.Error, maxErrorText), Recoverable: b.Recoverable}
 	if b.Code != nil {
 		e.Code = cut(*b.Code, maxErrorText)
@@ -280,15 +276,15 @@ func (s *Snapshot) stepEnd(b chunk.StepEnd) {
 	}
 }
 
-// sayChild folds the start and the end of a sub-agent.
-func (s *Snapshot) sayChild(rec chunk.Record, body chunk.Body) {
+// applyChild folds the start and the end of a sub-agent.
+func (s *Snapshot) applyChild(rec chunk.Record, body chunk.Body) {
 	switch b := body.(type) {
 	case chunk.SubagentStart:
 		s.closeText()
-		if s.working(func(c *Child) bool { return c.Session == b.SubSessionID }) {
-			return // told once more
+		if s.hasRunningChild(func(c *Child) bool { return c.Session == b.SubSessionID }) {
+			return // a repeated start
 		}
-		m := s.speaking(rec)
+		m := s.currentMessage(rec)
 		m.children = append(m.children, Child{Session: b.SubSessionID, Type: b.SubAgentType, CallID: b.CallID, Status: ChildRunning})
 	case chunk.SubagentEnd:
 		c := s.child(rec, b)
@@ -300,9 +296,8 @@ func (s *Snapshot) sayChild(rec chunk.Record, body chunk.Body) {
 	}
 }
 
-// child is the entry of the sub-agent that ended. One whose start nobody saw,
-// that ended already, or that started before the turn before this one, is listed
-// anew where its end is.
+// child returns the entry of the sub-agent that ended. A sub-agent without a start, one that has already ended, or one that
+// started before the previous turn gets a new entry where its end is.
 func (s *Snapshot) child(rec chunk.Record, b chunk.SubagentEnd) *Child {
 	for i := len(s.messages.open) - 1; i >= 0 && s.messages.open[i].index >= s.messages.prevFirst; i-- {
 		m := &s.messages.open[i]
@@ -322,39 +317,37 @@ func (s *Snapshot) child(rec chunk.Record, b chunk.SubagentEnd) *Child {
 }
 
 func (s *Snapshot) newChild(rec chunk.Record, b chunk.SubagentEnd) *Child {
-	m := s.speaking(rec)
+	m := s.currentMessage(rec)
 	m.children = append(m.children, Child{Session: b.SubSessionID, Type: b.SubAgentType, CallID: b.CallID})
 	return &m.children[len(m.children)-1]
 }
 
-// await lists a call that waits for somebody. A deadline holds until another
-// one is set.
-func (s *Snapshot) await(p Pending) {
+// addPending adds a call to the pending calls. A deadline stays until another one is set.
+func (s *Snapshot) addPending(p Pending) {
 	for _, was := range s.Pending {
 		if was.CallID == p.CallID && was.Kind == p.Kind && p.Deadline == 0 {
 			p.Deadline = was.Deadline
 		}
 	}
-	s.answered(p.CallID)
+	s.removePending(p.CallID)
 	s.Pending = append(s.Pending, p)
 }
 
-// awaitClient lists a call that the client must run, if it has no outcome yet
-// and does not wait for something else.
+// awaitClient adds a call that the client must execute, if it has no outcome yet and does not wait for an approval.
 func (s *Snapshot) awaitClient(callID string, deadline int64) {
 	t, _ := s.find(callID)
-	if t == nil || t.state.settled() || t.state == approvalRequested {
+	if t == nil || t.state.hasOutcome() || t.state == approvalRequested {
 		return
 	}
-	s.await(Pending{Kind: PendingClient, CallID: callID, ToolName: t.name, RunID: s.Run.ID, Deadline: deadline})
+	s.addPending(Pending{Kind: PendingClient, CallID: callID, ToolName: t.name, RunID: s.Run.ID, Deadline: deadline})
 }
 
-// answered takes a call off the list.
-func (s *Snapshot) answered(callID string) {
+// removePending removes a call from the pending calls.
+func (s *Snapshot) removePending(callID string) {
 	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.CallID == callID })
 }
 
-// maxCount is the largest integer that a browser holds exactly.
+// maxCount is the largest integer that JavaScript represents exactly.
 const maxCount = 1<<53 - 1
 
 func (u *Usage) add(more chunk.Usage) {

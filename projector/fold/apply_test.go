@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// begun is a session with a run and one piece of text, at ordinal 2.
+// begun returns a session with a run and one piece of text, at ordinal 2.
 func begun(t *testing.T) Snapshot {
 	t.Helper()
 	s := New(session)
@@ -22,20 +22,20 @@ func begun(t *testing.T) Snapshot {
 	return s
 }
 
-// What cannot be applied changes nothing, and says what to do.
-func TestRefusedRecordsChangeNothing(t *testing.T) {
+// TestRejectedRecordsChangeNothing checks the error and the unchanged snapshot of records that cannot be applied.
+func TestRejectedRecordsChangeNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*chunk.Record)
 		want   error
 	}{
-		{"one is missing before it", func(r *chunk.Record) { r.Ordinal = 4 }, ErrGap},
-		{"it is of another session", func(r *chunk.Record) { r.Session = chunk.RootSession("acme", "s2") }, ErrForeign},
-		{"it is of another tenant", func(r *chunk.Record) { r.Session.Tenant = "evil" }, ErrForeign},
-		{"it is no JSON", func(r *chunk.Record) { r.Data = []byte("{") }, ErrPoison},
-		{"it is nothing", func(r *chunk.Record) { r.Data = nil }, ErrPoison},
-		{"inside and outside differ", func(r *chunk.Record) { r.Type = chunk.TypeStreamEnd }, ErrPoison},
-		{"a later writer wrote over the past", func(r *chunk.Record) { r.Ordinal, r.Epoch = 2, 6 }, ErrRewound},
+		{"missing record before it", func(r *chunk.Record) { r.Ordinal = 4 }, ErrGap},
+		{"another session", func(r *chunk.Record) { r.Session = chunk.RootSession("acme", "s2") }, ErrWrongSession},
+		{"another tenant", func(r *chunk.Record) { r.Session.Tenant = "evil" }, ErrWrongSession},
+		{"invalid JSON", func(r *chunk.Record) { r.Data = []byte("{") }, ErrInvalidRecord},
+		{"no data", func(r *chunk.Record) { r.Data = nil }, ErrInvalidRecord},
+		{"types differ", func(r *chunk.Record) { r.Type = chunk.TypeStreamEnd }, ErrInvalidRecord},
+		{"later epoch at an applied ordinal", func(r *chunk.Record) { r.Ordinal, r.Epoch = 2, 6 }, ErrLogRolledBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := begun(t)
@@ -44,7 +44,7 @@ func TestRefusedRecordsChangeNothing(t *testing.T) {
 			rec.Epoch = 5
 			c.change(&rec)
 			s, err := Apply(s, rec)
-			if !errors.Is(err, c.want) || IsPermanent(err) != errors.Is(c.want, ErrPoison) {
+			if !errors.Is(err, c.want) || IsPermanent(err) != errors.Is(c.want, ErrInvalidRecord) {
 				t.Errorf("err = %v, want %v", err, c.want)
 			}
 			if stored(s) != before {
@@ -54,15 +54,14 @@ func TestRefusedRecordsChangeNothing(t *testing.T) {
 	}
 }
 
-// A record of an overtaken epoch moves the position when its turn comes, and the
-// chain, and nothing else; one of a type that nobody knows too.
-func TestPassedOver(t *testing.T) {
+// TestIgnoredRecords checks that a record of a fenced epoch or of an unknown type changes only the position and the chain.
+func TestIgnoredRecords(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*chunk.Record)
 	}{
-		{"an overtaken epoch", func(r *chunk.Record) { r.Epoch = 4 }},
-		{"an overtaken epoch that cannot even be read", func(r *chunk.Record) { r.Epoch, r.Data = 4, nil }},
+		{"fenced epoch", func(r *chunk.Record) { r.Epoch = 4 }},
+		{"fenced epoch and unreadable", func(r *chunk.Record) { r.Epoch, r.Data = 4, nil }},
 		{"an unknown type", func(r *chunk.Record) {
 			r.Type, r.Data = "hologram", []byte(`{"type":"hologram","agentId":"s1","agentType":"agent","timestamp":1,"step":9}`)
 		}},
@@ -77,7 +76,7 @@ func TestPassedOver(t *testing.T) {
 				t.Fatalf("position %+v, %v", s.Position, err)
 			}
 			if s.chain == want.chain {
-				t.Error("the chain does not tell")
+				t.Error("the chain is unchanged")
 			}
 			s.Position, s.chain = want.Position, want.chain
 			equal(t, "all but position and chain", s, want)
@@ -85,11 +84,11 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// Records that have expired are counted and marked, and the fold goes on.
-func TestAcrossWhatExpired(t *testing.T) {
+// TestSkipExpired checks that expired records are counted as lost with a fault, and that the fold continues.
+func TestSkipExpired(t *testing.T) {
 	rec := record(t, 10, chunk.TextDelta{Delta: "z"})
 	rec.Epoch = 5
-	s := Across(begun(t), rec, Expired)
+	s := SkipGap(begun(t), rec, GapExpired)
 	s, err := Apply(s, rec)
 	if err != nil || s.Faults.Lost != 7 || s.Position != rec.Position() || len(s.Faults.Recent) != 1 {
 		t.Errorf("faults %+v at %+v, %v; want 7 lost", s.Faults, s.Position, err)
@@ -97,8 +96,8 @@ func TestAcrossWhatExpired(t *testing.T) {
 	equal(t, "reload", reload(t, s), s)
 }
 
-// A mark that lists nobody's records, all records, or nonsense does no harm.
-func TestHostileMarks(t *testing.T) {
+// TestHostileTruncations checks that a truncated record that lists other, all or invalid ordinals is harmless.
+func TestHostileTruncations(t *testing.T) {
 	const most = 1<<53 - 1
 	for _, removed := range [][]chunk.OrdinalRange{
 		{},
@@ -107,33 +106,33 @@ func TestHostileMarks(t *testing.T) {
 		{{First: 3, Last: 3}},
 	} {
 		s := begun(t)
-		mark := record(t, 3, chunk.Truncated{Removed: removed})
-		mark.Epoch = 5
-		log := []chunk.Record{record(t, 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}), record(t, 2, chunk.TextDelta{Delta: "a"}), mark}
+		truncation := record(t, 3, chunk.Truncated{Removed: removed})
+		truncation.Epoch = 5
+		log := []chunk.Record{record(t, 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}), record(t, 2, chunk.TextDelta{Delta: "a"}), truncation}
 		for i := range log {
 			log[i].Epoch = 5
 		}
-		s = take(t, s, mark, log)
-		if s.Position != mark.Position() {
+		s = take(t, s, truncation, log)
+		if s.Position != truncation.Position() {
 			t.Errorf("%v: position %+v", removed, s.Position)
 		}
 		equal(t, "reload", reload(t, s), s)
 	}
 }
 
-// A head of another version is not guessed at.
+// TestOtherVersion checks that a head of another version is rejected.
 func TestOtherVersion(t *testing.T) {
 	for _, head := range []string{`{}`, `{"version":3}`, `{"version":0}`} {
 		if _, err := ParseHead([]byte(head)); !errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v, want ErrVersion", head, err)
 		}
-		if _, err := ParseHead([]byte(head)); errors.Is(err, ErrNewer) != (head == `{"version":3}`) {
+		if _, err := ParseHead([]byte(head)); errors.Is(err, ErrNewerVersion) != (head == `{"version":3}`) {
 			t.Errorf("%s: %v", head, err)
 		}
 	}
 	for _, head := range []string{``, `[]`, `{`, `{"version":2,"open":{}}`, `{"version":2,"seq":"x"}`, `{"version":2,"finished":2,"chain":"00"}`} {
 		if _, err := ParseHead([]byte(head)); err == nil || errors.Is(err, ErrVersion) {
-			t.Errorf("%s: %v, want that it is damaged", head, err)
+			t.Errorf("%s: %v, want another error", head, err)
 		}
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// appendText appends to the open text of a kind, or opens one. An empty piece
-// does neither, as on the wire.
+// appendText appends to the open text of a kind, or opens one. An empty piece does neither, as in the stream.
 func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string) {
 	if piece == "" {
 		return
 	}
-	m := s.speaking(rec)
+	m := s.currentMessage(rec)
 	p := m.openText()
 	if p == nil || p.kind != kind {
 		m.closeText()
@@ -25,38 +24,37 @@ func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string) {
 	p.text = join(p.text, piece)
 }
 
-// think folds reasoning. A complete chunk closes the block; when pieces of it
-// were streamed before, it may repeat the whole, carry the rest, or nothing.
+// think folds reasoning. A complete chunk closes the block. If pieces of it were streamed before, the chunk may repeat the
+// whole, carry the rest, or be empty.
 func (s *Snapshot) think(rec chunk.Record, b chunk.Thinking) {
 	if !b.IsComplete {
 		s.appendText(rec, reasoningPart, b.Content)
 		return
 	}
 	piece := b.Content
-	if m := s.messages.writing(); m != nil {
+	if m := s.messages.openMessage(); m != nil {
 		if p := m.openText(); p != nil && p.kind == reasoningPart && len(p.text) <= len(piece) && piece[:len(p.text)] == string(p.text) {
 			piece = piece[len(p.text):]
 		}
 	}
 	s.appendText(rec, reasoningPart, piece)
-	if m := s.messages.writing(); m != nil {
+	if m := s.messages.openMessage(); m != nil {
 		if p := m.openText(); p != nil && p.kind == reasoningPart {
 			m.closeText()
 		}
 	}
 }
 
-// appendRaw adds a part that is complete as it is.
+// appendRaw adds a complete part.
 func (s *Snapshot) appendRaw(rec chunk.Record, raw chunk.Value) {
-	m := s.speaking(rec)
+	m := s.currentMessage(rec)
 	m.parts = append(m.parts, part{raw: raw})
 }
 
-// speaking is the message of the answer that takes the next part. It opens one
-// when the step has said nothing yet.
-func (s *Snapshot) speaking(rec chunk.Record) *message {
+// currentMessage returns the message of the answer that receives the next part. It opens one if the step has no message yet.
+func (s *Snapshot) currentMessage(rec chunk.Record) *message {
 	h := &s.messages
-	if m := h.writing(); m != nil {
+	if m := h.openMessage(); m != nil {
 		m.last = rec.Seq
 		s.startStep(m)
 		return m
@@ -72,8 +70,7 @@ func (s *Snapshot) speaking(rec chunk.Record) *message {
 	return opened
 }
 
-// startStep puts the boundary of the step before the first part of it. A step
-// that says nothing leaves none.
+// startStep adds the step boundary before the first part of a step. A step without parts has no boundary.
 func (s *Snapshot) startStep(m *message) {
 	if s.stepStart {
 		s.stepStart = false
@@ -81,15 +78,15 @@ func (s *Snapshot) startStep(m *message) {
 	}
 }
 
-// closeText ends the open text, so that the next piece begins another part.
+// closeText closes the open text, so that the next piece starts another part.
 func (s *Snapshot) closeText() {
-	if m := s.messages.writing(); m != nil {
+	if m := s.messages.openMessage(); m != nil {
 		m.closeText()
 	}
 }
 
-// openText is the part that takes the next piece of text, nil when there is
-// none. At most one is open; parts that do not end it may have come after it.
+// openText returns the part that receives the next piece of text, nil if there is none. At most one is open; parts that do not
+// close it may follow it.
 func (m *message) openText() *part {
 	if m.text == 0 {
 		return nil
@@ -104,14 +101,12 @@ func (m *message) closeText() {
 	}
 }
 
-// join appends a piece of WTF-8 to a text. When the cut went through a pair of
-// surrogates the two halves become the character they mean.
+// join appends a piece of WTF-8 to a text. If the text was split within a surrogate pair, the two halves become one character.
 func join(text []byte, piece string) []byte {
 	if !endsHigh(text) || !startsLow(piece) {
 		return append(text, piece...)
 	}
-	// The bytes of the first half may be shared with an earlier snapshot, in
-	// which they still stand: what is joined is a copy.
+	// The bytes of the first half may be shared with an earlier snapshot, which still contains them: the result is a copy.
 	whole := chunk.Concat(string(text[len(text)-3:]), piece[:3])
 	text = append(bytes.Clone(text[:len(text)-3]), whole...)
 	return append(text, piece[3:]...)
@@ -126,7 +121,7 @@ func startsLow(piece string) bool {
 	return len(piece) >= 3 && piece[0] == 0xED && piece[1] >= 0xB0 && piece[1] <= 0xBF
 }
 
-// oneLine makes a reason fit for a mark: valid UTF-8 on one line.
+// oneLine converts a reason to valid UTF-8 on one line.
 func oneLine(reason string) string {
 	if !utf8.ValidString(reason) {
 		reason = strings.ToValidUTF8(reason, "\uFFFD")

@@ -2,12 +2,11 @@ package fold
 
 import "github.com/tailrace/tailrace/chunk"
 
-// emptyInput stands in for the input of a call whose start nobody saw.
+// emptyInput replaces the input of a call without a start.
 var emptyInput = chunk.Value(`{}`)
 
-// sayTool folds the records of tool calls. What belongs to the injected finish
-// tool is not shown.
-func (s *Snapshot) sayTool(rec chunk.Record, c chunk.Chunk) {
+// applyTool folds the records of tool calls. The internal finish tool is not shown.
+func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 	switch b := c.Body.(type) {
 	case chunk.ToolArgStreamStart:
 		s.toolArgsStart(rec, b)
@@ -22,9 +21,9 @@ func (s *Snapshot) sayTool(rec chunk.Record, c chunk.Chunk) {
 	case chunk.ToolInputError:
 		s.toolInputError(rec, b)
 	case chunk.ToolOutputError:
-		if t := s.awaited(rec, b.ToolCallID, b.ToolName); t != nil {
+		if t := s.openCall(rec, b.ToolCallID, b.ToolName); t != nil {
 			t.state, t.errorText, t.providerExecuted = outputError, b.Error, true
-			s.settled(b.ToolCallID)
+			s.completeCall(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:
 		s.approvalRequest(rec, b, deadline(c.Extra))
@@ -35,7 +34,7 @@ func (s *Snapshot) sayTool(rec chunk.Record, c chunk.Chunk) {
 
 func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart) {
 	if b.ToolName == finishTool {
-		if _, known := s.messages.places()[b.ToolCallID]; !known {
+		if _, known := s.messages.locations()[b.ToolCallID]; !known {
 			s.messages.drop(b.ToolCallID)
 		}
 		return
@@ -53,7 +52,7 @@ func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart) {
 }
 
 func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd) {
-	t := s.awaited(rec, b.ToolCallID, b.ToolName)
+	t := s.openCall(rec, b.ToolCallID, b.ToolName)
 	if t == nil {
 		return
 	}
@@ -65,11 +64,11 @@ func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd) {
 	if b.ProviderExecuted != nil && *b.ProviderExecuted {
 		t.providerExecuted = true
 	}
-	s.settled(b.ToolCallID)
+	s.completeCall(b.ToolCallID)
 }
 
 func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError) {
-	t := s.awaited(rec, b.ToolCallID, b.ToolName)
+	t := s.openCall(rec, b.ToolCallID, b.ToolName)
 	if t == nil {
 		return
 	}
@@ -80,12 +79,11 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError) {
 		t.input = *b.PartialInput
 	}
 	t.input = orNull(t.input)
-	t.providerExecuted = true // the browser's too: nobody asked it to run that
-	s.settled(b.ToolCallID)
+	t.providerExecuted = true // also for a tool of the client: the client must not execute it
+	s.completeCall(b.ToolCallID)
 }
 
-// approvalRequest makes a call wait for a decision. One that a rule decides is
-// not shown as a question.
+// approvalRequest makes a call wait for a decision. A request that a rule decides is not shown as a question.
 func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest, deadline int64) {
 	if b.ToolName == finishTool {
 		return
@@ -96,63 +94,63 @@ func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest
 		return
 	}
 	t.state, t.approval = approvalRequested, &approval{id: b.ApprovalID}
-	s.await(Pending{
+	s.addPending(Pending{
 		Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID, Deadline: deadline,
 	})
 }
 
 func (s *Snapshot) approvalResponse(rec chunk.Record, b chunk.ToolApprovalResponse) {
-	t := s.awaited(rec, b.ToolCallID, b.ToolName)
+	t := s.openCall(rec, b.ToolCallID, b.ToolName)
 	if t == nil {
 		return
 	}
-	s.answered(b.ToolCallID)
+	s.removePending(b.ToolCallID)
 	approved := b.Approved
 	decided := &approval{id: b.ApprovalID, approved: &approved, reason: b.Reason}
 	switch {
 	case !approved:
 		t.state, t.approval = outputDenied, decided
-		s.settled(b.ToolCallID)
+		s.completeCall(b.ToolCallID)
 	case t.state == approvalRequested:
 		t.state, t.approval = approvalResponded, decided
 	}
 }
 
-// call is the tool part of a call that starts: the one it has in this turn while
-// its outcome is open, else a new one at the end of the answer.
+// call returns the tool part of a call that starts: the existing one of this turn while it has no outcome, else a new one at
+// the end of the answer.
 func (s *Snapshot) call(rec chunk.Record, id, name string) *tool {
 	s.closeText()
-	if t, m := s.find(id); t != nil && !t.state.settled() && m.index >= s.messages.turnFirst {
+	if t, m := s.find(id); t != nil && !t.state.hasOutcome() && m.index >= s.messages.firstOfTurn {
 		m.last = rec.Seq
 		return t
 	}
-	m := s.speaking(rec)
+	m := s.currentMessage(rec)
 	t := &tool{callID: id, name: name, state: inputAvailable, providerExecuted: isSubagent(name)}
 	m.parts = append(m.parts, part{kind: toolPart, tool: t})
-	s.messages.place(id, callPlace{index: m.index, part: len(m.parts) - 1, known: true})
+	s.messages.setLocation(id, callLocation{index: m.index, part: len(m.parts) - 1, known: true})
 	return t
 }
 
-// awaited is the tool part of a call that has news, nil when the news come too
-// late to change anything. A call whose start nobody saw gets a part.
-func (s *Snapshot) awaited(rec chunk.Record, id, name string) *tool {
+// openCall returns the tool part of a call for an update, nil if the update is too late to change anything. A call without a
+// start gets a part.
+func (s *Snapshot) openCall(rec chunk.Record, id, name string) *tool {
 	if name == finishTool {
 		return nil
 	}
-	if _, known := s.messages.places()[id]; !known {
+	if _, known := s.messages.locations()[id]; !known {
 		t := s.call(rec, id, name)
 		t.setInput(emptyInput)
 		return t
 	}
 	t, m := s.find(id)
-	if t == nil || t.state.settled() {
+	if t == nil || t.state.hasOutcome() {
 		return nil
 	}
 	m.last = rec.Seq
 	return t
 }
 
-// streaming is the tool part of a call whose arguments stream, nil if none.
+// streaming returns the tool part of a call whose arguments are streaming, nil if there is none.
 func (s *Snapshot) streaming(id string) *tool {
 	t, _ := s.find(id)
 	if t == nil || t.state != inputStreaming {
@@ -161,21 +159,20 @@ func (s *Snapshot) streaming(id string) *tool {
 	return t
 }
 
-// find is the tool part of a call with its message, nil when it is finished or
-// unknown.
+// find returns the tool part of a call and its message, nil if the message is finished or the call is unknown.
 func (s *Snapshot) find(id string) (*tool, *message) {
-	place := s.messages.places()[id]
-	if !place.known {
+	at := s.messages.locations()[id]
+	if !at.known {
 		return nil, nil
 	}
-	m := s.messages.at(place.index)
+	m := s.messages.at(at.index)
 	if m == nil {
 		return nil, nil
 	}
-	return m.parts[place.part].tool, m
+	return m.parts[at.part].tool, m
 }
 
-// setInput gives a call its input. A decision about it that came first stays.
+// setInput sets the input of a call. An earlier decision about the call stays.
 func (t *tool) setInput(input chunk.Value) {
 	t.input, t.rawInput = orNull(input), nil
 	if t.state != approvalRequested && t.state != approvalResponded {
@@ -183,11 +180,11 @@ func (t *tool) setInput(input chunk.Value) {
 	}
 }
 
-// settled notes that a call has its outcome.
-func (s *Snapshot) settled(callID string) {
-	s.answered(callID)
+// completeCall records that a call has its outcome.
+func (s *Snapshot) completeCall(callID string) {
+	s.removePending(callID)
 	s.messages.changed = true
-	if s.messages.places()[callID].index < s.messages.turnFirst {
+	if s.messages.locations()[callID].index < s.messages.firstOfTurn {
 		s.messages.drop(callID)
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// stream is a session as a model writes it: turns of three steps, in each some
-// thinking, a tool and many deltas.
+// stream returns a session like those of models: turns of three steps, each with reasoning, a tool call and many deltas.
 func stream(b *testing.B, n int) []chunk.Record {
 	b.Helper()
-	ours := true
+	executed := true
 	log := make([]chunk.Record, 0, n)
-	say := func(body chunk.Body, step int64) {
+	add := func(body chunk.Body, step int64) {
 		c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1_760_000_000_000, Step: step, Body: body}
 		data, err := c.AppendJSON(nil)
 		if err != nil {
@@ -24,26 +23,26 @@ func stream(b *testing.B, n int) []chunk.Record {
 		log = append(log, chunk.Record{Seq: chunk.Seq(3 * o), Session: session, Epoch: 1, Ordinal: o, Type: body.Type(), Data: data})
 	}
 	for turn := 0; len(log) < n; turn++ {
-		say(chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "question"}}}, 0)
+		add(chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "question"}}}, 0)
 		for step := range int64(3) {
-			say(chunk.StepStart{}, step+1)
+			add(chunk.StepStart{}, step+1)
 			for range 10 {
-				say(chunk.Thinking{Content: "thought "}, step+1)
+				add(chunk.Thinking{Content: "thought "}, step+1)
 			}
 			call := fmt.Sprintf("c%d-%d", turn, step)
-			say(chunk.ToolStart{ToolCallID: call, ToolName: "search", Arguments: chunk.Value(`{"q":"tailrace"}`)}, step+1)
-			say(chunk.ToolEnd{ToolCallID: call, ToolName: "search", Result: chunk.Value(`{"hits":[1,2,3]}`), ProviderExecuted: &ours}, step+1)
+			add(chunk.ToolStart{ToolCallID: call, ToolName: "search", Arguments: chunk.Value(`{"q":"tailrace"}`)}, step+1)
+			add(chunk.ToolEnd{ToolCallID: call, ToolName: "search", Result: chunk.Value(`{"hits":[1,2,3]}`), ProviderExecuted: &executed}, step+1)
 			for range 80 {
-				say(chunk.TextDelta{Delta: "some words "}, step+1)
+				add(chunk.TextDelta{Delta: "some words "}, step+1)
 			}
-			say(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "100", OutputTokens: "20"}}, step+1)
+			add(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "100", OutputTokens: "20"}}, step+1)
 		}
-		say(chunk.StreamEnd{StreamID: session.ID}, 3)
+		add(chunk.StreamEnd{StreamID: session.ID}, 3)
 	}
 	return log[:n]
 }
 
-// What one chunk costs, however long the session is.
+// BenchmarkApply measures one chunk, for sessions of any length.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprintf("chunks=%d", n), func(b *testing.B) {
@@ -60,14 +59,14 @@ func BenchmarkApply(b *testing.B) {
 					b.Fatal(err)
 				}
 				if i++; i%200 == 0 {
-					s = s.Release()
+					s = s.TrimFinished()
 				}
 			}
 		})
 	}
 }
 
-// What the chain over the records adds to it.
+// BenchmarkLink measures the part of the chain over the records.
 func BenchmarkLink(b *testing.B) {
 	log := stream(b, 1000)
 	s := New(session)
@@ -77,14 +76,14 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
-// What a step costs that changes a structured stream: it is copied once, because
-// the snapshot from before the step has it too.
+// BenchmarkStructuredStep measures a step that changes a structured stream. The step copies the stream once, because the
+// snapshot from before the step shares it.
 func BenchmarkStructuredStep(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10, 1<<20 - 4096} {
 		for _, changes := range []bool{false, true} {
 			b.Run(fmt.Sprintf("stream=%d/changes=%t", size, changes), func(b *testing.B) {
 				s := New(session)
-				say := func(step int64, body chunk.Body) {
+				add := func(step int64, body chunk.Body) {
 					c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
 					data, err := c.AppendJSON(nil)
 					if err != nil {
@@ -99,15 +98,15 @@ func BenchmarkStructuredStep(b *testing.B) {
 					return chunk.Custom{EventName: structuredData, Data: fmt.Appendf(nil,
 						`{"type":"structured-data","streamId":"s","dataType":"t","kind":"text-delta","path":"t","delta":%q}`, delta)}
 				}
-				say(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+				add(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 				for range size / 1024 {
-					say(1, piece(strings.Repeat("x", 1024)))
+					add(1, piece(strings.Repeat("x", 1024)))
 				}
 				b.ReportAllocs()
 				for step := int64(2); b.Loop(); step++ {
-					say(step, chunk.StepStart{})
+					add(step, chunk.StepStart{})
 					if changes {
-						say(step, piece(""))
+						add(step, piece(""))
 					}
 				}
 			})
@@ -115,7 +114,7 @@ func BenchmarkStructuredStep(b *testing.B) {
 	}
 }
 
-// The floor below Apply: reading the chunk.
+// BenchmarkDecodeOnly measures the part of the decoder: the lower bound of BenchmarkApply.
 func BenchmarkDecodeOnly(b *testing.B) {
 	log := stream(b, 1000)
 	b.ReportAllocs()
@@ -126,7 +125,7 @@ func BenchmarkDecodeOnly(b *testing.B) {
 	}
 }
 
-// One long text: what a delta costs must not depend on what is there.
+// BenchmarkLongText measures a delta of a long text; the cost must not depend on the length.
 func BenchmarkLongText(b *testing.B) {
 	s, err := Apply(New(session), record(b, 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
 	if err != nil {
@@ -142,7 +141,7 @@ func BenchmarkLongText(b *testing.B) {
 	}
 }
 
-// What a save writes.
+// BenchmarkAppendHead measures the encoding of a head.
 func BenchmarkAppendHead(b *testing.B) {
 	s := New(session)
 	for _, rec := range stream(b, 10_000) {
@@ -177,7 +176,7 @@ func BenchmarkParseHead(b *testing.B) {
 	}
 }
 
-// A patch costs as much as the state is large: the library reads the whole.
+// BenchmarkPatch measures a patch, whose cost grows with the state because the library reads all of it.
 func BenchmarkPatch(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("state=%d", size), func(b *testing.B) {

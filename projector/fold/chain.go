@@ -8,34 +8,30 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Chain is a hash over the records that a snapshot was folded from, each linked
-// to the one before. Whoever folded the same records has the same Chain, by
-// whatever path: in one go, from a saved head, or back from a mark and over the
-// survivors. Two snapshots of one session at one position whose Chains begin at
-// the same record and differ were folded from different logs.
+// Chain is a hash over the records that a snapshot was folded from, each linked to the one before. All folds of the same
+// records have the same Chain, whether they fold in one go, from a stored head, or again after a rollback. Two snapshots of one
+// session at one position whose Chains start at the same record and differ were folded from different logs.
 //
-// It counts what the log says now: records that were taken back are not in it.
+// Records that were removed are not part of it.
 type Chain struct {
-	// Since is the ordinal of the first record in it: 1, unless the log had let go
-	// of those before it, or the session was deleted, or the head was saved by a
-	// version that kept no chain. What was before is not told apart.
-	Since chunk.Ordinal
+	// FirstOrdinal is the ordinal of the first record in the chain: 1, unless earlier records had expired, the session was
+	// deleted, or the head was saved by a version without chains. Earlier records do not affect the hash.
+	FirstOrdinal chunk.Ordinal
 
 	sum [sha256.Size]byte
 }
 
-// Chain of the records up to the snapshot's position.
+// Chain returns the chain of the records up to the position of the snapshot.
 func (s Snapshot) Chain() Chain { return s.chain }
 
-// String is the hash in hexadecimal digits.
+// String returns the hash in hexadecimal digits.
 func (c Chain) String() string { return hex.EncodeToString(c.sum[:]) }
 
-// link adds a record that counts: one that is folded, skipped or passed over,
-// but none that was taken back. All of it is hashed but the time at which the
-// server stored it, which a copy of the log does not keep.
+// link adds a record: one that is folded or skipped, but not one that was removed. The hash covers everything but the time at
+// which the server stored the record, which a copy of the log does not preserve.
 func (s *Snapshot) link(rec chunk.Record) {
-	var room [640]byte // most records fit, and cost no allocation
-	b := append(room[:0], s.chain.sum[:]...)
+	var buf [640]byte // enough for most records without an allocation
+	b := append(buf[:0], s.chain.sum[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(rec.Seq))
 	b = binary.BigEndian.AppendUint64(b, uint64(rec.Ordinal))
 	b = binary.BigEndian.AppendUint64(b, uint64(rec.Epoch))
@@ -45,5 +41,5 @@ func (s *Snapshot) link(rec chunk.Record) {
 	s.chain.sum = sha256.Sum256(b)
 }
 
-// startChain begins the chain anew before a record.
-func (s *Snapshot) startChain(since chunk.Ordinal) { s.chain = Chain{Since: since} }
+// startChain restarts the chain before a record.
+func (s *Snapshot) startChain(since chunk.Ordinal) { s.chain = Chain{FirstOrdinal: since} }

@@ -7,8 +7,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// The chain tells two logs apart that amount to the same snapshot otherwise, and
-// does not tell a log from its copy, which was stored at another time.
+// TestChain checks that the chain differs for two logs with otherwise equal snapshots, and is the same for a copy of the log,
+// which has other storage times.
 func TestChain(t *testing.T) {
 	fold := func(change func(rec *chunk.Record)) Snapshot {
 		s := begun(t)
@@ -26,10 +26,10 @@ func TestChain(t *testing.T) {
 		return s
 	}
 	want := fold(func(*chunk.Record) {}).Chain()
-	if want.Since != 1 || want.String() == New(session).Chain().String() {
+	if want.FirstOrdinal != 1 || want.String() == New(session).Chain().String() {
 		t.Fatalf("chain %+v", want)
 	}
-	if got := fold(func(rec *chunk.Record) { rec.Stored = time.UnixMilli(7) }).Chain(); got != want {
+	if got := fold(func(rec *chunk.Record) { rec.StoredAt = time.UnixMilli(7) }).Chain(); got != want {
 		t.Errorf("the copy has %s, want %s", got, want)
 	}
 	for name, change := range map[string]func(rec *chunk.Record){
@@ -38,27 +38,26 @@ func TestChain(t *testing.T) {
 		"an older epoch":   func(rec *chunk.Record) { rec.Epoch-- },
 	} {
 		if got := fold(change).Chain(); got == want {
-			t.Errorf("%s is not told", name)
+			t.Errorf("%s does not change the chain", name)
 		}
 	}
 }
 
-// A chain begins anew behind what was lost: what was before is not known, and
-// must not look as if it were.
-func TestChainBehindAHole(t *testing.T) {
+// TestChainAfterGap checks that a chain restarts after lost records, because the records before are unknown.
+func TestChainAfterGap(t *testing.T) {
 	rec := record(t, 10, chunk.TextDelta{Delta: "z"})
 	rec.Epoch = 5
 	after := func(s Snapshot) Chain {
-		s, err := Apply(Across(s, rec, Expired), rec)
+		s, err := Apply(SkipGap(s, rec, GapExpired), rec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s.Chain()
 	}
-	if one, other := after(begun(t)), after(New(session)); one != other || one.Since != 10 {
+	if one, other := after(begun(t)), after(New(session)); one != other || one.FirstOrdinal != 10 {
 		t.Errorf("%+v and %+v, want the same since 10", one, other)
 	}
-	if c := Grave(session, chunk.Position{Seq: 300, Ordinal: 9}, 1).Chain(); c.Since != 10 {
-		t.Errorf("the grave's chain begins at %d", c.Since)
+	if c := Tombstone(session, chunk.Position{Seq: 300, Ordinal: 9}, 1).Chain(); c.FirstOrdinal != 10 {
+		t.Errorf("the chain of the tombstone starts at %d", c.FirstOrdinal)
 	}
 }

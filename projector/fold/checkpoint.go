@@ -1,10 +1,9 @@
 package fold
 
-// Checkpoint is what a browser loads of a checkpoint: everything up to the record
-// that says that it was saved, at which s must stand, and nothing on its way. It
-// is for reading and for starting anew from there. It consumes s.
+// Checkpoint returns the snapshot of a checkpoint for a client: everything up to the record that saved it, which must be the
+// position of s, without answers in flight. Clients read it, or start again from it. It consumes s.
 func (s Snapshot) Checkpoint(id string, timestamp int64) FrontendSnapshot {
-	s.messages.close() // the record may come while a text is still open
+	s.messages.close() // the checkpoint may be saved while a text is open
 	f := s.Frontend(true, timestamp)
 	f.Status, f.CheckpointID, f.Failure = Ended, &id, nil
 	return f

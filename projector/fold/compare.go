@@ -11,18 +11,17 @@ import (
 // Difference is a member of the stored form in which two snapshots differ.
 type Difference struct {
 	Member      string // as AppendHead writes it
-	Stored, Now string // the beginnings of its values, "" where there is none
+	Stored, Now string // the first bytes of its values, "" for none
 }
 
-// Compare tells in what a stored snapshot differs from another one of the same
-// position. Of finished messages it compares the hash that the head has of them.
-// What a version that kept less could not know is left out: see Partial.
+// Compare returns the differences between a stored snapshot and another one of the same position. For finished messages it
+// compares the hash in the head. It ignores members that an older version did not store: see StartedByOlderVersion.
 func Compare(stored, now Snapshot) []Difference {
 	if bytes.Equal(stored.AppendHead(nil), now.AppendHead(nil)) {
 		return nil
 	}
 	was, is := headMembers(stored), headMembers(now)
-	if Partial(stored, now) {
+	if StartedByOlderVersion(stored, now) {
 		for _, m := range []map[string]chunk.Value{was, is} {
 			for _, newer := range []string{"created", "run", "records", "recordsSince", "past", "errors", "turn", "step"} {
 				delete(m, newer)
@@ -40,11 +39,13 @@ func Compare(stored, now Snapshot) []Difference {
 	return out
 }
 
-// Partial reports whether a stored snapshot was begun by a version of the code
-// that kept less than now does: its chain begins later.
-func Partial(stored, now Snapshot) bool { return stored.chain.Since > now.chain.Since }
+// StartedByOlderVersion reports whether a stored snapshot was started by a version of the code that stored fewer members than
+// now: its chain starts later.
+func StartedByOlderVersion(stored, now Snapshot) bool {
+	return stored.chain.FirstOrdinal > now.chain.FirstOrdinal
+}
 
-// headMembers are the members of the stored form. What we wrote can be read.
+// headMembers returns the members of the stored form.
 func headMembers(s Snapshot) map[string]chunk.Value {
 	m, err := members(s.AppendHead(nil))
 	if err != nil {

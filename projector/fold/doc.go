@@ -1,5 +1,5 @@
-// Package fold makes a snapshot of a session out of its records: the pure step
-// from one Snapshot and one record to the next Snapshot. No clock, no I/O.
+// Package fold computes the snapshot of a session from its records: a pure function from a Snapshot and a record to the next
+// Snapshot, without clock and I/O.
 //
 //	s := fold.New(session)
 //	for rec, err := range records {
@@ -7,46 +7,36 @@
 //		s, err = fold.Apply(s, rec)
 //		switch {
 //		case errors.Is(err, fold.ErrGap):    // read the records in between first
-//		case errors.Is(err, fold.ErrPoison): // count it, then s = fold.Skip(s, rec, reason)
-//		case errors.Is(err, fold.ErrRefold): // go on from RefoldError.Base
+//		case errors.Is(err, fold.ErrInvalidRecord): // count it, then s = fold.Skip(s, rec, reason)
+//		case errors.Is(err, fold.ErrRefold): // continue from RefoldError.Base
 //		}
 //	}
 //	page := s.Frontend(false, now) // what a browser loads
 //
-// # What a snapshot is
+// # Contents of a snapshot
 //
-// A Snapshot names the record it was folded to, and holds what the log says up
-// to there, nothing more and nothing less: the status and the run, the custom
-// state, usage, the calls that wait for somebody, and the messages. Folding the
-// same records always gives the same bytes.
+// A Snapshot names the record that it was folded to, and contains the content of the log up to there: the status and the run,
+// the custom state, usage, pending calls, and the messages. Folding the same records always returns the same bytes.
 //
-// Messages are counted as a model's history counts them: one for each input of
-// a person, one for each step of an answer that said something. Message n has
-// the id msg-<n> wherever it is shown; the steps of one turn are shown as one
-// message under the first one's id. A message is open while a record may still
-// change it. When it is complete (its step is over, its calls have their
-// outcome) it is finished: encoded once, never touched again, stored once. What
-// is left, the head, stays small however long the session grows.
+// Messages are counted as in the history of a model: one for each user input, one for each step of an answer that has output.
+// Message n has the id msg-<n> everywhere; the steps of one turn are shown as one message with the id of the first one. A
+// message is open while a record may still change it. When it is complete (its step has ended, its calls have an outcome) it is
+// finished: encoded once, never changed, stored once. The rest, the head, stays small for sessions of any length.
 //
-// # Who owns a Snapshot
+// # Ownership
 //
-// Apply, Skip and Restart consume their argument: use what they return and
-// forget what you gave. That is what lets a delta cost its own length instead
-// of the message's. Two histories from one snapshot need two loads of it.
+// Apply, Skip and SkipGap consume their argument: use their result and drop the argument. Therefore the cost of a delta depends
+// on its own length and not on the message. To fold two histories from one snapshot, load it twice.
 //
-// # What is taken back
+// # Removed records
 //
-// After a crash the log takes records back: a truncated record lists their
-// ordinals. The fold of the whole and the fold of the survivors must then be
-// the same, or two readers would disagree. Undoing record by record would need
-// the memory of every record, so a snapshot keeps two smaller ones inside: how
-// it stood when the turn opened and how it stood before the latest step began.
-// When a mark arrives that lists an applied record, Apply reports ErrRefold with
-// the later of the two that lies before everything taken back; the caller reads
-// the survivors after that place from the log and folds them. A mark that
-// reaches further back than the turn starts again from the beginning of the
-// log. Nothing is guessed: the survivors are folded, by the same code.
+// After a crash the log removes records: a truncated record lists their ordinals. The fold of the whole log and the fold of the
+// remaining records must then be equal, because different readers see different parts. Rolling back record by record would need
+// the memory of every record, so a snapshot contains two smaller copies of itself: the state when the turn opened and the state
+// before the latest step. If a truncated record lists an applied record, Apply returns ErrRefold with the later of the two that
+// precedes all removed records; the caller reads the remaining records after that position from the log and folds them. If a
+// truncated record removes records before the turn, the fold restarts at the start of the log. The same code folds the
+// remaining records in all cases.
 //
-// The one at the turn's opening is needed anyway: it is what a page shows while
-// the answer is on its way (see Frontend).
+// The copy from the start of the turn has a second use: it is what a page shows while the answer is in flight (see Frontend).
 package fold

@@ -14,21 +14,19 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// read folds what a log holds after the position of s, as a reader does that
-// looks ahead to explain holes.
+// read folds the records of a log after the position of s like a reader that reads ahead to explain gaps.
 func read(t failer, s Snapshot, log []chunk.Record) Snapshot {
 	t.Helper()
 	for _, rec := range log {
 		if rec.Ordinal <= s.Position.Ordinal {
 			continue
 		}
-		s = take(t, Across(s, rec, TakenBack), rec, log)
+		s = take(t, SkipGap(s, rec, GapRemoved), rec, log)
 	}
 	return s
 }
 
-// take applies one record the way the projector does; log is what the log holds
-// at that moment.
+// take applies one record like the projector; log is the content of the log at that time.
 func take(t failer, s Snapshot, rec chunk.Record, log []chunk.Record) Snapshot {
 	t.Helper()
 	next, err := Apply(s, rec)
@@ -36,7 +34,7 @@ func take(t failer, s Snapshot, rec chunk.Record, log []chunk.Record) Snapshot {
 	switch {
 	case err == nil:
 		return next
-	case errors.Is(err, ErrPoison):
+	case errors.Is(err, ErrInvalidRecord):
 		next, err := Skip(s, rec, err.Error())
 		if err != nil {
 			t.Fatalf("skip %d: %v", rec.Ordinal, err)
@@ -51,9 +49,9 @@ func take(t failer, s Snapshot, rec chunk.Record, log []chunk.Record) Snapshot {
 	return s
 }
 
-// whole folds everything up to n as it was written, marks coming as a surprise.
-// deleted says whether what a mark lists is gone from the log when it is seen.
-func whole(t failer, a *author, n int, deleted bool) Snapshot {
+// whole folds the first n records as they were written, without reading ahead. deleted reports whether the removed records have
+// been deleted when their truncated record is applied.
+func whole(t failer, a *generator, n int, deleted bool) Snapshot {
 	t.Helper()
 	s := New(session)
 	for i, rec := range a.all[:n] {
@@ -66,10 +64,10 @@ func whole(t failer, a *author, n int, deleted bool) Snapshot {
 	return s
 }
 
-// stored is everything that is saved of a snapshot, as one text.
+// stored returns all stored data of a snapshot as one text.
 func stored(s Snapshot) string {
 	out := string(s.AppendHead(nil))
-	for _, f := range s.Finished() {
+	for _, f := range s.FinishedMessages() {
 		out += "\n" + string(f.Data)
 	}
 	return out
@@ -83,11 +81,11 @@ func reload(t failer, s Snapshot) Snapshot {
 		t.Fatalf("load: %v\n%s", err, s.AppendHead(nil))
 	}
 	var data [][]byte
-	for _, f := range s.Finished() {
+	for _, f := range s.FinishedMessages() {
 		data = append(data, f.Data)
 	}
-	if back, err = back.Hold(data); err != nil {
-		t.Fatalf("hold: %v", err)
+	if back, err = back.AttachFinished(data); err != nil {
+		t.Fatalf("attach: %v", err)
 	}
 	return back
 }
@@ -99,11 +97,11 @@ func equal(t failer, what string, got, want Snapshot) {
 	}
 }
 
-// laws runs a law on random logs.
-func laws(t *testing.T, n int, law func(t *rapid.T, a *author)) {
+// laws checks a law for random logs.
+func laws(t *testing.T, n int, law func(t *rapid.T, a *generator)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.log(n)
 		law(t, a)
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Folding a log gives what a page loads. While the answer is on its way the page
-// ends with the question, and the stream after its cursor brings the answer.
+// Folding a log returns what a page loads. While the answer is in flight the page ends with the question, and the stream after
+// its cursor contains the answer.
 func ExampleApply() {
 	session := chunk.RootSession("acme", "s1")
 	log := []string{

@@ -5,11 +5,11 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// FrontendSnapshot is what a browser loads: the six members of spec section 5.1
-// and, beside them, the session, its sub-agents, the calls that wait for
-// somebody, the runs, the structured data that still grows and what went wrong.
+// FrontendSnapshot is the snapshot that a browser loads: the six members of spec section 5.1 and in addition the session, its
+// sub-agents, the pending calls, the runs, the open structured data and the errors.
 //
 //	{"state":…,"messages":[…],"streamSequence":17,"status":"active",
 //	 "checkpointId":null,"timestamp":1760000000000,
@@ -18,12 +18,12 @@ import (
 //	 "chain":{"since":1,"sum":"…"},                        of the records up to streamSequence
 //	 "run":{…},"pastRuns":[…],"structured":[…],
 //	 "errors":[…],"error":{…},"faults":{…},                if there are any
-//	 "before":"msg-4"}                                     of a Page; null when nothing is older
+//	 "before":"msg-4"}                                     of a MessagePage; null if there are no older messages
 type FrontendSnapshot struct {
 	State          chunk.Value // nil is written as null
 	Messages       []UIMessage
-	StreamSequence chunk.Seq     // resume after it, and nothing is missed or doubled
-	Ordinal        chunk.Ordinal // of the record there; not part of the JSON
+	StreamSequence chunk.Seq     // resume after it: no record is missing or duplicated
+	Ordinal        chunk.Ordinal // of the record at StreamSequence; not part of the JSON
 	Status         Status
 	CheckpointID   *string
 	Timestamp      int64 // Unix milliseconds
@@ -35,17 +35,17 @@ type FrontendSnapshot struct {
 	Chain          Chain
 	Run            Run
 	PastRuns       []Run
-	Structured     []chunk.Value // streams that grow, as structured.Stream.AppendView writes them
+	Structured     []chunk.Value // open streams, as structured.Stream.AppendView writes them
 	Errors         []Error
 	Failure        *Failure
 	Faults         Faults
 
-	// Before is set when Messages are a part of the conversation, see Page: the id
-	// to ask for older ones with, empty when there are none.
+	// Before is set if Messages are a page of the conversation, see MessagePage: the id to request older ones with, empty if
+	// there are none.
 	Before *string
 }
 
-// UIMessage is a message in the shape of the AI SDK.
+// UIMessage is a message in the form of the AI SDK.
 type UIMessage struct {
 	ID       string
 	Role     Role
@@ -53,59 +53,57 @@ type UIMessage struct {
 	Metadata chunk.Value // nil for none
 }
 
-// PendingCall is a call that waits, with its input.
+// PendingCall is a pending call with its input.
 type PendingCall struct {
 	Pending
 
-	Input chunk.Value // nil when it is not known
+	Input chunk.Value // nil if unknown
 }
 
-// MessageID is the id of the message with an index in the session's history.
+// MessageID returns the id of the message with an index in the history of the session.
 func MessageID(index int) string { return messagePrefix + strconv.Itoa(index) }
 
 const messagePrefix = "msg-"
 
-// Frontend is s as a browser loads it. An answer in flight is left out unless
-// partial is asked for, and then everything is as it stood just before that
-// answer began, the cursor included: the stream from there brings the whole
-// answer, under the same ids. With partial the snapshot is everything up to its
-// position; it is for reading, not for resuming in a chat.
+// Frontend returns s as a browser loads it. Without partial it omits an answer in flight, and everything is in the state just
+// before that answer, including the cursor: the stream from there contains the whole answer, with the same ids. With partial
+// the snapshot covers everything up to its position; it is for reading, not for resuming a chat.
 //
-// Hidden messages are left out. The snapshot must be Complete.
+// Frontend omits hidden messages. The snapshot must be HasAllMessages.
 func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
-	at := s.shownAt(partial)
+	at := s.visible(partial)
 	list := at.all()
 	f := at.frontend(&s, list, timestamp)
-	f.Messages = at.shownMessages(list)
+	f.Messages = at.uiMessages(list)
 	return f
 }
 
-// shownAt is s, or s as it stood before the answer in flight.
-func (s Snapshot) shownAt(partial bool) Snapshot {
+// visible returns s, or the state of s before the answer in flight.
+func (s Snapshot) visible(partial bool) Snapshot {
 	if s.InFlight() && !partial {
-		return s.restored(s.turn)
+		return s.restore(s.turn)
 	}
 	return s
 }
 
-// frontend is what is shown of s but for its messages, with what the session is
-// by now; list is the messages whose sub-agents are shown.
+// frontend returns the visible form of s without its messages, with the current status of the session; list holds the messages
+// whose sub-agents are shown.
 func (s *Snapshot) frontend(now *Snapshot, list []message, timestamp int64) FrontendSnapshot {
 	f := FrontendSnapshot{
 		State: s.State, StreamSequence: s.Position.Seq, Ordinal: s.Position.Ordinal, Status: now.Status, CheckpointID: s.CheckpointID,
 		Timestamp: timestamp, Session: s.Session, AgentType: now.AgentType,
 		Usage: s.Usage, Failure: s.Failure, Faults: s.Faults,
-		Chain: s.chain, Run: s.Run, PastRuns: s.Past, Structured: s.streams.growing(), Errors: s.Errors,
+		Chain: s.chain, Run: s.Run, PastRuns: s.PastRuns, Structured: s.streams.openStreams(), Errors: s.Errors,
 		PendingCalls: s.pendingCalls(),
 	}
 	for i := range list {
 		f.Children = append(f.Children, list[i].children...)
 	}
-	f.Children = latest(f.Children)
+	f.Children = latestChildren(f.Children)
 	return f
 }
 
-// all are the messages of s, the finished ones read anew.
+// all returns the messages of s. It decodes the finished ones.
 func (s *Snapshot) all() []message {
 	list := make([]message, 0, len(s.messages.finished)+len(s.messages.open))
 	r := reader{}
@@ -115,37 +113,35 @@ func (s *Snapshot) all() []message {
 	return append(list, s.messages.open...)
 }
 
-// shownMessages joins the steps of a turn to one message, drops the hidden ones,
-// the replaced ones and those that say nothing.
-func (s *Snapshot) shownMessages(list []message) []UIMessage {
+// uiMessages joins the steps of a turn to one message, and omits hidden, replaced and empty ones.
+func (s *Snapshot) uiMessages(list []message) []UIMessage {
 	var out []UIMessage
-	var shown shownParts
-	last := noMessage // index of the message that out ends with
+	var parts uiParts
+	last := noMessage // index of the last message of out
 	for i := range list {
 		m := &list[i]
-		if len(m.parts) == 0 || hidden(m.metadata) || s.isReplaced(m.index) {
+		if len(m.parts) == 0 || isHidden(m.metadata) || s.isReplaced(m.index) {
 			continue
 		}
 		if last == noMessage || m.shown != last {
 			last = m.shown
 			out = append(out, UIMessage{ID: MessageID(m.shown), Role: m.role})
-			shown = newShown()
+			parts = newUIParts()
 		}
 		ui := &out[len(out)-1]
 		if m.metadata != nil {
 			ui.Metadata = m.metadata
 		}
 		for j := range m.parts {
-			ui.Parts = shown.add(ui.Parts, &m.parts[j])
+			ui.Parts = parts.add(ui.Parts, &m.parts[j])
 		}
 	}
 	return out
 }
 
-// hidden reports whether the metadata of a message says that people are not
-// shown it: a member "hidden" that is true, or "true".
-func hidden(metadata chunk.Value) bool {
-	if !isContainer(metadata) || metadata[space(metadata, 0)] != '{' {
+// isHidden reports whether the metadata of a message hides it from users: a member "hidden" that is true, or "true".
+func isHidden(metadata chunk.Value) bool {
+	if !isObject(metadata) {
 		return false
 	}
 	m, err := members(metadata)
@@ -156,9 +152,9 @@ func hidden(metadata chunk.Value) bool {
 	return flag == "true" || flag == `"true"`
 }
 
-// latest keeps the last entry of each sub-agent, at the place of its first: the
-// end of one may be listed apart from its start.
-func latest(list []Child) []Child {
+// latestChildren returns the last entry of each sub-agent, in the place of its first: the end of a sub-agent may have an entry
+// apart from its start.
+func latestChildren(list []Child) []Child {
 	place := make(map[string]int, len(list))
 	var out []Child
 	for _, c := range list {
@@ -184,74 +180,74 @@ func (s *Snapshot) pendingCalls() []PendingCall {
 	return slices.Clip(out)
 }
 
-// MarshalJSON is AppendJSON for encoding/json.
+// MarshalJSON implements json.Marshaler.
 func (f FrontendSnapshot) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil }
 
 // AppendJSON appends f as one line of JSON.
 func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
-	o := beginObject(dst)
-	o.value("state", orNull(f.State))
-	o.name("messages")
-	o.dst = appendList(o.dst, f.Messages, UIMessage.AppendJSON)
-	o.name("streamSequence")
-	o.dst = strconv.AppendUint(o.dst, uint64(f.StreamSequence), 10)
-	o.str("status", string(f.Status))
+	o := rawjson.Begin(dst)
+	o.Raw("state", orNull(f.State))
+	o.Name("messages")
+	o.Dst = appendList(o.Dst, f.Messages, UIMessage.AppendJSON)
+	o.Name("streamSequence")
+	o.Dst = strconv.AppendUint(o.Dst, uint64(f.StreamSequence), 10)
+	o.String("status", string(f.Status))
 	if f.CheckpointID == nil {
-		o.value("checkpointId", orNull(nil))
+		o.Raw("checkpointId", orNull(nil))
 	}
-	o.maybe("checkpointId", f.CheckpointID)
-	o.name("timestamp")
-	o.dst = strconv.AppendInt(o.dst, f.Timestamp, 10)
-	o.name("session")
-	id := beginObject(o.dst)
-	id.str("tenant", f.Session.Tenant)
-	id.str("root", f.Session.Root)
-	id.str("id", f.Session.ID)
-	id.text("agentType", f.AgentType)
-	o.dst = id.end()
-	o.name("children")
-	o.dst = appendList(o.dst, f.Children, Child.append)
-	o.name("pendingCalls")
-	o.dst = appendList(o.dst, f.PendingCalls, PendingCall.append)
-	o.name("usage")
-	o.dst = f.Usage.append(o.dst)
-	o.name("chain")
-	c := beginObject(o.dst)
-	c.number("since", int64(f.Chain.Since))
-	c.str("sum", f.Chain.String())
-	o.dst = c.end()
+	o.Maybe("checkpointId", f.CheckpointID)
+	o.Name("timestamp")
+	o.Dst = strconv.AppendInt(o.Dst, f.Timestamp, 10)
+	o.Name("session")
+	id := rawjson.Begin(o.Dst)
+	id.String("tenant", f.Session.Tenant)
+	id.String("root", f.Session.Root)
+	id.String("id", f.Session.ID)
+	id.Text("agentType", f.AgentType)
+	o.Dst = id.End()
+	o.Name("children")
+	o.Dst = appendList(o.Dst, f.Children, Child.append)
+	o.Name("pendingCalls")
+	o.Dst = appendList(o.Dst, f.PendingCalls, PendingCall.append)
+	o.Name("usage")
+	o.Dst = f.Usage.append(o.Dst)
+	o.Name("chain")
+	c := rawjson.Begin(o.Dst)
+	c.Int("since", int64(f.Chain.FirstOrdinal))
+	c.String("sum", f.Chain.String())
+	o.Dst = c.End()
 	if f.Run.Status != "" {
-		o.name("run")
-		o.dst = f.Run.append(o.dst)
+		o.Name("run")
+		o.Dst = f.Run.append(o.Dst)
 	}
-	some(&o, "pastRuns", f.PastRuns, func(r Run, dst []byte) []byte { return r.append(dst) })
-	some(&o, "structured", f.Structured, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
-	some(&o, "errors", f.Errors, Error.append)
+	appendIfAny(&o, "pastRuns", f.PastRuns, func(r Run, dst []byte) []byte { return r.append(dst) })
+	appendIfAny(&o, "structured", f.Structured, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
+	appendIfAny(&o, "errors", f.Errors, Error.append)
 	if f.Failure != nil {
-		o.name("error")
-		o.dst = f.Failure.append(o.dst)
+		o.Name("error")
+		o.Dst = f.Failure.append(o.Dst)
 	}
-	if f.Faults.Skipped+f.Faults.Patches+f.Faults.Streams+f.Faults.Lost > 0 {
-		// How much, not why: reasons are for those who run this.
-		o.name("faults")
-		counts := Faults{Skipped: f.Faults.Skipped, Patches: f.Faults.Patches, Streams: f.Faults.Streams, Lost: f.Faults.Lost}
-		o.dst = counts.append(o.dst)
+	if f.Faults.Skipped+f.Faults.RejectedPatches+f.Faults.RejectedPieces+f.Faults.Lost > 0 {
+		// The counts without the reasons: reasons are for operators.
+		o.Name("faults")
+		counts := Faults{Skipped: f.Faults.Skipped, RejectedPatches: f.Faults.RejectedPatches, RejectedPieces: f.Faults.RejectedPieces, Lost: f.Faults.Lost}
+		o.Dst = counts.append(o.Dst)
 	}
 	switch {
 	case f.Before == nil:
 	case *f.Before == "":
-		o.value("before", orNull(nil))
+		o.Raw("before", orNull(nil))
 	default:
-		o.str("before", *f.Before)
+		o.String("before", *f.Before)
 	}
-	return o.end()
+	return o.End()
 }
 
-// some writes a list, if there is anything in it.
-func some[T any](o *object, name string, list []T, element func(T, []byte) []byte) {
+// appendIfAny writes a list unless it is empty.
+func appendIfAny[T any](o *rawjson.Object, name string, list []T, element func(T, []byte) []byte) {
 	if len(list) > 0 {
-		o.name(name)
-		o.dst = appendList(o.dst, list, element)
+		o.Name(name)
+		o.Dst = appendList(o.Dst, list, element)
 	}
 }
 
@@ -268,18 +264,18 @@ func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []b
 
 // AppendJSON appends m as one line of JSON.
 func (m UIMessage) AppendJSON(dst []byte) []byte {
-	o := beginObject(dst)
-	o.str("id", m.ID)
-	o.str("role", string(m.Role))
-	o.name("parts")
-	o.dst = appendList(o.dst, m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
-	o.value("metadata", m.Metadata)
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("id", m.ID)
+	o.String("role", string(m.Role))
+	o.Name("parts")
+	o.Dst = appendList(o.Dst, m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
+	o.Raw("metadata", m.Metadata)
+	return o.End()
 }
 
 func (c PendingCall) append(dst []byte) []byte {
-	o := beginObject(dst)
+	o := rawjson.Begin(dst)
 	c.write(&o)
-	o.value("input", c.Input)
-	return o.end()
+	o.Raw("input", c.Input)
+	return o.End()
 }

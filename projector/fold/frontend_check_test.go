@@ -12,11 +12,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// What is served is a history to the SDK: its strict check, validateUIMessages,
-// takes it, whatever the log says. An application that posts a conversation to a
-// server of its own has it checked there.
-func TestHistoryIsTaken(t *testing.T) {
-	laws(t, 60, func(t *rapid.T, a *author) {
+// TestHistoryIsValid checks that every snapshot passes the strict check of the SDK, validateUIMessages, for any log.
+// Applications that post a conversation to their own server run that check there.
+func TestHistoryIsValid(t *testing.T) {
+	laws(t, 60, func(t *rapid.T, a *generator) {
 		s := New(session)
 		for i, rec := range a.all {
 			s = take(t, s, rec, a.all[:i+1])
@@ -29,13 +28,13 @@ func TestHistoryIsTaken(t *testing.T) {
 	})
 }
 
-// The same for what a random log hardly comes to: each state, reached by a way
-// on which something is missing or left over.
-func TestOddCallsAreTaken(t *testing.T) {
+// TestUnusualCallsAreValid checks the same for states that random logs rarely reach: each state, with missing or additional
+// records before it.
+func TestUnusualCallsAreValid(t *testing.T) {
 	yes, no := true, false
 	args := chunk.ToolArgStreamStart{ToolCallID: "c", ToolName: "t"}
 	asks := chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "t", ApprovalID: "a", Input: chunk.Value(`{}`)}
-	says := func(approved bool) chunk.Body {
+	decides := func(approved bool) chunk.Body {
 		return chunk.ToolApprovalResponse{ToolCallID: "c", ToolName: "t", ApprovalID: "a", Approved: approved}
 	}
 	ends := chunk.ToolEnd{ToolCallID: "c", ToolName: "t", Result: chunk.Value(`1`)}
@@ -45,20 +44,20 @@ func TestOddCallsAreTaken(t *testing.T) {
 		bodies []chunk.Body
 	}{
 		{`"state":"input-streaming","rawInput":""}`, []chunk.Body{asks, args}},
-		{`"state":"input-streaming","rawInput":""}`, []chunk.Body{asks, says(yes), args}},
-		{`"state":"input-available","input":{"q":1}}`, []chunk.Body{asks, says(yes), args, chunk.ToolStart{ToolCallID: "c", ToolName: "t", Arguments: chunk.Value(`{"q":1}`)}}},
-		{`"state":"approval-responded","input":{},"approval":{"id":"a","approved":true},"providerExecuted":true}`, []chunk.Body{asks, says(yes)}},
+		{`"state":"input-streaming","rawInput":""}`, []chunk.Body{asks, decides(yes), args}},
+		{`"state":"input-available","input":{"q":1}}`, []chunk.Body{asks, decides(yes), args, chunk.ToolStart{ToolCallID: "c", ToolName: "t", Arguments: chunk.Value(`{"q":1}`)}}},
+		{`"state":"approval-responded","input":{},"approval":{"id":"a","approved":true},"providerExecuted":true}`, []chunk.Body{asks, decides(yes)}},
 		{`"state":"output-available","input":{},"output":1}`, []chunk.Body{args, ends}},
 		{`"state":"output-available","input":{},"output":1}`, []chunk.Body{asks, ends}},
-		{`"state":"output-available","input":{},"output":1,"approval":{"id":"a","approved":true}}`, []chunk.Body{asks, says(yes), ends}},
+		{`"state":"output-available","input":{},"output":1,"approval":{"id":"a","approved":true}}`, []chunk.Body{asks, decides(yes), ends}},
 		{`"state":"output-error","errorText":"e","providerExecuted":true}`, []chunk.Body{args, fails}},
-		{`"state":"output-denied","input":{},"approval":{"id":"a","approved":false},"providerExecuted":true}`, []chunk.Body{args, says(no)}},
-		{`"state":"output-denied","input":{},"approval":{"id":"a","approved":false},"providerExecuted":true}`, []chunk.Body{says(no), says(yes), fails}},
+		{`"state":"output-denied","input":{},"approval":{"id":"a","approved":false},"providerExecuted":true}`, []chunk.Body{args, decides(no)}},
+		{`"state":"output-denied","input":{},"approval":{"id":"a","approved":false},"providerExecuted":true}`, []chunk.Body{decides(no), decides(yes), fails}},
 	} {
 		both(t, func(sc *script) {
 			sc.turn(1)
 			for _, b := range c.bodies {
-				sc.say(1, b)
+				sc.applyChunk(1, b)
 			}
 			f := sc.s.Frontend(true, 0)
 			if err := checkHistory(f); err != nil {
@@ -87,8 +86,8 @@ func checkHistory(f FrontendSnapshot) error {
 	return nil
 }
 
-// partFields has the members of each type of part but tools: s is a string, * any
-// value, ? may be left out. Others are let through.
+// partFields has the members of each type of part except tools: s is a string, * any value, ? is optional. Other members are
+// accepted.
 var partFields = map[string]string{
 	"text":            "text:s state:progress?",
 	"reasoning":       "text:s state:progress?",
@@ -99,7 +98,7 @@ var partFields = map[string]string{
 	"data-":           "data:* id:s?",
 }
 
-// toolFields has those of a tool by its state; ! must not be there.
+// toolFields has the members of a tool part by its state; ! is forbidden.
 var toolFields = map[string]string{
 	"input-streaming":    "input:*? rawInput:s? output:! errorText:! approval:!",
 	"input-available":    "input:* output:! errorText:! approval:!",
@@ -179,5 +178,5 @@ func fitsApproval(kind string, raw json.RawMessage) bool {
 	}
 }
 
-// bare is the content of a JSON string without escapes.
+// bare returns the content of a JSON string without escapes.
 func bare(raw json.RawMessage) string { return strings.Trim(string(raw), `"`) }

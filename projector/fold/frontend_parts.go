@@ -5,39 +5,38 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/aisdk/guard"
+	"github.com/tailrace/tailrace/codec/aisdk"
 )
 
-// shownParts makes the parts of a message those that a client of the AI SDK has
-// built of the live stream, or else a page that is loaded anew shows another
-// message than the one beside it, and what it posts is not what was sent.
-type shownParts struct {
+// uiParts converts the parts of a message to those that a client of the AI SDK has built from the live stream. Otherwise a page
+// that is reloaded would show another message than a page that followed the stream, and would post other parts.
+type uiParts struct {
 	calls map[string]bool // ids of the calls in the message
-	data  map[string]int  // places of the data parts that have an id
+	data  map[string]int  // indexes of the data parts with an id
 }
 
-func newShown() shownParts { return shownParts{calls: map[string]bool{}, data: map[string]int{}} }
+func newUIParts() uiParts { return uiParts{calls: map[string]bool{}, data: map[string]int{}} }
 
-// add appends a part to those of the message before it.
-func (s *shownParts) add(parts []chunk.Value, p *part) []chunk.Value {
+// add appends a part to the previous parts of the message.
+func (s *uiParts) add(parts []chunk.Value, p *part) []chunk.Value {
 	if p.kind == toolPart {
 		t := s.tool(*p.tool)
-		return append(parts, guard.Append(nil, t.append(nil)))
+		return append(parts, aisdk.AppendSanitized(nil, t.append(nil)))
 	}
-	text := chunk.Value(guard.Append(nil, appendPart(nil, p)))
+	text := chunk.Value(aisdk.AppendSanitized(nil, appendPart(nil, p)))
 	id, ok := dataID(p)
 	if !ok {
 		return append(parts, text)
 	}
 	if at, again := s.data[id]; again {
-		parts[at] = text // the client gives a part of the same id its new value
+		parts[at] = text // the client replaces the value of a part with the same id
 		return parts
 	}
 	s.data[id] = len(parts)
 	return append(parts, text)
 }
 
-// dataID is the id of a data part that has one.
+// dataID returns the id of a data part, if it has one.
 func dataID(p *part) (string, bool) {
 	if p.kind != rawPart || !bytes.HasPrefix(p.raw, []byte(`{"type":"data-structured",`)) {
 		return "", false
@@ -50,10 +49,10 @@ func dataID(p *part) (string, bool) {
 	return string(id), there
 }
 
-// tool is a call as the client has it. A call whose id was used before in the
-// message has another one there, or the two would be one part.
-func (s *shownParts) tool(t tool) tool {
-	t.providerExecuted = t.providerExecuted || ours(&t)
+// tool returns a call as the client has it. If the message has an earlier call with the same id, the call gets another id,
+// because the client would merge them.
+func (s *uiParts) tool(t tool) tool {
+	t.providerExecuted = t.providerExecuted || runsServerSide(&t)
 	t.toHistory()
 	id := t.callID
 	for n := 2; s.calls[t.callID]; n++ {
@@ -63,11 +62,9 @@ func (s *shownParts) tool(t tool) tool {
 	return t
 }
 
-// toHistory makes a call one of which the SDK allows that a history has it,
-// spec/aisdk.md section 4: an approval only where the state has one, and decided
-// as the state says, an input in every state that comes after it. What is stored
-// may be otherwise: a call that was abandoned while a person was asked, one whose
-// arguments streamed once more, one that ended before its arguments did.
+// toHistory converts a call to a form that the SDK accepts in a history, spec/aisdk.md section 4: an approval only in states
+// that have one, with the decision of the state, and an input in every later state. The stored call may differ: a call that was
+// abandoned while it waited for an approval, one whose arguments were streamed again, one that ended before its arguments did.
 func (t *tool) toHistory() {
 	switch t.state {
 	case inputStreaming, inputAvailable:
@@ -82,8 +79,8 @@ func (t *tool) toHistory() {
 	}
 }
 
-// ours reports whether a call is known to be one that our side runs: it needed an
-// approval. The flag keeps clients from running it themselves.
-func ours(t *tool) bool {
+// runsServerSide reports whether a call is known to run on the server: it needed an approval. The flag prevents clients from
+// executing it.
+func runsServerSide(t *tool) bool {
 	return t.state == approvalRequested || t.state == approvalResponded || t.state == outputDenied
 }

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Whatever lies under the key of a head: it is refused, or it is a snapshot that
-// can be written, read, shown and folded on without harm.
+// FuzzParseHead checks that any stored head is rejected, or is a snapshot that can be written, read, shown and folded.
 func FuzzParseHead(f *testing.F) {
 	s := New(session)
 	for i, body := range []chunk.Body{
@@ -52,26 +52,25 @@ func FuzzParseHead(f *testing.F) {
 	})
 }
 
-// Any string survives being written and read, lone surrogates included.
+// FuzzString checks that every string survives writing and reading, including lone surrogates.
 func FuzzString(f *testing.F) {
 	for _, s := range []string{"", "a\"\\\n\x00\x1f\x7f", "é\u2028😀", "\xed\xa0\x80", "\xed\xb0\x80\xed\xa0\x80", "\xed\xa0\xbd\xed\xb8\x80"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		raw := appendString(nil, s)
+		raw := rawjson.AppendQuoted(nil, s)
 		back, err := unquote(raw)
 		if err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
-		// A pair that was never joined is joined by being read: both mean the same
-		// character.
+		// Reading joins the halves of a pair that was not joined: both forms are the same character.
 		want := string(join(nil, s))
 		for i := 0; i+6 <= len(want); i++ {
 			if endsHigh([]byte(want[:i+3])) && startsLow(want[i+3:]) && want[i] == 0xED {
 				want = want[:i] + chunk.Concat(want[i:i+3], want[i+3:])
 			}
 		}
-		if string(back) != want {
+		if back != want {
 			t.Fatalf("%q came back as %q", s, back)
 		}
 		if utf8.ValidString(s) && !utf8.Valid(raw) {

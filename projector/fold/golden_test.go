@@ -15,15 +15,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Each file of testdata is a log and what it amounts to: what a page loads, what
-// it loads with the answer in flight, and what is stored. A line of the log is
-// sequence, step, type and the members of the body; "poison" makes it one that
-// cannot be read.
+// TestGolden folds the files of testdata. Each has a log and its results: what a page loads, what it loads with the answer in
+// flight, and what is stored. A line of the log has the sequence, step, type and members of the body; "poison" makes the record
+// unreadable.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < 10 {
@@ -43,7 +42,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The recorded transcripts, which other packages play too.
+// TestTranscripts folds the recorded transcripts, which other packages use too.
 func TestTranscripts(t *testing.T) {
 	for _, name := range chunktest.Transcripts() {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +65,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// golden folds a log and compares, or rewrites, everything but the log.
+// golden folds a log and compares, or updates, everything except the log.
 func golden(t *testing.T, file string, archive *txtar.Archive, log []chunk.Record) {
 	t.Helper()
 	s := New(log[0].Session)
@@ -80,7 +79,7 @@ func golden(t *testing.T, file string, archive *txtar.Archive, log []chunk.Recor
 		{Name: "partial.json", Data: pretty(t, s.Frontend(true, 0).AppendJSON(nil))},
 		{Name: "head.json", Data: pretty(t, s.AppendHead(nil))},
 	}
-	for _, f := range s.Finished() {
+	for _, f := range s.FinishedMessages() {
 		got = append(got, txtar.File{Name: fmt.Sprintf("message-%d-%d.json", f.Generation, f.Index), Data: append(f.Data, '\n')})
 	}
 	want := archive.Files
@@ -104,7 +103,7 @@ func golden(t *testing.T, file string, archive *txtar.Archive, log []chunk.Recor
 	}
 }
 
-// pretty is JSON over many lines. Indent does not touch strings and numbers.
+// pretty indents JSON. It does not change strings and numbers.
 func pretty(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -149,8 +148,8 @@ func parseLog(t *testing.T, data []byte) []chunk.Record {
 	return log
 }
 
-// Every type there is, full and minimal, in a session that knows nothing of what
-// it talks about: nothing panics, and what is stored is read back.
+// TestEveryType folds each type, full and minimal, in a session without matching records: no chunk panics, and the stored form
+// can be read.
 func TestEveryType(t *testing.T) {
 	s := New(session)
 	for i, sample := range chunktest.All() {
@@ -161,7 +160,7 @@ func TestEveryType(t *testing.T) {
 		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: sample.Chunk.Type(), Data: data}
 		before := s
 		if s, err = Apply(s, rec); err != nil {
-			// A truncated record whose ordinals are those of others goes back.
+			// A truncated record that lists applied ordinals rolls back.
 			if sample.Chunk.Type() != chunk.TypeTruncated {
 				t.Fatalf("%s: %v", sample.Name, err)
 			}
@@ -176,8 +175,7 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// The same with arbitrary valid chunks: strings of any kind, values of any
-// shape, numbers of any size.
+// TestArbitraryChunks does the same with arbitrary valid chunks: all strings, values and numbers.
 func TestArbitraryChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(session)

@@ -9,62 +9,60 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// ErrTorn reports finished messages that are not those which the head counts.
-var ErrTorn = errors.New("the finished messages do not belong to this head")
+// ErrInconsistent reports finished messages that do not match the hash in the head.
+var ErrInconsistent = errors.New("the finished messages do not belong to this head")
 
-// Finished is a message that no record can change any more.
-type Finished struct {
-	Index int // number in the session, from 0
+// FinishedMessages is a message that no record can change.
+type FinishedMessages struct {
+	Index int // index in the session, from 0
 
-	// Generation tells apart two messages that had the same index, one of which
-	// was taken back: the ordinal of the mark it was finished behind, 0 before
-	// the first. Index and Generation together name one content for ever.
+	// Generation distinguishes two messages with the same index, one of which was removed: it is the ordinal of the truncated
+	// record before the message was finished, 0 before the first one. Index and Generation identify one content permanently.
 	Generation chunk.Ordinal
 
-	Data []byte // JSON; not to be changed
+	Data []byte // JSON; read-only
 }
 
-// history is the messages of a session: finished ones, of which only the newer
-// ones may be in memory, then those that may still change.
+// history holds the messages of a session: the finished ones, of which only the newer ones may be in memory, then the open
+// ones.
 type history struct {
-	released int        // how many finished messages are not held
-	finished []Finished // those that are, in order
+	trimmed  int                // number of finished messages that are not in memory
+	finished []FinishedMessages // the others, in order
 	chain    [sha256.Size]byte
-	spans    []span // generations of the finished messages, nil while all are 0
+	spans    []span // generations of the finished messages, nil if all are 0
 
-	open      []message
-	changed   bool // since the last look at what may be finished
-	shown     int  // message that the next step of the answer joins, or noMessage
-	turnFirst int  // first message of the turn
-	prevFirst int  // first message of the turn before
-	// dropped are calls whose records change nothing any more in this turn: they
-	// had their outcome in a message that is finished or of the turn before, or
-	// are never shown.
+	open        []message
+	changed     bool // since the last call of finish
+	shown       int  // message that the next step of the answer is shown in, or noMessage
+	firstOfTurn int  // index of the first message of the turn
+	prevFirst   int  // index of the first message of the previous turn
+	// dropped are calls whose records have no effect in this turn: they had their outcome in a finished message or in the
+	// previous turn, or are never shown.
 	dropped []string
-	calls   map[string]callPlace // where calls are; nil: to be built from open and dropped
+	calls   map[string]callLocation // locations of the calls; nil: to be built from open and dropped
 }
 
-// span says that finished messages from an index on have a generation.
+// span is the generation of the finished messages from an index on.
 type span struct {
 	from       int
 	generation chunk.Ordinal
 }
 
-// callPlace is where the tool part of a call is. The zero one: in no message.
-type callPlace struct {
+// callLocation is the location of the tool part of a call. The zero value means that no message has it.
+type callLocation struct {
 	index, part int
 	known       bool
 }
 
 const noMessage = -1
 
-// maxHeld bounds how many messages wait for the mark that explains a hole.
-const maxHeld = 256
+// maxDeferred bounds the messages that wait for the truncated record that explains a gap.
+const maxDeferred = 256
 
-func (h *history) finishedCount() int { return h.released + len(h.finished) }
+func (h *history) finishedCount() int { return h.trimmed + len(h.finished) }
 func (h *history) count() int         { return h.finishedCount() + len(h.open) }
 
-// generation of finished message n.
+// generation returns the generation of finished message n.
 func (h *history) generation(n int) chunk.Ordinal {
 	for _, sp := range slices.Backward(h.spans) {
 		if n >= sp.from {
@@ -74,7 +72,7 @@ func (h *history) generation(n int) chunk.Ordinal {
 	return 0
 }
 
-// startGeneration gives all messages finished from now on another generation.
+// startGeneration sets the generation of all messages that are finished from now on.
 func (h *history) startGeneration(g chunk.Ordinal) {
 	from := h.finishedCount()
 	if n := len(h.spans); n > 0 && h.spans[n-1].from == from {
@@ -83,35 +81,33 @@ func (h *history) startGeneration(g chunk.Ordinal) {
 	h.spans = append(slices.Clip(h.spans), span{from, g})
 }
 
-// writing is the message that takes parts, nil when the next part opens one.
-func (h *history) writing() *message {
+// openMessage returns the message that receives parts, nil if the next part opens one.
+func (h *history) openMessage() *message {
 	if n := len(h.open); n > 0 && !h.open[n-1].closed {
 		return &h.open[n-1]
 	}
 	return nil
 }
 
-// close ends the message that takes parts, if there is one, and its open text.
+// close closes the message that receives parts, if there is one, and its open text.
 func (h *history) close() {
-	if m := h.writing(); m != nil {
+	if m := h.openMessage(); m != nil {
 		m.closeText()
 		m.closed = true
 		h.changed = true
 	}
 }
 
-// finish moves messages that are complete out of the head, oldest first. It
-// stops at the first that may still change, because messages are finished in
-// order, but for those before index forced, which have had their time.
+// finish moves complete messages out of the head, oldest first. It stops at the first one that may still change, because
+// messages are finished in order, but it also finishes all messages before index forced.
 func (h *history) finish(forced int) {
 	n := 0
-	for n < len(h.open) && (h.open[n].settled() || h.open[n].index < forced) {
+	for n < len(h.open) && (h.open[n].isComplete() || h.open[n].index < forced) {
 		h.finishOne(&h.open[n])
 		n++
 	}
 	if n > 0 {
-		// What is left moves to an array of its own: a finished message must not
-		// stay in memory behind the open ones.
+		// The open messages move to a new array: the old array would keep the finished ones in memory.
 		h.open = append([]message(nil), h.open[n:]...)
 	}
 }
@@ -122,17 +118,17 @@ func (h *history) finishOne(m *message) {
 		if t == nil {
 			continue
 		}
-		if place, ok := h.places()[t.callID]; ok && place.known && place.index == m.index && place.part == i {
+		if at, ok := h.locations()[t.callID]; ok && at.known && at.index == m.index && at.part == i {
 			h.drop(t.callID)
 		}
 	}
-	f := Finished{Index: m.index, Generation: h.generation(m.index), Data: appendMessage(nil, m)}
+	f := FinishedMessages{Index: m.index, Generation: h.generation(m.index), Data: appendMessage(nil, m)}
 	h.finished = append(h.finished, f)
 	h.chain = link(h.chain, f)
 }
 
-// link chains the content of one more finished message to all before it.
-func link(chain [sha256.Size]byte, f Finished) [sha256.Size]byte {
+// link chains the content of a finished message to all earlier ones.
+func link(chain [sha256.Size]byte, f FinishedMessages) [sha256.Size]byte {
 	sum := sha256.New()
 	sum.Write(chain[:])
 	sum.Write(f.Data)
@@ -140,53 +136,52 @@ func link(chain [sha256.Size]byte, f Finished) [sha256.Size]byte {
 	return chain
 }
 
-// places is where every call is that a record may still mean: those of this
-// turn, and of the turn before those that had no outcome when it ended.
-func (h *history) places() map[string]callPlace {
+// locations returns the locations of all calls that a record may still change: those of this turn, and those of the previous
+// turn that had no outcome when it ended.
+func (h *history) locations() map[string]callLocation {
 	if h.calls != nil {
 		return h.calls
 	}
-	h.calls = make(map[string]callPlace)
+	h.calls = make(map[string]callLocation)
 	for i := range h.open {
 		m := &h.open[i]
 		for j := range m.parts {
 			t := m.parts[j].tool
-			if t != nil && m.index >= h.prevFirst && (m.index >= h.turnFirst || !t.state.settled()) {
-				h.calls[t.callID] = callPlace{index: m.index, part: j, known: true}
+			if t != nil && m.index >= h.prevFirst && (m.index >= h.firstOfTurn || !t.state.hasOutcome()) {
+				h.calls[t.callID] = callLocation{index: m.index, part: j, known: true}
 			}
 		}
 	}
 	for _, id := range h.dropped {
-		h.calls[id] = callPlace{}
+		h.calls[id] = callLocation{}
 	}
 	return h.calls
 }
 
-// drop makes further records of a call change nothing.
+// drop makes later records of a call have no effect.
 func (h *history) drop(callID string) {
-	if place, ok := h.places()[callID]; ok && !place.known {
+	if at, ok := h.locations()[callID]; ok && !at.known {
 		return
 	}
-	h.calls[callID] = callPlace{}
+	h.calls[callID] = callLocation{}
 	h.dropped = append(h.dropped, callID)
 }
 
-// place notes where a call is that starts. Its id may have been used before.
-func (h *history) place(callID string, at callPlace) {
-	if old, ok := h.places()[callID]; ok && !old.known {
+// setLocation sets the location of a call that starts. Its id may have been used before.
+func (h *history) setLocation(callID string, at callLocation) {
+	if old, ok := h.locations()[callID]; ok && !old.known {
 		h.dropped = slices.DeleteFunc(h.dropped, func(id string) bool { return id == callID })
 	}
 	h.calls[callID] = at
 }
 
-// beginTurn forgets the calls that have their outcome, and those of the turn
-// before the one that ends: they have had their time.
+// beginTurn removes the calls that have an outcome, and those of the turn before the one that ends.
 func (h *history) beginTurn() {
-	h.prevFirst, h.turnFirst, h.shown = h.turnFirst, h.count(), noMessage
+	h.prevFirst, h.firstOfTurn, h.shown = h.firstOfTurn, h.count(), noMessage
 	h.dropped, h.calls = nil, nil
 }
 
-// at is the open message with an index, nil when it is finished or unknown.
+// at returns the open message with an index, nil if it is finished or unknown.
 func (h *history) at(index int) *message {
 	if len(h.open) == 0 || index < h.open[0].index || index > h.open[len(h.open)-1].index {
 		return nil
@@ -194,10 +189,10 @@ func (h *history) at(index int) *message {
 	return &h.open[index-h.open[0].index]
 }
 
-// base is h without the finished messages: their number says which they were.
+// base returns a copy of h without the finished messages: their number identifies them.
 func (h *history) base() history {
 	b := *h
-	b.released, b.finished = h.finishedCount(), nil
+	b.trimmed, b.finished = h.finishedCount(), nil
 	b.spans = slices.Clone(h.spans)
 	b.dropped = slices.Clone(h.dropped)
 	b.calls = nil
@@ -208,42 +203,37 @@ func (h *history) base() history {
 	return b
 }
 
-// FinishedCount is how many finished messages the session has, held or not.
+// FinishedCount returns the number of finished messages of the session, in memory or not.
 func (s Snapshot) FinishedCount() int { return s.messages.finishedCount() }
 
-// Finished are the finished messages that s holds: the last ones. They are not
-// to be changed.
-func (s Snapshot) Finished() []Finished { return s.messages.finished }
+// FinishedMessages returns the finished messages in memory: the last ones. They are read-only.
+func (s Snapshot) FinishedMessages() []FinishedMessages { return s.messages.finished }
 
-// Generation of finished message n, which s need not hold.
+// Generation returns the generation of finished message n, which need not be in memory.
 func (s Snapshot) Generation(n int) chunk.Ordinal { return s.messages.generation(n) }
 
-// Complete reports whether s holds all its finished messages. Only then
-// Frontend shows all of them.
-func (s Snapshot) Complete() bool { return s.messages.released == 0 }
+// HasAllMessages reports whether all finished messages are in memory. Only then Frontend shows all of them.
+func (s Snapshot) HasAllMessages() bool { return s.messages.trimmed == 0 }
 
-// Release lets go of the finished messages, which somebody has stored. The fold
-// goes on without them.
-func (s Snapshot) Release() Snapshot {
-	s.messages.released, s.messages.finished = s.FinishedCount(), nil
+// TrimFinished removes the finished messages from memory after they were stored. The fold does not need them.
+func (s Snapshot) TrimFinished() Snapshot {
+	s.messages.trimmed, s.messages.finished = s.FinishedCount(), nil
 	return s
 }
 
-// Missing is how many finished messages s does not hold: those before the first
-// of Finished.
-func (s Snapshot) Missing() int { return s.messages.released }
+// TrimmedCount returns the number of finished messages that are not in memory: those before the first of FinishedMessages.
+func (s Snapshot) TrimmedCount() int { return s.messages.trimmed }
 
-// Hold gives a snapshot the finished messages back that it misses: the data of
-// all of them, in order. It is ErrTorn when they are not the very ones that s
-// was folded with.
-func (s Snapshot) Hold(missing [][]byte) (Snapshot, error) {
+// AttachFinished adds the finished messages that are not in memory: the data of all of them, in order. It returns
+// ErrInconsistent if they are not the messages that s was folded with.
+func (s Snapshot) AttachFinished(missing [][]byte) (Snapshot, error) {
 	h := &s.messages
-	if len(missing) != h.released {
-		return s, fmt.Errorf("%w: %d messages, want %d", ErrTorn, len(missing), h.released)
+	if len(missing) != h.trimmed {
+		return s, fmt.Errorf("%w: %d messages, want %d", ErrInconsistent, len(missing), h.trimmed)
 	}
-	finished := make([]Finished, 0, h.finishedCount())
+	finished := make([]FinishedMessages, 0, h.finishedCount())
 	for n, data := range missing {
-		finished = append(finished, Finished{Index: n, Generation: h.generation(n), Data: data})
+		finished = append(finished, FinishedMessages{Index: n, Generation: h.generation(n), Data: data})
 	}
 	finished = append(finished, h.finished...)
 	var chain [sha256.Size]byte
@@ -251,18 +241,18 @@ func (s Snapshot) Hold(missing [][]byte) (Snapshot, error) {
 		chain = link(chain, f)
 	}
 	if chain != h.chain {
-		return s, ErrTorn
+		return s, ErrInconsistent
 	}
-	h.released, h.finished = 0, finished
+	h.trimmed, h.finished = 0, finished
 	return s, nil
 }
 
-// Weight is about how many bytes of memory s takes.
-func (s Snapshot) Weight() int {
-	n := s.weight()
+// MemoryBytes returns approximately the memory of s in bytes.
+func (s Snapshot) MemoryBytes() int {
+	n := s.ownMemory()
 	for _, b := range []*Snapshot{s.turn, s.step} {
 		if b != nil {
-			n += b.weight()
+			n += b.ownMemory()
 		}
 	}
 	for i := range s.messages.finished {
@@ -271,11 +261,11 @@ func (s Snapshot) Weight() int {
 	return n
 }
 
-func (s *Snapshot) weight() int {
+func (s *Snapshot) ownMemory() int {
 	const fixed, perPart = 2048, 256
 	n := fixed + len(s.State) + len(s.Run.Output) + maxErrorText*len(s.Errors)
 	if s.streams.state != nil && !s.streams.shared {
-		n += s.streams.state.Weight()
+		n += s.streams.state.MemoryBytes()
 	}
 	for i := range s.messages.open {
 		m := &s.messages.open[i]

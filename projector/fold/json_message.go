@@ -1,36 +1,34 @@
 package fold
 
 import (
-	"strconv"
-
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// appendMessage writes a message in its stored form. Its parts are written as a
-// browser gets them.
+// appendMessage appends the stored form of a message. Its parts have the form of the AI SDK.
 func appendMessage(dst []byte, m *message) []byte {
-	o := beginObject(dst)
-	o.number("index", int64(m.index))
-	o.number("shown", int64(m.shown))
-	o.str("role", string(m.role))
-	o.text("clientId", m.clientID)
-	o.value("metadata", m.metadata)
-	o.list("parts", len(m.parts), func(dst []byte, i int) []byte { return appendPart(dst, &m.parts[i]) })
-	o.list("children", len(m.children), func(dst []byte, i int) []byte { return m.children[i].append(dst) })
-	o.number("first", int64(m.first))
-	o.number("last", int64(m.last))
-	o.flag("closed", m.closed)
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.Int("index", int64(m.index))
+	o.Int("shown", int64(m.shown))
+	o.String("role", string(m.role))
+	o.Text("clientId", m.clientID)
+	o.Raw("metadata", m.metadata)
+	o.List("parts", len(m.parts), func(dst []byte, i int) []byte { return appendPart(dst, &m.parts[i]) })
+	o.List("children", len(m.children), func(dst []byte, i int) []byte { return m.children[i].append(dst) })
+	o.Int("first", int64(m.first))
+	o.Int("last", int64(m.last))
+	o.Flag("closed", m.closed)
+	return o.End()
 }
 
 func (c Child) append(dst []byte) []byte {
-	o := beginObject(dst)
-	o.str("session", c.Session)
-	o.text("type", c.Type)
-	o.str("callId", c.CallID)
-	o.str("status", string(c.Status))
-	o.value("result", c.Result)
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("session", c.Session)
+	o.Text("type", c.Type)
+	o.String("callId", c.CallID)
+	o.String("status", string(c.Status))
+	o.Raw("result", c.Result)
+	return o.End()
 }
 
 func appendPart(dst []byte, p *part) []byte {
@@ -47,81 +45,78 @@ func appendPart(dst []byte, p *part) []byte {
 }
 
 func (p *part) appendText(dst []byte, kind string) []byte {
-	o := beginObject(dst)
-	o.str("type", kind)
-	o.name("text")
-	o.dst = appendStringBytes(o.dst, p.text)
+	o := rawjson.Begin(dst)
+	o.String("type", kind)
+	o.Bytes("text", p.text)
 	if p.open {
-		o.str("state", "streaming")
+		o.String("state", "streaming")
 	} else {
-		o.str("state", "done")
+		o.String("state", "done")
 	}
-	return o.end()
+	return o.End()
 }
 
 func (t *tool) append(dst []byte) []byte {
-	o := beginObject(dst)
-	o.str("type", "dynamic-tool")
-	o.str("toolName", t.name)
-	o.str("toolCallId", t.callID)
-	o.str("state", string(t.state))
+	o := rawjson.Begin(dst)
+	o.String("type", "dynamic-tool")
+	o.String("toolName", t.name)
+	o.String("toolCallId", t.callID)
+	o.String("state", string(t.state))
 	if t.state == inputStreaming {
-		o.name("rawInput")
-		o.dst = appendStringBytes(o.dst, t.rawInput)
+		o.Bytes("rawInput", t.rawInput)
 	}
-	o.value("input", t.input)
+	o.Raw("input", t.input)
 	if t.state == outputAvailable {
-		o.value("output", t.output)
+		o.Raw("output", t.output)
 	}
 	if t.state == outputError {
-		o.str("errorText", t.errorText)
+		o.String("errorText", t.errorText)
 	}
 	if t.approval != nil {
-		o.name("approval")
-		a := beginObject(o.dst)
-		a.str("id", t.approval.id)
+		o.Name("approval")
+		a := rawjson.Begin(o.Dst)
+		a.String("id", t.approval.id)
 		if t.approval.approved != nil {
-			a.name("approved")
-			a.dst = strconv.AppendBool(a.dst, *t.approval.approved)
+			a.Bool("approved", *t.approval.approved)
 		}
-		a.maybe("reason", t.approval.reason)
-		o.dst = a.end()
+		a.Maybe("reason", t.approval.reason)
+		o.Dst = a.End()
 	}
-	o.flag("providerExecuted", t.providerExecuted)
-	return o.end()
+	o.Flag("providerExecuted", t.providerExecuted)
+	return o.End()
 }
 
 func appendData(dst []byte, b chunk.Custom) []byte {
-	o := beginObject(dst)
-	o.str("type", "data-"+b.EventName)
-	o.value("data", orNull(b.Data))
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("type", "data-"+b.EventName)
+	o.Raw("data", orNull(b.Data))
+	return o.End()
 }
 
 func appendFile(dst []byte, url, mediaType string, filename *string) []byte {
-	o := beginObject(dst)
-	o.str("type", "file")
-	o.str("mediaType", mediaType)
-	o.str("url", url)
-	o.maybe("filename", filename)
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("type", "file")
+	o.String("mediaType", mediaType)
+	o.String("url", url)
+	o.Maybe("filename", filename)
+	return o.End()
 }
 
 func appendSourceURL(dst []byte, b chunk.SourceURL) []byte {
-	o := beginObject(dst)
-	o.str("type", "source-url")
-	o.str("sourceId", b.SourceID)
-	o.str("url", b.URL)
-	o.maybe("title", b.Title)
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("type", "source-url")
+	o.String("sourceId", b.SourceID)
+	o.String("url", b.URL)
+	o.Maybe("title", b.Title)
+	return o.End()
 }
 
 func appendSourceDocument(dst []byte, b chunk.SourceDocument) []byte {
-	o := beginObject(dst)
-	o.str("type", "source-document")
-	o.str("sourceId", b.SourceID)
-	o.str("mediaType", b.MediaType)
-	o.str("title", b.Title)
-	o.maybe("filename", b.Filename)
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("type", "source-document")
+	o.String("sourceId", b.SourceID)
+	o.String("mediaType", b.MediaType)
+	o.String("title", b.Title)
+	o.Maybe("filename", b.Filename)
+	return o.End()
 }

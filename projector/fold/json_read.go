@@ -8,17 +8,17 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/projector/structured"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
-// maxMessages is more than any session has; a larger number is damage.
+// maxMessages is more than any session has; a larger number means corrupt data.
 const maxMessages = 1 << 24
 
-var errStored = errors.New("the stored snapshot is damaged")
+var errStored = errors.New("corrupt stored snapshot")
 
-// ParseHead reads what AppendHead wrote: a snapshot that holds none of its
-// finished messages. Errors: ErrVersion, ErrNewer, or that the data is damaged. It does
-// not keep data.
+// ParseHead reads the output of AppendHead: a snapshot without its finished messages. It returns ErrVersion, ErrNewerVersion, or another error for corrupt
+// data. It does not keep a reference to data.
 func ParseHead(data []byte) (Snapshot, error) {
 	head, err := members(append([]byte(nil), data...))
 	if err != nil {
@@ -30,7 +30,7 @@ func ParseHead(data []byte) (Snapshot, error) {
 		return Snapshot{}, r.err
 	}
 	if v > Version {
-		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrNewer, v, Version)
+		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrNewerVersion, v, Version)
 	}
 	if v != Version && v != Version-1 {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrVersion, v, Version)
@@ -54,8 +54,8 @@ func ParseHead(data []byte) (Snapshot, error) {
 	return s, nil
 }
 
-// upgrade makes a snapshot of version 1 one of version 2: what it did not keep
-// begins now. A run's status is what the session's says about it.
+// upgrade converts a snapshot of version 1 to version 2. Data that version 1 did not have begins now. The status of the run follows from that of the
+// session.
 func (s *Snapshot) upgrade() {
 	for _, b := range []*Snapshot{s, s.turn, s.step} {
 		if b == nil {
@@ -72,7 +72,7 @@ func (s *Snapshot) upgrade() {
 	}
 }
 
-// reader reads the stored form and remembers the first thing that was wrong.
+// reader reads the stored form and keeps the first error.
 type reader struct{ err error }
 
 func (r *reader) fail(what string) {
@@ -110,18 +110,17 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 	})
 	r.each(m["gone"], func(raw []byte) {
 		first, last := r.pair(raw)
-		s.gone = append(s.gone, chunk.OrdinalRange{First: first, Last: last})
+		s.removedAhead = append(s.removedAhead, chunk.OrdinalRange{First: first, Last: last})
 	})
 	r.each(m["replaced"], func(raw []byte) {
 		from, to := r.pair(raw)
-		s.replaced = append(s.replaced, stretch{int(from), int(to)})
+		s.replaced = append(s.replaced, indexRange{int(from), int(to)})
 	})
 	s.messages = r.history(m)
 	return s
 }
 
-// large reads what writeLarge wrote. What an inner snapshot shares with the outer
-// one it shares in memory too.
+// large reads the output of writeLarge. Members that an inner snapshot has in common with the outer one share memory.
 func (r *reader) large(s *Snapshot, m map[string]chunk.Value, outer *Snapshot) {
 	if outer == nil {
 		outer = &Snapshot{}
@@ -139,9 +138,9 @@ func (r *reader) large(s *Snapshot, m map[string]chunk.Value, outer *Snapshot) {
 	if r.flag(m["sameStructured"]) {
 		s.streams = outer.streams.base()
 	}
-	r.each(m["past"], func(raw []byte) { s.Past = append(s.Past, r.run(raw)) })
+	r.each(m["past"], func(raw []byte) { s.PastRuns = append(s.PastRuns, r.run(raw)) })
 	if r.flag(m["samePast"]) {
-		s.Past = outer.Past
+		s.PastRuns = outer.PastRuns
 	}
 	r.each(m["errors"], func(raw []byte) {
 		e := r.members(raw)
@@ -165,21 +164,21 @@ func (r *reader) chain(c *Chain, m map[string]chunk.Value) {
 		r.fail("records")
 	}
 	copy(c.sum[:], sum)
-	c.Since = chunk.Ordinal(r.number(m["recordsSince"]))
+	c.FirstOrdinal = chunk.Ordinal(r.number(m["recordsSince"]))
 }
 
 func (r *reader) history(m map[string]chunk.Value) history {
 	h := history{
-		released:  int(r.number(m["finished"])),
-		shown:     int(r.number(m["shown"])) - 1,
-		turnFirst: int(r.number(m["turnFirst"])),
-		prevFirst: int(r.number(m["prevFirst"])),
+		trimmed:     int(r.number(m["finished"])),
+		shown:       int(r.number(m["shown"])) - 1,
+		firstOfTurn: int(r.number(m["turnFirst"])),
+		prevFirst:   int(r.number(m["prevFirst"])),
 	}
-	if h.released < 0 || h.released > maxMessages {
+	if h.trimmed < 0 || h.trimmed > maxMessages {
 		r.fail("the number of finished messages")
-		h.released = 0
+		h.trimmed = 0
 	}
-	if h.released > 0 {
+	if h.trimmed > 0 {
 		chain, err := hex.DecodeString(r.str(m["chain"]))
 		if err != nil || len(chain) != sha256.Size {
 			r.fail("chain")
@@ -205,7 +204,7 @@ func (r *reader) run(raw []byte) Run {
 	m := r.members(raw)
 	run := Run{
 		ID: r.str(m["id"]), Status: RunStatus(r.str(m["status"])), Epoch: chunk.Epoch(r.number(m["epoch"])), Mode: r.str(m["mode"]),
-		Started: chunk.Seq(r.number(m["started"])), Began: r.number(m["began"]), Step: r.number(m["step"]),
+		StartSeq: chunk.Seq(r.number(m["started"])), StartedAt: r.number(m["began"]), Step: r.number(m["step"]),
 		CheckpointID: r.maybe(m["checkpointId"]), FinishReason: r.str(m["finishReason"]),
 		Interrupted: r.flag(m["interrupted"]), Usage: r.usage(m["usage"]), Output: m["output"],
 	}
@@ -242,10 +241,10 @@ func (r *reader) failure(raw []byte) *Failure {
 
 func (r *reader) faults(raw []byte) Faults {
 	m := r.members(raw)
-	f := Faults{Skipped: r.number(m["skipped"]), Patches: r.number(m["patches"]), Streams: r.number(m["streams"]), Lost: r.number(m["lost"])}
+	f := Faults{Skipped: r.number(m["skipped"]), RejectedPatches: r.number(m["patches"]), RejectedPieces: r.number(m["streams"]), Lost: r.number(m["lost"])}
 	r.each(m["recent"], func(raw []byte) {
 		m := r.members(raw)
-		f.Recent = append(f.Recent, Mark{
+		f.Recent = append(f.Recent, Fault{
 			Position: chunk.Position{Seq: chunk.Seq(r.number(m["seq"])), Ordinal: chunk.Ordinal(r.number(m["ordinal"]))},
 			Type:     chunk.Type(r.str(m["type"])), Reason: r.str(m["reason"]),
 		})
@@ -307,13 +306,22 @@ func (r *reader) tool(m map[string]chunk.Value) *tool {
 	return t
 }
 
-func (r *reader) str(raw []byte) string { return string(r.bytes(raw)) }
+func (r *reader) str(raw []byte) string {
+	if raw == nil {
+		return ""
+	}
+	s, err := unquote(raw)
+	if err != nil {
+		r.fail(err.Error())
+	}
+	return s
+}
 
 func (r *reader) bytes(raw []byte) []byte {
 	if raw == nil {
 		return nil
 	}
-	s, err := unquote(raw)
+	s, err := rawjson.Text(raw).AppendTo(make([]byte, 0, len(raw)))
 	if err != nil {
 		r.fail(err.Error())
 	}
@@ -334,7 +342,7 @@ func (r *reader) number(raw []byte) int64 {
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
-		r.fail("a number is none")
+		r.fail("malformed number")
 	}
 	return n
 }
@@ -351,7 +359,7 @@ func (r *reader) pair(raw []byte) (int64, int64) {
 	return n[0], n[1]
 }
 
-// members are the members of a JSON object; none when raw is nil.
+// members returns the members of a JSON object, none if raw is nil.
 func (r *reader) members(raw []byte) map[string]chunk.Value {
 	if raw == nil {
 		return nil
@@ -363,7 +371,7 @@ func (r *reader) members(raw []byte) map[string]chunk.Value {
 	return m
 }
 
-// each calls f with the elements of a JSON array; not at all when raw is nil.
+// each calls f with the elements of a JSON array; it does nothing if raw is nil.
 func (r *reader) each(raw []byte, f func(raw []byte)) {
 	if raw == nil {
 		return

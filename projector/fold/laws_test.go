@@ -9,16 +9,15 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// All laws at once, on one log: what `make unit` does to a hundred thousand of
-// them. The tests below look for each law by itself, on longer logs, and shrink
-// to what breaks it.
+// TestLaws checks all laws for one log; `make unit` runs it for a hundred thousand logs. The tests below check each law
+// separately, for longer logs, and shrink failures.
 func TestLaws(t *testing.T) {
-	laws(t, 16, func(t *rapid.T, a *author) {
+	laws(t, 16, func(t *rapid.T, a *generator) {
 		plain, saved, twice := New(session), New(session), New(session)
 		for i, rec := range a.all {
 			log := a.survivors(i + 1)
 			plain = take(t, plain, rec, log)
-			// A save and a load after every record: at every cut at once.
+			// Save and load after every record covers every split.
 			saved = take(t, reload(t, saved), rec, log)
 			equal(t, "saved and loaded", saved, plain)
 			twice = take(t, take(t, twice, rec, log), rec, log)
@@ -28,17 +27,17 @@ func TestLaws(t *testing.T) {
 			twice = take(t, twice, rec, again)
 		}
 		equal(t, "twice", twice, plain)
-		twinAgrees(t, a, plain)
-		if n := len(a.all); n > 0 && len(plain.gone) == 0 {
-			equal(t, "the survivors", read(t, New(session), a.survivors(n)), plain)
+		checkReference(t, a, plain)
+		if n := len(a.all); n > 0 && len(plain.removedAhead) == 0 {
+			equal(t, "remaining records", read(t, New(session), a.survivors(n)), plain)
 		}
 	})
 }
 
-// Folding a prefix, saving, loading and folding the rest is folding all: at
-// every cut, with and without the finished messages in memory.
+// TestPrefixSaveLoadRestIsAll checks that folding a prefix, saving, loading and folding the rest equals folding all records: at
+// every split, with and without the finished messages in memory.
 func TestPrefixSaveLoadRestIsAll(t *testing.T) {
-	laws(t, 60, func(t *rapid.T, a *author) {
+	laws(t, 60, func(t *rapid.T, a *generator) {
 		want := whole(t, a, len(a.all), false)
 		cut := rapid.IntRange(0, len(a.all)).Draw(t, "cut")
 		s := reload(t, whole(t, a, cut, false))
@@ -49,10 +48,9 @@ func TestPrefixSaveLoadRestIsAll(t *testing.T) {
 	})
 }
 
-// The same with a save and a load after every single record, which also proves
-// that nothing the fold needs is left out of the stored form.
+// TestSaveAndLoadAfterEveryRecord does the same after every record, which also proves that the stored form is complete.
 func TestSaveAndLoadAfterEveryRecord(t *testing.T) {
-	laws(t, 40, func(t *rapid.T, a *author) {
+	laws(t, 40, func(t *rapid.T, a *generator) {
 		plain, saved := New(session), New(session)
 		for i, rec := range a.all {
 			plain = take(t, plain, rec, a.all[:i+1])
@@ -62,18 +60,18 @@ func TestSaveAndLoadAfterEveryRecord(t *testing.T) {
 	})
 }
 
-// A snapshot without its finished messages folds the same head.
-func TestReleasedFoldsTheSame(t *testing.T) {
-	laws(t, 60, func(t *rapid.T, a *author) {
+// TestTrimmedFoldsTheSame checks that a snapshot without its finished messages folds to the same head.
+func TestTrimmedFoldsTheSame(t *testing.T) {
+	laws(t, 60, func(t *rapid.T, a *generator) {
 		want, lean := New(session), New(session)
-		var finished []Finished // what a store would hold
+		var finished []FinishedMessages // the stored messages
 		for i, rec := range a.all {
 			want = take(t, want, rec, a.all[:i+1])
 			lean = take(t, lean, rec, a.all[:i+1])
-			first := lean.FinishedCount() - len(lean.Finished())
-			finished = append(finished[:min(first, len(finished))], lean.Finished()...)
+			first := lean.FinishedCount() - len(lean.FinishedMessages())
+			finished = append(finished[:min(first, len(finished))], lean.FinishedMessages()...)
 			finished = finished[:lean.FinishedCount()]
-			lean = lean.Release()
+			lean = lean.TrimFinished()
 		}
 		data := make([][]byte, len(finished))
 		for i, f := range finished {
@@ -82,17 +80,17 @@ func TestReleasedFoldsTheSame(t *testing.T) {
 				t.Fatalf("message %d: index %d, generation %d, want %d", i, f.Index, f.Generation, lean.Generation(i))
 			}
 		}
-		lean, err := lean.Hold(data)
+		lean, err := lean.AttachFinished(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "lean", lean, want)
+		equal(t, "trimmed", lean, want)
 	})
 }
 
-// Applying a record twice is applying it once, now or later.
+// TestTwiceIsOnce checks that a record that is applied again, immediately or later, changes nothing.
 func TestTwiceIsOnce(t *testing.T) {
-	laws(t, 60, func(t *rapid.T, a *author) {
+	laws(t, 60, func(t *rapid.T, a *generator) {
 		once, twice := New(session), New(session)
 		for i, rec := range a.all {
 			once = take(t, once, rec, a.all[:i+1])
@@ -105,10 +103,10 @@ func TestTwiceIsOnce(t *testing.T) {
 	})
 }
 
-// Records that come in any order are applied in the right one, because those
-// that are missing are read from the log.
+// TestAnyOrderOfDelivery checks that records in any order are applied in the right order, because missing records are read from
+// the log.
 func TestAnyOrderOfDelivery(t *testing.T) {
-	laws(t, 60, func(t *rapid.T, a *author) {
+	laws(t, 60, func(t *rapid.T, a *generator) {
 		want := whole(t, a, len(a.all), false)
 		s := New(session)
 		for _, rec := range rapid.Permutation(a.all).Draw(t, "order") {
@@ -118,18 +116,17 @@ func TestAnyOrderOfDelivery(t *testing.T) {
 	})
 }
 
-// A clean-up leaves one truth: whoever folded everything as it came and whoever
-// reads only what survived have the same snapshot from the mark on, whether or
-// not the deletes are through when the mark is seen.
-func TestCleanUpLeavesOneTruth(t *testing.T) {
-	laws(t, 80, func(t *rapid.T, a *author) {
+// TestCleanUpIsConsistent checks that a fold of all records as they were written and a fold of the remaining records are equal
+// from the truncated record on, whether or not the deletes are complete.
+func TestCleanUpIsConsistent(t *testing.T) {
+	laws(t, 80, func(t *rapid.T, a *generator) {
 		for n := 1; n <= len(a.all); n++ {
 			if n < len(a.all) && a.all[n-1].Type != chunk.TypeTruncated {
 				continue
 			}
 			survivors := read(t, New(session), a.survivors(n))
-			if len(survivors.gone) > 0 {
-				t.Fatalf("unexplained: %v", survivors.gone)
+			if len(survivors.removedAhead) > 0 {
+				t.Fatalf("unexplained: %v", survivors.removedAhead)
 			}
 			equal(t, "deleted", whole(t, a, n, true), survivors)
 			equal(t, "not yet deleted", whole(t, a, n, false), survivors)
@@ -137,10 +134,10 @@ func TestCleanUpLeavesOneTruth(t *testing.T) {
 	})
 }
 
-// The same through a save and a load anywhere between: what a mark takes back
-// may have been folded by a process that is long dead.
+// TestCleanUpAfterReload checks the same with a save and a load in between: another process may have folded the removed
+// records.
 func TestCleanUpAfterReload(t *testing.T) {
-	laws(t, 80, func(t *rapid.T, a *author) {
+	laws(t, 80, func(t *rapid.T, a *generator) {
 		cut := rapid.IntRange(0, len(a.all)).Draw(t, "cut")
 		s := reload(t, whole(t, a, cut, true))
 		for i, rec := range a.all[cut:] {
@@ -150,18 +147,17 @@ func TestCleanUpAfterReload(t *testing.T) {
 	})
 }
 
-// Deletes are not atomic: whatever part of what the marks list is gone when
-// somebody looks, and wherever he begins, the end is the same.
+// TestCleanUpHalfThrough checks the same with an arbitrary part of the deletes complete, and from any position.
 func TestCleanUpHalfThrough(t *testing.T) {
-	laws(t, 80, func(t *rapid.T, a *author) {
-		gone := make(map[chunk.Ordinal]bool)
+	laws(t, 80, func(t *rapid.T, a *generator) {
+		deleted := make(map[chunk.Ordinal]bool)
 		look := func(n int) []chunk.Record {
 			var log []chunk.Record
 			for i, rec := range a.all[:n] {
-				if a.removed[i] != 0 && a.removed[i] < n && !gone[rec.Ordinal] {
-					gone[rec.Ordinal] = rapid.Bool().Draw(t, "deleted")
+				if a.removed[i] != 0 && a.removed[i] < n && !deleted[rec.Ordinal] {
+					deleted[rec.Ordinal] = rapid.Bool().Draw(t, "deleted")
 				}
-				if !gone[rec.Ordinal] {
+				if !deleted[rec.Ordinal] {
 					log = append(log, rec)
 				}
 			}
@@ -178,17 +174,17 @@ func TestCleanUpHalfThrough(t *testing.T) {
 	})
 }
 
-// One index and generation name one content, whoever folds, whatever was
-// deleted when: finished messages can be stored under them without a lock.
+// TestOneNameOneContent checks that an index and a generation identify one content for all folds and all deletes: finished
+// messages can be stored under that key without a lock.
 func TestOneNameOneContent(t *testing.T) {
-	laws(t, 80, func(t *rapid.T, a *author) {
+	laws(t, 80, func(t *rapid.T, a *generator) {
 		type name struct {
 			index      int
 			generation chunk.Ordinal
 		}
 		content := make(map[name]string)
 		note := func(s Snapshot) {
-			for _, f := range s.Finished() {
+			for _, f := range s.FinishedMessages() {
 				n := name{f.Index, f.Generation}
 				if had, ok := content[n]; ok && had != string(f.Data) {
 					t.Fatalf("%v:\n one %s\n two %s", n, had, f.Data)
@@ -201,20 +197,20 @@ func TestOneNameOneContent(t *testing.T) {
 			s = take(t, s, rec, a.survivors(i+1))
 			note(s)
 		}
-		// A reader of the survivors at the end, at every place on its way.
+		// A reader of the remaining records, after each of them.
 		log := a.survivors(len(a.all))
 		r := New(session)
 		for _, rec := range log {
-			r = take(t, Across(r, rec, TakenBack), rec, log)
+			r = take(t, SkipGap(r, rec, GapRemoved), rec, log)
 			note(r)
 		}
 	})
 }
 
-// What a page shows without the answer in flight is what the snapshot at its
-// cursor shows: the stream from there brings the rest, nothing twice.
+// TestPageIsTheSnapshotAtItsCursor checks that a page without the answer in flight equals the snapshot at its cursor: the
+// stream from there contains the rest without duplicates.
 func TestPageIsTheSnapshotAtItsCursor(t *testing.T) {
-	laws(t, 60, func(t *rapid.T, a *author) {
+	laws(t, 60, func(t *rapid.T, a *generator) {
 		log := a.survivors(len(a.all))
 		s := read(t, New(session), log)
 		page := s.Frontend(false, 5)
@@ -225,7 +221,7 @@ func TestPageIsTheSnapshotAtItsCursor(t *testing.T) {
 			}
 		}
 		want := at.Frontend(true, 5)
-		want.Status = page.Status // a run is at work, which its first record may not say
+		want.Status = page.Status // a run is active, which its first record does not always contain
 		want.AgentType = page.AgentType
 		if got, want := string(page.AppendJSON(nil)), string(want.AppendJSON(nil)); got != want {
 			t.Fatalf("page:\n got %s\nwant %s", got, want)
@@ -233,11 +229,10 @@ func TestPageIsTheSnapshotAtItsCursor(t *testing.T) {
 	})
 }
 
-// Bounded: what is complete leaves the head, so that a head holds the turn in
-// flight and not the session.
+// TestHeadStaysSmall checks that complete messages leave the head, so its size depends on the open turn and not on the session.
 func TestHeadStaysSmall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		s := New(session)
 		size := 0
 		for turn := range 30 {
@@ -253,7 +248,7 @@ func TestHeadStaysSmall(t *testing.T) {
 			for i, rec := range a.all[from:] {
 				s = take(t, s, rec, a.all[:from+i+1])
 			}
-			s = s.Release()
+			s = s.TrimFinished()
 			if head := len(s.AppendHead(nil)); turn == 0 {
 				size = head
 			} else if head > size+size/4+1000 {

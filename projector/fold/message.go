@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Role says who speaks in a message.
+// Role is the author of a message.
 type Role string
 
 // The roles.
@@ -16,44 +16,41 @@ const (
 	Assistant Role = "assistant"
 )
 
-// message is one entry of the history: an input of a person, or what one step
-// of an answer said.
+// message is an entry of the history: a user input, or the output of one step of an answer.
 type message struct {
-	index    int // its number in the session, from 0
+	index    int // index in the session, from 0
 	shown    int // index of the message it is shown in
 	role     Role
 	parts    []part
-	text     int         // number (from 1) of the part that takes text, 0 for none
+	text     int         // number (from 1) of the part that receives text, 0 for none
 	metadata chunk.Value // nil for none
-	clientID string      // id the client gave its own message, "" for none
-	children []Child     // sub-agents it called
-	first    chunk.Seq   // first and last record that made it
+	clientID string      // id that the client gave to its own message, "" for none
+	children []Child     // sub-agents that it called
+	first    chunk.Seq   // first and last record of the message
 	last     chunk.Seq
-	closed   bool // takes no further parts
+	closed   bool // receives no more parts
 }
 
-// Child is a sub-agent that was called in the session. Its own records are in
-// the session of that name under the same root.
+// Child is a sub-agent that was called in the session. Its records are in the session of that name under the same root.
 type Child struct {
 	Session string
 	Type    string
 	CallID  string
 	Status  ChildStatus
-	Result  chunk.Value // nil while it is at work
+	Result  chunk.Value // nil while it is running
 }
 
-// ChildStatus says how a sub-agent stands, as far as its parent was told.
+// ChildStatus is the status of a sub-agent according to the records of its parent.
 type ChildStatus string
 
-// The statuses of a sub-agent. It failed when its result has a member "error".
+// The statuses of a sub-agent. It failed if its result has a member "error".
 const (
 	ChildRunning ChildStatus = "running"
 	ChildEnded   ChildStatus = "ended"
 	ChildFailed  ChildStatus = "failed"
 )
 
-// part is one piece of a message, in one of three forms: text that may still
-// grow, a tool call, or a JSON object that is complete as it is.
+// part is a piece of a message in one of three forms: text that may still grow, a tool call, or a complete JSON object.
 type part struct {
 	kind partKind
 	text []byte // of text and reasoning; WTF-8
@@ -83,8 +80,8 @@ const (
 	outputDenied      toolState = "output-denied"
 )
 
-// settled reports whether nothing is to come for the call any more.
-func (st toolState) settled() bool {
+// hasOutcome reports whether the call is complete.
+func (st toolState) hasOutcome() bool {
 	return st == outputAvailable || st == outputError || st == outputDenied
 }
 
@@ -92,8 +89,8 @@ type tool struct {
 	callID           string
 	name             string
 	state            toolState
-	rawInput         []byte      // arguments so far, while they stream; WTF-8
-	input            chunk.Value // nil: not known yet
+	rawInput         []byte      // arguments so far, while they are streaming; WTF-8
+	input            chunk.Value // nil if unknown
 	output           chunk.Value // of output-available
 	errorText        string      // of output-error
 	approval         *approval
@@ -102,12 +99,12 @@ type tool struct {
 
 type approval struct {
 	id       string
-	approved *bool // nil until it is decided
+	approved *bool // nil if undecided
 	reason   *string
 }
 
-// subagentTool begins the names of tools that are sub-agents, finishTool is the
-// injected tool that carries the structured output and is never shown.
+// subagentTool is the prefix of the names of tools that are sub-agents. finishTool is the internal tool that carries the
+// structured output; it is never shown.
 const (
 	subagentTool = "subagent__"
 	finishTool   = "__finish__"
@@ -115,13 +112,13 @@ const (
 
 func isSubagent(toolName string) bool { return strings.HasPrefix(toolName, subagentTool) }
 
-// settled reports whether no record can change m any more.
-func (m *message) settled() bool {
+// isComplete reports whether no record can change m.
+func (m *message) isComplete() bool {
 	if !m.closed {
 		return false
 	}
 	for i := range m.parts {
-		if t := m.parts[i].tool; t != nil && !t.state.settled() {
+		if t := m.parts[i].tool; t != nil && !t.state.hasOutcome() {
 			return false
 		}
 	}
@@ -133,8 +130,8 @@ func (m *message) settled() bool {
 	return true
 }
 
-// clone copies what may change in place. The bytes of texts are shared, but
-// with no room behind them: whoever appends to a clone gets its own.
+// clone copies everything that may change in place. The bytes of texts are shared, without spare capacity: an append to the
+// clone reallocates.
 func (m *message) clone() message {
 	copied := *m
 	parts := make([]part, len(m.parts))

@@ -7,43 +7,43 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Window is a part of the conversation: so many messages before one of them. It
-// counts messages as people are shown them.
-type Window struct {
-	Before  string // the id of a message; "" is behind the last one
+// PageQuery selects a part of the conversation: a number of messages before one of them. It counts messages as they are shown
+// to users.
+type PageQuery struct {
+	Before  string // the id of a message; "" for after the last one
 	Limit   int    // at least 1
-	Partial bool   // an answer in flight counts, too
+	Partial bool   // include an answer in flight
 }
 
-// Page puts a Window together. Of the finished messages that the snapshot misses
-// it needs the last ones before the window's end, how many shows when they are
-// read: the steps of a turn are one message, and hidden ones are none.
+// MessagePage builds a page. It needs the last finished messages before the end of the page that the snapshot does not hold.
+// Their number is known only after reading them: the steps of a turn are shown as one message, and hidden messages are not
+// shown.
 //
-//	page, err := snap.Page(window)
-//	for from, to := page.Needs(); from < to; from, to = page.Needs() {
-//		err = page.Add(read(from, to))
+//	page, err := snap.MessagePage(query)
+//	for from, to := page.MissingRange(); from < to; from, to = page.MissingRange() {
+//		err = page.AddMessages(read(from, to))
 //	}
 //	return page.Frontend(now)
-type Page struct {
-	snap Snapshot // whose conversation is shown
-	now  Snapshot // what it was asked of
+type MessagePage struct {
+	snap Snapshot // the snapshot whose messages are shown
+	now  Snapshot // the current snapshot
 
-	list   []message // all from an index to the end of the window, or a longer way
-	from   int       // the index
-	before int       // message at the end of list that is only looked at, or noMessage
+	list   []message // all messages from an index to the end of the page
+	from   int       // that index
+	before int       // last message of list, which is only checked, or noMessage
 
-	limit int
-	more  int // how many messages to ask for
+	limit     int
+	batchSize int // number of messages to request
 }
 
-// Page begins the page of a window. s need not be Complete. The error is
-// chunk.ErrUnknownMessage when there is no message with the id, or not yet.
-func (s Snapshot) Page(w Window) (*Page, error) {
+// MessagePage starts a page. s need not be HasAllMessages. It returns chunk.ErrUnknownMessage if there is no message with the
+// id of w.Before.
+func (s Snapshot) MessagePage(w PageQuery) (*MessagePage, error) {
 	if w.Limit < 1 {
 		return nil, fmt.Errorf("Limit is %d, want 1 or more", w.Limit)
 	}
-	at := s.shownAt(w.Partial)
-	p := &Page{snap: at, now: s, before: noMessage, limit: w.Limit, more: 2*w.Limit + 2}
+	at := s.visible(w.Partial)
+	p := &MessagePage{snap: at, now: s, before: noMessage, limit: w.Limit, batchSize: 2*w.Limit + 2}
 	end := at.messages.count()
 	if w.Before != "" {
 		index, ok := messageIndex(w.Before)
@@ -53,48 +53,46 @@ func (s Snapshot) Page(w Window) (*Page, error) {
 		}
 		end = p.before + 1
 	}
-	p.from = min(end, at.messages.released)
+	p.from = min(end, at.messages.trimmed)
 	p.list = at.all()[:end-p.from]
-	if err := p.look(); err != nil {
+	if err := p.checkBefore(); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// At is the snapshot that the messages which Needs names belong to.
-func (p *Page) At() Snapshot { return p.snap }
+// Snapshot returns the snapshot whose messages MissingRange names.
+func (p *MessagePage) Snapshot() Snapshot { return p.snap }
 
-// Needs says that finished messages from..to-1 are needed next; none when from is
-// to.
-func (p *Page) Needs() (from, to int) {
-	// The oldest that is shown may miss its beginning. But then it is one more than
-	// was asked for, and only says that there are older ones.
-	if len(p.snap.shownMessages(p.list)) > p.limit {
+// MissingRange returns that finished messages from..to-1 are needed next; none if from equals to.
+func (p *MessagePage) MissingRange() (from, to int) {
+	// The first step of the oldest visible message may be missing. But that message is one more than requested, and only shows
+	// that older ones exist.
+	if len(p.snap.uiMessages(p.list)) > p.limit {
 		return p.from, p.from
 	}
-	return max(0, p.from-p.more), p.from
+	return max(0, p.from-p.batchSize), p.from
 }
 
-// Add takes the data of the messages that Needs has named. It is ErrTorn when they
-// are not messages of these numbers.
-func (p *Page) Add(data [][]byte) error {
+// AddMessages adds the data of the messages that MissingRange has named. It returns ErrInconsistent if they have other indexes.
+func (p *MessagePage) AddMessages(data [][]byte) error {
 	older := make([]message, 0, len(data)+len(p.list))
 	r := reader{}
 	for i, d := range data {
 		m := r.message(d)
 		if n := p.from - len(data) + i; r.err != nil || m.index != n {
-			return fmt.Errorf("%w: message %d cannot be read", ErrTorn, n)
+			return fmt.Errorf("%w: message %d cannot be read", ErrInconsistent, n)
 		}
 		older = append(older, m)
 	}
 	p.list, p.from = append(older, p.list...), p.from-len(data)
-	p.more *= 2
-	return p.look()
+	p.batchSize *= 2
+	return p.checkBefore()
 }
 
-// look checks that the message which the window ends before has its id, and lets
-// go of it. A later step of a turn is shown under the id of the first one.
-func (p *Page) look() error {
+// checkBefore checks that the message before which the page ends has its id, and removes it from the list. A later step of a
+// turn is shown under the id of the first one.
+func (p *MessagePage) checkBefore() error {
 	if p.before == noMessage || len(p.list) == 0 {
 		return nil
 	}
@@ -106,10 +104,9 @@ func (p *Page) look() error {
 	return nil
 }
 
-// Frontend is what a browser loads, with the messages of the window alone, and
-// the sub-agents that they called.
-func (p *Page) Frontend(timestamp int64) FrontendSnapshot {
-	messages, list, older := p.snap.shownMessages(p.list), p.list, ""
+// Frontend returns what a browser loads, with only the messages of the page and the sub-agents that they called.
+func (p *MessagePage) Frontend(timestamp int64) FrontendSnapshot {
+	messages, list, older := p.snap.uiMessages(p.list), p.list, ""
 	if n := len(messages) - p.limit; n > 0 {
 		messages = slices.Clip(messages[n:])
 		older = messages[0].ID

@@ -11,22 +11,23 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Limits of the custom state. A patch that breaks one is refused as a whole.
+// Limits of the custom state. A patch that exceeds one is rejected as a whole.
 const (
 	MaxState     = 1 << 20 // bytes of the result
 	maxOps       = 1000    // operations of one patch
 	maxGrowth    = MaxState
 	maxPathDepth = 128 // tokens of one pointer
 	maxDepth     = 512 // nesting of the result
-	maxOddOps    = 32  // operations that need a look at the document first
+	maxOddOps    = 32  // operations that require a check against the document
 )
 
 var emptyState = chunk.Value(`{}`)
 
-// patch changes the custom state, or leaves it as it was and counts: a patch is
-// applied as a whole or not at all.
+// patch changes the custom state, or leaves it unchanged and counts the rejected patch: a patch is applied as a whole or not at
+// all.
 func (s *Snapshot) patch(rec chunk.Record, b chunk.StatePatch) {
 	state := s.State
 	if state == nil {
@@ -34,15 +35,15 @@ func (s *Snapshot) patch(rec chunk.Record, b chunk.StatePatch) {
 	}
 	next, err := patchState(state, b.Patches)
 	if err != nil {
-		s.Faults.Patches++
+		s.Faults.RejectedPatches++
 		s.fault(rec, err.Error())
 		return
 	}
 	s.State = next
 }
 
-// patchState is RFC 6902 within limits. The library does the work; what it does
-// otherwise than the RFC is refused before it gets there.
+// patchState applies RFC 6902 within limits. The library applies the operations; those that it would apply differently from the
+// RFC are rejected before.
 func patchState(state chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
 	if len(ops) > maxOps {
 		return nil, fmt.Errorf("%d operations, want at most %d", len(ops), maxOps)
@@ -60,19 +61,19 @@ func patchState(state chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
 		return nil, err
 	}
 	if shield {
-		state = unshield(state)
+		state = unescapeSurrogates(state)
 	}
 	if len(state) > MaxState {
 		return nil, fmt.Errorf("the state would have %d bytes, want at most %d", len(state), MaxState)
 	}
-	if d := depth(state); d > maxDepth {
+	if d := rawjson.Depth(state); d > maxDepth {
 		return nil, fmt.Errorf("the state would nest %d deep, want at most %d", d, maxDepth)
 	}
 	return state, nil
 }
 
-// applyOps applies operations in order. Those with a token that only the
-// document can judge are applied after a look at it.
+// applyOps applies operations in order. Those with a token that is valid only for some documents are checked against the
+// document first.
 func applyOps(state chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
 	odd := 0
 	for len(ops) > 0 {
@@ -98,8 +99,8 @@ func applyOps(state chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
 	return state, nil
 }
 
-// applyLibrary hands a run of operations to the library. It panics on some
-// inputs (a test that compares null elements), which is a refusal like others.
+// applyLibrary passes operations to the library. The library panics for some inputs (a test that compares null elements); the
+// operations are rejected then.
 func applyLibrary(state chunk.Value, ops []chunk.PatchOp) (next chunk.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -119,8 +120,7 @@ func operation(op *chunk.PatchOp) jsonpatch.Operation {
 		o["from"] = rawString(*op.From)
 	}
 	if op.Value != nil {
-		// White space before a value would confuse the library, which looks at
-		// first bytes.
+		// The library inspects the first byte of a value, so white space before it must be removed.
 		var compact bytes.Buffer
 		if json.Compact(&compact, orNull(*op.Value)) == nil {
 			raw := json.RawMessage(compact.Bytes())
@@ -131,11 +131,11 @@ func operation(op *chunk.PatchOp) jsonpatch.Operation {
 }
 
 func rawString(s string) *json.RawMessage {
-	raw := json.RawMessage(appendString(nil, s))
+	raw := json.RawMessage(rawjson.AppendQuoted(nil, s))
 	return &raw
 }
 
-// checkOp refuses what no document could make right.
+// checkOp rejects operations that are invalid for every document.
 func checkOp(op *chunk.PatchOp) error {
 	if err := checkPointer(op.Path); err != nil {
 		return fmt.Errorf("path: %w", err)
@@ -189,22 +189,20 @@ func checkPointer(p string) error {
 		}
 		rest = rest[i+2:]
 	}
-	// The library takes an empty token for the container itself.
+	// The library interprets an empty token as the container itself.
 	if strings.Contains(p+"/", "//") {
 		return errors.New("members without a name are not supported")
 	}
 	return nil
 }
 
-func isContainer(v chunk.Value) bool {
-	i := space(v, 0)
-	return i < len(v) && (v[i] == '{' || v[i] == '[')
-}
+func isContainer(v chunk.Value) bool { return isObject(v) || rawjson.Kind(v) == '[' }
 
-// isOdd reports whether op needs a look at the document. It has a token that is
-// a good name of a member but, as an index, would be read by the library
-// although the RFC forbids it (01, +1, -1); or it tests for null, which the
-// library also finds where nothing is.
+func isObject(v chunk.Value) bool { return rawjson.Kind(v) == '{' }
+
+// isOdd reports whether op must be checked against the document: it has a token that is a valid member name but that the
+// library would also accept as an index although the RFC forbids it (01, +1, -1), or it tests for null, which the library also
+// finds where there is no value.
 func isOdd(op *chunk.PatchOp) bool {
 	return hasOddToken(op.Path) || op.From != nil && hasOddToken(*op.From) || testsNull(op)
 }
@@ -223,7 +221,7 @@ func hasOddToken(pointer string) bool {
 			rest = rest[i+len(c):]
 			if c != "/0" || rest != "" && rest[0] != '/' {
 				if c == "/-" && rest == "" {
-					break // the place after the last element
+					break // the index after the last element
 				}
 				return true
 			}
@@ -232,8 +230,8 @@ func hasOddToken(pointer string) bool {
 	return false
 }
 
-// checkAgainst walks the document along the pointers of op and refuses an odd
-// token where the document has an array, and a test for null of nothing.
+// checkAgainst follows the pointers of op in the document. It rejects an odd token where the document has an array, and a test
+// for null where there is no value.
 func checkAgainst(state chunk.Value, op *chunk.PatchOp) error {
 	if op.From != nil {
 		if _, err := find(state, *op.From); err != nil {
@@ -247,14 +245,14 @@ func checkAgainst(state chunk.Value, op *chunk.PatchOp) error {
 	return err
 }
 
-// find is the value that a pointer means, nil when there is none.
+// find returns the value at a pointer, nil if there is none.
 func find(v chunk.Value, pointer string) (chunk.Value, error) {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 		switch {
 		case !isContainer(v):
 			return nil, nil
-		case v[space(v, 0)] == '{':
+		case isObject(v):
 			m, err := members(v)
 			if err != nil {
 				return nil, err
@@ -270,7 +268,7 @@ func find(v chunk.Value, pointer string) (chunk.Value, error) {
 	return v, nil
 }
 
-// element is the element of an array that a token means, nil when there is none.
+// element returns the element of an array for a token, nil if there is none.
 func element(v chunk.Value, token string) (chunk.Value, error) {
 	if token == "-" {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// op is one operation; more is its value, or "from:" and a pointer.
+// op returns one operation; more is its value, or "from:" and a pointer.
 func op(name, path string, more ...string) chunk.PatchOp {
 	o := chunk.PatchOp{Op: name, Path: path}
 	for _, m := range more {
@@ -25,7 +25,7 @@ func op(name, path string, more ...string) chunk.PatchOp {
 
 func repeat(n int, o chunk.PatchOp) []chunk.PatchOp { return slices.Repeat([]chunk.PatchOp{o}, n) }
 
-// The bad inputs of the catalogue: refused as a whole, the state unchanged.
+// TestBadPatches checks that invalid patches are rejected as a whole and do not change the state.
 func TestBadPatches(t *testing.T) {
 	big := `"` + strings.Repeat("x", MaxState) + `"`
 	deep := strings.Repeat(`{"a":`, 40) + `1` + strings.Repeat(`}`, 40)
@@ -47,8 +47,8 @@ func TestBadPatches(t *testing.T) {
 		{"D07 a negative index read", []chunk.PatchOp{op("copy", "/b", "from:/a/-1")}},
 		{"a signed index", []chunk.PatchOp{op("replace", "/a/+1", "1")}},
 		{"D08 an index of 2^32", []chunk.PatchOp{op("add", "/a/4294967296", "1")}},
-		{"D09 remove behind the end", []chunk.PatchOp{op("remove", "/a/-")}},
-		{"replace behind the end", []chunk.PatchOp{op("replace", "/a/3", "1")}},
+		{"D09 remove after the end", []chunk.PatchOp{op("remove", "/a/-")}},
+		{"replace after the end", []chunk.PatchOp{op("replace", "/a/3", "1")}},
 		{"D10 move into its own child", []chunk.PatchOp{op("move", "/o/x", "from:/o")}},
 		{"D11 a test that fails after a change", []chunk.PatchOp{op("add", "/z", "1"), op("test", "/z", "2")}},
 		{"D12 an unknown operation", []chunk.PatchOp{op("increment", "/a", "1")}},
@@ -65,7 +65,7 @@ func TestBadPatches(t *testing.T) {
 		{"remove what is not there", []chunk.PatchOp{op("remove", "/nothing")}},
 		{"a test that panics the library", []chunk.PatchOp{op("test", "/nulls", "[null,1]")}},
 		{"lone surrogates are not all the same", []chunk.PatchOp{op("test", "/lone", `"\udfff"`)}},
-		{"a lone surrogate beside its stand-in", []chunk.PatchOp{op("add", "/z", "\"\\ud800\U0010F000\"")}},
+		{"a lone surrogate and its replacement", []chunk.PatchOp{op("add", "/z", "\"\\ud800\U0010F000\"")}},
 		{"too many odd tokens", repeat(maxOddOps+1, op("add", "/o/-1", "1"))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestGoodPatches(t *testing.T) {
 	}
 }
 
-// A refused patch is passed: counted and marked, the state as it was.
-func TestRefusedPatchIsPassed(t *testing.T) {
+// TestRejectedPatchIsCounted checks that a rejected patch is counted with a fault and does not change the state.
+func TestRejectedPatchIsCounted(t *testing.T) {
 	s := New(session)
 	for i, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"},
@@ -121,29 +121,29 @@ func TestRefusedPatchIsPassed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if string(s.State) != `{"a":1,"c":3}` || s.Faults.Patches != 1 || len(s.Faults.Recent) != 1 {
+	if string(s.State) != `{"a":1,"c":3}` || s.Faults.RejectedPatches != 1 || len(s.Faults.Recent) != 1 {
 		t.Errorf("state %s, faults %+v", s.State, s.Faults)
 	}
 	if m := s.Faults.Recent[0]; m.Position.Ordinal != 3 || m.Type != chunk.TypeStatePatch || !strings.Contains(m.Reason, "failed") {
-		t.Errorf("mark %+v", m)
+		t.Errorf("fault %+v", m)
 	}
 }
 
-// Many marks keep the head small: the latest are kept, all are counted.
-func TestMarksAreBounded(t *testing.T) {
+// TestFaultsAreBounded checks that the head keeps only the latest faults but counts all of them.
+func TestFaultsAreBounded(t *testing.T) {
 	s := New(session)
 	for i := range 100 {
 		rec := record(t, i+1, chunk.TextDelta{Delta: "x"})
 		rec.Data = []byte("no JSON")
 		if _, err := Apply(s, rec); !IsPermanent(err) {
-			t.Fatalf("err = %v, want poison", err)
+			t.Fatalf("err = %v, want ErrInvalidRecord", err)
 		}
 		var err error
 		if s, err = Skip(s, rec, fmt.Sprintf("reason %d\n", i)+strings.Repeat("é", 300)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.Faults.Skipped != 100 || len(s.Faults.Recent) != maxMarks || !strings.HasPrefix(s.Faults.Recent[maxMarks-1].Reason, "reason 99 é") {
+	if s.Faults.Skipped != 100 || len(s.Faults.Recent) != maxFaults || !strings.HasPrefix(s.Faults.Recent[maxFaults-1].Reason, "reason 99 é") {
 		t.Errorf("faults %+v", s.Faults)
 	}
 	equal(t, "reload", reload(t, s), s)

@@ -9,7 +9,7 @@ import (
 
 // Sets of ordinals, as sorted ranges that neither touch nor overlap.
 
-// addRanges is the union of set and more, which may come in any order.
+// addRanges returns the union of set and more. more may have any order.
 func addRanges(set, more []chunk.OrdinalRange) []chunk.OrdinalRange {
 	all := make([]chunk.OrdinalRange, 0, len(set)+len(more))
 	all = append(all, set...)
@@ -31,7 +31,7 @@ func addRanges(set, more []chunk.OrdinalRange) []chunk.OrdinalRange {
 	return out
 }
 
-// subtractRanges is what of set is not in less; both are sets.
+// subtractRanges returns the part of set that is not in less; both are sets.
 func subtractRanges(set, less []chunk.OrdinalRange) []chunk.OrdinalRange {
 	var out []chunk.OrdinalRange
 	for _, r := range set {
@@ -43,7 +43,7 @@ func subtractRanges(set, less []chunk.OrdinalRange) []chunk.OrdinalRange {
 				out = append(out, chunk.OrdinalRange{First: r.First, Last: l.First - 1})
 			}
 			if l.Last >= r.Last {
-				r.First, r.Last = 1, 0 // nothing is left of it
+				r.First, r.Last = 1, 0 // all of it is removed
 				break
 			}
 			r.First = l.Last + 1
@@ -55,7 +55,7 @@ func subtractRanges(set, less []chunk.OrdinalRange) []chunk.OrdinalRange {
 	return out
 }
 
-// upTo is the part of set that is not beyond last.
+// upTo returns the part of set up to last.
 func upTo(set []chunk.OrdinalRange, last int64) []chunk.OrdinalRange {
 	var out []chunk.OrdinalRange
 	for _, r := range set {
@@ -66,7 +66,7 @@ func upTo(set []chunk.OrdinalRange, last int64) []chunk.OrdinalRange {
 	return out
 }
 
-// covers reports whether all of first..last is in set. An empty range is.
+// covers reports whether set contains all of first..last. It contains every empty range.
 func covers(set []chunk.OrdinalRange, first, last int64) bool {
 	if first > last {
 		return true

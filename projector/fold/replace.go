@@ -8,45 +8,42 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Replaces is the member of a turn's first input message that says whose place the turn
-// takes: the id of a message. That one and all that followed it are not shown
-// any more, as after an edit or when an answer is asked for once more. They stay
-// in the log, and keep their numbers.
+// ReplacesMember is the member of the first input message of a turn that names the message it replaces. That message and all
+// later ones are not shown any more, for example after an edit or a regenerated answer. They stay in the log and keep their
+// indexes.
 //
 //	{"content":"…","clientMessageId":"…","replaces":"msg-4"}
-const Replaces = "replaces"
+const ReplacesMember = "replaces"
 
-// stretch is messages from..to-1.
-type stretch struct{ from, to int }
+// indexRange is messages from..to-1.
+type indexRange struct{ from, to int }
 
-// replace hides what the inputs that are about to be added take the place of.
-// What cannot be such a place says nothing.
+// replace hides the messages that the new inputs replace. An invalid id is ignored.
 func (s *Snapshot) replace(inputs []chunk.InputMessage) {
 	if len(inputs) == 0 {
 		return
 	}
 	extra := inputs[0].Extra
-	i := slices.IndexFunc(extra, func(m chunk.Member) bool { return m.Name == Replaces })
+	i := slices.IndexFunc(extra, func(m chunk.Member) bool { return m.Name == ReplacesMember })
 	if i < 0 {
 		return
 	}
 	id, err := unquote(extra[i].Value)
-	from, ok := messageIndex(string(id))
+	from, ok := messageIndex(id)
 	to := s.messages.count()
 	if err != nil || !ok || from >= to {
 		return
 	}
-	// Copied: earlier snapshots have the old list. Whatever begins behind the new
-	// stretch lies within it.
+	// Copy: earlier snapshots share the old list. Ranges that start after the new one are part of it.
 	kept := len(s.replaced)
 	for kept > 0 && s.replaced[kept-1].to >= from {
 		kept--
 		from = min(from, s.replaced[kept].from)
 	}
-	s.replaced = append(slices.Clone(s.replaced[:kept]), stretch{from, to})
+	s.replaced = append(slices.Clone(s.replaced[:kept]), indexRange{from, to})
 }
 
-// isReplaced reports whether another message has taken the place of message n.
+// isReplaced reports whether message n was replaced.
 func (s *Snapshot) isReplaced(n int) bool {
 	for _, r := range slices.Backward(s.replaced) {
 		if n >= r.to {
@@ -59,24 +56,24 @@ func (s *Snapshot) isReplaced(n int) bool {
 	return false
 }
 
-// messageIndex reads what MessageID wrote.
+// messageIndex parses an id that MessageID returned.
 func messageIndex(id string) (int, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(id, messagePrefix), 10, 31)
 	return int(n), err == nil && MessageID(int(n)) == id
 }
 
-// MessageIndex is the number of the message with an id that MessageID made.
+// MessageIndex returns the index of a message id, and whether MessageID can return that id.
 func MessageIndex(id string) (int, bool) { return messageIndex(id) }
 
-// Input is a message of a person in the history of a session.
+// Input is a user message in the history of a session.
 type Input struct {
 	Index    int
-	ClientID string // the id that the client gave it, "" for none
-	Replaced bool   // another one has taken its place
+	ClientID string // the id that the client gave to it, "" for none
+	Replaced bool   // another message has replaced it
 	Message  chunk.InputMessage
 }
 
-// Inputs are all messages of people, oldest first. The snapshot must be Complete.
+// Inputs returns all user messages, oldest first. The snapshot must be HasAllMessages.
 func (s Snapshot) Inputs() []Input {
 	var out []Input
 	for _, m := range s.all() {
@@ -88,7 +85,7 @@ func (s Snapshot) Inputs() []Input {
 	return out
 }
 
-// asInput is the message as the person sent it.
+// asInput returns the message as the client sent it.
 func (m *message) asInput() chunk.InputMessage {
 	var in chunk.InputMessage
 	for i := range m.parts {
@@ -109,13 +106,12 @@ func (m *message) asInput() chunk.InputMessage {
 	return in
 }
 
-// MessageCount is how many messages the session has, hidden and replaced ones
-// included: a turn that begins next with n inputs is answered by the message
-// MessageID(MessageCount()+n).
+// MessageCount returns the number of messages of the session, including hidden and replaced ones: a next turn with n inputs is
+// answered by the message MessageID(MessageCount()+n).
 func (s Snapshot) MessageCount() int { return s.messages.count() }
 
-// TurnCalls are the calls that had no outcome when the turn opened: what is said
-// of them in this turn belongs to a message before it.
+// TurnCalls returns the calls that had no outcome when the turn opened: their records in this turn belong to an earlier
+// message.
 func (s Snapshot) TurnCalls() []string {
 	if s.turn == nil {
 		return nil
@@ -123,7 +119,7 @@ func (s Snapshot) TurnCalls() []string {
 	var out []string
 	for i := range s.turn.messages.open {
 		for _, p := range s.turn.messages.open[i].parts {
-			if p.tool != nil && !p.tool.state.settled() {
+			if p.tool != nil && !p.tool.state.hasOutcome() {
 				out = append(out, p.tool.callID)
 			}
 		}
@@ -131,7 +127,7 @@ func (s Snapshot) TurnCalls() []string {
 	return out
 }
 
-// TurnRun is the run that opened the turn, as it stood then.
+// TurnRun returns the run that opened the turn, as it was then.
 func (s Snapshot) TurnRun() Run {
 	if s.turn == nil {
 		return Run{}
@@ -139,6 +135,5 @@ func (s Snapshot) TurnRun() Run {
 	return s.turn.Run
 }
 
-// IsReplaced reports whether another message has taken the place of the one with
-// an index.
+// IsReplaced reports whether the message with an index was replaced.
 func (s Snapshot) IsReplaced(index int) bool { return s.isReplaced(index) }

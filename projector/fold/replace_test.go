@@ -8,8 +8,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// An answer is asked for once more, then the question before it is edited: a page
-// shows what was said last, in its place, under numbers that were never used.
+// TestReplaced regenerates an answer, then edits the question before it: the page shows the latest version in that place, with
+// new ids.
 func TestReplaced(t *testing.T) {
 	for _, reloads := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reloads=%t", reloads), func(t *testing.T) {
@@ -17,11 +17,11 @@ func TestReplaced(t *testing.T) {
 			ask := func(n int, content, client, replaces string) {
 				in := chunk.InputMessage{Content: content, ClientMessageID: &client}
 				if replaces != "" {
-					in.Extra = []chunk.Member{{Name: Replaces, Value: chunk.Value(`"` + replaces + `"`)}}
+					in.Extra = []chunk.Member{{Name: ReplacesMember, Value: chunk.Value(`"` + replaces + `"`)}}
 				}
-				sc.say(0, chunk.RunStarted{RunID: fmt.Sprint("r", n), Epoch: int64(n), Mode: "execute", Input: []chunk.InputMessage{in}})
-				sc.say(1, chunk.TextDelta{Delta: "answer " + fmt.Sprint(n)})
-				sc.say(1, chunk.StreamEnd{StreamID: session.ID})
+				sc.applyChunk(0, chunk.RunStarted{RunID: fmt.Sprint("r", n), Epoch: int64(n), Mode: "execute", Input: []chunk.InputMessage{in}})
+				sc.applyChunk(1, chunk.TextDelta{Delta: "answer " + fmt.Sprint(n)})
+				sc.applyChunk(1, chunk.StreamEnd{StreamID: session.ID})
 			}
 			ask(1, "one", "c1", "")
 			ask(2, "two", "c2", "")
@@ -39,12 +39,12 @@ func TestReplaced(t *testing.T) {
 			if !slices.Equal(ids, want) {
 				t.Errorf("inputs %q, want %q", ids, want)
 			}
-			page, err := sc.s.Page(Window{Before: "msg-6", Limit: 9})
+			page, err := sc.s.MessagePage(PageQuery{Before: "msg-6", Limit: 9})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if older := page.Frontend(0); len(older.Messages) != 0 {
-				t.Errorf("before the edit are %v, want nothing", older.Messages)
+				t.Errorf("before the edit: %v, want no messages", older.Messages)
 			}
 		})
 	}
@@ -57,6 +57,6 @@ func (sc *script) shows(want ...string) {
 		got = append(got, m.ID)
 	}
 	if !slices.Equal(got, want) {
-		sc.t.Errorf("shown are %q, want %q", got, want)
+		sc.t.Errorf("shown: %q, want %q", got, want)
 	}
 }

@@ -4,32 +4,30 @@ import (
 	"errors"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/projector/structured"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
-// The events in which the log carries the structured data of Kortyx agents. The
-// data of the first is one chunk of that dialect, of the second the id of a
-// stream that was taken back.
+// The custom events with the structured data of Kortyx agents. The data of the first is a chunk of that dialect, of the second
+// the id of a stream that was invalidated.
 const (
 	structuredData        = "kortyx.structured-data"
 	structuredInvalidated = "kortyx.structured-data-invalidated"
 )
 
-// streams are the streams of structured data.
+// streams holds the streams of structured data.
 //
-// A stream stays in the head while it grows. With its final chunk its value goes
-// into the answer, as a part like others, and leaves the head with the message.
-// Its id stays, without a value, so that chunks which come late are refused: to
-// the end of the turn. The next one is free to begin a stream anew under that id.
-// It must be: who follows its answer alone, as codec/aisdk does, knows no ids of
-// the answers before, and would show what the snapshot has not.
+// A stream stays in the head while it is open. Its final chunk moves its value into the answer as a part, which leaves the head
+// with the message. Its id stays, without a value, to the end of the turn, so that late chunks are rejected. The next turn may
+// reuse the id for a new stream. It must be able to: a client that follows only its own answer, as codec/aisdk does, does not
+// know the ids of earlier answers, and would show data that the snapshot does not have.
 type streams struct {
 	state  *structured.State // nil for none
-	shared bool              // an earlier snapshot has it too
+	shared bool              // shared with an earlier snapshot
 }
 
-// own is the state, to be changed.
-func (st *streams) own() *structured.State {
+// mutable returns the state, copied if it is shared.
+func (st *streams) mutable() *structured.State {
 	switch {
 	case st.state == nil:
 		st.state = &structured.State{}
@@ -40,125 +38,122 @@ func (st *streams) own() *structured.State {
 	return st.state
 }
 
-// base is st for a snapshot to go back to. Both have the same state until one of
-// them changes it: most steps do not.
+// base returns st for a copy of the snapshot. Both share the state until one of them changes it: most steps do not.
 func (st *streams) base() streams {
 	st.shared = st.state != nil
 	return *st
 }
 
-// beginTurn forgets the ids that were kept for the turn.
+// beginTurn removes the ids that were kept for the turn.
 func (st *streams) beginTurn() {
 	if st.state == nil {
 		return
 	}
-	var over []string
+	var ids []string
 	for stream := range st.state.Streams() {
 		if stream.Status() != structured.Streaming {
-			over = append(over, stream.Labels.StreamID)
+			ids = append(ids, stream.Labels.StreamID)
 		}
 	}
-	if len(over) > 0 {
-		st.drop(over...)
+	if len(ids) > 0 {
+		st.drop(ids...)
 	}
 }
 
 func (st *streams) drop(ids ...string) {
-	state := st.own()
+	state := st.mutable()
 	for _, id := range ids {
-		state.Drop(id)
+		state.Remove(id)
 	}
-	st.tidy()
+	st.dropEmpty()
 }
 
-// tidy makes no streams the same as none ever: a state without any is not stored.
-func (st *streams) tidy() {
+// dropEmpty removes a state without streams, because an empty state is not stored.
+func (st *streams) dropEmpty() {
 	for range st.state.Streams() {
 		return
 	}
 	*st = streams{}
 }
 
-// sayCustom folds an event of the application: a part of the answer, unless it
-// is a piece of structured data.
-func (s *Snapshot) sayCustom(rec chunk.Record, b chunk.Custom) {
+// applyCustom folds an event of the application: a part of the answer, unless it is a piece of structured data.
+func (s *Snapshot) applyCustom(rec chunk.Record, b chunk.Custom) {
 	switch b.EventName {
 	case structuredData:
-		s.structured(rec, b.Data)
+		s.applyStructured(rec, b.Data)
 	case structuredInvalidated:
-		s.invalidated(rec, b.Data)
+		s.invalidateStream(rec, b.Data)
 	default:
 		s.appendRaw(rec, appendData(nil, b))
 	}
 }
 
-func (s *Snapshot) structured(rec chunk.Record, data chunk.Value) {
-	state := s.streams.own()
+func (s *Snapshot) applyStructured(rec chunk.Record, data chunk.Value) {
+	state := s.streams.mutable()
 	stream, err := state.ApplyStream(data)
 	if err != nil {
-		s.streams.tidy()
-		s.refused(rec, err)
+		s.streams.dropEmpty()
+		s.rejectPiece(rec, err)
 		return
 	}
 	if stream.Status() == structured.Final {
 		s.appendRaw(rec, appendStream(nil, stream))
-		state.Forget(stream.Labels.StreamID)
+		state.ReleaseValue(stream.Labels.StreamID)
 	}
 }
 
-// invalidated forgets a stream that grows. One whose value is in the answer
-// already is said to be invalid there: a finished message never changes.
-func (s *Snapshot) invalidated(rec chunk.Record, data chunk.Value) {
+// invalidateStream removes an open stream. If the value of the stream is in the answer already, it adds a part that invalidates
+// it: a finished message never changes.
+func (s *Snapshot) invalidateStream(rec chunk.Record, data chunk.Value) {
 	m, err := members(data)
 	id, idErr := unquote(m["streamId"])
 	if err = errors.Join(err, idErr); err != nil {
-		s.refused(rec, err)
+		s.rejectPiece(rec, err)
 		return
 	}
 	grew := false
-	if st := s.streams.state; st != nil && st.Stream(string(id)) != nil {
-		grew = st.Stream(string(id)).Status() == structured.Streaming
-		s.streams.drop(string(id))
+	if st := s.streams.state; st != nil && st.Stream(id) != nil {
+		grew = st.Stream(id).Status() == structured.Streaming
+		s.streams.drop(id)
 	}
 	if !grew {
-		s.appendRaw(rec, appendInvalid(nil, string(id)))
+		s.appendRaw(rec, appendInvalid(nil, id))
 	}
 }
 
-// refused counts a piece of structured data that was not applied.
-func (s *Snapshot) refused(rec chunk.Record, why error) {
-	s.Faults.Streams++
+// rejectPiece counts a piece of structured data that was not applied.
+func (s *Snapshot) rejectPiece(rec chunk.Record, why error) {
+	s.Faults.RejectedPieces++
 	s.fault(rec, why.Error())
 }
 
 // appendStream writes the value of a stream as a part of a message.
 func appendStream(dst []byte, stream *structured.Stream) []byte {
-	o := beginObject(dst)
-	o.str("type", "data-structured")
-	o.str("id", stream.Labels.StreamID)
-	o.name("data")
-	in := beginObject(o.dst)
-	in.str("dataType", stream.Labels.DataType)
-	in.str("status", stream.Status().String())
-	in.name("data")
-	in.dst = stream.AppendData(in.dst)
-	in.text("schemaId", stream.Labels.SchemaID)
-	in.text("schemaVersion", stream.Labels.SchemaVersion)
-	o.dst = in.end()
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("type", "data-structured")
+	o.String("id", stream.Labels.StreamID)
+	o.Name("data")
+	in := rawjson.Begin(o.Dst)
+	in.String("dataType", stream.Labels.DataType)
+	in.String("status", stream.Status().String())
+	in.Name("data")
+	in.Dst = stream.AppendData(in.Dst)
+	in.Text("schemaId", stream.Labels.SchemaID)
+	in.Text("schemaVersion", stream.Labels.SchemaVersion)
+	o.Dst = in.End()
+	return o.End()
 }
 
 func appendInvalid(dst []byte, id string) []byte {
-	o := beginObject(dst)
-	o.str("type", "data-structured")
-	o.str("id", id)
-	o.value("data", chunk.Value(`{"status":"invalidated"}`))
-	return o.end()
+	o := rawjson.Begin(dst)
+	o.String("type", "data-structured")
+	o.String("id", id)
+	o.Raw("data", chunk.Value(`{"status":"invalidated"}`))
+	return o.End()
 }
 
-// growing are the streams that have a value and are not done, as readers of the
-// dialect know them.
-func (st *streams) growing() []chunk.Value {
+// openStreams returns the streams that have a value and are not final, in the form of the dialect.
+func (st *streams) openStreams() []chunk.Value {
 	if st.state == nil {
 		return nil
 	}

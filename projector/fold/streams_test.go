@@ -8,8 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// script folds chunks one by one, each in the step it names. With reloads
-// everything is saved and loaded before each.
+// script folds chunks one by one, each in the given step. With reloads it saves and loads the snapshot before each chunk.
 type script struct {
 	t       *testing.T
 	s       Snapshot
@@ -18,7 +17,7 @@ type script struct {
 	epoch   chunk.Epoch
 }
 
-func (sc *script) say(step int64, body chunk.Body) {
+func (sc *script) applyChunk(step int64, body chunk.Body) {
 	sc.t.Helper()
 	c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
 	data, err := c.AppendJSON(nil)
@@ -40,16 +39,16 @@ func (sc *script) say(step int64, body chunk.Body) {
 
 func (sc *script) turn(n int) {
 	sc.t.Helper()
-	sc.say(0, chunk.RunStarted{RunID: fmt.Sprint("r", n), Epoch: int64(n), Mode: "execute"})
+	sc.applyChunk(0, chunk.RunStarted{RunID: fmt.Sprint("r", n), Epoch: int64(n), Mode: "execute"})
 }
 
 func (sc *script) piece(step int64, id, rest string) {
 	sc.t.Helper()
 	data := fmt.Sprintf(`{"type":"structured-data","streamId":%q,"dataType":"t",%s}`, id, rest)
-	sc.say(step, chunk.Custom{EventName: structuredData, Data: chunk.Value(data)})
+	sc.applyChunk(step, chunk.Custom{EventName: structuredData, Data: chunk.Value(data)})
 }
 
-// views are the streams that grow, as one text.
+// views returns the open streams as one text.
 func (sc *script) views() string {
 	var out []string
 	for _, v := range sc.s.Frontend(true, 0).Structured {
@@ -58,8 +57,7 @@ func (sc *script) views() string {
 	return strings.Join(out, "\n")
 }
 
-// both runs a script with and without a save and a load before each record, and
-// compares the ends.
+// both runs a script with and without reloads, and compares the results.
 func both(t *testing.T, play func(sc *script)) {
 	t.Helper()
 	plain := &script{t: t, s: New(session)}
@@ -69,16 +67,15 @@ func both(t *testing.T, play func(sc *script)) {
 	equal(t, "with saves and loads", saved.s, plain.s)
 }
 
-// A step that is taken back takes its pieces along: the snapshot from before it
-// does not see what was done to the streams since.
-func TestPiecesAreTakenBack(t *testing.T) {
+// TestPiecesAreRemoved checks that a removed step removes its pieces: the snapshot from before the step does not contain them.
+func TestPiecesAreRemoved(t *testing.T) {
 	both(t, func(sc *script) {
 		sc.turn(1)
 		sc.piece(1, "d", `"kind":"text-delta","path":"t","delta":"one "`)
-		sc.say(2, chunk.TextDelta{Delta: "now"}) // the step has begun, and not changed a stream
+		sc.applyChunk(2, chunk.TextDelta{Delta: "now"}) // the step has started and has not changed a stream
 		sc.piece(2, "d", `"kind":"text-delta","path":"t","delta":"two "`)
 		sc.piece(2, "e", `"kind":"final","data":1`)
-		sc.say(0, chunk.Truncated{TruncatedAtStep: 1, Removed: []chunk.OrdinalRange{{First: 3, Last: 5}}})
+		sc.applyChunk(0, chunk.Truncated{TruncatedAtStep: 1, Removed: []chunk.OrdinalRange{{First: 3, Last: 5}}})
 		sc.piece(2, "d", `"kind":"text-delta","path":"t","delta":"again"`)
 		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"t":"one again"}}` {
 			sc.t.Errorf("streams %s", got)
@@ -89,10 +86,9 @@ func TestPiecesAreTakenBack(t *testing.T) {
 	})
 }
 
-// The id of a stream that is done is refused to the end of its turn, and free
-// after that: the answer of the next turn may use it anew. One that goes on growing
-// stays.
-func TestIDsAreFreeAgain(t *testing.T) {
+// TestIDsAreReusable checks that the id of a final stream is rejected to the end of its turn, and may be reused in the next
+// turn. An open stream stays.
+func TestIDsAreReusable(t *testing.T) {
 	both(t, func(sc *script) {
 		for turn := range 4 {
 			sc.turn(turn + 1)
@@ -101,51 +97,50 @@ func TestIDsAreFreeAgain(t *testing.T) {
 			sc.piece(1, "d", `"kind":"final","data":"late"`)
 			sc.piece(1, "long", `"kind":"append","path":"l","items":[1]`)
 		}
-		if got := sc.s.Faults.Streams; got != 4 {
-			sc.t.Errorf("%d refused, want the late ones", got)
+		if got := sc.s.Faults.RejectedPieces; got != 4 {
+			sc.t.Errorf("%d rejected, want the late ones", got)
 		}
 		for turn, m := range sc.s.Frontend(true, 0).Messages {
 			want := fmt.Sprintf(`{"type":"data-structured","id":"d","data":{"dataType":"t","status":"done","data":%d}}`, turn)
 			if len(m.Parts) != 1 || string(m.Parts[0]) != want {
-				sc.t.Errorf("turn %d says %s, want %s", turn, m.Parts, want)
+				sc.t.Errorf("turn %d has %s, want %s", turn, m.Parts, want)
 			}
 		}
 		if got := sc.views(); got != `{"streamId":"long","dataType":"t","status":"streaming","data":{"l":[1,1,1,1]}}` {
 			sc.t.Errorf("streams %s", got)
 		}
-		if n := len(sc.s.Release().streams.state.AppendJSON(nil)); n > 300 {
+		if n := len(sc.s.TrimFinished().streams.state.AppendJSON(nil)); n > 300 {
 			sc.t.Errorf("the head has %d bytes of streams", n)
 		}
 	})
 }
 
-// A refusal that names no stream, the first of all, leaves nothing behind that a
-// save would not keep; an id that is refused before it means anything does not
-// end the stream that begins under it a turn later.
-func TestRefusedPieces(t *testing.T) {
+// TestRejectedPieces checks that a first piece without a stream id leaves nothing that is not stored, and that an id that was
+// rejected does not end a stream with that id in the next turn.
+func TestRejectedPieces(t *testing.T) {
 	both(t, func(sc *script) {
 		sc.turn(1)
-		sc.say(1, chunk.Custom{EventName: structuredData, Data: chunk.Value(`{}`)})
+		sc.applyChunk(1, chunk.Custom{EventName: structuredData, Data: chunk.Value(`{}`)})
 		if sc.s.streams.state != nil {
-			sc.t.Error("there is a state of no streams")
+			sc.t.Error("state without streams")
 		}
 		sc.piece(1, "d", `"kind":"none"`)
 		sc.turn(2)
 		sc.piece(1, "d", `"kind":"set","path":"a","value":1`)
 		sc.turn(3)
-		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"a":1}}` || sc.s.Faults.Streams != 2 {
-			sc.t.Errorf("streams %s, %d refused", got, sc.s.Faults.Streams)
+		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"a":1}}` || sc.s.Faults.RejectedPieces != 2 {
+			sc.t.Errorf("streams %s, %d rejected", got, sc.s.Faults.RejectedPieces)
 		}
 	})
 }
 
-// A deadline that was set holds when the session says once more that it waits.
-func TestDeadlineHolds(t *testing.T) {
+// TestDeadlineStays checks that a deadline stays when the session reports the pause again.
+func TestDeadlineStays(t *testing.T) {
 	both(t, func(sc *script) {
 		sc.turn(1)
-		sc.say(1, chunk.ToolStart{ToolCallID: "c", ToolName: "ask", Arguments: chunk.Value(`{}`)})
-		sc.say(1, chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: chunk.Value(`{"toolCallIds":["c"],"deadline":17}`)})
-		sc.say(1, chunk.StreamPaused{})
+		sc.applyChunk(1, chunk.ToolStart{ToolCallID: "c", ToolName: "ask", Arguments: chunk.Value(`{}`)})
+		sc.applyChunk(1, chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: chunk.Value(`{"toolCallIds":["c"],"deadline":17}`)})
+		sc.applyChunk(1, chunk.StreamPaused{})
 		if len(sc.s.Pending) != 1 || sc.s.Pending[0].Deadline != 17 {
 			sc.t.Errorf("pending %+v", sc.s.Pending)
 		}

@@ -11,11 +11,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// The history for a model is what the messages hold, finished or not. Any end of
-// it is the same as the end of all of it, and so is that of a snapshot that was
-// saved and loaded.
-func TestTranscriptIsWhatTheMessagesHold(t *testing.T) {
-	laws(t, 40, func(t *rapid.T, a *author) {
+// TestTranscriptHasAllMessages checks that the history for a model has the content of all messages. A suffix of it equals a
+// transcript from that message on, also for a snapshot that was saved and loaded.
+func TestTranscriptHasAllMessages(t *testing.T) {
+	laws(t, 40, func(t *rapid.T, a *generator) {
 		s := whole(t, a, len(a.all), false)
 		all := s.Transcript(0)
 		if loaded := reload(t, s).Transcript(0); text(loaded) != text(all) {
@@ -38,7 +37,7 @@ func TestTranscriptIsWhatTheMessagesHold(t *testing.T) {
 	})
 }
 
-func partsOf(m Message) string {
+func partsOf(m TranscriptMessage) string {
 	var parts []string
 	for _, p := range m.Parts {
 		parts = append(parts, string(p))
@@ -46,22 +45,22 @@ func partsOf(m Message) string {
 	return `"parts":[` + strings.Join(parts, ",") + "]"
 }
 
-func text(list []Message) string {
+func text(list []TranscriptMessage) string {
 	out := ""
 	for _, m := range list {
-		out += fmt.Sprintf("%d %d %s %t %q %s %s %v\n", m.Index, m.Shown, m.Role, m.Hidden, m.ClientID, m.Metadata, m.Parts, m.Children)
+		out += fmt.Sprintf("%d %d %s %t %q %s %s %v\n", m.Index, m.DisplayIndex, m.Role, m.Hidden, m.ClientID, m.Metadata, m.Parts, m.Children)
 	}
 	return out
 }
 
-// Whoever ends all calls that are unsettled leaves none.
-func TestUnsettledCallsCanBeSettled(t *testing.T) {
-	laws(t, 40, func(t *rapid.T, a *author) {
+// TestOpenCallsCanBeCompleted completes all open calls: none remain.
+func TestOpenCallsCanBeCompleted(t *testing.T) {
+	laws(t, 40, func(t *rapid.T, a *generator) {
 		s := whole(t, a, len(a.all), false)
-		if s.Unexplained() {
-			return // the next record must be the one that explains the hole
+		if s.HasUnexplainedGap() {
+			return // the next record must be the one that explains the gap
 		}
-		for n, c := range s.Unsettled() {
+		for n, c := range s.OpenCalls() {
 			body := chunk.ToolEnd{ToolCallID: c.ID, ToolName: c.ToolName, Result: chunk.Value(`1`)}
 			data, err := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: s.Run.Step, Body: body}.AppendJSON(nil)
 			if err != nil {
@@ -69,14 +68,14 @@ func TestUnsettledCallsCanBeSettled(t *testing.T) {
 			}
 			rec := chunk.Record{
 				Seq: s.Position.Seq + 1, Session: session, Epoch: max(1, s.Epoch), Ordinal: s.Position.Ordinal + 1,
-				Type: chunk.TypeToolEnd, Stored: time.UnixMilli(1), Data: data,
+				Type: chunk.TypeToolEnd, StoredAt: time.UnixMilli(1), Data: data,
 			}
 			if s, err = Apply(s, rec); err != nil {
 				t.Fatalf("call %d: %v", n, err)
 			}
 		}
-		if open := s.Unsettled(); len(open) > 0 {
-			t.Fatalf("still unsettled: %+v", open)
+		if open := s.OpenCalls(); len(open) > 0 {
+			t.Fatalf("open calls: %+v", open)
 		}
 	})
 }

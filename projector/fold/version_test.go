@@ -13,9 +13,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Snapshots that version 1 stored. They are never rewritten: what is loaded from
-// them shows the page that version 1 showed, and goes on as it would have. A
-// session whose log has expired has nothing else.
+// TestVersion1IsRead loads snapshots that version 1 stored. The files never change: the loaded snapshots show the page that
+// version 1 showed, and can be folded further. A session whose log has expired depends on that.
 func TestVersion1IsRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/version1/*.txtar")
 	if err != nil || len(files) != 20 {
@@ -45,22 +44,22 @@ func TestVersion1IsRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s, err = s.Hold(messages); err != nil {
+			if s, err = s.AttachFinished(messages); err != nil {
 				t.Fatal(err)
 			}
-			holds(t, "page", s.Frontend(false, 0).AppendJSON(nil), page)
-			holds(t, "partial", s.Frontend(true, 0).AppendJSON(nil), partial)
-			if s.Chain().Since != s.Position.Ordinal+1 {
-				t.Errorf("the chain begins at %d, want after %d", s.Chain().Since, s.Position.Ordinal)
+			contains(t, "page", s.Frontend(false, 0).AppendJSON(nil), page)
+			contains(t, "partial", s.Frontend(true, 0).AppendJSON(nil), partial)
+			if s.Chain().FirstOrdinal != s.Position.Ordinal+1 {
+				t.Errorf("the chain begins at %d, want after %d", s.Chain().FirstOrdinal, s.Position.Ordinal)
 			}
 			equal(t, "saved and loaded", reload(t, s), s)
-			goesOn(t, s)
+			foldFurther(t, s)
 		})
 	}
 }
 
-// goesOn folds another turn and looks for it.
-func goesOn(t *testing.T, s Snapshot) {
+// foldFurther folds another turn and checks that it is there.
+func foldFurther(t *testing.T, s Snapshot) {
 	t.Helper()
 	for _, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "next", Epoch: int64(s.Epoch) + 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "and now?"}}},
@@ -78,12 +77,12 @@ func goesOn(t *testing.T, s Snapshot) {
 	}
 	messages := s.Frontend(false, 0).Messages
 	if last := messages[len(messages)-1]; s.Run.Status != RunEnded || len(last.Parts) != 1 || !bytes.Contains(last.Parts[0], []byte(`"this"`)) {
-		t.Errorf("went on to %s", stored(s))
+		t.Errorf("folded to %s", stored(s))
 	}
 }
 
-// holds compares the members that the old page has.
-func holds(t *testing.T, what string, got, old []byte) {
+// contains checks that got has the members of an old page.
+func contains(t *testing.T, what string, got, old []byte) {
 	t.Helper()
 	var g, o map[string]any
 	if err := json.Unmarshal(got, &g); err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -21,7 +21,7 @@ import (
 func says(pieces ...string) workers.AgentFunc {
 	return func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-			s.Final()
+			s.MarkFinal()
 			for _, piece := range pieces {
 				if err := s.Text(ctx, piece); err != nil {
 					return err
@@ -37,7 +37,7 @@ func echo(ctx context.Context, t *workers.Turn) error {
 	return says(t.Input()[0].Content, " ", t.Params().String())(ctx, t)
 }
 
-// holding says something and waits until it is let go, or stopped.
+// holding writes a text and waits until held is closed, or the run is stopped.
 func holding(begun chan<- string, held <-chan struct{}) workers.AgentFunc {
 	return func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
@@ -47,7 +47,7 @@ func holding(begun chan<- string, held <-chan struct{}) workers.AgentFunc {
 			begun <- t.RunID()
 			select {
 			case <-held:
-				s.Final()
+				s.MarkFinal()
 				return nil
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -56,7 +56,7 @@ func holding(begun chan<- string, held <-chan struct{}) workers.AgentFunc {
 	}
 }
 
-// asking asks a browser and a person, then tells what it heard.
+// asking asks a browser and a user, then reports the answers.
 func asking(deadline time.Duration) workers.AgentFunc {
 	return func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
@@ -70,14 +70,14 @@ func asking(deadline time.Duration) workers.AgentFunc {
 					s.Tool("pay", "payment").AskApproval(ctx, map[string]any{"euro": 5}, until),
 				)
 			}
-			s.Final()
+			s.MarkFinal()
 			var said []string
 			for _, m := range t.Messages() {
 				for _, c := range m.Calls() {
 					said = append(said, fmt.Sprintf("%s %s%s", c.Name, []byte(c.Output), c.Error))
 				}
 			}
-			for _, call := range s.Granted() {
+			for _, call := range s.ApprovedCalls() {
 				said = append(said, "allowed")
 				if err := call.End(ctx, "paid"); err != nil {
 					return err
@@ -98,16 +98,16 @@ type event struct {
 }
 
 // delegate is a remote parent: it starts, follows the events from its cursor
-// however often the connection breaks, and asks what came of it. The answer is the
+// however often the connection breaks, and asks for the status. The answer is the
 // text that it has put together, and the output.
-func (w *world) delegate(session, message string, cut func(events int) bool) (text, output string, err error) {
+func (w *env) delegate(session, message string, cut func(events int) bool) (text, output string, err error) {
 	body := fmt.Sprintf(`{"sessionId":%q,"agentType":"helper","message":%q,"state":{"tone":"kind"}}`, session, message)
 	if got := w.post("/start", body); got.status != http.StatusOK || got.member("streamId") != session || got.member("runId") == "" {
 		return "", "", fmt.Errorf("start: %s %s", got, got.body)
 	}
 	cursor, over := "", false
 	for events := 0; !over; {
-		err := w.listen(w.t.Context(), "/agents/sse?sessionId="+session, cursor, func(h heard) bool {
+		err := w.listen(w.t.Context(), "/agents/sse?sessionId="+session, cursor, func(h sseEvent) bool {
 			events++
 			var e event
 			if err = json.Unmarshal([]byte(h.data), &e); err != nil {
@@ -130,7 +130,7 @@ func (w *world) delegate(session, message string, cut func(events int) bool) (te
 func never(int) bool { return false }
 
 func TestDelegationFromAfar(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(echo)
 	const want = `a parcel to Oslo {"tone":"kind"}`
 	text, output, err := w.delegate("s1", "a parcel to Oslo", never)
@@ -144,7 +144,7 @@ func TestDelegationFromAfar(t *testing.T) {
 
 // The connection of the parent breaks behind each event.
 func TestDelegationOverBreakingConnections(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(echo)
 	const want = `again {"tone":"kind"}`
 	text, output, err := w.delegate("s1", "again", func(int) bool { return true })
@@ -155,31 +155,31 @@ func TestDelegationOverBreakingConnections(t *testing.T) {
 
 // The parent asks for the events before there is a worker.
 func TestEventsOfARunThatIsYetToBegin(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	type result struct {
 		text string
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		text, _, err := w.delegate("s1", "patience", never)
+		text, _, err := w.delegate("s1", "wait", never)
 		done <- result{text, err}
 	}()
-	natstest.Await(t, "the session is asked for", func(context.Context) error {
+	natstest.Eventually(t, "the session is asked for", func(context.Context) error {
 		if got := w.status("s1"); got.status != http.StatusOK || got.member("status") != "running" || got.member("latestSequence") != "0" {
 			return errors.New(got.body)
 		}
 		return nil
 	})
 	w.work(echo)
-	if got := <-done; got.err != nil || got.text != `patience {"tone":"kind"}` {
+	if got := <-done; got.err != nil || got.text != `wait {"tone":"kind"}` {
 		t.Errorf("text %q, error %v", got.text, got.err)
 	}
 }
 
-// Nobody ever begins: the parent is told to come back.
-func TestNobodyBegins(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Patience = 300 * time.Millisecond })
+// No worker ever starts the run: the parent is asked to retry.
+func TestRunNeverStarts(t *testing.T) {
+	w := newEnv(t, func(c *Config) { c.RequestTimeout = 300 * time.Millisecond })
 	w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`)
 	got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1", "")
 	if got.String() != "503 UNAVAILABLE" || got.header.Get("Retry-After") == "" {
@@ -188,14 +188,14 @@ func TestNobodyBegins(t *testing.T) {
 }
 
 // /sse sends the bytes of the edge's own events, and takes its cursors.
-func TestEventsAreThoseOfTheEdge(t *testing.T) {
-	w := newWorld(t, nil)
+func TestEventsEqualEdgeEvents(t *testing.T) {
+	w := newEnv(t, nil)
 	w.work(echo)
 	if _, _, err := w.delegate("s1", "the same", never); err != nil {
 		t.Fatal(err)
 	}
-	read := func(path, cursor string) (all []heard) {
-		err := w.listen(t.Context(), path, cursor, func(h heard) bool {
+	read := func(path, cursor string) (all []sseEvent) {
+		err := w.listen(t.Context(), path, cursor, func(h sseEvent) bool {
 			all = append(all, h)
 			return strings.HasPrefix(h.data, `{"type":"end"`)
 		})
@@ -214,7 +214,7 @@ func TestEventsAreThoseOfTheEdge(t *testing.T) {
 			t.Errorf("%s: behind the first event\n%v\nwant\n%v", query, tail, ours[1:])
 		}
 	}
-	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=nobody", ""); got.String() != "404 NOT_FOUND" {
+	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=unknown", ""); got.String() != "404 NOT_FOUND" {
 		t.Errorf("unknown session: %s", got)
 	}
 	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1&scope=world", ""); got.String() != "400 BAD_PARAMETER" || got.member("error") == "" {
@@ -224,7 +224,7 @@ func TestEventsAreThoseOfTheEdge(t *testing.T) {
 
 // Twenty start the same session at once: all get the one run, and it runs once.
 func TestStartedByManyAtOnce(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	var ran atomic.Int64
 	w.work(func(ctx context.Context, t *workers.Turn) error {
 		ran.Add(1)
@@ -251,9 +251,9 @@ func TestStartedByManyAtOnce(t *testing.T) {
 	}
 }
 
-// A session that is at work is returned as it is; one that is over is not.
+// A session that is running is returned as it is; one that is over is not.
 func TestStartIsForOneDelegation(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	begun, held := make(chan string, 1), make(chan struct{})
 	w.work(holding(begun, held))
 	const body = `{"sessionId":"s1","agentType":"helper","message":"hi"}`
@@ -265,7 +265,7 @@ func TestStartIsForOneDelegation(t *testing.T) {
 		t.Errorf("run %q, want %q", first.member("runId"), run)
 	}
 	if again := w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"something else"}`); again.body != first.body {
-		t.Errorf("at work: %s %s, want %s", again, again.body, first.body)
+		t.Errorf("running: %s %s, want %s", again, again.body, first.body)
 	}
 	if other := w.post("/start", `{"sessionId":"s1","agentType":"other","message":"hi"}`); other.String() != "400 VALIDATION_ERROR" {
 		t.Errorf("another agent: %s", other)
@@ -285,9 +285,9 @@ func TestStartIsForOneDelegation(t *testing.T) {
 	}
 }
 
-// A person's metadata and files reach the agent; what is over the budget does not.
+// A user's metadata and files reach the agent; what is over the budget does not.
 func TestMessagesOfAParent(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	got := make(chan string, 1)
 	w.work(func(ctx context.Context, t *workers.Turn) error {
 		text, err := json.Marshal(t.Input())
@@ -313,9 +313,9 @@ func TestMessagesOfAParent(t *testing.T) {
 	}
 }
 
-// A run that fails says so, with its code.
+// A run that fails reports its error and its code.
 func TestAFailure(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(func(context.Context, *workers.Turn) error {
 		return &workers.Error{Message: "the provider is down", Code: "provider_unavailable"}
 	})

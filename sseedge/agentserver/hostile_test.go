@@ -10,9 +10,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// What strangers send is refused with a code, and nothing is asked for.
+// Invalid requests are refused with a code, and no run is requested.
 func TestHostileRequests(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	start := func(members string) string { return `{"sessionId":"s1","agentType":"helper",` + members + `}` }
 	for name, c := range map[string]struct{ method, path, body, want string }{
 		"no body":                 {http.MethodPost, "/start", "", "415 UNSUPPORTED_MEDIA_TYPE"},
@@ -28,7 +28,7 @@ func TestHostileRequests(t *testing.T) {
 		"a path as session":       {http.MethodPost, "/start", `{"sessionId":"../x","agentType":"helper","message":"hi"}`, "400 VALIDATION_ERROR"},
 		"no agent":                {http.MethodPost, "/start", `{"sessionId":"s1","message":"hi"}`, "400 VALIDATION_ERROR"},
 		"a subject as agent":      {http.MethodPost, "/start", `{"sessionId":"s1","agentType":"*","message":"hi"}`, "400 VALIDATION_ERROR"},
-		"unknown agent":           {http.MethodPost, "/start", `{"sessionId":"s1","agentType":"nobody","message":"hi"}`, "404 NOT_FOUND"},
+		"unknown agent":           {http.MethodPost, "/start", `{"sessionId":"s1","agentType":"unknown","message":"hi"}`, "404 NOT_FOUND"},
 		"no message":              {http.MethodPost, "/start", start(`"message":null`), "400 VALIDATION_ERROR"},
 		"an empty message":        {http.MethodPost, "/start", start(`"message":""`), "400 VALIDATION_ERROR"},
 		"a number as message":     {http.MethodPost, "/start", start(`"message":5`), "400 VALIDATION_ERROR"},
@@ -68,7 +68,7 @@ func TestHostileRequests(t *testing.T) {
 
 // A page of another site can make a browser post, and may not.
 func TestPagesOfOtherOrigins(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://ours.example"} })
+	w := newEnv(t, func(c *Config) { c.Origins = []string{"https://ours.example"} })
 	for origin, want := range map[string]int{"https://evil.example": http.StatusForbidden, "https://ours.example": http.StatusOK} {
 		resp, err := w.try(t.Context(), http.MethodPost, "/agents/start", startS1, http.Header{"Origin": {origin}})
 		if err != nil {
@@ -83,8 +83,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 
 // While the log cannot be asked, nothing is said about sessions.
 func TestWithoutALog(t *testing.T) {
-	w := newWorld(t, func(c *Config) {
-		c.Live, c.Patience = deaf{}, 200*time.Millisecond
+	w := newEnv(t, func(c *Config) {
+		c.StartWaiter, c.RequestTimeout = unreachableWaiter{}, 200*time.Millisecond
 	})
 	w.post("/start", startS1)
 	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1", ""); got.String() != "503 UNAVAILABLE" {
@@ -92,27 +92,25 @@ func TestWithoutALog(t *testing.T) {
 	}
 }
 
-// deaf is a log that cannot be asked.
-type deaf struct{}
+// unreachableWaiter is a log that cannot be asked.
+type unreachableWaiter struct{}
 
-func (deaf) Begun(context.Context, chunk.Session) error { return chunk.ErrNotStored }
+func (unreachableWaiter) WaitStarted(context.Context, chunk.Session) error { return chunk.ErrNotStored }
 
 // What is missing or wrong is named.
 func TestConfigIsChecked(t *testing.T) {
-	good := newWorld(t, nil).server.cfg
+	good := newEnv(t, nil).server.cfg
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   string
 	}{
-		"no events":   {func(c *Config) { c.Events = nil }, "Events"},
-		"no agents":   {func(c *Config) { c.AgentTypes = nil }, "AgentTypes"},
-		"bad agent":   {func(c *Config) { c.AgentTypes = []string{"a.b"} }, "AgentTypes"},
-		"bad tenant":  {func(c *Config) { c.Tenant = "a b" }, "Tenant"},
-		"bad prefix":  {func(c *Config) { c.Prefix = "/a/" }, "Prefix"},
-		"no slash":    {func(c *Config) { c.Prefix = "agents" }, "Prefix"},
-		"bad body":    {func(c *Config) { c.MaxBody = -1 }, "MaxBody"},
-		"no patience": {func(c *Config) { c.Patience = -1 }, "Patience"},
-		"bad origin":  {func(c *Config) { c.Origins = []string{"ours"} }, "Origins"},
+		"no events":      {func(c *Config) { c.EventsHandler = nil }, "Events"},
+		"bad tenant":     {func(c *Config) { c.Tenant = "a b" }, "Tenant"},
+		"bad prefix":     {func(c *Config) { c.Prefix = "/a/" }, "Prefix"},
+		"no slash":       {func(c *Config) { c.Prefix = "agents" }, "Prefix"},
+		"bad body":       {func(c *Config) { c.MaxBody = -1 }, "MaxBody"},
+		"RequestTimeout": {func(c *Config) { c.RequestTimeout = -1 }, "RequestTimeout"},
+		"bad origin":     {func(c *Config) { c.Origins = []string{"ours"} }, "Origins"},
 	} {
 		cfg := good
 		c.change(&cfg)

@@ -4,16 +4,15 @@ import (
 	"context"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// Hub is a Live over the hub of the edge: whoever waits for the first record of a
-// session shares the reading of it with those who stream it.
-type Hub struct{ Hub *hub.Hub }
+// HubWaiter is a StartWaiter over the hub of the edge: requests that wait for the first record of a session share its feed with those that stream it.
+type HubWaiter struct{ HubWaiter *hub.Hub }
 
-// Begun is Live's.
-func (h Hub) Begun(ctx context.Context, s chunk.Session) error {
-	cur, err := h.Hub.Subscribe(ctx, hub.Request{Session: s, KeepOpen: true})
+// WaitStarted is StartWaiter's.
+func (h HubWaiter) WaitStarted(ctx context.Context, s chunk.Session) error {
+	cur, err := h.HubWaiter.Subscribe(ctx, hub.Request{Session: s, KeepOpen: true})
 	if err != nil {
 		return err
 	}

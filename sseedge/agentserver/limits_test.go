@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// Who waits for a run to begin has the place of a stream, and is sent to another
+// A request that waits for a run to start counts as a stream, and is sent to another
 // edge when this one is stopped.
 func TestWaitingIsBounded(t *testing.T) {
-	room := sseedge.NewRoom(sseedge.Limits{PerSession: 1}, nil, nil)
-	w := newWorld(t, func(cfg *Config) { cfg.Room = room })
+	limiter := sseedge.NewStreamLimiter(sseedge.Limits{PerSession: 1}, nil, nil)
+	w := newEnv(t, func(cfg *Config) { cfg.Streams = limiter })
 	if got := w.post("/start", startS1); got.status != http.StatusOK {
 		t.Fatalf("start: %s", got)
 	}
@@ -29,7 +30,9 @@ func TestWaitingIsBounded(t *testing.T) {
 	if got := <-ended; got.String() != "503 TOO_MANY_STREAMS_OF_SESSION" || got.header.Get("Retry-After") == "" {
 		t.Errorf("one of two: %s", got)
 	}
-	w.server.Drain()
+	if err := w.server.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if got := <-ended; got.String() != "503 DRAINING" || got.header.Get("Retry-After") == "" {
 		t.Errorf("the other one: %s", got)
 	}
@@ -40,23 +43,23 @@ func TestWaitingIsBounded(t *testing.T) {
 	if got := w.status("s1"); got.status != http.StatusOK {
 		t.Errorf("status while draining: %s", got)
 	}
-	leave, err := room.Enter(&http.Request{RemoteAddr: "198.51.100.1:1"}, chunk.RootSession(tenant, "s1"))
-	if err != nil {
-		t.Fatalf("the place is not free: %v", err)
+	leave, p := limiter.Acquire(&http.Request{RemoteAddr: "198.51.100.1:1"}, chunk.RootSession(tenant, "s1"))
+	if p != nil {
+		t.Fatalf("the place is not free: %v", p)
 	}
 	leave()
 }
 
 // Requests that are being read have a bound on their memory and on their time.
 func TestBodiesAreBounded(t *testing.T) {
-	w := newWorld(t, func(cfg *Config) { cfg.Bodies = sseedge.NewBodies(1) })
+	w := newEnv(t, func(cfg *Config) { cfg.Bodies = sseedge.NewBodyLimiter(1) })
 	for _, path := range []string{"/start", "/resume", "/submit-tool-result", "/interrupt", "/abort"} {
 		if got := w.post(path, startS1); got.String() != "503 TOO_MANY_BODIES" || got.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
 
-	w = newWorld(t, nil)
+	w = newEnv(t, nil)
 	site := httptest.NewUnstartedServer(nil)
 	site.Config = sseedge.NewServer(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond}, w.server)
 	site.Start()
@@ -76,17 +79,17 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), codeSlow) {
+	if err != nil || resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), httpkit.CodeBodyTimeout) {
 		t.Errorf("a body that does not come: %d %s, %v", resp.StatusCode, text, err)
 	}
-	if n := w.server.cfg.Bodies.Held(); n != 0 {
+	if n := w.server.cfg.Bodies.InUse(); n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }
 
 // Requests have names, one for each route.
 func TestRouteNames(t *testing.T) {
-	server := newWorld(t, nil).server
+	server := newEnv(t, nil).server
 	for path, want := range map[string]string{
 		"/agents/start": "agents_start", "/agents/sse": "agents_sse", "/agents/submit-tool-result": "agents_submit_tool_result", "/agents/other": "agents_other",
 	} {

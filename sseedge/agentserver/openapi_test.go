@@ -6,12 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/openapitest"
+	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 )
 
 // Every route is in the document, and every operation of the document is a route.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	routes := newWorld(t, nil).server.Routes()
+	routes := newEnv(t, nil).server.Routes()
 	slices.Sort(routes)
 	if documented := openapitest.Load(t).Operations("agents"); !slices.Equal(routes, documented) {
 		t.Errorf("the server has\n%q, the document\n%q", routes, documented)
@@ -22,7 +22,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 // answered.
 func TestAnswersAreDocumented(t *testing.T) {
 	doc := openapitest.Load(t)
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	ask := func(method, path, body string, header http.Header) {
 		t.Helper()
 		resp, err := w.try(t.Context(), method, "/agents"+path, body, header)
@@ -40,11 +40,11 @@ func TestAnswersAreDocumented(t *testing.T) {
 	}
 	start := `{"sessionId":"s1","agentType":"helper","message":"hi"}`
 	for _, path := range []string{"/start", "/resume", "/interrupt", "/abort", "/submit-tool-result"} {
-		ask(http.MethodPost, path, `{"sessionId":"nobody"}`, nil)
+		ask(http.MethodPost, path, `{"sessionId":"unknown"}`, nil)
 		ask(http.MethodPost, path, `{}`, nil)
 	}
-	ask(http.MethodGet, "/status?sessionId=nobody", "", nil)
-	ask(http.MethodGet, "/sse?sessionId=nobody", "", nil)
+	ask(http.MethodGet, "/status?sessionId=unknown", "", nil)
+	ask(http.MethodGet, "/sse?sessionId=unknown", "", nil)
 	ask(http.MethodPost, "/start", start, nil)
 	ask(http.MethodGet, "/status?sessionId=s1", "", nil)
 

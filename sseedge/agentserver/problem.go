@@ -1,106 +1,75 @@
 package agentserver
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
-	"strconv"
 
-	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// The codes of spec/helix.md, AS-1, and ours beside them. They are part of the
-// wire and do not change.
+// The codes of spec/helix.md, AS-1, beside those of httpkit. They are part of the wire and do not change.
 const (
-	codeNotFound    = "NOT_FOUND"
-	codeCompleted   = "ALREADY_COMPLETED"
-	codeValidation  = "VALIDATION_ERROR"
-	codeExecution   = "EXECUTION_ERROR"
-	codeTooLarge    = "CONTENT_TOO_LARGE"
-	codeMedia       = "UNSUPPORTED_MEDIA_TYPE"
-	codeOrigin      = "CROSS_ORIGIN"
-	codeMethod      = "METHOD_NOT_ALLOWED"
-	codeUnavailable = "UNAVAILABLE"
-	codeDraining    = "DRAINING"
-	codeBodies      = "TOO_MANY_BODIES"
-	codeSlow        = "BODY_TIMEOUT"
-	codeInternal    = "INTERNAL"
+	codeCompleted = "ALREADY_COMPLETED"
+	codeExecution = "EXECUTION_ERROR"
+	codeFailed    = "STREAM_FAILED"
 )
 
-// problem is a refusal: a code for programs and a sentence for people. Every word
-// in it is ours; what went wrong inside is in the log.
-type problem struct {
-	Status int    `json:"-"`
-	Text   string `json:"error"`
-	Code   string `json:"code"`
-}
+type problem = httpkit.Problem
 
-func invalid(text string) *problem { return &problem{http.StatusBadRequest, text, codeValidation} }
+func invalid(text string) *problem { return httpkit.Invalid(text) }
+
+func newProblem(status int, text, code string) *problem {
+	return httpkit.NewProblem(status, code, text, "")
+}
 
 var (
-	badSession       = invalid("sessionId: want 1 to 64 letters, digits, - or _")
-	badAgentType     = invalid("agentType: want 1 to 64 letters, digits, - or _")
-	badMessage       = invalid("message: want a text, or a list of 1 to 64 messages with content")
-	unreadable       = invalid("the body could not be read")
-	slowBody         = &problem{http.StatusRequestTimeout, "the body took too long to come; try again", codeSlow}
-	noRoom           = &problem{http.StatusServiceUnavailable, "as many requests are being read as may be; try again later", codeBodies}
-	bodyTooLarge     = &problem{http.StatusRequestEntityTooLarge, "the body is too large", codeTooLarge}
-	unsupportedMedia = &problem{http.StatusUnsupportedMediaType, "want Content-Type application/json", codeMedia}
-	crossOrigin      = &problem{http.StatusForbidden, "a page of another origin may not do this", codeOrigin}
-	noRoute          = &problem{http.StatusNotFound, "there is nothing here", codeNotFound}
-	badMethod        = &problem{http.StatusMethodNotAllowed, "this method is not for this path", codeMethod}
+	badSession   = invalid("sessionId: want 1 to 64 letters, digits, - or _")
+	badAgentType = invalid("agentType: want 1 to 64 letters, digits, - or _")
+	badMessage   = invalid("message: want a text, or a list of 1 to 64 messages with content")
 
-	noSession    = &problem{http.StatusNotFound, "there is no such session", codeNotFound}
-	unknownAgent = &problem{http.StatusNotFound, "there is no such agent", codeNotFound}
+	noSession    = newProblem(http.StatusNotFound, "there is no such session", httpkit.CodeNotFound)
+	unknownAgent = newProblem(http.StatusNotFound, "there is no such agent", httpkit.CodeNotFound)
 	otherAgent   = invalid("this session is with another agent")
-	completed    = &problem{http.StatusConflict, "the session is over", codeCompleted}
-	running      = &problem{http.StatusConflict, "a run is at work; wait for it or stop it", codeExecution}
-	awaiting     = &problem{http.StatusConflict, "the run waits for answers; submit them", codeExecution}
-	unavailable  = &problem{http.StatusServiceUnavailable, "the session cannot be reached at present; try again", codeUnavailable}
-	notBegun     = &problem{http.StatusServiceUnavailable, "no worker has begun with the run yet; try again", codeUnavailable}
-	contended    = &problem{http.StatusServiceUnavailable, "others are changing this session at the same time; try again", codeUnavailable}
-	draining     = &problem{http.StatusServiceUnavailable, "this server is being stopped; try again", codeDraining}
-	internal     = &problem{http.StatusInternalServerError, "this should not have happened", codeInternal}
+	completed    = newProblem(http.StatusConflict, "the session is over", codeCompleted)
+	running      = newProblem(http.StatusConflict, "a run is at work; wait for it or stop it", codeExecution)
+	awaiting     = newProblem(http.StatusConflict, "the run waits for answers; submit them", codeExecution)
+	streamLost   = newProblem(http.StatusGone, "the answer cannot be shown any more; load the conversation again", codeFailed)
+	unavailable  = newProblem(http.StatusServiceUnavailable, "the session cannot be reached at present; try again", httpkit.CodeUnavailable)
+	notStarted   = newProblem(http.StatusServiceUnavailable, "no worker has begun with the run yet; try again", httpkit.CodeUnavailable)
+	contended    = newProblem(http.StatusServiceUnavailable, "others are changing this session at the same time; try again", httpkit.CodeUnavailable)
+	draining     = newProblem(http.StatusServiceUnavailable, "this server is being stopped; try again", httpkit.CodeDraining)
 )
 
-// failed makes a refusal of an error and leaves the rest to the log.
-func (s *Server) failed(ctx context.Context, session chunk.Session, what string, err error) *problem {
-	switch {
-	case errors.Is(err, chunk.ErrTooLarge):
-		return bodyTooLarge
-	case errors.Is(err, chunk.ErrInvalid):
-		s.cfg.Log.DebugContext(ctx, "a request was refused below", "what", what, "session", session.String(), "err", err)
-		return invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long")
+// problemOf returns the problem of a refusal, nil for none.
+func problemOf(r *conversation.Refusal) *problem {
+	if r == nil {
+		return nil
 	}
-	s.cfg.Log.WarnContext(ctx, "a session could not be served", "what", what, "session", session.String(), "err", err)
-	return unavailable
+	if r.Reason == conversation.ReasonInvalid {
+		return invalid(r.Text)
+	}
+	if p, ok := problems[r.Reason]; ok {
+		return p
+	}
+	return httpkit.Internal
 }
 
-func (s *Server) refuse(w http.ResponseWriter, p *problem) {
-	if p == draining {
-		w.Header().Set("Connection", "close") // in HTTP/2: do not come back on this one
-	}
-	if p.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", strconv.Itoa(1))
-	}
-	s.writeJSON(w, p.Status, p)
-}
-
-// writeJSON answers with something that nobody may keep.
-func (s *Server) writeJSON(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		s.cfg.Log.Error("an answer is no JSON", "err", err)
-		s.refuse(w, internal)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	if _, err := w.Write(body); err != nil {
-		s.cfg.Log.Debug("an answer was not read", "err", err)
-	}
+// problems are those of the refusals of package conversation. ReasonAnswered and ReasonExpired are no problems here, see submit.
+var problems = map[conversation.Reason]*problem{
+	conversation.ReasonUnstorable:    invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
+	conversation.ReasonTooLarge:      httpkit.BodyTooLarge,
+	conversation.ReasonBadID:         invalid("an id is longer than 256 characters, or missing"),
+	conversation.ReasonUnknownAgent:  unknownAgent,
+	conversation.ReasonOtherAgent:    otherAgent,
+	conversation.ReasonNoSession:     noSession,
+	conversation.ReasonOver:          completed,
+	conversation.ReasonRunning:       running,
+	conversation.ReasonAwaiting:      awaiting,
+	conversation.ReasonUnknownCall:   newProblem(http.StatusNotFound, "nothing waits for this answer", httpkit.CodeNotFound),
+	conversation.ReasonStillRunning:  newProblem(http.StatusConflict, "the answer is still running; wait until it asks", codeExecution),
+	conversation.ReasonWrongKind:     invalid("this call waits for another kind of answer"),
+	conversation.ReasonWrongApproval: invalid("this is not the approval that is waited for"),
+	conversation.ReasonContended:     contended,
+	conversation.ReasonLost:          unavailable,
+	conversation.ReasonUnavailable:   unavailable,
 }

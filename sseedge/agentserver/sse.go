@@ -7,7 +7,8 @@ import (
 	"net/url"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // sse serves GET /sse: the events of /v1/sessions/{id}/events, with its cursors,
@@ -16,69 +17,66 @@ import (
 // A parent asks for the events as soon as /start has answered, when no worker may
 // have begun. Of such a session the log knows nothing, and the parent would be
 // told that it does not exist. It is let wait instead.
-func (s *Server) sse(w http.ResponseWriter, r *http.Request) {
+func (s *Server) sse(w http.ResponseWriter, r *http.Request) *problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		s.refuse(w, invalid("the query cannot be read"))
-		return
+		return invalid("the query cannot be read")
 	}
 	session, p := s.session(query.Get("sessionId"))
 	if p == nil && !query.Has("root") { // a sub-agent is in the log of its root
 		p = s.wait(r, session)
 	}
 	if p != nil {
-		s.refuse(w, p)
-		return
+		return p
 	}
 	query.Del("sessionId")
 	events := r.Clone(r.Context())
 	events.URL.Path, events.URL.RawPath = "/v1/sessions/"+session.ID+"/events", ""
 	events.URL.RawQuery = query.Encode()
-	s.cfg.Events.ServeHTTP(w, events)
+	s.cfg.EventsHandler.ServeHTTP(w, events)
+	return nil
 }
 
 // wait is awaitBegin in the place of a stream.
 func (s *Server) wait(r *http.Request, session chunk.Session) *problem {
-	leave, err := s.cfg.Room.Enter(r, session)
-	if full, isFull := errors.AsType[*sseedge.FullError](err); isFull {
-		return &problem{http.StatusServiceUnavailable, full.Text, full.Code}
+	release, p := s.cfg.Streams.Acquire(r, session)
+	if p != nil {
+		return p
+	}
+	defer release()
+	ctx, leave, ok := s.waiting.Enter(r.Context())
+	if !ok {
+		return draining
 	}
 	defer leave()
-	ctx, end := s.waiting.enter(r.Context())
-	defer end()
-	p := s.awaitBegin(ctx, session)
-	if p != nil && errors.Is(context.Cause(ctx), errDrained) {
+	p = s.awaitBegin(ctx, session)
+	if p != nil && errors.Is(context.Cause(ctx), httpkit.ErrDrained) {
 		return draining
 	}
 	return p
 }
 
-// awaitBegin returns when the log has the session, if somebody has asked for it.
+// awaitBegin returns when the log has the session, if it was started.
 func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *problem {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
-	_, known, err := s.snapshot(ctx, session)
-	if known {
-		return nil
-	}
-	if err == nil {
-		st, lookErr := s.look(ctx, session)
-		switch {
-		case lookErr != nil:
-			err = lookErr
-		case st.known:
-			return nil
-		case !st.exists():
-			return noSession
-		default:
-			err = s.cfg.Live.Begun(ctx, session)
-		}
+	started, refusal := s.cfg.Conversation.Started(ctx, session)
+	var err error
+	if refusal == nil && !started {
+		err = s.cfg.StartWaiter.WaitStarted(ctx, session)
 	}
 	switch {
-	case err == nil:
+	case refusal == nil && err == nil:
 		return nil
-	case ctx.Err() != nil:
-		return notBegun
+	case ctx.Err() != nil && (err != nil || refusal.Reason == conversation.ReasonUnavailable):
+		return notStarted
+	case err != nil:
+		refusal = s.cfg.Conversation.Failed(ctx, session, "events", err)
 	}
-	return s.failed(ctx, session, "events", err)
+	return problemOf(refusal)
+}
+
+// withRequestTimeout returns the context of a request. A client that goes away does not cancel it.
+func (s *Server) withRequestTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.cfg.RequestTimeout)
 }

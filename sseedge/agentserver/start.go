@@ -2,13 +2,13 @@ package agentserver
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -21,78 +21,59 @@ type startRequest struct {
 	Metadata  map[string]string `json:"metadata"` // of messages that have none of their own
 }
 
-// begun is the answer to /start and /resume.
-type begun struct {
+// startResponse is the answer to /start and /resume.
+type startResponse struct {
 	SessionID string `json:"sessionId"`
 	StreamID  string `json:"streamId"`
 	RunID     string `json:"runId"`
 }
 
-// start serves POST /start. A session that is at work or waits is returned as it
-// is, whatever the request says; one that is over is refused, AS-3.
-func (s *Server) start(w http.ResponseWriter, r *http.Request) {
+// start serves POST /start. A session that is running or paused is returned as it is, whatever the request says; one that is complete is refused, AS-3.
+func (s *Server) start(w http.ResponseWriter, r *http.Request) *problem {
 	var b startRequest
 	if p := s.read(w, r, &b); p != nil {
-		s.refuse(w, p)
-		return
+		return p
 	}
-	session, c, p := s.startCommand(b)
+	req, p := s.startRequest(b)
 	if p != nil {
-		s.refuse(w, p)
-		return
+		return p
 	}
-	ctx, cancel := s.patient(r.Context())
+	ctx, cancel := s.withRequestTimeout(r.Context())
 	defer cancel()
-	st, p := s.settle(ctx, session, func(st *standing) (*commands.Command, *problem) {
-		switch {
-		case st.exists() && st.agentType != c.AgentType:
-			return nil, otherAgent
-		case !st.exists():
-			return &c, nil
-		case st.over():
-			return nil, completed
-		}
-		return nil, nil
-	})
-	s.answerBegun(w, &st, p)
+	run, refusal := s.cfg.Conversation.Start(ctx, req)
+	return s.writeStartResponse(w, req.Session.ID, run, refusal)
 }
 
-// startCommand reads what is to be done. Its run is a function of the session
-// alone: of two that start it at the same time, each gets the same run.
-func (s *Server) startCommand(b startRequest) (chunk.Session, commands.Command, *problem) {
-	var c commands.Command
-	session, p := s.session(b.SessionID)
-	if p != nil {
-		return session, c, p
+func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p *problem) {
+	if req.Session, p = s.session(b.SessionID); p != nil {
+		return req, p
 	}
 	if subjects.CheckToken("agentType", b.AgentType) != nil {
-		return session, c, badAgentType
+		return req, badAgentType
 	}
-	if !slices.Contains(s.cfg.AgentTypes, b.AgentType) {
-		return session, c, unknownAgent
+	req.AgentType = b.AgentType
+	if p := problemOf(s.cfg.Conversation.CheckAgent(b.AgentType)); p != nil {
+		return req, p
 	}
-	c = commands.Command{Kind: commands.Execute, AgentType: b.AgentType, RunID: commands.ExecuteRunID(session, "/start")}
 	if !isNull(b.State) {
 		if b.State.Kind() != '{' {
-			return session, c, invalid("state: want an object")
+			return req, invalid("state: want an object")
 		}
-		c.Params = chunk.Value(b.State)
+		req.Params = chunk.Value(b.State)
 	}
-	c.Input, p = s.readMessage(b.Message)
-	if p != nil {
-		return session, c, p
+	if req.Input, p = s.readMessage(b.Message); p != nil {
+		return req, p
 	}
-	return session, c, s.addMetadata(c.Input, b.Metadata)
+	return req, s.addMetadata(req.Input, b.Metadata)
 }
 
-func (s *Server) answerBegun(w http.ResponseWriter, st *standing, p *problem) {
-	if p != nil {
-		s.refuse(w, p)
-		return
+func (s *Server) writeStartResponse(w http.ResponseWriter, id, run string, refusal *conversation.Refusal) *problem {
+	if refusal != nil {
+		return problemOf(refusal)
 	}
-	id := st.session.ID
 	w.Header().Set("X-Session-Id", id)
-	s.writeJSON(w, http.StatusOK, begun{SessionID: id, StreamID: id, RunID: st.run()})
+	s.respond.JSON(w, http.StatusOK, startResponse{SessionID: id, StreamID: id, RunID: run})
+	return nil
 }
 
 // inputMessage is one message of a parent, spec/helix.md CS-8.
@@ -121,13 +102,13 @@ func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *problem
 		return nil, badMessage
 	case raw.Kind() == '"':
 		var text string
-		if err := json.Unmarshal(raw, &text, reading); err != nil || text == "" {
+		if err := json.Unmarshal(raw, &text, httpkit.Lenient); err != nil || text == "" {
 			return nil, badMessage
 		}
 		return []chunk.InputMessage{{Content: text}}, nil
 	}
 	var list []inputMessage
-	if err := json.Unmarshal(raw, &list, reading); err != nil || len(list) == 0 || len(list) > maxMessages {
+	if err := json.Unmarshal(raw, &list, httpkit.Lenient); err != nil || len(list) == 0 || len(list) > maxMessages {
 		return nil, badMessage
 	}
 	out := make([]chunk.InputMessage, len(list))
@@ -157,8 +138,7 @@ func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *problem
 	return out, nil
 }
 
-// addMetadata gives messages without metadata that of the session, CS-9. What is
-// over the budget is left out everywhere, CS-10; the messages go on.
+// addMetadata gives messages without metadata that of the session, CS-9. Metadata over the budget is dropped everywhere, CS-10; the messages are kept.
 func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]string) *problem {
 	var own *chunk.Value
 	if len(session) > 0 {
@@ -181,7 +161,7 @@ func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]s
 		}
 	}
 	if dropped > 0 {
-		s.cfg.Log.Warn("metadata over the budget was dropped", "messages", dropped)
+		s.cfg.Log.Warn("metadata over the budget dropped", "messages", dropped)
 	}
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 
 const startS1 = `{"sessionId":"s1","agentType":"helper","message":"hi"}`
 
-// An interrupted run keeps what it said, and goes on with a message or without.
+// An interrupted run keeps what it said, and is resumed with a message or without.
 func TestInterruptAndResume(t *testing.T) {
 	for name, c := range map[string]struct{ resume, other string }{
 		"without a message": {`{"sessionId":"s1"}`, `{"sessionId":"s1","message":"more"}`},
-		"with a message":    {`{"sessionId":"s1","message":"go on"}`, `{"sessionId":"s1","message":"another"}`},
+		"with a message":    {`{"sessionId":"s1","message":"continue"}`, `{"sessionId":"s1","message":"another"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newEnv(t, nil)
 			begun, held := make(chan string, 2), make(chan struct{})
 			w.work(holding(begun, held))
 			first := w.post("/start", startS1).member("runId")
@@ -54,10 +54,10 @@ func TestInterruptAndResume(t *testing.T) {
 	}
 }
 
-// A run that is at work, one that waits for people, one that was interrupted and
-// one that nobody has begun: an abort fails each for good.
+// A run that is running, one that waits for answers, one that was interrupted and
+// one that no worker has started: an abort fails each permanently.
 func TestAbort(t *testing.T) {
-	abort := func(w *world) {
+	abort := func(w *env) {
 		w.t.Helper()
 		if got := w.post("/abort", `{"sessionId":"s1","reason":"enough"}`); got.status != http.StatusAccepted {
 			w.t.Errorf("abort: %s %s", got, got.body)
@@ -69,23 +69,23 @@ func TestAbort(t *testing.T) {
 			w.t.Errorf("resume of what was aborted: %s", got)
 		}
 	}
-	t.Run("at work", func(t *testing.T) {
-		w := newWorld(t, nil)
+	t.Run("running", func(t *testing.T) {
+		w := newEnv(t, nil)
 		begun := make(chan string, 1)
 		w.work(holding(begun, nil))
 		w.post("/start", startS1)
 		<-begun
 		abort(w)
 	})
-	t.Run("waiting for people", func(t *testing.T) {
-		w := newWorld(t, nil)
+	t.Run("waiting for answers", func(t *testing.T) {
+		w := newEnv(t, nil)
 		w.work(asking(0))
 		w.post("/start", startS1)
 		w.awaitStatus("s1", "suspended_client_tool")
 		abort(w)
 	})
 	t.Run("interrupted", func(t *testing.T) {
-		w := newWorld(t, nil)
+		w := newEnv(t, nil)
 		begun := make(chan string, 1)
 		w.work(holding(begun, nil))
 		w.post("/start", startS1)
@@ -95,7 +95,7 @@ func TestAbort(t *testing.T) {
 		abort(w)
 	})
 	t.Run("not begun", func(t *testing.T) {
-		w := newWorld(t, nil)
+		w := newEnv(t, nil)
 		w.post("/start", startS1)
 		if got := w.post("/abort", `{"sessionId":"s1"}`); got.status != http.StatusAccepted {
 			t.Errorf("abort: %s %s", got, got.body)
@@ -105,10 +105,10 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// A run that is interrupted while it waits for people does not go on by itself
-// when they have answered.
+// A run that is interrupted while it waits for answers does not continue by itself
+// when they arrive.
 func TestInterruptOfARunThatWaits(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(asking(0))
 	run := w.post("/start", startS1).member("runId")
 	w.awaitStatus("s1", "suspended_client_tool")
@@ -122,14 +122,14 @@ func TestInterruptOfARunThatWaits(t *testing.T) {
 		t.Errorf("resume: %s %s", got, got.body)
 	}
 	// What was allowed has not been done, and is not done any more.
-	if got := w.awaitStatus("s1", "completed"); got.member("output") != `location "Oslo", payment the run was interrupted` {
+	if got := w.awaitStatus("s1", "completed"); got.member("output") != `location "Oslo", payment run interrupted` {
 		t.Errorf("output %q", got.member("output"))
 	}
 }
 
-// An abort that meets a run which is just about to pause is heard all the same.
+// An abort that meets a run which is just about to pause still takes effect.
 func TestAbortMeetsThePause(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	begun, ask := make(chan struct{}, 10), asking(0)
 	w.work(func(ctx context.Context, t *workers.Turn) error {
 		begun <- struct{}{}
@@ -146,10 +146,10 @@ func TestAbortMeetsThePause(t *testing.T) {
 	}
 }
 
-// A run that has delegated itself waits for its sub-agents, says so, and takes
-// them with it when it is aborted.
+// A run that has delegated waits for its sub-agents, reports that in its status, and
+// fails when it is aborted.
 func TestARunThatHasDelegated(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 			return s.Tool("ask", "subagent__other").Delegate(ctx, map[string]any{"message": "and you?"})

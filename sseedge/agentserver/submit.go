@@ -1,22 +1,19 @@
 package agentserver
 
 import (
-	"bytes"
-	"io"
 	"net/http"
-	"net/url"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // submission is what an answer to /submit-tool-result says.
 type submission struct {
-	Status submitStatus   `json:"status"`
-	Reason string         `json:"reason,omitempty"` // of a rejected one, spec/helix.md section 6.7
-	First  jsontext.Value `json:"first,omitempty"`  // the answer that counts instead
+	Status submitStatus          `json:"status"`
+	Reason string                `json:"reason,omitempty"` // of a rejected one, spec/helix.md section 6.7
+	First  *conversation.Outcome `json:"first,omitempty"`  // the answer that counts instead
 }
 
 type submitStatus string
@@ -27,79 +24,50 @@ const (
 	rejected         submitStatus = "rejected"
 )
 
-// submit serves POST /submit-tool-result. The chats judge and store the answer, and
-// see to it that the run goes on. Of any number of answers the first counts; the
-// others are told so, CS-16. One to another kind of call, or another approval, is
-// refused, CS-14.
-func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
+// submit serves POST /submit-tool-result. Of any number of answers to a call the first counts; later ones get it, CS-16. An answer to another kind of call, or to
+// another approval, is refused, CS-14.
+func (s *Server) submit(w http.ResponseWriter, r *http.Request) *problem {
 	var session chunk.Session
-	var said submission
-	p := s.body(w, r, func(text []byte) (p *problem) {
+	var answer conversation.SubmittedAnswer
+	p := s.cfg.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, func(text []byte) (p *problem) {
 		var b struct {
 			SessionID string `json:"sessionId"`
 		}
-		if err := json.Unmarshal(text, &b, reading); err != nil {
-			return invalid("the body is not what this path takes")
+		if p := httpkit.Into(&b, wrongBody)(text); p != nil {
+			return p
 		}
 		if session, p = s.session(b.SessionID); p != nil {
 			return p
 		}
-		said, p = verdict(s.askChats(r, session.ID, text))
-		return p
+		if rawjson.Deeper(text, conversation.MaxDepth) {
+			return httpkit.BodyTooDeep
+		}
+		var refusal *conversation.Refusal
+		answer, refusal = conversation.ParseAnswer(text)
+		return problemOf(refusal)
 	})
 	if p != nil {
-		s.refuse(w, p)
-		return
+		return p
+	}
+	result, p := resultOf(s.cfg.Conversation.Answer(r.Context(), session, "", answer))
+	if p != nil {
+		return p
 	}
 	w.Header().Set("X-Session-Id", session.ID)
-	s.writeJSON(w, http.StatusOK, said)
+	s.respond.JSON(w, http.StatusOK, result)
+	return nil
 }
 
-// askChats hands an answer on. Of the request only its life goes with it.
-func (s *Server) askChats(r *http.Request, session string, body []byte) *reply {
-	to := &reply{header: make(http.Header), status: http.StatusOK}
-	ask := (&http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/api/chat/" + session + "/answers"},
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        http.Header{"Content-Type": {"application/json"}},
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)), Host: r.Host,
-	}).WithContext(r.Context())
-	s.cfg.Answers.ServeHTTP(to, ask)
-	return to
-}
-
-// verdict puts what the chats said into the words of this surface.
-func verdict(said *reply) (submission, *problem) {
-	if said.status == http.StatusNoContent {
+func resultOf(r *conversation.Refusal) (submission, *problem) {
+	switch {
+	case r == nil:
 		return submission{Status: accepted}, nil
+	case r.Reason == conversation.ReasonAnswered:
+		return submission{Status: alreadyCompleted, First: conversation.NewOutcome(*r.First)}, nil
+	case r.Reason == conversation.ReasonExpired:
+		return submission{Status: rejected, Reason: "expired", First: conversation.NewOutcome(*r.First)}, nil
+	case r.Reason == conversation.ReasonLost:
+		return submission{}, streamLost // an answer needs the records of its call, which do not come back: 503 would invite retries
 	}
-	var refusal struct {
-		Text  string         `json:"error"`
-		Code  string         `json:"code"`
-		First jsontext.Value `json:"first"`
-	}
-	if err := json.Unmarshal(said.body.Bytes(), &refusal, reading); err != nil || refusal.Code == "" {
-		return submission{}, internal
-	}
-	switch refusal.Code {
-	case "ALREADY_ANSWERED":
-		return submission{Status: alreadyCompleted, First: refusal.First}, nil
-	case "CALL_EXPIRED":
-		return submission{Status: rejected, Reason: "expired", First: refusal.First}, nil
-	case "CALL_NOT_FOUND":
-		refusal.Code = codeNotFound
-	}
-	return submission{}, &problem{said.status, refusal.Text, refusal.Code}
+	return submission{}, problemOf(r)
 }
-
-// reply is an answer that is kept.
-type reply struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *reply) Header() http.Header         { return r.header }
-func (r *reply) WriteHeader(status int)      { r.status = status }
-func (r *reply) Write(b []byte) (int, error) { return r.body.Write(b) }

@@ -8,10 +8,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/conversation"
 )
 
 // submits sends an answer to a call of s1, and wants a status or a refusal.
-func (w *world) submits(members, want string) answered {
+func (w *env) submits(members, want string) answered {
 	w.t.Helper()
 	got := w.post("/submit-tool-result", `{"sessionId":"s1",`+members+`}`)
 	said := got.member("status")
@@ -25,7 +27,7 @@ func (w *world) submits(members, want string) answered {
 }
 
 func TestAnswersOfAParent(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(asking(0))
 	run := w.post("/start", startS1).member("runId")
 	got := w.awaitStatus("s1", "suspended_client_tool")
@@ -70,9 +72,9 @@ func TestAnswersOfAParent(t *testing.T) {
 	w.submits(`"toolCallId":"where","result":"Oslo"`, "already_completed")
 }
 
-// Of many answers at once one counts, and the run goes on once.
+// Of many answers at once one counts, and the run is resumed once.
 func TestOneAnswerCounts(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(asking(0))
 	run := w.post("/start", startS1).member("runId")
 	w.awaitStatus("s1", "suspended_client_tool")
@@ -96,19 +98,27 @@ func TestOneAnswerCounts(t *testing.T) {
 		t.Errorf("%d were accepted and %d late, want 1 and 19", taken.Load(), late.Load())
 	}
 	w.awaitStatus("s1", "completed")
-	if past := w.snapshot("s1").Past; len(past) != 1 {
+	if past := w.snapshot("s1").PastRuns; len(past) != 1 {
 		t.Errorf("%d runs before the last, want 1", len(past))
 	}
 }
 
-// Who answers when the time is over is told so; the run goes on without him.
+// An answer after the deadline gets already_completed; the run continues without it.
 func TestAnswerAfterTheDeadline(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newEnv(t, nil)
 	w.work(asking(time.Millisecond))
 	w.post("/start", startS1)
 	w.awaitStatus("s1", "completed")
 	got := w.post("/submit-tool-result", `{"sessionId":"s1","toolCallId":"where","result":"Oslo"}`)
 	if got.status != http.StatusOK || got.member("status") != "already_completed" {
 		t.Errorf("%s %s", got, got.body)
+	}
+}
+
+// The records of a call that the log has lost do not come back: the caller is not invited to repeat its answer.
+func TestAnswerToALostCall(t *testing.T) {
+	_, p := resultOf(&conversation.Refusal{Reason: conversation.ReasonLost})
+	if p == nil || p.Status != http.StatusGone || p.Code != codeFailed {
+		t.Errorf("problem %+v, want 410 %s", p, codeFailed)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // From a POST to the first byte of its stream: the command is stored by then.
 func BenchmarkFirstByte(b *testing.B) {
-	w := newWorld(b)
+	w := newEnv(b)
 	e := w.newEdge(nil)
 	for n := 0; b.Loop(); n++ {
 		e.base = fmt.Sprintf("/api/chat/s%d", n)
@@ -29,7 +29,7 @@ func BenchmarkFirstByte(b *testing.B) {
 
 // Beside it: one message stored, and nothing else.
 func BenchmarkBarePublish(b *testing.B) {
-	w := newWorld(b)
+	w := newEnv(b)
 	for n := 0; b.Loop(); n++ {
 		if _, err := w.js.Publish(b.Context(), fmt.Sprintf("tr.commands.acme.%s.s%d", agentType, n), []byte("{}")); err != nil {
 			b.Fatal(err)

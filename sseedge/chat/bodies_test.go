@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -71,11 +72,11 @@ func (s *sender) answer() (text string, away bool) {
 	return fmt.Sprintf("%d %s", resp.StatusCode, body), resp.Close && resp.Header.Get("Retry-After") != ""
 }
 
-// held waits until the bodies that are being read take so much.
-func (e *edge) held(what string, ok func(int64) bool) {
+// deferredPause waits until the bodies that are being read take so much.
+func (e *edge) deferredPause(what string, ok func(int64) bool) {
 	e.t.Helper()
-	natstest.Await(e.t, what, func(context.Context) error {
-		if n := e.service.cfg.Bodies.Held(); !ok(n) {
+	natstest.Eventually(e.t, what, func(context.Context) error {
+		if n := e.service.cfg.Bodies.InUse(); !ok(n) {
 			return fmt.Errorf("%d bytes", n)
 		}
 		return nil
@@ -83,13 +84,13 @@ func (e *edge) held(what string, ok func(int64) bool) {
 }
 
 // Many large bodies come slowly: together they take no more than they may, one too
-// many is refused at once, and who has a sentence to say says it.
+// many is refused at once, and a short message is still accepted.
 func TestSlowBodies(t *testing.T) {
 	const most = 1 << 20
-	w := newWorld(t)
+	w := newEnv(t)
 	w.work(answer)
 	for _, length := range []int{8 << 20, -1} {
-		e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodies(most) })
+		e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodyLimiter(most) })
 		e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
 		e.base = fmt.Sprint("/api/chat/slow", max(length, 0))
 		piece := strings.Repeat(" ", 200<<10)
@@ -97,52 +98,52 @@ func TestSlowBodies(t *testing.T) {
 		for range 2 { // in buffers of 256 KiB; a third one does not fit, while it grows
 			slow = append(slow, e.send(t, length, piece))
 			n := int64(len(slow)) * int64(len(piece))
-			e.held("a body is read", func(held int64) bool { return held >= n })
+			e.deferredPause("a body is read", func(held int64) bool { return held >= n })
 		}
-		if got, away := e.send(t, length, piece+piece).answer(); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeBodies) || !away {
+		if got, away := e.send(t, length, piece+piece).answer(); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeTooManyBodies) || !away {
 			t.Errorf("one too many gets %s, and is sent away: %t", got, away)
 		}
 		want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
-		if n := e.service.cfg.Bodies.Held(); n > most {
+		if n := e.service.cfg.Bodies.InUse(); n > most {
 			t.Errorf("%d bytes are held, want %d at most", n, most)
 		}
 		for _, s := range slow {
 			s.conn.Close()
 		}
-		e.held("everything is given back", func(held int64) bool { return held == 0 })
+		e.deferredPause("everything is given back", func(held int64) bool { return held == 0 })
 		e.base += "b"
 		large := chatBody("", `{"id":"m0","role":"system","parts":[]}`, user("u1", "hi")) + piece
 		want(t, e.post("", large), whole("msg-1"))
 	}
 }
 
-// Who announces more than he sends takes no more than what he sends.
+// A client that announces more than it sends takes no more than what it sends.
 func TestLiesAboutContentLength(t *testing.T) {
-	const liars = 100 // who announce 800 MiB
-	w := newWorld(t)
+	const liars = 100 // clients that announce 800 MiB together
+	w := newEnv(t)
 	w.work(answer)
-	e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodies(1 << 20) })
+	e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodyLimiter(1 << 20) })
 	e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
 	for range liars {
 		e.send(t, 8<<20, "{")
 	}
-	e.held("all lies are being read", func(held int64) bool { return held >= liars })
+	e.deferredPause("all lies are being read", func(held int64) bool { return held >= liars })
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
 
-	// One who announces less is read as far as that.
-	if got, _ := e.send(t, 5, chatBody("", user("u2", "hi"))).answer(); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, codeValidation) {
+	// A body is read as far as the announced length.
+	if got, _ := e.send(t, 5, chatBody("", user("u2", "hi"))).answer(); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, httpkit.CodeValidation) {
 		t.Errorf("a body that is cut is %s", got)
 	}
-	// One who announces too much is not read at all.
-	if got, _ := e.send(t, 8<<20+1, "").answer(); !strings.HasPrefix(got, "413 ") || !strings.Contains(got, codeTooLarge) {
+	// A body that is announced as too large is not read at all.
+	if got, _ := e.send(t, 8<<20+1, "").answer(); !strings.HasPrefix(got, "413 ") || !strings.Contains(got, httpkit.CodeTooLarge) {
 		t.Errorf("a body that is too large is %s", got)
 	}
 }
 
 // A body that does not come gives its share back in time, also when a byte of it
-// comes every now and then.
+// comes from time to time.
 func TestBodyTimeout(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(nil)
 	e.behind(sseedge.ServerConfig{BodyTimeout: 500 * time.Millisecond})
@@ -158,17 +159,17 @@ func TestBodyTimeout(t *testing.T) {
 		}
 	}()
 	for _, s := range []*sender{silent, dripping} {
-		if got, _ := s.answer(); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, codeSlow) {
+		if got, _ := s.answer(); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, httpkit.CodeBodyTimeout) {
 			t.Errorf("a body that does not come is %s", got)
 		}
 	}
-	e.held("the shares are given back", func(held int64) bool { return held == 0 })
+	e.deferredPause("the shares are given back", func(held int64) bool { return held == 0 })
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
 }
 
-// The same in HTTP/2, where the connection goes on.
+// The same in HTTP/2, where the connection stays open.
 func TestBodyTimeoutOfHTTP2(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(nil)
 	e.behind(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond, H2C: true})
@@ -193,10 +194,10 @@ func TestBodyTimeoutOfHTTP2(t *testing.T) {
 	}
 	silent, sent := io.Pipe()
 	go io.WriteString(sent, "{")
-	if got := post(silent); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, codeSlow) {
+	if got := post(silent); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, httpkit.CodeBodyTimeout) {
 		t.Errorf("a body that does not come is %s", got)
 	}
-	e.held("the share is given back", func(held int64) bool { return held == 0 })
+	e.deferredPause("the share is given back", func(held int64) bool { return held == 0 })
 	status, text, _ := strings.Cut(post(strings.NewReader(chatBody("", user("u1", "hi")))), " ")
 	if want(t, brief(t, text), whole("msg-1")); status != "200" {
 		t.Errorf("the next message gets %s", status)
@@ -205,13 +206,13 @@ func TestBodyTimeoutOfHTTP2(t *testing.T) {
 
 // A body whose connection breaks gives its share back, too.
 func TestBrokenBodies(t *testing.T) {
-	e := newWorld(t).newEdge(nil)
+	e := newEnv(t).newEdge(nil)
 	for range 10 {
 		s := e.send(t, 8<<20, strings.Repeat(" ", 100<<10))
-		e.held("it is read", func(held int64) bool { return held >= 100<<10 })
+		e.deferredPause("it is read", func(held int64) bool { return held >= 100<<10 })
 		if err := s.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
-		e.held("it is given back", func(held int64) bool { return held == 0 })
+		e.deferredPause("it is given back", func(held int64) bool { return held == 0 })
 	}
 }

@@ -14,14 +14,13 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
 // answer says "Hello world" in two pieces and ends.
-func answer(ctx context.Context, _ commands.Command, run *producers.Run, _ *world) error {
+func answer(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
 	if err := say(ctx, run, 1, "Hello ", "world"); err != nil {
 		return err
 	}
@@ -43,7 +42,7 @@ func want(t *testing.T, got, want string) {
 }
 
 func TestFreshTurn(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(answer)
 	message := chatBody("", user("u1", "hi"))
@@ -57,7 +56,7 @@ func TestFreshTurn(t *testing.T) {
 // The answer is asked for before there is a worker: the stream is open, a page that
 // loads meanwhile sees the message and waits, too.
 func TestNoWorkerYet(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
@@ -73,30 +72,30 @@ func TestNoWorkerYet(t *testing.T) {
 
 // asking waits for the browser in its first step and thanks in the second.
 func asking(calls ...string) script {
-	return func(ctx context.Context, c commands.Command, run *producers.Run, _ *world) error {
-		if c.Kind == commands.Resume {
+	return func(ctx context.Context, c control.Command, run *producers.Run, _ *env) error {
+		if c.Kind == control.Resume {
 			if err := say(ctx, run, 2, "thanks"); err != nil {
 				return err
 			}
 			return run.End(ctx, nil)
 		}
 		run.SetStep(1)
-		if err := run.Say(ctx, chunk.StepStart{}); err != nil {
+		if err := run.EmitBody(ctx, chunk.StepStart{}); err != nil {
 			return err
 		}
 		for _, call := range calls {
-			if err := run.Say(ctx, question(run, call)); err != nil {
+			if err := run.EmitBody(ctx, question(run, call)); err != nil {
 				return err
 			}
 		}
-		if err := run.Say(ctx, chunk.StepEnd{}); err != nil {
+		if err := run.EmitBody(ctx, chunk.StepEnd{}); err != nil {
 			return err
 		}
 		return run.Pause(ctx, "suspended_client_tool")
 	}
 }
 
-// question is a call of the browser, or one that a person must allow.
+// question is a call of the browser, or one that a user must approve.
 func question(run *producers.Run, call string) chunk.Body {
 	if strings.HasPrefix(call, "a") {
 		return chunk.ToolApprovalRequest{ToolCallID: call, ToolName: "pay", ApprovalID: run.ID() + "::" + call, Input: chunk.Value(`{}`)}
@@ -113,7 +112,7 @@ const (
 var answersC1 = chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), assistantMessage("msg-1 step c1=1"))
 
 func TestClientTool(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(asking("c1"))
 	want(t, e.post("", chatBody("", user("u1", "hi"))), asked)
@@ -134,12 +133,12 @@ func TestClientTool(t *testing.T) {
 func TestApproval(t *testing.T) {
 	for _, approved := range []bool{true, false} {
 		t.Run(fmt.Sprint(approved), func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnv(t)
 			e := w.newEdge(nil)
 			w.work(asking("a1"))
 			want(t, e.post("", chatBody("", user("u1", "hi"))),
 				"start(msg-1) start-step tool-input-available(a1) tool-approval-request(a1) finish-step finish(tool-calls) DONE")
-			run := commands.ExecuteRunID(chunk.RootSession("acme", "s1"), "u1")
+			run := control.ExecuteRunID(chunk.RootSession("acme", "s1"), "u1")
 			word, told := "no", "tool-output-denied(a1) "
 			if approved {
 				word, told = "yes", ""
@@ -152,7 +151,7 @@ func TestApproval(t *testing.T) {
 
 // Fifty tabs answer the same call in the same moment.
 func TestFiftyAnswers(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	edges := []*edge{w.newEdge(nil), w.newEdge(nil)}
 	w.work(asking("c1"))
 	want(t, edges[0].post("", chatBody("", user("u1", "hi"))), asked)
@@ -191,7 +190,7 @@ func TestFiftyAnswers(t *testing.T) {
 
 // Fifty times the same POST of a chat: one continuation, told to all.
 func TestFiftyContinuations(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	edges := []*edge{w.newEdge(nil), w.newEdge(nil)}
 	w.work(asking("c1"))
 	var posting sync.WaitGroup
@@ -206,12 +205,12 @@ func TestFiftyContinuations(t *testing.T) {
 	w.handledAre("execute", "resume")
 }
 
-// A message instead of an answer: the call has failed, and what came of it is not
-// said in the new answer.
+// A message instead of an answer: the call has failed, and the new answer does not
+// contain its result.
 func TestAbandoned(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
-	w.work(func(ctx context.Context, c commands.Command, run *producers.Run, w *world) error {
+	w.work(func(ctx context.Context, c control.Command, run *producers.Run, w *env) error {
 		if *c.Input[0].ClientMessageID == "u1" {
 			return asking("c1")(ctx, c, run, w)
 		}
@@ -225,7 +224,7 @@ func TestAbandoned(t *testing.T) {
 }
 
 func TestRegenerateAndEdit(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(answer)
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
@@ -242,11 +241,11 @@ func TestRegenerateAndEdit(t *testing.T) {
 	w.handledAre("execute", "execute", "execute")
 }
 
-// slowly says a word, waits to be let go, and says another.
+// slowly writes a word, waits for the gate, and writes another.
 func slowly(gate <-chan struct{}) script {
-	return func(ctx context.Context, _ commands.Command, run *producers.Run, _ *world) error {
+	return func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
 		run.SetStep(1)
-		if err := run.Say(ctx, chunk.StepStart{}); err != nil {
+		if err := run.EmitBody(ctx, chunk.StepStart{}); err != nil {
 			return err
 		}
 		if _, err := run.Write(ctx, chunk.Chunk{Step: 1, Body: chunk.TextDelta{Delta: "Hello "}}); err != nil {
@@ -258,7 +257,7 @@ func slowly(gate <-chan struct{}) script {
 			return ctx.Err()
 		}
 		for _, body := range []chunk.Body{chunk.TextDelta{Delta: "world"}, chunk.StepEnd{}} {
-			if err := run.Say(ctx, body); err != nil {
+			if err := run.EmitBody(ctx, body); err != nil {
 				return err
 			}
 		}
@@ -269,7 +268,7 @@ func slowly(gate <-chan struct{}) script {
 // Two tabs and two edges; one edge goes away in the middle. Its page comes back to
 // the other one with its cursor, and without.
 func TestReconnect(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	one, two := w.newEdge(nil), w.newEdge(nil)
 	gate := make(chan struct{})
 	w.work(slowly(gate))
@@ -294,12 +293,12 @@ func TestReconnect(t *testing.T) {
 	w.handledAre("execute")
 }
 
-// A client that goes away stops nothing; one that says so does.
+// A client that disconnects does not stop the run; one that posts /stop does.
 func TestStop(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	gate := make(chan struct{})
-	w.work(func(ctx context.Context, c commands.Command, run *producers.Run, w *world) error {
+	w.work(func(ctx context.Context, c control.Command, run *producers.Run, w *env) error {
 		hints, unwatch, err := w.box.Watch(c.Session, c.RunID)
 		if err != nil {
 			return err
@@ -312,11 +311,11 @@ func TestStop(t *testing.T) {
 		case <-hints:
 		case <-gate:
 		}
-		stop, asked, err := w.box.Stopped(ctx, c.Session, c.RunID)
+		stop, asked, err := w.box.StopRequest(ctx, c.Session, c.RunID)
 		if err != nil || !asked || stop.Reason != "enough" {
 			return errors.Join(err, fmt.Errorf("stopped: %t %q", asked, stop.Reason))
 		}
-		if err := run.Say(ctx, chunk.RunInterrupted{RunID: c.RunID}); err != nil {
+		if err := run.EmitBody(ctx, chunk.RunInterrupted{RunID: c.RunID}); err != nil {
 			return err
 		}
 		return run.End(ctx, nil)
@@ -338,7 +337,7 @@ func TestStop(t *testing.T) {
 
 // An edge that is being stopped cuts its streams, and takes no new ones.
 func TestDrain(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
@@ -354,8 +353,8 @@ func TestDrain(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	w := newWorld(t)
-	e := w.newEdge(func(c *Config) { c.Room = sseedge.NewRoom(sseedge.Limits{Streams: 1}, nil, nil) })
+	w := newEnv(t)
+	e := w.newEdge(func(c *Config) { c.Streams = sseedge.NewStreamLimiter(sseedge.Limits{Streams: 1}, nil, nil) })
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
 	if got := e.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, `"TOO_MANY_STREAMS"`) {
@@ -365,30 +364,30 @@ func TestLimit(t *testing.T) {
 
 // What is refused, and how.
 func TestRefused(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(func(c *Config) { c.MaxBody = 600 << 10 })
 	w.work(asking("c1", "a1"))
 	want(t, e.get("/snapshot", nil), `404 {"error":"there is no such chat","code":"STREAM_NOT_FOUND"}`)
 	e.post("", chatBody("", user("u1", "hi")))
-	run := commands.ExecuteRunID(chunk.RootSession("acme", "s1"), "u1")
+	run := control.ExecuteRunID(chunk.RootSession("acme", "s1"), "u1")
 	for _, row := range []struct{ name, path, body, want string }{
 		{"no JSON", "", "x", "400 VALIDATION_ERROR"},
 		{"no messages", "", `{}`, "400 VALIDATION_ERROR"},
 		{"an empty list", "", `{"messages":[]}`, "400 VALIDATION_ERROR"},
-		{"messages that are none", "", `{"messages":{}}`, "400 VALIDATION_ERROR"},
-		{"a message that is none", "", `{"messages":[1]}`, "400 VALIDATION_ERROR"},
+		{"messages that are an object", "", `{"messages":{}}`, "400 VALIDATION_ERROR"},
+		{"a message that is a number", "", `{"messages":[1]}`, "400 VALIDATION_ERROR"},
 		{"a null message", "", `{"messages":[null]}`, "400 VALIDATION_ERROR"},
-		{"an id that is none", "", `{"messages":[{"id":1,"role":"user"}]}`, "400 VALIDATION_ERROR"},
-		{"a role that is none", "", `{"messages":[{"id":"x","role":"tool"}]}`, "400 VALIDATION_ERROR"},
-		{"parts that are none", "", `{"messages":[{"id":"x","role":"user","parts":"a"}]}`, "400 VALIDATION_ERROR"},
-		{"a part that is none", "", `{"messages":[{"id":"x","role":"user","parts":[1]}]}`, "400 VALIDATION_ERROR"},
+		{"an id that is a number", "", `{"messages":[{"id":1,"role":"user"}]}`, "400 VALIDATION_ERROR"},
+		{"an invalid role", "", `{"messages":[{"id":"x","role":"tool"}]}`, "400 VALIDATION_ERROR"},
+		{"parts that are a string", "", `{"messages":[{"id":"x","role":"user","parts":"a"}]}`, "400 VALIDATION_ERROR"},
+		{"a part that is a number", "", `{"messages":[{"id":"x","role":"user","parts":[1]}]}`, "400 VALIDATION_ERROR"},
 		{"a null part", "", `{"messages":[{"id":"x","role":"user","parts":[null]}]}`, "400 VALIDATION_ERROR"},
-		{"text that is none", "", `{"messages":[{"id":"x","role":"user","parts":[{"type":"text","text":1}]}]}`, "400 VALIDATION_ERROR"},
+		{"text that is a number", "", `{"messages":[{"id":"x","role":"user","parts":[{"type":"text","text":1}]}]}`, "400 VALIDATION_ERROR"},
 		{"a file without its url", "", `{"messages":[{"id":"x","role":"user","parts":[{"type":"file"}]}]}`, "400 VALIDATION_ERROR"},
-		{"metadata that is none", "", `{"messages":[{"id":"x","role":"user","metadata":[]}]}`, "400 VALIDATION_ERROR"},
-		{"a trigger that is none", "", `{"trigger":"x","messages":[{"id":"x","role":"user"}]}`, "400 VALIDATION_ERROR"},
+		{"metadata that is a list", "", `{"messages":[{"id":"x","role":"user","metadata":[]}]}`, "400 VALIDATION_ERROR"},
+		{"an unknown trigger", "", `{"trigger":"x","messages":[{"id":"x","role":"user"}]}`, "400 VALIDATION_ERROR"},
 		{"a long id", "", chatBody("", user(strings.Repeat("é", 257), "x")), "400 VALIDATION_ERROR"},
-		{"an agent that nobody has", "", chatBody(`,"agentType":"other"`, user("u9", "x")), "400 VALIDATION_ERROR"},
+		{"an unknown agent", "", chatBody(`,"agentType":"other"`, user("u9", "x")), "400 VALIDATION_ERROR"},
 		{"an agent that has no name", "", chatBody(`,"agentType":"a b"`, user("u9", "x")), "400 VALIDATION_ERROR"},
 		{"a deep body", "", chatBody("", `{"id":"x","role":"user","parts":`+strings.Repeat("[", 70)+strings.Repeat("]", 70)+`}`), "400 VALIDATION_ERROR"},
 		{"metadata too deep for the log", "", chatBody("", `{"id":"u9","role":"user","metadata":{"a":`+strings.Repeat("[", 40)+strings.Repeat("]", 40)+`}}`), "400 VALIDATION_ERROR"},
@@ -404,8 +403,8 @@ func TestRefused(t *testing.T) {
 		{"an approval without a decision", "/answers", `{"kind":"approval-response","toolCallId":"a1","approvalId":"` + run + `::a1"}`, "400 VALIDATION_ERROR"},
 		{"a result and an error", "/answers", `{"toolCallId":"c1","result":1,"error":"x"}`, "400 VALIDATION_ERROR"},
 		{"neither", "/answers", `{"toolCallId":"c1"}`, "400 VALIDATION_ERROR"},
-		{"a kind that is none", "/answers", `{"kind":"subagent-result","toolCallId":"c1","result":1}`, "400 VALIDATION_ERROR"},
-		{"a path that is none", "/other", `{}`, "404 NOT_FOUND"},
+		{"an unknown kind", "/answers", `{"kind":"subagent-result","toolCallId":"c1","result":1}`, "400 VALIDATION_ERROR"},
+		{"an unknown path", "/other", `{}`, "404 NOT_FOUND"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := e.post(row.path, row.body)
@@ -428,9 +427,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A page of another origin says nothing in the name of whoever looks at it.
+// A page of another origin cannot post in the name of the user that opened it.
 func TestCrossOrigin(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(func(c *Config) { c.Origins = []string{"https://app.example"} })
 	w.work(answer)
 	for origin, status := range map[string]int{"https://evil.example": 403, "https://app.example": 200} {
@@ -562,23 +561,23 @@ func (e *edge) calls() string {
 }
 
 // handledAre fails unless these are the commands that a worker began.
-func (w *world) handledAre(want ...string) {
+func (w *env) handledAre(want ...string) {
 	w.t.Helper()
 	if got := w.commands(); !slices.Equal(got, want) {
 		w.t.Errorf("commands %q, want %q", got, want)
 	}
 }
 
-// The edge that stored the last answer died before it could ask for the run to go
-// on. Whoever looks next does that.
+// The edge that stored the last answer crashed before it requested the resume of
+// the run. The next edge that loads the chat requests it.
 func TestStorerDied(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(asking("c1"))
 	want(t, e.post("", chatBody("", user("u1", "hi"))), asked)
 	session := chunk.RootSession("acme", "s1")
-	err := w.box.Answer(t.Context(), inbox.Answer{
-		Session: session, RunID: commands.ExecuteRunID(session, "u1"), CallID: "c1", Kind: inbox.ClientResult, Result: chunk.Value("1"),
+	err := w.box.Answer(t.Context(), control.Answer{
+		Session: session, RunID: control.ExecuteRunID(session, "u1"), CallID: "c1", Kind: control.ClientResult, Result: chunk.Value("1"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -587,10 +586,10 @@ func TestStorerDied(t *testing.T) {
 	w.handledAre("execute", "resume")
 }
 
-// A page that was loaded while the chat waited comes back when it goes on: its
+// A page that was loaded while the chat waited reconnects when the run continues: its
 // cursor is inside the message, and it gets what follows.
 func TestTailOverASuspension(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(asking("c1"))
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
@@ -601,10 +600,9 @@ func TestTailOverASuspension(t *testing.T) {
 	want(t, got, "tool-output-available(c1)(1) start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE")
 }
 
-// While a conversation is at work, another message is refused; a continuation of
-// what it is at is not.
+// While a run is active, another message is refused.
 func TestOneRunAtATime(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	gate := make(chan struct{})
 	w.work(slowly(gate))
@@ -620,9 +618,9 @@ func TestOneRunAtATime(t *testing.T) {
 	w.handledAre("execute")
 }
 
-// An answer to what nothing waits for: the client is told, and does not post again.
+// An answer to a call that does not wait: the stream rejects it, and the client does not post again.
 func TestStaleAnswer(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(answer)
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))

@@ -1,54 +1,28 @@
 package chat
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/inbox"
-	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Snapshots are the folds of sessions. *projector.Reader is one.
-type Snapshots interface {
-	// Snapshot is the fold of a session up to the present end of its log, complete
-	// and exact, or chunk.ErrUnknownSession.
-	Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
-}
-
-// Commands is the work queue. *commands.Queue is one, and its documentation is
-// the contract.
-type Commands interface {
-	Request(ctx context.Context, c commands.Command, after commands.Revision) error
-	Pending(ctx context.Context, s chunk.Session, agentType string) (commands.Command, commands.Revision, error)
-}
-
-// Inbox keeps what people say to runs. *inbox.Box is one, and its documentation
-// is the contract.
-type Inbox interface {
-	Answer(ctx context.Context, a inbox.Answer) error
-	Answers(ctx context.Context, s chunk.Session, run string) ([]inbox.Answer, error)
-	Stop(ctx context.Context, s inbox.Stop) error
-}
-
-// Config shapes a Service. Snapshots, Commands, Inbox, Live and AgentTypes are
+// Config shapes a Service. Snapshots, Commands, Inbox, Follower and AgentTypes are
 // required.
 type Config struct {
-	Snapshots Snapshots
-	Commands  Commands
-	Inbox     Inbox
-	Live      Live
+	Snapshots conversation.Snapshots
+	Commands  conversation.Queue
+	Inbox     conversation.Inbox
+	Follower  Follower
 
 	// AgentTypes are those that a chat may be with. The first is the one that a new
 	// chat is with when the request names none.
@@ -57,7 +31,7 @@ type Config struct {
 	// Tenant is whose sessions the chats are. Defaults to "default".
 	Tenant string
 
-	// Dialect says what a client is told.
+	// Dialect selects what a client gets.
 	Dialect aisdk.Options
 
 	// Origins are those whose pages may post, beside our own; the pages of all
@@ -70,38 +44,37 @@ type Config struct {
 
 	// Bodies bounds all requests that are being read at one time. Defaults to its own,
 	// with the default bound. The time that one may take is sseedge.ServerConfig's.
-	Bodies *sseedge.Bodies
+	Bodies *sseedge.BodyLimiter
 
-	// Room is where streams have their places, that of the Edge beside. Defaults to
+	// Streams is where streams have their places, that of the Edge beside. Defaults to
 	// its own, with the default limits.
-	Room *sseedge.Room
+	Streams *sseedge.StreamLimiter
 
 	// Heartbeat is the longest silence on a stream; then a comment is sent.
 	// Defaults to 15 seconds.
 	Heartbeat time.Duration
 
-	// Patience is how long a client may take nothing before it is cut. Defaults to
+	// WriteTimeout is how long a client may take nothing before it is cut. Defaults to
 	// 10 seconds.
-	Patience time.Duration
+	WriteTimeout time.Duration
 
-	// Attach is how long a request may take until its stream begins. Defaults to 15
+	// StartTimeout is how long a request may take until its stream begins. Defaults to 15
 	// seconds: longer than a queue and an inbox try to find out whether something
 	// was stored.
-	Attach time.Duration
+	StartTimeout time.Duration
 
-	// Spread is the time over which Drain cuts the open streams. Defaults to 10
+	// DrainPeriod is the time over which Drain cuts the open streams. Defaults to 10
 	// seconds.
-	Spread time.Duration
+	DrainPeriod time.Duration
 
 	// Metrics is where the figures of the chats are registered, all tailrace_chat_*.
 	// Defaults to nil: nothing is registered.
 	Metrics prometheus.Registerer
 
-	// Clock is the time by which deadlines are judged. Defaults to time.Now.
+	// Clock is the time that decides whether a deadline has passed. Defaults to time.Now.
 	Clock func() time.Time
 
-	// Log hears of what went wrong on our side. Never of what people say. Defaults
-	// to silence.
+	// Log receives errors of dependencies, never texts of users. Defaults to none.
 	Log *slog.Logger
 }
 
@@ -113,44 +86,33 @@ func (c Config) withDefaults() Config {
 		c.MaxBody = 8 << 20
 	}
 	if c.Bodies == nil {
-		c.Bodies = sseedge.NewBodies(0)
+		c.Bodies = sseedge.NewBodyLimiter(0)
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = 15 * time.Second
 	}
-	if c.Patience == 0 {
-		c.Patience = 10 * time.Second
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = 10 * time.Second
 	}
-	if c.Attach == 0 {
-		c.Attach = 15 * time.Second
+	if c.StartTimeout == 0 {
+		c.StartTimeout = 15 * time.Second
 	}
-	if c.Spread == 0 {
-		c.Spread = 10 * time.Second
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
+	if c.DrainPeriod == 0 {
+		c.DrainPeriod = 10 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Room == nil {
-		c.Room = sseedge.NewRoom(sseedge.Limits{}, nil, c.Log)
+	if c.Streams == nil {
+		c.Streams = sseedge.NewStreamLimiter(sseedge.Limits{}, nil, c.Log)
 	}
 	c.AgentTypes, c.Origins = slices.Clone(c.AgentTypes), slices.Clone(c.Origins)
 	return c
 }
 
 func (c Config) validate() error {
-	if c.Snapshots == nil || c.Commands == nil || c.Inbox == nil || c.Live == nil {
-		return errors.New("Snapshots, Commands, Inbox or Live is nil, want all of them")
-	}
-	if len(c.AgentTypes) == 0 {
-		return errors.New("AgentTypes is empty, want one at least")
-	}
-	for _, name := range c.AgentTypes {
-		if err := subjects.CheckToken("AgentTypes", name); err != nil {
-			return err
-		}
+	if c.Snapshots == nil || c.Commands == nil || c.Inbox == nil || c.Follower == nil {
+		return errors.New("want all of Snapshots, Commands, Inbox and Follower")
 	}
 	if err := subjects.CheckToken("Tenant", c.Tenant); err != nil {
 		return err
@@ -158,7 +120,7 @@ func (c Config) validate() error {
 	if c.MaxBody < 0 {
 		return fmt.Errorf("MaxBody is %d, want more than 0", c.MaxBody)
 	}
-	for name, d := range map[string]time.Duration{"Heartbeat": c.Heartbeat, "Patience": c.Patience, "Attach": c.Attach, "Spread": c.Spread} {
+	for name, d := range map[string]time.Duration{"Heartbeat": c.Heartbeat, "WriteTimeout": c.WriteTimeout, "StartTimeout": c.StartTimeout, "DrainPeriod": c.DrainPeriod} {
 		if d < 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
@@ -170,8 +132,10 @@ func (c Config) validate() error {
 // that outlives a request.
 type Service struct {
 	cfg     Config
-	csrf    *http.CrossOriginProtection
-	open    *streams
+	logic   *conversation.Service
+	router  *httpkit.Router
+	respond *httpkit.Responder
+	open    httpkit.Drain
 	metrics *metrics
 }
 
@@ -181,17 +145,25 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
-	s := &Service{cfg: cfg, csrf: http.NewCrossOriginProtection(), open: newStreams()}
-	for _, origin := range cfg.Origins {
-		if err := s.csrf.AddTrustedOrigin(origin); err != nil {
-			return nil, fmt.Errorf("chat: Origins: %w", err)
-		}
+	s := &Service{cfg: cfg, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: cfg.Log}}
+	var err error
+	s.logic, err = conversation.New(conversation.Ports{Snapshots: cfg.Snapshots, Queue: cfg.Commands, Inbox: cfg.Inbox},
+		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.StartTimeout, Clock: cfg.Clock, Log: cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{OtherName: "chat_other", NameMethods: true, Origins: cfg.Origins, BadID: badSession, Respond: s.respond})
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
 	}
 	if cfg.Metrics != nil {
-		var err error
 		if s.metrics, err = newMetrics(cfg.Metrics, s); err != nil {
 			return nil, fmt.Errorf("chat: %w", err)
 		}
 	}
+	s.logic.Observe(conversation.Observer{Accepted: s.metrics.accepted, Requested: s.metrics.requested, Refused: s.metrics.refused})
 	return s, nil
 }
+
+// Conversation returns the logic of the chats, for surfaces beside them.
+func (s *Service) Conversation() *conversation.Service { return s.logic }

@@ -20,7 +20,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -29,9 +30,9 @@ var update = flag.Bool("update", false, "rewrite the responses in docs/chat.md")
 const page = "../../docs/chat.md"
 
 // The requests in docs/chat.md, sent in the order of the page, get the responses
-// that stand there.
+// that the page shows.
 func TestThePageIsSpoken(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(func(cfg *Config) {
 		cfg.Dialect.ClientTool = func(name string) bool { return strings.HasPrefix(name, "page_") }
 	})
@@ -48,7 +49,7 @@ func TestThePageIsSpoken(t *testing.T) {
 			continue
 		}
 		if len(open) == 0 {
-			t.Fatalf("nobody asked for\n%s", block)
+			t.Fatalf("a response without a request\n%s", block)
 		}
 		last := open[len(open)-1]
 		open = open[:len(open)-1]
@@ -91,13 +92,13 @@ func support(ctx context.Context, t *workers.Turn) error {
 		case strings.Contains(said, "clock") && first:
 			return s.Tool("call_1", "page_time_zone").AskClient(ctx, struct{}{}, time.Time{})
 		case strings.Contains(said, "clock"):
-			s.Final()
+			s.MarkFinal()
 			return s.Text(ctx, "It is noon in Bern.")
 		case strings.Contains(said, "cancel") && first:
 			return s.Tool("call_2", "cancel_order").AskApproval(ctx, map[string]int{"order": 17}, time.Time{})
 		case strings.Contains(said, "cancel"):
-			s.Final()
-			for _, call := range s.Granted() {
+			s.MarkFinal()
+			for _, call := range s.ApprovedCalls() {
 				if err := call.End(ctx, "cancelled"); err != nil {
 					return err
 				}
@@ -115,10 +116,10 @@ func support(ctx context.Context, t *workers.Turn) error {
 			if err := s.Source(ctx, chunk.SourceURL{SourceID: "s1", URL: "https://parcel.example/17"}); err != nil {
 				return err
 			}
-			<-ctx.Done() // somebody has enough of it
+			<-ctx.Done() // the client stops the run
 			return context.Cause(ctx)
 		}
-		s.Final()
+		s.MarkFinal()
 		return s.Text(ctx, "It is in Bern.")
 	})
 }
@@ -266,15 +267,13 @@ func TestThePageListsRefusals(t *testing.T) {
 	}
 	want := make(map[string]bool)
 	for _, p := range []*Problem{
-		badID, badSession, unreadable, bodyTooLarge, inputTooLarge, unsupportedMedia, crossOrigin, noRoute, badMethod, noChat,
-		otherAgent, unknownAgent, running, delegating, goneOn, noMessage, lost, notStreaming, unavailable, contended, draining,
-		internal, notYet, unknownCall, wrongKind, wrongID, noRoom, slowBody,
-		alreadyAnswered(failAll([]Wait{{}}, "", codeDeadline)[0]), alreadyAnswered(failAll([]Wait{{}}, "", codeAbandoned)[0]),
+		badID, badSession, httpkit.BodyUnreadable, httpkit.BodyTooLarge, inputTooLarge, httpkit.UnsupportedMedia, httpkit.CrossOrigin, httpkit.NotFound, noChat,
+		otherAgent, unknownAgent, running, delegating, changed, noMessage, streamLost, notStreaming, unavailable, contended, draining,
+		httpkit.Internal, stillRunning, unknownCall, wrongKind, wrongID, httpkit.TooManyBodies, httpkit.BodyTimeout,
+		httpkit.EdgeLimit, httpkit.TenantLimit, httpkit.AddressLimit, httpkit.SessionLimit, {Status: http.StatusMethodNotAllowed, Code: httpkit.CodeMethod},
+		problems[conversation.ReasonAnswered], problems[conversation.ReasonExpired],
 	} {
 		want[fmt.Sprint(p.Status, " ", p.Code)] = true
-	}
-	for _, of := range []string{"", "_OF_TENANT", "_OF_ADDRESS", "_OF_SESSION"} {
-		want[fmt.Sprint(full(&sseedge.FullError{}).Status, " TOO_MANY_STREAMS", of)] = true
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the page has\n%v\nwe have\n%v", got, want)
@@ -286,24 +285,24 @@ func TestThePageListsRefusals(t *testing.T) {
 func TestThePageIsComplete(t *testing.T) {
 	text := readPage(t)
 	var words []string
-	for reason, sentence := range sentences {
+	for reason, sentence := range conversation.RejectionTexts {
 		words = append(words, "| `"+string(reason)+"` | "+sentence+" |")
 	}
-	for _, route := range Routes() {
-		words = append(words, "`"+route+"`")
+	for _, route := range new(Service).routes() {
+		words = append(words, "`"+route.Method+" "+route.Path+"`")
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[aisdk.Options]()) {
 		words = append(words, "`"+f.Name+"`")
 	}
-	for _, code := range []string{codeDeadline, codeAbandoned, codeToolFailed} {
+	for _, code := range []string{conversation.CodeDeadline, conversation.CodeAbandoned, conversation.CodeToolFailed} {
 		words = append(words, "`"+code+"`")
 	}
 	cfg := Config{}.withDefaults()
 	words = append(words,
-		fmt.Sprintf("| %d MiB |", cfg.MaxBody>>20), fmt.Sprintf("| %d KiB of JSON |", maxRecord>>10),
-		fmt.Sprintf("| %d KiB |", maxMetadata>>10), fmt.Sprintf("| %d characters |", maxID),
-		fmt.Sprintf("| %d |", maxTurn), fmt.Sprintf("| %d |", maxDepth), fmt.Sprintf("| %d |", maxMessages),
-		fmt.Sprintf("| %g seconds |", cfg.Attach.Seconds()))
+		fmt.Sprintf("| %d MiB |", cfg.MaxBody>>20), fmt.Sprintf("| %d KiB of JSON |", conversation.MaxRecord>>10),
+		fmt.Sprintf("| %d KiB |", conversation.MaxMetadata>>10), fmt.Sprintf("| %d characters |", conversation.MaxID),
+		fmt.Sprintf("| %d |", conversation.MaxTurn), fmt.Sprintf("| %d |", conversation.MaxDepth), fmt.Sprintf("| %d |", conversation.MaxMessages),
+		fmt.Sprintf("| %g seconds |", cfg.StartTimeout.Seconds()))
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			t.Errorf("the page does not have %s", word)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // SIGTERM: no new streams and no messages that want one; the open streams are cut
@@ -15,8 +16,8 @@ import (
 // another edge. What is short is answered to the end.
 func TestDrainIsGradual(t *testing.T) {
 	const pages = 8
-	w := newWorld(t)
-	one, two := w.newEdge(func(cfg *Config) { cfg.Spread = time.Hour }), w.newEdge(nil)
+	w := newEnv(t)
+	one, two := w.newEdge(func(cfg *Config) { cfg.DrainPeriod = time.Hour }), w.newEdge(nil)
 	gate := make(chan struct{})
 	w.work(slowly(gate))
 	message := chatBody("", user("u1", "hi"))
@@ -44,7 +45,7 @@ func TestDrainIsGradual(t *testing.T) {
 			t.Errorf("a message while draining is %d with %v", resp.StatusCode, resp.Header)
 		}
 	}
-	if got := one.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeDraining) {
+	if got := one.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeDraining) {
 		t.Errorf("a page that comes back while draining gets %s", got)
 	}
 	if got := one.page(); got != "active: msg-0 user" {
@@ -53,7 +54,7 @@ func TestDrainIsGradual(t *testing.T) {
 	if got := one.post("/answers", `{"toolCallId":"c9","result":1}`); !strings.HasPrefix(got, "404 ") {
 		t.Errorf("an answer while draining is %s", got)
 	}
-	if n := one.service.open.count(); n != pages-1 {
+	if n := one.service.open.Len(); n != pages-1 {
 		t.Errorf("%d pages are there, want %d: they come to the other edges all at once", n, pages-1)
 	}
 	stop() // no time left
@@ -61,7 +62,7 @@ func TestDrainIsGradual(t *testing.T) {
 	for range pages - 1 {
 		last = <-ends
 	}
-	if err := <-drained; err != nil && !strings.Contains(err.Error(), "did not end in time") {
+	if err := <-drained; err != nil && !strings.Contains(err.Error(), "streams still open") {
 		t.Error(err)
 	}
 	if err := one.service.Drain(t.Context()); err != nil {
@@ -77,7 +78,7 @@ func TestDrainIsGradual(t *testing.T) {
 // stuck is a log that cannot be read.
 type stuck struct{ asked chan struct{} }
 
-func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (Tail, error) {
+func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (RecordStream, error) {
 	select {
 	case l.asked <- struct{}{}:
 	case <-ctx.Done():
@@ -89,10 +90,10 @@ func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (T
 // A page whose stream has not begun yet is sent to another edge, too, with what it
 // has said.
 func TestDrainBeforeTheFirstWord(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		log := stuck{make(chan struct{})}
-		e := w.newEdge(func(cfg *Config) { cfg.Live = log })
+		e := w.newEdge(func(cfg *Config) { cfg.Follower = log })
 		body := ""
 		if method == http.MethodPost {
 			body = chatBody("", user("u1", "hi"))
@@ -103,8 +104,8 @@ func TestDrainBeforeTheFirstWord(t *testing.T) {
 		if err := e.service.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, codeDraining) {
-			t.Errorf("a %s that waits is told %s", method, got)
+		if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeDraining) {
+			t.Errorf("a %s that waits gets %s", method, got)
 		}
 	}
 	w.work(answer)

@@ -2,17 +2,17 @@ package chat
 
 import (
 	"encoding/json"
+
+	"github.com/tailrace/tailrace/internal/conversation"
 )
 
-// emptyTurn is start and finish, with what is rejected between them. The step in it
-// is for clients that post by themselves when everything in the last step of their
-// message is answered. Without it:
-//  1. a page answers a question that is long over, and posts,
-//  2. it is told that the answer is not taken, and the response ends,
-//  3. everything in the last step is answered: it posts again, and so on for ever.
+// emptyTurn is start and finish, with what is rejected between them. The step in it is for clients that post by themselves when everything in the last step of
+// their message is answered. Without it:
+//  1. a page answers a question that is complete, and posts,
+//  2. the answer is rejected, and the response ends,
+//  3. everything in the last step is answered: the page posts again, and so on indefinitely.
 //
-// The client shows its application a step that begins with the next change only,
-// and the predicate looks at what is shown: the empty metadata is that change.
+// The client shows its application a step that begins only with the next change, and the predicate checks what is shown: the empty metadata is that change.
 func (st *stream) emptyTurn() []byte {
 	start := struct {
 		Type      string `json:"type"`
@@ -39,12 +39,12 @@ func appendFrame(dst []byte, chunk any) []byte {
 
 // appendRejections tells what was not taken, in passing: a part that stayed in the
 // message would come back with every POST.
-func appendRejections(dst []byte, rejected []Rejection) []byte {
+func appendRejections(dst []byte, rejected []conversation.Rejection) []byte {
 	for _, r := range rejected {
 		dst = appendFrame(dst, struct {
-			Type      string    `json:"type"`
-			Data      Rejection `json:"data"`
-			Transient bool      `json:"transient"`
+			Type      string                 `json:"type"`
+			Data      conversation.Rejection `json:"data"`
+			Transient bool                   `json:"transient"`
 		}{"data-resume-rejected", r, true})
 	}
 	return dst

@@ -7,38 +7,37 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/hub"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// Live is the log of a session as it grows. Hub is one.
-type Live interface {
+// Follower is the log of a session as it grows. Hub is one.
+type Follower interface {
 	// Follow gives the records of a root session and of all its sub-agents behind a
 	// position of the root, which has its ordinal, or behind the zero position. A
 	// session that has no record yet is waited for, and the end of a run is not
-	// the end. The Tail must be closed. Errors are a *chunk.TruncatedError when the
+	// the end. The RecordStream must be closed. Errors are a *chunk.TruncatedError when the
 	// log cannot give what lies behind the position, the error of ctx, or that of a
 	// log which cannot be asked.
-	Follow(ctx context.Context, root chunk.Session, after chunk.Position) (Tail, error)
+	Follow(ctx context.Context, root chunk.Session, after chunk.Position) (RecordStream, error)
 }
 
-// Tail is one reader's place. It belongs to one goroutine.
-type Tail interface {
-	// Next waits for the next records, one at least; none when tick fires first.
-	// They are good until the next call, and shared: nobody changes their Data.
+// RecordStream is one reader's place. It belongs to one goroutine.
+type RecordStream interface {
+	// Next waits for the next records, one at least; none when tick fires first. They are valid until the next call, and shared: their Data must not be changed.
 	Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error)
 	Close()
 }
 
-// Hub is a Live over a hub.Hub that has Encode among its encodings: however many
-// people look at a chat, its records are read once.
-type Hub struct {
-	Hub      *hub.Hub
-	Encoding string // the name of Encode there, "" if it is the hub's own
+// HubFollower is a Follower over a hub.Hub that has Encode among its encodings: however many
+// clients read a chat, its records are read once.
+type HubFollower struct {
+	HubFollower *hub.Hub
+	Encoding    string // the name of Encode there, "" if it is the hub's own
 }
 
-// Follow is Live's.
-func (h Hub) Follow(ctx context.Context, root chunk.Session, after chunk.Position) (Tail, error) {
-	cur, err := h.Hub.Subscribe(ctx, hub.Request{Session: root, Encoding: h.Encoding, After: after, KeepOpen: true})
+// Follow is Follower's.
+func (h HubFollower) Follow(ctx context.Context, root chunk.Session, after chunk.Position) (RecordStream, error) {
+	cur, err := h.HubFollower.Subscribe(ctx, hub.Request{Session: root, Encoding: h.Encoding, After: after, KeepOpen: true})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +50,7 @@ type hubTail struct {
 	records []chunk.Record
 }
 
-// Next is Tail's.
+// Next is RecordStream's.
 func (t *hubTail) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error) {
 	batch, err := t.cur.Next(ctx, tick)
 	if err != nil {
@@ -69,16 +68,14 @@ func (t *hubTail) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Reco
 	return t.records, nil
 }
 
-// Close is Tail's.
+// Close is RecordStream's.
 func (t *hubTail) Close() { t.cur.Close() }
 
-// Encode is a hub.Encode that keeps records as they are, for those who make
-// something of their own out of them: length, sequence, epoch, ordinal, time,
-// session, type, data.
+// Encode is a hub.Encode that keeps whole records, for readers that decode them: length, sequence, epoch, ordinal, time, session, type, data.
 func Encode(dst []byte, rec chunk.Record, _ chunk.Scope) []byte {
 	stored := int64(0)
-	if !rec.Stored.IsZero() {
-		stored = rec.Stored.UnixMilli()
+	if !rec.StoredAt.IsZero() {
+		stored = rec.StoredAt.UnixMilli()
 	}
 	dst = binary.AppendUvarint(dst, uint64(rec.Seq))
 	dst = binary.AppendUvarint(dst, uint64(rec.Epoch))
@@ -105,7 +102,7 @@ func decodeRecord(src []byte, root chunk.Session) (chunk.Record, int, error) {
 		Session: root.Child(string(r.bytes())), Type: chunk.Type(r.bytes()), Data: r.bytes(),
 	}
 	if stored != 0 {
-		rec.Stored = time.UnixMilli(stored)
+		rec.StoredAt = time.UnixMilli(stored)
 	}
 	if r.bad {
 		return chunk.Record{}, 0, errFrame

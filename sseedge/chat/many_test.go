@@ -7,19 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/workers"
 )
 
 // More sub-agents ask at once than a request may lose races.
 func TestManySubAgentsAsk(t *testing.T) {
-	const many = maxRounds + 4
-	w := newWorld(t)
+	const many = conversation.MaxRounds + 4
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.agents(map[string]workers.Agent{"clerk": workers.AgentFunc(clerk), agentType: workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
 		asked := t.Steps() > 0
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 			if asked {
-				s.Final()
+				s.MarkFinal()
 				return s.Text(ctx, "all done")
 			}
 			for i := range many {
@@ -49,6 +50,6 @@ func TestManySubAgentsAsk(t *testing.T) {
 	}
 	got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"step-start"},`+strings.Join(parts, ",")+`]}`))
 	if !strings.Contains(got, "text-delta(all done)") || !strings.HasSuffix(got, "finish(stop) DONE") {
-		t.Errorf("the answer goes on with %.300s", got)
+		t.Errorf("the answer continues with %.300s", got)
 	}
 }

@@ -12,13 +12,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tailrace/tailrace/commands"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // metrics is what a Service counts. Labels have few values, all of them ours: no
 // chat, no agent, no tenant. A nil *metrics counts nothing; that is what a Service
 // without Config.Metrics has. Requests by route and status are the Edge's to count,
-// see sseedge.Edge.Counted.
+// see sseedge.Edge.Instrument.
 type metrics struct {
 	streams     prometheus.GaugeFunc
 	bodies      prometheus.GaugeFunc
@@ -34,20 +36,20 @@ type metrics struct {
 // newMetrics registers the metrics of a Service.
 func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 	m := &metrics{
-		streams: gauge("streams", "Chat responses that are open.", func() float64 { return float64(s.open.count()) }),
-		bodies:  gauge("body_bytes", "Memory of requests that are being read.", func() float64 { return float64(s.cfg.Bodies.Held()) }),
+		streams: gauge("streams", "Chat responses that are open.", func() float64 { return float64(s.open.Len()) }),
+		bodies:  gauge("body_bytes", "Memory of request bodies that are being read.", func() float64 { return float64(s.cfg.Bodies.InUse()) }),
 		posts: counters("posts_total", "outcome",
-			"POSTs of messages by what was done: execute or resume (a run was asked for, also if it had been before), submit (answers were stored), abandon, sweep, or nothing but to show (attach, replay, up_to_date, rejection); or the code of the refusal.", postOutcomes),
+			"POSTs of messages by outcome: execute or resume (a run was requested, possibly again), submit (answers were stored), abandon, sweep; attach, replay, up_to_date or rejection (a stream only); or the code of the problem.", postOutcomes),
 		resumes: counters("resumes_total", "outcome",
-			"GETs of pages that come back: whole (from the start of the answer), tail (from where the page was), nothing (204), or the code of the refusal.", resumeOutcomes),
+			"GETs of returning pages by outcome: whole (from the start of the answer), tail (from the cursor), nothing (204), or the code of the problem.", resumeOutcomes),
 		disconnects: counters("disconnects_total", "reason",
-			"Chat responses that are over: end (cleanly), client (it left), slow, drain or error.", endings),
+			"Chat responses that ended, by reason: end (complete), client (disconnected), slow, drain or error.", endings),
 		answers: counters("answers_total", "outcome",
-			"Answers of people to calls: accepted, already_answered or call_expired (there is another one), rejected (nothing waits for it).", answerOutcomes),
+			"User answers to tool calls, by outcome: accepted, already_answered or call_expired (there is another one), rejected (no run waits for it).", answerOutcomes),
 		commands: counters("commands_total", "outcome",
-			"Commands that were asked for: requested (also again), busy (somebody was faster) or failed.", commandOutcomes),
-		frame: histogram("first_frame_seconds", "From when a POST had been read to when its first frame was written. The message is stored by then."),
-		begun: histogram("first_answer_seconds", "From when a POST that asked for a run had been read to when the first frame of that run was written: the wait for a worker is in it."),
+			"Requests for commands, by outcome: requested (possibly again), busy (lost the compare-and-set) or failed.", commandOutcomes),
+		frame: histogram("first_frame_seconds", "Time from the end of reading a POST to its first frame. The message is stored by then."),
+		begun: histogram("first_answer_seconds", "Time from the end of reading a POST that requested a run to the first frame of that run, including the wait for a worker."),
 	}
 	if err := reg.Register(m); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -59,14 +61,14 @@ func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 // kind is a rise and not a beginning.
 var (
 	postOutcomes = append([]string{
-		label(PathExecute), label(PathResume), label(PathSubmit), label(PathAbandon), label(PathSweep),
-		label(PathAttach), label(PathReplay), label(PathUpToDate), label(PathRejection),
-		codeLabel(running), codeLabel(noRoom), codeLabel(slowBody), codeLabel(bodyTooLarge), codeLabel(unsupportedMedia), codeLabel(badID),
+		label(conversation.PathExecute), label(conversation.PathResume), label(conversation.PathSubmit), label(conversation.PathAbandon), label(conversation.PathExpireCalls),
+		label(conversation.PathAttach), label(conversation.PathReplay), label(conversation.PathUpToDate), label(conversation.PathRejection),
+		codeLabel(running), codeLabel(httpkit.TooManyBodies), codeLabel(httpkit.BodyTimeout), codeLabel(httpkit.BodyTooLarge), codeLabel(httpkit.UnsupportedMedia), codeLabel(badID),
 		codeLabel(noChat), strings.ToLower(codeAnswered), strings.ToLower(codeExpiredCall),
 	}, streamOutcomes...)
 	resumeOutcomes = append([]string{resumeWhole, resumeTail, resumeNothing, codeLabel(badID)}, streamOutcomes...)
 	streamOutcomes = []string{
-		codeLabel(unavailable), codeLabel(draining), codeLabel(lost), codeLabel(notStreaming), codeLabel(internal),
+		codeLabel(unavailable), codeLabel(draining), codeLabel(streamLost), codeLabel(notStreaming), codeLabel(httpkit.Internal),
 		"too_many_streams", "too_many_streams_of_tenant", "too_many_streams_of_address", "too_many_streams_of_session",
 	}
 	endings         = []string{endClean, endClient, endSlow, endDrain, endError}
@@ -91,8 +93,8 @@ const (
 func codeLabel(p *Problem) string { return strings.ToLower(p.Code) }
 
 // label is a path as one.
-func label(p Path) string {
-	if p == PathUpToDate {
+func label(p conversation.Path) string {
+	if p == conversation.PathUpToDate {
 		return "up_to_date"
 	}
 	return string(p)
@@ -110,7 +112,7 @@ func (m *metrics) resumed(outcome string) {
 	}
 }
 
-// accepted counts an answer of a person that was stored.
+// accepted counts an answer of a user that was stored.
 func (m *metrics) accepted() {
 	if m != nil {
 		m.answers.WithLabelValues(answerAccepted).Inc()
@@ -118,9 +120,9 @@ func (m *metrics) accepted() {
 }
 
 // refused counts an answer that is refused because there is another one.
-func (m *metrics) refused(p *Problem) {
-	if m != nil && p.First != nil {
-		m.answers.WithLabelValues(codeLabel(p)).Inc()
+func (m *metrics) refused(r *conversation.Refusal) {
+	if m != nil && r.First != nil {
+		m.answers.WithLabelValues(codeLabel(problemOf(r))).Inc()
 	}
 }
 
@@ -130,7 +132,7 @@ func (m *metrics) requested(err error) {
 	}
 	outcome := commandRequested
 	switch {
-	case errors.Is(err, commands.ErrBusy):
+	case errors.Is(err, control.ErrBusy):
 		outcome = commandBusy
 	case err != nil:
 		outcome = commandFailed
@@ -138,7 +140,7 @@ func (m *metrics) requested(err error) {
 	m.commands.WithLabelValues(outcome).Inc()
 }
 
-// account is what comes of one request for a stream.
+// account is the metrics of one request for a stream.
 type account struct {
 	m        *metrics // nil counts nothing
 	read     time.Time
@@ -153,16 +155,16 @@ type account struct {
 func (m *metrics) account() account { return account{m: m, read: time.Now()} }
 
 // decided is what the request comes to if its stream can be opened.
-func (a *account) decided(req *Request, plan *Plan) {
+func (a *account) decided(req *conversation.Request, plan *conversation.Plan) {
 	a.post, a.rejected = req.Post, len(plan.Stream.Rejected)
 	switch {
-	case !req.Post && plan.Stream.Show == ShowTail:
+	case !req.Post && plan.Stream.Show == conversation.ShowTail:
 		a.outcome = resumeTail
 	case !req.Post:
 		a.outcome = resumeWhole
-	case req.did != "":
-		a.outcome = label(req.did)
-		a.asked = req.did == PathExecute || req.did == PathResume
+	case req.LastPath != "":
+		a.outcome = label(req.LastPath)
+		a.asked = req.LastPath == conversation.PathExecute || req.LastPath == conversation.PathResume
 	default:
 		a.outcome = label(plan.Path)
 	}
@@ -209,7 +211,7 @@ func (a *account) close(ctx context.Context, err error) (reason string) {
 const (
 	endClean  = "end"
 	endClient = "client" // it is gone
-	endSlow   = "slow"   // it took nothing for Config.Patience
+	endSlow   = "slow"   // it took nothing for Config.WriteTimeout
 	endDrain  = "drain"
 	endError  = "error" // ours
 )
@@ -221,7 +223,7 @@ func whyEnded(ctx context.Context, err error) string {
 	switch {
 	case err == nil:
 		return endClean
-	case errors.Is(context.Cause(ctx), errDrained):
+	case errors.Is(context.Cause(ctx), httpkit.ErrDrained):
 		return endDrain
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return endSlow
@@ -231,7 +233,7 @@ func whyEnded(ctx context.Context, err error) string {
 	return endError
 }
 
-// levelOf is loud for what somebody should know of.
+// levelOf returns Info for reasons that an operator should see.
 func levelOf(reason string) slog.Level {
 	if reason == endSlow || reason == endError {
 		return slog.LevelInfo

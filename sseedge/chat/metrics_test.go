@@ -15,13 +15,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/tailrace/tailrace/commands"
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
 )
 
 // newCounted is an edge whose metrics are registered.
-func (w *world) newCounted(change func(*Config)) (*edge, *prometheus.Registry) {
+func (w *env) newCounted(change func(*Config)) (*edge, *prometheus.Registry) {
 	w.t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	return w.newEdge(func(cfg *Config) {
@@ -54,7 +54,7 @@ func figures(tb testing.TB, reg *prometheus.Registry) string {
 // know that before.
 func awaitFigures(tb testing.TB, reg *prometheus.Registry, want string) {
 	tb.Helper()
-	natstest.Await(tb, "the figures", func(context.Context) error {
+	natstest.Eventually(tb, "the figures", func(context.Context) error {
 		if got := figures(tb, reg); got != want {
 			return fmt.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -64,7 +64,7 @@ func awaitFigures(tb testing.TB, reg *prometheus.Registry, want string) {
 
 // One chat from its first message to its last answer.
 func TestMetricsOfAChat(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e, reg := w.newCounted(nil)
 	awaitFigures(t, reg, "")
 	want(t, e.get("", nil), "204")
@@ -107,7 +107,7 @@ resumes_total{outcome="whole"} 1
 // A message that is sent again asks for its run again, as long as that has not
 // begun; another one is refused.
 func TestMetricsOfRivals(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e, reg := w.newCounted(nil)
 	for i := range 8 {
 		e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
@@ -126,9 +126,9 @@ streams 8
 
 // Every reason for which a response is over before the answer is.
 func TestMetricsOfEndings(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	flood := strings.Repeat("x", 200<<10)
-	w.work(func(ctx context.Context, c commands.Command, run *producers.Run, w *world) error {
+	w.work(func(ctx context.Context, c control.Command, run *producers.Run, w *env) error {
 		if c.Input[0].Content != "flood" {
 			return say(ctx, run, 1, "Hello ")
 		}
@@ -160,9 +160,9 @@ func TestMetricsOfEndings(t *testing.T) {
 			}
 		},
 	} {
-		e, reg := w.newCounted(func(cfg *Config) { cfg.Patience = 500 * time.Millisecond })
+		e, reg := w.newCounted(func(cfg *Config) { cfg.WriteTimeout = 500 * time.Millisecond })
 		end(e)
-		natstest.Await(t, reason, func(context.Context) error {
+		natstest.Eventually(t, reason, func(context.Context) error {
 			if got := figures(t, reg); !strings.Contains(got, "disconnects_total{reason=\""+reason+"\"} 1\n") {
 				return fmt.Errorf("got\n%s", got)
 			}
@@ -177,7 +177,7 @@ func TestMetricsOfEndings(t *testing.T) {
 // Every outcome that we have a word for is there before it happens, and two
 // services do not share figures.
 func TestMetricsAreThere(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	_, reg := w.newCounted(nil)
 	rec := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -199,7 +199,7 @@ func TestMetricsAreThere(t *testing.T) {
 
 // The page lists every figure with its labels, and every outcome that it may have.
 func TestThePageListsFigures(t *testing.T) {
-	_, reg := newWorld(t).newCounted(nil)
+	_, reg := newEnv(t).newCounted(nil)
 	families := must(reg.Gather())(t)
 	text := readPage(t)
 	_, text, _ = strings.Cut(text, "\n## Operations\n")
@@ -231,13 +231,14 @@ func TestThePageListsFigures(t *testing.T) {
 
 // Requests have names, one for each route.
 func TestRouteNames(t *testing.T) {
+	service := newEnv(t).newEdge(nil).service
 	for request, want := range map[string]string{
 		"POST /api/chat": "chat_post", "POST /api/chat/x": "chat_post", "GET /api/chat/x/stream": "chat_stream", "GET /api/chat/x": "chat_stream",
 		"GET /api/chat/x/snapshot": "chat_snapshot", "POST /api/chat/x/answers": "chat_answers", "POST /api/chat/x/stop": "chat_stop",
 		"GET /api/chat": "chat_other", "PUT /api/chat/x": "chat_other", "GET /api/chat/x/y/z": "chat_other",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		if got := RouteName(httptest.NewRequest(method, path, nil)); got != want {
+		if got := service.RouteName(httptest.NewRequest(method, path, nil)); got != want {
 			t.Errorf("%s is %q, want %q", request, got, want)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/openapitest"
+	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 )
 
 // Every route is in the document, and every operation of the document is a route.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	routes := Routes()
+	routes := newEnv(t).newEdge(nil).service.Routes()
 	slices.Sort(routes)
 	if documented := openapitest.Load(t).Operations("chat"); !slices.Equal(routes, documented) {
 		t.Errorf("the service has\n%q, the document\n%q", routes, documented)
@@ -22,7 +22,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 // answered.
 func TestAnswersAreDocumented(t *testing.T) {
 	doc := openapitest.Load(t)
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	ask := func(method, path, body string, header http.Header) {
 		t.Helper()
@@ -68,8 +68,8 @@ func TestAnswersAreDocumented(t *testing.T) {
 	ask(http.MethodPost, "/answers", `{"toolCallId":"c9","result":2}`, nil)
 	ask(http.MethodHead, "", "", nil)
 
-	// A run that nobody has begun can be stopped, too.
-	quiet := newWorld(t).newEdge(nil)
+	// A run that no worker has started can be stopped, too.
+	quiet := newEnv(t).newEdge(nil)
 	quiet.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	e = quiet
 	ask(http.MethodPost, "/stop"+agent, `{"reason":"enough"}`, nil)

@@ -1,17 +1,14 @@
 package chat
 
 import (
-	"encoding/json"
 	"net/http"
-	"strconv"
 
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// The codes of spec/helix.md section 12.1, and ours beside them. They are part of
-// the wire and do not change.
+// The codes of spec/helix.md section 12.1, beside those of httpkit. They are part of the wire and do not change.
 const (
-	codeValidation  = "VALIDATION_ERROR"
 	codeNotFound    = "STREAM_NOT_FOUND"
 	codeFailed      = "STREAM_FAILED"
 	codeExecution   = "EXECUTION_ERROR"
@@ -20,83 +17,80 @@ const (
 	codeAnswered    = "ALREADY_ANSWERED"
 	codeUnknownCall = "CALL_NOT_FOUND"
 	codeExpiredCall = "CALL_EXPIRED"
-	codeTooLarge    = "CONTENT_TOO_LARGE"
-	codeMedia       = "UNSUPPORTED_MEDIA_TYPE"
-	codeOrigin      = "CROSS_ORIGIN"
-	codeMethod      = "METHOD_NOT_ALLOWED"
-	codeNoRoute     = "NOT_FOUND"
-	codeUnavailable = "UNAVAILABLE"
-	codeDraining    = "DRAINING"
-	codeBodies      = "TOO_MANY_BODIES"
-	codeSlow        = "BODY_TIMEOUT"
-	codeInternal    = "INTERNAL"
 )
 
-// Problem is a refusal: a code for programs and a sentence for people. Every word
-// in it is ours; what went wrong inside is in the log.
-type Problem struct {
-	Status int    `json:"-"`
-	Text   string `json:"error"`
-	Code   string `json:"code"`
+// Problem is a refusal. ALREADY_ANSWERED and CALL_EXPIRED have the answer that counts as the member first.
+type Problem = httpkit.Problem
 
-	// First is the answer that counts, of ALREADY_ANSWERED and CALL_EXPIRED.
-	First *outcome `json:"first,omitempty"`
+func invalid(text string) *Problem { return httpkit.Invalid(text) }
+
+func newProblem(status int, text, code string) *Problem {
+	return httpkit.NewProblem(status, code, text, "")
 }
 
-func invalid(text string) *Problem { return &Problem{http.StatusBadRequest, text, codeValidation, nil} }
+// problemOf returns the problem of a refusal, nil for none.
+func problemOf(r *conversation.Refusal) *Problem {
+	if r == nil {
+		return nil
+	}
+	switch r.Reason {
+	case conversation.ReasonInvalid:
+		return invalid(r.Text)
+	case conversation.ReasonAnswered, conversation.ReasonExpired:
+		p := *problems[r.Reason]
+		p.More = map[string]any{"first": conversation.NewOutcome(*r.First)}
+		return &p
+	}
+	if p, ok := problems[r.Reason]; ok {
+		return p
+	}
+	return httpkit.Internal
+}
+
+// problems are those of the refusals of package conversation.
+var problems = map[conversation.Reason]*Problem{
+	conversation.ReasonUnstorable:    invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
+	conversation.ReasonTooLarge:      inputTooLarge,
+	conversation.ReasonBadID:         badID,
+	conversation.ReasonNothingAsked:  invalid("there is nothing to answer"),
+	conversation.ReasonNoMessage:     noMessage,
+	conversation.ReasonUnknownAgent:  unknownAgent,
+	conversation.ReasonOtherAgent:    otherAgent,
+	conversation.ReasonNoSession:     noChat,
+	conversation.ReasonRunning:       running,
+	conversation.ReasonDelegating:    delegating,
+	conversation.ReasonChanged:       changed,
+	conversation.ReasonLost:          streamLost,
+	conversation.ReasonUnknownCall:   unknownCall,
+	conversation.ReasonStillRunning:  stillRunning,
+	conversation.ReasonWrongKind:     wrongKind,
+	conversation.ReasonWrongApproval: wrongID,
+	conversation.ReasonAnswered:      newProblem(http.StatusConflict, "this question was answered already", codeAnswered),
+	conversation.ReasonExpired:       newProblem(http.StatusGone, "the time for this answer is over", codeExpiredCall),
+	conversation.ReasonContended:     contended,
+	conversation.ReasonUnavailable:   unavailable,
+}
 
 var (
-	badID            = invalid("an id is longer than 256 characters, or missing")
-	badSession       = invalid("this is no id of a chat: want 1 to 64 letters, digits, - or _")
-	unreadable       = invalid("the body could not be read")
-	slowBody         = &Problem{http.StatusRequestTimeout, "the body took too long to come; try again", codeSlow, nil}
-	noRoom           = &Problem{http.StatusServiceUnavailable, "as many requests are being read as may be; try again later", codeBodies, nil}
-	bodyTooLarge     = &Problem{http.StatusRequestEntityTooLarge, "the body is too large", codeTooLarge, nil}
-	inputTooLarge    = &Problem{http.StatusRequestEntityTooLarge, "the message is too large", codeTooLarge, nil}
-	unsupportedMedia = &Problem{http.StatusUnsupportedMediaType, "want Content-Type application/json", codeMedia, nil}
-	crossOrigin      = &Problem{http.StatusForbidden, "a page of another origin may not do this", codeOrigin, nil}
-	noRoute          = &Problem{http.StatusNotFound, "there is nothing here", codeNoRoute, nil}
-	badMethod        = &Problem{http.StatusMethodNotAllowed, "this method is not for this path", codeMethod, nil}
+	badID         = invalid("an id is longer than 256 characters, or missing")
+	badSession    = invalid("this is no id of a chat: want 1 to 64 letters, digits, - or _")
+	inputTooLarge = newProblem(http.StatusRequestEntityTooLarge, "the message is too large", httpkit.CodeTooLarge)
 
-	noChat       = &Problem{http.StatusNotFound, "there is no such chat", codeNotFound, nil}
+	noChat       = newProblem(http.StatusNotFound, "there is no such chat", codeNotFound)
 	otherAgent   = invalid("this chat is with another agent")
 	unknownAgent = invalid("there is no such agent")
-	running      = &Problem{http.StatusConflict, "an answer is already running; wait for it or stop it", codeExecution, nil}
-	delegating   = &Problem{http.StatusConflict, "the answer waits for other agents; wait for it or stop it", codeExecution, nil}
-	goneOn       = &Problem{http.StatusConflict, "the conversation has gone on; load it again", codeExecution, nil}
-	noMessage    = invalid("there is no message to answer anew")
-	lost         = &Problem{http.StatusGone, "the answer cannot be shown any more; load the conversation again", codeFailed, nil}
-	notStreaming = &Problem{http.StatusInternalServerError, "the answer has begun but cannot be shown at present; reconnect", codeCreation, nil}
-	unavailable  = &Problem{http.StatusServiceUnavailable, "the chat cannot be reached at present; try again", codeUnavailable, nil}
-	contended    = &Problem{http.StatusServiceUnavailable, "others are changing this chat at the same time; try again", codeUnavailable, nil}
-	draining     = &Problem{http.StatusServiceUnavailable, "this server is being stopped; try again", codeDraining, nil}
-	internal     = &Problem{http.StatusInternalServerError, "this should not have happened", codeInternal, nil}
+	running      = newProblem(http.StatusConflict, "an answer is already running; wait for it or stop it", codeExecution)
+	delegating   = newProblem(http.StatusConflict, "the answer waits for other agents; wait for it or stop it", codeExecution)
+	changed      = newProblem(http.StatusConflict, "the conversation has gone on; load it again", codeExecution)
+	noMessage    = invalid("no message to regenerate")
+	streamLost   = newProblem(http.StatusGone, "the answer cannot be shown any more; load the conversation again", codeFailed)
+	notStreaming = newProblem(http.StatusInternalServerError, "the answer has begun but cannot be shown at present; reconnect", codeCreation)
+	unavailable  = newProblem(http.StatusServiceUnavailable, "the chat cannot be reached at present; try again", httpkit.CodeUnavailable)
+	contended    = newProblem(http.StatusServiceUnavailable, "others are changing this chat at the same time; try again", httpkit.CodeUnavailable)
+	draining     = newProblem(http.StatusServiceUnavailable, "this server is being stopped; try again", httpkit.CodeDraining)
 
-	notYet      = &Problem{http.StatusConflict, "the answer is still running; wait until it asks", codeExecution, nil}
-	unknownCall = &Problem{http.StatusNotFound, "nothing waits for this answer", codeUnknownCall, nil}
-	wrongKind   = invalid("this call waits for another kind of answer")
-	wrongID     = invalid("this is not the approval that is waited for")
+	stillRunning = newProblem(http.StatusConflict, "the answer is still running; wait until it asks", codeExecution)
+	unknownCall  = newProblem(http.StatusNotFound, "nothing waits for this answer", codeUnknownCall)
+	wrongKind    = invalid("this call waits for another kind of answer")
+	wrongID      = invalid("this is not the approval that is waited for")
 )
-
-// full is the refusal of a limit on streams.
-func full(e *sseedge.FullError) *Problem {
-	return &Problem{http.StatusServiceUnavailable, e.Text, e.Code, nil}
-}
-
-func (s *Service) refuse(w http.ResponseWriter, p *Problem) {
-	s.metrics.refused(p)
-	h := w.Header()
-	if p == draining {
-		h.Set("Connection", "close") // in HTTP/2: do not come back on this one
-	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	if p.Status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", strconv.Itoa(1))
-	}
-	w.WriteHeader(p.Status)
-	if err := json.NewEncoder(w).Encode(p); err != nil {
-		s.cfg.Log.Debug("refusal was not read", "code", p.Code, "err", err)
-	}
-}

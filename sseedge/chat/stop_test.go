@@ -13,7 +13,7 @@ import (
 // A run that waits for a sub-agent has no worker: it is given up, and the
 // sub-agent with it.
 func TestStopWhileASubAgentWorks(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	begun := make(chan struct{}, 1)
 	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
@@ -37,9 +37,9 @@ func TestStopWhileASubAgentWorks(t *testing.T) {
 	}
 }
 
-// A sub-agent asks, and the person does not want to answer: the question is no trap.
+// A sub-agent asks, and the user stops the chat instead of answering.
 func TestStopWhileASubAgentAsks(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(clerk)})
 	e.post("", chatBody("", user("u1", "hi")))
@@ -58,7 +58,7 @@ func TestStopWhileASubAgentAsks(t *testing.T) {
 
 // A proxy may send an empty body as one of unknown length.
 func TestStopWithAnEmptyBody(t *testing.T) {
-	e := newWorld(t).newEdge(nil)
+	e := newEnv(t).newEdge(nil)
 	for body, want := range map[string]int{"": http.StatusNoContent, "{}": http.StatusUnsupportedMediaType} {
 		req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, e.server.URL+"/api/chat/s1/stop", io.MultiReader(strings.NewReader(body))))(t)
 		resp, err := e.server.Client().Do(req)

@@ -9,60 +9,60 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/sseedge/sse"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/sse"
 )
 
 // stream is one response that shows a message. It runs on the goroutine of its
 // request.
 type stream struct {
 	service *Service
-	plan    *Stream
-	view    View
-	message *aisdk.Message
-	tail    Tail
+	plan    *conversation.Stream
+	view    conversation.State
+	message *aisdk.MessageWriter
+	tail    RecordStream
 	out     *sse.Writer
 	buffer  []byte
 	did     account
 
-	// held is a pause of the run that does not end the response: the run goes on by
-	// itself. Should it turn out to wait for people after all, the pause is told
-	// then, at the place of the last record.
-	held *chunk.Record
-	last chunk.Seq
+	// deferredPause is a pause of the run that does not end the response, because the run continues without the user. If it turns out to wait for the user after
+	// all, the pause is written then, at the position of the last record.
+	deferredPause *chunk.Record
+	last          chunk.Seq
 
 	ahead []chunk.Record // that came with the history, and are newer than the view
 
-	foreign map[string]bool // calls of earlier messages, whose outcomes are not of this one
+	earlier map[string]bool // calls of earlier messages, whose outcomes are not of this one
 	awaited string          // the run that is yet to begin, "" when there is none
 }
 
 // serve answers with a stream, or says why not.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v View, did account) *Problem {
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversation.Stream, v conversation.State, did account) *Problem {
 	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
 	defer st.close()
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	if !s.open.enter(st, cancel) {
+	ctx, leave, ok := s.open.Enter(r.Context())
+	if !ok {
 		return draining
 	}
-	defer s.open.leave(st)
+	defer leave()
 	switch p := st.prepare(ctx); {
-	case p == lost && r.Method == http.MethodGet:
-		s.metrics.resumed(codeLabel(lost))
+	case p == streamLost && r.Method == http.MethodGet:
+		s.metrics.resumed(codeLabel(streamLost))
 		w.WriteHeader(http.StatusNoContent) // what is left of it is in the snapshot
 		return nil
-	case p != nil && errors.Is(context.Cause(ctx), errDrained):
+	case p != nil && errors.Is(context.Cause(ctx), httpkit.ErrDrained):
 		return draining
 	case p != nil:
 		return p
 	}
 	st.did.opened()
 	st.begin(w, r.ProtoMajor)
-	err := st.tell(ctx)
+	err := st.write(ctx)
 	reason := st.did.close(ctx, err)
 	if err != nil {
 		// A clean end would be taken for the end of the answer.
-		s.cfg.Log.Log(ctx, levelOf(reason), "a chat's stream was cut", "session", v.Session.String(), "reason", reason, "err", err)
+		s.cfg.Log.Log(ctx, levelOf(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
@@ -71,10 +71,10 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *Stream, v 
 // prepare reads what the message has said so far. It is done before the headers
 // go out, so that what cannot be read is refused with a status of its own.
 func (st *stream) prepare(ctx context.Context) *Problem {
-	if st.plan.Show == ShowNothing {
+	if st.plan.Show == conversation.ShowEmpty {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
+	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
 	defer cancel()
 	return st.read(ctx)
 }
@@ -82,36 +82,36 @@ func (st *stream) prepare(ctx context.Context) *Problem {
 func (st *stream) read(ctx context.Context) *Problem {
 	v := &st.view
 	after := v.TurnStart
-	if v.opening() {
+	if v.Opening() {
 		after = v.Position
 	}
-	st.foreign = foreignCalls(v)
+	st.earlier = earlierCalls(v)
 	if err := st.follow(ctx, after); err != nil {
 		return st.unreadable(ctx, err)
 	}
-	if v.opening() {
+	if v.Opening() {
 		return nil
 	}
 	history, err := st.history(ctx)
 	if err != nil {
 		return st.unreadable(ctx, err)
 	}
-	return st.recall(history)
+	return st.replay(history)
 }
 
 // follow opens the tail, or takes the one that was opened ahead.
 func (st *stream) follow(ctx context.Context, after chunk.Position) (err error) {
-	if a := st.plan.ahead; a != nil {
-		st.plan.ahead = nil
+	if a, ok := st.plan.Ahead.(*prefetch); ok {
+		st.plan.Ahead = nil
 		st.tail, err = a.take(ctx)
 	} else {
-		st.tail, err = st.service.cfg.Live.Follow(ctx, st.view.Session, after)
+		st.tail, err = st.service.cfg.Follower.Follow(ctx, st.view.Session, after)
 	}
 	return err
 }
 
 func (st *stream) unreadable(ctx context.Context, err error) *Problem {
-	if p := st.service.failed(ctx, st.view.Session, "stream", err); p != unavailable {
+	if p := problemOf(st.service.logic.Failed(ctx, st.view.Session, "stream", err)); p != unavailable {
 		return p
 	}
 	return notStreaming
@@ -134,20 +134,20 @@ func (st *stream) begin(w http.ResponseWriter, protocol int) {
 		// response.
 		h.Set("Connection", "close")
 	}
-	st.out = sse.NewWriter(w, st.service.cfg.Patience)
+	st.out = sse.NewWriter(w, st.service.cfg.WriteTimeout)
 	if protocol > 1 {
-		st.out.Multiplexed()
+		st.out.SetMultiplexed()
 	}
 	w.WriteHeader(http.StatusOK)
 }
 
-// tell writes the message until its response is over.
-func (st *stream) tell(ctx context.Context) error {
+// write writes the message until its response is over.
+func (st *stream) write(ctx context.Context) error {
 	switch {
-	case st.plan.Show == ShowNothing:
+	case st.plan.Show == conversation.ShowEmpty:
 		st.buffer = append(st.buffer, st.emptyTurn()...)
 		return st.flush()
-	case st.view.opening():
+	case st.view.Opening():
 		st.buffer = st.message.Start(st.buffer)
 	}
 	if err := st.flush(); err != nil {
@@ -164,7 +164,7 @@ func (st *stream) tell(ctx context.Context) error {
 			return err
 		}
 		if len(records) == 0 {
-			if err := st.beat(ctx); err != nil {
+			if err := st.heartbeat(ctx); err != nil {
 				return err
 			}
 			continue
@@ -204,7 +204,7 @@ func (st *stream) flush() error {
 // take makes frames of a record, if it is one of the message.
 func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 	own := rec.Session == st.view.Session
-	if st.view.opening() && st.awaited != "" {
+	if st.view.Opening() && st.awaited != "" {
 		started, begins := st.begins(rec)
 		if !own || !begins {
 			return nil // of a turn before ours
@@ -214,10 +214,10 @@ func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 		}
 	}
 	if own && rec.Type == chunk.TypeRunStarted {
-		st.awaited, st.held = "", nil
+		st.awaited, st.deferredPause = "", nil
 	}
 	st.last = rec.Seq
-	if st.isForeign(rec) {
+	if st.isEarlierCall(rec) {
 		return nil
 	}
 	if rec.Type == chunk.TypeStreamPaused {
@@ -227,21 +227,25 @@ func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 	return nil
 }
 
-// checkID makes sure that the message has the id that it was announced with. It
-// was counted before the run was asked for: if anything was said between that and
-// the run, a whole turn may have been; and if somebody else had asked for the run,
-// he may have brought more messages, or fewer.
+// checkID checks that the message has the id that was announced. The id was computed before the run was requested: if records follow that state, they may be a
+// whole turn; and if another client requested the run, its number of messages may differ.
 func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.RunStarted) error {
 	if rec.Ordinal == st.view.Position.Ordinal+1 && len(started.Input) == len(st.view.Command.Input) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
+	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
 	defer cancel()
-	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType, false)
+	v, err := st.look(ctx)
 	if err == nil && v.Answer != st.plan.MessageID {
 		err = errOtherMessage
 	}
 	return err
+}
+
+// look loads the state of the chat.
+func (st *stream) look(ctx context.Context) (conversation.State, error) {
+	v, _, err := st.service.logic.Load(ctx, st.view.Session, st.view.AgentType)
+	return v, err
 }
 
 // begins reports whether a record opens the run that is waited for, and how.
@@ -257,67 +261,67 @@ func (st *stream) begins(rec chunk.Record) (chunk.RunStarted, bool) {
 	return b, ok && b.RunID == st.awaited
 }
 
-// paused decides what a pause means. The response must end when a person has to
-// answer, because no client sends an answer while a response is open; and it must
-// not end when the run goes on by itself, because no client would come back.
+// paused handles a pause. The response must end when the user has to answer, because no client sends an answer while a response is open; and it must not end when
+// the run continues without the user, because no client would reconnect.
 func (st *stream) paused(ctx context.Context, rec chunk.Record, own bool) error {
 	if own {
 		rec.Data = bytes.Clone(rec.Data)
-		st.held = &rec
+		st.deferredPause = &rec
 	} else {
 		st.buffer = st.message.Append(st.buffer, rec)
 	}
-	if st.held == nil {
-		return nil // a sub-agent waits while its parent is at work
+	if st.deferredPause == nil {
+		return nil // a sub-agent waits while its parent is running
 	}
-	return st.judge(ctx)
+	return st.checkPause(ctx)
 }
 
-// judge looks whether anybody has to answer while the run is paused.
-func (st *stream) judge(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
+// checkPause checks whether the user has to answer while the run is paused.
+func (st *stream) checkPause(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
 	defer cancel()
-	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType, false)
+	v, err := st.look(ctx)
 	if err != nil {
 		return err
 	}
-	if st.held == nil || v.flight() || v.Run.Started > st.held.Seq {
-		return nil // it goes on by itself, or has already
+	if st.deferredPause == nil || v.InFlight() || v.Run.StartSeq > st.deferredPause.Seq {
+		return nil // it continues without the user, or has already
 	}
-	st.buffer = st.message.Append(st.buffer, st.atTheEnd(*st.held))
-	st.held = nil
+	st.buffer = st.message.Append(st.buffer, st.atTheEnd(*st.deferredPause))
+	st.deferredPause = nil
 	return nil
 }
 
-// beat tells the client that we are there. While a run is awaited, it also makes
-// sure that somebody still means to begin it: a command that no worker can read is
-// taken off the queue, and nobody would say so here.
-func (st *stream) beat(ctx context.Context) error {
+// heartbeat writes a comment. While a run is awaited, it also checks that the run is still requested: a malformed command is removed from the queue, and this
+// stream would not be notified.
+func (st *stream) heartbeat(ctx context.Context) error {
 	if err := st.out.Comment("keep-alive"); err != nil {
 		return err
 	}
 	if st.awaited == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.Attach)
+	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
 	defer cancel()
-	v, _, err := st.service.look(ctx, st.view.Session, st.view.AgentType, false)
+	v, err := st.look(ctx)
 	switch {
 	case err != nil:
-		st.service.cfg.Log.DebugContext(ctx, "the chat could not be looked at", "session", st.view.Session.String(), "err", err)
+		st.service.cfg.Log.DebugContext(ctx, "state of the chat not available", "session", st.view.Session.String(), "error", err)
 		return nil // it is still true what we know
-	case v.awaited() == st.awaited || v.hasRun(st.awaited):
+	case v.Awaited() == st.awaited || v.HasRun(st.awaited):
 		return nil
 	}
-	return errNeverBegan
+	return errRunNotStarted
 }
 
-var errOtherMessage = errors.New("another turn was answered before this one: the message has another id than it was announced with")
+var errOtherMessage = errors.New("the message has another id than announced: another turn was answered before it")
 
-var errNeverBegan = errors.New("the run that was asked for has not begun, and nobody is going to begin it")
+var errRunNotStarted = errors.New("the requested run has not begun, and its command is gone")
 
 func (st *stream) close() {
-	st.plan.ahead.drop()
+	if st.plan.Ahead != nil {
+		st.plan.Ahead.Drop()
+	}
 	if st.tail != nil {
 		st.tail.Close()
 		st.tail = nil

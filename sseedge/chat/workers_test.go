@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/workers"
 )
 
 // agents serves with the real SDK until the test ends.
-func (w *world) agents(agents map[string]workers.Agent) {
+func (w *env) agents(agents map[string]workers.Agent) {
 	w.t.Helper()
 	served := must(workers.New(w.srv.JetStream(w.t), workers.Config{Agents: agents}))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -31,12 +31,12 @@ func (w *world) agents(agents map[string]workers.Agent) {
 	})
 }
 
-// boss delegates, and says what came of it.
+// boss delegates, and reports the result.
 func boss(ctx context.Context, t *workers.Turn) error {
 	if err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 		for _, m := range t.Messages() {
 			if len(m.Calls()) > 0 {
-				s.Final()
+				s.MarkFinal()
 				return s.Text(ctx, "it was done")
 			}
 		}
@@ -50,7 +50,7 @@ func boss(ctx context.Context, t *workers.Turn) error {
 // clerk asks before it pays.
 func clerk(ctx context.Context, t *workers.Turn) error {
 	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-		granted := s.Granted()
+		granted := s.ApprovedCalls()
 		if len(granted) == 0 && len(t.Messages()) == 1 {
 			return s.Tool("a1", "pay").AskApproval(ctx, map[string]any{"sum": 5}, time.Time{})
 		}
@@ -59,16 +59,16 @@ func clerk(ctx context.Context, t *workers.Turn) error {
 				return err
 			}
 		}
-		s.Final()
+		s.MarkFinal()
 		return s.Text(ctx, "paid")
 	})
 }
 
-// A sub-agent asks a person. The response stays open while the sub-agent works,
-// because no client would come back for what it says; it is closed when the person
+// A sub-agent asks the user. The response stays open while the sub-agent works,
+// because no client would come back for what it says; it is closed when the user
 // is asked, because no client answers while it is open.
 func TestSubAgentAsks(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(clerk)})
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
@@ -124,13 +124,13 @@ func (s *streaming) question() (call, approval string) {
 	return c.ToolCallID, c.ApprovalID
 }
 
-// asker asks for the browser with a deadline, and tells what came of it.
+// asker asks for the browser with a deadline, and reports the result.
 func asker(deadline time.Duration) workers.AgentFunc {
 	return func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 			last := t.Messages()[len(t.Messages())-1]
 			if calls := last.Calls(); len(calls) > 0 {
-				s.Final()
+				s.MarkFinal()
 				return s.Text(ctx, "then: "+string(calls[0].State))
 			}
 			at := time.Time{}
@@ -145,7 +145,7 @@ func asker(deadline time.Duration) workers.AgentFunc {
 // A message instead of an answer, with real workers: the new answer says nothing of
 // the old call, and is the message that the stream has promised.
 func TestAbandonedByWorkers(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	asks := asker(0)
 	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
@@ -154,7 +154,7 @@ func TestAbandonedByWorkers(t *testing.T) {
 			return asks(ctx, t)
 		}
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-			s.Final()
+			s.MarkFinal()
 			return s.Text(ctx, "never mind")
 		})
 	})})
@@ -173,13 +173,13 @@ func TestAbandonedByWorkers(t *testing.T) {
 	}
 }
 
-// Nobody is there to answer in time.
+// No client answers in time.
 func TestDeadline(t *testing.T) {
-	w := newWorld(t)
+	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.agents(map[string]workers.Agent{agentType: asker(time.Second)})
 	e.post("", chatBody("", user("u1", "hi")))
-	natstest.Await(t, "the deadline", func(context.Context) error {
+	natstest.Eventually(t, "the deadline", func(context.Context) error {
 		if got := e.calls(); got != "c1 output-error" {
 			return errors.New(got)
 		}

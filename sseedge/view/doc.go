@@ -1,11 +1,8 @@
-// Package view hides from an audience what is not meant for it: reasoning, the
-// arguments and results of tools, what sub-agents say among themselves.
+// Package view hides parts of a session from an audience: reasoning, the arguments and results of tools, the output of sub-agents.
 //
-// A View lists the chunk types that are shown, and the members of them that are
-// not. What it does not list is hidden: a type or member that a later build
-// brings does not appear by itself. A record loses its members on the server;
-// its sequence stays, and a reader's cursor moves over what is hidden, so that
-// resuming is as exact as without a view.
+// A View lists the chunk types that are shown and the members of them that are hidden. Anything that it does not list is hidden, so a type or member of a
+// later build does not appear by itself. The server removes members from records; the sequence of a record stays, and a reader's cursor advances over
+// hidden records, so resuming is as exact as without a view.
 //
 //	views, err := view.New(view.Config{
 //		Views:   map[string]view.View{"customer": {Preset: view.Public}},
@@ -13,29 +10,24 @@
 //	})
 //	…
 //	h, err := hub.New(log, feed, hub.Config{
-//		Encode: native.Encode, Encodings: view.Encodings(views, hub.Encode(native.Encode)),
+//		Encode: helix.Encode, Encodings: view.Encodings(views, hub.Encode(helix.Encode)),
 //	})
 //	edge, err := sseedge.New(h, snapshots, sseedge.Config{Views: views})
 //
-// # What a reader gets
+// # Output
 //
-// Every chunk that is shown can still be read by chunk.Decode: a hidden member
-// is left out where the catalogue allows that, and blank ("", {}, [] or null)
-// where it does not. What is not hidden is passed on byte for byte. A record
-// that chunk.Decode refuses (no JSON, a name twice, a type that is not the
-// record's) is hidden as a whole: what cannot be understood cannot be vouched for.
+// chunk.Decode accepts every chunk that is shown: a hidden member is left out where the chunk schema allows that, and empty ("", {}, [] or null) where it
+// does not. Members that are not hidden stay byte for byte. A record that chunk.Decode rejects (malformed, a duplicate name, a type that is not the
+// record's) is hidden as a whole, because its content cannot be determined.
 //
-// What happens to the stream itself (its end, failure, pauses, clean-ups) is
-// always told, because a reader waits for it; the final output and the error
-// text that come with it are content, and shown when the view lists
-// stream_end or stream_failed.
+// Events of the stream itself (end, failure, pauses, cleanups) are always shown, because readers wait for them. The final output and the error text in
+// them are content and are shown only if the view lists stream_end or stream_failed.
 //
-// The same rules, applied to a snapshot, give the page that fits the stream.
-// There a member is shown when all that feeds it is.
+// The same rules, applied to a snapshot, give the page that matches the stream. A member of a page is shown if all chunk members that it is made from are
+// shown.
 //
 // # What a view does not hide
 //
-// That something happened, and when: hidden records leave their sequence in the
-// id-only events that move a cursor. How an agent divides its words over chunks.
-// And what the agent itself tells: a secret in a text is in the text.
+// A view does not hide that something happened, and when: hidden records leave their sequence in the id-only events that advance a cursor. It does not
+// hide how an agent divides its text over chunks, nor what the agent itself writes: a secret in a text is in the text.
 package view

@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
-// A customer sees that a tool is at work, not what it is told.
+// A customer sees that a tool is running, not its arguments.
 func ExampleEncodings() {
 	cfg, err := view.Read(strings.NewReader(`{"views": {"customer": {"preset": "public"}}, "default": "customer"}`))
 	if err != nil {
@@ -19,8 +19,8 @@ func ExampleEncodings() {
 	if err != nil {
 		panic(err)
 	}
-	name, _ := views.Choose("") // the request names none
-	encode := view.Encodings(views, native.Encode)[name]
+	name, _ := views.Select("") // the request names none
+	encode := view.Encodings(views, helix.Encode)[name]
 	rec := chunk.Record{
 		Seq: 17, Session: chunk.RootSession("acme", "s1"), Type: chunk.TypeToolStart,
 		Data: []byte(`{"type":"tool_start","agentId":"s1","agentType":"clerk","timestamp":1,"toolCallId":"c1","toolName":"refund","arguments":{"account":"DE02"}}`),

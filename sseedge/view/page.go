@@ -3,64 +3,60 @@ package view
 import (
 	"fmt"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// page has the rules for what a browser loads: the JSON of a snapshot and its
-// messages. They list what is shown, as a view does: a member is shown when
-// everything that feeds it is, and one that is not named here never.
+// page has the rules for the JSON of a snapshot and its messages. They list what is shown, as a view does: a member is shown if all chunk members that it is
+// made from are shown, and a member that is not named here is hidden.
 type page struct {
 	snapshot *rule
 	message  *rule
 }
 
-// Page is what is shown of the snapshot of s: its JSON as a browser gets it, on
-// one line if it was.
-func (l *Lens) Page(s chunk.Session, text []byte) ([]byte, error) {
-	out, err := l.pageOf(s).snapshot.append(nil, text)
-	if err != nil {
+// Snapshot returns what is shown of the snapshot of s, on one line if text is on one line.
+func (c *Compiled) Snapshot(s chunk.Session, text []byte) ([]byte, error) {
+	if err := check(text); err != nil {
 		return nil, fmt.Errorf("page of %s: %w", s, err)
 	}
-	return out, nil
+	return c.pageOf(s).snapshot.append(nil, text), nil
 }
 
-// AgentTypes reports whether it is shown what agent a session is of. Who may not
-// see it may not look for it either.
-func (l *Lens) AgentTypes() bool { return l.root.agentType() }
+// AgentTypes reports whether the agent type of a session is shown. Clients that do not see it must not be able to search for it.
+func (c *Compiled) AgentTypes() bool { return c.root.agentType() }
 
-// Message is what is shown of one message of s, and whether anything of it is.
-func (l *Lens) Message(s chunk.Session, text []byte) ([]byte, bool, error) {
-	picked, shown := l.pageOf(s).message.pick(text)
+// Message returns what is shown of one message of s, and whether any part of it is shown.
+func (c *Compiled) Message(s chunk.Session, text []byte) ([]byte, bool, error) {
+	picked, shown := c.pageOf(s).message.selectRule(text)
 	if !shown {
 		return nil, false, nil
 	}
-	out, err := picked.append(nil, text)
-	if err != nil {
+	if err := check(text); err != nil {
 		return nil, false, fmt.Errorf("message of %s: %w", s, err)
 	}
-	return out, picked.keep(out), nil
+	out := picked.append(nil, text)
+	return out, picked.accept(out), nil
 }
 
-func (l *Lens) pageOf(s chunk.Session) *page {
+func (c *Compiled) pageOf(s chunk.Session) *page {
 	if s.IsRoot() {
-		return &l.rootPage
+		return &c.rootPage
 	}
-	return &l.childPage
+	return &c.childPage
 }
 
-// fed is a member of a chunk that feeds a member of a page.
-type fed struct {
+// source is a member of a chunk that a member of a page is made from.
+type source struct {
 	typ  chunk.Type
 	path []string
 }
 
-func by(t chunk.Type, path ...string) fed { return fed{t, path} }
+func fromMember(t chunk.Type, path ...string) source { return source{t, path} }
 
-// allOf reports whether all of these are shown.
-func (in sight) allOf(sources ...fed) bool {
+// allOf reports whether all sources are shown.
+func (in ruleSet) allOf(sources ...source) bool {
 	for _, f := range sources {
 		if !in[f.typ].showsIfListed(f.path...) {
 			return false
@@ -69,7 +65,7 @@ func (in sight) allOf(sources ...fed) bool {
 	return true
 }
 
-// open is an object of which these members are shown.
+// open returns a rule for an object of which these members are shown.
 func open(names ...string) *rule {
 	r := &rule{members: make(map[string]*rule), closed: true}
 	for _, name := range names {
@@ -78,10 +74,10 @@ func open(names ...string) *rule {
 	return r
 }
 
-// blank puts something for a member unless it is shown.
+// blank replaces a member unless it is shown.
 func (r *rule) blank(name string, shown bool, instead string) {
 	if !shown {
-		r.members[name] = &rule{hidden: true, instead: []byte(instead)}
+		r.members[name] = &rule{hidden: true, replacement: []byte(instead)}
 	}
 }
 
@@ -93,25 +89,25 @@ func (r *rule) drop(name string, shown bool) {
 }
 
 var (
-	toolInputs = []fed{
-		by(chunk.TypeToolStart, "arguments"), by(chunk.TypeToolArgStreamDelta, "delta"),
-		by(chunk.TypeToolApprovalRequest, "input"), by(chunk.TypeToolInputError, "partialInput"),
+	toolInputs = []source{
+		fromMember(chunk.TypeToolStart, "arguments"), fromMember(chunk.TypeToolArgStreamDelta, "delta"),
+		fromMember(chunk.TypeToolApprovalRequest, "input"), fromMember(chunk.TypeToolInputError, "partialInput"),
 	}
-	toolNames = []fed{
-		by(chunk.TypeToolStart, "toolName"), by(chunk.TypeToolArgStreamStart, "toolName"), by(chunk.TypeToolEnd, "toolName"),
-		by(chunk.TypeToolApprovalRequest, "toolName"), by(chunk.TypeToolApprovalResponse, "toolName"),
-		by(chunk.TypeToolInputError, "toolName"), by(chunk.TypeToolOutputError, "toolName"),
+	toolNames = []source{
+		fromMember(chunk.TypeToolStart, "toolName"), fromMember(chunk.TypeToolArgStreamStart, "toolName"), fromMember(chunk.TypeToolEnd, "toolName"),
+		fromMember(chunk.TypeToolApprovalRequest, "toolName"), fromMember(chunk.TypeToolApprovalResponse, "toolName"),
+		fromMember(chunk.TypeToolInputError, "toolName"), fromMember(chunk.TypeToolOutputError, "toolName"),
 	}
-	checkpoints = []fed{
-		by(chunk.TypeCheckpointCreated, "checkpointId"), by(chunk.TypeRunInterrupted, "checkpointId"),
-		by(chunk.TypeStepCommitted, "checkpointId"), by(chunk.TypeStreamResync, "checkpointId"),
+	checkpoints = []source{
+		fromMember(chunk.TypeCheckpointCreated, "checkpointId"), fromMember(chunk.TypeRunInterrupted, "checkpointId"),
+		fromMember(chunk.TypeStepCommitted, "checkpointId"), fromMember(chunk.TypeStreamResync, "checkpointId"),
 	}
-	toolErrors = []fed{
-		by(chunk.TypeToolEnd, "error"), by(chunk.TypeToolInputError, "error"), by(chunk.TypeToolOutputError, "error"),
+	toolErrors = []source{
+		fromMember(chunk.TypeToolEnd, "error"), fromMember(chunk.TypeToolInputError, "error"), fromMember(chunk.TypeToolOutputError, "error"),
 	}
 )
 
-func (in sight) page() page {
+func (in ruleSet) page() page {
 	messages := in.messages()
 	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error",
 		"chain", "run", "pastRuns", "structured", "errors", "before")
@@ -120,25 +116,24 @@ func (in sight) page() page {
 	r.members["session"].drop("agentType", in.agentType())
 	r.members["children"] = in.children()
 	r.members["pendingCalls"] = in.pendingCalls()
-	r.blank("state", in.allOf(by(chunk.TypeStatePatch, "patches")), "null")
+	r.blank("state", in.allOf(fromMember(chunk.TypeStatePatch, "patches")), "null")
 	r.blank("checkpointId", in.allOf(checkpoints...), "null")
-	r.blank("usage", in.allOf(by(chunk.TypeStepEnd, "usage")), "{}")
-	r.blank("error", in.allOf(by(chunk.TypeStreamFailed, "error"), by(chunk.TypeStreamFailed, "errorDetail")), `{"message":""}`)
-	// Nearly every type says something about a run, and the chain is a hash of them
-	// all: they are for those who see everything.
+	r.blank("usage", in.allOf(fromMember(chunk.TypeStepEnd, "usage")), "{}")
+	r.blank("error", in.allOf(fromMember(chunk.TypeStreamFailed, "error"), fromMember(chunk.TypeStreamFailed, "errorDetail")), `{"message":""}`)
+	// Nearly every type contributes to a run, and the chain is a hash of all records: both are shown only by a view that hides nothing.
 	for _, name := range []string{"chain", "run", "pastRuns"} {
 		r.drop(name, in.everything())
 	}
-	r.drop("structured", in.allOf(by(chunk.TypeCustom, "eventName"), by(chunk.TypeCustom, "data")))
-	r.drop("errors", in.allOf(by(chunk.TypeError), by(chunk.TypeRunStarted, "runId")))
+	r.drop("structured", in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data")))
+	r.drop("errors", in.allOf(fromMember(chunk.TypeError), fromMember(chunk.TypeRunStarted, "runId")))
 	return page{snapshot: r, message: messages}
 }
 
-// everything reports whether nothing is hidden but what no view shows unasked.
-func (in sight) everything() bool {
+// everything reports whether all types are shown, except those that a view must name.
+func (in ruleSet) everything() bool {
 	for _, t := range chunk.Types() {
 		for _, member := range shapesOf(t) {
-			if t != chunk.TypeSuspensionMarker && !in.allOf(by(t, member.Name)) {
+			if t != chunk.TypeSuspensionMarker && !in.allOf(fromMember(t, member.Name)) {
 				return false
 			}
 		}
@@ -146,8 +141,8 @@ func (in sight) everything() bool {
 	return true
 }
 
-// agentType reports whether no type hides who is speaking.
-func (in sight) agentType() bool {
+// agentType reports whether no type hides the agent type.
+func (in ruleSet) agentType() bool {
 	for t := range in {
 		if !in[t].shows("agentType") {
 			return false
@@ -156,21 +151,21 @@ func (in sight) agentType() bool {
 	return true
 }
 
-func (in sight) children() *rule {
+func (in ruleSet) children() *rule {
 	child := open("session", "type", "callId", "status", "result")
-	child.drop("type", in.allOf(by(chunk.TypeSubagentStart, "subAgentType"), by(chunk.TypeSubagentEnd, "subAgentType")))
-	child.drop("result", in.allOf(by(chunk.TypeSubagentEnd, "result")))
+	child.drop("type", in.allOf(fromMember(chunk.TypeSubagentStart, "subAgentType"), fromMember(chunk.TypeSubagentEnd, "subAgentType")))
+	child.drop("result", in.allOf(fromMember(chunk.TypeSubagentEnd, "result")))
 	shown := in[chunk.TypeSubagentStart] != nil && in[chunk.TypeSubagentEnd] != nil
-	return &rule{pick: func([]byte) (*rule, bool) { return child, shown }}
+	return &rule{selectRule: func([]byte) (*rule, bool) { return child, shown }}
 }
 
-func (in sight) pendingCalls() *rule {
+func (in ruleSet) pendingCalls() *rule {
 	call := open("kind", "toolCallId", "toolName", "runId", "approvalId", "deadline", "input")
 	call.blank("toolName", in.allOf(toolNames...), `""`)
 	call.blank("input", in.allOf(toolInputs...), "null")
-	call.drop("deadline", in.allOf(by(chunk.TypeToolApprovalRequest), by(chunk.TypeRunPaused), by(chunk.TypeSuspensionMarker)))
-	call.drop("runId", in.allOf(by(chunk.TypeRunStarted, "runId")))
-	return &rule{pick: func(object []byte) (*rule, bool) {
+	call.drop("deadline", in.allOf(fromMember(chunk.TypeToolApprovalRequest), fromMember(chunk.TypeRunPaused), fromMember(chunk.TypeSuspensionMarker)))
+	call.drop("runId", in.allOf(fromMember(chunk.TypeRunStarted, "runId")))
+	return &rule{selectRule: func(object []byte) (*rule, bool) {
 		of := chunk.TypeToolStart
 		if word(object, "kind") == "approval" {
 			of = chunk.TypeToolApprovalRequest
@@ -179,12 +174,11 @@ func (in sight) pendingCalls() *rule {
 	}}
 }
 
-// messages chooses by who speaks. A message of which no part is shown is left
-// out: there is nothing to say, and clients refuse messages without parts.
-func (in sight) messages() *rule {
+// messages selects the rule by role. A message without a visible part is left out, because clients reject messages without parts.
+func (in ruleSet) messages() *rule {
 	user := in.message(in.userPart)
 	assistant := in.message(in.part())
-	return &rule{pick: func(object []byte) (*rule, bool) {
+	return &rule{selectRule: func(object []byte) (*rule, bool) {
 		switch word(object, "role") {
 		case "user":
 			return user, true
@@ -195,35 +189,35 @@ func (in sight) messages() *rule {
 	}}
 }
 
-func (in sight) message(part func(object []byte) (*rule, bool)) *rule {
+func (in ruleSet) message(part func(object []byte) (*rule, bool)) *rule {
 	m := open("id", "role", "parts", "metadata")
-	m.members["parts"] = &rule{pick: part}
-	m.drop("metadata", in.allOf(by(chunk.TypeRunStarted, "input", "metadata")))
-	m.keep = hasParts
+	m.members["parts"] = &rule{selectRule: part}
+	m.drop("metadata", in.allOf(fromMember(chunk.TypeRunStarted, "input", "metadata")))
+	m.accept = hasParts
 	return m
 }
 
-func (in sight) userPart(object []byte) (*rule, bool) {
+func (in ruleSet) userPart(object []byte) (*rule, bool) {
 	switch word(object, "type") {
 	case "text":
-		return nil, in.allOf(by(chunk.TypeRunStarted, "input", "content"))
+		return nil, in.allOf(fromMember(chunk.TypeRunStarted, "input", "content"))
 	case "file":
-		return nil, in.allOf(by(chunk.TypeRunStarted, "input", "files"))
+		return nil, in.allOf(fromMember(chunk.TypeRunStarted, "input", "files"))
 	}
 	return nil, false
 }
 
-// part chooses the rule of an assistant's part by its type.
-func (in sight) part() func(object []byte) (*rule, bool) {
+// part returns a function that selects the rule of an assistant's part by its type.
+func (in ruleSet) part() func(object []byte) (*rule, bool) {
 	shown := map[string]bool{
-		"text":            in.allOf(by(chunk.TypeTextDelta, "delta")),
-		"reasoning":       in.allOf(by(chunk.TypeThinking, "content")),
-		"file":            in.allOf(by(chunk.TypeFile)),
-		"source-url":      in.allOf(by(chunk.TypeSourceURL)),
-		"source-document": in.allOf(by(chunk.TypeSourceDocument)),
+		"text":            in.allOf(fromMember(chunk.TypeTextDelta, "delta")),
+		"reasoning":       in.allOf(fromMember(chunk.TypeThinking, "content")),
+		"file":            in.allOf(fromMember(chunk.TypeFile)),
+		"source-url":      in.allOf(fromMember(chunk.TypeSourceURL)),
+		"source-document": in.allOf(fromMember(chunk.TypeSourceDocument)),
 		"step-start":      in[chunk.TypeStepStart] != nil,
 	}
-	data := in.allOf(by(chunk.TypeCustom, "eventName"), by(chunk.TypeCustom, "data"))
+	data := in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data"))
 	tools := in[chunk.TypeToolStart] != nil && in[chunk.TypeToolEnd] != nil
 	tool := in.tool()
 	return func(object []byte) (*rule, bool) {
@@ -238,43 +232,32 @@ func (in sight) part() func(object []byte) (*rule, bool) {
 	}
 }
 
-func (in sight) tool() *rule {
+func (in ruleSet) tool() *rule {
 	t := open("type", "toolName", "toolCallId", "state", "rawInput", "input", "output", "errorText", "approval", "providerExecuted")
 	t.blank("toolName", in.allOf(toolNames...), `""`)
 	t.drop("rawInput", in.allOf(toolInputs...))
 	t.blank("input", in.allOf(toolInputs...), "null")
-	t.blank("output", in.allOf(by(chunk.TypeToolEnd, "result")), "null")
+	t.blank("output", in.allOf(fromMember(chunk.TypeToolEnd, "result")), "null")
 	t.blank("errorText", in.allOf(toolErrors...), `""`)
 	approval := open("id", "approved", "reason")
-	approval.drop("reason", in.allOf(by(chunk.TypeToolApprovalResponse, "reason")))
+	approval.drop("reason", in.allOf(fromMember(chunk.TypeToolApprovalResponse, "reason")))
 	t.members["approval"] = approval
 	t.drop("approval", in[chunk.TypeToolApprovalRequest] != nil && in[chunk.TypeToolApprovalResponse] != nil)
 	return t
 }
 
-// word is a member of object that is a string, "" when there is none.
-func word(object []byte, name string) (found string) {
-	err := eachMember(object, func(n, _, value []byte) error {
-		if string(n) == name && jsontext.Value(value).Kind() == '"' {
-			text, err := jsontext.AppendUnquote(nil, value)
-			found = string(text)
-			return err
-		}
-		return nil
-	})
-	if err != nil {
+// word returns the string member of object with this name, "" if there is none or it has a lone surrogate.
+func word(object []byte, name string) string {
+	text, err := rawjson.Text(rawjson.Get(object, name)).Unquote()
+	if err != nil || !utf8.ValidString(text) {
 		return ""
 	}
-	return found
+	return text
 }
 
 func hasParts(message []byte) bool {
-	has := false
-	err := eachMember(message, func(name, _, value []byte) error {
-		if string(name) == "parts" {
-			return eachElement(value, func([]byte) error { has = true; return nil })
-		}
-		return nil
-	})
-	return err == nil && has
+	for range rawjson.Elements(rawjson.Get(message, "parts")) {
+		return true
+	}
+	return false
 }

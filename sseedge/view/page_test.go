@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
@@ -31,14 +31,14 @@ func TestPublic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lens := lensOf(t, view.View{Preset: view.Public})
+	compiled := compile(t, view.View{Preset: view.Public})
 	var chunks []byte
 	for _, rec := range session(t, nil, nil) {
-		if got, shown := lens.Record(rec); shown {
+		if got, shown := compiled.Record(rec); shown {
 			chunks = append(append(chunks, got.Data...), '\n')
 		}
 	}
-	page, err := lens.Page(root, pageOf(t, session(t, nil, nil)))
+	page, err := compiled.Snapshot(root, pageOf(t, session(t, nil, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func pageOf(t *testing.T, records []chunk.Record) []byte {
 	s := fold.New(root)
 	for _, rec := range records {
 		var err error
-		if s, err = fold.Apply(s, rec); errors.Is(err, fold.ErrPoison) {
+		if s, err = fold.Apply(s, rec); errors.Is(err, fold.ErrInvalidRecord) {
 			t.Fatalf("%s: %v", rec.Data, err)
 		} else if err != nil {
 			t.Fatal(err)
@@ -99,8 +99,7 @@ var ids = regexp.MustCompile(`"(checkpointId|runId|sourceId|approvalId|streamId)
 
 var token = regexp.MustCompile(`tok[0-9]+x`)
 
-// A page tells nothing that the stream does not tell, whatever the session and
-// whatever the view. Every piece of text is told apart by a token.
+// A page shows nothing that the stream does not show, for any session and any view. A token identifies every piece of text.
 func TestPageTellsNoMoreThanTheStream(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		past := past{fine: rapid.Bool().Draw(rt, "fine"), asks: rapid.Bool().Draw(rt, "asks")}
@@ -108,11 +107,11 @@ func TestPageTellsNoMoreThanTheStream(t *testing.T) {
 		if rapid.Bool().Draw(rt, "open") {
 			past.without = append(past.without, chunk.TypeStreamEnd, chunk.TypeStreamFailed)
 		}
-		lens, err := drawView(rt).Lens()
+		compiled, err := drawView(rt).Compile()
 		if err != nil {
 			return // it would hide in one place what it shows in another
 		}
-		if more := tellsMore(t, lens, past.records(t)); more != "" {
+		if more := tellsMore(t, compiled, past.records(t)); more != "" {
 			rt.Fatal(more)
 		}
 	})
@@ -124,7 +123,7 @@ func TestPagesWithOneThingHidden(t *testing.T) {
 	var all []view.View
 	for _, typ := range chunk.Types() {
 		all = append(all, view.View{Types: []chunk.Type{"*"}, Except: []chunk.Type{typ}})
-		hideable(chunk.Shapes(typ), "", func(path string, _ chunk.Shape) {
+		hideable(chunk.Schema(typ), "", func(path string, _ chunk.MemberSchema) {
 			if typ != chunk.TypeStatePatch || path == "patches" {
 				all = append(all, view.View{Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{typ: {path}}})
 			}
@@ -142,11 +141,11 @@ func TestPagesWithOneThingHidden(t *testing.T) {
 	for _, past := range pasts {
 		records := past.records(t)
 		for _, v := range all {
-			lens, err := v.Lens()
+			compiled, err := v.Compile()
 			if err != nil {
 				continue // it hides in one place what it shows in another
 			}
-			if more := tellsMore(t, lens, records); more != "" {
+			if more := tellsMore(t, compiled, records); more != "" {
 				t.Errorf("except %s, hide %v: %s", v.Except, v.Hide, more)
 			}
 		}
@@ -154,14 +153,14 @@ func TestPagesWithOneThingHidden(t *testing.T) {
 }
 
 // tellsMore says what the page tells that the stream does not, "" for nothing.
-func tellsMore(t *testing.T, lens *view.Lens, records []chunk.Record) string {
+func tellsMore(t *testing.T, compiled *view.Compiled, records []chunk.Record) string {
 	t.Helper()
 	var stream []byte
 	for _, rec := range records {
-		got, _ := lens.Record(rec)
+		got, _ := compiled.Record(rec)
 		stream = append(append(stream, got.Data...), '\n')
 	}
-	page, err := lens.Page(root, pageOf(t, records))
+	page, err := compiled.Snapshot(root, pageOf(t, records))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +176,7 @@ func tellsMore(t *testing.T, lens *view.Lens, records []chunk.Record) string {
 func TestPagesTellEverything(t *testing.T) {
 	tells := make(map[string]bool)
 	for _, past := range pasts {
-		page, err := lensOf(t, everything()).Page(root, pageOf(t, past.records(t)))
+		page, err := compile(t, everything()).Snapshot(root, pageOf(t, past.records(t)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +199,7 @@ func TestPagesTellEverything(t *testing.T) {
 // past is what one session had of everything: not the types without.
 type past struct {
 	fine    bool // the tool does not fail
-	asks    bool // a person is asked for approval
+	asks    bool // a user is asked for approval
 	without []chunk.Type
 }
 
@@ -219,7 +218,7 @@ func (p past) records(t *testing.T) []chunk.Record {
 	t.Helper()
 	n := 0
 	return session(t, p.without, func(typ chunk.Type, data []byte) []byte {
-		hideable(chunk.Shapes(typ), "", func(path string, s chunk.Shape) {
+		hideable(chunk.Schema(typ), "", func(path string, s chunk.MemberSchema) {
 			if s.Members == nil && typ != chunk.TypeStatePatch {
 				n++
 				data = plant(t, data, strings.Split(path, "."), s, fmt.Sprintf("tok%dx", n))
@@ -253,7 +252,7 @@ func drawView(t *rapid.T) view.View {
 		Extra:     rapid.Bool().Draw(t, "extra"),
 	}
 	for _, typ := range rapid.SliceOfN(rapid.SampledFrom(types), 0, 6).Draw(t, "hide") {
-		hideable(chunk.Shapes(typ), "", func(path string, _ chunk.Shape) {
+		hideable(chunk.Schema(typ), "", func(path string, _ chunk.MemberSchema) {
 			if (typ != chunk.TypeStatePatch || path == "patches") && rapid.Bool().Draw(t, path) {
 				v.Hide[typ] = append(v.Hide[typ], path)
 			}
@@ -266,7 +265,7 @@ func drawView(t *rapid.T) view.View {
 // what the projector could not read; one that shows nothing leaves its position.
 func TestPages(t *testing.T) {
 	page := pageOf(t, session(t, nil, nil))
-	whole, err := lensOf(t, everything()).Page(root, page)
+	whole, err := compile(t, everything()).Snapshot(root, page)
 	if err != nil || !bytes.Equal(whole, page) {
 		t.Errorf("%v\n%s\nbecame\n%s", err, page, whole)
 	}
@@ -275,7 +274,7 @@ func TestPages(t *testing.T) {
 		if len(v.Types) > 0 {
 			s = child // it does not show what sub-agents say
 		}
-		got, err := lensOf(t, v).Page(s, page)
+		got, err := compile(t, v).Snapshot(s, page)
 		want := `"messages":[],"streamSequence":36,"status":"ended","checkpointId":null,"timestamp":17,` +
 			`"session":{"tenant":"acme","root":"root","id":"root","agentType":"planner"},"children":[],"pendingCalls":[],"usage":{}}`
 		if err != nil || string(got) != `{"state":null,`+want {
@@ -283,14 +282,14 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for _, hostile := range []string{``, `{`, `{"messages":[{"role":"user"`, `{"messages":`} {
-		if got, err := lensOf(t, view.View{}).Page(root, []byte(hostile)); err == nil {
+		if got, err := compile(t, view.View{}).Snapshot(root, []byte(hostile)); err == nil {
 			t.Errorf("page %s became %s", hostile, got)
 		}
 	}
 }
 
 func TestMessage(t *testing.T) {
-	lens := lensOf(t, view.View{Types: []chunk.Type{chunk.TypeTextDelta}})
+	compiled := compile(t, view.View{Types: []chunk.Type{chunk.TypeTextDelta}})
 	for message, want := range map[string]string{
 		`{"id":"m","role":"assistant","parts":[{"type":"reasoning","text":"a"},{"type":"text","text":"b"}],"metadata":{}}`: `{"id":"m","role":"assistant","parts":[{"type":"text","text":"b"}]}`,
 		`{"id":"m","role":"assistant","parts":[{"type":"reasoning","text":"a"}]}`:                                          ``,
@@ -300,7 +299,7 @@ func TestMessage(t *testing.T) {
 		`"text"`: ``,
 		``:       ``,
 	} {
-		got, shown, err := lens.Message(root, []byte(message))
+		got, shown, err := compiled.Message(root, []byte(message))
 		if err != nil || shown != (want != "") || shown && string(got) != want {
 			t.Errorf("%s\nis %s, %t, %v\nwant %s", message, got, shown, err, want)
 		}
@@ -311,10 +310,10 @@ func TestMessage(t *testing.T) {
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","parts":[{"type":"text"}]}],"children":{"a":1},"pendingCalls":[[{"kind":"approval"}]]}`))
 	f.Add([]byte(`{"messages":["role","user"],"session":"s","state":{"a":1},"error":[{"a":2}]}`))
-	lenses := []*view.Lens{lensOf(f, view.View{}), lensOf(f, view.View{Preset: view.Public}), lensOf(f, everything())}
+	all := []*view.Compiled{compile(f, view.View{}), compile(f, view.View{Preset: view.Public}), compile(f, everything())}
 	f.Fuzz(func(t *testing.T, page []byte) {
-		for _, lens := range lenses {
-			got, err := lens.Page(root, page)
+		for _, compiled := range all {
+			got, err := compiled.Snapshot(root, page)
 			if err == nil && json.Valid(page) && !json.Valid(got) {
 				t.Fatalf("%q became %q", page, got)
 			}

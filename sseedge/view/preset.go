@@ -8,10 +8,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Public is the preset for the people an agent talks with: its words, the fact
-// that tools are at work and wait for approval, sources, files, and their own
-// messages. It hides reasoning, what goes into and comes out of tools, sub-agents,
-// custom events, state, usage, the texts of errors and structured output.
+// Public is the preset for end users. It shows the text of the agent, the fact that tools run and wait for approval, sources, files, and the users' own
+// messages. It hides reasoning, the input and output of tools, sub-agents, custom events, state, usage, the texts of errors and structured output.
 const Public = "public"
 
 var presets = map[string]View{

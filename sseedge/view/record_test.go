@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/chunk/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
@@ -25,25 +25,25 @@ var (
 // everything shows all that this build knows of, and what it does not.
 func everything() view.View { return view.View{Types: []chunk.Type{"*"}, SubAgents: true, Extra: true} }
 
-func lensOf(t interface {
+func compile(t interface {
 	Helper()
 	Fatal(args ...any)
 }, v view.View,
-) *view.Lens {
+) *view.Compiled {
 	t.Helper()
-	lens, err := v.Lens()
+	compiled, err := v.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lens
+	return compiled
 }
 
 func record(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
 	return chunk.Record{Seq: 7, Ordinal: 3, Session: s, Type: typ, Data: data}
 }
 
-// fullOf is a chunk with all members of its type, and with words of a person
-// that are meant to be shown.
+// fullOf is a chunk with all members of its type, and with user messages that are
+// not hidden.
 func fullOf(t *testing.T, typ chunk.Type) []byte {
 	t.Helper()
 	text, err := chunktest.Full(typ).AppendJSON(nil)
@@ -54,9 +54,9 @@ func fullOf(t *testing.T, typ chunk.Type) []byte {
 }
 
 // hideable are the paths of a type that can be hidden, with the shapes there.
-func hideable(shapes []chunk.Shape, under string, yield func(path string, s chunk.Shape)) {
+func hideable(shapes []chunk.MemberSchema, under string, yield func(path string, s chunk.MemberSchema)) {
 	for _, s := range shapes {
-		if !s.Required || s.Blank != nil {
+		if !s.Required || s.Empty != nil {
 			yield(under+s.Name, s)
 		}
 		hideable(s.Members, under+s.Name+".", yield)
@@ -67,16 +67,16 @@ func hideable(shapes []chunk.Shape, under string, yield func(path string, s chun
 // shown, however it was written, and what is shown is still a chunk.
 func TestHiddenMembersAreGone(t *testing.T) {
 	for _, typ := range chunk.Types() {
-		hideable(chunk.Shapes(typ), "", func(path string, s chunk.Shape) {
+		hideable(chunk.Schema(typ), "", func(path string, s chunk.MemberSchema) {
 			if typ == chunk.TypeStatePatch && path != "patches" {
 				return // refused, see TestViewsThatAreRefused
 			}
 			t.Run(string(typ)+"/"+path, func(t *testing.T) {
 				v := view.View{Types: []chunk.Type{typ}, Hide: map[chunk.Type][]string{typ: {path}}, Extra: true}
-				lens := lensOf(t, v)
+				compiled := compile(t, v)
 				for _, written := range []string{secret, `\u0053\u0033CRET`} {
 					data := plant(t, fullOf(t, typ), strings.Split(path, "."), s, written)
-					got, shown := lens.Record(record(root, typ, data))
+					got, shown := compiled.Record(record(root, typ, data))
 					if !shown {
 						t.Fatalf("%s is not shown", data)
 					}
@@ -91,7 +91,7 @@ func TestHiddenMembersAreGone(t *testing.T) {
 }
 
 // plant puts the secret into a member, in a form that its shape allows.
-func plant(t *testing.T, data []byte, path []string, s chunk.Shape, written string) []byte {
+func plant(t *testing.T, data []byte, path []string, s chunk.MemberSchema, written string) []byte {
 	t.Helper()
 	text := plantAt(t, data, path, func(old []byte) []byte {
 		switch {
@@ -102,7 +102,7 @@ func plant(t *testing.T, data []byte, path []string, s chunk.Shape, written stri
 		case len(old) > 0 && old[0] == '"':
 			return []byte(`"` + written + `"`)
 		}
-		return old // a number or a flag: that the member is gone is for the twin to see
+		return old // a number or a flag: that the member is gone is checked against the reference
 	})
 	if _, err := chunk.Decode(text); err != nil {
 		return data // it must be one of a list of words
@@ -147,7 +147,7 @@ func marshal(t *testing.T, v any) []byte {
 	return text
 }
 
-// tells reports whether the secret is in text, as it stands or behind escapes.
+// tells reports whether the secret is in text, verbatim or escaped.
 func tells(t *testing.T, text []byte) bool {
 	t.Helper()
 	var v any
@@ -171,11 +171,11 @@ func checkShown(t *testing.T, got chunk.Record, typ chunk.Type) {
 // What a view shows is what a plain walk over the parsed JSON shows, for any
 // chunk and any view. It shows it in the order and the bytes it came in, and
 // nothing changes when it is looked at through the view once more.
-func TestRecordsAgainstTwin(t *testing.T) {
+func TestRecordsAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(chunk.Types()).Draw(t, "type")
 		var paths []string
-		hideable(chunk.Shapes(typ), "", func(path string, _ chunk.Shape) {
+		hideable(chunk.Schema(typ), "", func(path string, _ chunk.MemberSchema) {
 			if typ != chunk.TypeStatePatch || path == "patches" {
 				paths = append(paths, path)
 			}
@@ -189,19 +189,19 @@ func TestRecordsAgainstTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lens := lensOf(t, v)
-		got, shown := lens.Record(record(root, typ, data))
+		compiled := compile(t, v)
+		got, shown := compiled.Record(record(root, typ, data))
 		if !shown {
 			t.Fatalf("%s is not shown", data)
 		}
-		want := twin(t, v, typ, data)
+		want := reference(t, v, typ, data)
 		if !slices.Equal(canonical(t, parse(t, got.Data)), canonical(t, want)) {
 			t.Fatalf("%+v of\n%s\nis\n%s\nwant\n%s", v, data, got.Data, canonical(t, want))
 		}
 		if v.Extra && len(v.Hide[typ]) == 0 && typ != chunk.TypeRunStarted && !bytes.Equal(got.Data, data) {
 			t.Fatalf("nothing is hidden, and\n%s\nbecame\n%s", data, got.Data)
 		}
-		again, shown := lens.Record(got)
+		again, shown := compiled.Record(got)
 		if !shown || !bytes.Equal(again.Data, got.Data) {
 			t.Fatalf("%s\nseen once more is\n%s", got.Data, again.Data)
 		}
@@ -231,57 +231,57 @@ func canonical(t *rapid.T, v any) []byte {
 	return text
 }
 
-// twin is the view in its simplest form.
-func twin(t *rapid.T, v view.View, typ chunk.Type, data []byte) any {
+// reference returns what a view shows, in the simplest form.
+func reference(t *rapid.T, v view.View, typ chunk.Type, data []byte) any {
 	t.Helper()
 	value := parse(t, data)
-	shapes := slices.Concat(chunk.Shapes(typ), []chunk.Shape{{Name: "type"}, {Name: "agentId"}, {Name: "agentType"}, {Name: "timestamp"}, {Name: "step"}})
+	shapes := slices.Concat(chunk.Schema(typ), []chunk.MemberSchema{{Name: "type"}, {Name: "agentId"}, {Name: "agentType"}, {Name: "timestamp"}, {Name: "step"}})
 	if typ == chunk.TypeRunStarted && !slices.Contains(v.Hide[typ], "input") {
-		twinUnshown(value)
+		refUnshown(value)
 	}
 	if !v.Extra {
-		twinKnown(value, shapes)
+		refKnown(value, shapes)
 	}
 	for _, path := range v.Hide[typ] {
-		twinHide(t, value, shapes, strings.Split(path, "."), typ)
+		refHide(t, value, shapes, strings.Split(path, "."), typ)
 	}
 	return value
 }
 
-func twinKnown(value any, shapes []chunk.Shape) {
+func refKnown(value any, shapes []chunk.MemberSchema) {
 	switch value := value.(type) {
 	case []any:
 		for _, e := range value {
-			twinKnown(e, shapes)
+			refKnown(e, shapes)
 		}
 	case map[string]any:
 		maps.DeleteFunc(value, func(name string, _ any) bool {
-			return !slices.ContainsFunc(shapes, func(s chunk.Shape) bool { return s.Name == name })
+			return !slices.ContainsFunc(shapes, func(s chunk.MemberSchema) bool { return s.Name == name })
 		})
 		for _, s := range shapes {
 			if s.Members != nil {
-				twinKnown(value[s.Name], s.Members)
+				refKnown(value[s.Name], s.Members)
 			}
 		}
 	}
 }
 
-func twinHide(t *rapid.T, value any, shapes []chunk.Shape, path []string, typ chunk.Type) {
+func refHide(t *rapid.T, value any, shapes []chunk.MemberSchema, path []string, typ chunk.Type) {
 	t.Helper()
 	switch value := value.(type) {
 	case []any:
 		for _, e := range value {
-			twinHide(t, e, shapes, path, typ)
+			refHide(t, e, shapes, path, typ)
 		}
 	case map[string]any:
-		s := shapes[slices.IndexFunc(shapes, func(s chunk.Shape) bool { return s.Name == path[0] })]
+		s := shapes[slices.IndexFunc(shapes, func(s chunk.MemberSchema) bool { return s.Name == path[0] })]
 		_, has := value[path[0]]
 		switch {
 		case len(path) > 1:
-			twinHide(t, value[path[0]], s.Members, path[1:], typ)
-		case !has || twinIsUnshown(value):
+			refHide(t, value[path[0]], s.Members, path[1:], typ)
+		case !has || refIsUnshown(value):
 		case s.Required:
-			value[path[0]] = parse(t, s.Blank)
+			value[path[0]] = parse(t, s.Empty)
 		case typ == chunk.TypeToolEnd && path[0] == "error":
 			value[path[0]] = ""
 		default:
@@ -290,15 +290,15 @@ func twinHide(t *rapid.T, value any, shapes []chunk.Shape, path []string, typ ch
 	}
 }
 
-func twinIsUnshown(message map[string]any) bool {
+func refIsUnshown(message map[string]any) bool {
 	metadata, _ := message["metadata"].(map[string]any)
 	return metadata["hidden"] == true || metadata["hidden"] == "true"
 }
 
-func twinUnshown(started any) {
+func refUnshown(started any) {
 	messages, _ := started.(map[string]any)["input"].([]any)
 	for i, m := range messages {
-		if m, ok := m.(map[string]any); ok && twinIsUnshown(m) {
+		if m, ok := m.(map[string]any); ok && refIsUnshown(m) {
 			messages[i] = map[string]any{"content": "", "metadata": map[string]any{"hidden": true}}
 		}
 	}
@@ -308,7 +308,7 @@ func twinUnshown(started any) {
 // reader would make of it.
 func TestHostileRecords(t *testing.T) {
 	hides := view.View{Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{"tool_start": {"arguments"}}, Except: []chunk.Type{"tool_arg_stream_delta", "tool_approval_request", "tool_input_error"}, Extra: true}
-	lens := lensOf(t, hides)
+	compiled := compile(t, hides)
 	const base = `"agentId":"a","agentType":"","timestamp":1,"toolCallId":"c","toolName":"n"`
 	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
 	for name, data := range map[string]string{
@@ -328,43 +328,42 @@ func TestHostileRecords(t *testing.T) {
 		"no UTF-8":                "{\"type\":\"tool_start\"," + base + ",\"arguments\":{\"a\":\"\xff\"}}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, shown := lens.Record(record(root, chunk.TypeToolStart, []byte(data))); shown {
+			if got, shown := compiled.Record(record(root, chunk.TypeToolStart, []byte(data))); shown {
 				t.Errorf("shown: %s", got.Data)
 			}
 		})
 	}
 	// A name is the same however it is written, and another one in capitals.
 	data := `{"type":"tool_start",` + base + `,"\u0061rguments":{"a":"` + secret + `"},"Arguments":1,"big":123456789012345678901234567890}`
-	got, _ := lens.Record(record(root, chunk.TypeToolStart, []byte(data)))
+	got, _ := compiled.Record(record(root, chunk.TypeToolStart, []byte(data)))
 	if want := `{"type":"tool_start",` + base + `,"\u0061rguments":{},"Arguments":1,"big":123456789012345678901234567890}`; string(got.Data) != want {
 		t.Errorf("got  %s\nwant %s", got.Data, want)
 	}
 }
 
-// What happens to the stream is told whatever the view and whatever the record
-// holds, because a reader waits for it.
+// TestStreamEventsAreAlwaysShown: stream events are shown by every view and with any content, because readers wait for them.
 func TestStreamEventsAreAlwaysShown(t *testing.T) {
-	lens := lensOf(t, view.View{})
+	compiled := compile(t, view.View{})
 	for _, typ := range chunk.Types() {
 		event := typ.Control() && typ != chunk.TypeRunStarted
 		for _, s := range []chunk.Session{root, child} {
-			got, shown := lens.Record(record(s, typ, fullOf(t, typ)))
+			got, shown := compiled.Record(record(s, typ, fullOf(t, typ)))
 			if shown != event {
 				t.Errorf("%s shown: %t", typ, shown)
 			}
 			if shown {
 				checkShown(t, got, typ)
 			}
-			if _, shown := lens.Record(record(s, typ, []byte("{"))); shown != event {
-				t.Errorf("%s that nobody can read shown: %t", typ, shown)
+			if _, shown := compiled.Record(record(s, typ, []byte("{"))); shown != event {
+				t.Errorf("malformed %s shown: %t", typ, shown)
 			}
 		}
 	}
 	ended := `{"type":"stream_end","agentId":"a","agentType":"","timestamp":1,"streamId":"root","finalOutput":{"a":"` + secret + `"}}`
-	if got, _ := lens.Record(record(root, chunk.TypeStreamEnd, []byte(ended))); tells(t, got.Data) {
+	if got, _ := compiled.Record(record(root, chunk.TypeStreamEnd, []byte(ended))); tells(t, got.Data) {
 		t.Errorf("the end tells %s", got.Data)
 	}
-	nameless := lensOf(t, view.View{Types: []chunk.Type{chunk.TypeTextDelta}, Hide: map[chunk.Type][]string{"*": {"agentType"}}})
+	nameless := compile(t, view.View{Types: []chunk.Type{chunk.TypeTextDelta}, Hide: map[chunk.Type][]string{"*": {"agentType"}}})
 	if got, _ := nameless.Record(record(root, chunk.TypeStreamEnd, fullOf(t, chunk.TypeStreamEnd))); !bytes.Contains(got.Data, []byte(`"agentType":"",`)) {
 		t.Errorf("the end tells who spoke: %s", got.Data)
 	}
@@ -375,14 +374,14 @@ func TestStreamEventsAreAlwaysShown(t *testing.T) {
 func TestTypesOfTheFuture(t *testing.T) {
 	data := []byte(`{"agentId":"a", "type":"hologram","frame":{"x":1.0,"key":"` + secret + `"}}`)
 	rec := record(root, "hologram", data)
-	if _, shown := lensOf(t, everything()).Record(rec); shown {
+	if _, shown := compile(t, everything()).Record(rec); shown {
 		t.Error("* shows it")
 	}
-	if got, _ := lensOf(t, view.View{Types: []chunk.Type{"hologram"}}).Record(rec); string(got.Data) != `{"agentId":"a","type":"hologram","frame":{"x":1.0,"key":"`+secret+`"}}` {
+	if got, _ := compile(t, view.View{Types: []chunk.Type{"hologram"}}).Record(rec); string(got.Data) != `{"agentId":"a","type":"hologram","frame":{"x":1.0,"key":"`+secret+`"}}` {
 		t.Errorf("by name: %s", got.Data)
 	}
 	hides := view.View{Types: []chunk.Type{"hologram"}, Hide: map[chunk.Type][]string{"hologram": {"frame.key"}}}
-	if got, _ := lensOf(t, hides).Record(rec); string(got.Data) != `{"agentId":"a","type":"hologram","frame":{"x":1.0}}` {
+	if got, _ := compile(t, hides).Record(rec); string(got.Data) != `{"agentId":"a","type":"hologram","frame":{"x":1.0}}` {
 		t.Errorf("without a key: %s", got.Data)
 	}
 }
@@ -390,7 +389,7 @@ func TestTypesOfTheFuture(t *testing.T) {
 // A part of a value is hidden through arrays, and where the value is a text,
 // which may be the same value encoded, all of it.
 func TestPartsOfValues(t *testing.T) {
-	lens := lensOf(t, view.View{Types: []chunk.Type{"custom"}, Hide: map[chunk.Type][]string{"custom": {"data.items.price"}}})
+	compiled := compile(t, view.View{Types: []chunk.Type{"custom"}, Hide: map[chunk.Type][]string{"custom": {"data.items.price"}}})
 	const base = `{"type":"custom","agentId":"a","agentType":"","timestamp":1,"eventName":"cart","data":`
 	for data, want := range map[string]string{
 		`{"items":[{"id":1,"price":2},{"price":3}],"n":[1,"x"]}`: `{"items":[{"id":1},{}],"n":[1,"x"]}`,
@@ -399,33 +398,32 @@ func TestPartsOfValues(t *testing.T) {
 		`{"items":"[{\"price\":2}]"}`:                            `{"items":null}`,
 		`42`:                                                     `42`,
 	} {
-		got, _ := lens.Record(record(root, chunk.TypeCustom, []byte(base+data+`}`)))
+		got, _ := compiled.Record(record(root, chunk.TypeCustom, []byte(base+data+`}`)))
 		if string(got.Data) != base+want+`}` {
 			t.Errorf("%s\nis %s\nwant %s", data, got.Data, base+want+`}`)
 		}
 	}
 }
 
-// What a sub-agent is asked is what the tool that called it was given, and what
-// it says is shown only by a view that says so.
+// TestSubAgents: the input of a sub-agent is the arguments of its tool call, and its output is shown only by a view with SubAgents.
 func TestSubAgents(t *testing.T) {
 	rec := record(child, chunk.TypeRunStarted, fullOf(t, chunk.TypeRunStarted))
 	v := view.View{Types: []chunk.Type{chunk.TypeRunStarted, chunk.TypeToolStart}}
-	if _, shown := lensOf(t, v).Record(rec); shown {
+	if _, shown := compile(t, v).Record(rec); shown {
 		t.Error("a sub-agent is shown by a view that does not say so")
 	}
 	v.SubAgents = true
-	if got, _ := lensOf(t, v).Record(rec); !bytes.Contains(got.Data, []byte(`"clientMessageId"`)) {
+	if got, _ := compile(t, v).Record(rec); !bytes.Contains(got.Data, []byte(`"clientMessageId"`)) {
 		t.Errorf("its input is gone, although arguments are shown: %s", got.Data)
 	}
 	v.Hide = map[chunk.Type][]string{chunk.TypeToolStart: {"arguments.path"}}
-	if got, _ := lensOf(t, v).Record(rec); !bytes.Contains(got.Data, []byte(`"input":[],`)) {
+	if got, _ := compile(t, v).Record(rec); !bytes.Contains(got.Data, []byte(`"input":[],`)) {
 		t.Errorf("its input tells what arguments do not: %s", got.Data)
 	}
 }
 
-// Words of a person that the application keeps from people lose their content in
-// every view; the message and the mark stay, or clients would count and show wrong.
+// A user message that the application hides loses its content in every view. The
+// message and its hidden flag stay, or clients would count and show wrong.
 func TestUnshownMessages(t *testing.T) {
 	const base = `{"type":"run_started","agentId":"a","agentType":"","timestamp":1,"runId":"r","epoch":1,"mode":"execute","input":[`
 	for message, want := range map[string]string{
@@ -436,11 +434,11 @@ func TestUnshownMessages(t *testing.T) {
 		`{"content":"hello"}`: `{"content":"hello"}`,
 	} {
 		rec := record(root, chunk.TypeRunStarted, []byte(base+message+`]}`))
-		if got, _ := lensOf(t, everything()).Record(rec); string(got.Data) != base+want+`]}` {
+		if got, _ := compile(t, everything()).Record(rec); string(got.Data) != base+want+`]}` {
 			t.Errorf("%s\nis   %s\nwant %s", message, got.Data, base+want+`]}`)
 		}
-		if got, _ := lensOf(t, view.View{Preset: view.Public}).Record(rec); tells(t, got.Data) {
-			t.Errorf("the public is told %s", got.Data)
+		if got, _ := compile(t, view.View{Preset: view.Public}).Record(rec); tells(t, got.Data) {
+			t.Errorf("the public view shows %s", got.Data)
 		}
 	}
 }
@@ -454,17 +452,17 @@ func FuzzRecord(f *testing.F) {
 		f.Add(string(s.Chunk.Type()), text)
 	}
 	f.Add("tool_start", []byte(`{"type":"tool_start","\u0061rguments":{},"arguments":{}}`))
-	public := lensOf(f, view.View{Preset: view.Public})
-	wide := lensOf(f, everything())
+	public := compile(f, view.View{Preset: view.Public})
+	wide := compile(f, everything())
 	f.Fuzz(func(t *testing.T, typ string, data []byte) {
 		rec := record(root, chunk.Type(typ), data)
-		for _, lens := range []*view.Lens{public, wide} {
-			got, shown := lens.Record(rec)
+		for _, compiled := range []*view.Compiled{public, wide} {
+			got, shown := compiled.Record(rec)
 			if !shown || got.Data == nil {
 				continue
 			}
 			checkShown(t, got, rec.Type)
-			again, shown := lens.Record(got)
+			again, shown := compiled.Record(got)
 			if !shown || !bytes.Equal(again.Data, got.Data) {
 				t.Fatalf("%q seen once more is %q", got.Data, again.Data)
 			}
@@ -483,7 +481,7 @@ func checkPublic(t *testing.T, rec chunk.Record) {
 		t.Fatal(err)
 	}
 	if c.Extra != nil {
-		t.Errorf("members that nobody knows: %s", rec.Data)
+		t.Errorf("unknown members: %s", rec.Data)
 	}
 	hidden := true
 	switch b := c.Body.(type) {
@@ -513,7 +511,7 @@ func checkPublic(t *testing.T, rec chunk.Record) {
 
 // What a view costs, once for each record and view, however many read it.
 func BenchmarkRecord(b *testing.B) {
-	lens := lensOf(b, view.View{Preset: view.Public})
+	compiled := compile(b, view.View{Preset: view.Public})
 	for _, typ := range []chunk.Type{chunk.TypeTextDelta, chunk.TypeToolEnd, chunk.TypeThinking} {
 		b.Run(string(typ), func(b *testing.B) {
 			c := chunktest.Full(typ)
@@ -528,7 +526,7 @@ func BenchmarkRecord(b *testing.B) {
 			rec := record(root, typ, data)
 			b.ReportAllocs()
 			for b.Loop() {
-				lens.Record(rec)
+				compiled.Record(rec)
 			}
 		})
 	}

@@ -1,35 +1,32 @@
 package view
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// rule says what is shown of a JSON value. A nil rule shows all of it.
+// rule determines what is shown of a JSON value. A nil rule shows all of it.
 type rule struct {
-	hidden  bool
-	instead []byte // what stands for a hidden member; nil: it is left out
+	hidden      bool
+	replacement []byte // written in place of a hidden member; nil: the member is left out
 
 	// members has the rules for those of an object, or of each object in an array.
 	// nil shows all of them.
 	members map[string]*rule
 	closed  bool // members without a rule are left out
 
-	// pick, if not nil, chooses the rule of an element by what is in it. One that
-	// it reports false for is left out.
-	pick func(element []byte) (*rule, bool)
+	// selectRule, if not nil, selects the rule of an element by its content. An element for which it reports false is left out.
+	selectRule func(element []byte) (*rule, bool)
 
-	// keep, if not nil, judges an object that was rewritten.
-	keep func(object []byte) bool
+	// accept, if not nil, reports whether a rewritten object is kept.
+	accept func(object []byte) bool
 }
 
-// whole reports whether everything is shown that the rule knows of.
-func (r *rule) whole() bool {
+// showsAll reports whether the rule hides no member that it names.
+func (r *rule) showsAll() bool {
 	if r == nil {
 		return true
 	}
@@ -37,14 +34,14 @@ func (r *rule) whole() bool {
 		return false
 	}
 	for _, m := range r.members {
-		if !m.whole() {
+		if !m.showsAll() {
 			return false
 		}
 	}
 	return true
 }
 
-// at is the rule of a member further in, and whether it is shown at all.
+// at returns the rule of a nested member, and whether it is shown at all.
 func (r *rule) at(path ...string) (*rule, bool) {
 	for _, name := range path {
 		if r == nil || !r.hidden && r.members == nil {
@@ -62,11 +59,11 @@ func (r *rule) at(path ...string) (*rule, bool) {
 // shows reports whether all of a member is shown.
 func (r *rule) shows(path ...string) bool {
 	m, shown := r.at(path...)
-	return shown && m.whole()
+	return shown && m.showsAll()
 }
 
-// ruleOf shows every member that the catalogue knows, and others if extra.
-func ruleOf(shapes []chunk.Shape, extra bool) *rule {
+// ruleOf returns a rule that shows every member of the chunk schema, and other members if extra.
+func ruleOf(shapes []chunk.MemberSchema, extra bool) *rule {
 	r := &rule{members: make(map[string]*rule, len(shapes)), closed: !extra}
 	for _, s := range shapes {
 		r.members[s.Name] = nil
@@ -78,12 +75,12 @@ func ruleOf(shapes []chunk.Shape, extra bool) *rule {
 }
 
 var (
-	errNoMember = errors.New("the catalogue has no such member")
-	errNoValue  = errors.New("this is no JSON")
+	errNoMember = errors.New("no such member in the chunk schema")
+	errNoValue  = errors.New("not JSON")
 )
 
-// hide takes a member of the catalogue out of what r shows.
-func (r *rule) hide(shapes []chunk.Shape, path []string) error {
+// hide hides a member of the chunk schema.
+func (r *rule) hide(shapes []chunk.MemberSchema, path []string) error {
 	shape, known := find(shapes, path[0])
 	m := r.members[path[0]]
 	switch {
@@ -92,12 +89,12 @@ func (r *rule) hide(shapes []chunk.Shape, path []string) error {
 	case m != nil && m.hidden:
 		return nil
 	case len(path) == 1:
-		if known && shape.Required && shape.Blank == nil {
-			return fmt.Errorf("%q cannot be hidden: readers go by it", path[0])
+		if known && shape.Required && shape.Empty == nil {
+			return fmt.Errorf("%q cannot be hidden: readers depend on it", path[0])
 		}
 		m = &rule{hidden: true}
 		if shape.Required {
-			m.instead = shape.Blank
+			m.replacement = shape.Empty
 		}
 		r.members[path[0]] = m
 		return nil
@@ -110,7 +107,7 @@ func (r *rule) hide(shapes []chunk.Shape, path []string) error {
 	return m.hide(shape.Members, path[1:])
 }
 
-// without is r with a member hidden of a value that is not the catalogue's.
+// without returns r with a member hidden of a value that the chunk schema does not describe.
 func (r *rule) without(path []string) *rule {
 	if len(path) == 0 {
 		return &rule{hidden: true}
@@ -124,158 +121,89 @@ func (r *rule) without(path []string) *rule {
 	return r
 }
 
-func find(shapes []chunk.Shape, name string) (chunk.Shape, bool) {
+func find(shapes []chunk.MemberSchema, name string) (chunk.MemberSchema, bool) {
 	for _, s := range shapes {
 		if s.Name == name {
 			return s, true
 		}
 	}
-	return chunk.Shape{}, false
+	return chunk.MemberSchema{}, false
 }
 
-// append appends what r shows of a value. It fails on what is no JSON; the value
-// must not be shown then.
-func (r *rule) append(dst, value []byte) ([]byte, error) {
+// append appends what r shows of a valid value.
+func (r *rule) append(dst, value []byte) []byte {
 	if r == nil {
-		return append(dst, value...), nil
+		return append(dst, value...)
 	}
-	kind := jsontext.Value(value).Kind()
-	if r.pick != nil && kind != '[' {
-		return append(dst, "null"...), nil
+	first := rawjson.Kind(value)
+	if r.selectRule != nil && first != '[' {
+		return append(dst, "null"...)
 	}
-	switch kind {
+	switch first {
 	case '{':
 		return r.appendObject(dst, value)
 	case '[':
 		return r.appendArray(dst, value)
 	case '"':
-		// Part of the value is hidden, and here it is a text instead: maybe the same
-		// object, encoded. Nobody can tell what is in it.
-		return append(dst, "null"...), nil
-	case jsontext.KindInvalid:
-		return dst, errNoValue
+		// A part of the value is hidden, and here it is a text instead, maybe the same object encoded. What is in it is not known.
+		return append(dst, "null"...)
 	}
-	return append(dst, value...), nil
+	return append(dst, value...)
 }
 
-func (r *rule) appendObject(dst, object []byte) ([]byte, error) {
+func (r *rule) appendObject(dst, object []byte) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
-	err := eachMember(object, func(name, raw, value []byte) error {
-		m, known := r.members[string(name)]
-		if !known && r.closed || m != nil && m.hidden && m.instead == nil {
-			return nil
+	for name, value := range rawjson.Members(object) {
+		m, known := r.members[string(name.Bytes())]
+		if !known && r.closed || m != nil && m.hidden && m.replacement == nil {
+			continue
 		}
 		if len(dst) > start {
 			dst = append(dst, ',')
 		}
-		dst = append(append(dst, raw...), ':')
+		dst = append(append(dst, name...), ':')
 		if m != nil && m.hidden {
-			dst = append(dst, m.instead...)
-			return nil
+			dst = append(dst, m.replacement...)
+			continue
 		}
-		var err error
-		dst, err = m.append(dst, value)
-		return err
-	})
-	return append(dst, '}'), err
+		dst = m.append(dst, value)
+	}
+	return append(dst, '}')
 }
 
-func (r *rule) appendArray(dst, array []byte) ([]byte, error) {
+func (r *rule) appendArray(dst, array []byte) []byte {
 	dst = append(dst, '[')
 	start := len(dst)
-	err := eachElement(array, func(value []byte) error {
+	for value := range rawjson.Elements(array) {
 		before := len(dst)
 		if len(dst) > start {
 			dst = append(dst, ',')
 		}
 		from := len(dst)
 		e := r
-		if r.pick != nil {
+		if r.selectRule != nil {
 			var shown bool
-			if e, shown = r.pick(value); !shown {
+			if e, shown = r.selectRule(value); !shown {
 				dst = dst[:before]
-				return nil
+				continue
 			}
 		}
-		var err error
-		if dst, err = e.append(dst, value); err == nil && e != nil && e.keep != nil && !e.keep(dst[from:]) {
+		if dst = e.append(dst, value); e != nil && e.accept != nil && !e.accept(dst[from:]) {
 			dst = dst[:before]
 		}
-		return err
-	})
-	return append(dst, ']'), err
+	}
+	return append(dst, ']')
 }
 
-// eachMember visits the members of a JSON object: the name, the name as it is
-// written, the value. A name with half a surrogate pair in it is none that a
-// rule could mean, and is given as "".
-func eachMember(object []byte, visit func(name, raw, value []byte) error) error {
-	dec := tokens(object)
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for dec.PeekKind() == '"' {
-		raw, err := next(dec, object)
-		if err != nil {
-			return err
-		}
-		value, err := next(dec, object)
-		if err != nil {
-			return err
-		}
-		if err := visit(plain(raw), raw, value); err != nil {
-			return err
-		}
-	}
-	_, err := dec.ReadToken()
-	return err
-}
+// maxLevels bounds the nesting of what a view reads.
+const maxLevels = 10_000
 
-// plain is what a name means that is written as raw.
-func plain(raw []byte) []byte {
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1]
+// check returns an error for text that is not JSON: none of it may be shown. Names may occur twice, because each member is shown or hidden by its own
+// name.
+func check(text []byte) error {
+	if _, ok := rawjson.Scan(text, rawjson.Limits{Levels: maxLevels}); !ok {
+		return errNoValue
 	}
-	name, err := jsontext.AppendUnquote(nil, raw)
-	if err != nil {
-		return nil
-	}
-	return name
-}
-
-// eachElement visits the elements of a JSON array.
-func eachElement(array []byte, visit func(value []byte) error) error {
-	dec := tokens(array)
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for dec.PeekKind() != ']' {
-		value, err := next(dec, array)
-		if err != nil {
-			return err
-		}
-		if err := visit(value); err != nil {
-			return err
-		}
-	}
-	_, err := dec.ReadToken()
-	return err
-}
-
-// tokens reads text as chunk.Decode does, which lets lone surrogate escapes
-// through. Each member is judged by its own name, so a second one of the same
-// name is hidden as the first.
-func tokens(text []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-}
-
-// next is the next value of dec, as a piece of the text that dec reads.
-func next(dec *jsontext.Decoder, text []byte) ([]byte, error) {
-	value, err := dec.ReadValue()
-	if err != nil {
-		return nil, err
-	}
-	end := dec.InputOffset()
-	return text[end-int64(len(value)) : end], nil
+	return nil
 }

@@ -30,7 +30,7 @@ type View struct {
 
 	// Hide has paths of members that are not shown, by type: "arguments",
 	// "errorDetail.cause". A path goes through arrays, and into values of any
-	// form. The type "*" stands for all types that have such a member.
+	// form. The type "*" selects all types that have such a member.
 	Hide map[chunk.Type][]string `json:"hide"`
 
 	// SubAgents shows what sub-agents say. Their results are made of it.
@@ -40,23 +40,19 @@ type View struct {
 	Extra bool `json:"extra"`
 }
 
-// Config is the views of a deployment. Its JSON is what Read takes.
+// Config has the views of a deployment. Read reads its JSON.
 type Config struct {
 	// Views by name: 1 to 64 letters, digits, - or _.
 	Views map[string]View `json:"views"`
 
-	// Default is the view of a request that names none. Without it such a request
-	// is shown everything, and views are a convenience that hides nothing from
-	// somebody who leaves the parameter out.
+	// Default is the view of a request that names none. Without a Default such a request is shown everything, so views do not protect content.
 	Default string `json:"default"`
 
-	// Selectable are the views that a request may name beside Default. Without a
-	// Default it may name any.
+	// Selectable has the views that a request may name besides Default. Without a Default it may name any view.
 	Selectable []string `json:"selectable"`
 }
 
-// Read reads a Config. A member that it does not know, or that comes twice, is
-// an error: a rule that is misspelt must not be a rule that is missing.
+// Read reads a Config. An unknown or duplicate member is an error: a misspelt rule must not be ignored.
 func Read(r io.Reader) (Config, error) {
 	var cfg Config
 	if err := json.UnmarshalRead(r, &cfg, json.RejectUnknownMembers(true)); err != nil {
@@ -65,83 +61,79 @@ func Read(r io.Reader) (Config, error) {
 	return cfg, nil
 }
 
-// Views are checked and ready for use. The nil *Views has no view. Its methods
-// may be called from many goroutines.
+// Views has the views of a Config, checked and ready for use. The nil *Views has no view. Its methods are safe for concurrent use.
 type Views struct {
-	lenses      map[string]*Lens
+	compiled    map[string]*Compiled
 	defaultView string
 	selectable  []string // nil: all
 }
 
 // New checks a Config.
 func New(cfg Config) (*Views, error) {
-	vs := &Views{lenses: make(map[string]*Lens, len(cfg.Views)), defaultView: cfg.Default}
+	vs := &Views{compiled: make(map[string]*Compiled, len(cfg.Views)), defaultView: cfg.Default}
 	for name, v := range cfg.Views {
 		if err := subjects.CheckToken("view", name); err != nil {
 			return nil, err
 		}
-		lens, err := v.Lens()
+		c, err := v.Compile()
 		if err != nil {
 			return nil, fmt.Errorf("view %q: %w", name, err)
 		}
-		vs.lenses[name] = lens
+		vs.compiled[name] = c
 	}
 	if cfg.Default == "" && len(cfg.Selectable) > 0 {
-		return nil, errors.New("selectable without a default: who names no view is shown everything")
+		return nil, errors.New("selectable without a default: a request without a view would be shown everything")
 	}
 	if cfg.Default != "" {
 		vs.selectable = append([]string{cfg.Default}, cfg.Selectable...)
 	}
 	for _, name := range vs.selectable {
-		if vs.lenses[name] == nil {
-			return nil, fmt.Errorf("there is no view %q", name)
+		if vs.compiled[name] == nil {
+			return nil, fmt.Errorf("unknown view %q", name)
 		}
 	}
 	return vs, nil
 }
 
-// Choose is the view that serves a request which names asked, "" for none; the
-// answer is "" when it is shown everything. It reports false when the request
-// may not have what it asks for, or there is no such view: a stranger is not
-// told which.
-func (vs *Views) Choose(asked string) (string, bool) {
+// Select returns the view for a request that names asked, "" for none; the result is "" if the request is shown everything. It reports false if the view
+// is not selectable or does not exist; the caller must not tell the client which.
+func (vs *Views) Select(asked string) (string, bool) {
 	switch {
 	case vs == nil:
 		return "", asked == ""
 	case asked == "":
 		return vs.defaultView, true
 	case vs.defaultView == "":
-		return asked, vs.lenses[asked] != nil
+		return asked, vs.compiled[asked] != nil
 	}
 	return asked, slices.Contains(vs.selectable, asked)
 }
 
-// Names of all views, sorted.
+// Names returns the names of all views, sorted.
 func (vs *Views) Names() []string {
 	if vs == nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(vs.lenses))
+	return slices.Sorted(maps.Keys(vs.compiled))
 }
 
-// Lens is the one of a name, nil when there is none.
-func (vs *Views) Lens(name string) *Lens {
+// Get returns the view with this name, nil if there is none.
+func (vs *Views) Get(name string) *Compiled {
 	if vs == nil {
 		return nil
 	}
-	return vs.lenses[name]
+	return vs.compiled[name]
 }
 
-// Encodings makes an encoding of each view out of one that shows everything: the
-// Encodings of a hub, under the names of the views.
+// Encodings returns an encoding for each view, by name, from an encoding that shows everything: the Encodings of a hub.
 func Encodings[E ~func(dst []byte, rec chunk.Record, scope chunk.Scope) []byte](vs *Views, encode E) map[string]E {
 	if vs == nil {
 		return nil
 	}
-	all := make(map[string]E, len(vs.lenses))
-	for name, lens := range vs.lenses {
+	all := make(map[string]E, len(vs.compiled))
+	for name, c := range vs.compiled {
 		all[name] = func(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
-			shown, ok := lens.Record(rec)
+			shown, ok := c.Record(rec)
 			if !ok {
 				return dst
 			}

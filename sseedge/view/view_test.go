@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/native"
+	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
@@ -23,11 +23,11 @@ func TestViewsThatAreRefused(t *testing.T) {
 		{`{"views":{"a b":{}}}`, "view"},
 		{`{"views":{"":{}}}`, "view"},
 		{`{"views":{"v":{"preset":"Public"}}}`, `preset "Public": want "public"`},
-		{`{"views":{"v":{"except":["thinkng"]}}}`, `nobody knows a type "thinkng"`},
-		{`{"views":{"v":{"hide":{"tool_begin":["arguments"]}}}}`, `nobody knows a type "tool_begin"`},
-		{`{"views":{"v":{"hide":{"tool_start":["argments"]}}}}`, "the catalogue has no such member"},
-		{`{"views":{"v":{"hide":{"error":["errorDetail.couse"]}}}}`, "the catalogue has no such member"},
-		{`{"views":{"v":{"hide":{"*":["argments"]}}}}`, "the catalogue has no such member"},
+		{`{"views":{"v":{"except":["thinkng"]}}}`, `unknown type "thinkng"`},
+		{`{"views":{"v":{"hide":{"tool_begin":["arguments"]}}}}`, `unknown type "tool_begin"`},
+		{`{"views":{"v":{"hide":{"tool_start":["argments"]}}}}`, "no such member in the chunk schema"},
+		{`{"views":{"v":{"hide":{"error":["errorDetail.couse"]}}}}`, "no such member in the chunk schema"},
+		{`{"views":{"v":{"hide":{"*":["argments"]}}}}`, "no such member in the chunk schema"},
 		{`{"views":{"v":{"hide":{"error":["errorDetail.cause.x"]}}}}`, "has no members"},
 		{`{"views":{"v":{"hide":{"tool_start":["toolCallId"]}}}}`, `"toolCallId" cannot be hidden`},
 		{`{"views":{"v":{"types":["*"],"hide":{"*":["agentId"]}}}}`, `"agentId" cannot be hidden`},
@@ -40,8 +40,8 @@ func TestViewsThatAreRefused(t *testing.T) {
 		{`{"views":{"v":{"types":["*"],"hide":{"tool_start":["arguments"]}}}}`, "it hides tool_start.arguments and shows the same in tool_approval_request.input"},
 		{`{"views":{"v":{"types":["tool_start","tool_arg_stream_delta"],"hide":{"tool_start":["arguments.password"]}}}}`, "shows the same in tool_arg_stream_delta.delta"},
 		{`{"views":{"v":{"types":["*"],"hide":{"output":["output"]}}}}`, "shows the same in stream_end.finalOutput"},
-		{`{"views":{"v":{}},"default":"w"}`, `there is no view "w"`},
-		{`{"views":{"v":{}},"default":"v","selectable":["w"]}`, `there is no view "w"`},
+		{`{"views":{"v":{}},"default":"w"}`, `unknown view "w"`},
+		{`{"views":{"v":{}},"default":"v","selectable":["w"]}`, `unknown view "w"`},
 		{`{"views":{"v":{}},"selectable":["v"]}`, "selectable without a default"},
 	} {
 		cfg, err := view.Read(strings.NewReader(tt.views))
@@ -54,8 +54,7 @@ func TestViewsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Who may choose what: with a default nobody sees more by leaving the parameter
-// out, or by naming a view that is not for them.
+// With a default, a client does not see more if it leaves out the parameter or names a view that is not selectable.
 func TestChoose(t *testing.T) {
 	three := map[string]view.View{"public": {Preset: view.Public}, "staff": {Types: []chunk.Type{"*"}}, "audit": {}}
 	for _, tt := range []struct {
@@ -77,7 +76,7 @@ func TestChoose(t *testing.T) {
 				}
 			}
 			for asked, want := range tt.want {
-				got, allowed := views.Choose(asked)
+				got, allowed := views.Select(asked)
 				if !allowed {
 					got = "no"
 				}
@@ -99,7 +98,7 @@ func TestEncodings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encodings := view.Encodings(views, native.Encode)
+	encodings := view.Encodings(views, helix.Encode)
 	if len(encodings) != 2 || !slices.Equal(views.Names(), []string{"empty", "quiet"}) {
 		t.Errorf("%d encodings of %q", len(encodings), views.Names())
 	}
@@ -116,7 +115,7 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%s: %q, want %q", typ, got, want)
 		}
 	}
-	if view.Encodings(nil, native.Encode) != nil {
+	if view.Encodings(nil, helix.Encode) != nil {
 		t.Error("encodings of no views")
 	}
 }
@@ -138,7 +137,7 @@ func TestDocumentedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name, allowed := views.Choose(""); name != "customer" || !allowed {
+	if name, allowed := views.Select(""); name != "customer" || !allowed {
 		t.Errorf("the default is %q", name)
 	}
 }

@@ -1,15 +1,14 @@
-// Command agent answers chats without a model: what it says follows from a word
-// in what it is told. It shows what an agent looks like, and the example app can
-// be tried with it.
+// Command agent answers chats without a model: a keyword in the message selects the answer. It is an example
+// of an agent, and the backend of the example app.
 //
 //	go run ./examples/chat/agent
 //
 //	tell   a long answer in two steps
 //	where  a tool that the browser runs
-//	delete a tool that a person must allow
+//	delete a tool that a user must approve
 //	fail   an answer that fails in the middle
 //
-// Anything else is repeated.
+// Any other message is repeated.
 package main
 
 import (
@@ -25,7 +24,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tailrace/tailrace/commands"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -58,7 +56,7 @@ func serve(ctx context.Context, url string, lease time.Duration, name string, s 
 	}
 	w, err := workers.New(js, workers.Config{
 		Agents: map[string]workers.Agent{name: s},
-		Queue:  commands.Config{AckWait: lease},
+		Lease:  lease,
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

@@ -12,34 +12,34 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// script is an agent whose answers are known before.
+// script is an agent with fixed answers.
 type script struct {
 	pace time.Duration
 	hold string
 }
 
-// Answer is called again after each suspension and each takeover, so every scene
-// asks the turn how far it is.
+// Answer is called again after each suspension and each takeover, so every scene continues from the number of
+// committed steps.
 func (s script) Answer(ctx context.Context, t *workers.Turn) error {
 	input := t.Input()
-	said := input[len(input)-1].Content
+	text := input[len(input)-1].Content
 	switch {
-	case strings.Contains(said, "tell"):
+	case strings.Contains(text, "tell"):
 		return s.tell(ctx, t)
-	case strings.Contains(said, "where"):
+	case strings.Contains(text, "where"):
 		return s.where(ctx, t)
-	case strings.Contains(said, "delete"):
+	case strings.Contains(text, "delete"):
 		return s.remove(ctx, t)
-	case strings.Contains(said, "fail"):
+	case strings.Contains(text, "fail"):
 		return s.fail(ctx, t)
 	}
 	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
-		step.Final()
-		return s.say(ctx, step, fmt.Sprintf("You said: %s. This is answer %.8s.", said, t.RunID()))
+		step.MarkFinal()
+		return s.say(ctx, step, fmt.Sprintf("You said: %s. This is answer %.8s.", text, t.RunID()))
 	})
 }
 
-// tell is a long answer of two steps, that stops in the middle of the second.
+// tell writes a long answer in two steps and pauses in the middle of the second.
 func (s script) tell(ctx context.Context, t *workers.Turn) error {
 	if t.Steps() == 0 {
 		if err := t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
@@ -49,7 +49,7 @@ func (s script) tell(ctx context.Context, t *workers.Turn) error {
 		}
 	}
 	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
-		step.Final()
+		step.MarkFinal()
 		if err := s.say(ctx, step, sentences(11, 15)); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func sentences(from, to int) string {
 	return b.String()
 }
 
-// where asks the browser.
+// where calls a tool of the browser.
 func (s script) where(ctx context.Context, t *workers.Turn) error {
 	if t.Steps() == 0 {
 		return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
@@ -83,12 +83,12 @@ func (s script) where(ctx context.Context, t *workers.Turn) error {
 		})
 	}
 	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
-		step.Final()
+		step.MarkFinal()
 		return s.say(ctx, step, "Your clock says "+outcome(t)+".")
 	})
 }
 
-// remove asks a person.
+// remove calls a tool that a user must approve.
 func (s script) remove(ctx context.Context, t *workers.Turn) error {
 	if t.Steps() == 0 {
 		return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
@@ -99,8 +99,8 @@ func (s script) remove(ctx context.Context, t *workers.Turn) error {
 		})
 	}
 	return t.Step(ctx, func(ctx context.Context, step *workers.Step) error {
-		step.Final()
-		granted := step.Granted()
+		step.MarkFinal()
+		granted := step.ApprovedCalls()
 		if len(granted) == 0 {
 			return s.say(ctx, step, "The files stay where they are.")
 		}
@@ -123,11 +123,11 @@ func (s script) fail(ctx context.Context, t *workers.Turn) error {
 		if err := s.say(ctx, step, "I begin, and then "); err != nil {
 			return err
 		}
-		return &workers.Error{Message: "The model is on strike.", Code: "provider_unavailable", Cause: errors.New("as told")}
+		return &workers.Error{Message: "The model is on strike.", Code: "provider_unavailable", Cause: errors.New("as requested")}
 	})
 }
 
-// say says a text word by word, as a model does.
+// say writes a text word by word, as a model does.
 func (s script) say(ctx context.Context, step *workers.Step, text string) error {
 	for word := range strings.SplitAfterSeq(text, " ") {
 		if err := pause(ctx, s.pace); err != nil {
@@ -140,7 +140,7 @@ func (s script) say(ctx context.Context, step *workers.Step, text string) error 
 	return nil
 }
 
-// wait holds an answer until the file for its chat is there.
+// wait blocks until the file for the chat exists.
 func (s script) wait(ctx context.Context, t *workers.Turn) error {
 	for s.hold != "" {
 		if _, err := os.Stat(filepath.Join(s.hold, t.Session().ID)); err == nil {
@@ -162,7 +162,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// outcome is what came of the last call.
+// outcome returns the outcome of the last call.
 func outcome(t *workers.Turn) string {
 	messages := t.Messages()
 	calls := messages[len(messages)-1].Calls()

@@ -7,16 +7,15 @@ import {
 
 type Chat = { messages: UIMessage[] };
 
-// isAnswered reports whether the last step of a chat asked something, and all of it
-// is answered: by the rules of the AI SDK, for browser tools and for approvals.
+// isAnswered reports whether all pending calls of the last step have answers, by the rules of the AI SDK for
+// browser tools and approvals.
 export function isAnswered(chat: Chat): boolean {
   return lastAssistantMessageIsCompleteWithToolCalls(chat) || lastAssistantMessageIsCompleteWithApprovalResponses(chat);
 }
 
-// sendsAnswers says when to post what people and browser tools have answered: when
-// the last question of a step is answered, and once. Without "once" an answer that
-// was stopped before it could go on would be posted without end, because the
-// question stays the last thing in the message.
+// sendsAnswers decides when to post answers: after the last answer of a step, and once. Without "once" the
+// same answers would be posted repeatedly if the run was stopped before it resumed, because the call remains
+// the last part of the message.
 export function sendsAnswers(): (chat: Chat) => boolean {
   let sent = '';
   return ({ messages }) => {

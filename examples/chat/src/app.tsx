@@ -3,8 +3,7 @@ import { Chat } from './chat';
 import { explain } from './problem';
 import { loadSnapshot, type Snapshot } from './snapshot';
 
-// App finds out which chat the address means, and loads it. It loads it again when
-// the page no longer shows what is in the log.
+// App loads the chat that the URL names, and reloads it when the page no longer matches the log.
 export function App() {
   const [id, setId] = useState(chatInAddress);
   const [loaded, setLoaded] = useState<{ id: string; snapshot: Snapshot; times: number }>();

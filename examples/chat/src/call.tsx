@@ -2,7 +2,7 @@ import { getToolName, type DynamicToolUIPart, type ToolUIPart } from 'ai';
 
 export type Decide = (decision: { id: string; approved: boolean }) => unknown;
 
-// Call is one call of a tool. Where a person is asked, there are two buttons.
+// Call is one tool call, with two buttons if it needs an approval.
 export function Call({ call, decide }: { call: ToolUIPart | DynamicToolUIPart; decide: Decide }) {
   const name = getToolName(call);
   return (
@@ -24,7 +24,7 @@ export function Call({ call, decide }: { call: ToolUIPart | DynamicToolUIPart; d
 
 const words: Record<(ToolUIPart | DynamicToolUIPart)['state'], string> = {
   'input-streaming': 'is being called',
-  'input-available': 'is at work',
+  'input-available': 'is running',
   'approval-requested': 'waits for you',
   'approval-responded': 'was decided',
   'output-available': 'is done',

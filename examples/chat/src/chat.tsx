@@ -19,7 +19,7 @@ type Props = {
   setDraft: (text: string) => void;
 };
 
-// Chat is one chat, from a snapshot on.
+// Chat is one chat, starting from a snapshot.
 export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
   const [cursor] = useState<Cursor>(() => ({
     id: String(snapshot.streamSequence),
@@ -27,7 +27,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
   }));
   const [transport] = useState(() => newTransport(cursor));
   const [sendAutomaticallyWhen] = useState(sendsAnswers);
-  const said = useRef(''); // what is on its way to the edge
+  const pendingText = useRef(''); // message that is being sent
   const connection = useRef<ReturnType<typeof useReconnect>>(null);
 
   const chat = useChat({
@@ -38,17 +38,17 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
     sendAutomaticallyWhen,
     onFinish: (end) => {
       connection.current?.onFinish(end);
-      if (!end.isError) said.current = '';
+      if (!end.isError) pendingText.current = '';
     },
     onError: (error) => {
       connection.current?.onError(error);
       if (!isStale(error)) return;
-      if (said.current) setDraft(said.current); // it was refused, and is not in the chat
+      if (pendingText.current) setDraft(pendingText.current); // rejected, and not part of the chat
       reload(explain(error));
     },
     onData: ({ type, data }) => {
-      // A worker died, and what it had not finished was taken back. What this page
-      // shows of it can only be replaced by the whole message.
+      // A worker crashed, and its uncommitted output was rolled back. The page must replace the whole
+      // message.
       if (type === 'data-truncated') void chat.stop().then(() => reload());
       if (type === 'data-resume-rejected') reload((data as { message?: string }).message);
     },
@@ -65,7 +65,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
   useFreshness(id, cursor, status === 'ready', reload);
 
   const submit = (text: string) => {
-    said.current = text;
+    pendingText.current = text;
     setDraft('');
     setEditing(undefined);
     void sendMessage({ text, messageId: editing });

@@ -2,11 +2,11 @@ import { useEffect, useRef, useState } from 'react';
 import type { Cursor } from './cursor';
 import { isTemporary } from './problem';
 
-// useReconnect comes back after a broken connection: the AI SDK does so only when
-// a page is opened or shown again. Each attempt in vain makes the next pause longer.
+// useReconnect reconnects after a broken connection; the AI SDK does so only when a page is opened or shown
+// again. The delay grows with each failed attempt.
 //
-// What happened to an attempt is told by callbacks, and kept beside React's state:
-// a status is rendered some time after the fact, or never.
+// The result of an attempt is reported by callbacks and stored outside of React's state, because a status may
+// be rendered late or never.
 export function useReconnect(cursor: Cursor, resumeStream: () => Promise<void>) {
   const [reconnecting, setReconnecting] = useState(false);
   const link = useRef({ open: true, broken: false, comingBack: false });
@@ -38,15 +38,15 @@ export function useReconnect(cursor: Cursor, resumeStream: () => Promise<void>) 
 
   return {
     reconnecting,
-    // A request has failed. If that was the end of a response, onFinish comes next
-    // and knows better; without a response there is no onFinish.
+    // A request has failed. If it was the end of a response, onFinish follows and has the details; without a
+    // response there is no onFinish.
     onError: (error: Error) => {
       link.current.broken = isTemporary(error);
       queueMicrotask(() => {
         if (link.current.broken && !link.current.comingBack) void comeBack();
       });
     },
-    // A response has ended, well or not.
+    // A response has completed or failed.
     onFinish: ({ isDisconnect }: { isDisconnect: boolean }) => {
       link.current.broken = isDisconnect;
     },

@@ -1,13 +1,12 @@
-// Cursor is the id of the last event that the page was given.
+// Cursor is the id of the last event that the page received.
 //
-// The AI SDK does not show ids of events to the page, and the edge needs to know
-// where a page was when its connection broke. So this wraps fetch and reads the
-// `id:` lines as they go by.
+// The AI SDK does not expose event ids, and the edge needs the position of the page when its connection
+// broke. So this wraps fetch and reads the `id:` lines.
 //
-// The cursor of a snapshot counts if an answer is on its way, which it lies before,
-// or once the page has said something. Else it lies behind a message that the page
-// has from the snapshot and not from a stream: should that message go on before the
-// page asks, the page needs all of it, because the SDK begins it anew.
+// The cursor of a snapshot is used while an answer is in progress, because it precedes that answer, or after
+// the page has sent a message. Otherwise it follows a message that the page has from the snapshot only: if
+// that message continues before the next request, the page needs all of it, because the SDK restarts the
+// message.
 export type Cursor = { id: string; counts: boolean };
 
 export function fetchWithCursor(cursor: Cursor): typeof fetch {
@@ -46,8 +45,8 @@ function watch(body: ReadableStream<Uint8Array<ArrayBuffer>>, cursor: Cursor): R
             }
           }
         } catch (error) {
-          // An error overtakes what is queued in a chain of streams, and what the
-          // cursor counts would be lost. A moment later the queues are empty.
+          // An error discards the chunks that are queued in a chain of streams, and events that the cursor
+          // counts would be lost. The queues are empty after a short delay.
           await new Promise((resolve) => setTimeout(resolve));
           throw error;
         }
@@ -58,9 +57,8 @@ function watch(body: ReadableStream<Uint8Array<ArrayBuffer>>, cursor: Cursor): R
   );
 }
 
-// wholeRecords finds the end of the last event that has an id. The events of one
-// record of the log bear the id on the last of them only: if a page took the first
-// and lost the rest, it would be told the first once more.
+// wholeRecords returns the end of the last event that has an id. Only the last event of a log record has its
+// id: if a page used the first events and lost the rest, it would get the first ones again.
 function wholeRecords(text: string): { end: number; id: string } {
   let whole = { end: 0, id: '' };
   for (let from = 0, to; (to = text.indexOf('\n\n', from)) >= 0; from = to + 2) {

@@ -2,15 +2,15 @@ import { useEffect } from 'react';
 import type { Cursor } from './cursor';
 import { loadSnapshot } from './snapshot';
 
-// useFreshness looks whether the chat has gone on elsewhere, in another tab or on
-// another device, whenever somebody comes back to the page.
+// useFreshness checks, when the page becomes visible, whether the chat was continued in another tab or on
+// another device.
 export function useFreshness(id: string, cursor: Cursor, idle: boolean, reload: () => void) {
   useEffect(() => {
     if (!idle) return;
     let still = true;
     const look = async () => {
       if (document.visibilityState !== 'visible') return;
-      const now = await loadSnapshot(id).catch(() => undefined); // next time, then
+      const now = await loadSnapshot(id).catch(() => undefined); // retried next time
       if (still && now && (now.status === 'active' || String(now.streamSequence) !== cursor.id)) reload();
     };
     document.addEventListener('visibilitychange', look);

@@ -27,12 +27,11 @@ function Part({ part, decide }: { part: UIMessage['parts'][number]; decide: Deci
     case 'file':
       return <p className="source"><a href={safe(part.url)}>{part.filename ?? part.mediaType}</a></p>;
     default:
-      return null; // what this page does not show
+      return null; // not shown by this page
   }
 }
 
-// safe keeps addresses that lead somewhere. A model may have been talked into
-// others, which run a script.
+// safe keeps http and https URLs. Other URLs in the output of a model could run a script.
 function safe(url: string): string | undefined {
   return /^(https?|mailto):/i.test(url) ? url : undefined;
 }

@@ -1,21 +1,19 @@
-// Problem is why the edge refused: a code for programs, a sentence for people.
+// Problem is an error response of the edge: a code for programs, a text for users.
 type Problem = { error: string; code: string };
 
-// explain is what to tell people of an error. The AI SDK makes the body of a
-// refusal the text of an error.
+// explain returns the text for users. The AI SDK uses the body of an error response as the text of an error.
 export function explain(error: Error): string {
   return problemOf(error)?.error ?? (error.message || 'Something went wrong.');
 }
 
-// isStale reports whether a refusal means that the page does not show the chat as
-// it is: somebody was faster, in another tab.
+// isStale reports whether an error means that the page is outdated, for example after a message from another
+// tab.
 export function isStale(error: Error): boolean {
   const code = problemOf(error)?.code;
   return code === 'ALREADY_ANSWERED' || code === 'CALL_EXPIRED' || code === 'EXECUTION_ERROR';
 }
 
-// isTemporary reports whether the same request may succeed a moment later. What is
-// no refusal of the edge comes from the way to it.
+// isTemporary reports whether a retry may succeed. An error without a Problem comes from the network.
 export function isTemporary(error: Error): boolean {
   const code = problemOf(error)?.code;
   if (code === undefined || code.startsWith('TOO_MANY_')) return true;
@@ -27,6 +25,6 @@ function problemOf(error: Error): Problem | undefined {
     const body = JSON.parse(error.message);
     return typeof body?.error === 'string' ? body : undefined;
   } catch {
-    return undefined; // no refusal of the edge
+    return undefined; // not an error response of the edge
   }
 }

@@ -1,12 +1,11 @@
 import type { UIMessage } from 'ai';
 
-// Snapshot is a chat as of now, without the answer that is on its way: all of
-// that comes from the stream.
+// Snapshot is the current state of a chat without the answer in progress, which comes from the stream.
 export type Snapshot = {
   messages: UIMessage[];
-  streamSequence: number; // where the stream goes on
+  streamSequence: number; // where the stream continues
   status: 'active' | 'paused' | 'ended' | 'failed';
-  error?: { message: string }; // of a failed one
+  error?: { message: string }; // of a failed run
 };
 
 const nothingYet: Snapshot = { messages: [], streamSequence: 0, status: 'ended' };

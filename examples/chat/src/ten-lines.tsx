@@ -1,7 +1,7 @@
 import { useChat } from '@ai-sdk/react';
 import type { Snapshot } from './snapshot';
 
-// TenLines is the smallest chat: what docs/chat.md begins with.
+// TenLines is the smallest chat, shown at the start of docs/chat.md.
 export function TenLines({ id, snapshot }: { id: string; snapshot: Snapshot }) {
   const { messages, sendMessage } = useChat({ id, messages: snapshot.messages, resume: true });
   return (

@@ -1,9 +1,8 @@
 import { DefaultChatTransport, type UIMessage } from 'ai';
 import { type Cursor, fetchWithCursor } from './cursor';
 
-// newTransport is the stock one: it posts to /api/chat and comes back to
-// /api/chat/{id}/stream. The cursor goes with it as it is then, not as it was when
-// the page was loaded.
+// newTransport returns the default transport: it posts to /api/chat and reconnects to /api/chat/{id}/stream.
+// It sends the cursor at the time of the request, not the one at page load.
 export function newTransport(cursor: Cursor) {
   return new DefaultChatTransport<UIMessage>({
     fetch: fetchWithCursor(cursor),
@@ -13,8 +12,8 @@ export function newTransport(cursor: Cursor) {
   });
 }
 
-// requestStop asks for the answer to end. The stream then ends by itself: to
-// close the connection would stop nothing.
+// requestStop requests a stop of the run, which ends the stream. Closing the connection would not stop the
+// run.
 export async function requestStop(id: string): Promise<void> {
   const response = await fetch(`/api/chat/${id}/stop`, { method: 'POST' });
   if (!response.ok) throw new Error(await response.text());

@@ -7,9 +7,8 @@ type Output = { tool: string; toolCallId: string } & (
   | { state: 'output-error'; errorText: string }
 );
 
-// useBrowserTools runs what the last message waits for, if this page can. onToolCall
-// would not do: it is not called for a question that was there when the page was
-// loaded.
+// useBrowserTools runs the pending calls of the last message. onToolCall is not sufficient: it is not called
+// for calls that were pending when the page was loaded.
 export function useBrowserTools(last: UIMessage | undefined, idle: boolean, addToolOutput: (o: Output) => unknown) {
   const begun = useRef(new Set<string>());
   useEffect(() => {

@@ -16,27 +16,27 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/tailrace/tailrace/internal/chromiumtest"
+	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 )
 
-// script is an edge that says what a test wants, one answer after the other.
+// script is a fake edge with the responses of a test.
 type script struct {
 	mu        sync.Mutex
-	snapshots map[string][]string // session -> answers; the last one stays
+	snapshots map[string][]string // session -> responses; the last one is repeated
 	streams   []stream            // connections; after them 204
 	asked     []string            // "after" or "Last-Event-ID" of each connection
 }
 
-// stream is one connection: a status other than 0, or those of the frames that
-// come after the cursor, and then an abort. With hold it stays open after them.
+// stream is one connection: a status other than 0, or the frames after the cursor and then an abort. With
+// hold the connection stays open.
 type stream struct {
 	status int
 	frames []string
 	hold   bool
 }
 
-// after are the frames behind a cursor. A connection that breaks right after its
-// last byte may have brought the browser all of it or nothing; it asks again.
+// after returns the frames after a cursor. A browser may have received all or nothing of a connection that
+// was closed directly after its last byte; it reconnects.
 func (s stream) after(cursor string) []string {
 	from, n := 0, 0
 	_, _ = fmt.Sscan(cursor, &from)
@@ -137,8 +137,8 @@ func snapshotOf(id string, seq int, status, parts, more string) string {
 
 const end = `{"type":"end"}`
 
-// A snapshot, its sub-agent's snapshot, a stream with records that are in them
-// already, a cut, and the rest: each agent says what its log says.
+// After a snapshot, the snapshot of its sub-agent, a stream with records that the snapshots contain, and a
+// lost connection each agent shows the text of its log.
 func TestPageResumes(t *testing.T) {
 	first := []string{
 		text(11, "kid", `" one"`), text(14, "kid", `" two"`), // in the sub-agent's snapshot
@@ -164,7 +164,7 @@ func TestPageResumes(t *testing.T) {
 	}
 }
 
-// What was taken back disappears; the page goes on from a fresh snapshot.
+// Rolled back output is removed; the page continues from a new snapshot.
 func TestPageLoadsAgainWhenTruncated(t *testing.T) {
 	s := &script{
 		snapshots: map[string][]string{"s1": {
@@ -184,9 +184,8 @@ func TestPageLoadsAgainWhenTruncated(t *testing.T) {
 	}
 }
 
-// A session that nobody has begun with yet, a server that stumbles, a connection
-// that the browser gives up: the page comes back.
-func TestPageIsPatient(t *testing.T) {
+// The page retries until a session exists, and after errors of the server and lost connections.
+func TestPageRetries(t *testing.T) {
 	whole := snapshotOf("s1", 5, "active", `{"type":"text","text":"a","state":"streaming"}`, "")
 	s := &script{
 		snapshots: map[string][]string{"s1": {"404", "404", "503", whole}},
@@ -204,9 +203,8 @@ func TestPageIsPatient(t *testing.T) {
 	}
 }
 
-// A second turn in a session that has ended: the page waits for it, and is not
-// content with the end of the first.
-func TestPageGoesOnInASession(t *testing.T) {
+// A second turn in an ended session: the page waits for it, and ignores the end of the first.
+func TestPageContinuesSession(t *testing.T) {
 	first := snapshotOf("s1", 10, "ended", `{"type":"text","text":"first. ","state":"done"}`, "")
 	s := &script{
 		snapshots: map[string][]string{"s1": {first, first, snapshotOf("s1", 12, "active", `{"type":"text","text":"first. ","state":"done"}`, "")}},
@@ -222,9 +220,8 @@ func TestPageGoesOnInASession(t *testing.T) {
 	wantText(t, tab, map[string]string{"s1": "first. second."})
 }
 
-// Text is text, whatever it looks like; halves of a character become one, over
-// the edge of a snapshot too; numbers keep their digits.
-func TestPageShowsWhatWasSaid(t *testing.T) {
+// Text is never markup; surrogates are joined, also across a snapshot; numbers keep their digits.
+func TestPageShowsText(t *testing.T) {
 	const markup = `<img src=x onerror="document.body.dataset.hacked=1"><script>document.body.dataset.hacked=1</script>`
 	quoted, err := json.Marshal(markup)
 	if err != nil {
@@ -259,7 +256,7 @@ func TestPageShowsWhatWasSaid(t *testing.T) {
 	}
 }
 
-// Thousands of pieces are drawn in few frames, and none is lost.
+// Thousands of pieces are drawn in few frames without loss.
 func TestPageIsQuick(t *testing.T) {
 	var frames []string
 	want := ""
@@ -277,7 +274,7 @@ func TestPageIsQuick(t *testing.T) {
 	wantText(t, tab, map[string]string{"s1": want})
 }
 
-// An end and then 204: the connection is complete, and nothing more is asked.
+// After the end and a 204 the page does not reconnect.
 func TestPageIsDone(t *testing.T) {
 	s := &script{
 		snapshots: map[string][]string{"s1": {snapshotOf("s1", 1, "active", "", "")}},
@@ -289,8 +286,8 @@ func TestPageIsDone(t *testing.T) {
 	wantText(t, tab, map[string]string{"s1": "a"})
 }
 
-// A failed run says why.
-func TestPageTellsOfFailures(t *testing.T) {
+// The page shows the reason of a failed run.
+func TestPageShowsFailure(t *testing.T) {
 	s := &script{
 		snapshots: map[string][]string{"s1": {snapshotOf("s1", 1, "active", "", "")}},
 		streams:   []stream{{hold: true, frames: []string{event(2, `{"type":"fail","error":"the model is on strike"}`)}}},
@@ -298,13 +295,13 @@ func TestPageTellsOfFailures(t *testing.T) {
 	tab := s.open(t, "#s1")
 	awaitStatus(t, tab, "failed")
 	if said := eval[string](t, tab, `document.querySelector('.event[data-tone="bad"]').textContent`); said != "the model is on strike" {
-		t.Errorf("it says %q", said)
+		t.Errorf("shows %q", said)
 	}
 }
 
-// What an agent reported and what it came to are there after a reload too, as they
-// were in the stream; a text that was open goes on in one piece behind them.
-func TestPageTellsOfErrorsAndResultsAfterAReload(t *testing.T) {
+// Errors and the output are shown after a reload as in the stream; an open text continues in one piece after
+// them.
+func TestPageShowsErrorsAndOutputAfterReload(t *testing.T) {
 	const reported = `"error":"no answer <b>yet</b>","code":"BUSY","recoverable":true`
 	const members = `,"errors":[{"seq":3,"message":"no answer <b>yet</b>","code":"BUSY","recoverable":true},{"seq":4,"message":"odd"}]` +
 		`,"run":{"usage":{},"output":{"cities":[1,9007199254740993]}}}`
@@ -325,7 +322,7 @@ func TestPageTellsOfErrorsAndResultsAfterAReload(t *testing.T) {
 	tab := s.open(t, "#s1")
 	poll(t, tab, `document.body.dataset.sequence === '5'`)
 	const shown = `JSON.stringify([...document.querySelectorAll('.event, .output .json')].map((e) => [e.dataset.tone ?? '', e.textContent]))`
-	const want = `[["bad","no answer <b>yet</b> (BUSY), goes on"],["bad","odd"],["","{ \"cities\": [ 1, 9007199254740993 ] }"]]`
+	const want = `[["bad","no answer <b>yet</b> (BUSY), continues"],["bad","odd"],["","{ \"cities\": [ 1, 9007199254740993 ] }"]]`
 	if got := eval[string](t, tab, shown); got != want {
 		t.Errorf("in the stream %s, want %s", got, want)
 	}
@@ -339,8 +336,7 @@ func TestPageTellsOfErrorsAndResultsAfterAReload(t *testing.T) {
 	}
 }
 
-// open serves the script and opens a page of it; a script error on the page
-// fails the test.
+// open serves the script and opens its page; a script error on the page fails the test.
 func (s *script) open(t *testing.T, hash string) context.Context {
 	t.Helper()
 	srv := httptest.NewServer(s)
@@ -355,10 +351,10 @@ func (s *script) open(t *testing.T, hash string) context.Context {
 	return browser
 }
 
-// startChromium fails the test when a page has something to complain about.
+// startChromium fails the test if a page logs an error.
 func startChromium(t *testing.T) context.Context {
 	t.Helper()
-	browser := chromiumtest.Start(t)
+	browser := browsertest.Start(t)
 	listening, stop := context.WithCancel(browser)
 	var listener sync.WaitGroup
 	t.Cleanup(func() {
@@ -372,7 +368,7 @@ func startChromium(t *testing.T) context.Context {
 				return
 			}
 			if line := fmt.Sprint(message); !strings.Contains(line, "Failed to load resource") {
-				t.Errorf("the page complains: %s", line)
+				t.Errorf("console: %s", line)
 			}
 		}
 	})
@@ -388,8 +384,8 @@ func eval[T any](t *testing.T, tab context.Context, expression string) T {
 	return value
 }
 
-// poll asks the page until the answer is yes. A question that meets the page in
-// the middle of a navigation has no answer, and is asked again.
+// poll evaluates an expression until it is true. An evaluation during a navigation has no result and is
+// repeated.
 func poll(t *testing.T, tab context.Context, expression string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(tab, 30*time.Second)
@@ -404,7 +400,7 @@ func poll(t *testing.T, tab context.Context, expression string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: %v; the page is at %s", expression, err, eval[string](t, tab, `JSON.stringify(document.body.dataset)`))
+			t.Fatalf("%s: %v; state of the page %s", expression, err, eval[string](t, tab, `JSON.stringify(document.body.dataset)`))
 		}
 	}
 }

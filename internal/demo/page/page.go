@@ -15,21 +15,20 @@ import (
 //go:embed static
 var static embed.FS
 
-// Policy is the content security policy of every answer: scripts, styles and
-// connections of this origin only, nothing inline, no frames, no forms.
-// Pictures may be data URLs, which agents make.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+// ContentSecurityPolicy is the content security policy of every response: scripts, styles and connections of
+// this origin only, nothing inline, no frames, no forms. Images may be data URLs, which agents create.
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// file is one file of the page, ready to be sent.
+// file is one file of the page.
 type file struct {
 	body        []byte
 	contentType string
 	tag         string // strong entity tag
 }
 
-// types are the kinds of files that the page is made of. The table of the
-// operating system is not asked: on some machines it calls JavaScript text.
+// types are the content types by extension. The table of the operating system is not used: some systems list
+// JavaScript as text.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -37,9 +36,8 @@ var types = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// Handler serves the page at /, and its files beside it. Every answer may be
-// kept by the browser but is asked for again, which costs a 304: a new binary
-// has a new page at once. Other paths are 404, other methods than GET and HEAD 405.
+// Handler serves the page at / and its files. Browsers may cache a response but must revalidate it, so that a
+// new binary has a new page at once. Other paths are 404, other methods than GET and HEAD 405.
 func Handler() http.Handler {
 	files := load()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,11 +71,11 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(f.body) // the browser may have gone; there is nobody to tell
+	_, _ = w.Write(f.body) // the browser may have disconnected
 }
 
 func secure(h http.Header) {
-	h.Set("Content-Security-Policy", Policy)
+	h.Set("Content-Security-Policy", ContentSecurityPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -95,8 +93,7 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// load reads the files that are part of the binary; it cannot fail in a binary
-// that was built.
+// load reads the embedded files; it cannot fail in a binary that was built.
 func load() map[string]file {
 	files := map[string]file{}
 	entries, err := fs.ReadDir(static, "static")

@@ -33,15 +33,15 @@ func TestFilesAreServed(t *testing.T) {
 		status         int
 		contentType    string
 	}{
-		"the page":         {"GET", "/", 200, "text/html; charset=utf-8"},
-		"its name":         {"GET", "/index.html", 200, "text/html; charset=utf-8"},
-		"a script":         {"GET", "/app.js", 200, "text/javascript; charset=utf-8"},
-		"the style":        {"HEAD", "/style.css", 200, "text/css; charset=utf-8"},
-		"the icon":         {"GET", "/favicon.svg", 200, "image/svg+xml"},
-		"nothing":          {"GET", "/nothing", 404, "text/plain; charset=utf-8"},
-		"out of the house": {"GET", "/../page.go", 404, "text/plain; charset=utf-8"},
-		"the folder":       {"GET", "/static/", 404, "text/plain; charset=utf-8"},
-		"a write":          {"POST", "/", 405, "text/plain; charset=utf-8"},
+		"the page":             {"GET", "/", 200, "text/html; charset=utf-8"},
+		"its name":             {"GET", "/index.html", 200, "text/html; charset=utf-8"},
+		"a script":             {"GET", "/app.js", 200, "text/javascript; charset=utf-8"},
+		"the style":            {"HEAD", "/style.css", 200, "text/css; charset=utf-8"},
+		"the icon":             {"GET", "/favicon.svg", 200, "image/svg+xml"},
+		"nothing":              {"GET", "/nothing", 404, "text/plain; charset=utf-8"},
+		"outside of the files": {"GET", "/../page.go", 404, "text/plain; charset=utf-8"},
+		"the folder":           {"GET", "/static/", 404, "text/plain; charset=utf-8"},
+		"a write":              {"POST", "/", 405, "text/plain; charset=utf-8"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestFilesAreServed(t *testing.T) {
 			if resp.StatusCode != test.status || resp.Header.Get("Content-Type") != test.contentType {
 				t.Errorf("%d %s, want %d %s", resp.StatusCode, resp.Header.Get("Content-Type"), test.status, test.contentType)
 			}
-			if resp.Header.Get("Content-Security-Policy") != Policy || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+			if resp.Header.Get("Content-Security-Policy") != ContentSecurityPolicy || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("headers %v", resp.Header)
 			}
 		})
@@ -71,8 +71,7 @@ func TestNotModified(t *testing.T) {
 	}
 }
 
-// The policy forbids what the page must therefore not have, and the house rule
-// forbids markup made of data.
+// The page must comply with the policy, and must not create markup from data.
 func TestPageKeepsItsPolicy(t *testing.T) {
 	index := read(t, "index.html")
 	for _, forbidden := range []string{`<script>`, ` style="`, `<style`, ` onclick=`, ` onload=`, `javascript:`} {

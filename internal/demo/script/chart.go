@@ -1,6 +1,6 @@
 package script
 
-// chart is a small picture as a data URL: how long readers are away.
+// chart is a small picture as a data URL.
 const chart = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 320 140' font-family='sans-serif' font-size='11'%3E" +
 	"%3Crect width='320' height='140' rx='8' fill='%23f4f7f9'/%3E" +
 	"%3Cg fill='%232b7a9b'%3E%3Crect x='30' y='30' width='40' height='80'/%3E%3Crect x='85' y='62' width='40' height='48'/%3E" +

@@ -1,19 +1,15 @@
-// Package script holds what the demo agent says: scenarios, each a pure list of
-// steps.
+// Package script holds the scenarios of the demo agents, each a pure list of steps.
 //
-// A scenario and an Env give an Agent, and the same two give the same Agent,
-// word for word and pause for pause. That is what lets a second worker go on
-// where a first one was killed: it builds the list again and starts after the
-// last step that is committed in the log.
+// A scenario and a RunInfo give an Agent; the same Session and Turn give the same Agent with the same pauses.
+// After a crash or a suspension another worker builds the list again and continues with the first step that is
+// not committed:
 //
 //	scenario, ok := script.Find("tour")
-//	agent := scenario.Agent(script.Env{Session: session, RunID: run})
-//	for n, step := range agent.Steps {
-//		for _, act := range step.Acts { … } // say, pause, or call sub-agents
+//	agent := scenario.Agent(script.RunInfo{Session: session, Turn: turn, RunID: run})
+//	for _, step := range agent.Steps {
+//		for _, act := range step.Acts { … } // write a chunk, or call sub-agents
 //	}
 //
-// The frame around each step (step_start, step_end, checkpoint_created,
-// step_committed) is no part of the list; whoever plays it puts that in. All
-// other chunk types of the protocol are here: the scenarios together use every
-// one of them.
+// The workers SDK adds the records around steps, calls, suspensions and retries. All other chunk types of the
+// protocol are in the scenarios.
 package script

@@ -9,8 +9,8 @@ import (
 //go:embed texts/*.txt
 var texts embed.FS
 
-// prose is a text of this package. A text that ends with an empty line keeps
-// it, because more follows; otherwise the newline at its end is not part of it.
+// prose returns a text of this package. An empty line at the end is kept, because more text follows;
+// otherwise the final newline is removed.
 func prose(name string) string {
 	data, err := texts.ReadFile("texts/" + name + ".txt")
 	if err != nil {
@@ -23,7 +23,7 @@ func prose(name string) string {
 	return strings.TrimSuffix(text, "\n")
 }
 
-// chapters are the parts of a long text, each with the empty line after it.
+// chapters splits a long text; each chapter includes the empty line after it.
 func chapters(text string) []string {
 	var parts []string
 	for {
@@ -35,7 +35,7 @@ func chapters(text string) []string {
 	}
 }
 
-// nextChapter is where the chapter after the first begins: "7. The write-ahead".
+// nextChapter returns the start of the second chapter, a line such as "7. The write-ahead".
 func nextChapter(text string) int {
 	for at := 1; at < len(text); at++ {
 		line := text[at:]

@@ -1,6 +1,8 @@
 package script
 
 import (
+	"encoding/json"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,13 +19,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func env(session, run string) Env {
-	return Env{Session: chunk.RootSession("acme", session), RunID: run, Issued: time.UnixMilli(1700000000000)}
+func info(session, run string) RunInfo {
+	return RunInfo{Session: chunk.RootSession("acme", session), Turn: run, RunID: run}
 }
 
-// frame are the types that the player puts around every step and every call.
-var frame = []chunk.Type{
+// sdkTypes are the types that the workers SDK writes around steps, calls, suspensions and retries.
+var sdkTypes = []chunk.Type{
 	chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted, chunk.TypeSubagentStart, chunk.TypeSubagentEnd,
+	chunk.TypeRunPaused, chunk.TypeSuspensionMarker, chunk.TypeStepDiscarded, chunk.TypeStreamResync,
 }
 
 var allTypes = []chunk.Type{
@@ -35,32 +38,33 @@ var allTypes = []chunk.Type{
 	chunk.TypeStepCommitted, chunk.TypeStepDiscarded, chunk.TypeStreamResync, chunk.TypeSuspensionMarker,
 }
 
-// The tour alone, with the frame around its steps, uses all 31 types.
+// The tour alone, with the records of the SDK, uses all 31 types.
 func TestTourUsesEveryType(t *testing.T) {
 	if len(allTypes) != 31 {
 		t.Fatalf("%d types", len(allTypes))
 	}
 	used := map[chunk.Type]bool{}
-	for _, typ := range frame {
+	for _, typ := range sdkTypes {
 		used[typ] = true
 	}
 	tour, _ := Find("tour")
-	tour.Agent(env("s1", "r1")).Each(func(a Agent) {
-		for body := range said(a) {
+	for _, a := range withSubAgents(t, tour) {
+		for body := range bodies(a) {
 			used[body.Type()] = true
 		}
-	})
+	}
 	for _, typ := range allTypes {
 		if !used[typ] {
 			t.Errorf("%s is not in the tour", typ)
 		}
 	}
 	if len(used) != len(allTypes) {
-		t.Errorf("%d types used, the catalogue has %d", len(used), len(allTypes))
+		t.Errorf("%d types used, the schema has %d", len(used), len(allTypes))
 	}
 }
 
-func said(a Agent) func(func(chunk.Body) bool) {
+// bodies yields the chunks of an agent, without discarded ones.
+func bodies(a Agent) iter.Seq[chunk.Body] {
 	return func(yield func(chunk.Body) bool) {
 		for _, step := range a.Steps {
 			for _, act := range step.Acts {
@@ -72,29 +76,69 @@ func said(a Agent) func(func(chunk.Body) bool) {
 	}
 }
 
-// The same run is the same script, down to the pauses; another run has another
-// rhythm and other ids, and says the same.
-func TestScriptsAreFunctionsOfTheRun(t *testing.T) {
+// withSubAgents returns the agent of a scenario and all agents below it.
+func withSubAgents(t *testing.T, s Scenario) []Agent {
+	t.Helper()
+	all := []Agent{s.Agent(info("s1", "r1"))}
+	for i := 0; i < len(all); i++ {
+		for _, step := range all[i].Steps {
+			for _, act := range step.Acts {
+				for _, c := range act.Ask {
+					var in struct {
+						Topic string `json:"topic"`
+					}
+					if err := json.Unmarshal(c.Input, &in); err != nil {
+						t.Fatal(err)
+					}
+					a, err := SubAgent(c.AgentType, in.Topic, RunInfo{Session: all[i].Session.Child("sub-" + c.ID), Turn: "msg-0", RunID: "r-" + c.ID})
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, a)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// A script is a function of the turn, including its pauses. Other turns have other pauses and ids, and the same
+// text.
+func TestScriptsAreFunctionsOfTheTurn(t *testing.T) {
 	for _, s := range Scenarios() {
-		one, again, other := s.Agent(env("s1", "r1")), s.Agent(env("s1", "r1")), s.Agent(env("s1", "r2"))
+		one, again, other := s.Agent(info("s1", "r1")), s.Agent(info("s1", "r1")), s.Agent(info("s1", "r2"))
 		if !reflect.DeepEqual(one, again) {
-			t.Errorf("%s: two scripts of one run differ", s.Name)
+			t.Errorf("%s: two scripts of one turn differ", s.Name)
 		}
 		if one.Text() != other.Text() {
-			t.Errorf("%s: another run says something else", s.Name)
+			t.Errorf("%s: another turn has another text", s.Name)
 		}
 		if reflect.DeepEqual(one.Steps, other.Steps) {
-			t.Errorf("%s: another run has the same rhythm", s.Name)
+			t.Errorf("%s: another turn has the same pauses", s.Name)
+		}
+		resumed := info("s1", "r1")
+		resumed.RunID = "r2"
+		if ids, want := callIDs(s.Agent(resumed)), callIDs(one); !slices.Equal(ids, want) {
+			t.Errorf("%s: calls %q after a suspension, want %q", s.Name, ids, want)
 		}
 	}
 }
 
-// Everything that a script says passes the catalogue, in a session that has a
-// subject.
+func callIDs(a Agent) []string {
+	var ids []string
+	for body := range bodies(a) {
+		if b, ok := body.(chunk.ToolStart); ok {
+			ids = append(ids, b.ToolCallID)
+		}
+	}
+	return ids
+}
+
+// Every chunk of a script is valid. Calls are the last action of a step, and never in the last step.
 func TestEverythingIsValid(t *testing.T) {
 	for _, s := range Scenarios() {
 		ids, sessions := map[string]bool{}, map[string]bool{}
-		s.Agent(env("s1", "r1")).Each(func(a Agent) {
+		for _, a := range withSubAgents(t, s) {
 			if err := subjects.CheckSession(a.Session); err != nil {
 				t.Error(err)
 			}
@@ -102,11 +146,7 @@ func TestEverythingIsValid(t *testing.T) {
 				t.Errorf("%s: two agents in session %s", s.Name, a.Session.ID)
 			}
 			sessions[a.Session.ID] = true
-			for body := range said(a) {
-				if resync, ok := body.(chunk.StreamResync); ok { // the player fills in the checkpoint
-					resync.CheckpointID = "c"
-					body = resync
-				}
+			for body := range bodies(a) {
 				c := chunk.Chunk{AgentID: a.Session.ID, AgentType: a.Type, Timestamp: 1, Body: body}
 				if err := c.Validate(); err != nil {
 					t.Errorf("%s: %v", s.Name, err)
@@ -118,17 +158,23 @@ func TestEverythingIsValid(t *testing.T) {
 					ids[end.ToolCallID] = true
 				}
 			}
-		})
+			for n, step := range a.Steps {
+				at := slices.IndexFunc(step.Acts, func(act Action) bool { return len(act.Ask) > 0 })
+				if at >= 0 && (at < len(step.Acts)-1 || n == len(a.Steps)-1) {
+					t.Errorf("%s, %s: action %d of step %d calls sub-agents", s.Name, a.Type, at+1, n+1)
+				}
+			}
+		}
 	}
 }
 
-// Streamed arguments are the arguments.
+// Streamed arguments equal the complete arguments.
 func TestStreamedArgumentsAreTheArguments(t *testing.T) {
 	tour, _ := Find("tour")
 	checked := 0
-	tour.Agent(env("s1", "r1")).Each(func(a Agent) {
+	for _, a := range withSubAgents(t, tour) {
 		args := map[string]string{}
-		for body := range said(a) {
+		for body := range bodies(a) {
 			switch b := body.(type) {
 			case chunk.ToolArgStreamDelta:
 				args[b.ToolCallID] += b.Delta
@@ -141,18 +187,17 @@ func TestStreamedArgumentsAreTheArguments(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
 	if checked < 5 {
 		t.Errorf("%d streamed calls", checked)
 	}
 }
 
-// The pieces of a text are the text, whatever the text is, and no piece cuts a
-// character.
+// The pieces of any text join to the text, and no piece splits a character.
 func TestTokensJoinToTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
-		tokens := newPen(env("s1", rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "run")), "a", 30).tokens(text)
+		tokens := newBuilder(info("s1", rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "run")), "a", 30).tokens(text)
 		if got := strings.Join(tokens, ""); got != text {
 			t.Fatalf("%q", got)
 		}
@@ -164,9 +209,9 @@ func TestTokensJoinToTheText(t *testing.T) {
 	})
 }
 
-// The two halves of a character are the character again.
+// The two halves join to the character.
 func TestHalvesJoin(t *testing.T) {
-	p := newPen(env("s1", "r1"), "a", 30)
+	p := newBuilder(info("s1", "r1"), "a", 30)
 	p.halves('🌊')
 	a := p.done(nil)
 	if a.Text() != "🌊" {
@@ -177,26 +222,26 @@ func TestHalvesJoin(t *testing.T) {
 	}
 }
 
-// The long story is long, in chapters that are its steps, at a readable pace.
+// The long scenario has thousands of pieces, in chapters that are its steps.
 func TestLongStory(t *testing.T) {
 	long, _ := Find("long")
-	a := long.Agent(env("s1", "r1"))
-	if got := slices.Collect(said(a)); len(got) < 2000 {
+	a := long.Agent(info("s1", "r1"))
+	if got := slices.Collect(bodies(a)); len(got) < 2000 {
 		t.Errorf("%d pieces, want some thousand", len(got))
 	}
 	if len(a.Steps) != 13 { // the title and twelve chapters
 		t.Errorf("%d steps", len(a.Steps))
 	}
 	if a.Text() != prose("long") {
-		t.Error("the chapters are not the story")
+		t.Error("chapters do not join to the text")
 	}
 }
 
-// A model says 20 to 60 tokens a second, and no scenario takes for ever.
+// The pace is 20 to 60 tokens per second, and no scenario is very long.
 func TestPace(t *testing.T) {
 	for _, s := range Scenarios() {
 		var whole time.Duration
-		for _, step := range s.Agent(env("s1", "r1")).Steps {
+		for _, step := range s.Agent(info("s1", "r1")).Steps {
 			for _, act := range step.Acts {
 				whole += act.After
 			}
@@ -222,6 +267,6 @@ func TestScenariosAreNamed(t *testing.T) {
 		}
 	}
 	if _, ok := Find("no such"); ok {
-		t.Error("found what is not there")
+		t.Error("found an unknown scenario")
 	}
 }

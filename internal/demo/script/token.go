@@ -5,13 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// longestToken is the most letters a piece has, in runes.
+// longestToken is the maximum number of letters of a piece, in runes.
 const longestToken = 6
 
-// tokens cuts s the way models do: at spaces, which belong to the word after
-// them, and inside long words; characters of other scripts come alone or in
-// pairs. The pieces joined are s.
-func (p *pen) tokens(s string) []string {
+// tokens splits s as models do: at spaces, which belong to the next word, and inside of long words;
+// characters of other scripts come alone or in pairs. The pieces join to s.
+func (p *scriptBuilder) tokens(s string) []string {
 	var pieces []string
 	for len(s) > 0 {
 		n := p.cut(s)
@@ -21,8 +20,8 @@ func (p *pen) tokens(s string) []string {
 	return pieces
 }
 
-// cut is the length in bytes of the next piece of s, which is not empty.
-func (p *pen) cut(s string) int {
+// cut returns the length in bytes of the next piece of s, which is not empty.
+func (p *scriptBuilder) cut(s string) int {
 	most := 2 + p.rng.IntN(longestToken-1)
 	n, runes := 0, 0
 	for runes < most {
@@ -46,8 +45,7 @@ func startsPiece(r rune) bool {
 	return r == ' ' || r == '\n' || r == '"' || r == '(' || r == '{'
 }
 
-// surrogates are the two halves of r as UTF-16 has them, each in the three
-// bytes that WTF-8 gives a half (package chunk).
+// surrogates returns the two UTF-16 surrogates of r, each as three bytes of WTF-8 (package chunk).
 func surrogates(r rune) (high, low string) {
 	r -= 0x10000
 	return wtf8(0xd800 + r>>10), wtf8(0xdc00 + r&0x3ff)

@@ -1,4 +1,4 @@
-// The page: which session is shown, what can be asked for, and the gauges.
+// The page: the session that is shown, the scenarios, and the gauges.
 
 import { Feed } from './feed.js';
 import { Model } from './model.js';
@@ -13,12 +13,12 @@ let feed = null;
 let shown = null; // {id, model, view} of the session on the page
 
 function sessionInAddress() {
-  const id = location.hash.slice(1); // ids have no character that an address would escape
+  const id = location.hash.slice(1); // ids have no character that a URL escapes
   return sessionShape.test(id) ? id : '';
 }
 
-// show follows a session. A session that was just asked for is waited for, and
-// a run of it that ends at or before `beyond` is not the one we wait for.
+// show follows a session. It waits for a session that was just requested; the end of a run at or before
+// `beyond` is ignored.
 function show(id, { expected = false, beyond = 0 } = {}) {
   feed?.stop();
   feed = null;
@@ -49,7 +49,7 @@ function show(id, { expected = false, beyond = 0 } = {}) {
         model.place(model.agent(c.parent ?? id), agent, c.callId);
         load(model, child, c.snapshot);
       }
-      if (resets++ > 0) notice(`Loaded again from the snapshot at ${model.sequence}: part of what was shown had been taken back.`);
+      if (resets++ > 0) notice(`Reloaded from the snapshot at ${model.sequence}: part of the output was rolled back.`);
       view.schedule();
     },
     onEvent(event, sequence) {
@@ -64,8 +64,8 @@ function show(id, { expected = false, beyond = 0 } = {}) {
   mine.run(expected).catch((err) => setConnection('broken', String(err)));
 }
 
-// accept takes an event of the stream. What concerns the stream itself is the
-// root's: a sub-agent's end is told by its parent.
+// accept handles an event of the stream. Stream events concern the root; its records report the end of a
+// sub-agent.
 function accept(model, event, sequence) {
   if (event.type === 'chunk') return model.apply(event.chunk, event.sequence ?? sequence);
   if (!model.saw(model.root, sequence)) return;
@@ -79,8 +79,7 @@ function accept(model, event, sequence) {
   }
 }
 
-// drawn brings the gauges up to date; what tests read is set here, after the
-// text is on the page.
+// drawn updates the gauges, and the state for tests, after the text is on the page.
 function drawn() {
   const model = shown?.model;
   const status = model?.status ?? 'idle';
@@ -111,7 +110,7 @@ function notice(text) {
   setTimeout(() => line.remove(), 12000);
 }
 
-// What can be asked for.
+// The scenarios.
 
 async function loadScenarios() {
   try {

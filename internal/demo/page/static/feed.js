@@ -1,17 +1,17 @@
-// The connection: snapshots first, then the stream of events after them, and
-// again from the start whenever the bookmark is no longer good.
+// The connection: snapshots first, then the stream of events after them, and again from the start when the
+// cursor is no longer valid.
 
 import { parse } from './json.js';
 
 const firstDelay = 250;
 const longestDelay = 5000;
-const patience = 20; // tries to find a session that nobody here has started
+const maxMissing = 20; // attempts to load a session that this page has not started
 
 // Feed follows one session. It calls
-//   onReset(root, children)   with fresh snapshots: forget everything else;
+//   onReset(root, children)   with new snapshots, which replace everything;
 //   onEvent(event, sequence)  for each event after them, in order;
-//   onConnection(state, text) whenever the connection changes;
-//   isOver()                  to learn whether the end of the run was seen.
+//   onConnection(state, text) when the connection changes;
+//   isOver()                  to check whether the run has ended.
 export class Feed {
   constructor(session, hooks) {
     this.session = session;
@@ -32,7 +32,7 @@ export class Feed {
     this.source = null;
   }
 
-  // run returns when the session is over, cannot be found, or stop was called.
+  // run returns when the session has ended or is missing, or after stop.
   async run(expected) {
     let delay = firstDelay;
     let missing = 0;
@@ -47,10 +47,10 @@ export class Feed {
         const after = Number(loaded.root.streamSequence);
         const why = await this.follow(after);
         if (this.stopped) return;
-        if (this.reached > after) delay = firstDelay; // it went well for a while
+        if (this.reached > after) delay = firstDelay; // events were received
         if (this.hooks.isOver() && why !== 'resync') return this.hooks.onConnection('done', 'complete');
       } else if (loaded.outcome === 'missing') {
-        if (!expected && ++missing >= patience) return this.hooks.onConnection('missing', 'no such session');
+        if (!expected && ++missing >= maxMissing) return this.hooks.onConnection('missing', 'no such session');
         this.hooks.onConnection('connecting', expected ? 'waiting for a worker' : 'looking for the session');
       } else {
         this.hooks.onConnection('broken', loaded.text);
@@ -60,9 +60,9 @@ export class Feed {
     }
   }
 
-  // load fetches the root's snapshot and then those of its sub-agents: in this
-  // order, so that whatever a sub-agent said before the root's sequence is in
-  // its own snapshot, and everything later comes through the stream.
+  // load fetches the root's snapshot and then those of its sub-agents: in this order every record of a
+  // sub-agent before the root's sequence is in its own snapshot, and every later one comes through the
+  // stream.
   async load() {
     const root = await this.snapshot(this.session);
     if (root.outcome !== 'ok') return root;
@@ -74,7 +74,7 @@ export class Feed {
       const child = await this.snapshot(id);
       if (this.stopped) return { outcome: 'broken', text: 'stopped' };
       if (child.outcome === 'broken') return child;
-      if (child.outcome === 'missing') continue; // announced, and not yet begun
+      if (child.outcome === 'missing') continue; // requested, not started
       children.set(id, { ...wanted[i], snapshot: child.value });
       for (const grandchild of childrenOf(child.value)) wanted.push({ ...grandchild, parent: id });
     }
@@ -93,9 +93,8 @@ export class Feed {
     }
   }
 
-  // follow listens after a sequence until the bookmark is no longer good
-  // ('resync') or the browser gives up ('closed'). Interruptions in between are
-  // the browser's: it comes back with Last-Event-ID.
+  // follow listens after a sequence until the cursor is no longer valid ('resync') or the browser stops
+  // reconnecting ('closed'). The browser reconnects with Last-Event-ID after interruptions.
   follow(after) {
     return new Promise((resolve) => {
       this.reached = 0;
@@ -108,7 +107,7 @@ export class Feed {
       this.source = source;
       source.onopen = () => this.hooks.onConnection('live', 'live');
       source.onmessage = (message) => {
-        if (this.source !== source) return; // closed with messages still on their way
+        if (this.source !== source) return; // closed with events in flight
         let event;
         try {
           event = parse(message.data);

@@ -1,7 +1,7 @@
-// JSON that keeps what JavaScript's numbers cannot hold, and JSON Patch.
+// JSON with exact numbers, and JSON Patch.
 
-// parse reads JSON. A number that a double would change (a large integer, a long
-// fraction) stays as it was written, where the browser can do that.
+// parse parses JSON. A number that a double would change (a large integer, a long fraction) keeps its text,
+// if the browser supports that.
 export function parse(text) {
   if (typeof JSON.rawJSON !== 'function' || !/\d{16}|\d[eE.]\d/.test(text)) return JSON.parse(text);
   return JSON.parse(text, (key, value, context) =>
@@ -9,14 +9,14 @@ export function parse(text) {
       ? JSON.rawJSON(context.source) : value);
 }
 
-// pretty is JSON for people: on one line if that is short.
+// pretty formats JSON, on one line if it is short.
 export function pretty(value) {
   const line = JSON.stringify(value ?? null, null, 1).replace(/\n */g, ' ');
   return line.length <= 72 ? line : JSON.stringify(value, null, 2);
 }
 
-// patched is the document after all operations of an RFC 6902 patch. The
-// argument is not changed; when one operation fails, none is done (it throws).
+// patched returns the document after all operations of an RFC 6902 patch. The argument is not changed; if an
+// operation fails, none is applied (it throws).
 export function patched(doc, operations) {
   const holder = { doc: copy(doc ?? {}) };
   for (const op of operations) {
@@ -58,7 +58,7 @@ function canonical(value) {
   return `{${Object.keys(value).sort().map((k) => `${JSON.stringify(k)}:${canonical(value[k])}`).join()}}`;
 }
 
-// steps are the names on the way to a place, below a holder's one member.
+// steps returns the names on the path to a value, below the one member of a holder.
 function steps(pointer) {
   if (pointer === '') return ['doc'];
   if (typeof pointer !== 'string' || pointer[0] !== '/') throw new Error(`bad pointer ${pointer}`);

@@ -1,6 +1,5 @@
-// The session as the page knows it: agents, each with the parts it said, in the
-// order of the log. No DOM, no network. What changed since the view last looked
-// is in `changed`.
+// The state of a session: agents with their parts in the order of the log. No DOM, no network. `changed` has
+// what changed since the last draw.
 
 import { patched } from './json.js';
 
@@ -20,8 +19,8 @@ export class Model {
     this.agent(this.root);
   }
 
-  // agent finds or makes one. Its position is the last record it holds: what
-  // comes at or below it is here already, from a snapshot.
+  // agent returns an agent and creates it if necessary. Its position is its last record: records up to it are
+  // already included.
   agent(id, type = '') {
     let agent = this.agents.get(id);
     if (!agent) {
@@ -36,8 +35,7 @@ export class Model {
     return agent;
   }
 
-  // place puts a sub-agent below the call that started it, or at the end of its
-  // parent, once.
+  // place moves a sub-agent below the call that started it, or to the end of its parent, once.
   place(parent, child, callId) {
     if (child.parent || child === parent) return;
     child.parent = parent;
@@ -59,7 +57,7 @@ export class Model {
     return part;
   }
 
-  // saw notes a record of an agent, and reports false when it is here already.
+  // saw records the position of an agent. It returns false for a record that is already included.
   saw(agentId, sequence) {
     const agent = this.agent(agentId);
     if (sequence <= agent.position) return false;
@@ -80,7 +78,7 @@ export class Model {
     this.changed.add(root);
   }
 
-  // apply takes one chunk of the log.
+  // apply applies one chunk of the log.
   apply(chunk, sequence) {
     if (!this.saw(chunk.agentId, sequence)) return;
     this.note(sequence, chunk.type, chunk.agentType);
@@ -103,7 +101,7 @@ export class Model {
     return part;
   }
 
-  // call finds or makes the card of a tool call.
+  // call returns the card of a tool call and creates it if necessary.
   call(agent, id, name) {
     let part = agent.calls.get(id);
     if (!part) {
@@ -115,7 +113,7 @@ export class Model {
     return part;
   }
 
-  // custom events that report progress move the bar that is there.
+  // custom events with progress update the existing bar.
   custom(agent, name, data) {
     const last = agent.parts.at(-1);
     if (name === 'progress' && last?.kind === 'custom' && last.name === name) {
@@ -132,14 +130,14 @@ export class Model {
   }
 }
 
-// decision is what was decided about a call, for people.
+// decision describes the decision about a call.
 export function decision({ approved, isAutomatic, reason }) {
   return `${approved ? 'approved' : 'refused'}${isAutomatic ? ' by a rule' : ''}${reason ? `: ${reason}` : ''}`;
 }
 
-// problem is an error that an agent reported, for people.
+// problem describes an error that an agent reported.
 export function problem({ message, code, recoverable }) {
-  return `${message}${code ? ` (${code})` : ''}${recoverable ? ', goes on' : ''}`;
+  return `${message}${code ? ` (${code})` : ''}${recoverable ? ', continues' : ''}`;
 }
 
 const handlers = {
@@ -148,7 +146,7 @@ const handlers = {
     agent.status = 'active';
     if (c.parent?.sessionId) m.place(m.agent(c.parent.sessionId), agent, c.parent.callId);
     if (c.mode === 'takeover') {
-      m.event(agent, `another worker goes on with this run (epoch ${c.epoch})`, 'notice');
+      m.event(agent, `another worker continues this run (epoch ${c.epoch})`, 'notice');
       return;
     }
     for (const input of c.input ?? []) m.add(agent, { kind: 'user', text: input.content, files: input.files ?? [] });

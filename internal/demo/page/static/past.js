@@ -1,5 +1,5 @@
-// The sessions that this browser started, newest first. A browser that keeps
-// nothing (private windows, blocked storage) has none, and that is fine.
+// The sessions that this browser started, newest first. A browser without storage (private windows, blocked
+// storage) has none.
 
 const key = 'tailrace.sessions';
 const most = 20;
@@ -25,8 +25,7 @@ export function titleOf(id) {
   return list().find((s) => s.id === id)?.title ?? '';
 }
 
-// isFresh reports whether a session was started so lately that a worker may not
-// have begun with it.
+// isFresh reports whether a session was requested so recently that its run may not have started.
 export function isFresh(id) {
   const session = list().find((s) => s.id === id);
   return session !== undefined && Date.now() - session.at < 120_000;
@@ -36,6 +35,6 @@ function save(sessions) {
   try {
     localStorage.setItem(key, JSON.stringify(sessions));
   } catch {
-    // nothing is kept then
+    // storage is unavailable
   }
 }

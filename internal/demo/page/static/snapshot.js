@@ -2,16 +2,15 @@
 
 import { decision, problem } from './model.js';
 
-// load puts what a snapshot holds into the model, as if the records up to its
-// sequence had been applied.
+// load applies a snapshot to the model, like all records up to its sequence.
 export function load(model, id, snapshot) {
   const agent = model.agent(id, snapshot.session?.agentType ?? '');
   agent.position = Number(snapshot.streamSequence);
   agent.state = snapshot.state ?? null;
   agent.status = snapshot.status;
   const said = (snapshot.messages ?? []).flatMap(({ role, parts }) => (parts ?? []).map((part) => ({ role, part })));
-  // What still grows stays last, for the stream to go on with. Between which parts
-  // the errors came a snapshot does not tell.
+  // An open part stays last, because the stream continues it. A snapshot does not contain the positions of
+  // errors between parts.
   const growing = said.at(-1)?.part.state === 'streaming' ? said.splice(-1) : [];
   for (const { role, part } of said) addSaid(model, agent, role, part);
   for (const error of snapshot.errors ?? []) model.event(agent, problem(error), 'bad');

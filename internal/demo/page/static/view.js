@@ -1,27 +1,26 @@
-// The model on the screen. Text goes in as text, never as markup. Changes are
-// drawn once per frame, however many records came in between.
+// The view of the model. Text is inserted as text, never as markup. Changes are drawn once per frame, however
+// many records caused them.
 
 import { pretty } from './json.js';
 
 const logLines = 14;
-const hiddenTabDelay = 200; // a hidden tab has no frames; tests and titles want it drawn all the same
+const hiddenTabDelay = 200; // a hidden tab has no frames; tests and titles need it drawn nevertheless
 
 export class View {
   constructor(model, places, onDrawn) {
     this.model = model;
     this.places = places; // elements: main, session, states, sources, log
-    this.following = true; // the end is kept in sight, until somebody scrolls away from it
+    this.following = true; // the end is kept visible until the user scrolls away
     this.onDrawn = onDrawn;
     this.drawnParts = new Map();
     this.drawnAgents = new Map();
     this.drawnStates = new Map();
     this.sourcesShown = 0;
-    this.place = null; // where to be after the next draw, while that is not decided by where we are
+    this.place = null; // scroll position after the next draw, null to keep the current one
     this.scheduled = false;
   }
 
-  // clear forgets what was drawn; the model was reset. Whoever reads further up
-  // stays there when it is drawn again.
+  // clear removes everything after a reset of the model. The scroll position is restored by the next draw.
   clear() {
     this.place ??= { following: this.following, y: window.scrollY };
     this.drawnParts.clear();
@@ -65,13 +64,13 @@ export class View {
     this.onDrawn();
   }
 
-  // scrolled is told when somebody scrolls. Only then the mind changes: a picture
-  // that arrives late moves the end away too.
+  // scrolled handles scrolling by the user. Only that changes `following`: an image that loads late moves the
+  // end as well.
   scrolled() {
     if (!this.place) this.following = this.beyond() < 160;
   }
 
-  // beyond is how far the end is below what can be seen, in pixels.
+  // beyond returns the distance from the visible area to the end, in pixels.
   beyond() {
     return this.places.main.getBoundingClientRect().bottom - window.innerHeight;
   }
@@ -164,7 +163,7 @@ export class View {
   }
 }
 
-// How each kind of part looks: make builds it, update fills in what it says now.
+// The views of the parts: make creates an element, update fills it.
 const drawers = {
   user: {
     make: () => { const text = el('p', 'said'); return { root: el('div', 'user', text), text }; },
@@ -175,8 +174,7 @@ const drawers = {
     },
   },
   text: {
-    // Line breaks at the end stay in the text and out of sight: what comes next
-    // keeps its own distance.
+    // Trailing line breaks stay in the text but are not visible: the next part has its own margin.
     make: () => {
       const node = document.createTextNode('');
       const tail = el('span', 'tail');
@@ -290,8 +288,7 @@ function fileOf({ url, mediaType, filename }) {
   return el('figure', 'file', image, caption);
 }
 
-// link is a link if the address is one of the web or a file in itself; anything
-// else, a script above all, is shown as text.
+// link returns a link for http, https and data URLs; any other URL, above all a script, is shown as text.
 function link(url, text) {
   if (!/^(https?:\/\/|data:)/i.test(url)) return el('span', '', text);
   const a = el('a', '', text);
@@ -302,7 +299,7 @@ function link(url, text) {
   return a;
 }
 
-// grow appends what is new to a text node: the cost is that of the delta.
+// grow appends the new text to a text node: the cost is that of the delta.
 function grow(node, text) {
   if (text.length > node.length) node.appendData(text.slice(node.length));
   else if (text.length < node.length) node.data = text;
@@ -312,7 +309,7 @@ function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// el makes an element; strings among its children are text.
+// el creates an element; strings among its children become text.
 export function el(tag, className, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = className;

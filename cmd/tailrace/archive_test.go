@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// A session that has ended is archived once, and read from there.
+func TestArchive(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	js := server.JetStream(t)
+	nc := js.Conn()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(topology.Ensure(t.Context(), js, topology.Config{}))
+	producer, err := producers.New(nc, js, producers.Config{})
+	must(err)
+	defer func() { must(producer.Close()) }()
+	session := chunk.RootSession("default", "s1")
+	writing, err := producer.Start(t.Context(), session, chunk.RunStarted{})
+	must(err)
+	for i := range 300 {
+		must(writing.Emit(t.Context(), chunk.Chunk{Body: chunk.SourceURL{SourceID: fmt.Sprint(i), URL: "https://example.com"}}))
+	}
+	must(writing.End(t.Context(), nil))
+	archive := func(args ...string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		args = append([]string{"archive", "--nats-url", server.URL}, args...)
+		if code := run(t.Context(), terminal{out: &out, err: &errs}, args); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, errs.String())
+		}
+		return out.String()
+	}
+	for _, step := range []struct{ args, want string }{
+		{"", "0 sessions archived, 0 cannot be, 0 archives removed\n"}, // not a day old
+		{"--archive-after=1ns", "1 sessions archived, 0 cannot be, 0 archives removed\n"},
+		{"--archive-after=1ns", "0 sessions archived, 0 cannot be, 0 archives removed\n"},
+	} {
+		if got := archive(strings.Fields(step.args)...); got != step.want {
+			t.Fatalf("archive %s: got %q, want %q", step.args, got, step.want)
+		}
+	}
+	archived := func() bool {
+		t.Helper()
+		reader, err := consumers.New(nc, js, consumers.Config{UseArchives: true})
+		must(err)
+		n := uint64(0)
+		for _, err := range reader.Replay(t.Context(), session, chunk.Position{}) {
+			must(err)
+			n++
+		}
+		return n >= 300 && reader.Stats().Archived == n
+	}
+	if !archived() {
+		t.Fatal("the archive is not read")
+	}
+
+	// … and a projector does it by itself.
+	objects, err := js.Stream(t.Context(), "OBJ_TR_OBJECTS")
+	must(err)
+	must(objects.Purge(t.Context()))
+	if archived() {
+		t.Fatal("an archive is read that is not there")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"projector", "--nats-url", server.URL, "--ops-listen", "", "--archive-after", "1ns"}
+		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, args)
+	}()
+	natstest.Eventually(t, "the projector to archive", func(context.Context) error {
+		if !archived() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}

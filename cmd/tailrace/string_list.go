@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// stringList is a comma-separated list as a setting: "a, b".
+type stringList []string
+
+// UnmarshalText parses a comma-separated list.
+func (w *stringList) UnmarshalText(text []byte) error {
+	*w = nil
+	if len(text) == 0 {
+		return nil
+	}
+	for word := range strings.SplitSeq(string(text), ",") {
+		word = strings.TrimSpace(word)
+		if word == "" {
+			return fmt.Errorf("list is %q, want comma-separated words", text)
+		}
+		*w = append(*w, word)
+	}
+	return nil
+}
+
+// String returns the comma-separated list.
+func (w stringList) String() string { return strings.Join(w, ",") }

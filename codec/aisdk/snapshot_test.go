@@ -1,0 +1,44 @@
+package aisdk_test
+
+import (
+	"fmt"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+var _ = func() struct{} { aisdk.AnswerParts = answerParts; return struct{}{} }()
+
+// answerParts folds the log of one session, without the records that were removed, and returns the answer at its end: no id if there is none.
+func answerParts(log []chunk.Record, isRemoved func(i int) bool) (id string, parts []chunk.Value, err error) {
+	session := log[0].Session.Tree()
+	s := fold.New(session)
+	var removed []chunk.OrdinalRange
+	for _, rec := range log {
+		if rec.Type != chunk.TypeTruncated {
+			continue
+		}
+		c, err := rec.Decode()
+		if err != nil {
+			return "", nil, err
+		}
+		b, _ := chunk.As[chunk.Truncated](c)
+		removed = append(removed, b.Removed...)
+	}
+	s = fold.MarkRemoved(s, removed)
+	for i, rec := range log {
+		if rec.Session != session || isRemoved(i) {
+			continue
+		}
+		if s, err = fold.Apply(s, rec); err != nil {
+			return "", nil, fmt.Errorf("%s: %w", rec.Type, err)
+		}
+	}
+	messages := s.Frontend(true, 0).Messages
+	if len(messages) == 0 || messages[len(messages)-1].Role != fold.Assistant {
+		return "", nil, nil
+	}
+	last := messages[len(messages)-1]
+	return last.ID, last.Parts, nil
+}

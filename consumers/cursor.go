@@ -1,0 +1,88 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsreader"
+)
+
+// ResolveCursor converts a bare cursor to a Position. The record at that sequence must be in the log and must be of s, or for chunk.ScopeTree of the tree
+// of s. The Ordinal is that in the session of the record. The cursor 0 is before the first record of any session and always valid. The error is a
+// *chunk.TruncatedError if the cursor cannot be served: "future", "expired", "cleanup" or "foreign".
+func (r *Reader) ResolveCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+	v, err := r.verify(ctx, s, scope, after)
+	return v.Position(), err
+}
+
+// verify returns the record at the cursor; the zero Record for the cursor 0.
+func (r *Reader) verify(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Record, error) {
+	filter, err := r.filter(s, scope)
+	if err != nil || after == 0 {
+		return chunk.Record{}, err
+	}
+	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
+	rec, err := r.recordAt(ctx, stream, s, scope, after)
+	if errors.Is(err, jsclient.ErrNotFound) {
+		return chunk.Record{}, r.missingReason(ctx, s, stream, filter, after)
+	}
+	return rec, err
+}
+
+// recordAt returns the record at a sequence, if it is of the scope of s. The error is jsclient.ErrNotFound or a *chunk.TruncatedError with reason "foreign".
+func (r *Reader) recordAt(ctx context.Context, stream string, s chunk.Session, scope chunk.Scope, seq chunk.Seq) (chunk.Record, error) {
+	m, err := retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (jsclient.Message, error) {
+		return r.client.At(ctx, stream, uint64(seq))
+	})
+	if err != nil {
+		return chunk.Record{}, err
+	}
+	wrong := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedWrongSession, After: seq}
+	of, err := r.sessionOf(m.Subject)
+	if err != nil || of.Tree() != s.Tree() || scope == chunk.ScopeSession && of != s {
+		return chunk.Record{}, wrong
+	}
+	rec, err := decode(m, of)
+	if err != nil {
+		return chunk.Record{}, wrong // malformed, so it never was a cursor
+	}
+	return rec, nil
+}
+
+// filter returns the subjects of the scope of s: a literal subject or a tree.
+func (r *Reader) filter(s chunk.Session, scope chunk.Scope) (string, error) {
+	if scope == chunk.ScopeTree {
+		return r.cfg.Layout.Tree(s)
+	}
+	return r.cfg.Layout.Subject(s)
+}
+
+// missingReason returns why the log has no message at the cursor.
+func (r *Reader) missingReason(ctx context.Context, s chunk.Session, stream, filter string, after chunk.Seq) error {
+	state, err := r.state(ctx, stream)
+	if err != nil {
+		return err
+	}
+	missing := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedExpired, After: after, FirstSeq: chunk.Seq(state.First)}
+	switch {
+	case after > chunk.Seq(state.Last):
+		missing.Reason = chunk.TruncatedFuture
+		return missing
+	case after < chunk.Seq(state.First):
+		return missing
+	}
+	// It was deleted separately, and its ordinal with it. The range of sequences in a truncated record distinguishes a clean-up from a purge.
+	truncations, _, err := r.truncationRecords(ctx, jsreader.OrderedConfig{Stream: stream, Filter: filter, After: uint64(after), OpenTimeout: r.cfg.OpenTimeout})
+	if err != nil {
+		return err
+	}
+	for _, m := range truncations {
+		if m.body.FromSequence <= int64(after) && int64(after) <= m.body.AtSequence {
+			attributeTo(missing, m)
+			break
+		}
+	}
+	return missing
+}

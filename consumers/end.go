@@ -1,0 +1,123 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsreader"
+)
+
+// endState is the state of the session whose terminal record ends the read. The zero value is unknown.
+type endState struct {
+	known    bool
+	terminal bool
+	seq      chunk.Seq
+	failed   error // *chunk.StreamFailedError after stream_failed
+}
+
+// see updates the state by the next record of a read, if it is of the root.
+func (e *endState) see(ofRoot bool, rec chunk.Record) {
+	if !ofRoot {
+		return
+	}
+	*e = endState{known: true, terminal: rec.Type.Terminal(), seq: rec.Seq}
+	if rec.Type == chunk.TypeStreamFailed {
+		e.failed = failure(rec)
+	}
+}
+
+// failure returns the error of a stream_failed record.
+func failure(rec chunk.Record) error {
+	failed := &chunk.StreamFailedError{Session: rec.Session}
+	if c, err := rec.Decode(); err == nil {
+		if body, ok := c.Body.(chunk.StreamFailed); ok {
+			failed.Message = body.Error
+		}
+	}
+	return failed
+}
+
+// ended ends the read if the root has ended: with its failure, or with jsreader.ErrEnd. A read that began in the middle of a tree may not have seen a
+// record of the root yet.
+func (rd *readState) ended(ctx context.Context) error {
+	if !rd.rootLast.known {
+		rec, err := rd.lastOfRoot(ctx)
+		if errors.Is(err, jsclient.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if rec.Seq > chunk.Seq(rd.ordered.Last()) {
+			return nil // in flight
+		}
+		rd.rootLast.see(true, rec)
+	}
+	switch {
+	case !rd.rootLast.terminal:
+		return nil
+	case rd.rootLast.failed != nil:
+		return rd.rootLast.failed
+	}
+	return jsreader.ErrEnd
+}
+
+// lastOfRoot asks the leader. The read has begun, so the request is retried until ctx ends.
+func (rd *readState) lastOfRoot(ctx context.Context) (chunk.Record, error) {
+	return retry(ctx, rd.Reader, 0, func(ctx context.Context) (chunk.Record, error) {
+		return rd.lastRecord(ctx, rd.stream, rd.root, rd.session)
+	})
+}
+
+// watchForEnd makes the reader report silence as long as the root may have ended. Then checkEnding checks for the end once more: the number of messages
+// after a terminal record stays wrong if they are deleted or malformed.
+func (rd *readState) watchForEnd() {
+	rd.ordered.WatchSilence(rd.live && rd.merge == nil && !rd.options.keepOpen && (rd.rootLast.terminal || !rd.rootLast.known))
+}
+
+// atEnd handles a position with nothing after it: does the session exist, is the position its end, and has it ended?
+func (rd *readState) atEnd(ctx context.Context) error {
+	m, err := retry(ctx, rd.Reader, rd.cfg.OpenTimeout, func(ctx context.Context) (jsclient.Message, error) {
+		return rd.client.Last(ctx, rd.stream, rd.filter)
+	})
+	switch {
+	case errors.Is(err, jsclient.ErrNotFound):
+		return rd.errEmptyScope()
+	case err != nil:
+		return err
+	case chunk.Seq(m.Seq) > rd.after.Seq:
+		// The consumer reads a replica that lags behind the leader.
+		return nil
+	case chunk.Seq(m.Seq) < rd.after.Seq:
+		// The log had records beyond its present end when the position was taken.
+		return rd.truncated(chunk.TruncatedFuture, 0)
+	}
+	switch {
+	case !rd.live:
+		return jsreader.ErrEnd
+	case rd.options.keepOpen:
+		return nil
+	}
+	return rd.ended(ctx)
+}
+
+// errEmptyScope returns the result of a read of a scope without any record.
+func (rd *readState) errEmptyScope() error {
+	switch {
+	case rd.after.Seq == 0:
+		return chunk.ErrUnknownSession
+	case rd.live:
+		return nil // a position from a snapshot whose log has expired; the next run continues after it
+	}
+	return jsreader.ErrEnd
+}
+
+// checkEnding handles a terminal record that was not the last one by the count of the server, and after which nothing came.
+func (rd *readState) checkEnding(ctx context.Context) error {
+	if _, err := rd.ordered.Beyond(ctx); !errors.Is(err, jsclient.ErrNotFound) {
+		return err // nil: in flight
+	}
+	return rd.ended(ctx)
+}

@@ -1,0 +1,184 @@
+//go:build e2e
+
+package chat
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/e2e/fleet"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// env is a NATS server, a projector, two edges and an agent, each a process. Tests that kill
+// one restart it.
+type env struct {
+	nats      *natstest.Process
+	edges     [2]*process
+	projector *process
+	agent     *process
+	holds     string // directory: an answer continues when the file of its chat exists
+	reader    *consumers.Reader
+	heads     *projector.Reader // reader of the stored snapshots
+}
+
+// newEnv starts an env whose edges use the dialect of a major version of the AI
+// SDK.
+func newEnv(t *testing.T, words int) *env {
+	t.Helper()
+	w := &env{nats: natstest.StartProcess(t), holds: t.TempDir()}
+	js := w.nats.JetStream(t)
+	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.reader, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := jssnapshots.New(js, jssnapshots.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.heads = projector.NewReader(store, jssnapshots.Log{Reader: w.reader})
+	w.projector = w.tailrace(fleet.Projector, "projector", "--ops-listen", "")
+	w.projector.start(t)
+	for i := range w.edges {
+		addr := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
+		w.edges[i] = w.tailrace(fleet.Edge, "edge", "--listen", addr, "--ops-listen", "", "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant")
+		w.edges[i].addr = addr
+		w.edges[i].start(t)
+	}
+	// The lease is short, so that another worker takes over soon.
+	w.agent = &process{name: "agent", variable: fleet.Agent, path: buildAgent(t), args: []string{
+		"-nats", w.nats.URL, "-pace", "2ms", "-lease", "1s", "-hold", w.holds,
+	}}
+	w.agent.start(t)
+	for _, e := range w.edges {
+		e.awaitReady(t)
+	}
+	return w
+}
+
+// tailrace returns a role of the binary from `make build`, or of the programs listed in
+// a variable.
+func (w *env) tailrace(variable string, args ...string) *process {
+	path := filepath.Join("..", "..", "bin", "tailrace")
+	return &process{name: strings.Join(args, " "), variable: variable, path: path, args: args, env: []string{"TAILRACE_NATS_URL=" + w.nats.URL}}
+}
+
+// release continues the answer of a chat that has stopped in the middle.
+func (w *env) release(t *testing.T, chat string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.holds, chat), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// process is a program that can be killed.
+type process struct {
+	name, variable, path, addr, dir string // path is the default if the variable lists no programs
+	args, env                       []string
+
+	cmd  *exec.Cmd
+	log  logTail
+	done chan struct{}
+	once sync.Once
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	p.cmd = exec.Command(fleet.Program(t, p.variable, p.path), p.args...)
+	p.cmd.Dir = p.dir
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		defer close(done)
+		_ = cmd.Wait() // the process was killed
+	}(p.cmd, p.done)
+	p.once.Do(func() {
+		t.Cleanup(func() {
+			p.kill()
+			if t.Failed() {
+				t.Logf("end of the log of %s:\n%s", p.name, p.log.String())
+			}
+		})
+	})
+}
+
+// kill sends SIGKILL.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *process) awaitReady(t *testing.T) {
+	t.Helper()
+	natstest.Eventually(t, p.name, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return resp.Body.Close()
+	})
+}
+
+// logTail keeps the end of the output of a process.
+type logTail struct {
+	mu   sync.Mutex // guards text
+	text string
+}
+
+func (l *logTail) Write(p []byte) (int, error) {
+	const most = 64 << 10
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(p)
+	l.text = l.text[max(0, len(l.text)-most):]
+	return len(p), nil
+}
+
+func (l *logTail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(l.text)
+}
+
+// soon is the timeout of waits for a page.
+const soon = 30 * time.Second

@@ -1,0 +1,284 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// recorders is a set of sessions that are written continuously until stop.
+type recorders struct {
+	reader   *consumers.Reader
+	producer *producers.Producer
+	writers  []*writer
+	stopped  chan struct{} // closed by stop
+	stopOnce sync.Once
+	writing  errgroup.Group
+}
+
+// writer writes one of the sessions.
+type writer struct {
+	root    chunk.Session
+	run     *producers.Run
+	padding string        // appended to each text
+	at      atomic.Uint64 // sequence of the last stored record
+}
+
+// startWriters starts sessions on the server at url and writes to each at every
+// pace. All of them exist when it returns.
+func startWriters(t *testing.T, url string, sessions int, pace time.Duration) *recorders {
+	t.Helper()
+	return startPaddedWriters(t, url, sessions, pace, 0)
+}
+
+// startPaddedWriters is startWriters with a number of bytes appended to each
+// text.
+func startPaddedWriters(t *testing.T, url string, sessions int, pace time.Duration, padding int) *recorders {
+	t.Helper()
+	nc := natstest.Connect(t, url)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	c := &recorders{stopped: make(chan struct{})}
+	if c.producer, err = producers.New(nc, js, producers.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if c.reader, err = consumers.New(nc, js, consumers.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range sessions {
+		root := chunk.RootSession("default", fmt.Sprintf("s%d", i))
+		run, err := c.producer.Start(t.Context(), root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("writer"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", padding)})
+	}
+	ctx := context.WithoutCancel(t.Context()) // stop ends it, at the latest during cleanup
+	for i, v := range c.writers {
+		c.writing.Go(func() error { return v.loop(ctx, pace, pace*time.Duration(i)/time.Duration(sessions), c.stopped) })
+	}
+	t.Cleanup(func() { c.stop(t) })
+	return c
+}
+
+// stop ends all sessions and waits until their ends are stored.
+func (c *recorders) stop(t *testing.T) {
+	t.Helper()
+	c.stopOnce.Do(func() {
+		close(c.stopped)
+		if err := errors.Join(c.writing.Wait(), c.producer.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// awaitMore waits until another record is stored in every session.
+func (c *recorders) awaitMore(t *testing.T) {
+	t.Helper()
+	for _, v := range c.writers {
+		now := v.at.Load()
+		natstest.Eventually(t, "more in "+v.root.ID, func(context.Context) error {
+			if v.at.Load() == now {
+				return errors.New("no new record")
+			}
+			return nil
+		})
+	}
+}
+
+// loop writes text at every pace, shifted by phase, and starts a sub-agent in
+// every twentieth step.
+func (v *writer) loop(ctx context.Context, pace, phase time.Duration, stopped <-chan struct{}) error {
+	tick := time.NewTimer(pace + phase)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-tick.C:
+			tick.Reset(pace)
+		case <-stopped:
+			return errors.Join(v.run.End(ctx, chunk.Value(`"done"`)), v.run.Close())
+		}
+		if err := v.emit(ctx, n); err != nil {
+			return fmt.Errorf("%s, %d: %w", v.root.ID, n, err)
+		}
+		pos, err := v.run.Flush(ctx)
+		if err != nil {
+			return fmt.Errorf("%s, %d: %w", v.root.ID, n, err)
+		}
+		v.at.Store(uint64(pos.Seq))
+	}
+}
+
+func (v *writer) emit(ctx context.Context, n int) error {
+	if n%20 != 0 {
+		return v.run.EmitBody(ctx, chunk.TextDelta{Delta: fmt.Sprintf("line %d é\n%s", n, v.padding)})
+	}
+	child, err := v.run.Child(ctx, chunk.SubagentStart{SubAgentType: "helper", CallID: fmt.Sprint(n)}, chunk.RunStarted{Mode: "execute"})
+	if err != nil {
+		return err
+	}
+	return errors.Join(child.EmitBody(ctx, chunk.TextDelta{Delta: "aside"}), v.run.EndChild(ctx, child, chunk.Value(`1`)), child.Close())
+}
+
+// log returns the events that a client of a session must receive: the records
+// of ReplayTree, encoded one by one, without those that only move the cursor.
+func (c *recorders) log(t *testing.T, root chunk.Session) []sseEvent {
+	t.Helper()
+	var log []sseEvent
+	for rec, err := range c.reader.ReplayTree(t.Context(), root, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, data, found := strings.Cut(string(helix.Encode(nil, rec, chunk.ScopeTree)), "data: "); found {
+			log = append(log, sseEvent{seq: rec.Seq, data: strings.TrimSpace(data)})
+		}
+	}
+	return log
+}
+
+// readers is a set of followers of the sessions of recorders.
+type readers struct {
+	recorders *recorders
+	followers []*follower
+	following errgroup.Group
+	kept      func(sseEvent) sseEvent // conversion of kept events, nil for none
+}
+
+// startReaders starts n followers, evenly distributed over the sessions; shape
+// may configure each.
+func (c *recorders) startReaders(t *testing.T, addr string, n int, shape func(i int, f *follower)) *readers {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	readers := &readers{recorders: c}
+	for i := range n {
+		f := &follower{addr: addr, root: c.writers[i%len(c.writers)].root}
+		if shape != nil {
+			shape(i, f)
+		}
+		readers.followers = append(readers.followers, f)
+		readers.following.Go(func() error { return f.run(ctx) })
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = readers.following.Wait() // checkAll reports the errors
+	})
+	return readers
+}
+
+// awaitAll waits until every follower has received the current end of its
+// session.
+func (c *readers) awaitAll(t *testing.T) {
+	t.Helper()
+	tips := make(map[chunk.Session]uint64)
+	for _, v := range c.recorders.writers {
+		tips[v.root] = v.at.Load()
+	}
+	natstest.Eventually(t, "all followers to be at the end of their sessions", func(context.Context) error {
+		for i, f := range c.followers {
+			if at := f.at.Load(); at == 0 || at < tips[f.root] {
+				return fmt.Errorf("follower %d of %s is at %d, want %d", i, f.root.ID, at, tips[f.root])
+			}
+		}
+		return nil
+	})
+}
+
+// checkAll ends the sessions, waits until every follower has received the end,
+// and compares the events of each with the log.
+func (c *readers) checkAll(t *testing.T) {
+	t.Helper()
+	c.recorders.stop(t)
+	done := make(chan error, 1)
+	go func() { done <- c.following.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("timeout: followers have not received the end within a minute")
+	}
+	logs := make(map[chunk.Session][]sseEvent)
+	for _, v := range c.recorders.writers {
+		log := c.recorders.log(t, v.root)
+		for i := range log {
+			if c.kept != nil {
+				log[i] = c.kept(log[i])
+			}
+		}
+		logs[v.root] = log
+	}
+	wrong := 0
+	for i, f := range c.followers {
+		err := compareEvents(f.got, logs[f.root])
+		if statuses := len(f.statuses); err == nil && (statuses != 2 || f.statuses[http.StatusNoContent] != 1) {
+			err = fmt.Errorf("statuses %v, want 200 and one 204", f.statuses)
+		}
+		if err == nil {
+			continue
+		}
+		if wrong++; wrong <= 10 {
+			t.Errorf("follower %d of %s, %v: %v", i, f.root.ID, f.statuses, err)
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d of %d followers are wrong", wrong, len(c.followers))
+	}
+}
+
+// checkSilence checks that no follower selected by of had a longer silence than
+// most.
+func (c *readers) checkSilence(t *testing.T, most time.Duration, of func(*follower) bool) {
+	t.Helper()
+	var worst *follower
+	for _, f := range c.followers {
+		if of(f) && (worst == nil || f.silence > worst.silence) {
+			worst = f
+		}
+	}
+	if worst == nil {
+		t.Error("no follower is selected")
+		return
+	}
+	t.Logf("the longest silence of %d followers was %s (%s)", c.count(of), worst.silence, worst.silenceActivity)
+	if worst.silence > most {
+		t.Errorf("a follower received nothing for %s, want at most %s", worst.silence, most)
+	}
+}
+
+// count returns the number of followers selected by of.
+func (c *readers) count(of func(*follower) bool) int {
+	n := 0
+	for _, f := range c.followers {
+		if of(f) {
+			n++
+		}
+	}
+	return n
+}

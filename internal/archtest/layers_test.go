@@ -1,0 +1,259 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tailrace/tailrace"
+
+// layer is a part of the architecture. A package imports packages of its own layer and of lower ones.
+type layer int
+
+const (
+	model   layer = iota + 1 // data and pure functions: no I/O
+	engine                   // state machines over interfaces that they declare: no server, no HTTP
+	adapter                  // one outside system for each package: NATS or HTTP
+	program                  // wiring, binaries, examples: imports anything, nothing imports it
+	testkit                  // imported by tests only
+)
+
+// side tells the two families of adapters apart. They do not import each other.
+type side int
+
+const (
+	jetstream side = iota + 1
+	http
+	neither // an adapter of files, or of interfaces of both sides
+)
+
+type place struct {
+	layer layer
+	side  side
+}
+
+// layers has every package of the module with Go files outside of tests.
+var layers = map[string]place{
+	"chunk":               {layer: model},
+	"codec":               {layer: model},
+	"codec/aisdk":         {layer: model},
+	"codec/helix":         {layer: model},
+	"codec/mastra":        {layer: model},
+	"internal/rawjson":    {layer: model},
+	"internal/control":    {layer: model},
+	"internal/structured": {layer: model},
+	"projector/fold":      {layer: model},
+	"sseedge/view":        {layer: model},
+	"subjects":            {layer: model},
+
+	"internal/wait":         {layer: engine},
+	"internal/conversation": {layer: engine},
+	"internal/hub":          {layer: engine},
+	"projector":             {layer: engine},
+
+	"consumers":             {adapter, jetstream},
+	"internal/archive":      {adapter, jetstream},
+	"internal/archiver":     {adapter, jetstream},
+	"internal/hublog":       {adapter, jetstream},
+	"internal/jsclient":     {adapter, jetstream},
+	"internal/jsreader":     {adapter, jetstream},
+	"internal/jscontrol":    {adapter, jetstream},
+	"internal/jssnapshots":  {adapter, jetstream},
+	"internal/lease":        {adapter, jetstream},
+	"producers":             {adapter, jetstream},
+	"projector/deadletters": {adapter, jetstream},
+	"projector/erase":       {adapter, jetstream},
+	"runs":                  {adapter, jetstream},
+	"topology":              {adapter, jetstream},
+	"workers":               {adapter, jetstream},
+
+	"internal/httpkit":    {adapter, http},
+	"internal/sse":        {adapter, http},
+	"sseedge":             {adapter, http},
+	"sseedge/agentserver": {adapter, http},
+	"sseedge/chat":        {adapter, http},
+
+	"agents/openai":        {layer: program},
+	"cmd/tailrace":         {layer: program},
+	"cmd/tailrace-bench":   {layer: program},
+	"examples/chat/agent":  {layer: program},
+	"examples/receiver":    {layer: program},
+	"internal/bench":       {layer: program},
+	"internal/demo":        {layer: program},
+	"internal/demo/page":   {layer: program},
+	"internal/demo/script": {layer: program},
+	"internal/embed":       {layer: program},
+	"scripts/benchcompare": {layer: program},
+	"scripts/concepts":     {layer: program},
+	"internal/metrics":     {layer: program},
+
+	"e2e":                          {layer: testkit},
+	"e2e/aisdk":                    {layer: testkit},
+	"e2e/chat":                     {layer: testkit},
+	"e2e/compat":                   {layer: testkit},
+	"e2e/fleet":                    {layer: testkit},
+	"internal/archtest":            {layer: testkit},
+	"internal/testkit/browsertest": {layer: testkit},
+	"internal/testkit/chunktest":   {layer: testkit},
+	"internal/testkit/memlog":      {layer: testkit},
+	"internal/testkit/natstest":    {layer: testkit},
+	"internal/testkit/openaitest":  {layer: testkit},
+	"internal/testkit/openapitest": {layer: testkit},
+	"internal/testkit/posttest":    {layer: testkit},
+	"internal/testkit/seedtest":    {layer: testkit},
+	"internal/testkit/storetest":   {layer: testkit},
+}
+
+const (
+	natsGo     = "github.com/nats-io/nats.go"
+	natsServer = "github.com/nats-io/nats-server"
+	prometheus = "github.com/prometheus/"
+)
+
+// direct holds what the files of a package of a layer must not import themselves.
+var direct = map[layer][]string{
+	model:   {"os", "net", "net/http", "log/slog"},
+	engine:  {natsServer},
+	adapter: {natsServer, "github.com/openai/", "github.com/kelseyhightower/envconfig"},
+}
+
+// transitive holds what must not be anywhere below a package of a layer.
+var transitive = map[layer][]string{
+	model:  {"net/http", natsGo, prometheus},
+	engine: {"net/http", natsGo, prometheus},
+}
+
+// testOnly is for tests and examples alone.
+var testOnly = []string{
+	"github.com/chromedp/", "pgregory.net/rapid", "go.uber.org/goleak",
+	"github.com/cloudevents/sdk-go/protocol/", "github.com/rogpeppe/", "github.com/getkin/", "github.com/prometheus/client_golang/prometheus/testutil", "testing",
+}
+
+// exceptions are imports that break a rule today, with the reason. One that is not needed any more fails the test.
+var exceptions = map[string]string{
+	"projector/deadletters imports github.com/prometheus/: metrics belong to the HTTP side and to programs": "the dead letter counter becomes an observer",
+	"internal/jssnapshots imports github.com/prometheus/: metrics belong to the HTTP side and to programs":  "the metrics of the source become an observer",
+	"runs imports github.com/prometheus/: metrics belong to the HTTP side and to programs":                  "the metrics of the source become an observer",
+	"workers imports github.com/prometheus/: metrics belong to the HTTP side and to programs":               "the metrics of the source become an observer",
+}
+
+type listed struct {
+	ImportPath string   `json:"ImportPath"`
+	Name       string   `json:"Name"`
+	Imports    []string `json:"Imports"`
+	Deps       []string `json:"Deps"`
+	GoFiles    []string `json:"GoFiles"`
+}
+
+func TestLayers(t *testing.T) {
+	used := map[string]bool{}
+	for _, pkg := range list(t) {
+		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
+		if len(pkg.GoFiles) == 0 {
+			continue
+		}
+		at, known := layers[name]
+		if !known {
+			t.Errorf("package %s has no layer: add it to the table", name)
+			continue
+		}
+		for _, broken := range violations(name, at, pkg) {
+			if _, ok := exceptions[broken]; ok {
+				used[broken] = true
+				continue
+			}
+			t.Error(broken)
+		}
+	}
+	for rule := range exceptions {
+		if !used[rule] {
+			t.Errorf("exception not needed any more: %s", rule)
+		}
+	}
+}
+
+// violations returns a line for each import of pkg that breaks a rule of its layer.
+func violations(name string, at place, pkg listed) (broken []string) {
+	if at.layer == testkit {
+		return nil
+	}
+	refuse := func(imp, why string) { broken = append(broken, name+" imports "+imp+": "+why) }
+	for _, imp := range pkg.Imports {
+		if matches(imp, direct[at.layer]) {
+			refuse(imp, "not in this layer")
+		}
+		if matches(imp, testOnly) && !strings.HasPrefix(name, "examples/") {
+			refuse(imp, "for tests and examples")
+		}
+		if at.side == jetstream && imp == "net/http" || at.side == http && matches(imp, []string{natsGo}) {
+			refuse(imp, "an adapter has one outside system")
+		}
+		ours, ok := strings.CutPrefix(imp, module+"/")
+		if !ok {
+			continue
+		}
+		below := layers[ours]
+		switch {
+		case below.layer == testkit:
+			refuse(ours, "for tests")
+		case below.layer > at.layer:
+			refuse(ours, "a higher layer")
+		case at.layer == adapter && below.layer == adapter && below.side != at.side && below.side != neither:
+			refuse(ours, "the other side")
+		}
+	}
+	for _, rule := range transitive[at.layer] {
+		if slices.ContainsFunc(pkg.Deps, func(dep string) bool { return matches(dep, []string{rule}) }) {
+			refuse(rule, "not below this layer")
+		}
+	}
+	if at.side == jetstream && slices.ContainsFunc(pkg.Deps, func(dep string) bool { return matches(dep, []string{prometheus}) }) {
+		refuse(prometheus, "metrics belong to the HTTP side and to programs")
+	}
+	return broken
+}
+
+// matches reports whether imp is one of the packages of list, or below one that ends with a slash or names a module.
+func matches(imp string, list []string) bool {
+	return slices.ContainsFunc(list, func(rule string) bool {
+		return imp == rule || strings.HasPrefix(imp, rule) && strings.Contains(rule, ".")
+	})
+}
+
+// TestLayersExist fails for a package of the table that is gone.
+func TestLayersExist(t *testing.T) {
+	var names []string
+	for _, pkg := range list(t) {
+		names = append(names, strings.TrimPrefix(pkg.ImportPath, module+"/"))
+	}
+	for name := range layers {
+		if !slices.Contains(names, name) {
+			t.Errorf("the table has %s, which does not exist", name)
+		}
+	}
+}
+
+func list(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Imports,Deps,GoFiles", module+"/...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg listed
+		if err := dec.Decode(&pkg); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, pkg)
+	}
+}

@@ -1,0 +1,40 @@
+package control
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// The ids of runs are functions of what asks for them. So a request that is
+// sent twice, through another edge or a minute later, names the same run and is
+// the same command. Each is a token of 36 characters.
+
+// ExecuteRunID returns the id of the run that answers a message of a user. Message is the id
+// that the client gave it, the last of its messages if it sent several.
+func ExecuteRunID(s chunk.Session, message string) string {
+	return runID("execute", s.Tenant, s.Root, s.ID, message)
+}
+
+// RegenerateRunID returns the run that regenerates an answer: it replaces the message that the given run wrote.
+func RegenerateRunID(s chunk.Session, message, run string) string {
+	return runID("regenerate", s.Tenant, s.Root, s.ID, message, run)
+}
+
+// ResumeRunID returns the run that continues a run which is paused or was interrupted.
+func ResumeRunID(run string) string { return runID("resume", run) }
+
+// runID hashes the parts, each behind its length: ("a", "bc") is not ("ab", "c").
+func runID(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		var size [8]byte
+		for i, n := 0, uint64(len(part)); i < len(size); i, n = i+1, n>>8 {
+			size[i] = byte(n)
+		}
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	return "run-" + hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,207 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// submission is the body of POST /api/chat/{id}/answers, spec/helix.md section 6.5.
+type submission struct {
+	Kind       control.AnswerKind `json:"kind"`
+	ToolCallID string             `json:"toolCallId"`
+	Result     jsontext.Value     `json:"result"`
+	Error      *string            `json:"error"`
+	ApprovalID string             `json:"approvalId"`
+	Approved   *bool              `json:"approved"`
+	Reason     string             `json:"reason"`
+}
+
+// candidate checks what can be checked without the chat, CS-13 and CS-15.
+func (b submission) candidate() (SubmittedAnswer, *Refusal) {
+	c := SubmittedAnswer{Kind: b.Kind, CallID: b.ToolCallID, ApprovalID: b.ApprovalID, Reason: b.Reason, Error: b.Error}
+	if b.Kind == "" {
+		c.Kind = control.ClientResult
+	}
+	if b.ToolCallID == "" || !idFits(b.ToolCallID) || !idFits(b.ApprovalID) {
+		return c, refusal(ReasonBadID)
+	}
+	switch c.Kind {
+	case control.ClientResult:
+		if (len(b.Result) > 0) == (b.Error != nil) {
+			return c, invalid("want a result or an error, and not both")
+		}
+		if b.Error == nil {
+			c.Result = chunk.Value(b.Result)
+		}
+		if b.Approved != nil {
+			return c, invalid("a result is no approval")
+		}
+	case control.Approval:
+		if b.Approved == nil || b.ApprovalID == "" || len(b.Result) > 0 || b.Error != nil {
+			return c, invalid("want approvalId and approved, and no result")
+		}
+		c.Approved = *b.Approved
+	default:
+		return c, invalid("this kind is unknown: want client-tool-result or approval-response")
+	}
+	return c, nil
+}
+
+// ParseAnswer parses one answer, spec/helix.md section 6.5. Unknown members are ignored.
+func ParseAnswer(text []byte) (SubmittedAnswer, *Refusal) {
+	var b submission
+	if err := json.Unmarshal(text, &b, lenient); err != nil {
+		return SubmittedAnswer{}, invalid("the body is no answer to a call")
+	}
+	return b.candidate()
+}
+
+// Answer stores an answer to a call, and requests the resume of the run if it was the last one that the run waits for. nil: it is stored. agentType is "" or
+// that of the session.
+func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string, c SubmittedAnswer) *Refusal {
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
+	r := s.store(ctx, Request{Session: id, AgentType: agentType}, c)
+	if r != nil {
+		s.observe.refused(r)
+	}
+	return r
+}
+
+// store stores an answer. Requesting the resume is left to a request that only looks: it carries out what there is to do.
+func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Refusal {
+	if r := s.CheckAgent(req.AgentType); r != nil {
+		return r
+	}
+	v, snap, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withMessages)
+	if err != nil {
+		return s.Failed(ctx, req.Session, "look", err)
+	}
+	wait := v.wait(c.CallID)
+	if wait == nil {
+		return s.unawaited(ctx, &v, snap, c)
+	}
+	switch wait.mismatch(c) {
+	case "":
+	case KindMismatch:
+		return refusal(ReasonWrongKind)
+	default:
+		return refusal(ReasonWrongApproval)
+	}
+	answer := wait.take(c)
+	if wait.expired(v.Now) {
+		answer = failAll([]PendingCall{*wait}, "nobody answered in time", CodeDeadline)[0]
+	}
+	err = s.answer(ctx, answer)
+	first, late := errors.AsType[*control.AnsweredError](err)
+	if err != nil && !late {
+		return s.Failed(ctx, req.Session, "answer", err)
+	}
+	if !late && answer.ErrorCode != CodeDeadline {
+		s.observe.accepted()
+	}
+	if plan, _ := s.decide(ctx, &req); plan.Refusal != nil && !late {
+		// It is stored: the next request that loads the state requests the resume.
+		s.cfg.Log.WarnContext(ctx, "run not resumed yet", "session", req.Session.String(), "reason", plan.Refusal.Reason)
+	}
+	if late {
+		answer = first.Answer
+	}
+	if late || answer.ErrorCode == CodeDeadline {
+		answer.CallID = c.CallID // of a sub-agent's call the inbox has its own id
+		return alreadyAnswered(answer)
+	}
+	return nil
+}
+
+// unawaited is for an answer to a call that nothing waits for: it has an outcome, it
+// is yet to be asked, or it was never there.
+func (s *Service) unawaited(ctx context.Context, v *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
+	agent, id, nested := strings.Cut(c.CallID, "/")
+	if nested && v.SubAgentSessions[agent] {
+		// The calls of a sub-agent that has ended are not in the view.
+		child, err := s.ports.Snapshots.Snapshot(ctx, v.Session.Child(agent))
+		if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
+			return s.Failed(ctx, v.Session, "look", err)
+		}
+		addCalls(v.Calls, child, agent)
+		snap = child
+	} else {
+		id = c.CallID
+	}
+	switch call, known := v.Calls[c.CallID]; {
+	case !known:
+		return refusal(ReasonUnknownCall)
+	case !call.answered() && (v.working() || snap.Status == fold.Active):
+		return s.callInFlight(ctx, snap, id, c.CallID)
+	default:
+		return alreadyAnswered(call.first(c.CallID))
+	}
+}
+
+// callInFlight is for an answer to a call without an outcome while a run is in progress: the call does not wait yet, or its answer is not in the log yet.
+func (s *Service) callInFlight(ctx context.Context, snap fold.Snapshot, callID, clientID string) *Refusal {
+	for _, p := range snap.Pending {
+		if p.CallID != callID {
+			continue
+		}
+		answers, err := s.ports.Inbox.Answers(ctx, snap.Session, p.RunID)
+		if err != nil {
+			return s.Failed(ctx, snap.Session, "answers", err)
+		}
+		for _, first := range answers {
+			if first.CallID == callID {
+				first.CallID = clientID
+				return alreadyAnswered(first)
+			}
+		}
+	}
+	return refusal(ReasonStillRunning)
+}
+
+// StopAnswer requests that the answer in flight ends at its next step, and returns its run, "" if there is none.
+func (s *Service) StopAnswer(ctx context.Context, id chunk.Session, agentType, reason string) (run string, r *Refusal) {
+	if r := s.CheckAgent(agentType); r != nil {
+		return "", r
+	}
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
+	run, err := s.requestStop(ctx, id, agentType, reason)
+	if err != nil {
+		return "", s.Failed(ctx, id, "stop", err)
+	}
+	return run, nil
+}
+
+// requestStop aborts a run that waits for sub-agents by a command, and the sub-agents with it: no worker reads its inbox, and it would resume under another id.
+func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, err error) {
+	for {
+		v, _, err := s.loadState(ctx, session, s.typesOf(agentType), withBranches)
+		if err != nil {
+			return "", err
+		}
+		switch c := v.Waiting(); {
+		case c != nil:
+			run = c.RunID
+		case v.awaitsSubAgents():
+			abort := control.Command{Kind: control.Abort, Session: session, AgentType: v.AgentType, RunID: v.Run.ID, Reason: reason}
+			if err = s.request(ctx, abort, v.after()); errors.Is(err, control.ErrBusy) {
+				continue // its resume has just been requested
+			}
+			return v.Run.ID, err
+		case v.InFlight():
+			run = v.Run.ID
+		default:
+			return "", nil
+		}
+		return run, s.ports.Inbox.Stop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
+	}
+}

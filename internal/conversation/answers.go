@@ -1,0 +1,180 @@
+package conversation
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+)
+
+// answerSet is what a request answers, sorted.
+type answerSet struct {
+	intents  []control.Answer // to calls without an answer, CS-18
+	known    bool             // an answer that counts already, CS-19
+	lost     *control.Answer  // the one that counts, where another was given first
+	rejected []Rejection      // to nothing that waits for it, CS-20
+}
+
+// sort looks at every answer in the message that a request brings. Most were
+// given long ago: a client sends the whole message, as often as it posts.
+func (r Request) sort(v *State) answerSet {
+	var s answerSet
+	if r.Answered == nil {
+		return s
+	}
+	for _, c := range r.Answered.Answers {
+		w := v.wait(c.CallID)
+		if w == nil {
+			s.completed(v, c)
+			continue
+		}
+		reason := w.mismatch(c)
+		switch {
+		case reason != "":
+			s.reject(v, c, reason)
+		case w.Answer == nil:
+			s.addIntent(w.take(c))
+		case same(*w.Answer, w.take(c)):
+			s.known = true
+		case w.Answer.ErrorCode == CodeDeadline:
+			s.reject(v, c, Expired)
+		default:
+			lost := *w.Answer
+			lost.CallID = c.CallID // as the client knows it
+			s.lost = &lost
+		}
+	}
+	return s
+}
+
+// completed is for an answer to a call that no run waits for any more, or that does not exist.
+func (s *answerSet) completed(v *State, c SubmittedAnswer) {
+	call, known := v.Calls[c.CallID]
+	agent, _, nested := strings.Cut(c.CallID, "/")
+	switch {
+	case !known && nested && v.SubAgentSessions[agent]:
+		s.known = true // its sub-agent has long ended
+	case !known && c.Kind == control.Approval && runOf(c.ApprovalID) != "" && runOf(c.ApprovalID) != v.Run.ID:
+		s.reject(v, c, StaleRun)
+	case !known:
+		s.reject(v, c, UnknownCall)
+	case c.Kind == control.Approval && call.ApprovalID == "":
+		s.reject(v, c, KindMismatch)
+	case c.Kind == control.Approval && call.ApprovalID != c.ApprovalID:
+		s.reject(v, c, StaleRun)
+	case c.Kind == control.Approval && call.Approved != nil && *call.Approved != c.Approved:
+		s.reject(v, c, AlreadyResolved)
+	default:
+		s.known = true
+	}
+}
+
+func (s *answerSet) reject(v *State, c SubmittedAnswer, reason RejectionReason) {
+	s.rejected = append(s.rejected, Rejection{
+		Reason: reason, ToolCallID: c.CallID, ApprovalID: c.ApprovalID, Kind: c.Kind,
+		Message: RejectionTexts[reason], CurrentRunID: v.Run.ID,
+	})
+}
+
+// addIntent takes one answer to each call, the first.
+func (s *answerSet) addIntent(a control.Answer) {
+	for _, other := range s.intents {
+		if other.Session == a.Session && other.CallID == a.CallID {
+			return
+		}
+	}
+	s.intents = append(s.intents, a)
+}
+
+// mismatch says why an answer is not one to this call, CS-14.
+func (w *PendingCall) mismatch(c SubmittedAnswer) RejectionReason {
+	switch {
+	case w.Kind != c.Kind:
+		return KindMismatch
+	case w.Kind != control.Approval || w.Approval == c.ApprovalID:
+		return ""
+	case runOf(c.ApprovalID) != runOf(w.Approval):
+		return StaleRun
+	}
+	return ApprovalMismatch
+}
+
+// runOf is the run part of an approval id.
+func runOf(approvalID string) string {
+	run, _, found := strings.Cut(approvalID, "::")
+	if !found {
+		return ""
+	}
+	return run
+}
+
+// take is a candidate as an answer to the call.
+func (w *PendingCall) take(c SubmittedAnswer) control.Answer {
+	a := w.answer()
+	switch {
+	case c.Kind == control.Approval:
+		a.Approved, a.Reason = c.Approved, c.Reason
+	case c.Error != nil:
+		a.Error, a.ErrorCode = *c.Error, CodeToolFailed
+	default:
+		a.Result = c.Result
+	}
+	return a
+}
+
+// same reports whether two answers to a call say the same.
+func same(a, b control.Answer) bool {
+	return a.Kind == b.Kind && a.Approved == b.Approved && a.ApprovalID == b.ApprovalID &&
+		a.Failed() == b.Failed() && a.Error == b.Error && a.ErrorCode == b.ErrorCode && sameJSON(a.Result, b.Result)
+}
+
+func sameJSON(a, b chunk.Value) bool {
+	return a.IsNull() && b.IsNull() || bytes.Equal(compact(a), compact(b))
+}
+
+func compact(v chunk.Value) []byte {
+	text := jsontext.Value(v).Clone()
+	if err := text.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
+		return v
+	}
+	return text
+}
+
+// Outcome is the answer that counts, as JSON for a client whose answer came later.
+type Outcome struct {
+	Kind       control.AnswerKind `json:"kind"`
+	ToolCallID string             `json:"toolCallId"`
+	ApprovalID string             `json:"approvalId,omitempty"`
+	Approved   *bool              `json:"approved,omitempty"`
+	Reason     string             `json:"reason,omitempty"`
+	Result     chunk.Value        `json:"result,omitempty"`
+	Error      string             `json:"error,omitempty"`
+	ErrorCode  string             `json:"errorCode,omitempty"`
+	At         int64              `json:"at,omitempty"` // Unix milliseconds
+}
+
+// NewOutcome returns the Outcome of an answer.
+func NewOutcome(first control.Answer) *Outcome {
+	o := &Outcome{
+		Kind: first.Kind, ToolCallID: first.CallID, ApprovalID: first.ApprovalID, Reason: first.Reason,
+		Result: first.Result, Error: first.Error, ErrorCode: first.ErrorCode,
+	}
+	if !first.At.IsZero() {
+		o.At = first.At.UnixMilli()
+	}
+	if first.Kind == control.Approval && !first.Failed() {
+		o.Approved = &first.Approved
+	}
+	return o
+}
+
+// alreadyAnswered refuses an answer because there is another one.
+func alreadyAnswered(first control.Answer) *Refusal {
+	if first.ErrorCode == CodeDeadline {
+		return &Refusal{Reason: ReasonExpired, First: &first}
+	}
+	return &Refusal{Reason: ReasonAnswered, First: &first}
+}

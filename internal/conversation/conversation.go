@@ -1,0 +1,205 @@
+// Package conversation decides what is done with a session: it loads the state of the session, decides, requests runs, and stores answers and stop requests.
+// It is the logic of the surfaces for the AI SDK and for delegation, and of package runs; it has no HTTP and no NATS.
+//
+// # How a request is decided
+//
+// Decide is one pure function from a Request and a State to a Plan: the paths of spec/helix.md section 6.6. A plan that changes something is one step by
+// compare-and-set. When the step is done, or another request was first, the state is loaded again and the same request is decided again, until a plan is
+// final:
+//
+//	for {
+//		state := load()
+//		plan := Decide(request, state)
+//		switch {
+//		case plan.Store != nil:   // store answers; the first one wins
+//		case plan.Command != nil: // request a run; a session has one command at a time
+//		default:                  // nothing, a refusal, or a stream
+//		}
+//	}
+//
+// So a request can be repeated, by a client that lost its connection, by another tab or at another edge: its steps are done already, and it gets their result.
+//
+// The first load for a new message is optimistic: it assumes that there is no command, because a request for a run is rejected where there is one. If
+// the plan is anything else than a run, the state is loaded again.
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Snapshots returns the folds of sessions. *projector.Reader implements it.
+type Snapshots interface {
+	// Snapshot returns the fold of a session up to the present end of its log, complete and exact, or chunk.ErrUnknownSession.
+	Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
+}
+
+// Queue is the work queue. *jscontrol.Queue implements it; its documentation is the contract.
+type Queue interface {
+	Request(ctx context.Context, c control.Command, after control.Revision) error
+	Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error)
+}
+
+// Inbox keeps answers and stop requests. *jscontrol.Inbox implements it; its documentation is the contract.
+type Inbox interface {
+	Answer(ctx context.Context, a control.Answer) error
+	Answers(ctx context.Context, s chunk.Session, run string) ([]control.Answer, error)
+	Stop(ctx context.Context, s control.Stop) error
+}
+
+// Ports are what a Service works on. All are required.
+type Ports struct {
+	Snapshots Snapshots
+	Queue     Queue
+	Inbox     Inbox
+}
+
+// Observer is notified of what a Service does. Each function may be nil.
+type Observer struct {
+	Accepted  func()         // an answer of a user was stored
+	Requested func(error)    // a command was requested, with the result
+	Refused   func(*Refusal) // a request or an answer was refused
+}
+
+func (o *Observer) accepted() {
+	if o.Accepted != nil {
+		o.Accepted()
+	}
+}
+
+func (o *Observer) requested(err error) {
+	if o.Requested != nil {
+		o.Requested(err)
+	}
+}
+
+func (o *Observer) refused(r *Refusal) {
+	if o.Refused != nil {
+		o.Refused(r)
+	}
+}
+
+// Config configures a Service. AgentTypes is required.
+type Config struct {
+	// AgentTypes are those that may be started. The first is that of a new session whose request names none.
+	AgentTypes []string
+
+	// RequestTimeout bounds one request. It is longer than a queue and an inbox need to find out whether something was stored. Defaults to 15 seconds.
+	RequestTimeout time.Duration
+
+	// Clock is the time by which deadlines are checked. Defaults to time.Now.
+	Clock func() time.Time
+
+	// Log receives errors of the ports, never texts of users. Defaults to none.
+	Log *slog.Logger
+}
+
+// Service is the logic of conversations. It may be used by many goroutines, and starts none that outlives a request.
+type Service struct {
+	ports   Ports
+	cfg     Config
+	observe Observer
+}
+
+// New returns a Service.
+func New(p Ports, cfg Config) (*Service, error) {
+	if p.Snapshots == nil || p.Queue == nil || p.Inbox == nil {
+		return nil, errors.New("conversation: Snapshots, Queue or Inbox is nil, want all of them")
+	}
+	if len(cfg.AgentTypes) == 0 {
+		return nil, errors.New("conversation: AgentTypes is empty, want one at least")
+	}
+	for _, name := range cfg.AgentTypes {
+		if err := subjects.CheckToken("AgentTypes", name); err != nil {
+			return nil, fmt.Errorf("conversation: %w", err)
+		}
+	}
+	if cfg.RequestTimeout < 0 {
+		return nil, fmt.Errorf("conversation: RequestTimeout is %s, want more than 0", cfg.RequestTimeout)
+	}
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = 15 * time.Second
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.AgentTypes = slices.Clone(cfg.AgentTypes)
+	return &Service{ports: p, cfg: cfg}, nil
+}
+
+// Observe sets the observer. It must be called before the first request.
+func (s *Service) Observe(o Observer) { s.observe = o }
+
+// Serve decides a request and carries out its plans until one is final. The State is the one that the plan was made from. A client that goes away does not
+// cancel it: what the client sent is carried out, so that a client that lost the connection and one that reloads see the same.
+func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
+	plan, v := refuse(s.CheckAgent(req.AgentType)), State{}
+	if plan.Refusal == nil {
+		plan, v = s.decide(ctx, req)
+	}
+	if plan.Refusal != nil {
+		s.observe.refused(plan.Refusal)
+	}
+	return plan, v
+}
+
+// Look loads the state of a session, and its snapshot. agentType is "" or that of the session.
+func (s *Service) Look(ctx context.Context, id chunk.Session, agentType string) (State, fold.Snapshot, *Refusal) {
+	if r := s.CheckAgent(agentType); r != nil {
+		return State{}, fold.Snapshot{}, r
+	}
+	v, snap, err := s.Load(ctx, id, agentType)
+	if err != nil {
+		return v, snap, s.Failed(ctx, id, "look", err)
+	}
+	return v, snap, nil
+}
+
+// Load is Look without a check of the agent type, with the error of a port as it is.
+func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) (State, fold.Snapshot, error) {
+	return s.loadState(ctx, id, s.typesOf(agentType), withBranches)
+}
+
+// CheckInput returns the refusal of messages that a run could not write into the log, nil if it can.
+func (s *Service) CheckInput(ctx context.Context, id chunk.Session, turn []Input) *Refusal {
+	c := &control.Command{Session: id, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: inputsOf(turn)}
+	if err := checkInput(c); err != nil {
+		return s.Failed(ctx, id, "input", err)
+	}
+	return nil
+}
+
+// CheckAgent returns the refusal of an agent type that is not in Config.AgentTypes, nil for one that is and for "".
+func (s *Service) CheckAgent(agentType string) *Refusal {
+	if agentType != "" && !slices.Contains(s.cfg.AgentTypes, agentType) {
+		return refusal(ReasonUnknownAgent)
+	}
+	return nil
+}
+
+// typesOf returns the agent type under which the queue may have a session.
+func (s *Service) typesOf(agentType string) []string {
+	if agentType == "" {
+		return s.cfg.AgentTypes[:1]
+	}
+	return []string{agentType}
+}
+
+// withTimeout returns the context of one request, which does not end with its client.
+func (s *Service) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.cfg.RequestTimeout)
+}

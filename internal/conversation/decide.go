@@ -1,0 +1,231 @@
+package conversation
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// Decide returns what to do next for a request in a state: the seven paths of spec/helix.md section 6 as spec/aisdk.md overrides them. It is pure and total:
+// every request has a plan.
+//
+// A plan that changes something is one step; when it is done the request is decided again. So a request that is repeated, by a client that lost the response
+// or at another edge, needs no rule: its step is done already.
+func Decide(req Request, v State) Plan {
+	if req.AgentType != "" && v.Known && req.AgentType != v.AgentType {
+		return refuseWith(ReasonOtherAgent)
+	}
+	asked := req.intentOf(&v)
+	if !v.Known && v.Waiting() == nil { // D1
+		return decideUnknown(req, &v, asked)
+	}
+	if late := sweep(&v); len(late) > 0 { // D2
+		return Plan{Path: PathExpireCalls, Store: late}
+	}
+	said := req.sort(&v) // D3
+	switch {
+	case len(said.intents) > 0: // D4; CS-22: before a new message is looked at
+		return Plan{Path: PathSubmit, Store: said.intents}
+	case asked.state == intentInvalid:
+		return refuse(asked.problem)
+	case asked.state == newTurn: // D5
+		return decideTurn(&v, asked)
+	}
+	if b := v.firstResumable(); b != nil {
+		return resume(b)
+	}
+	switch {
+	case said.lost != nil:
+		return refuse(alreadyAnswered(*said.lost))
+	case len(said.rejected) > 0 && !said.known: // D6
+		return reject(req, said.rejected)
+	case req.Post:
+		return decidePost(req, &v, asked, said.rejected)
+	}
+	return decideGet(req, &v)
+}
+
+// decideUnknown is for a session of which nothing is known.
+func decideUnknown(req Request, v *State, asked intent) Plan {
+	switch {
+	case !req.Post:
+		return Plan{Path: PathNoContent} // not 404: with resume, every new page asks
+	case asked.state == newTurn:
+		return execute(v, asked)
+	case asked.state == intentInvalid:
+		return refuse(asked.problem)
+	case asked.state == repeated:
+		// The run that this request asked for does not exist: its command was malformed and was removed from the queue.
+		return refuseWith(ReasonUnavailable)
+	case len(req.sort(v).rejected) > 0:
+		return reject(req, req.sort(v).rejected)
+	}
+	return refuseWith(ReasonNoSession)
+}
+
+// decideTurn is for a request with a new message.
+func decideTurn(v *State, asked intent) Plan {
+	open := v.open()
+	switch {
+	case v.working(): // CS-23
+		return refuseWith(ReasonRunning)
+	case slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind == control.SubagentResult }):
+		return refuseWith(ReasonDelegating) // a message must not land between a call and its result
+	case len(open) > 0:
+		return Plan{Path: PathAbandon, Store: abandon(open)}
+	}
+	return execute(v, asked)
+}
+
+// decideGet is for a page that asks for the answer in flight, spec/aisdk.md section 9.
+func decideGet(req Request, v *State) Plan {
+	cursor := chunk.Seq(0)
+	if req.Cursor != nil {
+		cursor = *req.Cursor
+	}
+	missed := v.TurnStart.Seq > 0 && cursor < v.MaxSeq && (req.Cursor != nil || v.subAgentAwaitsUser())
+	if !v.InFlight() && !missed {
+		return Plan{Path: PathNoContent}
+	}
+	if c := v.Waiting(); c != nil && OpensTurn(c) {
+		return Plan{Path: PathAttach, Stream: &Stream{MessageID: v.next(c), Run: c.RunID}}
+	}
+	// Rule 2: at or before the start of the message is all of it. A cursor that the
+	// log has not reached is one of another life of the stream, and says nothing.
+	s := &Stream{MessageID: v.Answer, Run: v.Awaited()}
+	if cursor > v.TurnStart.Seq && cursor <= v.MaxSeq {
+		s.Show, s.After = ShowTail, cursor // rule 3
+	}
+	if v.InFlight() {
+		return Plan{Path: PathAttach, Stream: s}
+	}
+	return Plan{Path: PathReplay, Stream: s}
+}
+
+// decidePost is for a POST that brings nothing new: it was sent before, or another request was first.
+func decidePost(req Request, v *State, asked intent, rejected []Rejection) Plan {
+	if asked.state == repeated {
+		return decideRepeated(v, asked)
+	}
+	held := req.Answered
+	switch {
+	case held == nil && len(req.Turn) == 0:
+		return refuseWith(ReasonNothingAsked)
+	case held == nil:
+		return refuseWith(ReasonChanged)
+	case held.ID == v.Answer && v.TurnStart.Seq > 0 && !v.Opening():
+		s := &Stream{MessageID: held.ID, Show: ShowNew, Steps: held.Steps, Run: v.Awaited(), Rejected: rejected}
+		if v.InFlight() {
+			return Plan{Path: PathAttach, Stream: s}
+		}
+		return Plan{Path: PathUpToDate, Stream: s}
+	}
+	return Plan{Path: PathUpToDate, Stream: &Stream{MessageID: held.ID, Show: ShowEmpty, Rejected: rejected}}
+}
+
+// decideRepeated is for a message that was sent before. The client has nothing of
+// the answer, or it would have shown that, CS-31: it gets all of it.
+func decideRepeated(v *State, asked intent) Plan {
+	if c := v.Waiting(); c != nil && OpensTurn(c) {
+		if !asked.isOf(c) {
+			return refuseWith(ReasonChanged)
+		}
+		return Plan{Path: PathAttach, Stream: &Stream{MessageID: v.next(c), Run: c.RunID}}
+	}
+	if !asked.isLast {
+		return refuseWith(ReasonChanged)
+	}
+	s := &Stream{MessageID: v.Answer, Run: v.Awaited()}
+	if v.InFlight() {
+		return Plan{Path: PathAttach, Stream: s}
+	}
+	return Plan{Path: PathReplay, Stream: s}
+}
+
+// OpensTurn reports whether a command begins a message of its own.
+func OpensTurn(c *control.Command) bool {
+	return c.Kind == control.Execute || c.Kind == control.Resume && len(c.Input) > 0
+}
+
+// Opening reports whether a turn is about to begin.
+func (v *State) Opening() bool { c := v.Waiting(); return c != nil && OpensTurn(c) }
+
+// next is the id of the message that a command will begin.
+func (v *State) next(c *control.Command) string { return fold.MessageID(v.Count + len(c.Input)) }
+
+// Awaited is the run that is asked for and has not begun, "" when there is none.
+func (v *State) Awaited() string {
+	if c := v.Waiting(); c != nil {
+		return c.RunID
+	}
+	return ""
+}
+
+func refuse(r *Refusal) Plan { return Plan{Path: PathRefused, Refusal: r} }
+
+// reject tells a client that none of its answers is taken, without touching the
+// message that it holds.
+func reject(req Request, rejected []Rejection) Plan {
+	s := &Stream{Show: ShowEmpty, Rejected: rejected}
+	if req.Answered != nil {
+		s.MessageID = req.Answered.ID
+	}
+	return Plan{Path: PathRejection, Stream: s}
+}
+
+// execute asks for the run of a turn.
+func execute(v *State, asked intent) Plan {
+	c := asked.command
+	c.Kind, c.Session, c.AgentType = control.Execute, v.Session, v.AgentType
+	return Plan{Path: PathExecute, Command: &c, After: v.after()}
+}
+
+// resume requests that a paused run continues.
+func resume(b *SuspendedRun) Plan {
+	return Plan{Path: PathResume, After: b.CommandRevision, Command: &control.Command{
+		Kind: control.Resume, Session: b.Session, AgentType: b.AgentType,
+		RunID: control.ResumeRunID(b.RunID), Resumes: b.RunID, Mode: modeContinue,
+	}}
+}
+
+const modeContinue = "continue"
+
+// sweep fails the calls whose deadline has passed, CV-20.
+func sweep(v *State) []control.Answer {
+	late := slices.DeleteFunc(v.open(), func(w PendingCall) bool { return !w.expired(v.Now) })
+	slices.SortFunc(late, func(a, b PendingCall) int { return strings.Compare(a.CallID, b.CallID) })
+	return failAll(late, "nobody answered in time", CodeDeadline)
+}
+
+// abandon fails the open calls of a user who sends a message instead of answers, CS-24.
+func abandon(open []PendingCall) []control.Answer {
+	return failAll(open, "the call was abandoned: the person said something else instead", CodeAbandoned)
+}
+
+// The codes of spec/helix.md section 12.2.
+const (
+	CodeDeadline   = "client_tool_deadline_exceeded"
+	CodeAbandoned  = control.CodeAbandoned
+	CodeToolFailed = "client_tool_error"
+)
+
+func failAll(waits []PendingCall, text, code string) []control.Answer {
+	var out []control.Answer
+	for _, w := range waits {
+		if w.Kind == control.SubagentResult {
+			continue // the worker of the sub-agent stores its result
+		}
+		a := w.answer()
+		a.Error, a.ErrorCode = text, code
+		out = append(out, a)
+	}
+	return out
+}
+
+// answer is an answer to the call that says nothing yet.
+func (w *PendingCall) answer() control.Answer {
+	return control.Answer{Session: w.Session, RunID: w.RunID, CallID: w.CallID, ToolName: w.ToolName, Kind: w.Kind, ApprovalID: w.Approval}
+}

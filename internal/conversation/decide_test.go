@@ -1,0 +1,449 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/posttest"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+const agentType = "support"
+
+// Posts of a stock client, and their parts.
+var user, chatBody, assistantMessage = posttest.User, posttest.Body, posttest.Assistant
+
+var (
+	testSession = chunk.RootSession("acme", "s1")
+	testNow     = time.UnixMilli(1_760_000_000_000)
+)
+
+// failer is a testing.TB or a rapid.T.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// history is a log of one session that a test tells.
+type history struct {
+	t     failer
+	snap  fold.Snapshot
+	run   string
+	epoch int64
+	step  int64
+	n     uint64
+}
+
+func begin(t failer) *history {
+	t.Helper()
+	return &history{t: t, snap: fold.New(testSession)}
+}
+
+func (s *history) says(bodies ...chunk.Body) *history {
+	s.t.Helper()
+	for _, body := range bodies {
+		if started, ok := body.(chunk.RunStarted); ok {
+			s.epoch++
+			started.Epoch, s.step = s.epoch, 0
+			body = started
+		}
+		if _, ok := body.(chunk.StepStart); ok {
+			s.step++
+		}
+		s.n++
+		c := chunk.Chunk{AgentID: "s1", AgentType: agentType, Timestamp: 1, Step: s.step, Body: body}
+		data, err := c.AppendJSON(nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		snap, err := fold.Apply(s.snap, chunk.Record{
+			Seq: chunk.Seq(10 * s.n), Session: testSession, Epoch: chunk.Epoch(s.epoch), Ordinal: chunk.Ordinal(s.n),
+			Type: body.Type(), StoredAt: testNow, Data: data,
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.snap = snap
+	}
+	return s
+}
+
+// turn opens the run that answers a message with an id.
+func (s *history) turn(id string, replaces ...string) *history {
+	s.t.Helper()
+	in := chunk.InputMessage{Content: "text of " + id, ClientMessageID: &id}
+	s.run = control.ExecuteRunID(testSession, id)
+	for _, place := range replaces {
+		in.Extra = []chunk.Member{{Name: fold.ReplacesMember, Value: chunk.Value(`"` + place + `"`)}}
+		s.run += "x"
+	}
+	return s.says(chunk.RunStarted{RunID: s.run, Mode: "execute", Input: []chunk.InputMessage{in}}, chunk.StepStart{}, chunk.TextDelta{Delta: "well"})
+}
+
+func (s *history) ends() *history {
+	s.t.Helper()
+	return s.says(chunk.StreamEnd{StreamID: "s1"})
+}
+
+// asks pauses on calls: "c1" of the browser, "a1" for an approval.
+func (s *history) asks(calls ...string) *history {
+	s.t.Helper()
+	for _, call := range calls {
+		if strings.HasPrefix(call, "a") {
+			s.says(chunk.ToolApprovalRequest{ToolCallID: call, ToolName: "pay", ApprovalID: s.run + "::" + call, Input: chunk.Value(`{}`)})
+			continue
+		}
+		s.says(chunk.ToolStart{ToolCallID: call, ToolName: "browser", Arguments: chunk.Value(`{}`)})
+	}
+	return s.says(chunk.StreamPaused{})
+}
+
+// goesOn resumes the run, with the outcomes of its calls.
+func (s *history) goesOn(calls ...string) *history {
+	s.t.Helper()
+	s.run = control.ResumeRunID(s.run)
+	s.says(chunk.RunStarted{RunID: s.run, Mode: "continue"})
+	for _, call := range calls {
+		if strings.HasPrefix(call, "a") {
+			s.says(chunk.ToolApprovalResponse{ToolCallID: call, ToolName: "pay", ApprovalID: s.snap.TurnRun().ID + "::" + call, Approved: true})
+			continue
+		}
+		s.says(chunk.ToolEnd{ToolCallID: call, ToolName: "browser", Result: chunk.Value(`1`)})
+	}
+	return s
+}
+
+// view returns the present state of the chat.
+func (s *history) view(change ...func(*State)) State {
+	s.t.Helper()
+	v := State{Now: testNow, Session: testSession, AgentType: agentType}
+	if s.n > 0 {
+		v.setSnapshot(s.snap)
+		v.setMessages(s.snap)
+		if b, _ := branchOf(s.snap, agentType); b != nil {
+			for i := range b.PendingCalls {
+				b.PendingCalls[i].UICallID = b.PendingCalls[i].CallID
+			}
+			v.Branches = append(v.Branches, *b)
+		}
+	}
+	for _, c := range change {
+		c(&v)
+	}
+	for i := range v.Branches {
+		v.Branches[i].Resumed, v.Branches[i].CommandRevision = v.Waiting() != nil, v.after()
+	}
+	return v
+}
+
+func waitsFor(c control.Command) func(*State) {
+	return func(v *State) {
+		c.Session, c.AgentType = testSession, agentType
+		v.Command, v.Revision = &c, 7
+	}
+}
+
+// answered stores answers: "c1" with the result 1, "a1" approved, "-a1" refused,
+// "!c1" failed by the clock.
+func answered(calls ...string) func(*State) {
+	return func(v *State) {
+		for _, call := range calls {
+			w := v.wait(strings.TrimLeft(call, "-!"))
+			a := w.answer()
+			switch {
+			case call[0] == '!':
+				a.Error, a.ErrorCode = "late", CodeDeadline
+			case w.Kind == control.Approval:
+				a.Approved = call[0] != '-'
+			default:
+				a.Result = chunk.Value(`1`)
+			}
+			w.Answer = &a
+		}
+	}
+}
+
+func deadline(at time.Time) func(*State) {
+	return func(v *State) {
+		for i := range v.Branches[0].PendingCalls {
+			v.Branches[0].PendingCalls[i].Deadline = at.UnixMilli()
+		}
+	}
+}
+
+// The request of a stock client. Messages are "u1" for one of a user with that
+// id, "a:" and parts for one of the assistant: "msg-1 step c1=1 a1=yes".
+func posts(t failer, members string, messages ...string) Request {
+	t.Helper()
+	var list []string
+	for _, m := range messages {
+		if rest, ok := strings.CutPrefix(m, "a:"); ok {
+			list = append(list, assistantMessage(rest))
+			continue
+		}
+		list = append(list, user(m, "text of "+m))
+	}
+	p, bad := parsePost([]byte(chatBody(members, list...)))
+	if bad != nil {
+		t.Fatalf("%+v", bad)
+	}
+	p.Session = testSession
+	return p.Request
+}
+
+func looks(cursor ...int) Request {
+	r := Request{Session: testSession}
+	for _, c := range cursor {
+		seq := chunk.Seq(c)
+		r.Cursor = &seq
+	}
+	return r
+}
+
+// told is a plan in a line.
+func told(p Plan) string {
+	out := string(p.Path)
+	for _, a := range p.Store {
+		switch {
+		case a.Failed():
+			out += " " + a.CallID + "!" + a.ErrorCode
+		case a.Kind == control.Approval:
+			out += fmt.Sprintf(" %s=%t", a.CallID, a.Approved)
+		default:
+			out += " " + a.CallID + "=" + a.Result.String()
+		}
+	}
+	if c := p.Command; c != nil {
+		if string(c.Kind) != out {
+			out += " " + string(c.Kind)
+		}
+		for _, in := range c.Input {
+			out += " " + strings.TrimPrefix(in.Content, "text of ")
+		}
+		if c.Replaces != "" {
+			out += " for " + c.Replaces
+		}
+		if p.After != 0 {
+			out += fmt.Sprintf(" after %d", p.After)
+		}
+	}
+	if p.Refusal != nil {
+		out += " " + string(p.Refusal.Reason)
+	}
+	if s := p.Stream; s != nil {
+		out += " " + [...]string{"whole", "tail", "new", "nothing"}[s.Show] + " " + s.MessageID
+		if s.After != 0 {
+			out += fmt.Sprintf(" after %d", s.After)
+		}
+		if s.Run != "" {
+			out += " awaited"
+		}
+		for _, r := range s.Rejected {
+			out += " " + string(r.Reason)
+		}
+	}
+	return out
+}
+
+// One row for each path, and one for each trap.
+func TestDecide(t *testing.T) {
+	fresh := control.Command{Kind: control.Execute, RunID: control.ExecuteRunID(testSession, "u1"), Input: []chunk.InputMessage{{Content: "text of u1", ClientMessageID: new("u1")}}}
+	idle := func() *history { return begin(t).turn("u1").ends() }
+	asking := func(calls ...string) *history { return begin(t).turn("u1").asks(calls...) }
+	resumed := func(s *history) func(*State) {
+		return waitsFor(control.Command{Kind: control.Resume, RunID: control.ResumeRunID(s.run), Resumes: s.run})
+	}
+	paused := asking("c1")
+	rows := []struct {
+		rule string
+		req  Request
+		view State
+		want string
+	}{
+		// The seven paths.
+		{"path 1: a message in a new session", posts(t, "", "u1"), begin(t).view(), "execute u1"},
+		{"path 2: a message in an idle session", posts(t, "", "u1", "a:msg-1 step", "u2"), idle().view(), "execute u2"},
+		{"path 2: behind a failure", posts(t, "", "u1", "u2"), begin(t).turn("u1").says(chunk.StreamFailed{Error: "x"}).view(), "execute u2"},
+		{"path 2: behind an interruption", posts(t, "", "u1", "u2"), begin(t).turn("u1").says(chunk.RunInterrupted{RunID: "r"}, chunk.StreamEnd{StreamID: "s1"}).view(), "execute u2"},
+		{"path 3: an answer is stored", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").view(), "submit c1=1"},
+		{"path 3: and then the run resumed", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").view(answered("c1")), "resume"},
+		{"path 3: and then the continuation is streamed", posts(t, "", "u1", "a:msg-1 step c1=1"), paused.view(answered("c1"), resumed(paused)), "attach new msg-1 awaited"},
+		{"path 4: a message while calls wait fails the calls", posts(t, "", "u1", "a:msg-1 step", "u2"), asking("c1", "a1").view(), "abandon c1!client_tool_abandoned a1!client_tool_abandoned"},
+		{"path 4: and is then a turn", posts(t, "", "u1", "a:msg-1 step", "u2"), asking("c1").view(answered("c1")), "execute u2"},
+		{"path 5: a page is loaded while a run is running", looks(), begin(t).turn("u1").view(), "attach whole msg-1"},
+		{"path 6: a message is sent again", posts(t, "", "u1"), idle().view(), "replay whole msg-1"},
+		{"path 7: nothing waits for any of the answers", posts(t, "", "u1", "a:msg-1 step old::a9=yes"), idle().view(), "rejection nothing msg-1 stale-run-id"},
+
+		// The rules.
+		{"D1: an unknown session, and nothing said", posts(t, "", "a:msg-1"), begin(t).view(), "refused no-session"},
+		{"D1: an unknown session, and a page", looks(), begin(t).view(), "nothing"},
+		{"CS-3: a cursor is a cursor, in whichever header", looks(30), begin(t).turn("u1").view(), "attach tail msg-1 after 30"},
+		{"CS-4: the cursor of page load means nothing for a message", func() Request { r := posts(t, "", "u1", "u2"); r.Cursor = looks(30).Cursor; return r }(), idle().view(), "execute u2"},
+		{"CS-7: the whole trailing run goes out, oldest first", posts(t, "", "u1", "a:msg-1", "u2", "u3"), idle().view(), "execute u2 u3"},
+		{"CS-7: but not what the log has", posts(t, "", "u1", "u2"), idle().view(), "execute u2"},
+		{"CS-14: a result for a call that waits for an approval", posts(t, "", "u1", "a:msg-1 step a1=1"), asking("a1").view(), "rejection nothing msg-1 kind-mismatch"},
+		{"CS-14: an approval for a call of the browser", posts(t, "", "u1", "a:msg-1 step c1=yes"), asking("c1").view(), "rejection nothing msg-1 kind-mismatch"},
+		{"CS-14: an approval under another id", posts(t, "", "u1", "a:msg-1 step other::a1=yes"), asking("a1").view(), "rejection nothing msg-1 stale-run-id"},
+		{"CS-16: the first answer wins", posts(t, "", "u1", "a:msg-1 step c1=2"), asking("c1", "c2").view(answered("c1")), "refused answered"},
+		{"CS-16: but the run is resumed first", posts(t, "", "u1", "a:msg-1 step c1=2"), asking("c1").view(answered("c1")), "resume"},
+		{"CS-16: a denied approval is final", posts(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=yes"), asking("a1", "c2").view(answered("-a1")), "refused answered"},
+		{"CS-17: a failure of the browser is an answer", posts(t, "", "u1", "a:msg-1 step c1=broke"), asking("c1").view(), "submit c1!client_tool_error"},
+		{"CS-18: an approval that is waited for", posts(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=no"), asking("a1").view(), "submit a1=false"},
+		{"CS-19: an answer that the log has is skipped", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").goesOn("c1").ends().view(), "upToDate new msg-1"},
+		{"CS-19: and one that is stored", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("c1")), "upToDate new msg-1"},
+		{"CS-20: what our side ran is no answer", posts(t, "", "u1", "a:msg-1 step c1=ours"), asking("c1").view(), "upToDate new msg-1"},
+		{"CS-20: an unknown call", posts(t, "", "u1", "a:msg-1 step c9=1"), asking("c1").view(), "rejection nothing msg-1 unknown-tool-call"},
+		{"CS-20: a decision that was taken otherwise", posts(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=no"), asking("a1").goesOn("a1").ends().view(), "rejection nothing msg-1 already-resolved"},
+		{"CS-20: an answer that came too late", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("!c1")), "rejection nothing msg-1 expired"},
+		{"CS-21: without a message there is no turn", posts(t, "", "u1", "a:msg-1 step"), idle().view(), "upToDate new msg-1"},
+		{"CS-22: answers before the message", posts(t, "", "u1", "a:msg-1 step c1=1", "u2"), asking("c1", "c2").view(), "submit c1=1"},
+		{"CS-22: what is left is abandoned", posts(t, "", "u1", "a:msg-1 step c1=1", "u2"), asking("c1", "c2").view(answered("c1")), "abandon c2!client_tool_abandoned"},
+		{"CS-23: one run at a time", posts(t, "", "u1", "u2"), begin(t).turn("u1").view(), "refused running"},
+		{"CS-23: also while it is only asked for", posts(t, "", "u2"), begin(t).view(waitsFor(fresh)), "refused running"},
+		{"CS-23: a run that waits for sub-agents", posts(t, "", "u1", "u2"), begin(t).turn("u1").delegates().view(), "refused delegating"},
+		{"CS-24: abandoned approvals are failures too", posts(t, "", "u1", "a:msg-1", "u2"), asking("a1").view(), "abandon a1!client_tool_abandoned"},
+		{"CS-25: nothing is resumed until all have answered", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("c1")), "upToDate new msg-1"},
+		{"CS-26: a page that looks changes nothing", looks(), asking("c1").view(), "nothing"},
+		{"CS-27: a failed answer again", posts(t, "", "u1"), begin(t).turn("u1").says(chunk.StreamFailed{Error: "x"}).view(), "replay whole msg-1"},
+		{"CS-30: a stale cursor on a continuation", func() Request { r := posts(t, "", "u1", "a:msg-1 step c1=1"); r.Cursor = looks(5).Cursor; return r }(), asking("c1").goesOn("c1").view(), "attach new msg-1"},
+		{"CS-31: the client lost the answer", posts(t, "", "u1"), asking("c1").view(), "replay whole msg-1"},
+		{"CS-31: the client has the answer", posts(t, "", "u1", "a:msg-1 step"), idle().view(), "upToDate new msg-1"},
+		{"CS-32: the run continued by itself", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").goesOn("c1").view(), "attach new msg-1"},
+		{"CS-33: the message of an earlier turn is not this one", posts(t, "", "u1", "a:msg-1 step"), begin(t).turn("u1").ends().turn("u2").view(), "upToDate nothing msg-1"},
+		{"CS-34 overridden: a new answer", posts(t, `,"trigger":"regenerate-message"`, "u1"), idle().view(), "execute u1 for msg-0"},
+		{"CS-35 overridden: a cursor before the message is all of it", looks(10), begin(t).turn("u1").view(), "attach whole msg-1"},
+
+		// spec/aisdk.md section 9.
+		{"9.3: a cursor inside the message is the tail", looks(20), asking("c1").goesOn("c1").view(), "attach tail msg-1 after 20"},
+		{"9.5: an answer that ended after the snapshot", looks(20), idle().view(), "replay tail msg-1 after 20"},
+		{"9.5: and was not begun in it", looks(5), idle().view(), "replay whole msg-1"},
+		{"9.5: nothing behind the cursor", looks(40), idle().view(), "nothing"},
+		{"9.5: no cursor and no run", looks(), idle().view(), "nothing"},
+		{"a cursor from another life of the stream", looks(99999), begin(t).turn("u1").view(), "attach whole msg-1"},
+		{"a page between the message and its run", looks(), begin(t).view(waitsFor(fresh)), "attach whole msg-1 awaited"},
+		{"a page between the answer and its run", looks(), paused.view(answered("c1"), resumed(paused)), "attach whole msg-1 awaited"},
+		{"a page in a session whose sub-agents are running", looks(), begin(t).turn("u1").delegates().view(), "attach whole msg-1"},
+		{"the edge that stored the last answer crashed", looks(), asking("c1").view(answered("c1")), "resume"},
+		{"CV-20: a deadline that has passed", looks(), asking("c1").view(deadline(testNow.Add(-time.Millisecond))), "sweep c1!client_tool_deadline_exceeded"},
+		{"a deadline that has not", looks(), asking("c1").view(deadline(testNow)), "nothing"},
+
+		// Idempotency.
+		{"the same message at once", posts(t, "", "u1"), begin(t).view(waitsFor(fresh)), "attach whole msg-1 awaited"},
+		{"the same message while it is answered", posts(t, "", "u1"), begin(t).turn("u1").view(), "attach whole msg-1"},
+		{"a message of an earlier turn", posts(t, "", "u1"), begin(t).turn("u1").ends().turn("u2").ends().view(), "refused changed"},
+		{"a command whose acknowledgement is late", posts(t, "", "u2"), idle().view(waitsFor(fresh)), "execute u2 after 7"},
+
+		// Edits and new answers.
+		{"an edit", posts(t, `,"messageId":"u1"`, "u1"), idle().view(), "execute u1 for msg-0"},
+		{"an edit by the id of the snapshot", posts(t, `,"messageId":"msg-0"`, "msg-0"), idle().view(), "execute msg-0 for msg-0"},
+		{"an edit that was sent before", posts(t, `,"messageId":"u1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "replay whole msg-3"},
+		{"an edit while the answer runs", posts(t, `,"messageId":"u1"`, "u1"), begin(t).turn("u1").view(), "refused running"},
+		{"a new answer to what never arrived", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).view(), "execute u1"},
+		{"a new answer that is running", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").view(), "attach whole msg-3"},
+		{"a new answer once more", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "execute u1 for msg-2"},
+		{"a new answer for one that was replaced", posts(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "replay whole msg-3"},
+		{"a new answer while calls wait", posts(t, `,"trigger":"regenerate-message"`, "u1"), asking("c1").view(), "abandon c1!client_tool_abandoned"},
+		{"a new answer to an earlier message", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u2").ends().view(), "execute u1 for msg-0"},
+		{"a new answer, named by the answer alone", posts(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "a:msg-1"), idle().view(), "execute u1 for msg-0"},
+		{"a new answer to nothing", posts(t, `,"trigger":"regenerate-message"`, "a:msg-1"), idle().view(), "refused no-message"},
+
+		{"another agent", func() Request { r := looks(); r.AgentType = "other"; return r }(), idle().view(), "refused other-agent"},
+	}
+	for _, row := range rows {
+		t.Run(row.rule, func(t *testing.T) {
+			if got := told(Decide(row.req, row.view)); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+// delegates pauses on a sub-agent.
+func (s *history) delegates() *history {
+	s.t.Helper()
+	return s.says(
+		chunk.ToolStart{ToolCallID: "d1", ToolName: "subagent__x", Arguments: chunk.Value(`{}`)},
+		chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "d1"},
+		chunk.StreamPaused{},
+	)
+}
+
+// CS-8 to CS-12: messages of a user become inputs.
+func TestInput(t *testing.T) {
+	big := strings.Repeat("x", 65_536)
+	metadata := func(v string) string {
+		return `{"id":"u","role":"user","parts":[{"type":"text","text":"a"}],"metadata":` + v + `}`
+	}
+	for _, row := range []struct {
+		rule, members, message, want string
+	}{
+		{"CS-8: texts are joined by a line, files kept, the rest dropped", "",
+			`{"id":"u","role":"user","parts":[{"type":"text","text":"a"},{"type":"data-x","data":1},{"type":"file","url":"https://f","mediaType":"image/png","filename":"f"},{"type":"text","text":"b"}]}`,
+			`{"content":"a\nb","files":[{"url":"https://f","mediaType":"image/png","filename":"f"}],"metadata":null,"client":"u"}`},
+		{"CS-9: the session's metadata where the message has none", `,"metadata":{"k":"v"}`, user("u", "a"), `{"content":"a","files":null,"metadata":{"k":"v"},"client":"u"}`},
+		{"CS-9: its own comes first", `,"metadata":{"k":"v"}`, metadata(`{"own":1}`), `{"content":"a","files":null,"metadata":{"own":1},"client":"u"}`},
+		{"CS-10: metadata over the budget is dropped, and not replaced", `,"metadata":{"k":"v"}`, metadata(`{"k":"` + big + `"}`), `{"content":"a","files":null,"metadata":null,"client":"u"}`},
+		{"CS-10: white space does not count", "", metadata(`{"k":   1}`), `{"content":"a","files":null,"metadata":{"k":1},"client":"u"}`},
+		{"CS-11: hidden is metadata", "", metadata(`{"hidden":true}`), `{"content":"a","files":null,"metadata":{"hidden":true},"client":"u"}`},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			p, bad := parsePost([]byte(chatBody(row.members, row.message)))
+			if bad != nil {
+				t.Fatalf("%+v", bad)
+			}
+			in := p.Turn[0].Message
+			got, err := json.Marshal(struct {
+				Content  string            `json:"content"`
+				Files    []chunk.InputFile `json:"files"`
+				Metadata *chunk.Value      `json:"metadata"`
+				Client   *string           `json:"client"`
+			}{in.Content, in.Files, in.Metadata, in.ClientMessageID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.ReplaceAll(row.want, `,"Extra":null`, "")
+			if strings.ReplaceAll(string(got), `,"Extra":null`, "") != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// CV-15: of two messages the one with too much metadata goes without.
+func TestMetadataBudgetIsPerMessage(t *testing.T) {
+	exact := `{"k":"` + strings.Repeat("x", MaxMetadata-8) + `"}`
+	over := `{"k":"` + strings.Repeat("x", MaxMetadata-7) + `"}`
+	message := func(id, meta string) string {
+		return `{"id":"` + id + `","role":"user","parts":[],"metadata":` + meta + `}`
+	}
+	p, bad := parsePost([]byte(chatBody("", message("u1", over), message("u2", exact))))
+	if bad != nil {
+		t.Fatalf("%+v", bad)
+	}
+	if p.Turn[0].Message.Metadata != nil || p.Turn[1].Message.Metadata == nil || p.dropped != 1 {
+		t.Errorf("got %t, %t and %d dropped", p.Turn[0].Message.Metadata != nil, p.Turn[1].Message.Metadata != nil, p.dropped)
+	}
+}
+
+// CS-12, CV-14: a hidden message goes to the model and is not shown to the user.
+func TestHiddenMessage(t *testing.T) {
+	hide := chunk.Value(`{"hidden":true}`)
+	c := control.Command{Kind: control.Execute, RunID: "r", Input: []chunk.InputMessage{{Content: "a", Metadata: &hide}, {Content: "b"}}}
+	s := begin(t).turn("u1").ends()
+	v := s.view(waitsFor(c))
+	page := v.Page(s.snap)
+	var ids []string
+	for _, m := range page.Messages {
+		ids = append(ids, m.ID)
+	}
+	if want := []string{"msg-0", "msg-1", "msg-3"}; !slices.Equal(ids, want) || page.Status != fold.Active {
+		t.Errorf("shown are %q and %s, want %q and active", ids, page.Status, want)
+	}
+}

@@ -1,0 +1,45 @@
+package conversation
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// Every posted text is refused or is a request that can be decided, and the command
+// and the answers made from it are JSON that the queue and the log take.
+func FuzzPost(f *testing.F) {
+	f.Add([]byte(chatBody("", user("u1", "hi"))))
+	f.Add([]byte(chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), assistantMessage("msg-1 step r::a1=yes c1=1 c2=broke"))))
+	f.Add([]byte(`{"messages":[{"id":"\ud800","role":"user","parts":[{"type":"text","text":"\ud800"}],"metadata":{"\udc00":"\ud800"}}],"trigger":"regenerate-message"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if rawjson.Deeper(text, MaxDepth) {
+			return
+		}
+		p, bad := parsePost(text)
+		if bad != nil {
+			if bad.Reason == "" {
+				t.Fatalf("%+v has no reason", bad)
+			}
+			return
+		}
+		p.Session = testSession
+		for _, v := range []State{begin(t).view(), begin(t).turn("u1").asks("c1", "a1").view(), begin(t).turn("u1").view()} {
+			plan := Decide(p.Request, v)
+			if plan.Command != nil {
+				c := chunk.Chunk{AgentID: "s", AgentType: "a", Body: chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: plan.Command.Input}}
+				data, err := c.AppendJSON(nil)
+				if err == nil && !json.Valid(data) {
+					t.Fatalf("%s is no JSON", data)
+				}
+			}
+			for _, a := range plan.Store {
+				if len(a.Result) > 0 && !json.Valid(a.Result) {
+					t.Fatalf("%s is no JSON", a.Result)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package conversation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// intent is what a request asks an agent to answer.
+type intent struct {
+	state   intentKind
+	problem *Refusal        // of impossible
+	command control.Command // of newTurn: run, input and what it replaces
+	isLast  bool            // of repeated: the present turn is the one
+	run     string          // of repeated: the run that was asked for, if its id is known
+	message string          // of repeated: the id of the message that was sent
+}
+
+type intentKind int
+
+const (
+	nothing       intentKind = iota
+	newTurn                  // a message without an answer, or a regeneration
+	repeated                 // it was asked for before
+	intentInvalid            // there is no such message
+)
+
+// isOf reports whether a command is the one that was asked for.
+func (w intent) isOf(c *control.Command) bool {
+	return c.RunID == w.run && w.run != "" || w.message != "" && lastInput(c) == w.message
+}
+
+// lastInput is the id that the client gave the last message of a command.
+func lastInput(c *control.Command) string {
+	if n := len(c.Input); n > 0 && c.Input[n-1].ClientMessageID != nil {
+		return *c.Input[n-1].ClientMessageID
+	}
+	return ""
+}
+
+// intentOf finds out what a request asks for, and whether that was asked before.
+func (r Request) intentOf(v *State) intent {
+	switch {
+	case !r.Post:
+		return intent{}
+	case r.RequestedRun != "":
+		return intent{state: repeated, run: r.RequestedRun, isLast: v.TurnRun.ID == r.RequestedRun || v.Run.ID == r.RequestedRun}
+	case r.Trigger == Regenerate && len(r.Turn) == 0:
+		return r.regenerateIntent(v, v.turnBefore(r.MessageID))
+	case len(r.Turn) == 0:
+		return intent{}
+	}
+	last := r.Turn[len(r.Turn)-1]
+	switch known := v.input(last.ID); {
+	case known == nil: // also to regenerate the answer to a message that never arrived
+		return r.newMessageIntent(v)
+	case r.Trigger == Regenerate:
+		return r.regenerateIntent(v, v.known(r.Turn))
+	case r.MessageID == last.ID:
+		return r.editIntent(v, last, known)
+	}
+	return intent{state: repeated, message: last.ID, isLast: v.isLastInput(last.ID)}
+}
+
+// newMessageIntent is for a message that the log does not have. Those before it that the
+// log does have, because their answer never came or failed, are not sent again.
+func (r Request) newMessageIntent(v *State) intent {
+	first := len(r.Turn)
+	for first > 0 && v.input(r.Turn[first-1].ID) == nil {
+		first--
+	}
+	last := r.Turn[len(r.Turn)-1]
+	key := last.ID
+	if key == "" {
+		key = "nonce " + r.Nonce
+	}
+	w := intent{state: newTurn, run: control.ExecuteRunID(v.Session, key), message: last.ID}
+	if c := v.Waiting(); c != nil && w.isOf(c) || v.HasRun(w.run) {
+		w.state, w.isLast = repeated, v.TurnRun.ID == w.run
+		return w
+	}
+	w.command = control.Command{RunID: w.run, Input: inputsOf(r.Turn[first:])}
+	return w
+}
+
+// editIntent is for a message that replaces the one with its id, and everything after that. The id does not show whether it was sent before: it was if the
+// present turn begins with it and replaces a message.
+func (r Request) editIntent(v *State, last Input, known *fold.Input) intent {
+	digest := digestOf(last.Message)
+	if c := v.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == last.ID && digestOf(c.Input[len(c.Input)-1]) == digest {
+		return intent{state: repeated, run: c.RunID, message: last.ID}
+	}
+	if v.isLastInput(last.ID) && digestOf(known.Message) == digest && v.hasReplacement(last.ID) {
+		return intent{state: repeated, message: last.ID, isLast: true}
+	}
+	if known.Replaced {
+		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
+	}
+	run := control.RegenerateRunID(v.Session, "edit "+last.ID+" "+digest, v.TurnRun.ID)
+	return intent{state: newTurn, command: replacing(run, known.Index, []Input{last})}
+}
+
+// regenerateIntent is for another answer to messages that the log has.
+func (r Request) regenerateIntent(v *State, turn []fold.Input) intent {
+	if len(turn) == 0 {
+		return intent{state: intentInvalid, problem: refusal(ReasonNoMessage)}
+	}
+	first, last := turn[0], turn[len(turn)-1]
+	id := idOf(last)
+	if c := v.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == id {
+		return intent{state: repeated, run: c.RunID, message: id}
+	}
+	// The client's own id of the message is the same in both turns. While the new answer is in flight, a request for it is a repetition.
+	n, named := fold.MessageIndex(r.MessageID)
+	again := named && v.isReplaced(n)
+	if v.isLastInput(id) && (again || v.InFlight() && v.hasReplacement(id)) {
+		return intent{state: repeated, message: id, isLast: true}
+	}
+	if last.Replaced {
+		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
+	}
+	inputs := make([]Input, len(turn))
+	for i, in := range turn {
+		inputs[i] = Input{ID: idOf(in), Message: in.Message}
+		if i >= len(turn)-len(r.Turn) { // as the client has it now
+			sent := r.Turn[len(r.Turn)-len(turn)+i]
+			inputs[i].Message = sent.Message
+		}
+		inputs[i].Message.ClientMessageID = &inputs[i].ID
+	}
+	run := control.RegenerateRunID(v.Session, fold.MessageID(first.Index), v.TurnRun.ID)
+	return intent{state: newTurn, command: replacing(run, first.Index, inputs)}
+}
+
+// replacing returns the command of a turn that replaces the messages from an
+// index on. The index is sent twice: to the worker, and in the input, which it
+// writes into the log.
+func replacing(run string, index int, inputs []Input) control.Command {
+	c := control.Command{RunID: run, Replaces: fold.MessageID(index), Input: inputsOf(inputs)}
+	c.Input[0].Extra = append(slices.Clip(c.Input[0].Extra), chunk.Member{Name: fold.ReplacesMember, Value: chunk.Value(`"` + c.Replaces + `"`)})
+	return c
+}
+
+func inputsOf(turn []Input) []chunk.InputMessage {
+	out := make([]chunk.InputMessage, len(turn))
+	for i, in := range turn {
+		out[i] = in.Message
+	}
+	return out
+}
+
+// input is the message that a client calls by an id: its own, or the one that a
+// snapshot gave it. Of several, as after an edit, it is the last one that still
+// has its place. nil: there is none.
+func (v *State) input(id string) *fold.Input {
+	if id == "" {
+		return nil
+	}
+	var found *fold.Input
+	for i := range v.Inputs {
+		in := &v.Inputs[i]
+		if isCalled(in, id) && (found == nil || found.Replaced || !in.Replaced) {
+			found = in
+		}
+	}
+	return found
+}
+
+func isCalled(in *fold.Input, id string) bool {
+	return in.ClientID == id || fold.MessageID(in.Index) == id
+}
+
+// idOf is what a client calls a message.
+func idOf(in fold.Input) string {
+	if in.ClientID != "" {
+		return in.ClientID
+	}
+	return fold.MessageID(in.Index)
+}
+
+// known returns the messages at the end of a turn that are adjacent in the log.
+func (v *State) known(turn []Input) []fold.Input {
+	var out []fold.Input
+	for _, in := range slices.Backward(turn) {
+		known := v.input(in.ID)
+		if known == nil || len(out) > 0 && (known.Index != out[0].Index-1 || known.Replaced != out[0].Replaced) {
+			break
+		}
+		out = append([]fold.Input{*known}, out...)
+	}
+	return out
+}
+
+// turnBefore are the messages that an answer was given to.
+func (v *State) turnBefore(answer string) []fold.Input {
+	index, ok := fold.MessageIndex(answer)
+	if !ok {
+		return nil
+	}
+	var out []fold.Input
+	for _, in := range slices.Backward(v.Inputs) {
+		if in.Index == index-1 {
+			out = append([]fold.Input{in}, out...)
+			index--
+		}
+	}
+	return out
+}
+
+// isLastInput reports whether a message is the last one of the present turn.
+func (v *State) isLastInput(id string) bool {
+	in := v.input(id)
+	answer, ok := fold.MessageIndex(v.Answer)
+	return in != nil && ok && v.TurnStart.Seq > 0 && in.Index == answer-1
+}
+
+// hasReplacement reports whether a message has taken the place of one with the same id.
+func (v *State) hasReplacement(id string) bool {
+	return slices.ContainsFunc(v.Inputs, func(in fold.Input) bool { return in.Replaced && isCalled(&in, id) })
+}
+
+// HasRun reports whether the log has a run with an id.
+func (v *State) HasRun(id string) bool {
+	return v.Run.ID == id || v.TurnRun.ID == id || slices.ContainsFunc(v.Past, func(r fold.Run) bool { return r.ID == id })
+}
+
+// digestOf tells what a message says, whatever it is called.
+func digestOf(m chunk.InputMessage) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", m.Content)
+	for _, f := range m.Files {
+		fmt.Fprintf(h, " %q %q", f.URL, f.MediaType)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,64 @@
+package conversation
+
+import (
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// Page returns the snapshot with which a page begins. It leaves out the answer in flight, however long it is: the page gets all of it from the stream,
+// spec/aisdk.md section 9, rule 1. It includes messages that were requested already, also if no worker has started the run.
+func (v *State) Page(snap fold.Snapshot) fold.FrontendSnapshot {
+	now := v.Now.UnixMilli()
+	c := v.Waiting()
+	switch {
+	case c != nil && OpensTurn(c):
+		page := snap.Frontend(true, now) // what is said of earlier messages is theirs
+		page.Status, page.AgentType = fold.Active, v.AgentType
+		page.Messages = append(replaced(page.Messages, c), inputMessages(v.Count, c.Input)...)
+		return page
+	case v.InFlight():
+		snap.Status = fold.Active // it is, or will be in a moment: its message comes from the stream
+	case v.subAgentAwaitsUser():
+		snap.Status = fold.Active // so is its message, with the question in it
+		page := snap.Frontend(false, now)
+		page.Status = fold.Paused
+		return page
+	}
+	return snap.Frontend(false, now)
+}
+
+// replaced are the messages before the one whose place a command takes.
+func replaced(messages []fold.UIMessage, c *control.Command) []fold.UIMessage {
+	place, ok := fold.MessageIndex(c.Replaces)
+	if !ok {
+		return messages
+	}
+	return slices.DeleteFunc(messages, func(m fold.UIMessage) bool {
+		index, ok := fold.MessageIndex(m.ID)
+		return ok && index >= place
+	})
+}
+
+// inputMessages are the messages of a command as the log will show them, from a
+// number on.
+func inputMessages(from int, input []chunk.InputMessage) []fold.UIMessage {
+	run, err := chunk.Chunk{AgentID: "s", AgentType: "a", Body: chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: input}}.AppendJSON(nil)
+	if err != nil {
+		return nil // the queue would not have taken it
+	}
+	s := chunk.RootSession("t", "s")
+	snap, err := fold.Apply(fold.New(s), chunk.Record{Seq: 1, Session: s, Epoch: 1, Ordinal: 1, Type: chunk.TypeRunStarted, Data: run})
+	if err != nil {
+		return nil
+	}
+	messages := snap.Frontend(false, 0).Messages
+	for i, m := range messages {
+		if index, ok := fold.MessageIndex(m.ID); ok {
+			messages[i].ID = fold.MessageID(from + index)
+		}
+	}
+	return messages
+}

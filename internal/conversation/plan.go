@@ -1,0 +1,111 @@
+package conversation
+
+import (
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+)
+
+// Path says which way a request goes, for tests and logs.
+type Path string
+
+// The paths, spec/helix.md section 6.6. Those with a store or a command are steps:
+// when one is done the state is loaded and the request decided again.
+const (
+	PathRefused     Path = "refused"
+	PathNoContent   Path = "nothing"   // 204
+	PathExpireCalls Path = "sweep"     // expired calls get their answer, D2
+	PathExecute     Path = "execute"   // 1 and 2
+	PathSubmit      Path = "submit"    // 3: answers are stored
+	PathAbandon     Path = "abandon"   // 4: unanswered calls are failed
+	PathResume      Path = "resume"    // 3: the run continues
+	PathAttach      Path = "attach"    // 5
+	PathReplay      Path = "replay"    // 6
+	PathUpToDate    Path = "upToDate"  // 6, by a client that has it all: an empty turn
+	PathRejection   Path = "rejection" // 7
+)
+
+// Plan is what to do next for a request: store answers, or put one command on the
+// queue, or say something. Of the fields behind Path one is set, but for
+// PathNoContent none.
+type Plan struct {
+	Path Path
+
+	// Store are answers to store. That another answer was first is a conflict if the path is PathSubmit, and nothing otherwise.
+	Store []control.Answer
+
+	// Command is to be requested behind the revision CommandRevision.
+	Command *control.Command
+	After   control.Revision
+
+	Refusal *Refusal
+	Stream  *Stream
+}
+
+// Stream is an answer as a stream.
+type Stream struct {
+	MessageID string // "" for none: what is rejected belongs to no message
+	Show      Show
+	After     chunk.Seq // of ShowTail: the last event that the client has
+	Steps     int       // of ShowNew: how many steps the client has begun to show
+
+	// Run is the run that the stream waits for, "" when it is there: until its
+	// run_started the chat may not change.
+	Run string
+
+	Rejected []Rejection
+
+	Ahead Ahead // what Request.OnExecute returned, nil for none
+}
+
+// Show says what of a message a stream shows.
+type Show int
+
+// What a stream shows.
+const (
+	// ShowWhole is the message from its start: for a client that has nothing of it.
+	ShowWhole Show = iota
+
+	// ShowTail is what follows a cursor inside the message, without start: for a
+	// client that has the rest under the same part ids.
+	ShowTail
+
+	// ShowNew is start and what the client's own message has not: for a POST that
+	// continues it.
+	ShowNew
+
+	// ShowEmpty is start and finish.
+	ShowEmpty
+)
+
+// Rejection is an answer that is not taken, spec/helix.md section 6.7.
+type Rejection struct {
+	Reason       RejectionReason    `json:"reason"`
+	ToolCallID   string             `json:"toolCallId,omitempty"`
+	ApprovalID   string             `json:"approvalId,omitempty"`
+	Kind         control.AnswerKind `json:"kind,omitempty"`
+	Message      string             `json:"message,omitempty"`
+	CurrentRunID string             `json:"currentRunId,omitempty"`
+}
+
+// RejectionReason is why an answer is not taken.
+type RejectionReason string
+
+// The reasons.
+const (
+	StaleRun         RejectionReason = "stale-run-id"
+	UnknownCall      RejectionReason = "unknown-tool-call"
+	AlreadyResolved  RejectionReason = "already-resolved"
+	KindMismatch     RejectionReason = "kind-mismatch"
+	ApprovalMismatch RejectionReason = "approval-id-mismatch"
+	Expired          RejectionReason = "expired"
+)
+
+// RejectionTexts are the sentences for users.
+var RejectionTexts = map[RejectionReason]string{
+	StaleRun:         "this answer is to a question of an earlier run",
+	UnknownCall:      "nothing waits for this answer",
+	AlreadyResolved:  "this question was answered already",
+	KindMismatch:     "this question wants another kind of answer",
+	ApprovalMismatch: "this is not the approval that is waited for",
+	Expired:          "the time for this answer is over",
+}

@@ -1,0 +1,254 @@
+package conversation
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// model is a chat without a server: a log, a queue of one command, an inbox, and a
+// worker that does what it likes.
+type model struct {
+	*history
+
+	rt       *rapid.T
+	command  *control.Command
+	revision control.Revision
+	inbox    map[string]control.Answer
+	executed map[string]int // commands for a message, by its id, that replaced nothing
+	calls    int
+	promised map[string]string // ids of messages that streams were opened for, by run
+}
+
+func (m *model) look() State {
+	return m.view(m.answered, func(v *State) { v.Command, v.Revision = m.command, m.revision })
+}
+
+func (m *model) lookOptimistic() State { return m.view(m.answered) }
+
+func (m *model) answered(v *State) {
+	for i := range v.Branches {
+		for j := range v.Branches[i].PendingCalls {
+			w := &v.Branches[i].PendingCalls[j]
+			if a, ok := m.inbox[w.RunID+"/"+w.CallID]; ok {
+				w.Answer = &a
+			}
+		}
+	}
+}
+
+// decide does what Service.decide does, over the model.
+func (m *model) decide(req Request) (Plan, int) {
+	m.t.Helper()
+	executes := 0
+	for round := range MaxRounds {
+		v, optimistic := m.look(), round == 0 && req.says()
+		if optimistic {
+			v = m.lookOptimistic()
+		}
+		plan := Decide(req, v)
+		if optimistic && !plan.executes() {
+			continue
+		}
+		for _, a := range plan.Store {
+			if key := a.RunID + "/" + a.CallID; m.inbox[key].CallID == "" {
+				m.inbox[key] = a
+			}
+		}
+		before := m.command
+		if plan.Command != nil && m.request(*plan.Command, plan.After) && plan.executes() {
+			req.RequestedRun = plan.Command.RunID
+			if m.command != before {
+				executes++
+			}
+		}
+		if plan.Store == nil && plan.Command == nil {
+			m.check(plan)
+			return plan, executes
+		}
+	}
+	m.t.Fatalf("the request %+v finds no end in %+v", req, m.look())
+	return Plan{}, 0
+}
+
+// request is jscontrol.Queue.Request.
+func (m *model) request(c control.Command, after control.Revision) bool {
+	switch {
+	case m.command != nil && m.command.RunID == c.RunID && m.command.Kind == c.Kind:
+		return true
+	case m.command == nil && after == 0, m.command != nil && after == m.revision:
+	default:
+		return false
+	}
+	m.command, m.revision = &c, m.revision+1
+	if c.Kind == control.Execute && c.Replaces == "" {
+		m.executed[lastInput(&c)]++
+	}
+	return true
+}
+
+// check compares a final plan with what Decide promises.
+func (m *model) check(p Plan) {
+	m.t.Helper()
+	set := 0
+	for _, is := range []bool{p.Refusal != nil, p.Stream != nil, p.Path == PathNoContent} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
+		m.t.Fatalf("%d last words in %+v", set, p)
+	}
+	v := m.look()
+	if s := p.Stream; s != nil && s.Show != ShowEmpty {
+		if v.Opening() {
+			m.promised[s.Run] = s.MessageID
+		} else if s.MessageID != v.Answer {
+			m.t.Fatalf("the stream is of %s, the answer is %s", s.MessageID, v.Answer)
+		}
+	}
+}
+
+// work is one thing that a worker does.
+func (m *model) work() {
+	m.t.Helper()
+	v := m.look()
+	switch c := v.Waiting(); {
+	case c != nil:
+		m.begin(c)
+	case m.snap.Status == fold.Active:
+		m.goOn()
+	case m.command != nil:
+		m.command = nil // acknowledged, at last
+	}
+}
+
+func (m *model) begin(c *control.Command) {
+	m.t.Helper()
+	if c.Kind == control.Resume && (m.snap.Run.ID != c.Resumes || m.snap.Run.Status != fold.RunSuspended) {
+		m.command = nil
+		return
+	}
+	open := m.snap.OpenCalls()
+	mode := c.Mode
+	if c.Kind == control.Execute {
+		mode = "execute"
+	}
+	m.run = c.RunID
+	m.says(chunk.RunStarted{RunID: c.RunID, Mode: mode, Input: c.Input})
+	if id, ok := m.promised[c.RunID]; ok && id != fold.MessageID(m.snap.TurnMessages()) {
+		m.t.Fatalf("a stream said %s, the log says %s", id, fold.MessageID(m.snap.TurnMessages()))
+	}
+	for _, call := range open {
+		m.says(chunk.ToolEnd{ToolCallID: call.ID, ToolName: call.ToolName, Result: chunk.Value("1")})
+	}
+	m.says(chunk.StepStart{})
+}
+
+func (m *model) goOn() {
+	m.t.Helper()
+	switch rapid.IntRange(0, 5).Draw(m.rt, "continues") {
+	case 0, 1:
+		m.says(chunk.TextDelta{Delta: "x"})
+	case 2:
+		m.ends()
+	case 3:
+		m.says(chunk.StreamFailed{Error: "x"})
+	default:
+		var calls []string
+		for range rapid.IntRange(1, 2).Draw(m.rt, "calls") {
+			m.calls++
+			calls = append(calls, fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "c"}).Draw(m.rt, "kind"), m.calls))
+		}
+		m.asks(calls...)
+	}
+}
+
+// ask draws any request that a client may send, valid or not.
+func (m *model) ask() Request {
+	m.t.Helper()
+	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(m.rt, what) }
+	if rapid.IntRange(0, 3).Draw(m.rt, "get") == 0 {
+		if rapid.Bool().Draw(m.rt, "cursor") {
+			return looks(rapid.IntRange(0, 10*int(m.n)+20).Draw(m.rt, "at"))
+		}
+		return looks()
+	}
+	members := ""
+	if rapid.IntRange(0, 3).Draw(m.rt, "regenerate") == 0 {
+		members = `,"trigger":"regenerate-message"`
+	}
+	id := func(what string) string {
+		return pick(what, "u1", "u2", "u3", "u4", fold.MessageID(rapid.IntRange(0, 6).Draw(m.rt, "n")))
+	}
+	if rapid.IntRange(0, 2).Draw(m.rt, "named") == 0 {
+		members += fmt.Sprintf(`,"messageId":%q`, id("messageId"))
+	}
+	var messages []string
+	for range rapid.IntRange(0, 2).Draw(m.rt, "before") {
+		messages = append(messages, id("message"))
+	}
+	if rapid.Bool().Draw(m.rt, "answers") {
+		a := "a:" + m.look().Answer
+		if m.look().Answer == "" {
+			a = "a:msg-1"
+		}
+		for range rapid.IntRange(0, 3).Draw(m.rt, "steps") {
+			a += " step"
+		}
+		for range rapid.IntRange(0, 2).Draw(m.rt, "given") {
+			call := pick("which", "a", "c") + fmt.Sprint(rapid.IntRange(1, max(1, m.calls)+1).Draw(m.rt, "call"))
+			a += " " + m.snap.Run.ID + "::" + call + "=" + pick("what", "yes", "no", "1", "2", "broke", "ours")
+		}
+		messages = append(messages, a)
+	}
+	for range rapid.IntRange(0, 2).Draw(m.rt, "turn") {
+		messages = append(messages, id("turn message"))
+	}
+	if len(messages) == 0 {
+		messages = append(messages, id("only"))
+	}
+	return posts(m.t, members, messages...)
+}
+
+// Whatever is asked, in whatever order, while a worker does whatever it likes:
+// there is a plan; the same request once more asks for nothing; a page that looks
+// asks for no run; a message gets one run; and the message that a stream was opened
+// for is the one that the log has.
+func TestDecideIsTotalAndIdempotent(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{
+			history: begin(rt), rt: rt, inbox: map[string]control.Answer{}, executed: map[string]int{}, promised: map[string]string{},
+		}
+		for range rapid.IntRange(1, 40).Draw(rt, "n") {
+			if rapid.IntRange(0, 2).Draw(rt, "who") > 0 {
+				m.work()
+				continue
+			}
+			req := m.ask()
+			plan, executes := m.decide(req)
+			if executes > 1 || !req.Post && executes > 0 {
+				rt.Fatalf("%+v asked for %d runs", req, executes)
+			}
+			again, more := m.decide(req)
+			if more > 0 {
+				rt.Fatalf("%+v asked for another run, after %s: %s", req, told(plan), told(again))
+			}
+		}
+		ids := []string{}
+		for id, n := range m.executed {
+			if n > 1 {
+				ids = append(ids, id)
+			}
+		}
+		if slices.Sort(ids); len(ids) > 0 {
+			rt.Fatalf("messages %q were asked about more than once", ids)
+		}
+	})
+}

@@ -1,0 +1,364 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// The methods of this file are for callers that delegate whole sessions. ctx bounds each call; the caller decides whether it ends with its client.
+
+// StartRequest asks for the one run of a new session.
+type StartRequest struct {
+	Session   chunk.Session
+	AgentType string
+	Input     []chunk.InputMessage
+	Params    chunk.Value
+}
+
+// Start requests a run and returns its id. The id is a function of the session alone: of two callers that start a session at the same time, both get the same
+// run. A session that is running or paused is returned as it is, whatever the request says; one that is complete is refused with ReasonOver.
+func (s *Service) Start(ctx context.Context, req StartRequest) (run string, r *Refusal) {
+	if r := s.CheckAgent(req.AgentType); r != nil {
+		return "", r
+	}
+	c := &control.Command{
+		Kind: control.Execute, AgentType: req.AgentType, RunID: control.ExecuteRunID(req.Session, "/start"), Input: req.Input, Params: req.Params,
+	}
+	v, r := s.update(ctx, req.Session, func(v *State, _ *fold.Snapshot) (*control.Command, *Refusal) {
+		switch {
+		case v.exists() && v.AgentType != c.AgentType:
+			return nil, refusal(ReasonOtherAgent)
+		case !v.exists():
+			return c, nil
+		case v.isComplete():
+			return nil, refusal(ReasonOver)
+		}
+		return nil, nil
+	})
+	return v.latestRun(), r
+}
+
+// ResumeRequest asks for a run that continues one which was interrupted, or which has all its answers.
+type ResumeRequest struct {
+	Session chunk.Session
+	Input   []chunk.InputMessage // may be empty
+	Key     string               // identifies Input; see ResumeKey
+}
+
+// ResumeKey returns the key of messages, "" for none.
+func ResumeKey(input []chunk.InputMessage) (string, *Refusal) {
+	if len(input) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(input)
+	if err != nil {
+		return "", invalid("the message cannot be stored")
+	}
+	return "/resume " + string(text), nil
+}
+
+// runID returns the run that continues a run. It is a function of the message too: a repeated request gets the same run, and one with another message does not.
+func (r ResumeRequest) runID(run string) string {
+	if r.Key == "" {
+		return control.ResumeRunID(run)
+	}
+	return control.RegenerateRunID(r.Session, r.Key, run)
+}
+
+const modeMessage = "with_message"
+
+// Resume requests the run and returns its id. A run that is in progress, or waits for answers, is returned as it is if the request has no message; with a
+// message, which would be lost, it is refused.
+func (s *Service) Resume(ctx context.Context, req ResumeRequest) (run string, r *Refusal) {
+	v, r := s.update(ctx, req.Session, func(v *State, snap *fold.Snapshot) (*control.Command, *Refusal) {
+		return s.decideResume(ctx, v, snap, req)
+	})
+	return v.latestRun(), r
+}
+
+func (s *Service) decideResume(ctx context.Context, v *State, snap *fold.Snapshot, req ResumeRequest) (*control.Command, *Refusal) {
+	switch {
+	case !v.exists():
+		return nil, refusal(ReasonNoSession)
+	case v.isComplete():
+		return nil, refusal(ReasonOver)
+	case req.Key != "" && v.resumedBy(req), req.Key == "" && (v.working() || v.isAborting()):
+		return nil, nil
+	case v.working(), v.isAborting(): // an abort of an interrupted run is not part of working: the resume would be stored after it
+		return nil, refusal(ReasonRunning)
+	}
+	if v.suspended() {
+		open, err := s.openCalls(ctx, snap)
+		switch {
+		case err != nil:
+			return nil, s.Failed(ctx, req.Session, "answers", err)
+		case len(open.CallIDs)+len(open.Children) == 0:
+		case req.Key == "":
+			return nil, nil
+		default:
+			return nil, refusal(ReasonAwaiting)
+		}
+	}
+	c := &control.Command{Kind: control.Resume, RunID: req.runID(v.Run.ID), Resumes: v.Run.ID, Mode: modeContinue, Input: req.Input}
+	if req.Key != "" {
+		c.Mode = modeMessage
+	}
+	return c, nil
+}
+
+// Stop stores a stop request in the inbox of the run, loads the state again, and requests an abort if no worker would read the inbox. Without the second load:
+//  1. the run is in progress when the state is loaded,
+//  2. it pauses, and its worker finds nothing in the inbox,
+//  3. the stop request is stored, and no worker reads it.
+func (s *Service) Stop(ctx context.Context, id chunk.Session, kind control.StopKind, reason string) (run string, r *Refusal) {
+	stored := make(map[string]bool)
+	v, r := s.update(ctx, id, func(v *State, _ *fold.Snapshot) (*control.Command, *Refusal) {
+		switch {
+		case !v.exists():
+			return nil, refusal(ReasonNoSession)
+		case v.isComplete() && len(stored) == 0:
+			return nil, refusal(ReasonOver)
+		case v.isComplete():
+			return nil, nil
+		}
+		run := v.stopTarget(kind)
+		if !stored[run] {
+			if err := s.ports.Inbox.Stop(ctx, control.Stop{Session: id, RunID: run, Kind: kind, Reason: reason}); err != nil {
+				return nil, s.Failed(ctx, id, "stop", err)
+			}
+			stored[run] = true
+			return nil, loadAgain
+		}
+		if kind == control.StopAbort && v.Status == fold.Paused && v.Waiting() == nil && !v.isAborting() {
+			return &control.Command{Kind: control.Abort, RunID: run, Reason: reason}, nil
+		}
+		return nil, nil
+	})
+	return v.latestRun(), r
+}
+
+// Phase is the state of the latest run of a session, spec/helix.md RL-2.
+type Phase string
+
+// The phases.
+const (
+	PhaseRunning     Phase = "running"
+	PhaseCompleted   Phase = "completed"
+	PhaseFailed      Phase = "failed"
+	PhaseInterrupted Phase = "interrupted"
+	PhaseClient      Phase = "suspended_client_tool"
+	PhaseChildren    Phase = "suspended_awaiting_children"
+)
+
+// Status is the state of a session for a caller that delegated it.
+type Status struct {
+	RunID        string
+	Phase        Phase
+	Output       chunk.Value   // of PhaseCompleted: the structured output, or the last text of the answer as JSON
+	Failure      *fold.Failure // of PhaseFailed, nil if the log does not have it
+	Open         OpenCalls     // of PhaseClient and PhaseChildren
+	StreamStatus fold.Status
+	Sequence     chunk.Seq
+}
+
+// OpenCalls are the calls that a paused run waits for and that have no answer.
+type OpenCalls struct {
+	CallIDs  []string // to be answered by the caller
+	Children []OpenChild
+}
+
+// OpenChild is a sub-agent that is still running.
+type OpenChild struct{ Session, AgentType, CallID string }
+
+// Status returns the state of a session.
+func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusal) {
+	v, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
+	if err != nil {
+		return Status{}, s.Failed(ctx, id, "look", err)
+	}
+	if !v.exists() {
+		return Status{}, refusal(ReasonNoSession)
+	}
+	st := Status{RunID: v.latestRun(), Phase: PhaseRunning, StreamStatus: snap.Status, Sequence: snap.Position.Seq}
+	if v.Waiting() != nil {
+		st.StreamStatus = fold.Active // as soon as the run begins
+		return st, nil
+	}
+	switch {
+	case snap.Status == fold.Ended:
+		st.Phase, st.Output = PhaseCompleted, outputOf(snap)
+	case snap.Status == fold.Failed:
+		st.Phase, st.Failure = PhaseFailed, snap.Failure
+	case snap.Run.Status == fold.RunInterrupted:
+		st.Phase = PhaseInterrupted
+	case snap.Status == fold.Paused:
+		if st.Open, err = s.openCalls(ctx, &snap); err != nil {
+			return Status{}, s.Failed(ctx, id, "answers", err)
+		}
+		st.Phase = PhaseClient
+		if len(st.Open.CallIDs) == 0 && len(st.Open.Children) > 0 {
+			st.Phase = PhaseChildren
+		}
+	}
+	return st, nil
+}
+
+// Started reports whether the log has the session. If neither the log nor the queue has it, the refusal is ReasonNoSession.
+func (s *Service) Started(ctx context.Context, id chunk.Session) (bool, *Refusal) {
+	_, err := s.ports.Snapshots.Snapshot(ctx, id)
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, chunk.ErrUnknownSession) {
+		return false, s.Failed(ctx, id, "look", err)
+	}
+	v, _, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
+	switch {
+	case err != nil:
+		return false, s.Failed(ctx, id, "look", err)
+	case !v.exists():
+		return false, refusal(ReasonNoSession)
+	}
+	return v.Known, nil
+}
+
+// openCalls returns the calls that a paused run waits for and that have no answer.
+func (s *Service) openCalls(ctx context.Context, snap *fold.Snapshot) (OpenCalls, error) {
+	var open OpenCalls
+	answers, err := s.ports.Inbox.Answers(ctx, snap.Session, snap.Run.ID)
+	if err != nil {
+		return open, err
+	}
+	answered := make(map[string]bool, len(answers))
+	for _, a := range answers {
+		answered[a.CallID] = true
+	}
+	for _, c := range snap.OpenCalls() {
+		switch {
+		case answered[c.ID] || c.Approved:
+		case c.Child != nil:
+			open.Children = append(open.Children, OpenChild{c.Child.Session, c.Child.Type, c.ID})
+		case slices.ContainsFunc(snap.Pending, func(p fold.Pending) bool { return p.CallID == c.ID && p.RunID == snap.Run.ID }):
+			open.CallIDs = append(open.CallIDs, c.ID)
+		}
+	}
+	return open, nil
+}
+
+// outputOf returns the result of a run as a parent gets it: its structured output, or else the last text of its answer.
+func outputOf(snap fold.Snapshot) chunk.Value {
+	if len(snap.Run.Output) > 0 {
+		return snap.Run.Output
+	}
+	for _, m := range slices.Backward(snap.Transcript(snap.TurnMessages())) {
+		if text := textOf(m); m.Role == fold.Assistant && text != "" {
+			v, err := chunk.ValueOf(text)
+			if err != nil { // the log has only valid texts
+				return nil
+			}
+			return v
+		}
+	}
+	return nil
+}
+
+func textOf(m fold.TranscriptMessage) string {
+	var text strings.Builder
+	for _, raw := range m.Parts {
+		var part struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if jsonv2.Unmarshal(raw, &part, lenient) == nil && part.Type == "text" {
+			text.WriteString(part.Text)
+		}
+	}
+	return text.String()
+}
+
+// exists reports whether the log or the queue has the session.
+func (v *State) exists() bool { return v.Known || v.Command != nil }
+
+// isComplete reports whether no record follows.
+func (v *State) isComplete() bool {
+	return v.Waiting() == nil && (v.Status == fold.Ended || v.Status == fold.Failed)
+}
+
+// latestRun returns the latest run, also if it has not begun.
+func (v *State) latestRun() string {
+	if c := v.Waiting(); c != nil {
+		return cmp.Or(c.RunID, v.Run.ID) // a command that this build cannot read has none
+	}
+	return v.Run.ID
+}
+
+// isAborting reports whether the abort of the latest run is requested already. Waiting does not include that of an interrupted run.
+func (v *State) isAborting() bool {
+	return v.Command != nil && v.Command.Kind == control.Abort && v.Command.RunID == v.Run.ID
+}
+
+// resumedBy reports whether the latest run is the one that an equal request asked for.
+func (v *State) resumedBy(req ResumeRequest) bool {
+	if c := v.Waiting(); c != nil {
+		return c.Kind == control.Resume && c.RunID == req.runID(c.Resumes)
+	}
+	return slices.ContainsFunc(v.Past, func(r fold.Run) bool { return req.runID(r.ID) == v.Run.ID })
+}
+
+// stopTarget returns the run whose inbox will be read: the latest, or, if that waits for answers, the one that will resume it. An interrupt pauses a run. A run
+// that waits is paused already; but answers would resume it.
+func (v *State) stopTarget(kind control.StopKind) string {
+	if kind == control.StopInterrupt && v.Waiting() == nil && v.Run.Status == fold.RunSuspended {
+		return control.ResumeRunID(v.Run.ID)
+	}
+	return v.latestRun()
+}
+
+// loadAgain is returned to update to load the state once more.
+var loadAgain = &Refusal{}
+
+// update loads the state of a session until decide returns neither a command nor loadAgain, or its command is stored. It returns the state that decide got,
+// with that command.
+func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*State, *fold.Snapshot) (*control.Command, *Refusal)) (State, *Refusal) {
+	for round := range MaxRounds {
+		if round > 3 && !pause(ctx, time.Duration(round)*5*time.Millisecond) {
+			break
+		}
+		v, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
+		if err != nil {
+			return v, s.Failed(ctx, id, "look", err)
+		}
+		c, r := decide(&v, &snap)
+		switch {
+		case r == loadAgain:
+			continue
+		case c == nil:
+			return v, r
+		}
+		c.Session, c.AgentType = id, cmp.Or(c.AgentType, v.AgentType)
+		err = s.ports.Queue.Request(ctx, *c, v.after())
+		switch {
+		case err == nil:
+			// The state is not loaded again: the run may be complete by now, and would be taken for one that was requested before.
+			v.AgentType = c.AgentType
+			v.asked(c)
+			return v, nil
+		case !errors.Is(err, control.ErrBusy):
+			return v, s.Failed(ctx, id, "request", err)
+		}
+		// Another request was first: the next state shows its command.
+	}
+	s.cfg.Log.WarnContext(ctx, "rounds exhausted", "session", id.String())
+	return State{}, refusal(ReasonContended)
+}

@@ -1,0 +1,190 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+)
+
+// MaxRounds is how many steps a request may take, races that it loses included.
+const MaxRounds = 16
+
+// decide decides a request and carries out its plans until one is final. The State is the one that the plan was made from. Errors of the ports are logged,
+// and are a refusal here.
+func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
+	for round := range MaxRounds {
+		if round > 3 && !pause(ctx, time.Duration(round)*5*time.Millisecond) {
+			break
+		}
+		optimistic := round == 0 && req.says()
+		v, err := s.view(ctx, req, optimistic)
+		if err != nil {
+			return refuse(s.Failed(ctx, req.Session, "look", err)), v
+		}
+		plan := Decide(*req, v)
+		if optimistic && !plan.executes() {
+			continue
+		}
+		if plan.Store == nil && plan.Command == nil {
+			return plan, v
+		}
+		if plan.asksFor(v.Session) {
+			if p := s.resumeAgents(ctx, req, v, plan); p != nil {
+				return refuse(p), v
+			}
+			continue
+		}
+		ahead := req.startAhead(ctx, &plan, v)
+		stored, p := s.carryOut(ctx, req, plan)
+		if p == nil && stored {
+			// The command is stored after the state that was loaded, so nothing but its run has begun since. A stream checks that, see checkID in package chat.
+			v.asked(plan.Command)
+			if next := Decide(*req, v); next.Stream != nil {
+				next.Stream.Ahead = ahead
+				return next, v
+			}
+		}
+		ahead.Drop()
+		if p != nil {
+			return refuse(p), v
+		}
+	}
+	s.cfg.Log.WarnContext(ctx, "rounds exhausted", "session", req.Session.String())
+	return refuseWith(ReasonContended), State{}
+}
+
+// startAhead calls OnExecute for a plan that requests the run of a turn.
+func (r Request) startAhead(ctx context.Context, plan *Plan, v State) Ahead {
+	if r.OnExecute == nil || !plan.executes() {
+		return noAhead{}
+	}
+	return r.OnExecute(ctx, v)
+}
+
+type noAhead struct{}
+
+func (noAhead) Drop() {}
+
+// view loads the state for a request: optimistically, or in full.
+func (s *Service) view(ctx context.Context, req *Request, optimistic bool) (State, error) {
+	if optimistic {
+		return s.loadOptimistic(ctx, req.Session, req.AgentType)
+	}
+	d := withBranches
+	if req.Post {
+		d = withMessages
+	}
+	v, _, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), d)
+	return v, err
+}
+
+// says reports whether a request may ask for a run of its own.
+func (r Request) says() bool { return len(r.Turn) > 0 || r.Trigger == Regenerate }
+
+// executes reports whether a plan asks for the run of a turn.
+func (p *Plan) executes() bool { return p.Command != nil && p.Command.Kind == control.Execute }
+
+// asksFor reports whether a plan is a command, and of a sub-agent of the session.
+func (p *Plan) asksFor(root chunk.Session) bool {
+	return p.Command != nil && p.Command.Session != root
+}
+
+// resumeAgents requests the resumes of all sub-agents that can continue, without a load of the whole tree for each: one POST may answer the questions of more
+// sub-agents than MaxRounds. The next load finds those that were not requested.
+func (s *Service) resumeAgents(ctx context.Context, req *Request, v State, plan Plan) *Refusal {
+	for ; plan.asksFor(v.Session); plan = Decide(*req, v) {
+		if _, p := s.carryOut(ctx, req, plan); p != nil {
+			return p
+		}
+		v.resumed(plan.Command.Session)
+	}
+	return nil
+}
+
+// carryOut carries out one step, and reports whether a command of the chat itself was stored. That another request was first is not an error: the next load
+// shows its result.
+func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Refusal) {
+	for _, a := range plan.Store {
+		err := s.answer(ctx, a)
+		switch {
+		case errors.Is(err, control.ErrAnswered):
+		case err != nil:
+			return false, s.Failed(ctx, a.Session, "answer", err)
+		case plan.Path == PathSubmit:
+			s.observe.accepted()
+		}
+	}
+	c := plan.Command
+	if c == nil {
+		req.LastPath = plan.Path
+		return false, nil
+	}
+	if c.Kind == control.Execute {
+		if p := s.CheckAgent(c.AgentType); p != nil {
+			return false, p
+		}
+		if err := checkInput(c); err != nil {
+			return false, s.Failed(ctx, req.Session, "input", err)
+		}
+	}
+	err := s.request(ctx, *c, plan.After)
+	switch {
+	case errors.Is(err, control.ErrBusy):
+		return false, nil
+	case err != nil:
+		return false, s.Failed(ctx, req.Session, "request", err)
+	case c.Kind == control.Execute:
+		req.RequestedRun = c.RunID
+	}
+	req.LastPath = plan.Path
+	return c.Session == req.Session, nil
+}
+
+// request puts a command on the queue.
+func (s *Service) request(ctx context.Context, c control.Command, after control.Revision) error {
+	err := s.ports.Queue.Request(ctx, c, after)
+	s.observe.requested(err)
+	return err
+}
+
+// answer stores an answer, if the log can hold it.
+func (s *Service) answer(ctx context.Context, a control.Answer) error {
+	if err := checkAnswer(&a); err != nil {
+		return err
+	}
+	return s.ports.Inbox.Answer(ctx, a)
+}
+
+// Failed makes a refusal of an error and leaves the rest to the log.
+func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, err error) *Refusal {
+	switch {
+	case errors.Is(err, chunk.ErrTooLarge):
+		return refusal(ReasonTooLarge)
+	case errors.Is(err, chunk.ErrInvalid):
+		s.cfg.Log.DebugContext(ctx, "request rejected by a port", "op", op, "session", session.String(), "error", err)
+		return refusal(ReasonUnstorable)
+	case errors.Is(err, chunk.ErrTruncated):
+		return refusal(ReasonLost)
+	}
+	if errors.Is(err, context.Canceled) { // the client has gone
+		s.cfg.Log.DebugContext(ctx, "request canceled", "op", op, "session", session.String(), "error", err)
+		return refusal(ReasonUnavailable)
+	}
+	s.cfg.Log.WarnContext(ctx, "request failed", "op", op, "session", session.String(), "error", err)
+	return refusal(ReasonUnavailable)
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

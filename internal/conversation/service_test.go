@@ -1,0 +1,191 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// fakePorts is a session in memory. before is called before each request for a command, with its number.
+type fakePorts struct {
+	snap     fold.Snapshot
+	command  *control.Command
+	revision control.Revision
+	before   func(n int)
+	requests int
+	stops    []control.Stop
+	onStop   func()
+	pending  error
+}
+
+func (p *fakePorts) Snapshot(context.Context, chunk.Session) (fold.Snapshot, error) {
+	if p.snap.Position.Seq == 0 {
+		return p.snap, chunk.ErrUnknownSession
+	}
+	return p.snap, nil
+}
+
+func (p *fakePorts) Pending(context.Context, chunk.Session, string) (control.Command, control.Revision, error) {
+	switch {
+	case p.pending != nil:
+		return control.Command{}, 0, p.pending
+	case p.command == nil:
+		return control.Command{}, 0, control.ErrNoCommand
+	}
+	return *p.command, p.revision, nil
+}
+
+func (p *fakePorts) Request(_ context.Context, c control.Command, after control.Revision) error {
+	p.requests++
+	if p.before != nil {
+		p.before(p.requests)
+	}
+	if p.command != nil && p.command.ID() != c.ID() && after != p.revision {
+		return &control.BusyError{Command: *p.command, Revision: p.revision}
+	}
+	p.command, p.revision = &c, p.revision+1
+	return nil
+}
+
+func (p *fakePorts) Answer(context.Context, control.Answer) error { return nil }
+
+func (p *fakePorts) Answers(context.Context, chunk.Session, string) ([]control.Answer, error) {
+	return nil, nil
+}
+
+func (p *fakePorts) Stop(_ context.Context, s control.Stop) error {
+	p.stops = append(p.stops, s)
+	if p.onStop != nil {
+		p.onStop()
+	}
+	return nil
+}
+
+func newService(t *testing.T, p *fakePorts) *Service {
+	t.Helper()
+	s, err := New(Ports{Snapshots: p, Queue: p, Inbox: p}, Config{AgentTypes: []string{agentType}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A command that another request stores between load and request is not replaced: the state is loaded again, and the caller gets that run.
+func TestStartLosesTheCompareAndSet(t *testing.T) {
+	p := &fakePorts{snap: fold.New(testSession)}
+	other := &control.Command{Kind: control.Execute, Session: testSession, AgentType: agentType, RunID: "other"}
+	p.before = func(int) { p.command, p.revision = other, 7 }
+	run, r := newService(t, p).Start(t.Context(), StartRequest{Session: testSession, AgentType: agentType})
+	if r != nil || run != "other" || p.command != other || p.requests != 1 {
+		t.Errorf("got %q, %+v after %d requests; the command is %+v", run, r, p.requests, p.command)
+	}
+}
+
+// A session that changes in every round is given up.
+func TestUpdateGivesUp(t *testing.T) {
+	s := begin(t).turn("u1").ends()
+	p := &fakePorts{snap: s.snap}
+	p.before = func(n int) {
+		p.command, p.revision = &control.Command{Kind: control.Execute, Session: testSession, AgentType: agentType, RunID: s.run}, control.Revision(100*n)
+	}
+	rounds := 0
+	_, r := newService(t, p).update(t.Context(), testSession, func(*State, *fold.Snapshot) (*control.Command, *Refusal) {
+		rounds++
+		return &control.Command{Kind: control.Execute, RunID: "mine"}, nil
+	})
+	if r == nil || r.Reason != ReasonContended || rounds != MaxRounds {
+		t.Errorf("got %+v after %d rounds", r, rounds)
+	}
+}
+
+// A run that pauses between the load and the stop request is aborted by a command: no worker reads its inbox. Asking again requests no second command.
+func TestAbortOfARunThatPauses(t *testing.T) {
+	s := begin(t).turn("u1")
+	p := &fakePorts{snap: s.snap}
+	p.onStop = func() { p.snap = s.says(chunk.StreamPaused{}).snap; p.onStop = nil }
+	service := newService(t, p)
+	for range 2 {
+		run, r := service.Stop(t.Context(), testSession, control.StopAbort, "enough")
+		if r != nil || run != s.run || p.command == nil || p.command.Kind != control.Abort || p.command.RunID != s.run || p.requests != 1 {
+			t.Fatalf("got %q, %+v; %d requests, the command is %+v", run, r, p.requests, p.command)
+		}
+	}
+}
+
+// A command that this build cannot read counts as work.
+func TestUnreadableCommandIsWork(t *testing.T) {
+	s := begin(t).turn("u1").says(chunk.StreamPaused{})
+	unreadable := &control.BusyError{Command: control.Command{Session: testSession, AgentType: agentType}, Revision: 3, Unreadable: control.ErrUnsupported}
+	p := &fakePorts{snap: s.snap, pending: unreadable}
+	service := newService(t, p)
+	st, r := service.Status(t.Context(), testSession)
+	if r != nil || st.Phase != PhaseRunning || st.RunID != s.run {
+		t.Errorf("status %+v, %+v", st, r)
+	}
+	if run, r := service.Resume(t.Context(), ResumeRequest{Session: testSession}); r != nil || run != s.run || p.requests != 0 {
+		t.Errorf("resume: %q, %+v, %d requests", run, r, p.requests)
+	}
+	if _, r := service.Resume(t.Context(), ResumeRequest{Session: testSession, Key: "k"}); r == nil || r.Reason != ReasonRunning {
+		t.Errorf("resume with a message: %+v", r)
+	}
+}
+
+// A command that this build cannot read counts as work also before the first run of a session: no second command is stored.
+func TestUnreadableCommandOfANewSession(t *testing.T) {
+	unreadable := &control.BusyError{Command: control.Command{Session: testSession, AgentType: agentType}, Revision: 3, Unreadable: control.ErrUnsupported}
+	p := &fakePorts{snap: fold.New(testSession), pending: unreadable}
+	service := newService(t, p)
+	if st, r := service.Status(t.Context(), testSession); r != nil || st.Phase != PhaseRunning {
+		t.Errorf("status %+v, %+v", st, r)
+	}
+	if _, r := service.Resume(t.Context(), ResumeRequest{Session: testSession, Key: "k"}); r == nil || r.Reason != ReasonRunning || p.requests != 0 {
+		t.Errorf("resume with a message: %+v, %d requests", r, p.requests)
+	}
+}
+
+// A resume is not stored after the abort of an interrupted run that no worker has taken yet: it would start a run although the caller has got the abort accepted.
+func TestResumeAfterAnAbort(t *testing.T) {
+	s := begin(t).turn("u1")
+	s.says(chunk.RunInterrupted{RunID: s.run}, chunk.StreamPaused{})
+	abort := &control.Command{Session: testSession, AgentType: agentType, Kind: control.Abort, RunID: s.run}
+	for _, key := range []string{"", "k"} {
+		p := &fakePorts{snap: s.snap, command: abort, revision: 3}
+		_, r := newService(t, p).Resume(t.Context(), ResumeRequest{Session: testSession, Key: key})
+		if refused := r != nil && r.Reason == ReasonRunning; refused != (key != "") || p.requests != 0 {
+			t.Errorf("key %q: %+v, %d requests", key, r, p.requests)
+		}
+	}
+}
+
+// An error of a port is a refusal, and nothing is requested.
+func TestPortsFail(t *testing.T) {
+	p := &fakePorts{snap: fold.New(testSession), pending: errors.New("no server")}
+	_, r := newService(t, p).Start(t.Context(), StartRequest{Session: testSession, AgentType: agentType})
+	if r == nil || r.Reason != ReasonUnavailable || p.requests != 0 {
+		t.Errorf("got %+v, %d requests", r, p.requests)
+	}
+}
+
+// An invalid configuration is named.
+func TestConfigIsChecked(t *testing.T) {
+	p := &fakePorts{}
+	ports := Ports{p, p, p}
+	for want, try := range map[string]func() (*Service, error){
+		"Inbox":         func() (*Service, error) { return New(Ports{Snapshots: p, Queue: p}, Config{AgentTypes: []string{"a"}}) },
+		"AgentTypes is": func() (*Service, error) { return New(ports, Config{}) },
+		"AgentTypes":    func() (*Service, error) { return New(ports, Config{AgentTypes: []string{"a.b"}}) },
+		"RequestTimeout": func() (*Service, error) {
+			return New(ports, Config{AgentTypes: []string{"a"}, RequestTimeout: -time.Second})
+		},
+	} {
+		if _, err := try(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s in it", err, want)
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package conversation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// State is what Decide knows of a session: the fold of its log, the command that waits or is in progress, and the answers. Its parts are of nearly the same
+// time: a change between them is detected when the plan is carried out, because each step is a compare-and-set.
+type State struct {
+	Now     time.Time
+	Session chunk.Session
+
+	AgentType string // of the session, or for it when it is new
+
+	// Known is false for a session of which the log has nothing.
+	Known    bool
+	Status   fold.Status
+	Position chunk.Position // the last record
+	MaxSeq   chunk.Seq      // the last record of the session, or of a sub-agent that is running for it
+	Count    int            // messages, as fold.Snapshot.MessageCount has it
+	Run      fold.Run       // the latest one
+	Past     []fold.Run     // those before it
+	Inputs   []fold.Input   // messages of users, oldest first
+
+	// TurnStart is the record that opened the turn, Answer the id of its answer,
+	// TurnRun the run that it began with.
+	TurnStart chunk.Position
+	Answer    string
+	TurnRun   fold.Run
+
+	// EarlierOpenCalls are calls of messages before the answer that had no outcome when the
+	// turn opened.
+	EarlierOpenCalls []string
+
+	// OpenCalls are calls that have no outcome now: what EarlierOpenCalls will be of the next
+	// turn.
+	OpenCalls []string
+
+	Branches         []SuspendedRun  // runs of the tree that are paused for answers, the root's own first
+	Calls            map[string]Call // all calls that the log knows, by the id that a client has
+	SubAgentSessions map[string]bool // sessions of all sub-agents that were called; their calls are in Calls while they run
+
+	// Command waits or is in progress, nil if there is none. Revision is its position on the queue.
+	Command  *control.Command
+	Revision control.Revision
+
+	replaced func(index int) bool
+}
+
+// SuspendedRun is a run that is paused until its calls are answered: the session's own
+// or that of a sub-agent.
+type SuspendedRun struct {
+	Session      chunk.Session
+	AgentType    string
+	RunID        string
+	PendingCalls []PendingCall
+
+	// Resumed reports that a resume of the run was requested. CommandRevision is the revision of the command of the session if the run of that is over or paused.
+	Resumed         bool
+	CommandRevision control.Revision
+}
+
+// PendingCall is a call that a paused run waits for.
+type PendingCall struct {
+	Session  chunk.Session
+	RunID    string // that asked
+	CallID   string // in its own session
+	UICallID string // as a client knows it
+	ToolName string
+	Kind     control.AnswerKind
+	Approval string // its id, of an control.Approval
+	Deadline int64  // in milliseconds since 1970 UTC, 0 for none
+
+	// Answer is the one that counts, nil while there is none.
+	Answer *control.Answer
+}
+
+// expired reports whether the deadline passed without an answer.
+func (w *PendingCall) expired(now time.Time) bool {
+	return w.Answer == nil && w.Deadline > 0 && w.Deadline < now.UnixMilli()
+}
+
+// Call is a call in the messages of the log.
+type Call struct {
+	State      string // as a part has it
+	ApprovalID string
+	Approved   *bool
+	Reason     string
+	Output     chunk.Value
+	Error      string
+}
+
+// answered reports whether the call needs no further answer.
+func (c *Call) answered() bool {
+	switch c.State {
+	case "output-available", "output-error", "output-denied", "approval-responded":
+		return true
+	}
+	return false
+}
+
+// first is the answer that counts, as far as the messages have it.
+func (c *Call) first(clientID string) control.Answer {
+	a := control.Answer{Kind: control.ClientResult, CallID: clientID, ApprovalID: c.ApprovalID}
+	if c.ApprovalID != "" {
+		a.Kind = control.Approval
+	}
+	switch {
+	case c.Approved != nil:
+		a.Approved, a.Reason = *c.Approved, c.Reason
+	case c.Error != "":
+		a.Error = c.Error
+	default:
+		a.Result = c.Output
+	}
+	return a
+}
+
+// setSnapshot fills in what the fold says.
+func (v *State) setSnapshot(snap fold.Snapshot) {
+	v.Known = true
+	v.Status, v.Position, v.Count = snap.Status, snap.Position, snap.MessageCount()
+	v.MaxSeq = snap.Position.Seq
+	v.Run, v.Past = snap.Run, snap.PastRuns
+	v.TurnStart, v.Answer, v.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()
+	v.EarlierOpenCalls, v.replaced = snap.TurnCalls(), snap.IsReplaced
+	for _, c := range snap.OpenCalls() {
+		v.OpenCalls = append(v.OpenCalls, c.ID)
+	}
+}
+
+// setMessages sets what is in the messages, which are many in a long chat, and are only needed for requests that send something.
+func (v *State) setMessages(snap fold.Snapshot) {
+	v.Inputs, v.Calls, v.SubAgentSessions = snap.Inputs(), make(map[string]Call), make(map[string]bool)
+	addCalls(v.Calls, snap, "")
+	for _, m := range snap.Transcript(0) {
+		for _, child := range m.Children {
+			v.SubAgentSessions[child.Session] = true
+		}
+	}
+}
+
+// isReplaced reports whether an edit or a new answer took the place of a message.
+func (v *State) isReplaced(index int) bool { return v.replaced != nil && v.replaced(index) }
+
+// addCalls reads the calls from the messages; those of a sub-agent get its
+// session in front.
+func addCalls(calls map[string]Call, snap fold.Snapshot, agent string) {
+	for _, m := range snap.Transcript(0) {
+		if m.Role != fold.Assistant {
+			continue
+		}
+		for _, raw := range m.Parts {
+			var p part
+			if err := json.Unmarshal(raw, &p, lenient); err != nil || p.Type != "dynamic-tool" {
+				continue // a part of another kind; ours can be read
+			}
+			c := Call{State: p.State, Output: chunk.Value(p.Output)}
+			if p.ErrorText != nil {
+				c.Error = *p.ErrorText
+			}
+			if p.Approval != nil {
+				c.ApprovalID, c.Approved = p.Approval.ID, p.Approval.Approved
+				if p.Approval.Reason != nil {
+					c.Reason = *p.Approval.Reason
+				}
+			}
+			calls[clientCallID(agent, p.ToolCallID)] = c
+		}
+	}
+}
+
+// clientCallID is the id of a call as a chat shows it, codec/aisdk.
+func clientCallID(agent, call string) string {
+	if agent == "" {
+		return call
+	}
+	return agent + "/" + call
+}
+
+// Begun reports whether the log has the run of the command. A command that this build cannot read has no run id, and counts as not begun.
+func (v *State) Begun() bool {
+	id := v.Command.RunID
+	return id != "" && v.Run.ID == id || slices.ContainsFunc(v.Past, func(r fold.Run) bool { return r.ID == id })
+}
+
+// Waiting is the command whose run is yet to begin, nil when there is none.
+func (v *State) Waiting() *control.Command {
+	switch c := v.Command; {
+	case c == nil, c.Kind == control.Expire:
+		return nil
+	case c.Kind == control.Abort: // which is done when its run is over
+		if !v.suspended() || v.Run.ID != c.RunID {
+			return nil
+		}
+	case v.Begun():
+		return nil
+	}
+	return v.Command
+}
+
+// asked sets the state after a command was stored.
+func (v *State) asked(c *control.Command) {
+	v.Command, v.Revision = c, 0
+	v.resumed(c.Session)
+}
+
+// resumed sets the state after a command of a branch was stored.
+func (v *State) resumed(s chunk.Session) {
+	for i := range v.Branches {
+		if b := &v.Branches[i]; b.Session == s {
+			b.Resumed = true
+		}
+	}
+}
+
+// after is the revision that a new command is requested behind: that of a command
+// whose run is over or paused, because its acknowledgement is late, else none.
+func (v *State) after() control.Revision {
+	if v.Command != nil && v.Waiting() == nil && v.Status != fold.Active {
+		return v.Revision
+	}
+	return 0
+}
+
+// working reports whether a run is in progress or about to begin.
+func (v *State) working() bool { return v.Status == fold.Active || v.Waiting() != nil }
+
+// suspended reports whether the latest run waits for answers.
+func (v *State) suspended() bool {
+	return v.Status == fold.Paused && v.Run.Status == fold.RunSuspended
+}
+
+// open returns the calls without an answer.
+func (v *State) open() []PendingCall {
+	var open []PendingCall
+	for _, b := range v.Branches {
+		open = append(open, b.open()...)
+	}
+	return open
+}
+
+func (b SuspendedRun) open() []PendingCall {
+	return slices.DeleteFunc(slices.Clone(b.PendingCalls), func(w PendingCall) bool { return w.Answer != nil })
+}
+
+// firstResumable returns the first branch that can continue, nil if there is none: all its calls are answered, and no resume was requested. The client that
+// stored the last answer may have crashed before its request.
+func (v *State) firstResumable() *SuspendedRun {
+	for i := range v.Branches {
+		if b := &v.Branches[i]; !b.Resumed && len(b.PendingCalls) > 0 && len(b.open()) == 0 && !b.abandoned(v.Now) {
+			return b
+		}
+	}
+	return nil
+}
+
+// abandoned reports whether a message was sent instead of answers and its run is about to be requested.
+func (b SuspendedRun) abandoned(now time.Time) bool {
+	return slices.ContainsFunc(b.PendingCalls, func(w PendingCall) bool { return w.Answer != nil && w.Answer.AwaitsMessage(now) })
+}
+
+// awaitsOnlySubAgents reports whether the run is paused for sub-agents that are running, and for nothing else: it continues without the user.
+func (v *State) awaitsOnlySubAgents() bool {
+	if !v.suspended() {
+		return false
+	}
+	open := v.open()
+	return len(open) > 0 && !slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind != control.SubagentResult })
+}
+
+// awaitsSubAgents reports whether the run is paused, and waits for sub-agents at least.
+func (v *State) awaitsSubAgents() bool {
+	return v.suspended() && slices.ContainsFunc(v.open(), func(w PendingCall) bool { return w.Kind == control.SubagentResult })
+}
+
+// subAgentAwaitsUser reports whether a sub-agent waits for the user. Its question is not
+// in the messages of the session: a page gets it from the stream alone.
+func (v *State) subAgentAwaitsUser() bool {
+	return v.suspended() && !v.awaitsOnlySubAgents() && slices.ContainsFunc(v.open(), func(w PendingCall) bool {
+		return w.Session != v.Session && w.Kind != control.SubagentResult
+	})
+}
+
+// InFlight reports whether an answer is in flight.
+func (v *State) InFlight() bool { return v.working() || v.awaitsOnlySubAgents() }
+
+// wait is the call that a client means, nil when nothing waits for it.
+func (v *State) wait(clientID string) *PendingCall {
+	for _, b := range v.Branches {
+		for i := range b.PendingCalls {
+			if b.PendingCalls[i].UICallID == clientID {
+				return &b.PendingCalls[i]
+			}
+		}
+	}
+	return nil
+}

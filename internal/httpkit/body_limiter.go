@@ -1,0 +1,189 @@
+package httpkit
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// BodyLimiter bounds the memory of all request bodies that are being read. A body counts with the bytes that have arrived, not with its Content-Length:
+//  1. a client opens a hundred requests, each with a Content-Length of 8 MiB, and sends one byte,
+//  2. it would occupy all of the memory until BodyTimeout.
+//
+// The time that a body may take is ServerConfig.BodyTimeout.
+type BodyLimiter struct {
+	limit int64
+
+	mu    sync.Mutex // guards inUse
+	inUse int64
+}
+
+// ErrBodyLimit reports that the bodies that are being read have reached the limit.
+var ErrBodyLimit = errors.New("body limit reached")
+
+const (
+	defaultBodies = 256 << 20
+
+	// A quarter of the memory is reserved for bodies of at most smallBody, so that large bodies that arrive slowly do not block short messages.
+	smallBody = 64 << 10
+
+	firstPiece = 4 << 10
+)
+
+// NewBodyLimiter returns a BodyLimiter of limit bytes; 0 is 256 MiB, a negative number unlimited.
+func NewBodyLimiter(limit int64) *BodyLimiter {
+	return &BodyLimiter{limit: orDefault(limit, defaultBodies)}
+}
+
+// InUse returns the number of bytes that are counted now.
+func (b *BodyLimiter) InUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inUse
+}
+
+// Read reads the body of a request. The body counts until release is called, which may be called more than once and also after an error: a
+// *http.MaxBytesError if the body is longer than limit, ErrBodyLimit, os.ErrDeadlineExceeded if it takes too long, or the error of the connection.
+func (b *BodyLimiter) Read(w http.ResponseWriter, r *http.Request, limit int64) (text []byte, release func(), err error) {
+	mine := &reservation{of: b}
+	text, err = mine.read(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, limit)
+	if err == nil {
+		return text, mine.release, nil
+	}
+	mine.release()
+	if r.ProtoMajor == 1 {
+		// Without this net/http would read the rest before it responds, as slowly as it arrives.
+		w.Header().Set("Connection", "close")
+	}
+	return nil, mine.release, err
+}
+
+// The problems of bodies.
+var (
+	BodyTooLarge     = NewProblem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body is too large", "")
+	BodyTimeout      = NewProblem(http.StatusRequestTimeout, CodeBodyTimeout, "the body took too long to come; try again", "")
+	TooManyBodies    = NewProblem(http.StatusServiceUnavailable, CodeTooManyBodies, "too many concurrent requests; retry later", "")
+	UnsupportedMedia = NewProblem(http.StatusUnsupportedMediaType, CodeMedia, "want Content-Type application/json", "")
+	BodyUnreadable   = Invalid("the body could not be read")
+	bodyNotUTF8      = Invalid("the body is no UTF-8")
+	BodyTooDeep      = Invalid("the body is nested too deeply")
+)
+
+// Lenient are options for JSON from browsers and models. Half of a surrogate pair is no reason to reject a request: a browser sends one if the text of a
+// model was cut there, and repeats it in every later request.
+var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// JSONLimits bound a JSON body.
+type JSONLimits struct {
+	Bytes int64
+	Depth int // nested objects and arrays; 0 leaves it to the parser
+}
+
+// JSON reads the body of a request, checks its media type, size, encoding and depth, and passes it to parse. The body counts until parse returns.
+func (b *BodyLimiter) JSON(w http.ResponseWriter, r *http.Request, l JSONLimits, parse func(text []byte) *Problem) *Problem {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return UnsupportedMedia
+	}
+	text, release, err := b.Read(w, r, l.Bytes)
+	defer release()
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		return BodyTooLarge
+	case errors.Is(err, ErrBodyLimit):
+		return TooManyBodies
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return BodyTimeout
+	case err != nil:
+		return BodyUnreadable
+	case !utf8.Valid(text):
+		return bodyNotUTF8
+	case l.Depth > 0 && rawjson.Deeper(text, l.Depth):
+		return BodyTooDeep
+	}
+	return parse(text)
+}
+
+// Into returns a parser for JSON that stores the body in v; wrong is the text of the Problem if the body does not fit. Unknown members are ignored.
+func Into(v any, wrong string) func(text []byte) *Problem {
+	return func(text []byte) *Problem {
+		if err := json.Unmarshal(text, v, Lenient); err != nil {
+			return Invalid(wrong)
+		}
+		return nil
+	}
+}
+
+// reservation is the memory of one body. It belongs to one goroutine.
+type reservation struct {
+	of   *BodyLimiter
+	size int64
+}
+
+func (s *reservation) read(body io.Reader, announced, limit int64) ([]byte, error) {
+	if announced > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	var text []byte
+	for {
+		if have := int64(cap(text)); int64(len(text)) == have {
+			size := max(2*have, firstPiece)
+			expected := limit
+			if announced >= have {
+				expected = announced
+			}
+			if size+firstPiece > expected {
+				size = expected + 1 // one byte for the read that returns EOF
+			}
+			if !s.grow(size) {
+				return nil, ErrBodyLimit
+			}
+			text = append(make([]byte, 0, size), text...)
+			s.shrink(have)
+		}
+		n, err := body.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		if errors.Is(err, io.EOF) {
+			return text, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// grow reserves a buffer of a size, in addition to the one that is copied into it.
+func (s *reservation) grow(size int64) bool {
+	b := s.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	limit := b.limit
+	if size > smallBody {
+		limit -= limit / 4
+	}
+	if b.limit >= 0 && b.inUse+size > limit {
+		return false
+	}
+	b.inUse += size
+	s.size += size
+	return true
+}
+
+func (s *reservation) shrink(size int64) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.of.inUse -= size
+	s.size -= size
+}
+
+func (s *reservation) release() { s.shrink(s.size) }

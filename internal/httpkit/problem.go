@@ -1,0 +1,162 @@
+package httpkit
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The codes that all surfaces share. They are part of the wire and do not change.
+const (
+	CodeNotFound       = "NOT_FOUND"
+	CodeMethod         = "METHOD_NOT_ALLOWED"
+	CodeCrossOrigin    = "CROSS_ORIGIN"
+	CodeValidation     = "VALIDATION_ERROR"
+	CodeMedia          = "UNSUPPORTED_MEDIA_TYPE"
+	CodeTooLarge       = "CONTENT_TOO_LARGE"
+	CodeTooManyBodies  = "TOO_MANY_BODIES"
+	CodeBodyTimeout    = "BODY_TIMEOUT"
+	CodeUnavailable    = "UNAVAILABLE"
+	CodeDraining       = "DRAINING"
+	CodeInternal       = "INTERNAL"
+	CodeStreams        = "TOO_MANY_STREAMS"
+	CodeTenantStreams  = "TOO_MANY_STREAMS_OF_TENANT"
+	CodeAddressStreams = "TOO_MANY_STREAMS_OF_ADDRESS"
+	CodeSessionStreams = "TOO_MANY_STREAMS_OF_SESSION"
+)
+
+// Problem is a refusal: a code for programs and a sentence for users. It contains no text of the request; internal causes are only logged.
+type Problem struct {
+	Status int
+	Code   string
+	Title  string
+	Detail string         // "" for none; only in the form RFC9457
+	More   map[string]any // further members
+}
+
+// NewProblem returns a Problem without further members.
+func NewProblem(status int, code, title, detail string) *Problem {
+	return &Problem{Status: status, Code: code, Title: title, Detail: detail}
+}
+
+// Invalid returns the Problem of a request that does not have the required form, for surfaces that read bodies.
+func Invalid(title string) *Problem {
+	return NewProblem(http.StatusBadRequest, CodeValidation, title, "")
+}
+
+// The problems that have the same text on all surfaces.
+var (
+	NotFound    = NewProblem(http.StatusNotFound, CodeNotFound, "not found", "")
+	CrossOrigin = NewProblem(http.StatusForbidden, CodeCrossOrigin, "a page of another origin may not do this", "")
+	Internal    = NewProblem(http.StatusInternalServerError, CodeInternal, "internal error", "")
+)
+
+// Form is how a surface writes problems.
+type Form int
+
+// The forms.
+const (
+	// RFC9457 is application/problem+json. The member error repeats the title, for clients of the agent protocol.
+	RFC9457 Form = iota
+
+	// ErrorCode is {"error": title, "code": code}.
+	ErrorCode
+)
+
+// encode returns p as JSON.
+func (p *Problem) encode(form Form) ([]byte, error) {
+	var base any
+	if form == RFC9457 {
+		base = struct {
+			Type   string `json:"type"`
+			Title  string `json:"title"`
+			Status int    `json:"status"`
+			Code   string `json:"code"`
+			Detail string `json:"detail,omitempty"`
+			Error  string `json:"error"`
+		}{"urn:tailrace:problem:" + strings.ToLower(p.Code), p.Title, p.Status, p.Code, p.Detail, p.Title}
+	} else {
+		base = struct {
+			Error string `json:"error"`
+			Code  string `json:"code"`
+		}{p.Title, p.Code}
+	}
+	text, err := json.Marshal(base)
+	if err != nil || len(p.More) == 0 {
+		return text, err
+	}
+	more, err := json.Marshal(p.More)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join([][]byte{text[:len(text)-1], more[1:]}, []byte(",")), nil
+}
+
+// Responder writes the responses of one surface.
+type Responder struct {
+	Form       Form
+	RetryAfter func() time.Duration // of a 503; nil is one second
+	OnProblem  func(*Problem)       // called for each problem that is written; may be nil
+	Log        *slog.Logger
+}
+
+// Problem writes p.
+func (o *Responder) Problem(w http.ResponseWriter, p *Problem) {
+	if o.OnProblem != nil {
+		o.OnProblem(p)
+	}
+	text, err := p.encode(o.Form)
+	if err != nil {
+		o.Log.Error("problem encoding failed", "code", p.Code, "error", err)
+		p, text = Internal, []byte(`{"error":"internal error","code":"INTERNAL"}`)
+	}
+	h := w.Header()
+	if p.Code == CodeDraining {
+		h.Set("Connection", "close") // in HTTP/2 this is GOAWAY: the client must not retry on this connection
+	}
+	h.Set("Content-Type", "application/json")
+	if o.Form == RFC9457 {
+		h.Set("Content-Type", "application/problem+json")
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if p.Status == http.StatusServiceUnavailable {
+		retry := time.Second
+		if o.RetryAfter != nil {
+			retry = o.RetryAfter()
+		}
+		h.Set("Retry-After", strconv.Itoa(int((retry+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(p.Status)
+	if _, err := w.Write(append(text, '\n')); err != nil {
+		o.Log.Debug("problem not delivered", "code", p.Code, "error", err)
+	}
+}
+
+// JSON writes v as a response that must not be cached.
+func (o *Responder) JSON(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		o.Log.Error("response encoding failed", "error", err)
+		o.Problem(w, Internal)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	o.JSONText(w, status, text)
+}
+
+// JSONText writes text, which is JSON. Cache-Control is the caller's.
+func (o *Responder) JSONText(w http.ResponseWriter, status int, text []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	if _, err := w.Write(text); err != nil {
+		o.Log.Debug("response not delivered", "error", err)
+	}
+}

@@ -1,0 +1,103 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Encode appends the frame of a record for readers of the given scope, or
+// nothing if the record is not shown to them. It must be pure: a record is encoded
+// once for all clients. Chunks, run_started and all records of a root must have the
+// same frame in both scopes. helix.Encode is an example.
+type Encode func(dst []byte, rec chunk.Record, scope chunk.Scope) []byte
+
+// Config configures a Hub. All fields but Encode have defaults.
+type Config struct {
+	// Encode makes the frames of requests without an encoding. Required.
+	Encode Encode
+
+	// Encodings are further encodings by name: other dialects, or a dialect with
+	// parts hidden from an audience. A session that is watched in two encodings is
+	// encoded, stored in memory and read from the log once for each of them.
+	Encodings map[string]Encode
+
+	// Partitions is the number of feeds. Defaults to 1.
+	Partitions int
+
+	// Partition returns the feed that carries a session; all sessions of a root
+	// must have the same one. Required if Partitions is more than 1.
+	Partition func(chunk.Session) int
+
+	// MaxMemory bounds the frames of all sessions together, in bytes. The least
+	// recently read segments are evicted first. Defaults to 256 MiB.
+	MaxMemory int64
+
+	// PageBytes is how much history one read of the log loads, in bytes of frames.
+	// Defaults to 1 MiB.
+	PageBytes int
+
+	// MaxReads bounds the concurrent reads of the log; further reads wait. Defaults
+	// to 16.
+	MaxReads int
+
+	// IdleTTL is how long a session without clients stays in memory, for clients
+	// that reconnect. Defaults to 30 seconds.
+	IdleTTL time.Duration
+
+	// Log gets skipped messages, failed feeds and gaps; never the errors of a single
+	// client. Defaults to no logging.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Partitions == 0 {
+		c.Partitions = 1
+	}
+	if c.Partition == nil {
+		c.Partition = func(chunk.Session) int { return 0 }
+	}
+	if c.MaxMemory == 0 {
+		c.MaxMemory = 256 << 20
+	}
+	if c.PageBytes == 0 {
+		c.PageBytes = 1 << 20
+	}
+	if c.MaxReads == 0 {
+		c.MaxReads = 16
+	}
+	if c.IdleTTL == 0 {
+		c.IdleTTL = 30 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Encode == nil:
+		return errors.New("Encode is nil, want a function")
+	case slices.Contains(slices.Collect(maps.Keys(c.Encodings)), ""):
+		return errors.New("Encodings has an empty name")
+	case c.Partitions < 0:
+		return fmt.Errorf("Partitions is %d, want more than 0", c.Partitions)
+	case c.Partitions > 1 && c.Partition == nil:
+		return fmt.Errorf("Partition is nil, want a function for %d partitions", c.Partitions)
+	case c.MaxMemory < 0:
+		return fmt.Errorf("MaxMemory is %d, want more than 0", c.MaxMemory)
+	case c.PageBytes < 0:
+		return fmt.Errorf("PageBytes is %d, want more than 0", c.PageBytes)
+	case c.MaxReads < 0:
+		return fmt.Errorf("MaxReads is %d, want more than 0", c.MaxReads)
+	case c.IdleTTL < 0:
+		return fmt.Errorf("IdleTTL is %s, want more than 0", c.IdleTTL)
+	}
+	return nil
+}

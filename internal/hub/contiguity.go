@@ -1,0 +1,133 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// checkGap reads the log to find out why f does not follow the last record of its
+// session. If a cleanup explains it, the cursor continues. If the log has a record
+// that memory misses, memory is dropped and the cursor reads the log from its last
+// record; if the client already has a later record of another session, the order
+// cannot be restored and the client gets a TruncatedError. If the log misses it too,
+// the log returns the error.
+func (c *Cursor) checkGap(ctx context.Context, f frame, id string) error {
+	first := chunk.Seq(0)
+	for rec, err := range c.readBetween(ctx, f, id) {
+		if err != nil {
+			return err
+		}
+		if _, _, removed := c.t.name(rec); rec.Session.ID == id && !removed {
+			first = rec.Seq
+			break
+		}
+	}
+	if first != f.seq {
+		c.t.invalidate()
+		if first != 0 && first <= c.last {
+			return &chunk.TruncatedError{Reason: chunk.TruncatedGap}
+		}
+		c.at = c.last
+		return c.retry(ctx, errShortRead)
+	}
+	if c.ordinal(f.index) == unknown {
+		c.t.markContiguous(f.seq)
+	} else {
+		c.setOrdinal(f.index, f.after)
+	}
+	return nil
+}
+
+// readBetween reads the records of the log between the cursor and f. If the cursor
+// knows the session, the ordinals prove that the result is complete. If it does not,
+// the log is read from the start position of the cursor: after that the cursor would
+// have met the session.
+func (c *Cursor) readBetween(ctx context.Context, f frame, id string) iter.Seq2[chunk.Record, error] {
+	log := c.t.part.hub.log
+	switch seen := c.ordinal(f.index); seen {
+	case unknown:
+		return log.ReplayTree(ctx, c.session, c.start, f.seq)
+	case 0:
+		return log.Replay(ctx, c.session.Tree().Child(id), chunk.Position{}, f.seq)
+	default:
+		return log.Replay(ctx, c.session.Tree().Child(id), chunk.Position{Seq: c.at, Ordinal: seen}, f.seq)
+	}
+}
+
+// markContiguous stores that the log has found the predecessor of a frame, for cursors
+// that have not met its session. It is valid for all of them: the predecessor lies
+// before their start positions, or they would have met the session.
+func (t *topic) markContiguous(seq chunk.Seq) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.contiguous[seq] = struct{}{}
+}
+
+func (t *topic) isMarkedContiguous(seq chunk.Seq) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.contiguous[seq]
+	return ok
+}
+
+// moveToTopic moves the cursor, with the ordinals it has seen, to the topic that
+// replaced a dropped one, or returns the error of the dropped one. While the feed has
+// no position, it returns a channel to wait for.
+func (c *Cursor) moveToTopic(cause error) (<-chan struct{}, error) {
+	if !errors.Is(cause, errTopicReplaced) {
+		return nil, cause
+	}
+	p := c.t.part
+	select {
+	case <-p.hub.closed:
+		return nil, ErrClosed
+	default:
+	}
+	t, wait := p.watch(c.session.Tree(), c.t.encoding)
+	if p.streamNow() != c.t.stream {
+		if t != nil {
+			p.leave(t, false)
+		}
+		return nil, &chunk.TruncatedError{Reason: chunk.TruncatedRecreated}
+	}
+	if wait != nil {
+		return wait, nil
+	}
+	ids := c.t.names()
+	seen := c.seen
+	p.leave(c.t, false)
+	c.t, c.seen, c.read, c.page = t, nil, nil, nil
+	for index, o := range seen {
+		c.setOrdinal(t.number(ids[index]), o)
+	}
+	c.own = t.number(c.session.ID)
+	if c.filter != nil {
+		c.filter = &filterCache{filter: c.filter.filter}
+	}
+	return nil, nil //nolint:nilnil // moved: no need to wait
+}
+
+// names returns the session ids of the topic by index.
+func (t *topic) names() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ids
+}
+
+// complete adds the session and the position of this client to an error of the topic
+// or of the log. A session that the log no longer knows has expired.
+func (c *Cursor) complete(err error) error {
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		err = &chunk.TruncatedError{Reason: chunk.TruncatedExpired}
+	}
+	truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+	if !ok {
+		return err
+	}
+	mine := *truncated
+	mine.Session, mine.After = c.session, c.last
+	return &mine
+}

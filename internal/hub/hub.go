@@ -1,0 +1,199 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Hub fans out the feeds of one node. Its methods are safe for concurrent use.
+type Hub struct {
+	log        Log
+	feed       Feed
+	cfg        Config
+	partitions []*partition
+	reading    chan struct{}  // one token per running read of the log
+	clock      atomic.Int64   // seconds counted by sweep, coarse on purpose
+	bytes      atomic.Int64   // memory of all segments
+	shrinking  sync.Mutex     // locked by the goroutine that evicts segments
+	closed     chan struct{}  // closed shortly before Run returns
+	readers    sync.WaitGroup // goroutines that read pages
+	counters   counters
+}
+
+type counters struct {
+	skipped, gaps, reads, evicted atomic.Int64
+}
+
+// New returns a Hub. Subscribe blocks until Run is called.
+func New(log Log, feed Feed, cfg Config) (*Hub, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	h := &Hub{
+		log:     log,
+		feed:    feed,
+		cfg:     cfg,
+		reading: make(chan struct{}, cfg.MaxReads),
+		closed:  make(chan struct{}),
+	}
+	for n := range cfg.Partitions {
+		h.partitions = append(h.partitions, newPartition(h, n))
+	}
+	return h, nil
+}
+
+// Run follows the feeds until ctx ends, and then returns nil. It may be called once.
+// A feed that fails is reopened at its last position; subscriptions stay open and
+// wait. When Run returns, every Cursor fails with ErrClosed.
+func (h *Hub) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	for _, p := range h.partitions {
+		running.Go(func() { p.run(ctx) })
+	}
+	running.Go(func() { h.sweep(ctx) })
+	running.Wait()
+	close(h.closed)
+	for _, p := range h.partitions {
+		p.abandon(ErrClosed) // no read is started after this
+	}
+	h.readers.Wait()
+	return nil
+}
+
+// Ready returns nil if all feeds are open, else the reason why one is not: until it
+// is, clients of that partition get no live records.
+func (h *Hub) Ready() error {
+	for _, p := range h.partitions {
+		if err := p.ready(); err != nil {
+			return fmt.Errorf("partition %d: %w", p.n, err)
+		}
+	}
+	return nil
+}
+
+// Request is what a client reads, and from which position.
+type Request struct {
+	Session  chunk.Session
+	Scope    chunk.Scope
+	Encoding string // a key of Config.Encodings, or empty for Config.Encode
+
+	// After is the position of the last record that the client has, the zero
+	// Position for the start. A Seq without an Ordinal is looked up in the log; with
+	// the Ordinal of Session's record the next record verifies it.
+	After chunk.Position
+
+	// StreamEpoch, if not empty, is the epoch of the stream in which After was read.
+	// After is invalid in any other stream.
+	StreamEpoch string
+
+	// KeepOpen is for a client that expects a run to start: Subscribe accepts a
+	// session that does not exist yet, at the zero position, and the cursor does not
+	// end at the end of a complete session.
+	KeepOpen bool
+
+	Filter Filter
+}
+
+// Subscribe returns a cursor positioned after req.After. It returns
+// chunk.ErrUnknownSession, ErrEnded if no record can follow, a *chunk.TruncatedError
+// if the position cannot be served, ErrClosed, the error of ctx, or the error of the
+// log. The caller must close the Cursor.
+func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
+	p, err := h.partition(req.Session)
+	if err != nil {
+		return nil, err
+	}
+	if h.encode(req.Encoding) == nil {
+		return nil, fmt.Errorf("unknown encoding %q", req.Encoding)
+	}
+	for {
+		t, wait := p.watch(req.Session.Tree(), req.Encoding)
+		if wait == nil {
+			cur, err := t.subscribe(ctx, req)
+			if err != nil {
+				p.leave(t, errors.Is(err, chunk.ErrUnknownSession))
+				return nil, err
+			}
+			return cur, nil
+		}
+		select {
+		case <-wait:
+		case <-h.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// HasEncoding reports whether requests may name this encoding.
+func (h *Hub) HasEncoding(name string) bool { return h.encode(name) != nil }
+
+// encode returns the function of an encoding, or nil if the name is unknown.
+func (h *Hub) encode(name string) Encode {
+	if name == "" {
+		return h.cfg.Encode
+	}
+	return h.cfg.Encodings[name]
+}
+
+func (h *Hub) partition(s chunk.Session) (*partition, error) {
+	n := h.cfg.Partition(s)
+	if n < 0 || n >= len(h.partitions) {
+		return nil, fmt.Errorf("session %s: partition %d out of range, want less than %d", s, n, len(h.partitions))
+	}
+	return h.partitions[n], nil
+}
+
+// Stats are counters and gauges of a Hub, for metrics and tests.
+type Stats struct {
+	Topics  int   // roots in memory, watched or idle, counted once per encoding
+	Cursors int   // open cursors
+	Bytes   int64 // frames and their index, all topics together
+	Reads   int64 // pages read from the log since the start
+	Evicted int64 // segments evicted because of MaxMemory
+	Gaps    int64 // gaps in the feed
+	Skipped int64 // malformed messages of watched sessions
+}
+
+// Stats returns the current values.
+func (h *Hub) Stats() Stats {
+	s := Stats{
+		Bytes:   h.bytes.Load(),
+		Reads:   h.counters.reads.Load(),
+		Evicted: h.counters.evicted.Load(),
+		Gaps:    h.counters.gaps.Load(),
+		Skipped: h.counters.skipped.Load(),
+	}
+	for _, p := range h.partitions {
+		topics, watchers := p.count()
+		s.Topics += topics
+		s.Cursors += watchers
+	}
+	return s
+}
+
+// sweep drops topics that were idle for IdleTTL, and advances the clock that
+// eviction compares segments by.
+func (h *Hub) sweep(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			h.clock.Add(1)
+			for _, p := range h.partitions {
+				p.forget(now.Add(-h.cfg.IdleTTL))
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package hub
+
+import (
+	"context"
+	"iter"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Log is the history that a Hub reads if memory does not hold it. All methods are
+// safe for concurrent use.
+//
+// An iterator ends without an error after it has yielded all requested records, else
+// with one error, last: a *chunk.TruncatedError if the log cannot serve the records
+// after the position (then it has skipped none before), any other error if the log is
+// unavailable. A break releases the resources of the iterator. The Data of a record
+// is read-only.
+type Log interface {
+	// Replay yields the records of s after the position up to and including the
+	// sequence through. A position with an ordinal need not be the position of a
+	// record: Seq is where to start, Ordinal is the last one seen, and the first
+	// record has the next ordinal or follows a gap that a truncation record
+	// explains. The zero position is before the first record. If a replica has not
+	// reached through, Replay waits for it or returns an error.
+	Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error]
+
+	// ReplayTree yields the records of root and of all its sub-agents by sequence,
+	// in the same way. after is 0 or the sequence of a record of the tree.
+	ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error]
+
+	// ResolveCursor returns the position of the record at the sequence that a client
+	// claims to have seen: a record of s or, in the scope of a tree, of any session
+	// with the same root. If there is no such record, it returns a
+	// *chunk.TruncatedError with the reason, after it has asked the leader.
+	ResolveCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error)
+
+	// Last returns the last record of s as the leader knows it, or
+	// chunk.ErrUnknownSession.
+	Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
+}
+
+// Feed delivers live messages: every message of a partition, in stream order. The
+// Hub opens one iterator per partition and keeps it open.
+type Feed interface {
+	// Tip returns the end of the partition's stream, as the leader knows it.
+	Tip(ctx context.Context, partition int) (chunk.Tip, error)
+
+	// Feed yields every message of the partition after the sequence, then live
+	// messages; it ends only with an error or with ctx. It reconnects by itself as
+	// long as it misses no message. If it has missed messages, or the stream was
+	// recreated, it must end with a *chunk.TruncatedError (expired, future,
+	// recreated); the Hub then restarts at the tip.
+	Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[FeedMessage, error]
+}
+
+// FeedMessage is a message of the feed before it is parsed. The Hub asks for the
+// session, which the subject alone gives, and for the record only if that session is
+// watched: on a busy stream nearly all messages belong to sessions without clients.
+// A FeedMessage is valid until the next one is yielded; its Record stays valid.
+type FeedMessage interface {
+	Seq() chunk.Seq
+	Session() chunk.Session // the zero Session if the subject is not a chunk subject
+
+	// Record parses the envelope and the body. An error means that the message is
+	// malformed; it has no ordinal, so skipping it hides no record.
+	Record() (chunk.Record, error)
+}

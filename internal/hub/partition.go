@@ -1,0 +1,276 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// key names a root within its partition.
+type key struct{ tenant, root string }
+
+// partition is one feed and the topics that it fills.
+type partition struct {
+	hub *Hub
+	n   int
+
+	mu     sync.Mutex       // guards the fields below, and watchers and idle of every topic
+	topics map[key][]*topic // watched and idle roots, one topic per encoding; the slices are immutable
+	pos    chunk.Seq        // the feed has delivered all messages up to here …
+	known  bool             // … if this is set
+	stream int              // incremented when the stream was recreated
+	epoch  string           // of the stream, as reported by the log
+	start  chan struct{}    // closed when known is set
+	broken error            // why the feed is not open, or nil
+}
+
+var errNotStarted = errors.New("feed not opened yet")
+
+func newPartition(h *Hub, n int) *partition {
+	return &partition{hub: h, n: n, topics: make(map[key][]*topic), start: make(chan struct{}), broken: errNotStarted}
+}
+
+// run keeps the feed open until ctx ends.
+func (p *partition) run(ctx context.Context) {
+	for pause := time.Duration(0); ctx.Err() == nil; {
+		started := time.Now()
+		err := p.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.hub.cfg.Log.Warn("feed failed", "partition", p.n, "error", err)
+		p.feedFailed(err)
+		if time.Since(started) > 10*time.Second {
+			pause = 0
+		}
+		pause = min(max(2*pause, 50*time.Millisecond), time.Second)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+func (p *partition) follow(ctx context.Context) error {
+	pos, err := p.position(ctx)
+	if err != nil {
+		return err
+	}
+	p.opened()
+	var enc encoded
+	for msg, err := range p.hub.feed.Feed(ctx, p.n, pos) {
+		if err != nil {
+			return err
+		}
+		if err := p.deliver(msg, &enc); err != nil {
+			return err
+		}
+	}
+	return errFeedEnded
+}
+
+// position returns where the feed resumes, or the tip of the stream if the feed has no
+// position.
+func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
+	p.mu.Lock()
+	pos, known := p.pos, p.known
+	p.mu.Unlock()
+	if known {
+		return pos, nil
+	}
+	tip, err := p.hub.feed.Tip(ctx, p.n)
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if tip.Seq < p.pos || (p.epoch != "" && tip.StreamEpoch != p.epoch) {
+		p.stream++ // recreated or restored while no feed was open
+	}
+	p.pos, p.epoch, p.known = tip.Seq, tip.StreamEpoch, true
+	close(p.start)
+	return tip.Seq, nil
+}
+
+func (p *partition) opened() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.broken = nil
+}
+
+// deliver appends one message to its topics. It advances the position first: a topic
+// that is created in between starts after this message, which is then in the log.
+func (p *partition) deliver(msg FeedMessage, enc *encoded) error {
+	s, seq := msg.Session(), msg.Seq()
+	p.mu.Lock()
+	if seq <= p.pos {
+		p.mu.Unlock()
+		return errFeedOutOfOrder
+	}
+	p.pos = seq
+	topics := p.topics[key{s.Tenant, s.Root}]
+	p.mu.Unlock()
+	if len(topics) == 0 {
+		return nil
+	}
+	rec, err := msg.Record()
+	if err != nil {
+		p.hub.counters.skipped.Add(1)
+		p.hub.cfg.Log.Warn("malformed message skipped", "session", s.String(), "sequence", uint64(seq), "error", err)
+		return nil
+	}
+	for _, t := range topics {
+		enc.encode(t.encode, rec)
+		t.append(rec, enc)
+	}
+	return nil
+}
+
+// feedFailed decides what the end of a feed means for the topics. After a broken
+// connection they stay: the feed resumes after pos. After a truncation the feed has
+// missed records, so the topics are replaced and cursors read the log; if the stream
+// was recreated, positions of the old one are invalid.
+func (p *partition) feedFailed(err error) {
+	p.mu.Lock()
+	p.broken = err
+	p.mu.Unlock()
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+	switch {
+	case isTruncated && truncated.Reason != chunk.TruncatedExpired:
+		p.mu.Lock()
+		p.stream++
+		p.mu.Unlock()
+		p.abandon(errTopicReplaced)
+	case isTruncated || errors.Is(err, errFeedOutOfOrder):
+		p.abandon(errTopicReplaced)
+	}
+}
+
+// abandon drops all topics: their cursors end with err or, for errTopicReplaced, move to
+// a new topic that starts at a new tip, unless the stream was recreated.
+func (p *partition) abandon(err error) {
+	p.mu.Lock()
+	old := p.topics
+	p.topics = make(map[key][]*topic)
+	if p.known {
+		p.known, p.start = false, make(chan struct{})
+	}
+	p.mu.Unlock()
+	for _, topics := range old {
+		for _, t := range topics {
+			t.drop(err)
+		}
+	}
+}
+
+// watch returns the topic of a root in an encoding, created if necessary, with one
+// more watcher. While the feed has no position, it returns a channel instead, which is
+// closed when the caller should try again.
+func (p *partition) watch(root chunk.Session, encoding string) (*topic, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known {
+		return nil, p.start
+	}
+	k := key{root.Tenant, root.Root}
+	for _, t := range p.topics[k] {
+		if t.encoding == encoding {
+			t.watchers++
+			return t, nil
+		}
+	}
+	t := newTopic(p, root, encoding)
+	t.watchers++
+	p.topics[k] = append(slices.Clone(p.topics[k]), t)
+	return t, nil
+}
+
+// remove removes a topic, and reports whether it was there. The caller holds the
+// lock.
+func (p *partition) remove(t *topic) bool {
+	k := key{t.root.Tenant, t.root.Root}
+	i := slices.Index(p.topics[k], t)
+	if i < 0 {
+		return false
+	}
+	rest := slices.Concat(p.topics[k][:i], p.topics[k][i+1:])
+	if p.topics[k] = rest; len(rest) == 0 {
+		delete(p.topics, k)
+	}
+	return true
+}
+
+// leave removes one watcher. A topic of a session that does not exist is dropped at
+// once: requests for invented names must not fill the memory.
+func (p *partition) leave(t *topic, unknown bool) {
+	p.mu.Lock()
+	t.watchers--
+	t.idle = time.Now()
+	last := t.watchers == 0
+	removed := unknown && last && p.remove(t)
+	p.mu.Unlock()
+	switch {
+	case removed:
+		t.drop(errTopicReplaced)
+	case last:
+		t.unwatched()
+	}
+}
+
+// forget drops the topics that have had no watcher since then.
+func (p *partition) forget(since time.Time) {
+	var idle []*topic
+	p.mu.Lock()
+	for _, topics := range p.topics {
+		for _, t := range topics {
+			if t.watchers == 0 && t.idle.Before(since) {
+				idle = append(idle, t)
+			}
+		}
+	}
+	for _, t := range idle {
+		p.remove(t)
+	}
+	p.mu.Unlock()
+	for _, t := range idle {
+		t.drop(errTopicReplaced)
+	}
+}
+
+func (p *partition) ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.broken
+}
+
+func (p *partition) streamNow() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stream
+}
+
+func (p *partition) count() (topics, watchers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ts := range p.topics {
+		topics += len(ts)
+		for _, t := range ts {
+			watchers += t.watchers
+		}
+	}
+	return topics, watchers
+}
+
+func (p *partition) all(dst []*topic) []*topic {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, topics := range p.topics {
+		dst = append(dst, topics...)
+	}
+	return dst
+}

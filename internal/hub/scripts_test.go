@@ -1,0 +1,50 @@
+package hub_test
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// Histories found by TestAnyHistory, or too unlikely for it to find.
+func TestKnownHistories(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		memory int64
+		page   int
+		script []op
+	}{
+		{
+			name:   "a page read between the truncation record of a clean-up and its deletes is not shown to clients that subscribe later",
+			memory: 1 << 20, page: 1 << 20,
+			script: []op{
+				{"append", 0, 0}, {"append", 0, 1}, {"append", 0, 0}, {"truncation", 0, 0}, {"wait", 0, 0},
+				{"attach", 0, 0}, {"readAll", 0, 0}, {"delete", 0, 0}, {"wait", 0, 0}, {"attach", 0, 0}, {"readAll", 1, 0},
+			},
+		},
+		{
+			name:   "a page that is being read when a truncation record arrives is not cached for other clients",
+			memory: 1 << 20, page: 1 << 20,
+			script: []op{
+				{"append", 0, 0}, {"append", 0, 1}, {"append", 0, 0}, {"wait", 0, 0},
+				{"attach", 0, 0}, {"between", 6, 2}, {"readAll", 0, 0}, {"delete", 0, 0}, {"wait", 0, 0}, {"attach", 0, 0}, {"readAll", 1, 0},
+			},
+		},
+		{
+			name:   "the stream is recreated with fewer records while no feed is open",
+			memory: 1 << 20, page: 1 << 20,
+			script: []op{
+				{"burst", 0, 9}, {"wait", 0, 0}, {"attach", 0, 0}, {"readAll", 0, 0}, {"recreateDown", 0, 0}, {"readNow", 0, 0},
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(t, tt.memory, tt.page)
+				defer m.stop()
+				if err := m.run(tt.script); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,191 @@
+package hub
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// subscribe returns a cursor after req.After, once the position is verified.
+func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
+	if req.StreamEpoch != "" && req.StreamEpoch != t.epoch && req.After.Seq > 0 {
+		return nil, &chunk.TruncatedError{Session: endingSession(req), Reason: chunk.TruncatedRecreated, After: req.After.Seq}
+	}
+	own := endingSession(req)
+	last, err := t.lastOf(ctx, own)
+	if req.KeepOpen && req.After.Seq == 0 && errors.Is(err, chunk.ErrUnknownSession) {
+		return t.await(req), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if last.deleted && req.After.Seq < last.at.Seq {
+		if !req.KeepOpen {
+			return nil, chunk.ErrUnknownSession // only the deletion record is left
+		}
+		req.After = last.at
+	}
+	if req.After.Ordinal != 0 && req.After.Seq > last.at.Seq {
+		if err := t.checkReached(ctx, own, req.After.Seq); err != nil {
+			return nil, err
+		}
+	}
+	c := newCursor(t, req)
+	if err := c.seek(ctx, req.After); err != nil {
+		return nil, err
+	}
+	if req.KeepOpen {
+		return c, nil
+	}
+	if err := t.checkEnded(ctx, own, last, req.After.Seq); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// await returns a cursor for a session that the leader does not know. It starts where
+// the topic starts: the answer of the leader covers the records before that.
+func (t *topic) await(req Request) *Cursor {
+	c := newCursor(t, req)
+	c.fromStart, c.at = true, t.from
+	return c
+}
+
+// checkReached verifies that the log has reached a position that comes from elsewhere.
+// A snapshot can outlive its log: after the stream was recreated, its cursor would
+// wait without an error until the new stream has grown past it.
+func (t *topic) checkReached(ctx context.Context, s chunk.Session, seq chunk.Seq) error {
+	last, err := t.askOnce(ctx, s)
+	if err == nil && seq > last.at.Seq {
+		err = &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedFuture, After: seq}
+	}
+	return err
+}
+
+// checkEnded returns ErrEnded if no record can follow the position. A browser stops
+// reconnecting after that, so the leader is asked. Without that:
+//  1. a user sends a message, and a new run of the session starts,
+//  2. the browser reopens its stream after the end of the last run and gets ErrEnded,
+//  3. the feed delivers the new run shortly after.
+func (t *topic) checkEnded(ctx context.Context, s chunk.Session, last lastRecord, after chunk.Seq) error {
+	if !last.terminal || after < last.at.Seq {
+		return nil
+	}
+	rec, err := t.part.hub.log.Last(ctx, s)
+	if err != nil {
+		return err
+	}
+	if rec.Type.Terminal() && after >= rec.Seq {
+		return ErrEnded
+	}
+	return nil
+}
+
+// endingSession returns the session whose end ends the response: in a tree, the root.
+func endingSession(req Request) chunk.Session {
+	if req.Scope == chunk.ScopeTree {
+		return req.Session.Tree()
+	}
+	return req.Session
+}
+
+// lastOf returns the newest record of s. The log is asked once per topic and session;
+// then the feed keeps the answer up to date. Concurrent callers share one request.
+func (t *topic) lastOf(ctx context.Context, s chunk.Session) (lastRecord, error) {
+	if last := t.lastKnown(s); last.known {
+		return last, nil
+	}
+	return t.askOnce(ctx, s)
+}
+
+// confirmEnd reports whether the leader has the terminal record at seq as the last one
+// of s. If not, the feed will deliver more records.
+func (t *topic) confirmEnd(ctx context.Context, s chunk.Session, seq chunk.Seq) (bool, error) {
+	last, err := t.askOnce(ctx, s)
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		return true, nil // it has expired, and was complete
+	}
+	return last.at.Seq == seq, err
+}
+
+func (t *topic) lastKnown(s chunk.Session) lastRecord {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.members[t.memberIndex(s.ID)].last
+}
+
+// askOnce asks the log for the last record of s. Concurrent callers wait for that
+// answer, and ask themselves if it failed.
+func (t *topic) askOnce(ctx context.Context, s chunk.Session) (lastRecord, error) {
+	for {
+		t.mu.Lock()
+		asking := t.pendingLookups[s.ID]
+		if asking == nil {
+			t.pendingLookups[s.ID] = make(chan struct{})
+		}
+		t.mu.Unlock()
+		if asking == nil {
+			return t.ask(ctx, s)
+		}
+		select {
+		case <-asking:
+		case <-ctx.Done():
+			return lastRecord{}, context.Cause(ctx)
+		}
+		if last := t.lastKnown(s); last.known {
+			return last, nil
+		}
+	}
+}
+
+// ask reads the last record from the log. The feed may have delivered a newer one
+// meanwhile.
+func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
+	rec, err := t.part.hub.log.Last(ctx, s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.pendingLookups[s.ID])
+	delete(t.pendingLookups, s.ID)
+	if err != nil {
+		return lastRecord{}, err
+	}
+	m := &t.members[t.memberIndex(s.ID)]
+	if !m.last.known || m.last.at.Seq <= rec.Seq {
+		m.last = lastOfRecord(rec)
+	}
+	return m.last, nil
+}
+
+// seek moves the cursor after a position: one that the next record verifies, one that
+// memory holds, or one that the log confirms.
+func (c *Cursor) seek(ctx context.Context, after chunk.Position) error {
+	c.start, c.at, c.last, c.sent = after.Seq, after.Seq, after.Seq, after.Seq
+	c.fromStart = after.Seq == 0
+	if after.Seq == 0 {
+		return nil
+	}
+	if after.Ordinal != 0 {
+		c.setOrdinal(c.own, after.Ordinal)
+		return nil
+	}
+	if index, pos, ok := c.t.position(c.scope, c.session.ID, after.Seq); ok {
+		c.setOrdinal(index, pos.Ordinal)
+		return nil
+	}
+	pos, err := c.t.part.hub.log.ResolveCursor(ctx, c.session, c.scope, after.Seq)
+	if err != nil {
+		return err
+	}
+	if c.scope == chunk.ScopeSession {
+		c.setOrdinal(c.own, pos.Ordinal)
+	}
+	return nil
+}
+
+// number returns the index of a session in the topic.
+func (t *topic) number(id string) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.memberIndex(id)
+}

@@ -1,0 +1,359 @@
+package hub
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// topic holds one root in one encoding: segments of the tree, the last of which the
+// feed fills, and segments of single sessions that were read for clients of that
+// session alone.
+type topic struct {
+	part     *partition
+	root     chunk.Session
+	encoding string
+	encode   Encode
+	from     chunk.Seq // the feed delivers all records after this
+	stream   int       // number of the stream, as the partition counts …
+	epoch    string    // … and its epoch, as reported by the log
+
+	watchers int       // guarded by part.mu
+	idle     time.Time // guarded by part.mu: when the last watcher left
+
+	mu             sync.Mutex // guards everything below
+	tree           []*segment // by from, not overlapping; the last one is open
+	pages          map[string][]*segment
+	ids            []string // sessions of the tree, by index; append only
+	members        []member // their state, by the same index
+	index          map[string]uint32
+	kinds          []chunk.Type // types met so far, by index; append only
+	kindOf         map[chunk.Type]uint16
+	newest         time.Time                // when the log stored the last record of the feed
+	wake           chan struct{}            // closed at the next change; nil if there is no waiter
+	reads          map[string]*read         // running reads, by page set
+	pendingLookups map[string]chan struct{} // requests for the last record, by session
+	contiguous     map[chunk.Seq]struct{}   // frames whose predecessor is not in memory but was found in the log
+	generation     int                      // incremented when memory is dropped because it may differ from the log
+	closedErr      error                    // why the topic was dropped
+}
+
+// member is one session of the tree.
+type member struct {
+	lastFed chunk.Position // the last record of the feed, or zero
+	epoch   chunk.Epoch    // the highest seen
+	last    lastRecord
+
+	// removed are the ordinals that cleanups removed since the topic was created. The
+	// deletes follow the truncation record: a page that is read in between still has
+	// the records, and would show them to later readers.
+	removed []chunk.OrdinalRange
+}
+
+// lastRecord is the newest known record of a session: read from the leader once, then
+// kept up to date by the feed.
+type lastRecord struct {
+	known    bool
+	at       chunk.Position
+	epoch    chunk.Epoch
+	terminal bool
+	deleted  bool // it is a deletion record
+}
+
+func lastOfRecord(rec chunk.Record) lastRecord {
+	return lastRecord{known: true, at: rec.Position(), epoch: rec.Epoch, terminal: rec.Type.Terminal(), deleted: deletes(rec)}
+}
+
+// treePageSet is the key of the tree in reads; sessions have non-empty ids.
+const treePageSet = ""
+
+// newTopic returns a topic that starts at the position of the feed. The caller holds
+// the lock of the partition.
+func newTopic(p *partition, root chunk.Session, encoding string) *topic {
+	t := &topic{
+		part:           p,
+		root:           root,
+		encoding:       encoding,
+		encode:         p.hub.encode(encoding),
+		from:           p.pos,
+		stream:         p.stream,
+		epoch:          p.epoch,
+		pages:          make(map[string][]*segment),
+		index:          make(map[string]uint32),
+		kindOf:         make(map[chunk.Type]uint16),
+		reads:          make(map[string]*read),
+		pendingLookups: make(map[string]chan struct{}),
+		contiguous:     make(map[chunk.Seq]struct{}),
+	}
+	t.tree = []*segment{{from: t.from, open: true}}
+	t.memberIndex(root.ID)
+	return t
+}
+
+// append adds a record of the feed.
+func (t *topic) append(rec chunk.Record, enc *encoded) {
+	t.mu.Lock()
+	grown := t.push(rec, enc)
+	t.changed()
+	t.mu.Unlock()
+	t.part.hub.addMemory(grown)
+}
+
+func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
+	if t.closedErr != nil {
+		return 0
+	}
+	index := t.memberIndex(rec.Session.ID)
+	m := &t.members[index]
+	if rec.Epoch < m.epoch || (m.last.known && m.last.at.Seq < rec.Seq && rec.Epoch < m.last.epoch) {
+		return 0 // from a fenced writer: every reader drops it
+	}
+	grown, prev := t.checkPredecessor(m, rec)
+	m.epoch, m.lastFed = rec.Epoch, rec.Position()
+	t.newest = rec.StoredAt
+	if m.last.at.Seq < rec.Seq {
+		m.last = lastOfRecord(rec)
+	}
+
+	tail := t.tail()
+	before := tail.memory
+	f := frame{
+		seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, prev: prev,
+		index: index, kind: t.kind(rec.Type), flags: traitsOf(rec.Type),
+	}
+	size := firstSegment
+	if !tail.fits(enc.size()) {
+		tail.open, tail.to = false, tail.last()
+		size = min(2*cap(tail.wire), maxSegment)
+		tail = &segment{from: tail.to, open: true}
+		before = 0
+		t.tree = append(t.tree, tail)
+	}
+	tail.used.Store(t.part.hub.clock.Load())
+	tail.add(f, enc, size)
+	tail.memory = tail.size()
+	return grown + tail.memory - before
+}
+
+// checkPredecessor returns the sequence of the record before rec in its session, if
+// known, and drops memory that may no longer match the log:
+//   - the feed has missed a record, so the segments have a gap,
+//   - a cleanup removes records that are in the segments; later readers must not get
+//     records that the log does not have,
+//   - the session was deleted: later readers must not get its records, not even
+//     before those of a new run.
+//
+// Cursors at the tip stay there. Others read the log, which has the missing record, or
+// the remaining ones.
+func (t *topic) checkPredecessor(m *member, rec chunk.Record) (grown int64, prev chunk.Seq) {
+	before, gap := t.predecessor(m, rec)
+	switch {
+	case gap:
+		t.part.hub.counters.gaps.Add(1)
+		t.part.hub.cfg.Log.Warn("gap in feed", "session", rec.Session.String(),
+			"sequence", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "after", uint64(before.Ordinal))
+		return t.clear(rec.Seq - 1), 0
+	case rec.Type == chunk.TypeTruncated:
+		m.remove(removedBy(rec))
+		return t.clear(t.tail().last()), before.Seq
+	case m.last.deleted || deletes(rec):
+		return t.clear(t.tail().last()), before.Seq
+	}
+	return 0, before.Seq
+}
+
+// predecessor returns the record before rec in its session: the last one of the feed,
+// or the one that the leader returned as the last if the feed has delivered none. The
+// latter must lie before the topic, or the feed would have delivered it.
+func (t *topic) predecessor(m *member, rec chunk.Record) (before chunk.Position, gap bool) {
+	switch {
+	case m.lastFed.Ordinal != 0:
+		before = m.lastFed
+	case m.last.known && m.last.at.Seq < rec.Seq:
+		before, gap = m.last.at, m.last.at.Seq > t.from
+	default:
+		return chunk.Position{}, false
+	}
+	return before, gap || rec.Ordinal != before.Ordinal+1
+}
+
+// clear drops all segments and adds an open one that starts after from.
+func (t *topic) clear(from chunk.Seq) int64 {
+	var freed int64
+	for _, g := range t.tree {
+		freed += g.memory
+	}
+	for _, pages := range t.pages {
+		for _, g := range pages {
+			freed += g.memory
+		}
+	}
+	clear(t.pages)
+	clear(t.contiguous)
+	t.tree = []*segment{{from: from, open: true}}
+	t.generation++
+	return -freed
+}
+
+// invalidate drops memory because a cursor has found that it differs from the log.
+func (t *topic) invalidate() {
+	t.mu.Lock()
+	grown := t.clear(t.tail().last())
+	t.changed()
+	t.mu.Unlock()
+	t.part.hub.addMemory(grown)
+}
+
+// drop closes the topic. Its cursors get err.
+func (t *topic) drop(err error) {
+	t.mu.Lock()
+	var grown int64
+	if t.closedErr == nil {
+		grown = t.clear(t.tail().last())
+		t.closedErr = err
+	}
+	t.cancelReads()
+	t.changed()
+	t.mu.Unlock()
+	t.part.hub.addMemory(grown)
+}
+
+// unwatched cancels the reads of a topic without watchers.
+func (t *topic) unwatched() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancelReads()
+}
+
+func (t *topic) cancelReads() {
+	for _, r := range t.reads {
+		r.cancel()
+	}
+}
+
+func (t *topic) tail() *segment { return t.tree[len(t.tree)-1] }
+
+// changed wakes the waiters. A waiter takes its channel under the same lock under
+// which it found no records, so it cannot miss a change.
+func (t *topic) changed() {
+	if t.wake != nil {
+		close(t.wake)
+		t.wake = nil
+	}
+}
+
+func (t *topic) waiting() <-chan struct{} {
+	if t.wake == nil {
+		t.wake = make(chan struct{})
+	}
+	return t.wake
+}
+
+func (t *topic) memberIndex(id string) uint32 {
+	index, known := t.index[id]
+	if !known {
+		index = uint32(len(t.members))
+		t.ids = append(t.ids, id)
+		t.members = append(t.members, member{})
+		t.index[id] = index
+	}
+	return index
+}
+
+// kind returns the index of a type. A topic with more than 65,535 types, which no
+// agent has, uses the last index for the rest.
+func (t *topic) kind(typ chunk.Type) uint16 {
+	k, known := t.kindOf[typ]
+	if !known {
+		if len(t.kinds) > 1<<16-2 {
+			return 1<<16 - 2
+		}
+		k = uint16(len(t.kinds))
+		t.kinds = append(t.kinds, typ)
+		t.kindOf[typ] = k
+	}
+	return k
+}
+
+// find returns the segment that covers at, or nil and the start of the next segment.
+func (t *topic) find(pageSet string, at chunk.Seq) (*segment, chunk.Seq) {
+	g, next := search(t.tree, at)
+	if g != nil || pageSet == treePageSet {
+		return g, next
+	}
+	g, nextPage := search(t.pages[pageSet], at)
+	if nextPage != 0 {
+		next = min(next, nextPage)
+	}
+	return g, next
+}
+
+// search returns the segment that covers at, or nil and the start of the next one, 0
+// if there is none.
+func search(segments []*segment, at chunk.Seq) (*segment, chunk.Seq) {
+	i, _ := slices.BinarySearchFunc(segments, at, func(g *segment, at chunk.Seq) int {
+		if g.from <= at {
+			return -1
+		}
+		return 1
+	})
+	if i > 0 && segments[i-1].covers(at) {
+		return segments[i-1], 0
+	}
+	if i < len(segments) {
+		return nil, segments[i].from
+	}
+	return nil, 0
+}
+
+// addPages adds pages that were read between two segments.
+func (t *topic) addPages(pageSet string, pages []*segment) int64 {
+	if len(pages) == 0 {
+		return 0
+	}
+	var grown int64
+	for _, g := range pages {
+		g.memory = g.size()
+		grown += g.memory
+	}
+	segments := t.tree
+	if pageSet != treePageSet {
+		segments = t.pages[pageSet]
+	}
+	i, _ := slices.BinarySearchFunc(segments, pages[0].from, func(g *segment, from chunk.Seq) int {
+		return cmp.Compare(g.from, from)
+	})
+	segments = slices.Insert(segments, i, pages...)
+	if pageSet == treePageSet {
+		t.tree = segments
+	} else {
+		t.pages[pageSet] = segments
+	}
+	return grown
+}
+
+// position looks a record up in memory. This saves a request to the log for clients
+// that reconnect.
+func (t *topic) position(scope chunk.Scope, id string, seq chunk.Seq) (index uint32, pos chunk.Position, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seq == 0 {
+		return 0, chunk.Position{}, false
+	}
+	g, _ := t.find(treePageSet, seq-1)
+	if g == nil {
+		return 0, chunk.Position{}, false
+	}
+	i := g.after(seq - 1)
+	if i == len(g.frames) || g.frames[i].seq != seq {
+		return 0, chunk.Position{}, false
+	}
+	f := g.frames[i]
+	if scope == chunk.ScopeSession && t.ids[f.index] != id {
+		return 0, chunk.Position{}, false
+	}
+	return f.index, chunk.Position{Seq: f.seq, Ordinal: f.ordinal}, true
+}

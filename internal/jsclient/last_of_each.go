@@ -1,0 +1,59 @@
+package jsclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// MaxSubjects is the largest number of subjects of LastOfEach: the server refuses more than 1024.
+const MaxSubjects = 1024
+
+// maxBatchBytes bounds a response of LastOfEach. The server sends it without flow control, and closes a connection with more than 64 MiB of pending
+// data: several responses and all other traffic must fit in there.
+const maxBatchBytes = 1 << 20
+
+// LastOfEach calls got with the last message of each subject, in the order of the stream, as some replica has them. It returns the last sequence of that
+// replica, or 0 if the replica has none of the messages. A subject without a message is left out. A subject is also left out when the response becomes
+// too long: while got was called for at least one subject, call LastOfEach again for the rest.
+func (c *Client) LastOfEach(ctx context.Context, stream string, subjects []string, got func(Message)) (upTo uint64, err error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	data, err := json.Marshal(struct {
+		MultiLast []string `json:"multi_last"` // an empty list is an error of the server
+		MaxBytes  int      `json:"max_bytes"`
+	}{subjects, maxBatchBytes})
+	if err != nil {
+		return 0, err
+	}
+	inbox := c.nc.NewInbox()
+	responses, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = responses.Unsubscribe() }()             // fails if the connection is closed, which ends the subscription too
+	if err := responses.SetPendingLimits(-1, -1); err != nil { // maxBatchBytes is the limit
+		return 0, err
+	}
+	subject := "DIRECT.GET." + stream
+	if err := c.nc.PublishRequest(c.prefix+subject, inbox, data); err != nil {
+		return 0, fmt.Errorf("%s: %w", subject, err)
+	}
+	for {
+		resp, err := responses.NextMsgWithContext(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", subject, err)
+		}
+		if resp.Header.Get("Status") == statusNotFound { // none, or one was deleted while the server read it
+			return 0, nil
+		}
+		m, end, err := directMessage(resp)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("%s: %w", subject, err)
+		case end:
+			return number(resp, "Nats-UpTo-Sequence")
+		}
+		got(m)
+	}
+}

@@ -1,0 +1,74 @@
+package jsclient
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+func TestLastOfEach(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowDirect: true}); err != nil {
+		t.Fatal(err)
+	}
+	c := New(js)
+	var got []string
+	request := func(stream string, subjects ...string) (uint64, error) {
+		got = nil
+		return c.LastOfEach(t.Context(), stream, subjects, func(m Message) {
+			got = append(got, fmt.Sprintf("%s %d %.1s", m.Subject, m.Seq, m.Data))
+		})
+	}
+	if upTo, err := request("S", "s.a"); err != nil || upTo != 0 || got != nil {
+		t.Errorf("empty stream: %d, %v, %v", upTo, got, err)
+	}
+	for _, subject := range []string{"s.a", "s.b", "s.a", "s.c"} {
+		if _, err := js.Publish(t.Context(), subject, []byte(subject[2:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if upTo, err := request("S", "s.a", "s.none", "s.b"); err != nil || upTo != 4 || fmt.Sprint(got) != "[s.b 2 b s.a 3 a]" {
+		t.Errorf("up to %d, %v, %v", upTo, got, err)
+	}
+	if _, err := request("S", make([]string, 0)...); !errors.Is(err, ErrBadResponse) {
+		t.Errorf("no subjects: %v", err)
+	}
+	if _, err := request("NONE", "s.a"); err == nil {
+		t.Error("missing stream: no error")
+	}
+}
+
+// A response that would become too long leaves subjects out; the caller asks for the rest.
+func TestLastOfEachInPieces(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowDirect: true}); err != nil {
+		t.Fatal(err)
+	}
+	left := make(map[string]bool)
+	for n := range 10 {
+		subject := fmt.Sprintf("s.%d", n)
+		left[subject] = true
+		if _, err := js.Publish(t.Context(), subject, bytes.Repeat([]byte("x"), maxBatchBytes/3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	started, rounds := time.Now(), 0
+	for ; len(left) > 0 && rounds < 10; rounds++ {
+		var subjects []string
+		for subject := range left {
+			subjects = append(subjects, subject)
+		}
+		if upTo, err := New(js).LastOfEach(t.Context(), "S", subjects, func(m Message) { delete(left, m.Subject) }); err != nil || upTo != 10 {
+			t.Fatalf("up to %d, %v", upTo, err)
+		}
+	}
+	if len(left) > 0 || rounds < 2 || time.Since(started) > requestTimeout {
+		t.Errorf("%d left after %d rounds and %s", len(left), rounds, time.Since(started))
+	}
+}

@@ -1,0 +1,92 @@
+package jsclient
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/internal/wait"
+)
+
+// Policy says how long and how often Retry asks. The zero Policy retries until the context ends.
+type Policy struct {
+	// For is the retry budget. 0 means: until the context ends.
+	For time.Duration
+
+	// Backoff shapes the delays between attempts. Defaults to DefaultBackoff, 50 ms to 1 s.
+	Backoff wait.Backoff
+
+	// Final reports whether a repeated request would return the same error. Defaults to the function Final.
+	Final func(error) bool
+
+	// Conn, if not nil, is the connection of the requests: while it is disconnected, Retry waits and does not ask. Otherwise a request waits in the
+	// buffer of the client, and the server carries it out after the reconnect, when its response is not awaited any more.
+	Conn *nats.Conn
+}
+
+const minAttemptTimeout = 2 * time.Second
+
+// DefaultBackoff is the Backoff of a Policy without one.
+var DefaultBackoff = wait.Backoff{First: 50 * time.Millisecond, Max: time.Second}
+
+// Retry calls ask until it succeeds, fails with a final error, or the budget of the policy or ctx ends. Each attempt has a timeout of its own, because a
+// request or its response can be lost.
+func Retry[T any](ctx context.Context, p Policy, ask func(context.Context) (T, error)) (T, error) {
+	trying, cancel := ctx, func() {}
+	if p.For > 0 {
+		trying, cancel = context.WithTimeout(ctx, p.For)
+	}
+	defer cancel()
+	if p.Backoff == (wait.Backoff{}) {
+		p.Backoff = DefaultBackoff
+	}
+	if p.Final == nil {
+		p.Final = Final
+	}
+	for n := 1; ; n++ {
+		v, err := once(trying, p, ask)
+		switch {
+		case err == nil || p.Final(err):
+			return v, err
+		case wait.Sleep(trying, p.Backoff.Delay(n)) == nil:
+		case ctx.Err() != nil:
+			return v, fmt.Errorf("%w: %w", ctx.Err(), err)
+		default:
+			return v, fmt.Errorf("retry budget of %s exhausted: %w", p.For, err)
+		}
+	}
+}
+
+// once makes one attempt.
+func once[T any](ctx context.Context, p Policy, ask func(context.Context) (T, error)) (v T, err error) {
+	if p.Conn != nil && !p.Conn.IsConnected() {
+		if p.Conn.IsClosed() {
+			return v, nats.ErrConnectionClosed
+		}
+		return v, nats.ErrDisconnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout(p.For))
+	defer cancel()
+	return ask(ctx)
+}
+
+// attemptTimeout returns the timeout of one attempt: short, because a request may be lost, but a fifth of a long budget, because a server can be so slow
+// that it takes seconds for every response.
+func attemptTimeout(budget time.Duration) time.Duration { return max(minAttemptTimeout, budget/5) }
+
+// LastRetry is Last with retries.
+func (c *Client) LastRetry(ctx context.Context, budget time.Duration, stream, subject string) (Message, error) {
+	return Retry(ctx, Policy{For: budget}, func(ctx context.Context) (Message, error) { return c.Last(ctx, stream, subject) })
+}
+
+// NextRetry is Next with retries.
+func (c *Client) NextRetry(ctx context.Context, budget time.Duration, stream, filter string, from uint64) (Message, error) {
+	return Retry(ctx, Policy{For: budget}, func(ctx context.Context) (Message, error) { return c.Next(ctx, stream, filter, from) })
+}
+
+// PurgeRetry is Purge with retries. The result does not include messages that an attempt without a response has purged.
+func (c *Client) PurgeRetry(ctx context.Context, budget time.Duration, stream, filter string, below uint64) (uint64, error) {
+	return Retry(ctx, Policy{For: budget}, func(ctx context.Context) (uint64, error) { return c.Purge(ctx, stream, filter, below) })
+}

@@ -1,0 +1,170 @@
+package jsclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// ErrWaitAbandoned reports that the caller has abandoned the wait for the response to a message that is still in flight.
+var ErrWaitAbandoned = errors.New("wait for the response abandoned")
+
+// Outgoing is a message of a SubjectPublisher. Every attempt sends the same bytes.
+type Outgoing struct {
+	Number uint64 // identifies the message among those of its SubjectPublisher, from 1
+	Header nats.Header
+	Data   []byte
+}
+
+// SubjectPublisher publishes to one subject. It makes one attempt at a time; the caller decides on the next one by the PublishResult of the error.
+type SubjectPublisher struct {
+	publisher *Publisher
+	subject   string
+	stream    string
+	replies   *replyQueue
+	timer     *time.Timer // of the attempt in flight
+	abandoned attempt     // in flight, and not waited for
+}
+
+// Open returns a SubjectPublisher for a subject of a stream. Close releases it.
+func (p *Publisher) Open(stream, subject string) *SubjectPublisher {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &SubjectPublisher{publisher: p, subject: subject, stream: stream, replies: p.open(), timer: t}
+}
+
+// Close releases the resources of s. Responses that arrive later are ignored.
+func (s *SubjectPublisher) Close() { s.publisher.closeReplies(s.replies) }
+
+// attempt is a message that was sent.
+type attempt struct {
+	number        uint64 // of the message, 0 for none
+	reply         string
+	disconnected  <-chan struct{} // closed when the connection that it was sent on breaks
+	lastErrBefore error           // the connection's last error when it was sent
+}
+
+// Publish sends m once and waits for the response. It returns the sequence, or an error that ResultOf classifies. When abandon is closed, it returns
+// ErrWaitAbandoned, and the next call with the same message waits for the same response. abandon may be nil.
+func (s *SubjectPublisher) Publish(ctx context.Context, m Outgoing, abandon <-chan struct{}) (uint64, error) {
+	if s.abandoned.number != m.Number {
+		if err := s.send(ctx, m, abandon); err != nil {
+			return 0, err
+		}
+	}
+	a := s.abandoned
+	s.abandoned = attempt{}
+	for {
+		select {
+		case response := <-s.replies.responses:
+			// A response to an earlier attempt of this message counts too. A response to an earlier message is too late.
+			if response.Subject == a.reply {
+				s.timer.Stop()
+				return s.read(response)
+			}
+		case <-a.disconnected:
+			return 0, nats.ErrDisconnected
+		case <-s.timer.C:
+			return 0, s.timeoutCause(a.lastErrBefore)
+		case <-abandon:
+			s.abandoned = a
+			return 0, ErrWaitAbandoned
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// send sends m and makes it the attempt in flight.
+func (s *SubjectPublisher) send(ctx context.Context, m Outgoing, abandon <-chan struct{}) error {
+	broken, err := s.publisher.connection(ctx, abandon)
+	if err != nil {
+		return err
+	}
+	a := attempt{
+		number:        m.Number,
+		reply:         s.publisher.inbox + s.replies.name + "." + strconv.FormatUint(m.Number, 36),
+		disconnected:  broken,
+		lastErrBefore: s.publisher.nc.LastError(),
+	}
+	if err := s.publisher.nc.PublishMsg(&nats.Msg{Subject: s.subject, Reply: a.reply, Header: m.Header, Data: m.Data}); err != nil {
+		return sendError(err)
+	}
+	s.timer.Reset(s.publisher.timeout)
+	s.abandoned = a
+	return nil
+}
+
+// sendError converts the error of the client library for a message that it did not send.
+func sendError(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%w: more than the server's max_payload", chunk.ErrTooLarge)
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionDraining):
+		return nats.ErrConnectionClosed
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		return ErrNotConnected
+	}
+	return err
+}
+
+// timeoutCause returns the reason for a missing response. A server that denies the permission to publish reports that to the connection, not in a response.
+func (s *SubjectPublisher) timeoutCause(before error) error {
+	now := s.publisher.nc.LastError()
+	if errors.Is(now, nats.ErrPermissionViolation) && now != before && strings.Contains(now.Error(), `"`+s.subject+`"`) { //nolint:errorlint // a new error value is a new event
+		return fmt.Errorf("publish to %s: %w", s.subject, nats.ErrPermissionViolation)
+	}
+	return nats.ErrTimeout
+}
+
+// read decodes the response to a publish.
+func (s *SubjectPublisher) read(m *nats.Msg) (uint64, error) {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		return 0, fmt.Errorf("no stream for subject %s, want %s: %w", s.subject, s.stream, nats.ErrNoResponders)
+	}
+	if seq, ok := parseAck(m.Data, s.stream); ok {
+		return seq, nil
+	}
+	var a struct {
+		Error  *jetstream.APIError `json:"error"`
+		Stream string              `json:"stream"`
+		Seq    uint64              `json:"seq"`
+	}
+	switch err := json.Unmarshal(m.Data, &a); {
+	case err != nil:
+		return 0, fmt.Errorf("%w: %.100q", ErrBadResponse, m.Data)
+	case a.Error != nil:
+		return 0, a.Error
+	case a.Stream != s.stream:
+		return 0, &jetstream.APIError{ErrorCode: codeWrongStream, Description: fmt.Sprintf("subject %s belongs to stream %q, want %q", s.subject, a.Stream, s.stream)}
+	case a.Seq == 0:
+		return 0, fmt.Errorf("%w: %.100q", ErrBadResponse, m.Data)
+	}
+	return a.Seq, nil
+}
+
+// parseAck decodes {"stream":"NAME","seq":N}, the form of almost all responses.
+func parseAck(data []byte, stream string) (uint64, bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	if !ok || len(rest) < len(stream) || string(rest[:len(stream)]) != stream {
+		return 0, false
+	}
+	if rest, ok = bytes.CutPrefix(rest[len(stream):], []byte(`","seq":`)); !ok {
+		return 0, false
+	}
+	if rest, ok = bytes.CutSuffix(rest, []byte(`}`)); !ok {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(string(rest), 10, 64)
+	return seq, err == nil && seq > 0
+}

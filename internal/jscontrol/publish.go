@@ -1,0 +1,50 @@
+package jscontrol
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jsclient"
+)
+
+// Publish puts c on the queue, in addition to other commands. Nil means that it is stored. A repetition changes nothing: the server identifies the command by
+// tenant, session, run and kind within its duplicate window, and after that the worker finds the run in the log.
+//
+// The commands of a session are handled one after the other, in no promised order. Request allows one at a time.
+//
+// Errors wrap chunk.ErrInvalid (a field is wrong) or chunk.ErrTooLarge, with nothing sent; chunk.ErrNotStored; or chunk.ErrUnknownOutcome, when the server did
+// not respond within RetryTimeout or the context.
+func (q *Queue) Publish(ctx context.Context, c control.Command) error {
+	c, msg, err := q.message(c)
+	if err != nil {
+		return err
+	}
+	_, err = q.api.Put(ctx, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.CommandStream(), RetryTimeout: q.cfg.RetryTimeout})
+	if err != nil {
+		return fmt.Errorf("publish command %s: %w", c.ID(), err)
+	}
+	return nil
+}
+
+// message checks c and turns it into its message.
+func (q *Queue) message(c control.Command) (control.Command, *nats.Msg, error) {
+	if c.Issued.IsZero() {
+		c.Issued = time.Now()
+	}
+	if c.Kind == control.Expire {
+		return c, nil, fmt.Errorf("command: %q is sent by PublishAt: %w", control.Expire, chunk.ErrInvalid)
+	}
+	if err := c.Validate(); err != nil {
+		return c, nil, fmt.Errorf("command: %w", err)
+	}
+	msg, err := encode(q.cfg.Layout, c)
+	if err != nil {
+		return c, nil, fmt.Errorf("command: %w", err)
+	}
+	return c, msg, nil
+}

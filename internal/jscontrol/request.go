@@ -1,0 +1,118 @@
+package jscontrol
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jsclient"
+)
+
+// Request puts c on the queue if the session has no other command there: a command that waits, or whose run is in progress, stays until a worker has done it. Of
+// any number of requests at the same time exactly one is accepted. Nil means that c is stored, also if an equal command was stored before.
+//
+// If the log shows that the run of the command on the queue has ended or is paused (the acknowledgement of the worker is late, or the worker failed before it),
+// pass the Revision of that command as after: c is then accepted after it. The worker of the old command will find nothing to do.
+//
+// Errors wrap control.ErrBusy, a *control.BusyError with the other command; or one of those of Publish. After chunk.ErrUnknownOutcome repeat the request.
+//
+// The queue identifies a session by tenant, agent type and id.
+func (q *Queue) Request(ctx context.Context, c control.Command, after control.Revision) error {
+	c, msg, err := q.message(c)
+	if err != nil {
+		return err
+	}
+	// The message id is unique to this call, so that the server only deduplicates its retries. If it were that of the command for the duplicate window:
+	//  1. a command comes too early, or its session is deleted, and it is removed from the queue,
+	//  2. it is requested again, now validly,
+	//  3. the server reports it as a duplicate, and no worker gets it.
+	// The expected sequence ensures that there is one command at a time.
+	msg.Header[jetstream.MsgIDHeader] = []string{c.ID() + "/" + rand.Text()}
+	trying, cancel := context.WithTimeout(ctx, q.cfg.RetryTimeout)
+	defer cancel()
+	expected := uint64(after)
+	for {
+		_, err := q.api.Put(trying, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.CommandStream(), ExpectedSeq: &expected, RetryTimeout: q.cfg.RetryTimeout})
+		if err == nil {
+			return nil
+		}
+		moved := errors.Is(err, jsclient.ErrConflict)
+		if !moved && !errors.Is(err, chunk.ErrUnknownOutcome) {
+			return fmt.Errorf("request command %s: %w", c.ID(), err)
+		}
+		// The command that is stored decides. It may be c: an earlier attempt was stored, or an equal request of another client. A stream with replicas detects a
+		// duplicate by its id within the duplicate window; a single server compares the sequence first.
+		timeout := min(requestTimeout, q.cfg.RetryTimeout) // the publish has used up the rest
+		if moved {
+			timeout = q.cfg.RetryTimeout
+		}
+		there, lookErr := q.lastCommand(ctx, timeout, msg.Subject)
+		switch {
+		case lookErr != nil && moved: // an earlier try may have been stored
+			return fmt.Errorf("request command %s: %w: %w", c.ID(), chunk.ErrUnknownOutcome, lookErr)
+		case lookErr != nil:
+			return fmt.Errorf("request command %s: %w", c.ID(), err)
+		case there != nil && isCommand(there, c):
+			return nil
+		case there != nil && there.Revision != control.Revision(expected):
+			return fmt.Errorf("request command %s: %w", c.ID(), there)
+		case !moved:
+			return fmt.Errorf("request command %s: %w", c.ID(), err)
+		case there == nil:
+			expected = 0 // what after named is done meanwhile, or what was in the way
+		default: // what was in the way is done, and what after names still there
+		}
+	}
+}
+
+// isCommand reports whether the command in e is c.
+func isCommand(e *control.BusyError, c control.Command) bool {
+	return e.Unreadable == nil && e.Command.ID() == c.ID()
+}
+
+// Pending returns the newest command of s that waits or whose run is in progress, and its revision. The error is control.ErrNoCommand if there is none; a
+// *control.BusyError with the reason if this build cannot read it; chunk.ErrInvalid for an invalid name; otherwise the server could not be reached.
+//
+// The response is that of the leader: once a request was accepted every caller sees its command, and after the acknowledgement of the worker no caller does,
+// except for the milliseconds that the server needs to remove it.
+func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error) {
+	subject, err := q.cfg.Layout.Command(s.Tenant, agentType, s.ID)
+	if err != nil {
+		return control.Command{}, 0, fmt.Errorf("pending command: %w", err)
+	}
+	there, err := q.lastCommand(ctx, q.cfg.RetryTimeout, subject)
+	switch {
+	case err != nil:
+		return control.Command{}, 0, fmt.Errorf("pending command of %s: %w", s, err)
+	case there == nil:
+		return control.Command{}, 0, control.ErrNoCommand
+	case there.Unreadable != nil:
+		return control.Command{}, there.Revision, there
+	}
+	return there.Command, there.Revision, nil
+}
+
+// lastCommand returns the last command of a subject, nil if there is none. It asks the leader: a replica that lags may miss a command that was just accepted, or
+// may still have one that was removed.
+func (q *Queue) lastCommand(ctx context.Context, timeout time.Duration, subject string) (*control.BusyError, error) {
+	m, err := q.api.LastRetry(ctx, timeout, q.cfg.Layout.CommandStream(), subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil //nolint:nilnil // no command is the normal case
+	}
+	if err != nil {
+		return nil, err
+	}
+	busy := &control.BusyError{Revision: control.Revision(m.Seq)}
+	busy.Command, busy.Unreadable = control.DecodeCommand(q.cfg.Layout, subject, m.Data)
+	if busy.Unreadable != nil {
+		tenant, agentType, session, _ := q.cfg.Layout.ParseCommand(subject)
+		busy.Command = control.Command{AgentType: agentType, Session: chunk.Session{Tenant: tenant, ID: session}}
+	}
+	return busy, nil
+}

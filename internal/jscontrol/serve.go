@@ -1,0 +1,325 @@
+package jscontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Handler carries out a command. It may be called again for the same command, in this process or another, one after the other or (when this process was
+// assumed to have failed) at the same time.
+//
+// Nil, or a control.AfterAck, means done. chunk.ErrFenced means that another worker has the session, and keeps the command. Any other error causes a redelivery
+// after a delay, which control.RetryAfter can choose. When ctx ends, the handler leaves its work as it is and returns; the command is delivered to another
+// worker at once.
+type Handler func(ctx context.Context, c control.Command) error
+
+const (
+	requestTimeout = 2 * time.Second // for one question to the server
+	firstBackoff   = 50 * time.Millisecond
+	lastBackoff    = time.Second
+
+	pullWait      = 10 * time.Second // one pull request; the next follows
+	pullHeartbeat = time.Second      // two of them missing: the server was restarted and forgot the request
+	ackTimeout    = 5 * time.Second  // for the acknowledgement of a command, even when ctx has ended
+
+	// nakDelay is the delay of a command that a stopping worker returns. Without it:
+	//  1. Serve stops fetching; the library cancels the waiting pull request later,
+	//  2. the server gets the nak first and delivers the command to that request,
+	//  3. the delivery is lost, and the command waits for all of AckWait.
+	nakDelay = 100 * time.Millisecond
+)
+
+// Serve passes the commands of the agent types to handle until ctx ends; that is not an error. It retries while the server is unavailable or the stream does not
+// exist yet. It returns when every handler has returned and its result was sent to the queue. It fails at once on an invalid agent type, and when the
+// connection is closed permanently.
+func (q *Queue) Serve(ctx context.Context, agentTypes []string, handle Handler) error {
+	for _, agentType := range agentTypes {
+		if err := subjects.CheckToken("agent type", agentType); err != nil {
+			return fmt.Errorf("serve: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{Queue: q, handle: handle, held: map[string]*inProgress{}}
+	var pulling sync.WaitGroup
+	for _, agentType := range agentTypes {
+		for _, source := range []source{s.commands(agentType), s.deadlines(agentType)} {
+			pulling.Go(func() {
+				if err := s.serve(ctx, source); err != nil {
+					cancel(err)
+				}
+			})
+		}
+	}
+	pulling.Wait()
+	s.handling.Wait()
+	s.flush(ctx)
+	if err := context.Cause(ctx); errors.Is(err, nats.ErrConnectionClosed) {
+		return fmt.Errorf("serve commands: %w", err)
+	}
+	return nil
+}
+
+// server is one call of Serve.
+type server struct {
+	*Queue
+
+	handle   Handler
+	handling sync.WaitGroup
+
+	mu   sync.Mutex // guards held
+	held map[string]*inProgress
+}
+
+// source is where one kind of work for one agent type comes from.
+type source struct {
+	agentType     string
+	stream        string
+	filter        func() (string, error)
+	DecodeCommand func(subject string, data []byte) (control.Command, error)
+}
+
+func (s *server) commands(agentType string) source {
+	l := s.cfg.Layout
+	return source{
+		agentType: agentType, stream: l.CommandStream(),
+		filter: func() (string, error) { return l.CommandFilter(agentType) },
+		DecodeCommand: func(subject string, data []byte) (control.Command, error) {
+			return control.DecodeCommand(l, subject, data)
+		},
+	}
+}
+
+func (s *server) deadlines(agentType string) source {
+	l := s.cfg.Layout
+	return source{
+		agentType: agentType, stream: l.DeadlineStream(),
+		filter: func() (string, error) { return l.DueFilter(agentType) },
+		DecodeCommand: func(subject string, data []byte) (control.Command, error) {
+			return control.DecodeDeadline(l, subject, data)
+		},
+	}
+}
+
+// serve pulls until ctx ends (nil) or the connection is closed (an error).
+func (s *server) serve(ctx context.Context, from source) error {
+	slots := make(chan struct{}, s.cfg.Concurrency)
+	backoff := firstBackoff
+	for ctx.Err() == nil {
+		started := time.Now()
+		err := s.pull(ctx, from, slots)
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			return err
+		}
+		if time.Since(started) > lastBackoff {
+			backoff = firstBackoff
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "command fetch failed", "stream", from.stream, "agentType", from.agentType, "error", err)
+			pause(ctx, backoff)
+		}
+		backoff = min(2*backoff, lastBackoff)
+	}
+	return nil
+}
+
+// pull fetches one command whenever there is a slot to handle it, so that none
+// waits in this process while another has nothing to do.
+func (s *server) pull(ctx context.Context, from source, slots chan struct{}) error {
+	consumer, err := s.consumer(ctx, from)
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		msg, err := next(ctx, consumer)
+		if err != nil || msg == nil {
+			<-slots
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		s.handling.Go(func() {
+			defer func() { <-slots }()
+			s.handleMsg(ctx, from, msg)
+		})
+	}
+}
+
+// consumer finds or makes the one durable consumer that all workers of the
+// agent type share.
+func (s *server) consumer(ctx context.Context, from source) (jetstream.Consumer, error) {
+	filter, err := from.filter()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return s.js.CreateOrUpdateConsumer(ctx, from.stream, jetstream.ConsumerConfig{
+		Durable:       "agent-" + from.agentType,
+		FilterSubject: filter,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       s.cfg.AckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: -1, // bounded by the workers' slots
+	})
+}
+
+// next is the next command, or nil when none came within pullWait.
+func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, pullWait)
+	defer cancel()
+	msg, err := consumer.Next(jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(pullHeartbeat))
+	switch {
+	case err == nil:
+		return msg, nil
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoMessages), errors.Is(err, context.DeadlineExceeded):
+		return nil, nil //nolint:nilnil // an empty queue is the normal case, and says nothing
+	}
+	return nil, err
+}
+
+// handleMsg reads a message and handles its command.
+func (s *server) handleMsg(ctx context.Context, from source, msg jetstream.Msg) {
+	c, err := from.DecodeCommand(msg.Subject(), msg.Data())
+	log := s.cfg.Log.With("subject", msg.Subject())
+	switch {
+	case errors.Is(err, control.ErrUnsupported):
+		log.WarnContext(ctx, "unsupported command left for a newer worker", "error", err)
+		s.logAckFailure(ctx, "nak", msg.NakWithDelay(maxRetryDelay))
+		return
+	case err != nil:
+		log.ErrorContext(ctx, "malformed command removed", "error", err)
+		s.logAckFailure(ctx, "term", msg.TermWithReason(clip(err.Error())))
+		return
+	}
+	h, mine := s.begin(c.ID(), msg)
+	if !mine {
+		return
+	}
+	err = s.run(ctx, h, c)
+	s.ack(ctx, s.end(c.ID()), c, err)
+}
+
+// run calls the handler and shows signs of life meanwhile.
+func (s *server) run(ctx context.Context, h *inProgress, c control.Command) error {
+	done := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		ticker := time.NewTicker(s.cfg.AckWait / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				s.logAckFailure(ctx, "in progress", h.newest().InProgress())
+			case <-done:
+				return
+			}
+		}
+	})
+	defer beating.Wait()
+	defer close(done)
+	return s.handle(ctx, c)
+}
+
+// ack acknowledges a delivery, or returns it.
+func (s *server) ack(ctx context.Context, msg jetstream.Msg, c control.Command, err error) {
+	log := s.cfg.Log.With("session", c.Session.String(), "run", c.RunID)
+	done, more := errors.AsType[control.AfterAck](err)
+	switch {
+	case err == nil || more:
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
+		defer cancel()
+		err := msg.DoubleAck(last)
+		s.logAckFailure(ctx, "ack", err)
+		if err != nil || done.Func == nil {
+			return
+		}
+		if err := done.Func(last); err != nil {
+			log.WarnContext(ctx, "follow-up of a command failed", "error", err)
+		}
+	case errors.Is(err, chunk.ErrFenced):
+		// No nak. The server does not distinguish the deliveries of a message, so a nak would take the command away from the worker that took it over, a third worker
+		// would take it over from that one, and so on.
+		log.InfoContext(ctx, "command taken over by another worker", "error", err)
+	case ctx.Err() != nil:
+		log.InfoContext(ctx, "command returned by a stopping worker")
+		s.logAckFailure(ctx, "nak", msg.NakWithDelay(nakDelay))
+	default:
+		delay := s.cfg.retryDelay(err, deliveries(msg))
+		log.WarnContext(ctx, "command failed", "delay", delay, "error", err)
+		s.logAckFailure(ctx, "nak", msg.NakWithDelay(delay))
+	}
+}
+
+// retryDelay returns how long a command rests whose handler failed with err in the n-th delivery.
+func (c QueueConfig) retryDelay(err error, n uint64) time.Duration {
+	if delay, ok := control.RetryDelay(err); ok {
+		return delay
+	}
+	delay := c.RetryDelay
+	for ; n > 1 && delay < maxRetryDelay; n-- {
+		delay *= 2
+	}
+	return min(delay, maxRetryDelay)
+}
+
+// deliveries is how often the message was delivered, this time included.
+func deliveries(msg jetstream.Msg) uint64 {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return 1
+	}
+	return meta.NumDelivered
+}
+
+// logAckFailure logs that the server did not get an acknowledgement. The command is redelivered, which the handler must be ready for.
+func (s *server) logAckFailure(ctx context.Context, op string, err error) {
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "command ack failed", "op", op, "error", err)
+	}
+}
+
+// flush sees to it that the last naks are out before the caller closes the connection.
+func (s *server) flush(ctx context.Context) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
+	defer cancel()
+	if err := s.js.Conn().FlushWithContext(last); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		s.logAckFailure(ctx, "flush", err)
+	}
+}
+
+func clip(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return s[:most]
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,58 @@
+package jscontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jsclient"
+)
+
+// DeleteSession removes all commands and deadlines of a session that is being deleted from the queue, and reports whether there were any. A worker that runs it
+// is fenced through the log. Without this the command would be redelivered to another worker, which would start the session again.
+func (q *Queue) DeleteSession(ctx context.Context, s chunk.Session) (bool, error) {
+	commands, err := q.cfg.Layout.SessionCommands(s)
+	if err != nil {
+		return false, fmt.Errorf("withdraw: %w", err)
+	}
+	deadlines, err := q.cfg.Layout.SessionDeadlines(s)
+	if err != nil {
+		return false, fmt.Errorf("withdraw: %w", err)
+	}
+	some, err := q.withdraw(ctx, q.cfg.Layout.CommandStream(), commands, s)
+	if err != nil {
+		return some, fmt.Errorf("withdraw the commands of %s: %w", s, err)
+	}
+	more, err := q.withdraw(ctx, q.cfg.Layout.DeadlineStream(), deadlines, s)
+	if err != nil {
+		return some || more, fmt.Errorf("withdraw the deadlines of %s: %w", s, err)
+	}
+	return some || more, nil
+}
+
+// withdraw removes the messages of a filter one by one: subjects do not name the
+// root, and another tree may have a session of the same id.
+func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Session) (some bool, err error) {
+	for from := uint64(1); ; {
+		m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, stream, filter, from)
+		if errors.Is(err, jsclient.ErrNotFound) {
+			return some, nil
+		}
+		if err != nil {
+			return some, err
+		}
+		from = m.Seq + 1
+		if root, ok := control.RootOf(m.Data); ok && root != s.Root {
+			continue
+		}
+		some = true
+		_, err = jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, q.api.Delete(ctx, stream, m.Seq)
+		})
+		if err != nil && !errors.Is(err, jsclient.ErrNotFound) { // the worker may have acknowledged it meanwhile
+			return some, err
+		}
+	}
+}

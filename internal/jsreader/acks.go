@@ -1,0 +1,100 @@
+package jsreader
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// ackTracker knows up to where everything that was delivered is acknowledged. Its memory is bounded by the deliveries without acknowledgement, however many
+// were acknowledged after the first of them:
+//  1. one record is not acknowledged for an hour, because its session cannot be saved,
+//  2. all later records are delivered and acknowledged.
+type ackTracker struct {
+	mu       sync.Mutex
+	closed   bool
+	ackFloor uint64        // everything up to here is acknowledged
+	highest  uint64        // delivered since the last restart
+	unacked  []outstanding // deliveries without acknowledgement, in order
+
+	// untracked: deliveries are not contiguous from the ack floor on, so only the server knows it.
+	untracked bool
+}
+
+// outstanding is a delivery without acknowledgement, and the one that was delivered before it.
+type outstanding struct{ seq, before uint64 }
+
+// deliver adds a delivery, unless it is a repeated one.
+func (t *ackTracker) deliver(seq uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.untracked || seq <= t.highest || seq <= t.ackFloor {
+		return
+	}
+	t.unacked = append(t.unacked, outstanding{seq: seq, before: t.highest})
+	t.highest = seq
+}
+
+// acknowledge removes a delivery. One that was acknowledged before, or will be delivered once more, changes nothing.
+func (t *ackTracker) acknowledge(seq uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i, ok := slices.BinarySearchFunc(t.unacked, seq, func(d outstanding, seq uint64) int { return cmp.Compare(d.seq, seq) })
+	if ok {
+		t.unacked = slices.Delete(t.unacked, i, i+1)
+		t.advance()
+	}
+}
+
+// raise sets the position to what the server has, if that is more.
+func (t *ackTracker) raise(ackFloor uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ackFloor <= t.ackFloor {
+		return
+	}
+	t.ackFloor = ackFloor
+	t.unacked = slices.DeleteFunc(t.unacked, func(d outstanding) bool { return d.seq <= ackFloor })
+	t.advance()
+}
+
+// advance moves the position to the delivery before the first one without acknowledgement.
+func (t *ackTracker) advance() {
+	last := t.highest
+	if len(t.unacked) > 0 {
+		last = t.unacked[0].before
+	}
+	t.ackFloor = max(t.ackFloor, last)
+}
+
+// restart forgets the deliveries: everything after the ack floor will be delivered once more. contiguous says whether it will be in order.
+func (t *ackTracker) restart(contiguous bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unacked, t.highest, t.untracked = nil, 0, !contiguous
+}
+
+// clear forgets everything.
+func (t *ackTracker) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ackFloor, t.highest, t.unacked = 0, 0, nil
+}
+
+func (t *ackTracker) acknowledged() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ackFloor
+}
+
+func (t *ackTracker) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+}
+
+func (t *ackTracker) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}

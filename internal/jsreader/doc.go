@@ -1,0 +1,15 @@
+// Package jsreader reads JetStream streams in order, over lost connections, dead servers and deleted consumers.
+//
+// An Ordered reads a filter of a stream through an ephemeral consumer and keeps its position itself:
+//
+//	o := jsreader.NewOrdered(client, jsreader.OrderedConfig{Stream: "TR_CHUNKS_0", Live: true})
+//	defer o.Close()
+//	err := o.Open(ctx)
+//	for err == nil {
+//		var e jsreader.Entry
+//		e, err = o.Next(ctx)
+//	}
+//
+// Both report ErrRecreated when the stream is not the one that was read before: it was deleted and created again, or a server came back with an
+// older copy of it.
+package jsreader

@@ -1,0 +1,357 @@
+package jsreader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/wait"
+)
+
+// ErrExpired reports that the stream no longer has messages that a strict reader did not deliver.
+var ErrExpired = errors.New("unread messages expired")
+
+// Latest as OrderedConfig.After is the present end of the stream.
+const Latest = math.MaxUint64
+
+// OrderedConfig says what an Ordered reads.
+type OrderedConfig struct {
+	Stream      string
+	Filter      string        // "" is everything
+	After       uint64        // exclusive; Latest is the present end
+	Created     time.Time     // of the stream that After belongs to; zero accepts any
+	Live        bool          // wait at the present end; otherwise ErrEnd
+	Strict      bool          // ErrExpired if retention removes messages before they are delivered
+	HeadersOnly bool          // without bodies
+	Share       int           // how many readers share the memory of one read; 0 is one
+	OpenTimeout time.Duration // of Open; 0 is for as long as the context lasts
+
+	Heartbeat time.Duration // interval of the heartbeats of the server; defaults to 2 s
+	WarnAfter time.Duration // an unsuccessful attempt to attach is logged after this time; defaults to 10 s
+	OnReset   func()        // if not nil, called when a consumer is replaced
+	Log       *slog.Logger  // nil is silence
+}
+
+// Ordered delivers the messages of a stream in order, each once, regardless of what happens to connections, servers and consumers: between two
+// messages nothing was skipped, except messages that the stream itself no longer has.
+//
+// It is a pull loop on an ephemeral consumer. The ordered consumer of the library is similar; it is not used for these reasons:
+//   - in a recreated stream it continues at the old sequence, and waits silently until the new stream has grown past it,
+//   - after a lost connection it waits 1, 2, 4 … 10 seconds between its attempts, and this reader must resume within one,
+//   - its consumer stays on the server after Stop, and the consumers of its resets are deleted by goroutines that cannot be waited for,
+//   - it cannot report that the present end is reached without a second request.
+//
+// An Ordered belongs to one goroutine and starts none.
+type Ordered struct {
+	pull
+
+	cfg OrderedConfig
+
+	state       jsclient.State // when last attached
+	begun       bool           // attached once
+	peeked      *Entry         // comes next, and last includes it already
+	last        position       // everything up to here was delivered
+	orphaned    []string       // consumers that may still exist
+	emptyResets int            // resets since the last message
+	serverSkips int            // times that the server left something out since the last message
+}
+
+const (
+	// BatchLive is how many messages a live reader requests at a time.
+	BatchLive = 500
+
+	// BatchReplay is how many messages another reader requests at a time.
+	BatchReplay = 1000
+
+	// warnResets in a row without a message are logged as a warning.
+	warnResets = 10
+
+	// inactiveThreshold is when the server deletes a consumer whose reader died.
+	inactiveThreshold = 30 * time.Second
+)
+
+// NewOrdered returns an Ordered that is not attached yet.
+func NewOrdered(c *jsclient.Client, cfg OrderedConfig) *Ordered {
+	batch := BatchReplay
+	if cfg.Live {
+		batch = BatchLive
+	}
+	share := max(1, cfg.Share)
+	o := &Ordered{
+		pull: pull{
+			client:    c,
+			conn:      c.JetStream().Conn(),
+			stream:    cfg.Stream,
+			live:      cfg.Live,
+			batch:     batch / share,
+			bytes:     maxBytes / share,
+			heartbeat: cfg.Heartbeat,
+			warnAfter: cfg.WarnAfter,
+			log:       cfg.Log,
+		},
+		cfg:  cfg,
+		last: position{created: cfg.Created, seq: cfg.After},
+	}
+	o.defaults()
+	o.expiry = expiryBeats * o.heartbeat
+	return o
+}
+
+// Last returns the sequence up to which everything was delivered.
+func (o *Ordered) Last() uint64 { return o.last.seq }
+
+// State returns the state of the stream when the reader was last attached.
+func (o *Ordered) State() jsclient.State { return o.state }
+
+// Filter returns OrderedConfig.Filter.
+func (o *Ordered) Filter() string { return o.cfg.Filter }
+
+// Remaining returns how many messages the server has announced and not delivered, of a reader that is not live.
+func (o *Ordered) Remaining() uint64 { return o.remaining }
+
+// WatchSilence makes Next return ErrSilence after a while without a message.
+func (o *Ordered) WatchSilence(on bool) { o.watchSilence = on }
+
+// Advance records that the caller has the message at seq from elsewhere. It is for a reader that is not open.
+func (o *Ordered) Advance(seq uint64, stored time.Time) { o.last.seq, o.last.stored = seq, stored }
+
+// Resume declares that the caller has read the stream of OrderedConfig.Created up to Last: Open then fails with ErrRecreated if the stream is another
+// one or was rolled back. It is for a reader that is not open.
+func (o *Ordered) Resume() { o.begun = true }
+
+// Open attaches the reader for the first time. The reader must be closed even if Open fails.
+func (o *Ordered) Open(ctx context.Context) error {
+	o.listen()
+	return o.reattach(ctx, o.cfg.OpenTimeout)
+}
+
+// Close leaves nothing here and nothing on the server.
+func (o *Ordered) Close() {
+	o.unsubscribe()
+	if o.consumer != "" {
+		o.deleteConsumer(o.consumer)
+		o.consumer = ""
+	}
+	o.deleteOrphaned()
+	o.close()
+}
+
+// Prefetch sends the first request, so that the server works while the caller does something else.
+func (o *Ordered) Prefetch(ctx context.Context) error {
+	if err := o.ask(); err != nil {
+		return o.reset(ctx, err.Error())
+	}
+	return nil
+}
+
+// Next blocks until the next message. The error is ErrEnd, ErrSilence, ErrRecreated, ErrExpired, that of ctx, or a permanent one of NATS.
+func (o *Ordered) Next(ctx context.Context) (Entry, error) {
+	if e := o.peeked; e != nil {
+		o.peeked = nil
+		return *e, nil
+	}
+	for {
+		e, err := o.next(ctx)
+		if err == nil && e.Seq <= o.Last() {
+			continue
+		}
+		if err == nil {
+			err = o.checkSkipped(ctx, &e)
+		}
+		if err == nil {
+			o.last.move(&e)
+			o.emptyResets, o.serverSkips = 0, 0
+			return e, nil
+		}
+		var lost *consumerLostError
+		if !errors.As(err, &lost) {
+			return Entry{}, err
+		}
+		if err := o.reset(ctx, lost.reason); err != nil {
+			return Entry{}, err
+		}
+	}
+}
+
+// Beyond returns what the leader has next after Last; jsclient.ErrNotFound.
+func (o *Ordered) Beyond(ctx context.Context) (jsclient.Message, error) {
+	return o.nextStored(ctx, o.cfg.Filter)
+}
+
+func (o *Ordered) nextStored(ctx context.Context, filter string) (jsclient.Message, error) {
+	return jsclient.Retry(ctx, o.client.Reading(0), func(ctx context.Context) (jsclient.Message, error) {
+		return o.client.Next(ctx, o.stream, filter, o.Last()+1)
+	})
+}
+
+// ConfirmEnd returns ErrEnd unless the leader has more, up to a bound, than was delivered: the consumer may read a replica that lags, or it reported
+// that there is nothing more before it had delivered what it had announced. Usually that was deleted; but the server counts separately, and a wrong
+// count must not end a read silently. nil: call Next again.
+//
+// Two properties make every read end. The leader is asked for the next message and not for the last: the last message of a subject comes from an
+// index, which may keep messages that were purged long ago. And the reader gets what the leader found, so that a server whose consumers never
+// deliver it does not keep the reader in one place indefinitely.
+func (o *Ordered) ConfirmEnd(ctx context.Context, bound uint64) error {
+	if o.state.Replicas <= 1 && !o.rejected {
+		return ErrEnd
+	}
+	m, err := o.Beyond(ctx)
+	switch {
+	case errors.Is(err, jsclient.ErrNotFound):
+		return ErrEnd
+	case err != nil:
+		return err
+	case m.Seq > bound:
+		return ErrEnd
+	}
+	if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
+		return err
+	}
+	return o.continueWith(ctx, m)
+}
+
+// continueWith makes m, which the leader has and the consumer did not deliver, the next message, and attaches again after it.
+func (o *Ordered) continueWith(ctx context.Context, m jsclient.Message) error {
+	o.peeked = &Entry{Message: m, Pending: 1, Deliveries: 1}
+	o.last.move(o.peeked)
+	return o.reset(ctx, "the leader has more")
+}
+
+// reset replaces the consumer by one that begins after the last message that was delivered.
+func (o *Ordered) reset(ctx context.Context, reason string) error {
+	if o.cfg.OnReset != nil {
+		o.cfg.OnReset()
+	}
+	level := slog.LevelDebug
+	if o.emptyResets++; o.emptyResets%warnResets == 0 { // it attaches, and then nothing comes: a missing permission looks like this
+		level = slog.LevelWarn
+	}
+	o.log.Log(ctx, level, "consumer replaced", slog.String("stream", o.stream),
+		slog.Uint64("after", o.Last()), slog.String("reason", reason), slog.Int("resets", o.emptyResets))
+	return o.reattach(ctx, 0)
+}
+
+// reattach tries until it succeeds, fails for good or timeout is over; a timeout of 0 is for as long as ctx lasts.
+func (o *Ordered) reattach(ctx context.Context, timeout time.Duration) error {
+	o.detach()
+	return o.persist(ctx, timeout, o.attach, o.final)
+}
+
+// final: once begun, the limit of consumers is temporary (the old consumer of this reader may count).
+func (o *Ordered) final(err error) bool {
+	if errors.Is(err, ErrRecreated) || errors.Is(err, ErrExpired) {
+		return true
+	}
+	if o.begun && errors.Is(err, jetstream.ErrMaximumConsumersLimit) {
+		return false
+	}
+	return jsclient.Final(err)
+}
+
+// attach creates a consumer and checks that it reads the same stream as before.
+func (o *Ordered) attach(ctx context.Context) error {
+	if o.cfg.After == Latest {
+		state, err := o.client.State(ctx, o.stream, "")
+		if err != nil {
+			return err
+		}
+		o.last.seq, o.cfg.After = state.Last, state.Last
+	}
+	// A new name for each attempt. A cluster may assign a consumer to a server that has just died; a second request with the same name changes
+	// nothing then, and there is no response until that server is back.
+	o.detach()
+	name, err := o.subscribe()
+	if err != nil {
+		return err
+	}
+	o.consumer = "reader-" + name
+	c, err := o.client.JetStream().CreateConsumer(ctx, o.stream, jetstream.ConsumerConfig{
+		Name:              o.consumer,
+		FilterSubject:     o.cfg.Filter,
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       o.Last() + 1,
+		AckPolicy:         jetstream.AckNonePolicy,
+		InactiveThreshold: inactiveThreshold,
+		MemoryStorage:     true,
+		Replicas:          1,
+		HeadersOnly:       o.cfg.HeadersOnly,
+	})
+	if err != nil {
+		return o.errIfDeleted(fmt.Errorf("read %s: %w", o.stream, err))
+	}
+	// In this order: a consumer is deleted with its stream, so everything that it delivers from now on belongs to the stream whose state is read here.
+	state, err := o.client.State(ctx, o.stream, "")
+	if err != nil {
+		return o.errIfDeleted(err)
+	}
+	if err := o.compare(ctx, state); err != nil {
+		return err
+	}
+	o.remaining = c.CachedInfo().NumPending
+	o.state, o.begun = state, true
+	o.deleteOrphaned()
+	return nil
+}
+
+// errIfDeleted returns ErrRecreated if a stream that was read before is missing.
+func (o *Ordered) errIfDeleted(err error) error {
+	if o.begun && errors.Is(err, jetstream.ErrStreamNotFound) {
+		return ErrRecreated
+	}
+	return err
+}
+
+// compare checks the stream against what was read of it before.
+func (o *Ordered) compare(ctx context.Context, state jsclient.State) error {
+	if !o.last.created.IsZero() && !state.Created.Equal(o.last.created) {
+		return ErrRecreated
+	}
+	if o.cfg.Strict && state.First > o.Last()+1 && o.Last() > 0 {
+		o.state = state
+		return ErrExpired
+	}
+	if !o.begun {
+		o.last.created = state.Created
+		return nil
+	}
+	return o.last.compare(ctx, o.client, o.stream, state)
+}
+
+// detach deletes the consumer. A server without a leader does not get the request, and one that is still creating the consumer deletes nothing; so
+// the name is kept for a second attempt.
+func (o *Ordered) detach() {
+	o.unsubscribe()
+	if o.consumer == "" {
+		return
+	}
+	o.deleteConsumer(o.consumer)
+	const maxOrphaned = 64
+	if len(o.orphaned) < maxOrphaned {
+		o.orphaned = append(o.orphaned, o.consumer)
+	}
+	o.consumer = ""
+}
+
+// deleteOrphaned is that second attempt, after a response of the server.
+func (o *Ordered) deleteOrphaned() {
+	for _, name := range o.orphaned {
+		o.deleteConsumer(name)
+	}
+	o.orphaned = nil
+}
+
+// deleteConsumer sends a request without a reply subject: the response is not needed, and a server that does not get the request deletes the
+// consumer for inactivity.
+func (o *Ordered) deleteConsumer(name string) {
+	err := o.conn.Publish(o.client.APISubject("CONSUMER.DELETE.")+o.stream+"."+name, nil)
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		o.log.Debug("consumer not deleted", slog.String("consumer", name), slog.Any("error", err))
+	}
+}

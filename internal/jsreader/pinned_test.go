@@ -1,0 +1,398 @@
+package jsreader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+// client is a Pinned on a connection of its own, and what it got.
+type client struct {
+	*Pinned
+
+	nc   *nats.Conn
+	stop func() error // ends Run and returns its error
+
+	mu  sync.Mutex // guards got
+	got []Entry
+	ack bool // acknowledge at once
+}
+
+func newClient(t *testing.T, srv *natstest.Server, change func(*PinnedConfig)) *client {
+	t.Helper()
+	nc := srv.Conn(t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := PinnedConfig{
+		Stream: testStream, Name: "sink", Filter: "s.>", Ahead: 200, Batch: 10, Request: 50,
+		AckWait: 10 * time.Minute, TakeoverTimeout: 2 * time.Second, Heartbeat: 500 * time.Millisecond, InOrderOnly: true,
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return &client{Pinned: NewPinned(jsclient.New(js), cfg), nc: nc}
+}
+
+func (c *client) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Run(ctx, func(_ context.Context, entries []Entry) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.got = append(c.got, entries...)
+			if !c.ack {
+				return nil
+			}
+			for i := range entries {
+				if err := c.Ack(entries[i].Receipt()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}()
+	c.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { _ = c.stop() }) // tests that expect an error call stop themselves
+}
+
+func (c *client) entries() []Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.got)
+}
+
+// has waits until the client has got n deliveries, and returns them.
+func (c *client) has(t *testing.T, n int) []Entry {
+	t.Helper()
+	natstest.Eventually(t, "deliveries", func(context.Context) error {
+		if got := len(c.entries()); got < n {
+			return fmt.Errorf("%d of %d", got, n)
+		}
+		return nil
+	})
+	return c.entries()
+}
+
+// contiguous fails unless entries are the messages from..to, in order.
+func contiguous(t *testing.T, entries []Entry, from, to uint64) {
+	t.Helper()
+	var seqs []uint64
+	for _, e := range entries {
+		seqs = append(seqs, e.Seq)
+	}
+	for i, seq := range seqs {
+		if seq != from+uint64(i) {
+			t.Fatalf("delivered %v, want %d to %d", seqs, from, to)
+		}
+	}
+	if len(seqs) != int(to-from+1) {
+		t.Fatalf("delivered %v, want %d to %d", seqs, from, to)
+	}
+}
+
+func consumerInfo(t *testing.T, js jetstream.JetStream) *jetstream.ConsumerInfo {
+	t.Helper()
+	c, err := js.Consumer(t.Context(), testStream, "sink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.CachedInfo()
+}
+
+// awaitAckFloor waits until the server has counted the acknowledgements up to a sequence.
+func awaitAckFloor(t *testing.T, js jetstream.JetStream, want uint64) {
+	t.Helper()
+	natstest.Eventually(t, "the ack floor", func(context.Context) error {
+		if got := consumerInfo(t, js).AckFloor.Stream; got != want {
+			return fmt.Errorf("ack floor %d, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// Clients die one after the other, each with deliveries that it has acknowledged in any order, and with others. The next one begins at the first that
+// is not acknowledged, and its deliveries are contiguous.
+func TestTakeover(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 100)
+	from := uint64(1)
+	for round := range 4 {
+		c := newClient(t, srv, nil)
+		c.run(t)
+		got := c.has(t, int(100-from+1))
+		contiguous(t, got, from, 100)
+		acks := []int{5, 3, 0, 1, 2, 9} // so 4 is the first that is missing
+		for _, i := range acks {
+			if err := c.Ack(got[i].Receipt()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from += 4
+		if got := c.Acknowledged(); got != from-1 {
+			t.Fatalf("round %d: acknowledged up to %d, want %d", round, got, from-1)
+		}
+		awaitAckFloor(t, js, from-1)
+		if round%2 == 0 {
+			c.nc.Close() // like a death: it releases nothing
+			if err := c.stop(); err == nil {
+				t.Fatal("no error without a connection")
+			}
+		} else {
+			if err := c.stop(); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			c.Release(t.Context())
+			if pinned := consumerInfo(t, js).PriorityGroups; len(pinned) > 0 && pinned[0].PinnedClientID != "" {
+				t.Errorf("still pinned after the release: %+v", pinned)
+			}
+		}
+	}
+}
+
+// Two clients on one consumer: one gets everything, the other nothing, until the first ends.
+func TestOneClientAtATime(t *testing.T) {
+	srv, js := newStream(t)
+	one, two := newClient(t, srv, nil), newClient(t, srv, nil)
+	one.ack, two.ack = true, true
+	one.run(t)
+	publish(t, js, "s.a", 20)
+	contiguous(t, one.has(t, 20), 1, 20)
+	two.run(t)
+	publish(t, js, "s.a", 20)
+	contiguous(t, one.has(t, 40), 1, 40)
+	if got := two.entries(); len(got) > 0 {
+		t.Errorf("the client that waits got %d deliveries", len(got))
+	}
+	natstest.Eventually(t, "the position of the client that waits", func(context.Context) error {
+		if got := two.Acknowledged(); got != 40 {
+			return fmt.Errorf("%d, want 40", got)
+		}
+		return nil
+	})
+	if err := one.stop(); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	one.Release(t.Context())
+	publish(t, js, "s.a", 20)
+	contiguous(t, two.has(t, 20), 41, 60)
+}
+
+// A consumer that was deleted is created again after what is acknowledged, not at the start and not at the end of the stream.
+func TestConsumerCreatedAgain(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 20)
+	c := newClient(t, srv, nil)
+	c.run(t)
+	for _, e := range c.has(t, 20)[:7] {
+		if err := c.Ack(e.Receipt()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitAckFloor(t, js, 7)
+	if err := js.DeleteConsumer(t.Context(), testStream, "sink"); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "the consumer", func(ctx context.Context) error { // the deleted one may still respond, and deliver the same
+		consumer, err := js.Consumer(ctx, testStream, "sink")
+		if err != nil {
+			return err
+		}
+		if got := consumer.CachedInfo().Config; got.DeliverPolicy != jetstream.DeliverByStartSequencePolicy || got.OptStartSeq != 8 {
+			return fmt.Errorf("created with %v at %d, want a start at 8", got.DeliverPolicy, got.OptStartSeq)
+		}
+		return nil
+	})
+	publish(t, js, "s.a", 1)
+	natstest.Eventually(t, "the last message", func(context.Context) error {
+		if got := c.entries(); got[len(got)-1].Seq != 21 {
+			return fmt.Errorf("delivered up to %d", got[len(got)-1].Seq)
+		}
+		return nil
+	})
+	got := c.entries()
+	contiguous(t, got[len(got)-14:], 8, 21)
+	for _, e := range got[20:] {
+		if e.Seq < 8 {
+			t.Errorf("message %d was delivered once more after its acknowledgement", e.Seq)
+		}
+	}
+}
+
+// A delivery that is not acknowledged is repeated after AckWait, between newer ones, and its acknowledgement counts.
+func TestRepeatedDelivery(t *testing.T) {
+	srv, js := newStream(t)
+	c := newClient(t, srv, func(cfg *PinnedConfig) {
+		cfg.AckWait, cfg.TakeoverTimeout, cfg.Heartbeat = time.Second, 10*time.Second, 2*time.Second
+	})
+	c.run(t)
+	publish(t, js, "s.a", 3)
+	got := c.has(t, 3)
+	if err := c.Ack(got[1].Receipt(), got[2].Receipt()); err != nil {
+		t.Fatal(err)
+	}
+	repeated := c.has(t, 4)[3]
+	if repeated.Seq != 1 || repeated.Deliveries != 2 {
+		t.Fatalf("delivery %d of message %d, want the second of 1", repeated.Deliveries, repeated.Seq)
+	}
+	if got := c.Acknowledged(); got != 0 {
+		t.Errorf("acknowledged up to %d, want 0", got)
+	}
+	if err := c.Ack(repeated.Receipt()); err != nil || c.Acknowledged() != 3 {
+		t.Errorf("acknowledged up to %d, %v; want 3", c.Acknowledged(), err)
+	}
+}
+
+// A stream that is deleted and created again ends Run; a late acknowledgement does not count for the messages of the new stream.
+func TestStreamRecreatedUnderAPinned(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	c := newClient(t, srv, nil)
+	c.run(t)
+	old := c.has(t, 10)
+	if err := js.DeleteStream(t.Context(), testStream); err != nil {
+		t.Fatal(err)
+	}
+	createStream(t, js)
+	publish(t, js, "s.a", 5)
+	natstest.Eventually(t, "the end of Run", func(context.Context) error {
+		if err := c.Ack(); !errors.Is(err, ErrRecreated) {
+			return fmt.Errorf("an acknowledgement is accepted: %w", err)
+		}
+		return nil
+	})
+	if err := c.stop(); !errors.Is(err, ErrRecreated) {
+		t.Fatalf("Run: %v, want ErrRecreated", err)
+	}
+	next := newClient(t, srv, nil)
+	next.run(t)
+	contiguous(t, next.has(t, 5), 1, 5)
+	if err := c.Ack(old[0].Receipt()); !errors.Is(err, ErrRecreated) {
+		t.Errorf("Ack: %v, want ErrRecreated", err)
+	}
+	if err := next.stop(); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	next.Release(t.Context())
+	if got := consumerInfo(t, js).AckFloor.Stream; got != 0 {
+		t.Errorf("ack floor %d, want 0", got)
+	}
+}
+
+// The stream is deleted and created again while the reader is not attached, so that only the creation time shows it.
+func TestStreamRecreatedBetweenTwoRuns(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	c := newClient(t, srv, nil)
+	c.ack = true
+	c.run(t)
+	c.has(t, 10)
+	if err := c.stop(); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), testStream); err != nil {
+		t.Fatal(err)
+	}
+	createStream(t, js)
+	publish(t, js, "s.a", 20)
+	c.run(t)
+	natstest.Eventually(t, "the end of Run", func(context.Context) error {
+		if err := c.Ack(); !errors.Is(err, ErrRecreated) {
+			return fmt.Errorf("an acknowledgement is accepted: %w", err)
+		}
+		return nil
+	})
+	if err := c.stop(); !errors.Is(err, ErrRecreated) {
+		t.Fatalf("Run: %v, want ErrRecreated", err)
+	}
+	if got := c.entries(); len(got) != 10 {
+		t.Errorf("%d deliveries, want the 10 of the first stream", len(got))
+	}
+}
+
+// A consumer whose metadata differs has a position that means nothing, and is replaced by one at the start of the stream. One without it gets it.
+func TestMetadata(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	read := func(metadata map[string]string, from uint64) {
+		t.Helper()
+		c := newClient(t, srv, func(cfg *PinnedConfig) { cfg.Metadata = metadata })
+		c.ack = true
+		c.run(t)
+		if from <= 10 {
+			contiguous(t, c.has(t, int(11-from)), from, 10)
+		}
+		natstest.Eventually(t, "the metadata", func(ctx context.Context) error {
+			consumer, err := js.Consumer(ctx, testStream, "sink")
+			if err != nil {
+				return err
+			}
+			for key, want := range metadata {
+				if got := consumer.CachedInfo().Config.Metadata[key]; got != want {
+					return fmt.Errorf("%s is %q, want %q", key, got, want)
+				}
+			}
+			if c.Acknowledged() != 10 {
+				return fmt.Errorf("acknowledged up to %d, want 10", c.Acknowledged())
+			}
+			return nil
+		})
+		if err := c.stop(); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		c.Release(t.Context())
+	}
+	read(nil, 1)
+	read(map[string]string{"bucket": "one"}, 11)
+	read(map[string]string{"bucket": "one"}, 11)
+	read(map[string]string{"bucket": "two"}, 1)
+}
+
+// A server before 2.14 cannot reset a consumer: a reader that needs order fails, another one gets the rest after AckWait.
+func TestWithoutReset(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	old := func(cfg *PinnedConfig) { cfg.AckWait = 3 * time.Second }
+	dead := newClient(t, srv, old)
+	dead.run(t)
+	dead.has(t, 10)
+	dead.nc.Close()
+	if err := dead.stop(); err == nil {
+		t.Fatal("no error without a connection")
+	}
+	unsupported := func(context.Context) (uint64, error) { return 0, errResetUnsupported }
+	strict := newClient(t, srv, old)
+	strict.resetConsumer = unsupported
+	if err := strict.Run(t.Context(), func(context.Context, []Entry) error { return nil }); !errors.Is(err, ErrConfigMismatch) {
+		t.Fatalf("Run: %v, want ErrConfigMismatch", err)
+	}
+	c := newClient(t, srv, func(cfg *PinnedConfig) { old(cfg); cfg.InOrderOnly = false })
+	c.resetConsumer, c.ack = unsupported, true
+	c.run(t)
+	publish(t, js, "s.a", 5)
+	natstest.Eventually(t, "all messages", func(context.Context) error {
+		seen := map[uint64]bool{}
+		for _, e := range c.entries() {
+			seen[e.Seq] = true
+		}
+		if info := consumerInfo(t, js); len(seen) != 15 || info.NumAckPending > 0 {
+			return fmt.Errorf("%d messages, %d not acknowledged", len(seen), info.NumAckPending)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,67 @@
+package jsreader
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
+)
+
+// ErrRecreated reports that the stream is not the one that was read before.
+var ErrRecreated = errors.New("stream recreated or rolled back")
+
+// newLeaderGrace is how long a newly elected leader may have less than was read.
+const newLeaderGrace = 3 * time.Second
+
+// position is a place in one incarnation of a stream. A recreated stream has another creation time. A stream that was rolled back, because a server
+// lost power and came back with an older copy of its files, has the same creation time; but it assigns the same sequences again, and the messages
+// that it stores there now were not stored in the same nanosecond.
+type position struct {
+	created time.Time // of the stream
+	seq     uint64
+	stored  time.Time // of the message at seq; zero if it was not read
+
+	behindSince time.Time
+}
+
+// move sets the position to a message.
+func (p *position) move(e *Entry) { p.seq, p.stored = e.Seq, e.Stored }
+
+// compare checks that the stream still is the one of the position. It returns ErrRecreated or the error of the request.
+func (p *position) compare(ctx context.Context, c *jsclient.Client, stream string, state jsclient.State) error {
+	if !p.created.Equal(state.Created) {
+		return ErrRecreated
+	}
+	if state.Last < p.seq {
+		return p.behind(state)
+	}
+	p.behindSince = time.Time{}
+	if p.stored.IsZero() {
+		return nil
+	}
+	m, err := c.At(ctx, stream, p.seq)
+	switch {
+	case errors.Is(err, jsclient.ErrNotFound):
+		return nil // deleted since then, which proves nothing
+	case err != nil:
+		return err
+	case !m.Stored.Equal(p.stored):
+		return ErrRecreated
+	}
+	return nil
+}
+
+// behind handles a stream that ends before the position: it was rolled back, unless its leader was just elected and still applies its log.
+func (p *position) behind(state jsclient.State) error {
+	if state.Replicas <= 1 {
+		return ErrRecreated
+	}
+	if p.behindSince.IsZero() {
+		p.behindSince = time.Now()
+	}
+	if time.Since(p.behindSince) > newLeaderGrace {
+		return ErrRecreated
+	}
+	return errors.New("stream leader behind the position of the reader")
+}

@@ -1,0 +1,376 @@
+package jsreader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
+)
+
+var (
+	// ErrEnd reports the present end of the stream to a reader that is not live.
+	ErrEnd = errors.New("present end of the stream")
+
+	// ErrSilence reports that nothing but heartbeats came for a while, to a reader that watches for it; the next call continues.
+	ErrSilence = errors.New("no message for a while")
+
+	// errNotPinned: the consumer serves another client now.
+	errNotPinned = errors.New("not the pinned client")
+
+	// errWake: the wake channel of the caller fired.
+	errWake = errors.New("woken")
+)
+
+// consumerLostError: the consumer is unusable and has to be replaced.
+type consumerLostError struct{ reason string }
+
+func (e *consumerLostError) Error() string { return "consumer lost: " + e.reason }
+
+func consumerLost(reason string) error { return &consumerLostError{reason: reason} }
+
+// pull gets the deliveries of one pull consumer after the other, in order and without a gap for as long as the consumer exists. It belongs to one
+// goroutine and starts none.
+type pull struct {
+	client    *jsclient.Client
+	conn      *nats.Conn // of client
+	stream    string
+	heartbeat time.Duration
+	warnAfter time.Duration
+	log       *slog.Logger
+
+	live   bool          // wait at the end; otherwise ErrEnd
+	batch  int           // maximum number of messages of a request
+	bytes  int           // maximum number of bytes of a request
+	expiry time.Duration // of a request of a live pull
+
+	// Of the connection, for as long as the pull is open.
+	status chan nats.Status
+	ticks  *time.Ticker
+	wake   <-chan time.Time // nil for none
+
+	// Of the present consumer.
+	consumer       string             // "" for none
+	sub            *nats.Subscription // of this consumer's inbox
+	msgs           chan *nats.Msg
+	pin            string // what a pinned consumer wants in requests: JSON members with a leading comma
+	consumed       uint64 // deliveries so far
+	uncounted      bool   // the number of the first delivery is not known
+	asked          int    // messages requested that did not come yet
+	remaining      uint64 // of a pull that is not live: messages to the present end
+	rejected       bool   // the server reported that nothing is there, and remaining had another number
+	unbounded      bool   // the next request has no limit of bytes
+	served         bool   // a message came since the last request that was ended by its bytes
+	ticksSinceData int    // ticks since anything came
+	ticksSinceMsg  int    // ticks since a message came
+
+	watchSilence  bool
+	waitingForPin bool // another client gets the deliveries, so their numbers are meaningless here
+}
+
+// Entry is one delivered message.
+type Entry struct {
+	jsclient.Message
+
+	Pending    uint64 // messages of the filter after this one
+	Deliveries uint64 // times that the server has delivered it: 1 for the first
+
+	reply string // where to acknowledge it
+}
+
+const (
+	// maxBytes of one request, so that a reader never holds more than twice that.
+	maxBytes = 8 << 20
+
+	// maxQuietLive is after how many heartbeat intervals without anything a consumer is lost; maxQuietReplay is the same for requests that have no
+	// heartbeats and whose response a busy server may still be searching for.
+	maxQuietLive   = 3
+	maxQuietReplay = 10
+
+	// expiryBeats is how many heartbeats a request lasts.
+	expiryBeats = 15
+)
+
+func (p *pull) defaults() {
+	if p.heartbeat == 0 {
+		p.heartbeat = 2 * time.Second
+	}
+	if p.warnAfter == 0 {
+		p.warnAfter = 10 * time.Second
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// listen subscribes to the status of the connection.
+func (p *pull) listen() {
+	p.status = p.conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	p.ticks = time.NewTicker(p.heartbeat)
+}
+
+func (p *pull) close() {
+	p.unsubscribe()
+	if p.ticks != nil {
+		p.conn.RemoveStatusListener(p.status)
+		p.ticks.Stop()
+		p.ticks = nil
+	}
+}
+
+// subscribe listens on a new inbox and returns its last token, which is unique: a name for a consumer. Messages in flight to an older inbox are lost.
+func (p *pull) subscribe() (string, error) {
+	p.unsubscribe()
+	inbox := p.conn.NewInbox()
+	// Besides messages the channel holds the statuses that end requests, and the heartbeats that come while the reader is busy elsewhere.
+	p.msgs = make(chan *nats.Msg, 2*p.batch+4*expiryBeats)
+	sub, err := p.conn.ChanSubscribe(inbox, p.msgs)
+	if err != nil {
+		return "", err
+	}
+	p.sub = sub
+	p.consumed, p.asked, p.remaining, p.ticksSinceData, p.ticksSinceMsg = 0, 0, 0, 0, 0
+	p.rejected, p.unbounded, p.served, p.uncounted = false, false, true, false
+	return inbox[strings.LastIndexByte(inbox, '.')+1:], nil
+}
+
+// unsubscribe drops the inbox.
+func (p *pull) unsubscribe() {
+	if p.sub == nil {
+		return
+	}
+	if err := p.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		p.log.Debug("inbox not unsubscribed", slog.Any("error", err))
+	}
+	p.sub = nil
+}
+
+// forgetStatus drops the status changes of the connection until now.
+func (p *pull) forgetStatus() {
+	for {
+		select {
+		case <-p.status:
+		default:
+			return
+		}
+	}
+}
+
+// next blocks until the next message. The error is a *consumerLostError, ErrEnd, ErrSilence, errWake, that of ctx, or one of the connection.
+func (p *pull) next(ctx context.Context) (Entry, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return Entry{}, err
+		}
+		if err := p.ask(); err != nil {
+			if errors.Is(err, nats.ErrConnectionClosed) {
+				return Entry{}, err
+			}
+			return Entry{}, consumerLost(err.Error()) // for example, the reconnect buffer of the client is full
+		}
+		if !p.live && p.asked == 0 {
+			return Entry{}, ErrEnd
+		}
+		var m *nats.Msg
+		select {
+		case m = <-p.msgs:
+		default:
+			var err error
+			if m, err = p.wait(ctx); err != nil {
+				return Entry{}, err
+			}
+		}
+		if e, ok, err := p.handleMsg(m); ok || err != nil {
+			return e, err
+		}
+	}
+}
+
+// nextQueued returns the next message if it is here already.
+func (p *pull) nextQueued() (e Entry, ok bool, err error) {
+	for {
+		select {
+		case m := <-p.msgs:
+			if e, ok, err = p.handleMsg(m); ok || err != nil {
+				return e, ok, err
+			}
+		default:
+			return Entry{}, false, nil
+		}
+	}
+}
+
+// wait blocks until a message comes.
+func (p *pull) wait(ctx context.Context) (*nats.Msg, error) {
+	for {
+		select {
+		case m := <-p.msgs:
+			return m, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.wake:
+			return nil, errWake
+		case s := <-p.status:
+			// After a reconnect the requests are gone with the old connection, and so is what the server sent into it.
+			if s == nats.CLOSED {
+				return nil, nats.ErrConnectionClosed
+			}
+			return nil, consumerLost("reconnected")
+		case <-p.ticks.C:
+			if err := p.tick(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (p *pull) tick() error {
+	p.ticksSinceData++
+	p.ticksSinceMsg++
+	limit := maxQuietLive
+	if !p.live {
+		limit = maxQuietReplay
+	}
+	switch {
+	case p.ticksSinceData >= limit:
+		return consumerLost("no heartbeat")
+	case p.watchSilence && p.ticksSinceMsg > 1:
+		p.ticksSinceMsg = 0
+		return ErrSilence
+	}
+	return nil
+}
+
+// ask keeps the server supplied with requests: a live pull always has half of them open, so that the next message finds one; the others request
+// what there is and get a response at its end.
+func (p *pull) ask() error {
+	batch := p.batch
+	if p.live {
+		if p.asked > p.batch/2 {
+			return nil
+		}
+		batch -= p.asked
+	} else {
+		if p.asked > 0 || p.remaining == 0 {
+			return nil
+		}
+		batch = int(min(p.remaining, uint64(p.batch)))
+	}
+	req := make([]byte, 0, 160)
+	req = append(req, `{"batch":`...)
+	req = strconv.AppendInt(req, int64(batch), 10)
+	if !p.unbounded {
+		req = append(req, `,"max_bytes":`...)
+		req = strconv.AppendInt(req, int64(p.bytes), 10)
+	}
+	if p.live {
+		req = append(req, `,"expires":`...)
+		req = strconv.AppendInt(req, int64(p.expiry), 10)
+		req = append(req, `,"idle_heartbeat":`...)
+		req = strconv.AppendInt(req, int64(p.heartbeat), 10)
+	} else {
+		req = append(req, `,"no_wait":true`...)
+	}
+	req = append(req, p.pin...)
+	req = append(req, '}')
+	p.unbounded = false
+	p.asked += batch
+	return p.conn.PublishRequest(p.client.APISubject("CONSUMER.MSG.NEXT.")+p.stream+"."+p.consumer, p.sub.Subject, req)
+}
+
+// handleMsg handles a message of the stream or the status of a request.
+func (p *pull) handleMsg(m *nats.Msg) (e Entry, ok bool, err error) {
+	p.ticksSinceData = 0
+	if status := statusOf(m); status != "" {
+		return Entry{}, false, p.takeStatus(status, m)
+	}
+	d, ok := parseDelivery(m.Reply)
+	if !ok {
+		return Entry{}, false, fmt.Errorf("message without delivery data: reply %q", m.Reply)
+	}
+	if p.uncounted {
+		p.consumed, p.uncounted = d.consumed-1, false
+	}
+	// Each delivery of a consumer has the next number. Another number means that a message was lost in flight or went to another client.
+	if d.consumed != p.consumed+1 && !p.waitingForPin {
+		return Entry{}, false, consumerLost("delivery missing")
+	}
+	p.consumed++
+	p.asked--
+	p.ticksSinceMsg = 0
+	p.served = true
+	if p.remaining > 0 {
+		p.remaining--
+	}
+	return Entry{
+		Message:    jsclient.Message{Seq: d.seq, Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: time.Unix(0, d.stored).UTC()},
+		Pending:    d.pending,
+		Deliveries: d.count,
+		reply:      m.Reply,
+	}, true, nil
+}
+
+// takeStatus handles the status of a request.
+func (p *pull) takeStatus(status string, m *nats.Msg) error {
+	text := description(m)
+	switch {
+	case status == "100":
+		// The heartbeat follows what was delivered before it. If it counts more than came, the rest is lost.
+		if n, ok := parseNumber(m.Header.Get("Nats-Last-Consumer")); ok && n > p.consumed && !p.waitingForPin && !p.uncounted {
+			return consumerLost("delivery missing")
+		}
+		return nil
+	case status == "404": // what the server announced was deleted meanwhile, or its count is wrong
+		p.rejected = p.remaining > 0
+		p.asked, p.remaining = 0, 0
+		return nil
+	case status == "408", status == "409" && strings.Contains(text, "batch completed"):
+		p.asked = max(0, p.asked-unserved(m))
+		return nil
+	case status == "409" && strings.Contains(text, "maxbytes"):
+		p.asked = max(0, p.asked-unserved(m))
+		p.unbounded, p.served = !p.served, false // one message larger than the limit would end every request
+		return nil
+	case status == "423":
+		return errNotPinned
+	}
+	return consumerLost(status + " " + text)
+}
+
+// persist calls attach until it succeeds, fails for good or timeout is over; a timeout of 0 is for as long as ctx lasts. A reconnect ends the pause
+// between two attempts.
+//
+// An attempt runs without the cancellation of the caller, but with a time limit: the server may still carry out a cancelled request, after it got
+// the request to delete the consumer.
+func (p *pull) persist(ctx context.Context, timeout time.Duration, attach func(context.Context) error, final func(error) bool) error {
+	began, warned := time.Now(), false
+	for attempt := 1; ; attempt++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p.forgetStatus()
+		err := p.client.Attempt(context.WithoutCancel(ctx), attach)
+		switch {
+		case err == nil || final(err):
+			return err
+		case timeout > 0 && time.Since(began) > timeout:
+			return fmt.Errorf("no response from NATS within %s: %w", timeout, err)
+		case !warned && time.Since(began) > p.warnAfter:
+			warned = true
+			p.log.Warn("reader not attached", slog.String("stream", p.stream), slog.Any("error", err))
+		}
+		timer := time.NewTimer(jsclient.ReadBackoff.Delay(attempt))
+		select {
+		case <-timer.C:
+		case <-p.status:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,131 @@
+package jssnapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// tombstoneTTL is how long a tombstone stays after everything else is deleted: longer than a projector keeps a delivery, or a writer a position.
+const tombstoneTTL = 72 * time.Hour
+
+// NextRevision returns a revision after everything that is stored.
+func (st *Store) NextRevision(ctx context.Context) (projector.Revision, error) {
+	b, err := st.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	info, err := b.stream.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
+	}
+	return projector.Revision(info.State.LastSeq + 1), nil
+}
+
+// DeleteData removes the messages and objects of a deleted session that were stored before a revision. r is the revision of the tombstone; before is r too,
+// or NextRevision if the session may have started again. It reports whether there was anything. It must be repeated: the first call after the time in which
+// a projector may still be writing makes the tombstone expire after 72 hours.
+func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
+	s := tombstone.Session
+	b, err := st.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	filter, err := subjects.SnapshotMessageKeys(s)
+	if err != nil {
+		return false, err
+	}
+	messages, err := st.api.Purge(ctx, b.name, b.subject(filter), sequence(before))
+	if err != nil {
+		return false, fmt.Errorf("remove messages of %s: %w", s, err)
+	}
+	objects, err := st.collect(ctx, b, s, sequence(before), func(string) bool { return false })
+	if err == nil && !objects.left {
+		err = st.expireTombstone(ctx, b, tombstone, sequence(r))
+	}
+	return messages > 0 || objects.found, err
+}
+
+// expireTombstone makes a tombstone expire, if everything else is done.
+func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.Snapshot, seq uint64) error {
+	key, err := subjects.SnapshotHeadKey(tombstone.Session)
+	if err != nil {
+		return err
+	}
+	m, err := st.api.Last(ctx, b.name, b.subject(key))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", key, err)
+	case m.Seq != seq || m.Header.Get(jetstream.MsgTTLHeader) != "":
+		return nil // it expires already, or the session started again
+	case time.Since(m.Stored) < st.cfg.WriteGrace:
+		return nil
+	}
+	ttl := []jetstream.PublishOpt{jetstream.WithMsgTTL(tombstoneTTL)}
+	_, err = st.put(ctx, b, key, write{data: tombstone.AppendHead(nil), header: index(tombstone), expect: &seq, opts: ttl})
+	if errors.Is(err, projector.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// StoredSessions returns the sessions under the root of s of which anything is stored, including tombstones.
+func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error) {
+	filter, err := subjects.SnapshotTreeKeys(s)
+	if err != nil {
+		return nil, err
+	}
+	b, err := st.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(filter)))
+	if err != nil {
+		return nil, fmt.Errorf("list keys of %s: %w", s, err)
+	}
+	seen := make(map[chunk.Session]bool)
+	var all []chunk.Session
+	for subject := range info.State.Subjects {
+		session, err := subjects.ParseSnapshotKey(b.key(subject))
+		if err != nil || seen[session] {
+			continue // another key
+		}
+		seen[session] = true
+		all = append(all, session)
+	}
+	return all, nil
+}
+
+// HeadsSavedBefore returns heads that were saved before a time, at most so many, the oldest first, after a sequence that an earlier call returned, 0 at
+// first. The returned sequence is 0 if there are no more. The heads are stored in the order in which they were saved, so it reads no others.
+func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, most int, after uint64) (expired []projector.ExpiredHead, place uint64, err error) {
+	b, err := st.open(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for h, err := range st.heads(ctx, b, subjects.SnapshotHeadKeys(), after+1) {
+		switch {
+		case err != nil:
+			return expired, 0, err
+		case !h.stored.Before(before):
+			return expired, 0, nil
+		case len(expired) == most:
+			return expired, place, nil
+		}
+		place = h.seq
+		if h.known && (!h.Deleted || !h.expiring) {
+			expired = append(expired, projector.ExpiredHead{Session: h.session, Saved: h.stored, Deleted: h.Deleted})
+		}
+	}
+	return expired, 0, nil
+}

@@ -1,0 +1,37 @@
+// Package jssnapshots stores snapshots in a JetStream key-value bucket, and delivers the log to the projector that makes them.
+//
+//	store, err := jssnapshots.New(js, jssnapshots.Config{})
+//	revision, err := store.Save(ctx, snapshot, 0)
+//	if errors.Is(err, projector.ErrConflict) {
+//		// the stored head is another one: load it, fold the rest of the log, save again
+//	}
+//
+//	source, err := jssnapshots.NewSource(js, jssnapshots.SourceConfig{Partition: 0})
+//	runner, err := projector.NewRunner(source, store, log, projector.Config{})
+//	err = runner.Run(ctx)
+//
+// A session has one head, which is replaced by compare-and-set, and one value for each finished message, written once before the first head that counts it
+// and shared by all later ones:
+//
+//	h.<tenant>.<root>.<session>            the head
+//	m.<tenant>.<root>.<session>.<n>        finished message
+//	o.<tenant>.<root>.<session>.<object>   it has this object
+//
+// The number n of a message is its index; after a truncated record that removed messages it is the generation, which is the ordinal of that record, times
+// 2^24 plus the index, so that one key has one content until the session is deleted. A process that dies between the messages and the head leaves a
+// consistent store: the next process writes the same values under the same keys.
+//
+// The hash in the head proves all messages, and their sequences prove a part of them, see Store.read. A message that is missing, as on a replica that
+// lags, is fold.ErrInconsistent.
+//
+// # Large values
+//
+// A head or message that is larger than a value may be is an object in a bucket of its own, and the value is a pointer to it. Objects without a pointer are
+// removed when the next head is saved, see value.go. Beyond Config.MaxValueBytes the error is a *projector.TooLargeError; the previous head stays, and a
+// reader folds more of the log on it.
+//
+// # Deletion and listing
+//
+// A session is deleted by saving a fold.Tombstone over its head and calling DeleteData; package erase does both, and deletes the log. Sessions lists the
+// sessions of a tenant by headers that each head has.
+package jssnapshots

@@ -1,0 +1,255 @@
+package jssnapshots
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// maxLoads bounds how often a Load retries because the head was replaced at the same time.
+const maxLoads = 100
+
+// Load implements projector.Store.
+func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error) {
+	key, err := subjects.SnapshotHeadKey(s)
+	if err != nil {
+		return fold.Snapshot{}, 0, err
+	}
+	b, err := st.open(ctx)
+	if err != nil {
+		return fold.Snapshot{}, 0, err
+	}
+	entry, err := b.kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return fold.Snapshot{}, 0, projector.ErrNoSnapshot
+	}
+	if err != nil {
+		return fold.Snapshot{}, 0, fmt.Errorf("read %s: %w", key, err)
+	}
+	seq, value := entry.Revision(), entry.Value()
+	for range maxLoads {
+		p, spilled := readPointer(value)
+		if !spilled {
+			return parseHead(s, key, value, revision(seq, false))
+		}
+		data, err := st.fetch(ctx, p)
+		if err == nil {
+			return parseHead(s, key, data, revision(seq, true))
+		}
+		if !errors.Is(err, errNoObject) {
+			return fold.Snapshot{}, 0, err
+		}
+		// The head was replaced and its object removed, or a replica that lags returned an old head. The leader has the current one.
+		m, err := st.last(ctx, b, key)
+		switch {
+		case err != nil:
+			return fold.Snapshot{}, 0, err
+		case m.value == nil:
+			return fold.Snapshot{}, 0, projector.ErrNoSnapshot
+		case m.seq == seq:
+			return fold.Snapshot{}, revision(seq, true), fmt.Errorf("%s: %w: %w", key, projector.ErrCorrupt, errNoObject)
+		}
+		seq, value = m.seq, m.value
+	}
+	return fold.Snapshot{}, 0, fmt.Errorf("read %s: replaced %d times during the read", key, maxLoads)
+}
+
+func parseHead(s chunk.Session, key string, value []byte, r projector.Revision) (fold.Snapshot, projector.Revision, error) {
+	head, err := fold.ParseHead(value)
+	switch {
+	case errors.Is(err, fold.ErrVersion):
+		return fold.Snapshot{}, r, err
+	case err != nil:
+		return fold.Snapshot{}, r, fmt.Errorf("%s: %w: %w", key, projector.ErrCorrupt, err)
+	case head.Session != s:
+		return fold.Snapshot{}, r, fmt.Errorf("%s: %w: head of session %s", key, projector.ErrCorrupt, head.Session)
+	}
+	return head, r, nil
+}
+
+// stored is what the leader has under a key: its last sequence, and its value, or nil if it was deleted. Zero: nothing.
+type stored struct {
+	seq   uint64
+	value []byte
+}
+
+func (st *Store) last(ctx context.Context, b *bucket, key string) (stored, error) {
+	m, err := st.api.Last(ctx, b.name, b.subject(key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return stored{}, nil
+	}
+	if err != nil {
+		return stored{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	value := m.Data
+	switch {
+	case isMarker(m.Header):
+		value = nil
+	case value == nil:
+		value = []byte{}
+	}
+	return stored{seq: m.Seq, value: value}, nil
+}
+
+// isMarker reports whether a message marks a deleted key.
+func isMarker(h nats.Header) bool {
+	return h.Get("KV-Operation") != "" || h.Get("Nats-Marker-Reason") != ""
+}
+
+// Save implements projector.Store.
+func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error) {
+	b, err := st.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s := saving{Store: st, b: b, session: snap.Session, after: after}
+	if s.key, err = subjects.SnapshotHeadKey(snap.Session); err != nil {
+		return 0, err
+	}
+	// The size of the head is checked before its messages are written: they would stay in the bucket without a head.
+	head := snap.AppendHead(nil)
+	if len(head) > st.cfg.MaxValueBytes {
+		return 0, st.tooLarge(snap.Session, "head", len(head), st.cfg.MaxValueBytes)
+	}
+	if err := s.saveMessages(ctx, snap.FinishedMessages()); err != nil {
+		return 0, s.cleanUpLate(ctx, err)
+	}
+	seq, spilled, err := s.head(ctx, snap, head)
+	if errors.Is(err, errTooLarge) {
+		err = st.tooLarge(snap.Session, "head", len(head), b.limit)
+	}
+	if err != nil {
+		return 0, s.cleanUpLate(ctx, err)
+	}
+	r := revision(seq, spilled)
+	if spilled || after&isObject != 0 {
+		if _, err := st.collect(ctx, b, snap.Session, seq, s.referenced); err != nil {
+			// The head is stored; the rest is removed after the next one.
+			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "old snapshot objects not removed", slog.Any("error", err))
+		}
+	}
+	return r, nil
+}
+
+// saving is one Save.
+type saving struct {
+	*Store
+
+	b       *bucket
+	session chunk.Session
+	key     string
+	after   projector.Revision
+
+	object string // that the head is in, "" for none
+
+	mu       sync.Mutex        // guards what was written
+	messages map[string]uint64 // keys with their sequences
+	objects  []string
+}
+
+// spilled is spill, and remembers the object.
+func (s *saving) spilled(ctx context.Context, kind string, data []byte) ([]byte, error) {
+	value, err := s.spill(ctx, s.b, s.session, kind, data)
+	if p, is := readPointer(value); is {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.objects = append(s.objects, p.Object)
+	}
+	return value, err
+}
+
+// referenced reports whether an object is that of the head or of a message.
+func (s *saving) referenced(object string) bool {
+	return object == s.object || object[:1] == messageObject
+}
+
+// head stores the head, if the stored one still is the one that was loaded.
+func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq uint64, spilled bool, err error) {
+	value := data
+	if spilled = len(data) > s.b.limit; spilled {
+		if value, err = s.spilled(ctx, headObject, data); err != nil {
+			return 0, spilled, err
+		}
+		p, _ := readPointer(value)
+		s.object = p.Object
+	}
+	expect := sequence(s.after)
+	w := write{data: value, header: index(snap), expect: &expect}
+	seq, err = s.put(ctx, s.b, s.key, w)
+	if errors.Is(err, projector.ErrConflict) && s.after == 0 {
+		// A key that an operator has deleted has a marker.
+		m, lastErr := s.last(ctx, s.b, s.key)
+		if lastErr == nil && m.seq > 0 && m.value == nil {
+			expect = m.seq
+			seq, err = s.put(ctx, s.b, s.key, w)
+		}
+	}
+	return seq, spilled, err
+}
+
+// cleanUpLate removes what a save wrote for a session that was deleted at the same time: it was not there when the rest was removed.
+func (s *saving) cleanUpLate(ctx context.Context, err error) error {
+	if !errors.Is(err, projector.ErrConflict) {
+		return err
+	}
+	now, _, loadErr := s.Load(ctx, s.session)
+	if loadErr != nil || !now.Deleted() {
+		return err // another head counts the same messages
+	}
+	for key, seq := range s.messages {
+		if _, purgeErr := s.api.Purge(ctx, s.b.name, s.b.subject(key), seq+1); purgeErr != nil {
+			return errors.Join(err, purgeErr)
+		}
+	}
+	for _, object := range s.objects {
+		if discardErr := s.discard(ctx, s.b, s.session, object); discardErr != nil {
+			return errors.Join(err, discardErr)
+		}
+	}
+	return err
+}
+
+// indexHeader has what a list of sessions needs of a head. It is part of the head, so it costs no separate write and always matches the head.
+const indexHeader = "Tailrace-Session"
+
+type headIndex struct {
+	Status    fold.Status   `json:"status"`
+	AgentType string        `json:"agentType,omitempty"`
+	Seq       chunk.Seq     `json:"seq"`
+	Ordinal   chunk.Ordinal `json:"ordinal"`
+	Created   int64         `json:"created,omitempty"` // milliseconds
+	Began     int64         `json:"began,omitempty"`   // milliseconds
+	Deleted   bool          `json:"deleted,omitempty"`
+}
+
+func index(s fold.Snapshot) nats.Header {
+	text, err := json.Marshal(headIndex{
+		Status: s.Status, AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal,
+		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(),
+	})
+	if err != nil {
+		return nil // of strings and numbers: never
+	}
+	return nats.Header{indexHeader: {string(text)}}
+}
+
+// maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.
+const maxAgentType = 128
+
+func clipped(name string) string {
+	if len(name) > maxAgentType {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,114 @@
+package jssnapshots
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// A part of the messages is that of the head, or an error: a reader with the head of a session that was deleted and has started again does not get
+// messages of the new one, which have the same keys.
+func TestRangeOfAnotherLife(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st := open(t, js, subjects.Layout{})
+	log := storetest.NewLog()
+	storetest.NewAuthor(log, s1, 1).Write(t, 100)
+	first := storetest.Fold(t, log, s1)
+	old, err := st.Save(t.Context(), first, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, err := st.Load(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tombstone := fold.Tombstone(s1, first.Position, first.Epoch+1)
+	deleted, err := st.Save(t.Context(), tombstone, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.DeleteData(t.Context(), tombstone, deleted, deleted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Range(t.Context(), head, old, 0, 2); !errors.Is(err, fold.ErrInconsistent) {
+		t.Errorf("deleted: %v, want ErrInconsistent", err)
+	}
+	newLog := storetest.NewLog()
+	storetest.NewAuthor(newLog, s1, 2).Write(t, 100)
+	second := storetest.Fold(t, newLog, s1)
+	if first.Generation(0) != second.Generation(0) {
+		t.Fatal("the keys differ")
+	}
+	now, err := st.Save(t.Context(), second, deleted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Range(t.Context(), head, old, 0, 2); !errors.Is(err, fold.ErrInconsistent) {
+		t.Errorf("started again: %v, want ErrInconsistent", err)
+	}
+	if data, err := st.Range(t.Context(), second.TrimFinished(), now, 0, 2); err != nil || !bytes.Equal(data[1], second.FinishedMessages()[1].Data) {
+		t.Errorf("of the new one: %q, %v", data, err)
+	}
+	// A replica that lags does not have the head that was read from another one. Here it is a head that is not stored yet.
+	if _, err := st.Range(t.Context(), second.TrimFinished(), now+1, 0, 2); !errors.Is(err, fold.ErrInconsistent) {
+		t.Errorf("from a replica that lags: %v, want ErrInconsistent", err)
+	}
+	// An operator deletes a message: the marker in its place is not a message.
+	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := messageKey(s1, 1, second.Generation(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Messages(t.Context(), second.TrimFinished()); !errors.Is(err, fold.ErrInconsistent) {
+		t.Errorf("deleted by hand: %v, want ErrInconsistent", err)
+	}
+}
+
+// A page has messages that are objects, and an answer that takes several.
+func TestPageOfLargeMessages(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st := open(t, js, subjects.Layout{})
+	log := storetest.NewLog()
+	for n := range 6 {
+		input := []chunk.InputMessage{{Content: text(n)}}
+		log.Append(t, s1, 0, chunk.RunStarted{RunID: string(rune('a' + n)), Epoch: 1, Mode: "execute", Input: input})
+	}
+	snap := storetest.Fold(t, log, s1)
+	if _, err := st.Save(t.Context(), snap, 0); err != nil {
+		t.Fatal(err)
+	}
+	reader := projector.NewReader(st, log)
+	for _, w := range []fold.PageQuery{{Limit: 2, Partial: true}, {Limit: 3, Before: "msg-4", Partial: true}, {Limit: 9, Partial: true}} {
+		page, err := reader.MessagePage(t.Context(), s1, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := snap.MessagePage(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := page.Frontend(0).AppendJSON(nil), whole.Frontend(0).AppendJSON(nil); !bytes.Equal(got, want) {
+			t.Errorf("%+v: %.200q of %d bytes, want %.200q of %d", w, got, len(got), want, len(want))
+		}
+	}
+}
+
+// text is large for an even n: too large for a value for n of 4.
+func text(n int) string {
+	size := []int{900 << 10, 10, 700 << 10, 10, 2 << 20, 10}[n]
+	return strings.Repeat("x", size)
+}

@@ -1,0 +1,93 @@
+package jssnapshots
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// foldTo is our own fold of the log through a sequence, record by record.
+func (w *env) foldTo(s chunk.Session, seq chunk.Seq) fold.Snapshot {
+	w.tb.Helper()
+	snap := fold.New(s)
+	for rec, err := range w.log.Reader.Replay(w.tb.Context(), s, chunk.Position{}, consumers.Through(seq)) {
+		if err == nil {
+			if snap, err = fold.Apply(snap, rec); fold.IsPermanent(err) {
+				snap, err = fold.Skip(snap, rec, err.Error())
+			}
+		}
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+	}
+	return snap
+}
+
+// Snapshots that are read while chunks arrive, each compared with our own fold to
+// the sequence that it names; so are the heads that the projector stores.
+func TestReadWhileChunksArrive(t *testing.T) {
+	const seed = 32
+	w := newEnv(t)
+	w.project(SourceConfig{})
+	draft := storetest.NewLog()
+	sessions := []chunk.Session{s1, chunk.RootSession("acme", "s2"), s1.Child("c")}
+	done := make(chan struct{})
+	var writing sync.WaitGroup
+	var all [][]chunk.Record
+	for i, s := range sessions {
+		a := storetest.NewAuthor(draft, s, seed+uint64(i))
+		a.WithCleanups = false
+		all = append(all, a.Write(t, 400))
+	}
+	writing.Go(func() {
+		defer close(done)
+		for len(all[0]) > 0 {
+			for i := range all {
+				n := min(5, len(all[i]))
+				w.copy(all[i][:n])
+				all[i] = all[i][n:]
+			}
+		}
+	})
+	var read []fold.Snapshot
+	random := rand.New(rand.NewPCG(seed, 0))
+	for arriving := true; arriving; {
+		select {
+		case <-done:
+			arriving = false
+		default:
+		}
+		s := sessions[random.IntN(len(sessions))]
+		snap, err := w.reader.Snapshot(t.Context(), s)
+		if errors.Is(err, chunk.ErrUnknownSession) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, snap)
+		if pos, _, err := w.reader.StoredPosition(t.Context(), s); err == nil && pos.Seq > 0 {
+			if stored := storetest.Stored(t, w.store, s); stored.Position.Seq >= pos.Seq {
+				read = append(read, stored)
+			}
+		}
+	}
+	writing.Wait()
+	between := 0
+	for _, snap := range read {
+		storetest.Equal(t, snap.Session.String(), snap, w.foldTo(snap.Session, snap.Position.Seq))
+		if last, err := w.log.Reader.Last(t.Context(), snap.Session); err == nil && snap.Position != last.Position() {
+			between++
+		}
+	}
+	t.Logf("seed %d: %d snapshots, %d of them while chunks arrived", seed, len(read), between)
+	if between < 5 {
+		t.Errorf("only %d of %d snapshots were read while chunks arrived", between, len(read))
+	}
+}

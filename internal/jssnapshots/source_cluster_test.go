@@ -1,0 +1,310 @@
+package jssnapshots
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/archiver"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/topology"
+)
+
+const (
+	snapshots = "KV_TR_SNAPSHOTS"
+	objects   = "OBJ_TR_OBJECTS"
+)
+
+// replicated is a world on three servers, with a writer.
+type replicated struct {
+	*env
+
+	nodes    *natstest.Cluster
+	producer *producers.Producer
+}
+
+func newReplicated(t *testing.T) *replicated {
+	t.Helper()
+	c := &replicated{nodes: natstest.StartCluster(t, 3)}
+	nc := c.nodes.Conn(t)
+	c.env = &env{tb: t, conn: func() *nats.Conn { return c.nodes.Conn(t) }}
+	var err error
+	must := func() {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.js, err = jetstream.New(nc)
+	must()
+	natstest.Eventually(t, "the streams", func(context.Context) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return topology.Ensure(ctx, c.js, topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
+	})
+	for _, name := range []string{stream, snapshots, objects} {
+		c.nodes.AwaitCurrent(t, name)
+	}
+	reader, err := consumers.New(nc, c.js, consumers.Config{})
+	must()
+	c.store, err = New(c.js, Config{})
+	must()
+	c.log = Log{reader}
+	c.reader = projector.NewReader(c.store, c.log)
+	c.producer, err = producers.New(nc, c.js, producers.Config{Positions: c.reader})
+	must()
+	t.Cleanup(func() {
+		if err := c.producer.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+func (c *replicated) start(s chunk.Session) *producers.Run {
+	c.tb.Helper()
+	run, err := c.producer.Start(c.tb.Context(), s, chunk.RunStarted{Input: []chunk.InputMessage{{Content: "question"}}})
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	return run
+}
+
+func (c *replicated) say(run *producers.Run, bodies ...chunk.Body) {
+	c.tb.Helper()
+	for _, body := range bodies {
+		if err := run.EmitBody(c.tb.Context(), body); err != nil {
+			c.tb.Fatal(err)
+		}
+	}
+	if _, err := run.Flush(c.tb.Context()); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+func (c *replicated) end(run *producers.Run) {
+	c.tb.Helper()
+	if err := run.End(c.tb.Context(), nil); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// A head that is too large for a value is written again and again, while the
+// leaders of heads and objects hand over and die.
+func TestLargeHeadsOnReplicas(t *testing.T) {
+	c := newReplicated(t)
+	c.project(SourceConfig{})
+	s := chunk.RootSession("acme", "large")
+	run, down := c.start(s), 0
+	for n := range 16 {
+		v := chunk.Value(`"` + strings.Repeat(string(rune('a'+n)), 20<<10) + `"`)
+		c.say(run, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: fmt.Sprintf("/k%d", n%6), Value: &v}}}, chunk.StepEnd{})
+		switch n {
+		case 4:
+			c.nodes.StepDown(t, objects)
+		case 6:
+			c.nodes.StepDown(t, snapshots)
+		case 8:
+			down = c.nodes.Leader(t, objects)
+			c.nodes.Kill(t, down)
+		case 12:
+			c.nodes.Restart(t, down)
+			down = c.nodes.Leader(t, snapshots)
+			c.nodes.Kill(t, down)
+		}
+	}
+	c.end(run)
+	c.caughtUp(s)
+	head, _, err := c.store.Load(t.Context(), s)
+	if n := len(head.AppendHead(nil)); err != nil || n < 100<<10 {
+		t.Errorf("the head has %d bytes, %v; want more than a value holds", n, err)
+	}
+}
+
+// A list is whole and in order in every answer, whichever leader hands over or
+// dies while heads are saved.
+func TestListOnReplicas(t *testing.T) {
+	c := newReplicated(t)
+	var want []string // those that are not saved again, the last one first
+	save := func(id string, seq int) {
+		snap := fold.New(chunk.RootSession("acme", id))
+		snap.Position = chunk.Position{Seq: chunk.Seq(seq), Ordinal: chunk.Ordinal(seq)}
+		natstest.Eventually(t, "a save of "+id, func(ctx context.Context) error {
+			_, revision, err := c.store.Load(ctx, snap.Session)
+			if err == nil || errors.Is(err, projector.ErrNoSnapshot) {
+				_, err = c.store.Save(ctx, snap, revision)
+			}
+			return err
+		})
+	}
+	for n := range 30 {
+		save(fmt.Sprint("still-", n), 1)
+		want = append([]string{fmt.Sprint("still-", n)}, want...)
+	}
+	list := func() (all []projector.SessionInfo, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		for q := (projector.SessionQuery{Limit: 7}); ; {
+			page, err := c.store.Sessions(ctx, "acme", q)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, page.Sessions...)
+			if q.Before = page.Next; q.Before == "" {
+				return all, nil
+			}
+		}
+	}
+	check := func(all []projector.SessionInfo) {
+		t.Helper()
+		var still []string
+		for _, l := range all {
+			if strings.HasPrefix(l.Session.ID, "still-") {
+				still = append(still, l.Session.ID)
+			}
+		}
+		if !slices.Equal(still, want) {
+			t.Fatalf("listed %v, want %v", still, want)
+		}
+	}
+	c.nodes.AwaitCurrent(t, snapshots)
+	var failures []error
+	down := 0
+	for n := range 40 {
+		switch n {
+		case 10:
+			c.nodes.StepDown(t, snapshots)
+		case 20:
+			down = c.nodes.Leader(t, snapshots)
+			c.nodes.Kill(t, down)
+		case 30:
+			c.nodes.Restart(t, down)
+		}
+		all, err := list()
+		if err != nil {
+			failures = append(failures, err)
+		} else {
+			check(all)
+		}
+		save(fmt.Sprint("busy-", n%3), n+1)
+	}
+	all, err := list()
+	if err != nil || len(failures) > 5 { // while there is no leader
+		t.Fatalf("the last list: %v, and before: %v", err, failures)
+	}
+	check(all)
+	var busy []string
+	for _, l := range all[:len(all)-len(want)] {
+		busy = append(busy, fmt.Sprint(l.Session.ID, " at ", l.Position.Seq))
+	}
+	if got := fmt.Sprint(busy); got != "[busy-0 at 40 busy-2 at 39 busy-1 at 38]" {
+		t.Errorf("on top are %s", got)
+	}
+}
+
+// Sessions are archived while the leader of the archive hands over and dies:
+// what is read from there is what the log has.
+func TestArchivesOnReplicas(t *testing.T) {
+	c := newReplicated(t)
+	var sessions []chunk.Session
+	for n := range 5 {
+		s := chunk.RootSession("acme", fmt.Sprint("s", n))
+		sessions = append(sessions, s)
+		run := c.start(s)
+		for i := range 40 {
+			c.say(run, chunk.TextDelta{Delta: strings.Repeat(fmt.Sprint(i, " "), 2000)}, chunk.StepEnd{})
+		}
+		c.end(run)
+	}
+	archives, err := consumers.New(c.nodes.Conn(t), c.js, consumers.Config{UseArchives: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compactor, err := archiver.New(c.js, archiver.Config{MinMessages: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := 0
+	for n, s := range sessions {
+		archived := make(chan error, 1)
+		go func() { archived <- persist(t.Context(), compactor, s) }()
+		switch n {
+		case 1:
+			c.nodes.StepDown(t, objects)
+		case 2:
+			down = c.nodes.Leader(t, objects)
+			c.nodes.Kill(t, down)
+		case 4:
+			c.nodes.Restart(t, down)
+			c.nodes.StepDown(t, stream)
+		}
+		if err := <-archived; err != nil {
+			t.Fatal(err)
+		}
+		c.agree(archives, s)
+	}
+	for _, name := range []string{stream, objects} {
+		c.nodes.AwaitCurrent(t, name)
+	}
+	for _, s := range sessions {
+		before := archives.Stats().Archived
+		if n := c.agree(archives, s); archives.Stats().Archived-before != uint64(n) {
+			t.Errorf("%d of %d records of %s came from the archive", archives.Stats().Archived-before, n, s)
+		}
+	}
+}
+
+// persist archives s, again after each failure.
+func persist(ctx context.Context, compactor *archiver.Archiver, s chunk.Session) error {
+	var errs []error
+	for range 20 {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := compactor.Archive(ctx, s)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// agree compares what a reader of archives gives with the log.
+func (c *replicated) agree(archives *consumers.Reader, s chunk.Session) int {
+	c.tb.Helper()
+	read := func(r *consumers.Reader) (all []chunk.Record) {
+		natstest.Eventually(c.tb, "a read of "+s.String(), func(context.Context) error {
+			ctx, cancel := context.WithTimeout(c.tb.Context(), 10*time.Second)
+			defer cancel()
+			all = nil
+			for rec, err := range r.Replay(ctx, s, chunk.Position{}) {
+				if err != nil {
+					return err
+				}
+				all = append(all, rec)
+			}
+			return nil
+		})
+		return all
+	}
+	got, want := read(archives), read(c.log.Reader)
+	if !slices.EqualFunc(got, want, func(a, b chunk.Record) bool {
+		return a.Position() == b.Position() && a.Epoch == b.Epoch && a.Type == b.Type && bytes.Equal(a.Data, b.Data)
+	}) || len(want) < 80 {
+		c.tb.Fatalf("%s: %d records with archives, %d without, and they differ", s, len(got), len(want))
+	}
+	return len(got)
+}

@@ -1,0 +1,104 @@
+package jssnapshots
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// SourceConfig shapes a Source. The zero value is ready for production.
+type SourceConfig struct {
+	// Layout names the stream.
+	Layout subjects.Layout
+
+	// Partition selects the stream.
+	Partition int
+
+	// Name of the durable consumer. Sources with the same name share the work. Defaults to "projector".
+	Name string
+
+	// Batch is the maximum number of records of one batch. Defaults to 500.
+	Batch int
+
+	// MaxAckPending is how many records the server sends ahead of their acknowledgement, so it bounds the memory of the projector. Defaults to 20000.
+	MaxAckPending int
+
+	// AckWait is when the server repeats a delivery that was not acknowledged. Defaults to 30 s.
+	AckWait time.Duration
+
+	// TakeoverTimeout is how long a process that has the partition may be silent until another Source gets it. Defaults to 6 s, at least 3 s.
+	TakeoverTimeout time.Duration
+
+	// Bucket is the key-value bucket to which snapshots are saved before records are acknowledged. The position of the consumer belongs to it: if the
+	// bucket was recreated, nothing that was acknowledged is saved, and the Source begins at the start of the log. Defaults to that of the Layout.
+	Bucket string
+
+	// OnMalformed, if not nil, is called for malformed messages. If it fails, the message is delivered again after AckWait, a few times.
+	OnMalformed func(ctx context.Context, f Malformed) error
+
+	// Metrics, if not nil, gets lag and redeliveries; the Sources of one process share it.
+	Metrics *SourceMetrics
+
+	// Log, if not nil, gets warnings and errors.
+	Log *slog.Logger
+}
+
+// Malformed is a message in the log that is not a record.
+type Malformed struct {
+	Partition int
+	Subject   string
+	Seq       chunk.Seq
+	Stored    time.Time
+	Err       error // *subjects.ParseError or *codec.EnvelopeError
+}
+
+func (c SourceConfig) withDefaults() SourceConfig {
+	if c.Bucket == "" {
+		c.Bucket = c.Layout.Snapshots()
+	}
+	if c.Name == "" {
+		c.Name = "projector"
+	}
+	if c.Batch == 0 {
+		c.Batch = 500
+	}
+	if c.MaxAckPending == 0 {
+		c.MaxAckPending = 20_000
+	}
+	if c.AckWait == 0 {
+		c.AckWait = 30 * time.Second
+	}
+	if c.TakeoverTimeout == 0 {
+		c.TakeoverTimeout = 6 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c SourceConfig) validate() error {
+	if err := c.Layout.Validate(); err != nil {
+		return fmt.Errorf("Layout: %w", err)
+	}
+	if err := subjects.CheckToken("Name", c.Name); err != nil {
+		return err
+	}
+	switch {
+	case c.Partition < 0 || c.Partition >= c.Layout.PartitionCount():
+		return fmt.Errorf("Partition is %d, want 0 to %d", c.Partition, c.Layout.PartitionCount()-1)
+	case c.Batch < 1 || c.Batch > 10_000:
+		return fmt.Errorf("Batch is %d, want 1 to 10000", c.Batch)
+	case c.MaxAckPending < c.Batch:
+		return fmt.Errorf("MaxAckPending is %d, want at least Batch, %d", c.MaxAckPending, c.Batch)
+	case c.AckWait < time.Second:
+		return fmt.Errorf("AckWait is %s, want at least 1s", c.AckWait)
+	case c.TakeoverTimeout < 3*time.Second:
+		return fmt.Errorf("TakeoverTimeout is %s, want at least 3s", c.TakeoverTimeout)
+	}
+	return nil
+}

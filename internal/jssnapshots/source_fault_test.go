@@ -1,0 +1,369 @@
+package jssnapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// allAcknowledged waits until everything is acknowledged, however often it was delivered.
+func (w *env) allAcknowledged() {
+	w.tb.Helper()
+	natstest.Eventually(w.tb, "acknowledgements", func(ctx context.Context) error {
+		c, err := w.js.Consumer(ctx, stream, "projector")
+		if err != nil {
+			return err
+		}
+		if info := c.CachedInfo(); info.NumPending+uint64(info.NumAckPending) > 0 {
+			return fmt.Errorf("%d pending, %d not acknowledged", info.NumPending, info.NumAckPending)
+		}
+		return nil
+	})
+}
+
+// What a projector had and did not acknowledge when it died comes to the next one with the partition, not after AckWait.
+func TestOrphansComeWithThePartition(t *testing.T) {
+	w := newEnv(t)
+	cfg := SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 10 * time.Minute}
+	nc := w.conn()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hoarder, err := NewSource(js, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 21).Write(t, 100))
+	ctx, die := context.WithCancel(t.Context())
+	defer die()
+	n := 0
+	err = hoarder.Run(ctx, func(_ context.Context, batch []projector.Delivery) error {
+		if n += len(batch); n >= 100 {
+			nc.Close() // like a death: it releases nothing
+			die()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	p := w.project(cfg)
+	w.caughtUp(s1)
+	w.allAcknowledged()
+	if p.runner.Stats().Delivered < 100 {
+		t.Errorf("delivered %d, want all 100", p.runner.Stats().Delivered)
+	}
+}
+
+// Records that are delivered again because their save took longer than AckWait
+// change nothing.
+func TestLateAcknowledgements(t *testing.T) {
+	w := newEnv(t)
+	metrics, err := NewSourceMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.projectSaving(SourceConfig{AckWait: time.Second, Metrics: metrics}, projector.Config{SaveAfter: 2500 * time.Millisecond, SaveRecords: 1 << 20}, nil)
+	draft := storetest.NewLog()
+	w.copy([]chunk.Record{draft.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})})
+	for i := range 50 {
+		w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)})})
+	}
+	w.caughtUp(s1)
+	if n := testutil.ToFloat64(metrics.redelivered); n == 0 {
+		t.Error("nothing was delivered again")
+	}
+	w.allAcknowledged()
+}
+
+// The bucket is deleted and created again, while a projector runs and while none does: it is filled again from the log, also with sessions without new
+// records.
+func TestBucketRecreated(t *testing.T) {
+	w := newEnv(t)
+	quiet, busy := storetest.NewAuthor(storetest.NewLog(), s1, 22), storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 23)
+	deleteBucket := func() {
+		t.Helper()
+		if err := w.js.DeleteKeyValue(t.Context(), w.layout.Snapshots()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second}), w.project(SourceConfig{TakeoverTimeout: 3 * time.Second})
+	w.copy(quiet.Write(t, 100))
+	w.copy(busy.Write(t, 100))
+	w.caughtUp(quiet.Session)
+	w.caughtUp(busy.Session)
+	<-one.begun
+	<-two.begun
+
+	deleteBucket()
+	w.copy(busy.Write(t, 20))
+	w.ensure()
+	w.caughtUp(quiet.Session)
+	w.caughtUp(busy.Session)
+	<-one.begun // both were started again, also the one that waits
+	<-two.begun
+	w.allAcknowledged()
+
+	one.stop()
+	two.stop()
+	deleteBucket()
+	w.ensure()
+	w.project(SourceConfig{})
+	w.caughtUp(quiet.Session)
+	w.caughtUp(busy.Session)
+	w.allAcknowledged()
+}
+
+// A consumer without metadata, of an older version, is used from its position.
+func TestConsumerWithoutABucket(t *testing.T) {
+	w := newEnv(t)
+	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 24).Write(t, 50))
+	src, err := NewSource(w.js, SourceConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Run(t.Context(), func(context.Context, []projector.Delivery) error { return io.EOF }); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	c, err := w.js.Consumer(t.Context(), stream, "projector")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := c.CachedInfo().Config
+	if err := w.js.DeleteConsumer(t.Context(), stream, "projector"); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Metadata = nil
+	if _, err := w.js.CreateConsumer(t.Context(), stream, cfg); err != nil {
+		t.Fatal(err)
+	}
+	p := w.project(SourceConfig{})
+	w.caughtUp(s1)
+	w.allAcknowledged()
+	p.stop()
+	again := w.project(SourceConfig{})
+	w.copy(storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 25).Write(t, 5))
+	w.caughtUp(chunk.RootSession("acme", "s2"))
+	if n := again.runner.Stats().Delivered; n > 50 {
+		t.Errorf("%d deliveries, want only the new ones", n)
+	}
+}
+
+// The lag is reported, and is 0 when everything is saved.
+func TestLag(t *testing.T) {
+	w := newEnv(t)
+	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 26).Write(t, 30))
+	registry := prometheus.NewRegistry()
+	metrics, err := NewSourceMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := NewSource(w.js, SourceConfig{Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Run(t.Context(), func(context.Context, []projector.Delivery) error { return io.EOF }); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if err := src.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	messages, seconds := metrics.messages.WithLabelValues("0"), metrics.seconds.WithLabelValues("0")
+	if n, age := testutil.ToFloat64(messages), testutil.ToFloat64(seconds); n < 30 || age <= 0 || age > 60 {
+		t.Errorf("%v messages, %v s; want 30 and some", n, age)
+	}
+	p := w.project(SourceConfig{})
+	w.caughtUp(s1)
+	w.allAcknowledged()
+	p.stop()
+	if err := src.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, age := testutil.ToFloat64(messages), testutil.ToFloat64(seconds); n != 0 || age != 0 {
+		t.Errorf("%v messages, %v s; want none", n, age)
+	}
+}
+
+// dyingStore is a Store whose caller is dead after a number of saves: later saves have no effect.
+type dyingStore struct {
+	projector.Store
+
+	mu   sync.Mutex // guards left
+	left int
+	die  func()
+}
+
+func (s *dyingStore) Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == 0 {
+		return 0, errors.New("dead")
+	}
+	revision, err := s.Store.Save(ctx, snap, after)
+	if s.left--; s.left == 0 {
+		s.die()
+		return 0, errors.New("dead")
+	}
+	return revision, err
+}
+
+// Dead between the save of a head and its acknowledgement, a hundred times, over a real server: the last projector arrives at the fold of the log.
+func TestDeadBetweenSaveAndAck(t *testing.T) {
+	const seed = 27
+	w := newEnv(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	draft := storetest.NewLog()
+	var authors []*storetest.SessionGenerator
+	for i := range 4 {
+		a := storetest.NewAuthor(draft, chunk.RootSession("acme", fmt.Sprint("s", i)), uint64(i))
+		a.WithCleanups = false // the log keeps what crashes leave, and each mark reads it again
+		authors = append(authors, a)
+	}
+	for range 100 {
+		for _, a := range authors {
+			w.copy(a.Write(t, 1+random.IntN(8)))
+		}
+		dead := make(chan struct{})
+		store := &dyingStore{Store: w.store, left: 1 + random.IntN(3), die: func() { close(dead) }}
+		p := w.projectSaving(childConfig, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 3, StallTimeout: time.Second}, store)
+		select {
+		case <-dead:
+		case <-time.After(time.Minute):
+			t.Fatal("the projector saved nothing")
+		}
+		p.nc.Close() // no acknowledgement, no word
+		p.stop()
+		w.unpin()
+	}
+	w.project(childConfig)
+	for _, a := range authors {
+		w.caughtUp(a.Session)
+	}
+	w.allAcknowledged()
+}
+
+// unpin saves the time until the server notices a death.
+func (w *env) unpin() {
+	w.tb.Helper()
+	str, err := w.js.Stream(w.tb.Context(), stream)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	if err := str.UnpinConsumer(w.tb.Context(), "projector", jsreader.PinnedGroup); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+// Processes that are killed with -9 between the save of a head and its
+// acknowledgement, one after the other.
+func TestKilledBetweenSaveAndAck(t *testing.T) {
+	srv := natstest.StartProcess(t)
+	w := newWorldOn(t, func() *nats.Conn { return srv.Conn(t) })
+	url := w.js.Conn().ConnectedUrl()
+	a := storetest.NewAuthor(storetest.NewLog(), s1, 28)
+	for range 10 {
+		w.copy(a.Write(t, 40))
+		startChild(t, childJob{URL: url, Die: 1}).awaitDeath(t)
+		w.unpin()
+	}
+	startChild(t, childJob{URL: url})
+	w.caughtUp(s1)
+	w.allAcknowledged()
+}
+
+// Two processes on one partition. The one that has it is frozen, the other takes
+// over; it wakes up and both are there; the other is killed, and the first has it
+// again.
+func TestTwoProcesses(t *testing.T) {
+	srv := natstest.StartProcess(t)
+	w := newWorldOn(t, func() *nats.Conn { return srv.Conn(t) })
+	url := w.js.Conn().ConnectedUrl()
+	a, b := storetest.NewAuthor(storetest.NewLog(), s1, 29), storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 30)
+	a.WithCleanups, b.WithCleanups = false, false
+	write := func(check bool) {
+		t.Helper()
+		for range 10 {
+			w.copy(a.Write(t, 10))
+			w.copy(b.Write(t, 10))
+		}
+		if check {
+			w.caughtUp(a.Session)
+			w.caughtUp(b.Session)
+		}
+	}
+	one := startChild(t, childJob{URL: url})
+	write(true)
+	two := startChild(t, childJob{URL: url})
+	write(false)
+	one.signal(t, syscall.SIGSTOP)
+	begun := time.Now()
+	write(true)
+	t.Logf("%s after the owner was frozen, the other one had caught up", time.Since(begun).Round(time.Millisecond))
+	one.signal(t, syscall.SIGCONT)
+	write(true)
+	two.signal(t, syscall.SIGKILL)
+	two.awaitDeath(t)
+	begun = time.Now()
+	write(true)
+	t.Logf("%s after the owner was killed, the other one had caught up", time.Since(begun).Round(time.Millisecond))
+	w.allAcknowledged()
+}
+
+// The stream is deleted and created again while two projectors run. Both notice, and what the new stream has is saved although its sequences are lower
+// than those that the projectors have read: a new session, and one that continues after its snapshot.
+func TestStreamRecreated(t *testing.T) {
+	w := newEnv(t)
+	old := storetest.NewAuthor(storetest.NewLog(), s1, 33)
+	old.WithCleanups = false
+	one, two := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second}), w.project(SourceConfig{TakeoverTimeout: 3 * time.Second})
+	w.copy(old.Write(t, 100))
+	w.caughtUp(s1)
+	<-one.begun
+	<-two.begun
+	for round := range 3 {
+		if err := w.js.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+		w.ensure()
+		other := storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", fmt.Sprint("new", round)), uint64(34+round))
+		w.copy(other.Write(t, 10))
+		w.copy(old.Write(t, 10))
+		w.caughtUp(other.Session)
+		last, err := w.log.Reader.Last(t.Context(), s1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		natstest.Eventually(t, "the session that continues", func(ctx context.Context) error {
+			pos, _, err := w.reader.StoredPosition(ctx, s1)
+			if err == nil && pos != last.Position() {
+				err = fmt.Errorf("snapshot at %+v, log at %+v", pos, last.Position())
+			}
+			return err
+		})
+		for _, p := range []*project{one, two} {
+			if err := <-p.begun; !errors.Is(err, ErrStreamRecreated) {
+				t.Errorf("started again after %v, want ErrStreamRecreated", err)
+			}
+		}
+		w.allAcknowledged()
+	}
+}

@@ -1,0 +1,213 @@
+package jssnapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// From the log over the durable consumer into the bucket, many sessions at once,
+// with clean-ups; and what is read in between is exact.
+func TestLogToBucket(t *testing.T) {
+	w := newEnv(t)
+	p := w.project(SourceConfig{})
+	draft := storetest.NewLog()
+	var authors []*storetest.SessionGenerator
+	for i := range 10 {
+		a := storetest.NewAuthor(draft, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i))
+		authors = append(authors, a)
+	}
+	for round := range 6 {
+		for _, a := range authors {
+			w.copy(a.Write(t, 15))
+			if round%2 == 1 {
+				w.sweep(draft, a.Session)
+			}
+			snap, err := w.reader.Snapshot(t.Context(), a.Session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Equal(t, "read fresh", snap, storetest.Fold(t, w.log, a.Session))
+		}
+	}
+	for _, a := range authors {
+		w.caughtUp(a.Session)
+	}
+	if st := p.runner.Stats(); st.Failures+st.TooLarge > 0 || p.source.AttachCount() != 1 {
+		t.Errorf("stats %+v, attached %d times", st, p.source.AttachCount())
+	}
+}
+
+// The durable consumer is deleted: it is created again at its position, and nothing is left out.
+func TestConsumerDeleted(t *testing.T) {
+	w := newEnv(t)
+	p := w.project(SourceConfig{})
+	a := storetest.NewAuthor(storetest.NewLog(), s1, 1)
+	for range 3 {
+		w.copy(a.Write(t, 50))
+		w.caughtUp(s1)
+		before := p.source.AttachCount()
+		if err := w.js.DeleteConsumer(t.Context(), stream, "projector"); err != nil {
+			t.Fatal(err)
+		}
+		w.copy(a.Write(t, 50))
+		w.caughtUp(s1)
+		if p.source.AttachCount() == before {
+			t.Error("the consumer was not created again")
+		}
+	}
+}
+
+// One of two has the partition. When it ends, regularly or by death, the other one gets it, with everything that was not saved.
+func TestHandOver(t *testing.T) {
+	w := newEnv(t)
+	a := storetest.NewAuthor(storetest.NewLog(), s1, 3)
+	one := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 2 * time.Second})
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	two := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 2 * time.Second})
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	if n := two.runner.Stats().Delivered; n > 0 {
+		t.Errorf("the standby got %d records", n)
+	}
+	one.stop() // in good order
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	if n := two.runner.Stats().Delivered; n == 0 {
+		t.Error("the second one did not take over")
+	}
+	three := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 2 * time.Second})
+	two.nc.Close() // like a death: no acknowledgement, no word
+	w.copy(a.Write(t, 60))
+	w.caughtUp(s1)
+	if n := three.runner.Stats().Delivered; n == 0 {
+		t.Error("the third one did not take over")
+	}
+	two.stop()
+}
+
+// Malformed messages are skipped, and so are records whose body cannot be parsed; the valid ones between them are folded.
+func TestMalformedAndPoison(t *testing.T) {
+	w := newEnv(t)
+	subject, err := w.layout.Subject(s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft := storetest.NewLog()
+	w.copy([]chunk.Record{draft.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})})
+	w.publish(subject, nil, []byte("hello"))
+	w.copy([]chunk.Record{draft.AppendRaw(s1, chunk.TypeTextDelta, []byte(`{"type":"text_delta","delta":1}`))})
+	w.publish(subject, map[string][]string{"ce-id": {"1-3"}}, nil)
+	w.publish("tr.chunks.0.acme.s1.*x", nil, []byte("{}"))
+	w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: "good"})})
+	var told []string
+	p := w.project(SourceConfig{OnMalformed: func(_ context.Context, f Malformed) error {
+		told = append(told, fmt.Sprintf("%d %s: %v", f.Seq, f.Subject, f.Err))
+		return nil
+	}})
+	w.caughtUp(s1)
+	p.stop()
+	if p.source.MalformedCount() != 3 || len(told) != 3 || p.runner.Stats().Skipped != 1 {
+		t.Errorf("foreign %d %q, stats %+v; want 3 and 1 skipped", p.source.MalformedCount(), told, p.runner.Stats())
+	}
+	snap, err := w.reader.Snapshot(t.Context(), s1)
+	if err != nil || !strings.Contains(string(snap.Frontend(true, 0).AppendJSON(nil)), `"good"`) {
+		t.Errorf("%s, %v", snap.Frontend(true, 0).AppendJSON(nil), err)
+	}
+}
+
+// The server restarts, a head is deleted, and the bucket is deleted and created again.
+func TestThingsGoAndComeBack(t *testing.T) {
+	w := newEnv(t)
+	w.project(SourceConfig{})
+	a := storetest.NewAuthor(storetest.NewLog(), s1, 4)
+	w.copy(a.Write(t, 80))
+	w.caughtUp(s1)
+
+	w.srv.Restart(t)
+	natstest.Eventually(t, "the server", func(ctx context.Context) error { _, err := w.js.AccountInfo(ctx); return err })
+	w.copy(a.Write(t, 40))
+	w.caughtUp(s1)
+
+	kv, err := w.js.KeyValue(t.Context(), w.layout.Snapshots())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete(t.Context(), "h.acme.s1.s1"); err != nil {
+		t.Fatal(err)
+	}
+	w.copy(a.Write(t, 40))
+	w.caughtUp(s1)
+
+	if err := w.js.DeleteKeyValue(t.Context(), w.layout.Snapshots()); err != nil {
+		t.Fatal(err)
+	}
+	w.copy(a.Write(t, 40))
+	w.ensure()
+	w.copy(a.Write(t, 40))
+	w.caughtUp(s1)
+}
+
+// A consumer of the same name with other settings is an error that an operator must resolve.
+func TestOtherSettings(t *testing.T) {
+	w := newEnv(t)
+	if _, err := w.js.CreateConsumer(t.Context(), stream, jetstream.ConsumerConfig{Durable: "projector", AckPolicy: jetstream.AckNonePolicy}); err != nil {
+		t.Fatal(err)
+	}
+	src, err := NewSource(w.js, SourceConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = src.Run(t.Context(), func(context.Context, []projector.Delivery) error { return nil })
+	if !errors.Is(err, jsreader.ErrConfigMismatch) {
+		t.Errorf("err = %v, want ErrConfigMismatch", err)
+	}
+}
+
+// An error of take ends the Source; nothing is acknowledged.
+func TestTakeFails(t *testing.T) {
+	w := newEnv(t)
+	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 5).Write(t, 3))
+	src, err := NewSource(w.js, SourceConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	if err := src.Run(t.Context(), func(context.Context, []projector.Delivery) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("err = %v", err)
+	}
+	c, err := w.js.Consumer(t.Context(), stream, "projector")
+	if err != nil || c.CachedInfo().AckFloor.Stream != 0 {
+		t.Errorf("acknowledged %+v, %v", c.CachedInfo().AckFloor, err)
+	}
+}
+
+func TestConfigNamesTheField(t *testing.T) {
+	for _, c := range []struct {
+		cfg  SourceConfig
+		want string
+	}{
+		{SourceConfig{Partition: 1}, "Partition is 1, want 0 to 0"},
+		{SourceConfig{Batch: -1}, "Batch is -1, want 1 to 10000"},
+		{SourceConfig{TakeoverTimeout: time.Second}, "TakeoverTimeout is 1s, want at least 3s"},
+		{SourceConfig{Name: "a.b"}, "Name"},
+		{SourceConfig{Layout: subjects.Layout{Partitions: -1}}, "Layout: Partitions is -1"},
+	} {
+		if _, err := NewSource(nil, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("err = %v, want %s", err, c.want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package jssnapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/wait"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// pollInterval is how often a Source checks the bucket and the lag of the consumer, with two or three small requests.
+const pollInterval = 3 * time.Second
+
+// watch checks whether the bucket is still the same, and measures the lag. It ends with ctx, which it stops when the bucket was recreated.
+func (s *Source) watch(ctx context.Context, stop context.CancelCauseFunc) {
+	defer s.cfg.Metrics.forget(s.cfg.Partition)
+	for {
+		err := s.check(ctx)
+		if errors.Is(err, ErrBucketRecreated) {
+			stop(err)
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.Debug("projector consumer not checked", slog.String("stream", s.stream()), slog.Any("error", err))
+		}
+		if wait.Sleep(ctx, s.poll) != nil {
+			return
+		}
+	}
+}
+
+func (s *Source) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pollInterval)
+	defer cancel()
+	if err := s.checkBucket(ctx); err != nil {
+		return err
+	}
+	return s.measure(ctx)
+}
+
+// measure reports what is not acknowledged. Every Source of a partition reports the same, also one that does not have the partition.
+func (s *Source) measure(ctx context.Context) error {
+	if s.cfg.Metrics == nil {
+		return nil
+	}
+	c, err := s.js.Consumer(ctx, s.stream(), s.cfg.Name)
+	if err != nil {
+		return err
+	}
+	info := c.CachedInfo()
+	behind := info.NumPending + uint64(max(0, info.NumAckPending))
+	if behind == 0 {
+		s.cfg.Metrics.lag(s.cfg.Partition, 0, 0)
+		return nil
+	}
+	oldest, err := s.client.Next(ctx, s.stream(), s.cfg.Layout.AllFilter(s.cfg.Partition), info.AckFloor.Stream+1)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		s.cfg.Metrics.lag(s.cfg.Partition, 0, 0)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.cfg.Metrics.lag(s.cfg.Partition, behind, max(0, time.Since(oldest.Stored)))
+	return nil
+}
+
+// checkBucket returns ErrBucketRecreated if the bucket was created at another time than at the first call.
+func (s *Source) checkBucket(ctx context.Context) error {
+	state, err := s.client.State(ctx, "KV_"+s.cfg.Bucket, "")
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", s.cfg.Bucket, err)
+	}
+	now := s.cfg.Bucket + bucketOf + state.Created.UTC().Format(time.RFC3339Nano)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bucket == "" {
+		s.bucket = now
+	}
+	if s.bucket != now {
+		return fmt.Errorf("%w: %s, before %s", ErrBucketRecreated, now, s.bucket)
+	}
+	return nil
+}
+
+// BucketInUse reports whether the projector of any partition saves to a bucket, or was the last one that did, according to its consumer.
+func BucketInUse(ctx context.Context, js jetstream.JetStream, layout subjects.Layout, bucket string) (bool, error) {
+	name := SourceConfig{Layout: layout}.withDefaults().Name
+	for p := range layout.PartitionCount() {
+		c, err := js.Consumer(ctx, layout.Stream(p), name)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("consumer %s of %s: %w", name, layout.Stream(p), err)
+		}
+		if strings.HasPrefix(c.CachedInfo().Config.Metadata[bucketKey], bucket+bucketOf) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

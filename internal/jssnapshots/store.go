@@ -1,0 +1,152 @@
+package jssnapshots
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Config shapes a Store. The zero Config is ready for production.
+type Config struct {
+	// Layout names the buckets.
+	Layout subjects.Layout
+
+	// Parallel is how many messages of one session are read or written at the same time. Defaults to 16.
+	Parallel int
+
+	// MaxValueBytes is the maximum size of a head or a message. One that is larger than a value of the bucket is an object. Defaults to 64 MiB.
+	MaxValueBytes int
+
+	// WriteGrace is how long one save lasts at most: objects of a save that did not complete are kept for so long. Defaults to one minute.
+	WriteGrace time.Duration
+
+	// Log, if not nil, gets failures that do not fail a call.
+	Log *slog.Logger
+}
+
+// Store is a projector.Store in a key-value bucket and an object bucket, which topology creates. Its methods may be called concurrently. It need not be
+// closed.
+type Store struct {
+	js  jetstream.JetStream
+	api *jsclient.Client
+	cfg Config
+
+	mu     sync.Mutex // guards opened
+	opened *bucket
+}
+
+var (
+	_ projector.Store  = (*Store)(nil)
+	_ projector.Lister = (*Store)(nil)
+)
+
+// New returns a Store. It does not call the server; until the bucket exists every call fails. The error names the wrong field of cfg.
+func New(js jetstream.JetStream, cfg Config) (*Store, error) {
+	if err := cfg.Layout.Validate(); err != nil {
+		return nil, fmt.Errorf("Layout: %w", err)
+	}
+	if cfg.Parallel == 0 {
+		cfg.Parallel = 16
+	}
+	if cfg.Parallel < 1 {
+		return nil, fmt.Errorf("Parallel is %d, want at least 1", cfg.Parallel)
+	}
+	if cfg.MaxValueBytes == 0 {
+		cfg.MaxValueBytes = 64 << 20
+	}
+	if cfg.MaxValueBytes < 1 {
+		return nil, fmt.Errorf("MaxValueBytes is %d, want at least 1", cfg.MaxValueBytes)
+	}
+	if cfg.WriteGrace == 0 {
+		cfg.WriteGrace = time.Minute
+	}
+	if cfg.WriteGrace < 0 {
+		return nil, fmt.Errorf("WriteGrace is %s, want more than 0", cfg.WriteGrace)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Store{js: js, api: jsclient.New(js), cfg: cfg}, nil
+}
+
+// bucket is the bucket of heads and messages.
+type bucket struct {
+	kv     jetstream.KeyValue
+	stream jetstream.Stream
+	name   string // of the stream
+	prefix string // of its subjects
+	limit  int    // bytes of a value
+}
+
+func (b *bucket) subject(key string) string { return b.prefix + key }
+
+// key is the inverse of subject.
+func (b *bucket) key(subject string) string { return strings.TrimPrefix(subject, b.prefix) }
+
+// headerReserve is the maximum size of the headers of a stored value.
+const headerReserve = 2048
+
+// open looks up the bucket once.
+func (st *Store) open(ctx context.Context) (*bucket, error) {
+	st.mu.Lock()
+	opened := st.opened
+	st.mu.Unlock()
+	if opened != nil {
+		return opened, nil
+	}
+	name := st.cfg.Layout.Snapshots()
+	b := &bucket{name: "KV_" + name, prefix: "$KV." + name + "."}
+	var err error
+	if b.kv, err = st.js.KeyValue(ctx, name); err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", name, err)
+	}
+	if b.stream, err = st.js.Stream(ctx, b.name); err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", name, err)
+	}
+	limit := int(st.js.Conn().MaxPayload())
+	if most := int(b.stream.CachedInfo().Config.MaxMsgSize); most > 0 {
+		limit = min(limit, most)
+	}
+	b.limit = max(0, limit-headerReserve)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.opened = b
+	return b, nil
+}
+
+// isObject is a bit of a Revision, which otherwise is the sequence of a head in the stream of the bucket. It marks a head that is an object: a save that
+// replaces the head has to remove the object. No stream reaches that sequence.
+const isObject projector.Revision = 1 << 63
+
+func revision(seq uint64, object bool) projector.Revision {
+	r := projector.Revision(seq)
+	if object {
+		r |= isObject
+	}
+	return r
+}
+
+func sequence(r projector.Revision) uint64 { return uint64(r &^ isObject) }
+
+// tooLarge describes a part of a snapshot that does not fit.
+func (st *Store) tooLarge(s chunk.Session, what string, size, limit int) error {
+	return &projector.TooLargeError{Session: s, Object: what, Size: size, Limit: limit}
+}
+
+// time of a number of milliseconds, zero for none.
+func timeOf(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
+}

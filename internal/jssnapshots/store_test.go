@@ -1,0 +1,231 @@
+package jssnapshots
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
+)
+
+var s1 = chunk.RootSession("acme", "s1")
+
+func open(t *testing.T, js jetstream.JetStream, layout subjects.Layout) *Store {
+	t.Helper()
+	if err := topology.Ensure(t.Context(), js, topology.Config{Layout: layout}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := New(js, Config{Layout: layout, MaxValueBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func openFor(b *testing.B, js jetstream.JetStream) *Store {
+	b.Helper()
+	if err := topology.Ensure(b.Context(), js, topology.Config{}); err != nil {
+		b.Fatal(err)
+	}
+	st, err := New(js, Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return st
+}
+
+// The store in the bucket keeps the contract, as the one in memory does.
+func TestKeepsTheContract(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	n := 0
+	storetest.RunContract(t, func(t *testing.T) projector.Store {
+		t.Helper()
+		n++
+		return open(t, js, subjects.Layout{Prefix: fmt.Sprintf("t%d", n)})
+	})
+}
+
+// The keys are those that subjects names: the head, and each finished message
+// once, with the generation in its number.
+func TestKeys(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st := open(t, js, subjects.Layout{})
+	log := storetest.NewLog()
+	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "q"}}})
+	log.Append(t, s1, 1, chunk.TextDelta{Delta: "one"})
+	log.Append(t, s1, 1, chunk.StepEnd{})
+	log.Append(t, s1, 2, chunk.TextDelta{Delta: "two"})
+	if _, ok := log.Mark(t, s1, 1); !ok {
+		t.Fatal("no mark")
+	}
+	log.Append(t, s1, 2, chunk.TextDelta{Delta: "two again"})
+	log.Append(t, s1, 2, chunk.StreamEnd{StreamID: "s1"})
+	if _, err := st.Save(t.Context(), storetest.Fold(t, log, s1), 0); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := kv.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const behindTheMark = 5<<24 | 2
+	got, want := fmt.Sprint(len(keys), keys), []string{"h.acme.s1.s1", "m.acme.s1.s1.0", "m.acme.s1.s1.1", fmt.Sprintf("m.acme.s1.s1.%d", behindTheMark)}
+	for _, key := range want {
+		if !strings.Contains(got, key) {
+			t.Errorf("no key %s in %s", key, got)
+		}
+	}
+	if len(keys) != len(want) {
+		t.Errorf("keys %s, want %v", got, want)
+	}
+}
+
+// Death between the messages and the head: what was written is written again
+// with the same content, and the head that comes in the end counts it.
+func TestDeathBeforeTheHead(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st := open(t, js, subjects.Layout{})
+	log := storetest.NewLog()
+	storetest.NewAuthor(log, s1, 1).Write(t, 200)
+	snap := storetest.Fold(t, log, s1)
+	b, err := st.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	died := saving{Store: st, b: b, session: s1, key: "h.acme.s1.s1"}
+	if err := died.saveMessages(t.Context(), snap.FinishedMessages()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := st.Load(t.Context(), s1); !errors.Is(err, projector.ErrNoSnapshot) {
+		t.Errorf("there is a head: %v", err)
+	}
+	if _, err := st.Save(t.Context(), snap, 0); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "in the end", storetest.Stored(t, st, s1), snap)
+}
+
+// Values of another program under the keys are detected: a malformed head, one of another version or session, a message that was changed.
+func TestValuesOfAnotherProgram(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st := open(t, js, subjects.Layout{})
+	log := storetest.NewLog()
+	storetest.NewAuthor(log, s1, 2).Write(t, 200)
+	if _, err := st.Save(t.Context(), storetest.Fold(t, log, s1), 0); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key, value string) {
+		t.Helper()
+		if _, err := kv.Put(t.Context(), key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("m.acme.s1.s1.1", `{"index":1,"role":"assistant","parts":[]}`)
+	head, _, err := st.Load(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := st.Messages(t.Context(), head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := head.AttachFinished(data); !errors.Is(err, fold.ErrInconsistent) {
+		t.Errorf("a changed message: %v, want ErrInconsistent", err)
+	}
+	for _, c := range []struct {
+		name, value string
+		want        error
+	}{
+		{"no JSON", `{`, projector.ErrCorrupt},
+		{"empty", ``, projector.ErrCorrupt},
+		{"another session", `{"version":1,"tenant":"acme","root":"s2","session":"s2","status":"ended","run":{"usage":{}},"usage":{},"faults":{}}`, projector.ErrCorrupt},
+		{"another version", `{"version":99}`, fold.ErrVersion},
+	} {
+		put("h.acme.s1.s1", c.value)
+		_, revision, err := st.Load(t.Context(), s1)
+		if !errors.Is(err, c.want) || revision == 0 {
+			t.Errorf("%s: revision %d, %v; want %v", c.name, revision, err, c.want)
+		}
+		// A save of a new fold may replace it.
+		if _, err := st.Save(t.Context(), storetest.Fold(t, log, s1), revision); err != nil {
+			t.Errorf("%s: replace it: %v", c.name, err)
+		}
+	}
+}
+
+// A key that was deleted is like one that never was.
+func TestDeletedHead(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st := open(t, js, subjects.Layout{})
+	log := storetest.NewLog()
+	storetest.NewAuthor(log, s1, 3).Write(t, 50)
+	snap := storetest.Fold(t, log, s1)
+	if _, err := st.Save(t.Context(), snap, 0); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete(t.Context(), "h.acme.s1.s1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, revision, err := st.Load(t.Context(), s1); !errors.Is(err, projector.ErrNoSnapshot) || revision != 0 {
+		t.Errorf("revision %d, %v", revision, err)
+	}
+	if _, err := st.Save(t.Context(), snap, 0); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "saved again", storetest.Stored(t, st, s1), snap)
+}
+
+// Without a bucket every call fails, and a bucket that is created later is found.
+func TestNoBucketYet(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st, err := New(js, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := st.Load(t.Context(), s1); !errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, projector.ErrNoSnapshot) {
+		t.Errorf("load: %v", err)
+	}
+	if _, err := st.Save(t.Context(), fold.New(s1), 0); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		t.Errorf("save: %v", err)
+	}
+	open(t, js, subjects.Layout{})
+	if _, _, err := st.Load(t.Context(), s1); !errors.Is(err, projector.ErrNoSnapshot) {
+		t.Errorf("load: %v, want ErrNoSnapshot", err)
+	}
+}
+
+// Names that are not tokens are refused before any request to the server.
+func TestHostileSessions(t *testing.T) {
+	st, err := New(natstest.Start(t).JetStream(t), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []chunk.Session{{}, chunk.RootSession("acme", "*"), chunk.RootSession("a.b", "x"), {Tenant: ">", Root: "x", ID: "x"}} {
+		if _, _, err := st.Load(t.Context(), s); err == nil || errors.Is(err, projector.ErrNoSnapshot) {
+			t.Errorf("load %s: %v", s, err)
+		}
+		if _, err := st.Save(t.Context(), fold.New(s), 0); err == nil {
+			t.Errorf("save %s went through", s)
+		}
+	}
+}

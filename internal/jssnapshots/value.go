@@ -1,0 +1,268 @@
+package jssnapshots
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// A value that is too large for the bucket is an object, and the stored value is a pointer to it. Each object is written under a unique name, and its name
+// is noted under a key before it is written:
+//
+//	o.<tenant>.<root>.<session>.<name>
+//
+// So a process may die at any point: the next process that saves or deletes the session finds in the notes the objects without a pointer.
+//
+// An object may be removed if a head that does not point to it was stored after its note. Why that is safe:
+//  1. projector A loads a head, notes an object, writes it, and stores a head that points to it by compare-and-set with the one it loaded;
+//  2. if another head was stored after the note, that compare-and-set fails, or was the one that stored it.
+//
+// So of the notes older than a head only the one it points to is needed, whenever that is checked. But projector A may still be writing, so a note records
+// when its object is complete; until then it stays for Config.WriteGrace, after which a writer has ended.
+
+// pointer is the value of a key whose data is an object. No head and no message begins like it.
+type pointer struct {
+	Object string `json:"object"`
+	Bytes  int    `json:"bytes"`
+	SHA256 string `json:"sha256"` // of the data, in hexadecimal digits
+}
+
+var pointerStart = []byte(`{"object":`)
+
+// readPointer reports whether a value is a pointer.
+func readPointer(value []byte) (p pointer, is bool) {
+	if !bytes.HasPrefix(value, pointerStart) {
+		return p, false
+	}
+	err := json.Unmarshal(value, &p)
+	return p, err == nil && subjects.CheckToken("object", p.Object) == nil && p.Bytes >= 0
+}
+
+// The kinds of an object are how its name begins.
+const (
+	headObject    = "h"
+	messageObject = "m"
+)
+
+// objectChunk is the size of the messages of an object. They are read one by one, so fewer are faster.
+const objectChunk = 512 << 10
+
+// spill writes data as an object and returns the pointer to it. It does not use the client library, which would write the data under a random subject: if
+// the writer died before it wrote the name, that data could never be found. The form is that of the library.
+func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, kind string, data []byte) ([]byte, error) {
+	sum := sha256.Sum256(data)
+	p := pointer{Object: kind + "-" + rand.Text(), Bytes: len(data), SHA256: hex.EncodeToString(sum[:])}
+	note, err := subjects.SnapshotObjectKey(s, p.Object)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := st.put(ctx, b, note, write{}); err != nil {
+		return nil, err
+	}
+	if err := st.writeObject(ctx, b, s, p.Object, data, sum); err != nil {
+		return nil, err
+	}
+	if _, err := st.put(ctx, b, note, write{data: complete}); err != nil {
+		return nil, err
+	}
+	return json.Marshal(p)
+}
+
+// complete is the value of a note whose object has been written.
+var complete = []byte("complete")
+
+func (st *Store) writeObject(ctx context.Context, b *bucket, s chunk.Session, object string, data []byte, sum [sha256.Size]byte) error {
+	size := max(1, min(objectChunk, b.limit))
+	info := jetstream.ObjectInfo{
+		Bucket: st.cfg.Layout.Objects(), NUID: object, Size: uint64(len(data)),
+		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]),
+		ObjectMeta: jetstream.ObjectMeta{
+			Name: object, Description: "of session " + s.String(),
+			Opts: &jetstream.ObjectMetaOptions{ChunkSize: uint32(size)},
+		},
+	}
+	for piece := range slices.Chunk(data, size) {
+		info.Chunks++
+		if err := st.putObject(ctx, dataSubject(st.cfg.Layout, object), piece); err != nil {
+			return err
+		}
+	}
+	meta, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	return st.putObject(ctx, metaSubject(st.cfg.Layout, object), meta)
+}
+
+func (st *Store) putObject(ctx context.Context, subject string, data []byte) error {
+	_, err := st.js.Publish(ctx, st.api.PublishSubject(subject), data)
+	if refusedForSize(err) {
+		return errTooLarge
+	}
+	if err != nil {
+		return fmt.Errorf("write an object: %w", err)
+	}
+	return nil
+}
+
+// The subjects of an object, as the client library has them.
+func dataSubject(l subjects.Layout, object string) string {
+	return "$O." + l.Objects() + ".C." + object
+}
+
+func metaSubject(l subjects.Layout, object string) string {
+	return "$O." + l.Objects() + ".M." + base64.URLEncoding.EncodeToString([]byte(object))
+}
+
+// errNoObject reports a pointer to a missing object.
+var errNoObject = errors.New("object not found")
+
+// fetch reads the object that p points to. The bucket is read from its leader, so errNoObject is certain. The reader of the library would wait for the
+// messages of an object that is removed during the read.
+func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
+	stream, err := st.js.Stream(ctx, objectStream(st.cfg.Layout))
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Objects(), err)
+	}
+	var data []byte
+	for seq := uint64(1); len(data) < p.Bytes; {
+		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(dataSubject(st.cfg.Layout, p.Object)))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, errNoObject
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read object %s: %w", p.Object, err)
+		}
+		data = append(data, m.Data...)
+		seq = m.Sequence + 1
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != p.SHA256 {
+		return nil, errNoObject // a repeated write, or one of another program
+	}
+	return data, nil
+}
+
+func objectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
+
+// collection is the result of collect.
+type collection struct {
+	found bool // there were objects
+	left  bool // there still are: an object may still be written
+}
+
+// collect removes the objects of s that are noted before a sequence, except those for which keep returns true.
+func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before uint64, keep func(object string) bool) (c collection, err error) {
+	filter, err := subjects.SnapshotObjectKeys(s)
+	if err != nil {
+		return c, err
+	}
+	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(filter)))
+	if err != nil {
+		return c, fmt.Errorf("list objects of %s: %w", s, err)
+	}
+	for subject := range info.State.Subjects {
+		object := subject[len(b.subject(filter))-1:]
+		if keep(object) {
+			continue
+		}
+		note, err := st.api.Last(ctx, b.name, subject)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			continue // collected by another process
+		case err != nil:
+			return c, err
+		case note.Seq >= before:
+			continue
+		}
+		c.found = true
+		if !bytes.Equal(note.Data, complete) && time.Since(note.Stored) < st.cfg.WriteGrace {
+			c.left = true
+			continue
+		}
+		if err := st.discard(ctx, b, s, object); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// discard removes an object and then its note, so that it can be repeated after a crash. It leaves nothing, where the library leaves a marker.
+func (st *Store) discard(ctx context.Context, b *bucket, s chunk.Session, object string) error {
+	note, err := subjects.SnapshotObjectKey(s, object)
+	if err != nil {
+		return err
+	}
+	for _, subject := range []string{metaSubject(st.cfg.Layout, object), dataSubject(st.cfg.Layout, object)} {
+		if _, err := st.api.Purge(ctx, objectStream(st.cfg.Layout), subject, 0); err != nil {
+			return fmt.Errorf("remove object %s of %s: %w", object, s, err)
+		}
+	}
+	if _, err := st.api.Purge(ctx, b.name, b.subject(note), 0); err != nil {
+		return fmt.Errorf("remove note of object %s of %s: %w", object, s, err)
+	}
+	return nil
+}
+
+// write is one message for the bucket.
+type write struct {
+	data   []byte
+	header nats.Header
+	expect *uint64 // last sequence of the key, nil for any
+	opts   []jetstream.PublishOpt
+}
+
+// put writes a key. The error is projector.ErrConflict if the key has another sequence than expected, and errTooLarge if the server rejects the size.
+func (st *Store) put(ctx context.Context, b *bucket, key string, w write) (uint64, error) {
+	m := &nats.Msg{Subject: st.api.PublishSubject(b.subject(key)), Header: w.header, Data: w.data}
+	if m.Header == nil {
+		m.Header = nats.Header{}
+	}
+	opts := w.opts
+	if w.expect != nil {
+		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(*w.expect))
+	}
+	ack, err := st.js.PublishMsg(ctx, m, opts...)
+	switch {
+	case err == nil:
+		return ack.Sequence, nil
+	case isConflict(err):
+		return 0, projector.ErrConflict
+	case refusedForSize(err):
+		return 0, errTooLarge
+	}
+	return 0, fmt.Errorf("write %s: %w", key, err)
+}
+
+// errTooLarge reports that the limits of the server were lowered after they were read.
+var errTooLarge = errors.New("message size rejected by the server")
+
+const (
+	errCodeTooLarge  = 10054 // a message over the stream's limit
+	errCodeSequence  = 10071 // the key has another sequence
+	errCodeContended = 10164 // another write to the key is in progress
+)
+
+func isConflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == errCodeSequence || api.ErrorCode == errCodeContended)
+}
+
+func refusedForSize(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &api) && api.ErrorCode == errCodeTooLarge
+}

@@ -1,0 +1,73 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Lease is the right to run a task once in an interval. Its methods may be called concurrently.
+type Lease struct {
+	client   *jsclient.Client
+	stream   string
+	subject  string
+	interval time.Duration
+}
+
+const (
+	retryTimeout   = 10 * time.Second // of the claim
+	releaseTimeout = time.Second
+)
+
+// New returns the Lease with a name, which is a token, for a task that runs once in each interval. It does not call the server. The error is a
+// *subjects.TokenError.
+func New(js jetstream.JetStream, layout subjects.Layout, name string, interval time.Duration) (*Lease, error) {
+	key, err := subjects.LeaseKey(name)
+	bucket := layout.Snapshots()
+	return &Lease{client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key, interval: interval}, err
+}
+
+// RunIfFree runs work, unless a process has started it less than nine tenths of the interval ago; the margin lets the process that started it last do so
+// again after exactly one interval. If work fails, the lease is free at once; if the process crashes, after the interval. The error is that of work or of
+// the server, and nil if the lease is taken.
+func (l *Lease) RunIfFree(ctx context.Context, work func(context.Context) error) error {
+	claimed, err := l.claim(ctx)
+	if err != nil || claimed == 0 {
+		return err
+	}
+	if err = work(ctx); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		_, failed := l.client.Purge(ctx, l.stream, l.subject, claimed+1)
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// claim replaces the key by compare-and-set and returns its sequence, or 0 if the lease is taken.
+func (l *Lease) claim(ctx context.Context) (uint64, error) {
+	last, err := l.client.Last(ctx, l.stream, l.subject)
+	if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
+		return 0, fmt.Errorf("read %s: %w", l.subject, err)
+	}
+	if err == nil && time.Since(last.Stored) < l.interval*9/10 {
+		return 0, nil
+	}
+	seq, err := l.client.Put(ctx, jsclient.Put{
+		Msg: nats.NewMsg(l.client.PublishSubject(l.subject)), ExpectedSeq: &last.Seq, RetryTimeout: retryTimeout,
+	})
+	if errors.Is(err, jsclient.ErrConflict) {
+		return 0, nil // another process has claimed it
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", l.subject, err)
+	}
+	return seq, nil
+}

@@ -1,0 +1,89 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }
+
+// newLeases returns the leases of n processes for one task.
+func newLeases(t *testing.T, n int, interval time.Duration) []*Lease {
+	t.Helper()
+	srv := natstest.Start(t)
+	js := srv.JetStream(t)
+	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]*Lease, n)
+	for i := range all {
+		var err error
+		if all[i], err = New(srv.JetStream(t), subjects.Layout{}, "sweep", interval); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// round lets all processes try at the same time, and returns how many ran the task.
+func round(t *testing.T, all []*Lease, fail error) int {
+	t.Helper()
+	var ran atomic.Int32
+	var trying sync.WaitGroup
+	for _, l := range all {
+		trying.Go(func() {
+			err := l.RunIfFree(t.Context(), func(context.Context) error {
+				ran.Add(1)
+				return fail
+			})
+			if !errors.Is(err, fail) && err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	trying.Wait()
+	return int(ran.Load())
+}
+
+func TestOneProcessRuns(t *testing.T) {
+	all := newLeases(t, 8, time.Hour)
+	for _, want := range []int{1, 0, 0} {
+		if n := round(t, all, nil); n != want {
+			t.Errorf("%d processes ran the task, want %d", n, want)
+		}
+	}
+}
+
+// After a failure another process runs the task.
+func TestFailureReleasesTheLease(t *testing.T) {
+	all := newLeases(t, 2, time.Hour)
+	broken := errors.New("broken")
+	if err := all[0].RunIfFree(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if n := round(t, all, nil); n != 1 {
+		t.Errorf("%d processes ran the task, want 1", n)
+	}
+}
+
+func TestTheLeaseExpires(t *testing.T) {
+	all := newLeases(t, 2, 200*time.Millisecond)
+	if n := round(t, all, nil); n != 1 {
+		t.Fatalf("%d processes ran the task, want 1", n)
+	}
+	natstest.Eventually(t, "the next interval", func(context.Context) error {
+		if round(t, all, nil) == 0 {
+			return fmt.Errorf("no process ran the task")
+		}
+		return nil
+	})
+}

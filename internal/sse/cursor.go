@@ -1,0 +1,142 @@
+package sse
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// The places where a client may say how far it came.
+const (
+	HeaderResumeFrom  = "X-Resume-From-Sequence"
+	HeaderResumeAt    = "X-Resume-At"
+	HeaderLastEventID = "Last-Event-ID"
+	QueryAfter        = "after"
+)
+
+// CursorError names the source of a malformed cursor. It does not have the value: text of clients is neither sent back nor logged.
+type CursorError struct {
+	Source  string // one of the constants above
+	Problem string // what was expected, in our words
+}
+
+func (e *CursorError) Error() string { return fmt.Sprintf("%s: %s", e.Source, e.Problem) }
+
+// Cursor is how far a client came in one session.
+type Cursor struct {
+	Seq   uint64 // of the last event it has whole; 0 is before the first
+	Epoch string // of the stream in which it saw that, empty when it does not say
+}
+
+// ReadCursors reads the cursors after which the client continues, exclusive, one for each of n sessions; all are zero, the beginning, if none is given. The first
+// of these that is present and not empty wins:
+//
+//  1. X-Resume-From-Sequence
+//  2. X-Resume-At
+//  3. Last-Event-ID
+//  4. ?after=
+//
+// The query is last because of EventSource:
+//  1. a page opens /events?after=10 from its snapshot,
+//  2. it gets 11 … 57 and the connection breaks,
+//  3. the browser reconnects, with the same URL and Last-Event-ID: 57.
+//
+// If the query won, the page would get 11 … 57 twice. The two X- headers cannot come from an EventSource; they are set for one request.
+//
+// A value is "<seq>" or "<seq>-<epoch>", and for several sessions one of these for each, with dots: "17-dk3p9x.0.2093". It must be valid also when another
+// one wins. The error is a *CursorError. The query has been parsed by the caller.
+func ReadCursors(h http.Header, query url.Values, n int) ([]Cursor, error) {
+	var winner []Cursor
+	for _, place := range []struct {
+		name   string
+		values []string
+	}{
+		{HeaderResumeFrom, h.Values(HeaderResumeFrom)},
+		{HeaderResumeAt, h.Values(HeaderResumeAt)},
+		{HeaderLastEventID, h.Values(HeaderLastEventID)},
+		{QueryAfter, query[QueryAfter]},
+	} {
+		cursors, err := readCursors(place.name, place.values, n)
+		if err != nil {
+			return nil, err
+		}
+		if winner == nil {
+			winner = cursors
+		}
+	}
+	if winner == nil {
+		winner = make([]Cursor, n)
+	}
+	return winner, nil
+}
+
+// readCursors returns nil when the place says nothing.
+func readCursors(place string, values []string, n int) ([]Cursor, error) {
+	if len(values) > 1 {
+		return nil, &CursorError{Source: place, Problem: "given more than once"}
+	}
+	if len(values) == 0 || values[0] == "" {
+		return nil, nil
+	}
+	cursors := make([]Cursor, 0, n)
+	for part := range strings.SplitSeq(values[0], ".") {
+		cursor, ok := ParseCursor(part)
+		if !ok || len(cursors) == n {
+			return nil, &CursorError{Source: place, Problem: wanted(n)}
+		}
+		cursors = append(cursors, cursor)
+	}
+	if len(cursors) < n {
+		return nil, &CursorError{Source: place, Problem: wanted(n)}
+	}
+	return cursors, nil
+}
+
+func wanted(n int) string {
+	if n == 1 {
+		return "want a decimal sequence"
+	}
+	return fmt.Sprintf("want %d decimal sequences with dots between them", n)
+}
+
+// maxEpoch is the length of the longest epoch.
+const maxEpoch = 16
+
+// ParseCursor reads a sequence, a decimal number below 2^63 written as we write
+// it, so that one position has one id, and perhaps an epoch behind a hyphen, 1 to
+// 16 lower-case letters and digits.
+func ParseCursor(s string) (Cursor, bool) {
+	seq, epoch, given := strings.Cut(s, "-")
+	n, ok := parseSeq(seq)
+	if !ok || given && !isEpoch(epoch) {
+		return Cursor{}, false
+	}
+	return Cursor{Seq: n, Epoch: epoch}, true
+}
+
+func parseSeq(s string) (uint64, bool) {
+	if s == "" || len(s) > 19 || (s[0] == '0' && len(s) > 1) {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return uint64(n), true
+}
+
+func isEpoch(s string) bool {
+	for i := range len(s) {
+		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxEpoch
+}

@@ -1,0 +1,143 @@
+package sse
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+// pieceSize is how much is written under one deadline. A client makes progress when it accepts this much within the write timeout; a larger piece would abort a
+// slow reader during a long catch-up, a smaller one costs system calls.
+const pieceSize = 16 << 10
+
+// Writer sends frames to one client. It is for one goroutine, the one that
+// net/http gave to the request.
+type Writer struct {
+	w            http.ResponseWriter
+	control      *http.ResponseController
+	writeTimeout time.Duration
+	deadline     time.Time // the write deadline that is set on the connection
+	wrote        time.Time // when the last write went through
+	small        []byte    // ids and comments are built here
+
+	multiplexed bool
+}
+
+// NewWriter returns a Writer that fails when the client accepts no data for writeTimeout (and at most a quarter longer: the deadline is not extended for every
+// frame). Nothing is sent yet.
+func NewWriter(w http.ResponseWriter, writeTimeout time.Duration) *Writer {
+	return &Writer{w: w, control: http.NewResponseController(w), writeTimeout: writeTimeout}
+}
+
+// SetMultiplexed is for one of many streams of an HTTP/2 connection. There a deadline resets the stream when it passes, also while nothing is written: a silent
+// session would count as a stalled client. So the deadline is removed whenever everything has been sent. (In HTTP/1 it only affects writes, and stays, which is
+// cheaper.)
+func (w *Writer) SetMultiplexed() { w.multiplexed = true }
+
+// Open sets the headers of an event stream, sends them with status 200 and
+// flushes, so that the client knows at once that it is connected; with retry, if
+// not 0, goes how long the client shall wait before it comes back when it is cut.
+// It fails when the ResponseWriter can neither flush nor set a deadline: a middleware that
+// hides them would make every promise of this package void.
+func (w *Writer) Open(retry time.Duration) error {
+	h := w.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if err := w.extendDeadline(); err != nil {
+		return err
+	}
+	w.w.WriteHeader(http.StatusOK)
+	if retry > 0 {
+		return w.Event(Event{Retry: retry})
+	}
+	return w.flush()
+}
+
+// Send writes whole frames and, when id is not empty, an event of that id alone
+// behind them, in as few writes as they fit in, and flushes. An error means that
+// the client is gone, or does not read (then it is an os.ErrDeadlineExceeded), or
+// that id is unsafe; the connection is good for nothing more.
+func (w *Writer) Send(frames []byte, id string) error {
+	if err := w.write(frames); err != nil {
+		return err
+	}
+	if id != "" {
+		var err error
+		if w.small, err = AppendID(w.small[:0], id); err != nil {
+			return err
+		}
+		if err := w.write(w.small); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// Event sends one event and flushes.
+func (w *Writer) Event(e Event) error {
+	var err error
+	if w.small, err = e.Append(w.small[:0]); err != nil {
+		return err
+	}
+	return w.Send(w.small, "")
+}
+
+// Comment sends a comment and flushes: a heartbeat.
+func (w *Writer) Comment(text string) error {
+	var err error
+	if w.small, err = AppendComment(w.small[:0], text); err != nil {
+		return err
+	}
+	return w.Send(w.small, "")
+}
+
+// LastWrite says when the last write went through; heartbeats are due after that.
+func (w *Writer) LastWrite() time.Time { return w.wrote }
+
+func (w *Writer) write(b []byte) error {
+	for len(b) > 0 {
+		piece := b[:min(len(b), pieceSize)]
+		if err := w.extendDeadline(); err != nil {
+			return err
+		}
+		if _, err := w.w.Write(piece); err != nil {
+			return w.failed(err)
+		}
+		b = b[len(piece):]
+	}
+	return nil
+}
+
+func (w *Writer) flush() error {
+	if err := w.control.Flush(); err != nil {
+		return w.failed(err)
+	}
+	w.wrote = time.Now()
+	if w.multiplexed {
+		w.deadline = time.Time{}
+		return w.control.SetWriteDeadline(w.deadline)
+	}
+	return nil
+}
+
+// failed adds that the deadline has passed if the error of a write does not have it: in HTTP/2 a write only reports that its stream is gone.
+func (w *Writer) failed(err error) error {
+	if w.multiplexed && !time.Now().Before(w.deadline) {
+		return fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
+	}
+	return err
+}
+
+// extendDeadline ensures that at least the write timeout is left before the deadline. It adds a quarter, so that at a thousand frames a second the deadline is
+// moved every few seconds and not for each frame.
+func (w *Writer) extendDeadline() error {
+	now := time.Now()
+	if w.deadline.Sub(now) >= w.writeTimeout {
+		return nil
+	}
+	w.deadline = now.Add(w.writeTimeout + w.writeTimeout/4)
+	return w.control.SetWriteDeadline(w.deadline)
+}

@@ -1,0 +1,31 @@
+package structured
+
+import "github.com/tailrace/tailrace/chunk"
+
+// What a State may hold. A chunk that would break one of these is refused.
+const (
+	MaxChunk    = 1 << 20 // bytes of one chunk's JSON
+	MaxSegments = 64      // of a path
+	MaxName     = 1024    // bytes of a path's segment, or of a name inside a value
+	MaxGap      = 1024    // slots that may be skipped beyond an array's end, which are values too; none when Strict
+	MaxLabel    = 256     // bytes of a stream id, a data type or another label
+
+	MaxStreams = 1000             // streams of one State
+	MaxText    = 1 << 20          // bytes of names, strings and numbers in one stream
+	MaxValues  = chunk.MaxValues  // values of one stream, skipped slots included
+	MaxTexts   = 4 * MaxText      // the text of all streams together
+	MaxTotal   = 4 * MaxValues    // the values of all streams together
+	maxDepth   = MaxSegments + 32 // what a path and a value at its end can nest
+	maxFailure = 512              // bytes of what LastError says
+)
+
+// size is what the limits count.
+type size struct {
+	text   int // bytes
+	values int
+}
+
+func (s size) plus(o size) size  { return size{s.text + o.text, s.values + o.values} }
+func (s size) minus(o size) size { return size{s.text - o.text, s.values - o.values} }
+
+func (s size) within(most size) bool { return s.text <= most.text && s.values <= most.values }

@@ -1,0 +1,77 @@
+package structured
+
+import (
+	"strconv"
+	"strings"
+)
+
+// segment is one step of a path: a place in an array or a name in an object.
+type segment struct {
+	name  string
+	index int // of an array; -1: a name
+}
+
+func (s segment) container() kind {
+	if s.index >= 0 {
+		return array
+	}
+	return object
+}
+
+// inherited are the names that every object of JavaScript answers to. There a
+// value cannot grow under one of them, because something is in the way already;
+// it can only be set.
+var inherited = map[string]bool{
+	"hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true,
+	"toLocaleString": true, "toString": true, "valueOf": true,
+	"__defineGetter__": true, "__defineSetter__": true, "__lookupGetter__": true, "__lookupSetter__": true,
+}
+
+// parsePath reads a dotted path. There is no escape: a name with a dot, an
+// empty one and one of digits only cannot be addressed.
+func parsePath(path string, strict bool) ([]segment, *RejectedError) {
+	if n := strings.Count(path, ".") + 1; n > MaxSegments {
+		return nil, &RejectedError{Path: path, Want: "at most " + strconv.Itoa(MaxSegments) + " segments", Got: strconv.Itoa(n)}
+	}
+	names := strings.Split(path, ".")
+	segments := make([]segment, len(names))
+	for i, name := range names {
+		var problem string
+		segments[i], problem = parseSegment(name)
+		if problem == "" && strict && (name == "*" || isNegative(name)) {
+			problem = "a wildcard or a negative index"
+		}
+		if problem != "" {
+			return nil, &RejectedError{Path: path, At: strings.Join(names[:i+1], "."), Want: "segments separated by single dots, each a name or an index", Got: problem}
+		}
+	}
+	return segments, nil
+}
+
+// parseSegment reads one segment; problem says what is wrong with it.
+func parseSegment(name string) (_ segment, problem string) {
+	switch {
+	case name == "":
+		return segment{}, "an empty one"
+	case len(name) > MaxName:
+		return segment{}, "one of " + strconv.Itoa(len(name)) + " bytes"
+	case name == "__proto__" || name == "prototype" || name == "constructor":
+		// Clients in JavaScript lose such a write or run into what is there.
+		return segment{}, "a name of the object prototype"
+	case !isDigits(name):
+		return segment{name: name, index: -1}, ""
+	case name[0] == '0' && name != "0":
+		return segment{}, "an index with leading zeros"
+	}
+	i, err := strconv.Atoi(name)
+	if err != nil {
+		return segment{}, "an index that no array has"
+	}
+	return segment{name: name, index: i}, ""
+}
+
+func isDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+func isNegative(s string) bool { return s[0] == '-' && isDigits(s[1:]) }

@@ -1,0 +1,302 @@
+package memlog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/hub"
+)
+
+func testVerify(t *testing.T, w TestLog) {
+	t.Helper()
+	root, child, other := cast()
+	recs := talk(w, root, 3)
+	kid := AppendRunStarted(w, child)
+	otherRec := speak(w, other, 1)[0]
+	const tree, session = chunk.ScopeTree, chunk.ScopeSession
+	for _, tt := range []struct {
+		name  string
+		s     chunk.Session
+		scope chunk.Scope
+		after chunk.Seq
+		want  chunk.Position
+		fails chunk.TruncationReason
+	}{
+		{"zero", root, session, 0, chunk.Position{}, ""},
+		{"zero of a missing session", other.Child("missing"), tree, 0, chunk.Position{}, ""},
+		{"own record", root, session, recs[1].Seq, recs[1].Position(), ""},
+		{"own record in the tree", root, tree, recs[2].Seq, recs[2].Position(), ""},
+		{"a child in the tree", root, tree, kid.Seq, kid.Position(), ""},
+		{"the root in the tree of a child", child, tree, recs[2].Seq, recs[2].Position(), ""},
+		{"a child is not the session", root, session, kid.Seq, chunk.Position{}, chunk.TruncatedWrongSession},
+		{"another session", root, tree, otherRec.Seq, chunk.Position{}, chunk.TruncatedWrongSession},
+		{"the next", root, session, otherRec.Seq + 1, chunk.Position{}, chunk.TruncatedFuture},
+		{"far off", root, tree, otherRec.Seq + 1000, chunk.Position{}, chunk.TruncatedFuture},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := w.ResolveCursor(limited(t), tt.s, tt.scope, tt.after)
+			if got != tt.want {
+				t.Errorf("position %+v, want %+v", got, tt.want)
+			}
+			if tt.fails == "" {
+				reason(t, err)
+				return
+			}
+			reason(t, err, tt.fails)
+			var truncated *chunk.TruncatedError
+			if errors.As(err, &truncated) && truncated.After != tt.after {
+				t.Errorf("told of %d, asked for %d", truncated.After, tt.after)
+			}
+		})
+	}
+}
+
+func testVerifyGone(t *testing.T, w TestLog) {
+	t.Helper()
+	root, child, _ := cast()
+	recs := talk(w, root, 6)
+	AppendRunStarted(w, child)
+	kid := speak(w, child, 2)
+	w.Cleanup(root, 0, recs[3].Seq)
+	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
+		_, err := w.ResolveCursor(limited(t), root, scope, recs[4].Seq)
+		reason(t, err, chunk.TruncatedCleanup)
+		_, err = w.ResolveCursor(limited(t), root, scope, recs[5].Seq)
+		reason(t, err, chunk.TruncatedCleanup)
+	}
+	_, err := w.ResolveCursor(limited(t), child, chunk.ScopeTree, recs[5].Seq)
+	reason(t, err, chunk.TruncatedCleanup)
+
+	// After the stretch that the clean-up took, and before it.
+	w.Delete(kid[0].Seq, recs[2].Seq)
+	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeTree, kid[0].Seq)
+	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
+	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[2].Seq)
+	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
+
+	w.Expire(recs[1].Seq)
+	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[1].Seq)
+	reason(t, err, chunk.TruncatedExpired)
+	pos, err := w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	reason(t, err)
+	if pos != recs[3].Position() {
+		t.Errorf("position %+v, want %+v", pos, recs[3].Position())
+	}
+
+	end, err := w.Tip(limited(t), 0)
+	reason(t, err)
+	tip := end.Seq
+	w.Expire(tip)
+	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	reason(t, err, chunk.TruncatedExpired)
+	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, tip+1)
+	reason(t, err, chunk.TruncatedFuture)
+	w.Recreate()
+	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	reason(t, err, chunk.TruncatedFuture)
+}
+
+func testTip(t *testing.T, w TestLog) {
+	t.Helper()
+	root, _, other := cast()
+	want := chunk.Seq(0)
+	check := func(what string) string {
+		t.Helper()
+		got, err := w.Tip(limited(t), 0)
+		if err != nil || got.Seq != want || got.StreamEpoch == "" {
+			t.Errorf("%s: tip %+v, %v; want %d, and an epoch", what, got, err, want)
+		}
+		return got.StreamEpoch
+	}
+	epoch := check("empty")
+	recs := talk(w, root, 3)
+	want = speak(w, other, 1)[0].Seq
+	check("written")
+	w.Delete(want, recs[1].Seq)
+	check("the last one deleted")
+	w.Expire(want)
+	if check("all expired") != epoch {
+		t.Error("the same stream has another epoch")
+	}
+	w.Recreate()
+	want = 0
+	if check("recreated") == epoch {
+		t.Error("another stream has the same epoch")
+	}
+	if _, err := w.Tip(limited(t), 1); err == nil {
+		t.Error("partition 1 of 1 has a tip")
+	}
+}
+
+func testFeed(t *testing.T, w TestLog) {
+	t.Helper()
+	root, child, other := cast()
+	recs := []chunk.Record{AppendRunStarted(w, root), AppendRunStarted(w, other), AppendRunStarted(w, child)}
+	recs = append(recs, speak(w, root, 3)...)
+	whole, middle, tip := follow(t, w, 0), follow(t, w, recs[2].Seq), follow(t, w, recs[5].Seq)
+	whole.expect(recs...)
+	middle.expect(recs[3:]...)
+	// All feeds are at the end; records that are stored now arrive live.
+	for range 3 {
+		live := append(speak(w, other, 1), speak(w, child, 1)...)
+		for _, f := range []*feed{whole, middle, tip} {
+			f.expect(live...)
+		}
+	}
+	// Deleted before a feed came by: not its business.
+	w.Cleanup(root, 0, 0)
+	late := follow(t, w, recs[2].Seq)
+	if first := late.next(); first.Seq <= recs[5].Seq {
+		t.Errorf("a feed gives %d, which was rolled back", first.Seq)
+	}
+	for _, f := range []*feed{whole, middle, tip, late} {
+		if err := f.leave(); !errors.Is(err, context.Canceled) {
+			t.Errorf("err = %v, want that of the context", err)
+		}
+	}
+	for _, err := range w.Feed(limited(t), 1, 0) {
+		if err == nil {
+			t.Error("partition 1 of 1 has a message")
+		}
+		break
+	}
+}
+
+func testFeedBroken(t *testing.T, w TestLog) {
+	t.Helper()
+	root, _, _ := cast()
+	recs := talk(w, root, 3)
+	for n := range chunk.Seq(4) {
+		for m, err := range w.Feed(limited(t), 0, n) {
+			reason(t, err)
+			if m.Seq() != n+1 {
+				t.Errorf("a feed after %d begins with %d", n, m.Seq())
+			}
+			break
+		}
+	}
+	last := recs[2].Seq
+	for m, err := range w.Feed(limited(t), 0, 0) {
+		reason(t, err)
+		if m.Seq() == last {
+			break
+		}
+	}
+}
+
+func testFeedMisfit(t *testing.T, w TestLog) {
+	t.Helper()
+	root, _, _ := cast()
+	recs := talk(w, root, 6)
+	reason(t, follow(t, w, recs[5].Seq+1).end(), chunk.TruncatedFuture)
+	w.Expire(recs[2].Seq)
+	reason(t, follow(t, w, recs[1].Seq).end(), chunk.TruncatedExpired)
+	if first := follow(t, w, recs[2].Seq).next(); first.Seq != recs[2].Seq+1 {
+		t.Errorf("a feed at the first sequence begins with %d, want %d", first.Seq, recs[2].Seq+1)
+	}
+	w.Recreate()
+	reason(t, follow(t, w, recs[5].Seq).end(), chunk.TruncatedFuture)
+}
+
+func testFeedRecreated(t *testing.T, w TestLog) {
+	t.Helper()
+	root, _, _ := cast()
+	recs := talk(w, root, 3)
+	busy, idle := follow(t, w, 0), follow(t, w, recs[2].Seq)
+	for seq := range recs[2].Seq {
+		if m := busy.next(); m.Seq != seq+1 {
+			t.Fatalf("message %d, want %d", m.Seq, seq+1)
+		}
+	}
+	live := speak(w, root, 1)
+	busy.expect(live...)
+	idle.expect(live...)
+	w.Recreate()
+	again := talk(w, root, 1)
+	reason(t, busy.end(), chunk.TruncatedRecreated)
+	reason(t, idle.end(), chunk.TruncatedRecreated)
+	follow(t, w, 0).expect(again...)
+}
+
+// feed is an open Feed and the goroutine that reads it.
+type feed struct {
+	t      *testing.T
+	recs   chan chunk.Record
+	err    error // readable once recs is closed
+	cancel context.CancelFunc
+}
+
+// follow opens a feed; it ends with the test at the latest.
+func follow(t *testing.T, w hub.Feed, after chunk.Seq) *feed {
+	t.Helper()
+	ctx, cancel := context.WithCancel(limited(t))
+	f := &feed{t: t, recs: make(chan chunk.Record), cancel: cancel}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(f.recs)
+		f.err = f.read(ctx, w, after)
+	})
+	t.Cleanup(func() {
+		cancel()
+		reading.Wait()
+	})
+	return f
+}
+
+func (f *feed) read(ctx context.Context, w hub.Feed, after chunk.Seq) error {
+	for m, err := range w.Feed(ctx, 0, after) {
+		if err != nil {
+			return err
+		}
+		rec, err := m.Record()
+		if err != nil {
+			return err
+		}
+		if m.Session() != rec.Session || m.Seq() != rec.Seq {
+			return errors.New("a message is not of the session or the sequence of its record")
+		}
+		select {
+		case f.recs <- rec:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errors.New("the feed ended without an error")
+}
+
+func (f *feed) next() chunk.Record {
+	f.t.Helper()
+	rec, ok := <-f.recs
+	if !ok {
+		f.t.Fatalf("the feed ended: %v", f.err)
+	}
+	return rec
+}
+
+func (f *feed) expect(recs ...chunk.Record) {
+	f.t.Helper()
+	for _, want := range recs {
+		equal(f.t, []chunk.Record{f.next()}, []chunk.Record{want})
+	}
+}
+
+// end waits for the error.
+func (f *feed) end() error {
+	f.t.Helper()
+	for rec := range f.recs {
+		f.t.Errorf("record %d instead of an end", rec.Seq)
+	}
+	return f.err
+}
+
+// leave ends the feed from this side, whatever is in flight.
+func (f *feed) leave() error {
+	f.cancel()
+	for range f.recs {
+		continue // not needed any more
+	}
+	return f.err
+}

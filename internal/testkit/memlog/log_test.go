@@ -1,0 +1,30 @@
+package memlog_test
+
+import (
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
+)
+
+// The fake passes what the real log passes, see internal/hublog.
+func TestLogKeepsTheContract(t *testing.T) {
+	memlog.RunContract(t, func(*testing.T) memlog.TestLog { return memlog.New() })
+}
+
+// A position with an ordinal need not be that of a record of the session: the position
+// of a hub that follows a tree can be a record of a sub-agent when it reads the root.
+func TestReplayFromAPlaceBetweenRecords(t *testing.T) {
+	log := memlog.New()
+	root := chunk.RootSession("acme", "root")
+	memlog.AppendRunStarted(log, root)
+	between := memlog.AppendRunStarted(log, root.Child("child"))
+	want := log.Append(root, chunk.TypeTextDelta, `"delta":"b"`)
+	got, err := memlog.Collect(log.Replay(t.Context(), root, chunk.Position{Seq: between.Seq, Ordinal: 1}, memlog.End))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := memlog.Same(got, []chunk.Record{want}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,259 @@
+package memlog
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Replay is hub.Log.
+func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		if after.Seq != 0 && after.Ordinal == 0 {
+			pos, err := l.ResolveCursor(ctx, s, chunk.ScopeSession, after.Seq)
+			if err != nil {
+				yield(chunk.Record{}, err)
+				return
+			}
+			after = pos
+		}
+		if after.Seq == 0 {
+			after = chunk.Position{} // an ordinal alone is no place
+		}
+		r := reader{log: l, session: s, at: after.Seq, through: through, seen: map[chunk.Session]chunk.Ordinal{s: after.Ordinal}}
+		r.run(ctx, func(other chunk.Session) bool { return other == s }, yield)
+	}
+}
+
+// ReplayTree is hub.Log.
+func (l *Log) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		if _, err := l.ResolveCursor(ctx, root, chunk.ScopeTree, after); err != nil {
+			yield(chunk.Record{}, err)
+			return
+		}
+		r := reader{log: l, session: root.Tree(), at: after, through: through, seen: l.before(root, after)}
+		r.run(ctx, func(other chunk.Session) bool { return other.Tree() == root.Tree() }, yield)
+	}
+}
+
+// reader is one replay. It reads the log again whenever that has changed, so
+// that what happens meanwhile happens under it.
+type reader struct {
+	log     *Log
+	version int            // of the log …
+	recs    []chunk.Record // … when these were what it held
+	session chunk.Session
+	at      chunk.Seq
+	through chunk.Seq
+	seen    map[chunk.Session]chunk.Ordinal
+	given   bool // a record was given out
+}
+
+func (r *reader) run(ctx context.Context, of func(chunk.Session) bool, yield func(chunk.Record, error) bool) {
+	for {
+		if err := r.log.step(ctx, "read"); err != nil {
+			yield(chunk.Record{}, err)
+			return
+		}
+		rec, more, err := r.next(of)
+		if err != nil {
+			yield(chunk.Record{}, err)
+			return
+		}
+		if !more || !yield(rec, nil) {
+			return
+		}
+	}
+}
+
+func (r *reader) next(of func(chunk.Session) bool) (chunk.Record, bool, error) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if r.recs == nil || r.version != r.log.version {
+		r.recs, r.version = current(r.log.stored, of), r.log.version
+	}
+	if r.given && r.at >= r.through {
+		return chunk.Record{}, false, nil
+	}
+	if !r.given && r.at > r.log.last {
+		return chunk.Record{}, false, r.truncated(chunk.TruncatedFuture)
+	}
+	i, _ := slices.BinarySearchFunc(r.recs, r.at+1, func(rec chunk.Record, seq chunk.Seq) int { return cmp.Compare(rec.Seq, seq) })
+	switch {
+	case i == len(r.recs) && !r.given && r.at == 0:
+		return chunk.Record{}, false, chunk.ErrUnknownSession
+	case i == len(r.recs):
+		return chunk.Record{}, false, nil
+	}
+	// Before the bound is checked: if records are missing before rec, it is unknown
+	// on which side of the bound they were.
+	rec := r.recs[i]
+	if reason := r.check(i); reason != "" {
+		return chunk.Record{}, false, r.truncated(reason)
+	}
+	if rec.Seq > r.through {
+		return chunk.Record{}, false, nil
+	}
+	r.seen[rec.Session], r.at, r.given = rec.Ordinal, rec.Seq, true
+	return rec, true, nil
+}
+
+func (r *reader) truncated(reason chunk.TruncationReason) error {
+	return &chunk.TruncatedError{Session: r.session, Reason: reason, After: r.at}
+}
+
+// check returns the reason why the record at i cannot be returned next, "" if it can.
+func (r *reader) check(i int) chunk.TruncationReason {
+	rec := r.recs[i]
+	seen := r.seen[rec.Session]
+	switch {
+	case !r.given && r.at == 0 && rec.Session != r.session && r.rootExpired():
+		return chunk.TruncatedExpired
+	case rec.Ordinal == seen+1:
+		return ""
+	case rec.Ordinal == 1:
+		return chunk.TruncatedExpired // purged, and begun again
+	case rec.Ordinal <= seen:
+		return chunk.TruncatedGap
+	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1):
+		return "" // never the first record: a clean-up spares it
+	case slices.ContainsFunc(r.recs[:i], func(before chunk.Record) bool { return before.Session == rec.Session }):
+		return chunk.TruncatedGap
+	}
+	return chunk.TruncatedExpired
+}
+
+// rootExpired: what expires first of a tree is the beginning of its root.
+func (r *reader) rootExpired() bool {
+	i := slices.IndexFunc(r.recs, func(rec chunk.Record) bool { return rec.Session == r.session })
+	return i >= 0 && r.recs[i].Ordinal > 1
+}
+
+// explained reports whether truncated records of s list all ordinals of a gap.
+func explained(recs []chunk.Record, s chunk.Session, first, last chunk.Ordinal) bool {
+	listed := make(map[chunk.Ordinal]bool)
+	for _, rec := range recs {
+		if rec.Session != s || rec.Type != chunk.TypeTruncated {
+			continue
+		}
+		for _, o := range removedBy(rec) {
+			listed[o] = true
+		}
+	}
+	for o := first; o <= last; o++ {
+		if !listed[o] {
+			return false
+		}
+	}
+	return true
+}
+
+func removedBy(rec chunk.Record) (ordinals []chunk.Ordinal) {
+	var body struct {
+		Removed []struct {
+			First chunk.Ordinal `json:"first"`
+			Last  chunk.Ordinal `json:"last"`
+		} `json:"removed"`
+	}
+	if err := json.Unmarshal(rec.Data, &body); err != nil {
+		panic(err) // we wrote it
+	}
+	for _, r := range body.Removed {
+		for o := r.First; o <= r.Last; o++ {
+			ordinals = append(ordinals, o)
+		}
+	}
+	return ordinals
+}
+
+func stepOf(rec chunk.Record) int64 {
+	var body struct {
+		Step int64 `json:"step"`
+	}
+	if err := json.Unmarshal(rec.Data, &body); err != nil {
+		panic(err) // we wrote it
+	}
+	return body.Step
+}
+
+// before tells the last ordinal of every session of a tree up to a sequence.
+func (l *Log) before(root chunk.Session, seq chunk.Seq) map[chunk.Session]chunk.Ordinal {
+	seen := make(map[chunk.Session]chunk.Ordinal)
+	for _, rec := range l.Tree(root.Tree()) {
+		if rec.Seq <= seq {
+			seen[rec.Session] = rec.Ordinal
+		}
+	}
+	return seen
+}
+
+// ResolveCursor is hub.Log.
+func (l *Log) ResolveCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+	if err := l.step(ctx, "verify"); err != nil {
+		return chunk.Position{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	truncated := &chunk.TruncatedError{Session: s, After: after}
+	if after == 0 {
+		return chunk.Position{}, nil
+	}
+	if after > l.last {
+		truncated.Reason = chunk.TruncatedFuture
+		return chunk.Position{}, truncated
+	}
+	ours := func(other chunk.Session) bool {
+		return other == s || (scope == chunk.ScopeTree && other.Tree() == s.Tree())
+	}
+	for _, rec := range current(l.stored, func(chunk.Session) bool { return true }) {
+		if rec.Seq == after && ours(rec.Session) {
+			return rec.Position(), nil
+		}
+	}
+	truncated.Reason = l.whyMissing(after, ours)
+	return chunk.Position{}, truncated
+}
+
+func (l *Log) whyMissing(seq chunk.Seq, ours func(chunk.Session) bool) chunk.TruncationReason {
+	if len(l.stored) == 0 || seq < l.stored[0].rec.Seq {
+		return chunk.TruncatedExpired
+	}
+	for _, m := range l.stored {
+		if m.rec.Seq == seq {
+			return chunk.TruncatedWrongSession
+		}
+		if m.rec.Type == chunk.TypeTruncated && ours(m.rec.Session) && m.rec.Seq > seq && takes(m.rec, seq) {
+			return chunk.TruncatedCleanup
+		}
+	}
+	return chunk.TruncatedExpired
+}
+
+// takes reports whether a sequence lies in the stretch that a clean-up names.
+func takes(mark chunk.Record, seq chunk.Seq) bool {
+	var body struct {
+		From chunk.Seq `json:"fromSequence"`
+		At   chunk.Seq `json:"atSequence"`
+	}
+	if err := json.Unmarshal(mark.Data, &body); err != nil {
+		panic(err) // we wrote it
+	}
+	return body.From <= seq && seq <= body.At
+}
+
+// Last is hub.Log.
+func (l *Log) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
+	if err := l.step(ctx, "last"); err != nil {
+		return chunk.Record{}, err
+	}
+	recs := l.Session(s)
+	if len(recs) == 0 {
+		return chunk.Record{}, chunk.ErrUnknownSession
+	}
+	return recs[len(recs)-1], nil
+}

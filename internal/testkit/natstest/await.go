@@ -1,0 +1,44 @@
+package natstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// Eventually calls ok until it returns nil. It fails the test with the last
+// informative error after a minute. It polls because a server does not report when
+// a leader is elected or a replica has caught up. Each call gets a context of one
+// second: a request to a dead leader gets no answer, and the next one reaches
+// another node.
+func Eventually(tb testing.TB, what string, ok func(context.Context) error) {
+	tb.Helper()
+	// The test's context ends before the test's cleanups run, and cleanups may
+	// call Eventually.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), waitTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		err := attempt(ctx, ok)
+		if err == nil {
+			return
+		}
+		if last == nil || !errors.Is(err, context.DeadlineExceeded) {
+			last = err // a timeout is less informative than an earlier error
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tb.Fatalf("wait for %s: %v", what, last)
+		}
+	}
+}
+
+func attempt(ctx context.Context, ok func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return ok(ctx)
+}

@@ -1,0 +1,21 @@
+// Package natstest starts JetStream servers for tests: in process, as a separate
+// process that can be killed, or as a cluster of such processes.
+//
+//	func TestMain(m *testing.M) { natstest.Main(m) }
+//
+//	func TestSomething(t *testing.T) {
+//		srv := natstest.Start(t)     // in process, no port, files in t.TempDir
+//		js := srv.JetStream(t)
+//		…
+//		srv.Restart(t)               // same files; connections reconnect
+//	}
+//
+// Use Start in most tests: it takes about 20 ms. Use StartProcess for SIGKILL
+// and SIGSTOP, and StartCluster for replication: leader changes and lagging
+// followers. A Proxy between a client and a server drops bytes; a FaultProxy
+// drops, duplicates and reorders single messages.
+//
+// Everything ends with the test that started it. If the test failed, the end of
+// the server's log is printed. A server that does not start fails the test with
+// the reason; this package never skips a test.
+package natstest

@@ -1,0 +1,13 @@
+package natstest_test
+
+import (
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+// parentVariable makes TestServersDieWithTheirParent the parent, in a test
+// binary of its own.
+const parentVariable = "TAILRACE_NATSTEST_PARENT"
+
+func TestMain(m *testing.M) { natstest.Main(m) }

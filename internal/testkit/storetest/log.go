@@ -1,0 +1,235 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Log is a projector.Log in memory. Tests write to it, run cleanups and let records expire.
+type Log struct {
+	// Fault, if not nil, is called before each replay. The replay yields its error.
+	Fault func(s chunk.Session) error
+
+	mu       sync.Mutex // guards the fields below
+	seq      chunk.Seq
+	sessions map[chunk.Session]*sessionLog
+	replays  int
+}
+
+type sessionLog struct {
+	records []chunk.Record // the available records, in order
+	last    chunk.Ordinal
+	epoch   chunk.Epoch
+	removed []chunk.OrdinalRange // listed by truncated records
+}
+
+// NewLog returns an empty log.
+func NewLog() *Log { return &Log{sessions: make(map[chunk.Session]*sessionLog)} }
+
+// Append writes one chunk of a step. A run_started starts an epoch.
+func (l *Log) Append(tb testing.TB, s chunk.Session, step int64, body chunk.Body) chunk.Record {
+	tb.Helper()
+	c := chunk.Chunk{AgentID: s.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
+	data, err := c.AppendJSON(nil)
+	if err != nil {
+		tb.Fatalf("%T: %v", body, err)
+	}
+	return l.AppendRaw(s, body.Type(), data)
+}
+
+// AppendRaw writes data as a record of a type.
+func (l *Log) AppendRaw(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sl := l.sessions[s]
+	if sl == nil {
+		sl = &sessionLog{}
+		l.sessions[s] = sl
+	}
+	if typ == chunk.TypeRunStarted || sl.epoch == 0 {
+		sl.epoch++
+	}
+	l.seq++
+	sl.last++
+	rec := chunk.Record{
+		Seq: l.seq, Session: s, Epoch: sl.epoch, Ordinal: sl.last, Type: typ,
+		StoredAt: time.Unix(1_700_000_000, 0).Add(time.Duration(l.seq) * time.Millisecond).UTC(), Data: data,
+	}
+	sl.records = append(sl.records, rec)
+	return rec
+}
+
+// Mark writes a truncated record that removes the chunks of steps after the given one, and returns it; false if there are none.
+// DeleteRemoved deletes the removed records.
+func (l *Log) Mark(tb testing.TB, s chunk.Session, step int64) (chunk.Record, bool) {
+	tb.Helper()
+	var removed []chunk.OrdinalRange
+	for _, rec := range l.Records(s) {
+		c, err := rec.Decode()
+		if err == nil && !rec.Type.Control() && c.Step > step && !l.isRemoved(s, rec.Ordinal) {
+			removed = append(removed, chunk.OrdinalRange{First: int64(rec.Ordinal), Last: int64(rec.Ordinal)})
+		}
+	}
+	if len(removed) == 0 {
+		return chunk.Record{}, false
+	}
+	rec := l.Append(tb, s, step, chunk.Truncated{TruncatedAtStep: step, AtSequence: int64(l.Tip()), FromSequence: 1, Removed: removed})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sessions[s].removed = append(l.sessions[s].removed, removed...)
+	return rec, true
+}
+
+func (l *Log) isRemoved(s chunk.Session, o chunk.Ordinal) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sessions[s].covers(int64(o))
+}
+
+func (sl *sessionLog) covers(o int64) bool {
+	for _, r := range sl.removed {
+		if r.First <= o && o <= r.Last {
+			return true
+		}
+	}
+	return false
+}
+
+// DeleteRemoved deletes the records that truncated records have listed.
+func (l *Log) DeleteRemoved(s chunk.Session) {
+	l.retain(s, func(sl *sessionLog, rec chunk.Record) bool { return !sl.covers(int64(rec.Ordinal)) })
+}
+
+// Expire deletes the records up to an ordinal.
+func (l *Log) Expire(s chunk.Session, through chunk.Ordinal) {
+	l.retain(s, func(_ *sessionLog, rec chunk.Record) bool { return rec.Ordinal > through })
+}
+
+// DropRecord deletes one record without a truncated record.
+func (l *Log) DropRecord(s chunk.Session, o chunk.Ordinal) {
+	l.retain(s, func(_ *sessionLog, rec chunk.Record) bool { return rec.Ordinal != o })
+}
+
+func (l *Log) retain(s chunk.Session, stays func(*sessionLog, chunk.Record) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sl := l.sessions[s]
+	var left []chunk.Record
+	for _, rec := range sl.records {
+		if stays(sl, rec) {
+			left = append(left, rec)
+		}
+	}
+	sl.records = left
+}
+
+// Records returns the available records of s.
+func (l *Log) Records(s chunk.Session) []chunk.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if sl := l.sessions[s]; sl != nil {
+		return append([]chunk.Record(nil), sl.records...)
+	}
+	return nil
+}
+
+// Tip returns the last sequence.
+func (l *Log) Tip() chunk.Seq {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq
+}
+
+// Last implements projector.Log.
+func (l *Log) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
+	if l.Fault != nil {
+		if err := l.Fault(s); err != nil {
+			return chunk.Record{}, err
+		}
+	}
+	records := l.Records(s)
+	if len(records) == 0 {
+		return chunk.Record{}, fmt.Errorf("%s: %w", s, chunk.ErrUnknownSession)
+	}
+	return records[len(records)-1], ctx.Err()
+}
+
+// ReplayCount returns the number of calls of Replay and ReplayAvailable.
+func (l *Log) ReplayCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.replays
+}
+
+// Replay implements projector.Log.
+func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return l.replay(ctx, s, after, false)
+}
+
+// ReplayAvailable implements projector.Log.
+func (l *Log) ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return l.replay(ctx, s, after, true)
+}
+
+func (l *Log) replay(ctx context.Context, s chunk.Session, after chunk.Position, fromAvailable bool) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		l.mu.Lock()
+		l.replays++
+		l.mu.Unlock()
+		if l.Fault != nil {
+			if err := l.Fault(s); err != nil {
+				yield(chunk.Record{}, err)
+				return
+			}
+		}
+		records := l.Records(s)
+		if len(records) == 0 {
+			yield(chunk.Record{}, fmt.Errorf("%s: %w", s, chunk.ErrUnknownSession))
+			return
+		}
+		last := after.Ordinal
+		for _, rec := range records {
+			if rec.Ordinal <= last {
+				continue
+			}
+			if fromAvailable {
+				last, fromAvailable = rec.Ordinal-1, false
+			}
+			if err := l.explain(s, last, rec, records[0], after); err != nil {
+				yield(chunk.Record{}, err)
+				return
+			}
+			if err := ctx.Err(); err != nil {
+				yield(chunk.Record{}, err)
+				return
+			}
+			last = rec.Ordinal
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// explain returns an error if records between last and rec are missing and no truncated record lists them.
+func (l *Log) explain(s chunk.Session, last chunk.Ordinal, rec, first chunk.Record, after chunk.Position) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for o := last + 1; o < rec.Ordinal; o++ {
+		if l.sessions[s].covers(int64(o)) {
+			continue
+		}
+		reason := chunk.TruncatedGap
+		if first.Ordinal == rec.Ordinal {
+			reason = chunk.TruncatedExpired
+		}
+		return &chunk.TruncatedError{Session: s, Reason: reason, After: after.Seq, FirstSeq: first.Seq}
+	}
+	return nil
+}

@@ -1,9 +1,0 @@
-package topology
-
-import (
-	"testing"
-
-	"github.com/tailrace/tailrace/internal/natstest"
-)
-
-func TestMain(m *testing.M) { natstest.Main(m) }

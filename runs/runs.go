@@ -1,0 +1,202 @@
+// Package runs starts, answers, stops, resumes and reads runs of agents from Go programs, without HTTP.
+//
+//	client, err := runs.New(js, runs.Config{AgentTypes: []string{"search"}})
+//	session := chunk.RootSession("default", "s-1")
+//	run, err := client.Start(ctx, runs.Start{Session: session, AgentType: "search", Input: []chunk.InputMessage{{Content: "parcels to Oslo"}}})
+//	status, err := client.Status(ctx, session)
+//
+// All calls may be repeated: the id of a run is a function of the request. A request becomes a command on the queue, or an answer or a stop request in an inbox;
+// a worker (package workers) does the rest. Package consumers follows the records of a session.
+//
+// Every error is an *Error; one whose context ended has the reason "unavailable" or "contended". Is of an *Error reports chunk.ErrUnknownSession,
+// chunk.ErrInvalid or chunk.ErrTooLarge for the reasons of that meaning. Answer stores the answer even if the context ends meanwhile.
+package runs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Config configures a Client. AgentTypes is required.
+type Config struct {
+	// AgentTypes are those that may be started.
+	AgentTypes []string
+
+	// Layout names subjects, streams and buckets. All programs of one Tailrace share it.
+	Layout subjects.Layout
+
+	// RequestTimeout bounds one answer of a user, or one request of a chat. Defaults to 15 seconds.
+	RequestTimeout time.Duration
+
+	// Log receives errors of the server. Defaults to none.
+	Log *slog.Logger
+}
+
+// Client may be used by many goroutines. It starts none.
+type Client struct {
+	service   *conversation.Service
+	snapshots *projector.Reader
+}
+
+// New returns a Client over js. It sends nothing to the server; the streams and buckets must exist when the Client is used (package topology creates them).
+func New(js jetstream.JetStream, cfg Config) (*Client, error) {
+	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, Log: cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	inbox, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	reader, err := consumers.New(js.Conn(), js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	snapshots := projector.NewReader(store, jssnapshots.Log{Reader: reader})
+	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox},
+		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Log: cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	return &Client{service: service, snapshots: snapshots}, nil
+}
+
+// Service returns the logic of the Client, for the HTTP surfaces of package sseedge.
+func (c *Client) Service() *conversation.Service { return c.service }
+
+// Snapshots returns a reader of fresh snapshots and pages of messages.
+func (c *Client) Snapshots() *projector.Reader { return c.snapshots }
+
+// Start is the one run of a new session.
+type Start struct {
+	Session   chunk.Session
+	AgentType string
+	Input     []chunk.InputMessage
+	Params    chunk.Value // any JSON that the agent understands; the zero Value is null
+}
+
+// Start requests the run and returns its id, which is a function of the session. A session that is running or paused is returned as it is.
+func (c *Client) Start(ctx context.Context, s Start) (run string, err error) {
+	run, r := c.service.Start(ctx, conversation.StartRequest(s))
+	return run, errorOf(s.Session, r)
+}
+
+// Resume requests a run that continues one which was interrupted, and returns its id. Without input it may be repeated, and returns a run that is in progress
+// or waits for answers as it is; with input it is refused then.
+func (c *Client) Resume(ctx context.Context, id chunk.Session, input ...chunk.InputMessage) (run string, err error) {
+	key, r := conversation.ResumeKey(input)
+	if r == nil {
+		run, r = c.service.Resume(ctx, conversation.ResumeRequest{Session: id, Input: input, Key: key})
+	}
+	return run, errorOf(id, r)
+}
+
+// Answer is an answer to one call.
+type Answer struct {
+	CallID string
+
+	// ApprovalID, Approved and Reason are of an answer to an approval request.
+	ApprovalID string
+	Approved   bool
+	Reason     string
+
+	// Result is that of a client tool, Error why there is none.
+	Result chunk.Value
+	Error  *string
+}
+
+// Answer stores an answer, and requests the resume of the run if it was the last one that the run waits for. Of several answers to one call the first counts:
+// the others get an *Error with ReasonAnswered.
+func (c *Client) Answer(ctx context.Context, id chunk.Session, a Answer) error {
+	submitted := conversation.SubmittedAnswer{Kind: control.ClientResult, CallID: a.CallID, Result: a.Result, Error: a.Error}
+	if a.ApprovalID != "" {
+		submitted.Kind, submitted.ApprovalID, submitted.Approved, submitted.Reason = control.Approval, a.ApprovalID, a.Approved, a.Reason
+	}
+	return errorOf(id, c.service.Answer(ctx, id, "", submitted))
+}
+
+// StopKind is how a run is stopped.
+type StopKind = control.StopKind
+
+// The kinds of stops.
+const (
+	Interrupt = control.StopInterrupt // at the next step; the run can be resumed
+	Abort     = control.StopAbort     // the run fails
+)
+
+// Stop requests that the latest run of a session stops, and returns that run. nil: the request is stored, and takes effect also if the worker fails.
+func (c *Client) Stop(ctx context.Context, id chunk.Session, kind StopKind, reason string) (run string, err error) {
+	run, r := c.service.Stop(ctx, id, kind, reason)
+	return run, errorOf(id, r)
+}
+
+// Status is the state of a session.
+type Status = conversation.Status
+
+// The phases of the latest run, Status.Phase.
+const (
+	PhaseRunning     = conversation.PhaseRunning
+	PhaseCompleted   = conversation.PhaseCompleted
+	PhaseFailed      = conversation.PhaseFailed
+	PhaseInterrupted = conversation.PhaseInterrupted
+	PhaseClient      = conversation.PhaseClient
+	PhaseChildren    = conversation.PhaseChildren
+)
+
+// Status returns the state of a session.
+func (c *Client) Status(ctx context.Context, id chunk.Session) (Status, error) {
+	st, r := c.service.Status(ctx, id)
+	return st, errorOf(id, r)
+}
+
+// Error is a refusal.
+type Error struct {
+	Session chunk.Session
+	Reason  string // as "running", "over", "answered", "unknown-agent", "unavailable"
+	Text    string // "" or what is wrong with the request
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("session %s: %s", e.Session, e.Reason)
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+// Is reports the error of package chunk that e means.
+func (e *Error) Is(target error) bool {
+	switch conversation.Reason(e.Reason) {
+	case conversation.ReasonNoSession:
+		return target == chunk.ErrUnknownSession
+	case conversation.ReasonInvalid, conversation.ReasonUnstorable, conversation.ReasonBadID:
+		return target == chunk.ErrInvalid
+	case conversation.ReasonTooLarge:
+		return target == chunk.ErrTooLarge
+	}
+	return false
+}
+
+func errorOf(id chunk.Session, r *conversation.Refusal) error {
+	if r == nil {
+		return nil
+	}
+	return &Error{Session: id, Reason: string(r.Reason), Text: r.Text}
+}

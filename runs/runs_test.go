@@ -1,0 +1,164 @@
+package runs_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/runs"
+	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/workers"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }
+
+type env struct {
+	t      *testing.T
+	client *runs.Client
+}
+
+// newEnv serves an agent that asks for a client tool, waits for release, and ends with the result of the tool.
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	srv := natstest.Start(t)
+	js := srv.JetStream(t)
+	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := runs.New(js, runs.Config{AgentTypes: []string{"helper"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker, err := workers.New(js, workers.Config{
+		Agents:     map[string]workers.Agent{"helper": workers.AgentFunc(helper)},
+		RetryDelay: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := worker.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return &env{t, client}
+}
+
+func helper(ctx context.Context, t *workers.Turn) error {
+	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+		last := t.Messages()[len(t.Messages())-1]
+		if calls := last.Calls(); len(calls) > 0 {
+			s.MarkFinal()
+			return s.Text(ctx, "done")
+		}
+		return s.Tool("c1", "browser").AskClient(ctx, map[string]any{}, time.Time{})
+	})
+}
+
+// await reads the status until the run is in a phase.
+func (w *env) await(id chunk.Session, phase any) runs.Status {
+	w.t.Helper()
+	for {
+		st, err := w.client.Status(w.t.Context(), id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if st.Phase == phase {
+			return st
+		}
+		if st.Phase == runs.PhaseFailed {
+			w.t.Fatalf("the run failed: %+v", st.Failure)
+		}
+	}
+}
+
+func (w *env) start(id string) (chunk.Session, string) {
+	w.t.Helper()
+	session := chunk.RootSession("default", id)
+	run, err := w.client.Start(w.t.Context(), runs.Start{Session: session, AgentType: "helper", Input: []chunk.InputMessage{{Content: "hi"}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return session, run
+}
+
+func wantReason(t *testing.T, err error, reason string) {
+	t.Helper()
+	if refused, ok := errors.AsType[*runs.Error](err); !ok || refused.Reason != reason {
+		t.Errorf("got %v, want the reason %s", err, reason)
+	}
+}
+
+// A session from its start to its end, with every call repeated.
+func TestClient(t *testing.T) {
+	w := newEnv(t)
+	session, run := w.start("s1")
+	if _, again := w.start("s1"); again != run {
+		t.Errorf("started twice: %s, want %s", again, run)
+	}
+	if st := w.await(session, runs.PhaseClient); len(st.Open.CallIDs) != 1 || st.Open.CallIDs[0] != "c1" || st.RunID != run {
+		t.Errorf("the status is %+v", st)
+	}
+	if got, err := w.client.Resume(t.Context(), session); err != nil || got != run {
+		t.Errorf("resume of a run that waits: %s, %v", got, err)
+	}
+	_, err := w.client.Resume(t.Context(), session, chunk.InputMessage{Content: "more"})
+	wantReason(t, err, "awaiting")
+	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c9", Result: chunk.Value("1")}), "unknown-call")
+	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c1", ApprovalID: "a", Approved: true}), "wrong-kind")
+	answer := runs.Answer{CallID: "c1", Result: chunk.Value(`{"city":"Ulm"}`)}
+	if err := w.client.Answer(t.Context(), session, answer); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, w.client.Answer(t.Context(), session, answer), "answered")
+	if st := w.await(session, runs.PhaseCompleted); string(st.Output) != `"done"` || st.RunID == run {
+		t.Errorf("the status is %+v", st)
+	}
+	snap, err := w.client.Snapshots().Snapshot(t.Context(), session)
+	if messages := snap.Transcript(0); err != nil || len(messages) != 3 { // the user's, and one for each step
+		t.Errorf("the snapshot has %+v, %v", messages, err)
+	}
+	_, err = w.client.Stop(t.Context(), session, runs.Abort, "late")
+	wantReason(t, err, "over")
+	_, err = w.client.Start(t.Context(), runs.Start{Session: session, AgentType: "helper"})
+	wantReason(t, err, "over")
+}
+
+// A run that waits is aborted; unknown sessions and agents are refused.
+func TestClientStops(t *testing.T) {
+	w := newEnv(t)
+	session, run := w.start("s1")
+	w.await(session, runs.PhaseClient)
+	for range 2 {
+		if got, err := w.client.Stop(t.Context(), session, runs.Abort, "enough"); err == nil && got != run {
+			t.Errorf("stopped %s, want %s", got, run)
+		} else if err != nil {
+			wantReason(t, err, "over") // the second request came after the abort
+		}
+	}
+	for {
+		st, err := w.client.Status(t.Context(), session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Phase == runs.PhaseFailed {
+			break
+		}
+	}
+	unknown := chunk.RootSession("default", "unknown")
+	if _, err := w.client.Status(t.Context(), unknown); !errors.Is(err, chunk.ErrUnknownSession) {
+		t.Errorf("status of an unknown session: %v", err)
+	}
+	_, err := w.client.Start(t.Context(), runs.Start{Session: unknown, AgentType: "other"})
+	wantReason(t, err, "unknown-agent")
+}

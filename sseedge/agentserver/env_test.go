@@ -1,0 +1,279 @@
+package agentserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/hublog"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/sseedge/chat"
+	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// env is a server with the streams of Tailrace, an edge that serves sessions,
+// chats and this surface, and workers.
+type env struct {
+	t      *testing.T
+	srv    *natstest.Server
+	reader *projector.Reader
+	queue  *jscontrol.Queue
+	server *Server
+	url    string
+}
+
+const tenant = "acme"
+
+// must is for what does not fail.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func newEnv(t *testing.T, change func(*Config)) *env {
+	t.Helper()
+	w := &env{t: t, srv: natstest.Start(t)}
+	js := w.srv.JetStream(t)
+	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	log := must(consumers.New(js.Conn(), js, consumers.Config{}))(t)
+	w.reader = projector.NewReader(must(jssnapshots.New(js, jssnapshots.Config{}))(t), jssnapshots.Log{Reader: log})
+	w.queue = must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(t)
+	w.serve(js, log, change)
+	return w
+}
+
+// serve assembles an edge as cmd/tailrace does.
+func (w *env) serve(js jetstream.JetStream, log *consumers.Reader, change func(*Config)) {
+	w.t.Helper()
+	h := must(hub.New(hublog.Log{Reader: log}, hublog.Feed{Reader: log}, hub.Config{
+		Encode: helix.Encode, Encodings: map[string]hub.Encode{"/chat": chat.Encode},
+	}))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := h.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	box := must(jscontrol.NewInbox(js, jscontrol.InboxConfig{}))(w.t)
+	types := []string{"helper", "other"}
+	edge := must(sseedge.New(h, pages{w.reader}, sseedge.Config{Tenant: tenant}))(w.t)
+	chats := must(chat.New(chat.Config{
+		Snapshots: w.reader, Commands: w.queue, Inbox: box, Follower: chat.HubFollower{HubFollower: h, Encoding: "/chat"}, AgentTypes: types, Tenant: tenant,
+	}))(w.t)
+	cfg := Config{
+		Conversation: chats.Conversation(), StartWaiter: HubWaiter{h}, EventsHandler: edge, Tenant: tenant, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	w.server = must(New(cfg))(w.t)
+	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.server.Match(r.URL.Path) {
+			w.server.ServeHTTP(rw, r)
+			return
+		}
+		edge.ServeHTTP(rw, r)
+	}))
+	w.url = site.URL
+	w.t.Cleanup(func() {
+		site.CloseClientConnections()
+		site.Close()
+		cancel()
+		running.Wait()
+	})
+}
+
+// pages are the snapshots of the edge, which no test here asks for.
+type pages struct{ reader *projector.Reader }
+
+func (p pages) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
+	return sseedge.Snapshot{}, chunk.ErrUnknownSession
+}
+
+// work serves the agent until the test ends.
+func (w *env) work(agent workers.AgentFunc) {
+	w.t.Helper()
+	js := w.srv.JetStream(w.t)
+	worker := must(workers.New(js, workers.Config{
+		Agents: map[string]workers.Agent{"helper": agent},
+		Lease:  250 * time.Millisecond, RetryDelay: 20 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := worker.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// answered is what came for a request.
+type answered struct {
+	status int
+	body   string
+	header http.Header
+}
+
+// member is a text in the answer, "" if it is not there.
+func (a answered) member(name string) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal([]byte(a.body), &all) != nil {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(all[name], &text) != nil {
+		return string(all[name])
+	}
+	return text
+}
+
+// String is the status, and of a refusal the code.
+func (a answered) String() string {
+	if code := a.member("code"); code != "" {
+		return fmt.Sprintf("%d %s", a.status, code)
+	}
+	return fmt.Sprint(a.status)
+}
+
+func (w *env) try(ctx context.Context, method, path, body string, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	maps.Copy(req.Header, header)
+	return http.DefaultClient.Do(req)
+}
+
+func (w *env) ask(method, path, body string) answered {
+	w.t.Helper()
+	resp, err := w.try(w.t.Context(), method, path, body, nil)
+	if err != nil {
+		w.t.Error(err)
+		return answered{}
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return answered{resp.StatusCode, string(text), resp.Header}
+}
+
+func (w *env) post(path, body string) answered {
+	w.t.Helper()
+	return w.ask(http.MethodPost, "/agents"+path, body)
+}
+
+func (w *env) status(session string) answered {
+	w.t.Helper()
+	return w.ask(http.MethodGet, "/agents/status?sessionId="+session, "")
+}
+
+func (w *env) awaitStatus(session, want string) answered {
+	w.t.Helper()
+	var got answered
+	natstest.Eventually(w.t, session+" is "+want, func(ctx context.Context) error {
+		resp, err := w.try(ctx, http.MethodGet, "/agents/status?sessionId="+session, "", nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		got = answered{resp.StatusCode, string(text), resp.Header}
+		if got.member("status") != want {
+			return fmt.Errorf("%d %s", got.status, got.body)
+		}
+		return nil
+	})
+	return got
+}
+
+func (w *env) snapshot(session string) fold.Snapshot {
+	w.t.Helper()
+	return must(w.reader.Snapshot(w.t.Context(), chunk.RootSession(tenant, session)))(w.t)
+}
+
+// sseEvent is one event of a stream.
+type sseEvent struct {
+	id   string
+	data string
+}
+
+// listen reads events from a cursor until see says that it is enough, or the
+// stream ends.
+func (w *env) listen(ctx context.Context, path, cursor string, see func(sseEvent) bool) error {
+	header := http.Header{}
+	if cursor != "" {
+		header.Set("Last-Event-ID", cursor)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := w.try(ctx, http.MethodGet, path, "", header)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(resp.Body)
+		return fmt.Errorf("%d %s: %w", resp.StatusCode, text, err)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	var e sseEvent
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "id":
+			e.id = value
+		case "data":
+			e.data = value
+		case "":
+			if e.data != "" && see(e) {
+				return nil
+			}
+			e = sseEvent{}
+		}
+	}
+	return fmt.Errorf("the stream ended: %w", lines.Err())
+}

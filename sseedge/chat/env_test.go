@@ -1,0 +1,332 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/hublog"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/posttest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// env is a server with everything that a chat needs, edges, and a worker that
+// does what a test tells it.
+type env struct {
+	t      testing.TB
+	srv    *natstest.Server
+	queue  *jscontrol.Queue
+	box    *jscontrol.Inbox
+	reader *projector.Reader
+	js     jetstream.JetStream
+
+	mu      sync.Mutex // guards handled
+	handled []control.Command
+}
+
+const agentType = "support"
+
+func newEnv(tb testing.TB) *env {
+	tb.Helper()
+	w := &env{t: tb, srv: natstest.Start(tb)}
+	w.js = w.srv.JetStream(tb)
+	if err := topology.Ensure(tb.Context(), w.js, topology.Config{}); err != nil {
+		tb.Fatal(err)
+	}
+	w.queue = must(jscontrol.NewQueue(w.js, jscontrol.QueueConfig{RetryDelay: 10 * time.Millisecond}))(tb)
+	w.box = must(jscontrol.NewInbox(w.js, jscontrol.InboxConfig{}))(tb)
+	w.reader = must(newReader(tb, w.srv))(tb)
+	return w
+}
+
+// must is for what does not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
+func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
+	tb.Helper()
+	js := srv.JetStream(tb)
+	log, err := consumers.New(js.Conn(), js, consumers.Config{})
+	if err != nil {
+		return nil, err
+	}
+	store, err := jssnapshots.New(js, jssnapshots.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return projector.NewReader(store, jssnapshots.Log{Reader: log}), nil
+}
+
+// edge is one node that serves chats.
+type edge struct {
+	t       testing.TB
+	service *Service
+	server  *httptest.Server
+	stop    func()
+	base    string // path of the chat, "" for that of s1
+}
+
+func (w *env) newEdge(change func(*Config)) *edge {
+	w.t.Helper()
+	js := w.srv.JetStream(w.t)
+	log := must(consumers.New(js.Conn(), js, consumers.Config{}))(w.t)
+	h := must(hub.New(hublog.Log{Reader: log}, hublog.Feed{Reader: log}, hub.Config{Encode: Encode}))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := h.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	cfg := Config{
+		Snapshots:  must(newReader(w.t, w.srv))(w.t),
+		Commands:   must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(w.t),
+		Inbox:      must(jscontrol.NewInbox(js, jscontrol.InboxConfig{}))(w.t),
+		Follower:   HubFollower{HubFollower: h},
+		AgentTypes: []string{agentType},
+		Tenant:     "acme",
+		Dialect:    aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }},
+		Log:        slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	e := &edge{t: w.t, service: must(New(cfg))(w.t)}
+	e.server = httptest.NewServer(e.service)
+	e.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	e.stop = sync.OnceFunc(func() {
+		e.server.CloseClientConnections()
+		e.server.Close()
+		cancel()
+		running.Wait()
+	})
+	w.t.Cleanup(e.stop)
+	return e
+}
+
+// script is what a worker does with a command, once the run is open.
+type script func(ctx context.Context, c control.Command, run *producers.Run, w *env) error
+
+// work serves until the test ends. The run is opened for the script.
+func (w *env) work(do script) {
+	w.t.Helper()
+	js := w.srv.JetStream(w.t)
+	producer := must(producers.New(js.Conn(), js, producers.Config{}))(w.t)
+	queue := must(jscontrol.NewQueue(js, jscontrol.QueueConfig{RetryDelay: 10 * time.Millisecond}))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := queue.Serve(ctx, []string{agentType}, func(ctx context.Context, c control.Command) error {
+			return w.handle(ctx, producer, c, do)
+		})
+		if err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		if err := producer.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+func (w *env) handle(ctx context.Context, producer *producers.Producer, c control.Command, do script) error {
+	snap, err := w.reader.Snapshot(ctx, c.Session)
+	if err == nil {
+		if snap.Run.ID == c.RunID || slices.ContainsFunc(snap.PastRuns, func(r fold.Run) bool { return r.ID == c.RunID }) {
+			return nil // redelivered
+		}
+	}
+	w.mu.Lock()
+	w.handled = append(w.handled, c)
+	w.mu.Unlock()
+	started := chunk.RunStarted{RunID: c.RunID, Mode: "execute", Input: c.Input}
+	if c.Kind == control.Resume {
+		started.Mode = c.Mode
+	}
+	run, err := producer.Start(ctx, c.Session, started, producers.AgentType(c.AgentType))
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	if err := w.writeAnswers(ctx, c, snap.Pending, run); err != nil {
+		return err
+	}
+	return do(ctx, c, run, w)
+}
+
+// writeAnswers writes what was answered into the log, as a worker does before anything
+// else.
+func (w *env) writeAnswers(ctx context.Context, c control.Command, pending []fold.Pending, run *producers.Run) error {
+	for _, p := range pending {
+		answers, err := w.box.Answers(ctx, c.Session, p.RunID)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			if a.CallID != p.CallID {
+				continue
+			}
+			var body chunk.Body
+			switch end := (chunk.ToolEnd{ToolCallID: a.CallID, ToolName: p.ToolName, Result: a.Result}); {
+			case a.Failed():
+				end.Error, end.ErrorCode = &a.Error, &a.ErrorCode
+				body = end
+			case a.Kind == control.Approval:
+				body = chunk.ToolApprovalResponse{ToolCallID: a.CallID, ToolName: p.ToolName, ApprovalID: a.ApprovalID, Approved: a.Approved}
+			default:
+				body = end
+			}
+			if err := run.EmitBody(ctx, body); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// commands are those that a worker began to do.
+func (w *env) commands() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]string, len(w.handled))
+	for i, c := range w.handled {
+		out[i] = string(c.Kind)
+	}
+	return out
+}
+
+// say writes a step of text.
+func say(ctx context.Context, run *producers.Run, step int64, texts ...string) error {
+	run.SetStep(step)
+	bodies := []chunk.Body{chunk.StepStart{}}
+	for _, text := range texts {
+		bodies = append(bodies, chunk.TextDelta{Delta: text})
+	}
+	for _, body := range append(bodies, chunk.StepEnd{}) {
+		if err := run.EmitBody(ctx, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Posts of a stock client, and their parts.
+var user, chatBody, assistantMessage = posttest.User, posttest.Body, posttest.Assistant
+
+// post sends something to a path below the chat s1, and tells what came.
+func (e *edge) post(path, body string) string {
+	e.t.Helper()
+	return e.do(http.MethodPost, path, body, nil)
+}
+
+func (e *edge) get(path string, header http.Header) string {
+	e.t.Helper()
+	return e.do(http.MethodGet, path, "", header)
+}
+
+// do is a response as one word per chunk, with what matters of it; or its status
+// and its body.
+func (e *edge) do(method, path, body string, header http.Header) string {
+	e.t.Helper()
+	resp, err := e.try(method, path, body, header)
+	if err != nil {
+		e.t.Error(err)
+		return ""
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		e.t.Errorf("%v behind %q", err, text)
+	}
+	if resp.Header.Get("Content-Type") != "text/event-stream" {
+		return strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, text))
+	}
+	return brief(e.t, string(text))
+}
+
+func (e *edge) try(method, path, body string, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(e.t.Context(), method, e.server.URL+cmp.Or(e.base, "/api/chat/s1")+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, header)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return e.server.Client().Do(req)
+}
+
+func brief(tb testing.TB, body string) string {
+	tb.Helper()
+	var out []string
+	for line := range strings.Lines(body) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !ok {
+			continue
+		}
+		out = append(out, word(tb, data))
+	}
+	return strings.Join(out, " ")
+}
+
+func word(tb testing.TB, data string) string {
+	tb.Helper()
+	if data == "[DONE]" {
+		return "DONE"
+	}
+	var c struct {
+		Type         string                 `json:"type"`
+		MessageID    string                 `json:"messageId"`
+		Delta        string                 `json:"delta"`
+		ToolCallID   string                 `json:"toolCallId"`
+		FinishReason string                 `json:"finishReason"`
+		ErrorText    string                 `json:"errorText"`
+		Output       json.RawMessage        `json:"output"`
+		Data         conversation.Rejection `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(data), &c); err != nil {
+		tb.Errorf("%q: %v", data, err)
+	}
+	word := c.Type
+	for _, more := range []string{c.MessageID, c.Delta, c.ToolCallID, c.FinishReason, c.ErrorText, string(c.Output), string(c.Data.Reason)} {
+		if more != "" {
+			word += "(" + more + ")"
+		}
+	}
+	return word
+}

@@ -1,0 +1,178 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// watched counts what is asked of the things below a Service.
+type watched struct {
+	conversation.Snapshots
+	conversation.Queue
+	Follower
+
+	snapshots, pendings, requests, follows, tails atomic.Int32
+
+	rival func() // comes before the first request, if not nil
+}
+
+func (c *watched) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	c.snapshots.Add(1)
+	return c.Snapshots.Snapshot(ctx, s)
+}
+
+func (c *watched) Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error) {
+	c.pendings.Add(1)
+	return c.Queue.Pending(ctx, s, agentType)
+}
+
+func (c *watched) Request(ctx context.Context, cmd control.Command, after control.Revision) error {
+	if c.requests.Add(1) == 1 && c.rival != nil {
+		c.rival()
+	}
+	return c.Queue.Request(ctx, cmd, after)
+}
+
+func (c *watched) Follow(ctx context.Context, root chunk.Session, after chunk.Position) (RecordStream, error) {
+	c.follows.Add(1)
+	tail, err := c.Follower.Follow(ctx, root, after)
+	if err != nil {
+		return nil, err
+	}
+	c.tails.Add(1)
+	return &watchedTail{tail, c}, nil
+}
+
+type watchedTail struct {
+	RecordStream
+
+	c *watched
+}
+
+func (t *watchedTail) Close() {
+	t.c.tails.Add(-1)
+	t.RecordStream.Close()
+}
+
+func (c *watched) String() string {
+	return fmt.Sprintf("%d snapshots, %d commands, %d requests, %d follows", c.snapshots.Swap(0), c.pendings.Swap(0), c.requests.Swap(0), c.follows.Swap(0))
+}
+
+func (w *env) newWatchedEdge(rival func()) (*edge, *watched) {
+	w.t.Helper()
+	c := &watched{rival: rival}
+	e := w.newEdge(func(cfg *Config) {
+		c.Snapshots, c.Queue, c.Follower = cfg.Snapshots, cfg.Commands, cfg.Follower
+		cfg.Snapshots, cfg.Commands, cfg.Follower = c, c, c
+	})
+	return e, c
+}
+
+// What a message costs until its stream begins: one look at the log, one command,
+// one place to follow the log from.
+func TestMessageAsksLittle(t *testing.T) {
+	w := newEnv(t)
+	e, c := w.newWatchedEdge(nil)
+	w.work(func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
+		if err := say(ctx, run, 1, "yes"); err != nil {
+			return err
+		}
+		return run.End(ctx, nil)
+	})
+	const little = "1 snapshots, 0 commands, 1 requests, 1 follows"
+	want(t, e.post("", chatBody("", user("u1", "hi"))), "start(msg-1) start-step text-start text-delta(yes) text-end finish-step finish(stop) DONE")
+	if got := c.String(); got != little {
+		t.Errorf("a new chat: %s", got)
+	}
+	natstest.Eventually(t, "the worker's acknowledgement", func(ctx context.Context) error {
+		_, _, err := w.queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
+		if errors.Is(err, control.ErrNoCommand) {
+			return nil
+		}
+		return fmt.Errorf("the command is there: %w", err)
+	})
+	want(t, e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step"), user("u2", "really?"))),
+		"start(msg-3) start-step text-start text-delta(yes) text-end finish-step finish(stop) DONE")
+	if got := c.String(); got != little {
+		t.Errorf("the next message: %s", got)
+	}
+	e.stop()
+	if n := c.tails.Load(); n != 0 {
+		t.Errorf("%d tails are open", n)
+	}
+}
+
+// Another message is stored after the optimistic load of this one: this one is
+// refused, and leaves no trace.
+func TestRivalAfterAnOptimisticLoad(t *testing.T) {
+	w := newEnv(t)
+	s := chunk.RootSession("acme", "s1")
+	input := []chunk.InputMessage{{Content: "I was first"}}
+	e, c := w.newWatchedEdge(func() {
+		if err := w.queue.Request(t.Context(), control.Command{Kind: control.Execute, Session: s, AgentType: agentType, RunID: "rival", Input: input}, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := e.post("", chatBody("", user("u1", "hi"))); !strings.HasPrefix(got, "409 ") {
+		t.Errorf("got %s, want a refusal", got)
+	}
+	if n := c.tails.Load(); n != 0 {
+		t.Errorf("%d tails are open", n)
+	}
+}
+
+// The run that a message asks for was asked for before, with another message in
+// front: the id that the stream announced is not that of the answer, and it is cut.
+func TestAskedForWithMore(t *testing.T) {
+	w := newEnv(t)
+	e, _ := w.newWatchedEdge(nil)
+	first := e.open(http.MethodPost, "", chatBody("", user("u0", "hello"), user("u1", "hi")), nil)
+	first.until("start(msg-2)")
+	second := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	second.until("start(msg-1)")
+	w.work(func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
+		return run.End(ctx, nil)
+	})
+	first.until("finish(stop)")
+	if err := second.broken(); err == nil {
+		t.Error("the stream of another id continues")
+	}
+	want(t, e.post("", chatBody("", user("u1", "hi"))), "start(msg-2) finish(stop) DONE")
+}
+
+// The log cannot be followed while the edge is drained: a message whose run was asked
+// for is sent to another edge, which shows the answer.
+func TestDrainBehindAStoredMessage(t *testing.T) {
+	w := newEnv(t)
+	log := stuck{make(chan struct{})}
+	e := w.newEdge(func(cfg *Config) { cfg.Follower = log })
+	got := make(chan string)
+	go func() { got <- e.post("", chatBody("", user("u1", "hi"))) }()
+	<-log.asked
+	natstest.Eventually(t, "the command", func(ctx context.Context) error {
+		_, _, err := w.queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
+		return err
+	})
+	if err := e.service.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeDraining) {
+		t.Errorf("a message that is stored is %s", got)
+	}
+	w.work(answer)
+	want(t, w.newEdge(nil).post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+	w.handledAre("execute")
+}

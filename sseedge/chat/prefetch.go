@@ -1,0 +1,52 @@
+package chat
+
+import (
+	"context"
+
+	"github.com/tailrace/tailrace/internal/conversation"
+)
+
+// prefetch is a log that is followed while the command whose answer it will bring is requested. It may be nil.
+type prefetch struct {
+	cancel    context.CancelFunc
+	following chan prefetchResult
+}
+
+type prefetchResult struct {
+	tail RecordStream
+	err  error
+}
+
+// startPrefetch starts to follow the log after a state while the run of a turn is requested. The caller must take or drop the result.
+func (s *Service) startPrefetch(ctx context.Context, v conversation.State) conversation.Ahead {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StartTimeout)
+	a := &prefetch{cancel: cancel, following: make(chan prefetchResult, 1)}
+	go func() {
+		tail, err := s.cfg.Follower.Follow(ctx, v.Session, v.Position)
+		a.following <- prefetchResult{tail, err}
+	}()
+	return a
+}
+
+// take waits for the RecordStream, or for ctx to end.
+func (a *prefetch) take(ctx context.Context) (RecordStream, error) {
+	select {
+	case f := <-a.following:
+		a.cancel()
+		return f.tail, f.err
+	case <-ctx.Done():
+		a.Drop()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Drop ends a prefetch that is not needed.
+func (a *prefetch) Drop() {
+	if a == nil {
+		return
+	}
+	a.cancel()
+	if f := <-a.following; f.err == nil {
+		f.tail.Close()
+	}
+}

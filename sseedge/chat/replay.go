@@ -1,0 +1,180 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/conversation"
+)
+
+// history returns the records of the turn up to the state, run_started first.
+func (st *stream) history(ctx context.Context) ([]chunk.Record, error) {
+	v := &st.view
+	var history []chunk.Record
+	if rec, ok := openingOf(v); ok {
+		history = append(history, rec)
+	}
+	if v.MaxSeq == v.TurnStart.Seq {
+		return history, nil
+	}
+	for {
+		records, err := st.tail.Next(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i, rec := range records {
+			// Kept for longer than the tail promises the bytes.
+			rec.Data = bytes.Clone(rec.Data)
+			history = append(history, rec)
+			if rec.Seq >= v.MaxSeq {
+				for _, newer := range records[i+1:] {
+					newer.Data = bytes.Clone(newer.Data)
+					st.ahead = append(st.ahead, newer)
+				}
+				return history, nil
+			}
+		}
+	}
+}
+
+// openingOf is the run_started of the turn as far as it matters: the cursor of the
+// log is after it, and to read it means to read all records before.
+func openingOf(v *conversation.State) (chunk.Record, bool) {
+	if v.TurnStart.Seq == 0 || v.TurnRun.ID == "" {
+		return chunk.Record{}, false
+	}
+	c := chunk.Chunk{
+		AgentID: v.Session.ID, AgentType: v.AgentType, Timestamp: v.TurnRun.StartedAt,
+		Body: chunk.RunStarted{RunID: v.TurnRun.ID, Epoch: int64(v.TurnRun.Epoch), Mode: v.TurnRun.Mode, Parent: v.TurnRun.Parent},
+	}
+	data, err := c.AppendJSON(nil)
+	if err != nil {
+		return chunk.Record{}, false // a run that another producer began: its metadata is missing
+	}
+	return chunk.Record{
+		Seq: v.TurnStart.Seq, Session: v.Session, Epoch: v.TurnRun.Epoch, Ordinal: v.TurnStart.Ordinal,
+		Type: chunk.TypeRunStarted, StoredAt: time.UnixMilli(v.TurnRun.StartedAt), Data: data,
+	}, true
+}
+
+// replay makes frames of what was said before: all of it, or nothing of what the
+// client has. They go out when the response has begun.
+func (st *stream) replay(history []chunk.Record) *Problem {
+	history = slices.DeleteFunc(history, func(rec chunk.Record) bool { return st.isEarlierCall(rec) })
+	if n := len(history); n > 0 {
+		st.last = history[n-1].Seq
+	}
+	history = st.deferPause(history)
+	if st.deferredPause != nil && !st.view.InFlight() {
+		// What sub-agents have said since then, their questions, comes before the end
+		// of the response.
+		history = append(history, st.atTheEnd(*st.deferredPause))
+		st.deferredPause = nil
+	}
+	switch st.plan.Show {
+	case conversation.ShowTail:
+		for _, rec := range history {
+			if rec.Seq <= st.plan.After {
+				st.message.Advance(rec)
+				continue
+			}
+			st.buffer = st.message.Append(st.buffer, rec)
+		}
+	case conversation.ShowNew:
+		if p := st.replayNew(history); p != nil {
+			return p
+		}
+	default:
+		st.buffer = st.message.Start(st.buffer)
+		st.buffer = st.message.Replay(st.buffer, history)
+	}
+	if !st.view.InFlight() {
+		st.buffer = st.message.Finish(st.buffer)
+	}
+	return nil
+}
+
+// atTheEnd is a pause as if it were the last record.
+func (st *stream) atTheEnd(pause chunk.Record) chunk.Record {
+	pause.Seq = max(pause.Seq, st.last)
+	return pause
+}
+
+// deferPause removes the last pause from the history, unless the run continues after it.
+func (st *stream) deferPause(history []chunk.Record) []chunk.Record {
+	for i, rec := range slices.Backward(history) {
+		if rec.Session != st.view.Session {
+			continue
+		}
+		switch rec.Type {
+		case chunk.TypeStreamPaused:
+			st.deferredPause = &rec
+			return slices.Delete(history, i, i+1)
+		case chunk.TypeRunStarted, chunk.TypeStreamActive:
+			return history
+		}
+	}
+	return history
+}
+
+// replayNew is for a client that continues its own message: it gets the records since the pause at which its response ended. Its number of steps identifies that
+// pause: another tab may have answered, and the run may have paused again since.
+func (st *stream) replayNew(history []chunk.Record) *Problem {
+	from, ok := st.resumePoint(history)
+	if !ok {
+		return running
+	}
+	for _, rec := range history[:from] {
+		st.message.Advance(rec)
+	}
+	st.message.Continue()
+	st.buffer = st.message.Start(st.buffer)
+	st.buffer = appendRejections(st.buffer, st.plan.Rejected)
+	st.buffer = st.message.Replay(st.buffer, history[from:])
+	return nil
+}
+
+// resumePoint is where in the history the client's message ends; false if that is in
+// the middle of what a run says: then it must reconnect, because nothing can be
+// added to a part that it does not have open any more.
+func (st *stream) resumePoint(history []chunk.Record) (int, bool) {
+	probe := aisdk.New(st.plan.MessageID, st.service.cfg.Dialect)
+	var frames []byte
+	steps, found, atFound := 0, -1, 0
+	for i, rec := range history {
+		if i > 0 && rec.Session == st.view.Session && rec.Type == chunk.TypeRunStarted && !st.isTakeover(rec) {
+			if found < 0 || steps <= st.plan.Steps || st.plan.Steps == 0 {
+				found, atFound = i, steps
+			}
+		}
+		frames = probe.Append(frames[:0], rec)
+		steps += bytes.Count(frames, startStep)
+	}
+	flight := st.view.InFlight()
+	switch {
+	case !flight && (st.plan.Steps == 0 || st.plan.Steps >= steps):
+		return len(history), true // it has everything
+	case st.awaited != "" && (st.plan.Steps == 0 || st.plan.Steps >= steps):
+		return len(history), true // and what follows is yet to begin
+	case st.deferredPause != nil && st.plan.Steps >= steps:
+		return len(history), true
+	case found < 0:
+		return 0, false
+	}
+	return found, st.plan.Steps == 0 || st.plan.Steps <= atFound
+}
+
+var startStep = []byte(`{"type":"start-step"`)
+
+func (st *stream) isTakeover(rec chunk.Record) bool {
+	c, err := rec.Decode()
+	if err != nil {
+		return false
+	}
+	b, ok := chunk.As[chunk.RunStarted](c)
+	return ok && b.Mode == "takeover"
+}

@@ -1,0 +1,178 @@
+package sseedge
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/sse"
+)
+
+// snapshotQuery selects the state of a session. The zero snapshotQuery is the present state without the message in flight.
+//
+//	?partial=1        with the message in flight
+//	?at=N             as it was when the log ended at sequence N
+//	?checkpoint=ID    the state of that checkpoint
+//	?messages=N       now, with the last N messages alone
+type snapshotQuery struct {
+	partial    bool
+	messages   int       // 0: all
+	at         chunk.Seq // 0: not asked
+	checkpoint string    // "": not asked
+}
+
+// momentParameters are given once at most.
+var momentParameters = []string{"partial", "at", "checkpoint", "messages"}
+
+// maxCheckpoint is the length of the longest id of a checkpoint that is looked for.
+const maxCheckpoint = 256
+
+func (q query) parseSnapshotQuery() (m snapshotQuery, p *problem) {
+	if m.partial, p = q.readPartial(); p != nil {
+		return m, p
+	}
+	if at := q.values.Get("at"); at != "" {
+		cursor, ok := sse.ParseCursor(at)
+		if !ok || cursor.Seq == 0 || cursor.Epoch != "" {
+			return m, badRequest(codeBadCursor, "this is no sequence", "at: want a decimal number of 1 or more")
+		}
+		m.at = chunk.Seq(cursor.Seq)
+	}
+	m.checkpoint = q.values.Get("checkpoint")
+	if n := q.values.Get("messages"); n != "" {
+		if m.messages, p = readCount("messages", n); p != nil {
+			return m, p
+		}
+	}
+	switch {
+	case m.messages != 0 && (m.at != 0 || m.checkpoint != ""):
+		// It would cost the fold of everything all the same.
+		return m, badRequest(codeBadParameter, "an earlier state is told as a whole", "messages: want neither at nor checkpoint with it")
+	case m.checkpoint != "" && (m.at != 0 || m.partial):
+		return m, badRequest(codeBadParameter, "a checkpoint is a moment of its own", "checkpoint: want neither at nor partial with it")
+	case len(m.checkpoint) > maxCheckpoint:
+		return m, badRequest(codeBadParameter, "this is no id of a checkpoint", "checkpoint: want at most "+strconv.Itoa(maxCheckpoint)+" bytes")
+	}
+	return m, nil
+}
+
+func (q query) readPartial() (bool, *problem) {
+	switch q.values.Get("partial") {
+	case "", "0":
+		return false, nil
+	case "1":
+		return true, nil
+	}
+	return false, badRequest(codeBadParameter, "unknown value", "partial: want 0 or 1")
+}
+
+// loadSnapshot is the snapshot at a moment.
+func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (Snapshot, *problem) {
+	if m.at == 0 && m.checkpoint == "" {
+		return e.load(ctx, s, SnapshotQuery{Partial: m.partial, Messages: m.messages})
+	}
+	if e.past == nil {
+		return Snapshot{}, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")
+	}
+	if !e.rewinds.begin(s) {
+		return Snapshot{}, busy
+	}
+	defer e.rewinds.end(s)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.HistoryTimeout)
+	defer cancel()
+	snap, err := e.loadHistory(ctx, s, m)
+	return snap, e.pastProblem(s, err)
+}
+
+func (e *Edge) loadHistory(ctx context.Context, s chunk.Session, m snapshotQuery) (Snapshot, error) {
+	if m.checkpoint != "" {
+		return e.past.SnapshotAtCheckpoint(ctx, s, m.checkpoint)
+	}
+	return e.past.SnapshotAt(ctx, s, m.at, m.partial)
+}
+
+func (e *Edge) pastProblem(s chunk.Session, err error) *problem {
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+	switch {
+	case isTruncated && truncated.Reason == chunk.TruncatedFuture:
+		return inFuture
+	case isTruncated:
+		return hasExpired
+	case errors.Is(err, chunk.ErrUnknownCheckpoint):
+		return noCheckpoint
+	case errors.Is(err, context.DeadlineExceeded):
+		e.cfg.Log.Warn("historical snapshot timed out", "session", s.String())
+		return takesTooLong
+	}
+	return e.loadProblem(s, err)
+}
+
+// historyLimiter bounds the work on historical snapshots, each of which may read a whole log: one for a session, and a few in all. A request over the limit is
+// rejected with a retry time, because it would wait for as long as the others may take.
+type historyLimiter struct {
+	mu   sync.Mutex // guards busy
+	busy map[chunk.Session]struct{}
+}
+
+const maxRewinds = 4
+
+func (r *historyLimiter) begin(s chunk.Session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.busy[s]; taken || len(r.busy) == maxRewinds {
+		return false
+	}
+	if r.busy == nil {
+		r.busy = make(map[chunk.Session]struct{})
+	}
+	r.busy[s] = struct{}{}
+	return true
+}
+
+func (r *historyLimiter) end(s chunk.Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.busy, s)
+}
+
+// etag identifies the content of a page: two pages with the same etag differ only in the time at which they were made, hence it is a weak one. It begins with
+// the sequence, for readability. The hash is of what is sent, so that it also changes with the build that made the page, and when a stream is recreated and
+// counts from 1; and of the query, so that pages of different queries differ.
+func (m snapshotQuery) etag(view string, snap Snapshot, page []byte) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %t %d %d %q", view, m.partial, m.messages, m.at, m.checkpoint)
+	before, after, _ := bytes.Cut(page, fmt.Appendf(nil, `"timestamp":%d`, snap.GeneratedAt))
+	sum.Write(before)
+	sum.Write(after)
+	return fmt.Sprintf(`W/"%d-%x"`, snap.Position.Seq, sum.Sum(nil)[:12])
+}
+
+// matches reports whether a request has what etag names, RFC 9110 section 13.1.2:
+// If-None-Match is a list, over one line or several, or "*", and weakness does not
+// count. What cannot be read matches nothing.
+func matches(h http.Header, etag string) bool {
+	opaque := strings.TrimPrefix(etag, "W/")
+	list := strings.TrimSpace(strings.Join(h.Values("If-None-Match"), ","))
+	if list == "*" {
+		return true
+	}
+	for {
+		list = strings.TrimLeft(list, " \t,")
+		tag, ok := strings.CutPrefix(strings.TrimPrefix(list, "W/"), `"`)
+		end := strings.IndexByte(tag, '"')
+		if !ok || end < 0 {
+			return false
+		}
+		if opaque == `"`+tag[:end+1] {
+			return true
+		}
+		list = tag[end+1:]
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package sseedge
-
-import "time"
-
-// boundUnacknowledged does nothing where the kernel has no such bound.
-func boundUnacknowledged(uintptr, time.Duration) error { return nil }

@@ -1,0 +1,100 @@
+package sseedge
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/hub"
+)
+
+// subscription is the place of a connection in one session.
+type subscription struct {
+	edge    *Edge
+	req     hub.Request
+	cur     *hub.Cursor // nil when the session is complete and there is nothing to follow
+	at      string      // the place as a cursor, for a connection that shows several sessions
+	pending []byte      // a truncated event that goes out first
+	resyncs int         // since the last frame
+
+	multiplexed bool // there are others on the connection
+	complete    bool // without a cursor: the session is complete
+	done        bool // it is complete, and was delivered
+}
+
+func newSubscription(e *Edge, req hub.Request) *subscription {
+	return &subscription{edge: e, req: req, at: strconv.FormatUint(uint64(req.After.Seq), 10)}
+}
+
+// attach puts the cursor in its place. A place that cannot be served is an
+// event, not an error.
+func (v *subscription) attach(ctx context.Context) error {
+	cur, err := v.edge.hub.Subscribe(ctx, v.req)
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+	switch {
+	case isTruncated:
+		return v.resync(ctx, truncated)
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return v.attachExpired(ctx)
+	}
+	v.cur = cur
+	return err
+}
+
+func (v *subscription) detach() {
+	if v.cur != nil {
+		v.cur.Close()
+		v.cur = nil
+	}
+}
+
+// poll is what comes next, or what to wait for. io.EOF: the session is complete
+// and was delivered. A batch may be empty; then it is to be asked again.
+func (v *subscription) poll(ctx context.Context) (hub.Batch, <-chan struct{}, error) {
+	if v.pending != nil {
+		batch := hub.Batch{Frames: v.pending, Records: 1}
+		v.pending = nil
+		return batch, nil, nil
+	}
+	if v.cur == nil {
+		return hub.Batch{}, nil, v.finalEvents()
+	}
+	batch, wait, err := v.cur.Poll(ctx)
+	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok {
+		return hub.Batch{}, nil, v.resyncLive(ctx, truncated)
+	}
+	if err == nil && wait == nil {
+		v.resyncs = 0
+	}
+	return batch, wait, err
+}
+
+// resyncLive is resync within a stream, with its own bound for the log and the snapshots.
+func (v *subscription) resyncLive(ctx context.Context, cause *chunk.TruncatedError) error {
+	ctx, cancel := context.WithTimeout(ctx, v.edge.cfg.AttachTimeout)
+	defer cancel()
+	err := v.resync(ctx, cause)
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		v.writeDeleted(cause)
+		return nil
+	}
+	return err
+}
+
+// finalEvents ends a session that has no cursor: cleanly if it is complete, or if others on the connection continue.
+func (v *subscription) finalEvents() error {
+	if v.complete || v.multiplexed {
+		return io.EOF
+	}
+	return errLogUnavailable
+}
+
+// epoch is that of the stream behind the cursor, empty when there is none.
+func (v *subscription) epoch() string {
+	if v.cur == nil {
+		return ""
+	}
+	return v.cur.StreamEpoch()
+}

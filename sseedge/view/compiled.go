@@ -1,0 +1,283 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// everyType means all types of the chunk schema in Types and in Hide.
+const everyType = "*"
+
+// baseShapes has the members that every chunk has. Readers depend on all but one.
+var baseShapes = []chunk.MemberSchema{
+	{Name: "type", Required: true}, {Name: "agentId", Required: true},
+	{Name: "agentType", Required: true, Empty: chunk.Value(`""`)},
+	{Name: "timestamp", Required: true}, {Name: "step", Required: true},
+}
+
+// Compiled is a View that is checked and ready for use. It is safe for concurrent use.
+type Compiled struct {
+	root  ruleSet // of a root agent's records
+	child ruleSet // of a sub-agent's
+
+	rootPage, childPage page
+}
+
+// ruleSet has the rules of the types that are shown.
+type ruleSet map[chunk.Type]*rule
+
+// Compile checks a View.
+func (v View) Compile() (*Compiled, error) {
+	v, err := v.withPreset()
+	if err != nil {
+		return nil, err
+	}
+	types, err := v.visibleTypes()
+	if err != nil {
+		return nil, err
+	}
+	root := make(ruleSet)
+	for _, t := range types {
+		root[t] = ruleOf(shapesOf(t), v.Extra || !isKnownType(t))
+	}
+	if err := v.hideIn(root); err != nil {
+		return nil, err
+	}
+	if err := root.checkRepeats(); err != nil {
+		return nil, err
+	}
+	root.blankUnshownMessages()
+	root.addStreamEvents()
+	c := &Compiled{root: root, child: root.ofSubAgents(v.SubAgents)}
+	c.rootPage, c.childPage = root.page(), c.child.page()
+	return c, nil
+}
+
+// visibleTypes are the types that v lists.
+func (v View) visibleTypes() ([]chunk.Type, error) {
+	catalogue := chunk.Types()
+	types := slices.DeleteFunc(slices.Clone(v.Types), func(t chunk.Type) bool { return t == everyType })
+	if len(types) < len(v.Types) {
+		for _, t := range catalogue {
+			if t != chunk.TypeSuspensionMarker {
+				types = append(types, t)
+			}
+		}
+	}
+	for _, t := range v.Except {
+		if !slices.Contains(types, t) && !slices.Contains(catalogue, t) {
+			return nil, fmt.Errorf("except: unknown type %q", t)
+		}
+	}
+	return slices.DeleteFunc(types, func(t chunk.Type) bool { return slices.Contains(v.Except, t) }), nil
+}
+
+func isKnownType(t chunk.Type) bool { return slices.Contains(chunk.Types(), t) }
+
+func shapesOf(t chunk.Type) []chunk.MemberSchema { return slices.Concat(baseShapes, chunk.Schema(t)) }
+
+// hideIn applies v.Hide to what is shown. A path that hides nothing is an error.
+func (v View) hideIn(in ruleSet) error {
+	for t, paths := range v.Hide {
+		for _, path := range paths {
+			names := strings.Split(path, ".")
+			if slices.Contains(names, "") {
+				return fmt.Errorf("hide %s %q: want the names of members, with dots between", t, path)
+			}
+			if err := v.hide(in, t, names); err != nil {
+				return fmt.Errorf("hide %s %q: %w", t, path, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (v View) hide(in ruleSet, t chunk.Type, path []string) error {
+	if t == everyType {
+		return v.hideEverywhere(in, path)
+	}
+	r := in[t]
+	if r == nil {
+		if !isKnownType(t) {
+			return fmt.Errorf("unknown type %q", t)
+		}
+		r = ruleOf(shapesOf(t), v.Extra) // checked, if of no use
+	}
+	return hideMember(r, t, path)
+}
+
+func (v View) hideEverywhere(in ruleSet, path []string) error {
+	hits := 0
+	types := slices.AppendSeq(chunk.Types(), maps.Keys(in))
+	slices.Sort(types)
+	for _, t := range slices.Compact(types) {
+		_, has := find(shapesOf(t), path[0])
+		r := in[t]
+		if !has && (r == nil || r.closed) {
+			continue
+		}
+		hits++
+		if r == nil {
+			continue
+		}
+		if err := hideMember(r, t, path); err != nil {
+			return fmt.Errorf("of %s: %w", t, err)
+		}
+	}
+	if hits == 0 {
+		return errNoMember
+	}
+	return nil
+}
+
+func hideMember(r *rule, t chunk.Type, path []string) error {
+	if t == chunk.TypeStatePatch && len(path) > 1 && path[0] == "patches" {
+		return fmt.Errorf("a patch with a part hidden is another patch: hide %q", path[0])
+	}
+	if err := r.hide(shapesOf(t), path); err != nil {
+		return err
+	}
+	if m := r.members["error"]; t == chunk.TypeToolEnd && m != nil && m.hidden {
+		m.replacement = []byte(`""`) // that there is one says that the tool failed
+	}
+	return nil
+}
+
+// repeats has groups of members with the same content.
+var repeats = []map[chunk.Type]string{
+	{
+		chunk.TypeToolStart: "arguments", chunk.TypeToolArgStreamDelta: "delta",
+		chunk.TypeToolApprovalRequest: "input", chunk.TypeToolInputError: "partialInput",
+	},
+	{chunk.TypeToolEnd: "result", chunk.TypeSubagentEnd: "result"},
+	{chunk.TypeToolEnd: "error", chunk.TypeToolInputError: "error", chunk.TypeToolOutputError: "error"},
+	{chunk.TypeOutput: "output", chunk.TypeStreamEnd: "finalOutput"},
+	{chunk.TypeError: "error", chunk.TypeStreamFailed: "error"},
+	{chunk.TypeError: "errorDetail", chunk.TypeStreamFailed: "errorDetail"},
+}
+
+// checkRepeats rejects a view that hides content in one place and shows it in another: the arguments of a call, but not the pieces in which they stream.
+func (in ruleSet) checkRepeats() error {
+	for _, places := range repeats {
+		var hides, shows []string
+		for _, t := range slices.Sorted(maps.Keys(places)) {
+			switch r := in[t]; {
+			case r == nil: // not listed, so not declared as hidden
+			case r.shows(places[t]):
+				shows = append(shows, string(t)+"."+places[t])
+			default:
+				hides = append(hides, string(t)+"."+places[t])
+			}
+		}
+		if len(hides) > 0 && len(shows) > 0 {
+			return fmt.Errorf("it hides %s and shows the same in %s", hides[0], shows[0])
+		}
+	}
+	return nil
+}
+
+// addStreamEvents adds the types that are always shown; types that are not listed are shown without content.
+func (in ruleSet) addStreamEvents() {
+	agentType := in.agentType()
+	for _, t := range chunk.Types() {
+		if !isStreamEvent(t) || in[t] != nil {
+			continue
+		}
+		r := ruleOf(baseShapes, false)
+		r.blank("agentType", agentType, `""`)
+		for _, s := range chunk.Schema(t) {
+			r.members[s.Name] = nil
+			switch {
+			case !s.Required:
+				delete(r.members, s.Name)
+			case s.Empty != nil:
+				r.blank(s.Name, false, string(s.Empty))
+			}
+		}
+		in[t] = r
+	}
+}
+
+// blankUnshownMessages removes the text of messages that an application hides from users ("hidden" in their metadata). The messages keep their place,
+// because readers count messages, and their hidden member, even if metadata is hidden: a client without it would show them.
+func (in ruleSet) blankUnshownMessages() {
+	started := in[chunk.TypeRunStarted]
+	if started == nil || started.members["input"].hidden {
+		return
+	}
+	input := started.members["input"]
+	unshown := open("content", "metadata")
+	unshown.blank("content", false, `""`)
+	unshown.blank("metadata", false, `{"hidden":true}`)
+	started.members["input"] = &rule{members: input.members, closed: input.closed, selectRule: func(message []byte) (*rule, bool) {
+		if isUnshown(message) {
+			return unshown, true
+		}
+		return input, true
+	}}
+}
+
+// isUnshown reports whether a message's metadata has a member "hidden" that is true or "true", as package fold reads it.
+func isUnshown(message []byte) bool {
+	hidden := string(rawjson.Get(message, "metadata", "hidden"))
+	return hidden == "true" || hidden == `"true"`
+}
+
+func isStreamEvent(t chunk.Type) bool { return t.Control() && t != chunk.TypeRunStarted }
+
+// ofSubAgents returns the rules for the records of sub-agents. The input of a sub-agent is the arguments of the tool call that starts it.
+func (in ruleSet) ofSubAgents(shown bool) ruleSet {
+	child := make(ruleSet)
+	if shown {
+		child = maps.Clone(in)
+	} else {
+		child.addStreamEvents()
+	}
+	if r := child[chunk.TypeRunStarted]; r != nil && !in[chunk.TypeToolStart].showsIfListed("arguments") {
+		asked := *r
+		asked.members = maps.Clone(r.members)
+		asked.members["input"] = &rule{hidden: true, replacement: []byte("[]")}
+		child[chunk.TypeRunStarted] = &asked
+	}
+	return child
+}
+
+func (r *rule) showsIfListed(path ...string) bool { return r != nil && r.shows(path...) }
+
+// Record returns what is shown of rec, and whether it is shown at all. The result may share memory with rec.
+func (c *Compiled) Record(rec chunk.Record) (chunk.Record, bool) {
+	in := c.root
+	if !rec.Session.IsRoot() {
+		in = c.child
+	}
+	r, listed := in[rec.Type]
+	if !listed {
+		return chunk.Record{}, false
+	}
+	data, ok := r.rewrite(rec)
+	if !ok {
+		if !isStreamEvent(rec.Type) {
+			return chunk.Record{}, false
+		}
+		data = nil
+	}
+	rec.Data = data
+	return rec, true
+}
+
+// rewrite returns what r shows of the body of rec. It reports false for a body that is malformed or has another type than the record.
+//
+// Decode makes the rest safe: the text is one object within the limits, no name occurs twice in any spelling, the members of the chunk schema have the form
+// that the rules expect, and the type that selected the rule is the type that readers use.
+func (r *rule) rewrite(rec chunk.Record) ([]byte, bool) {
+	c, err := chunk.Decode(rec.Data)
+	if err != nil || c.Type() != rec.Type {
+		return nil, false
+	}
+	return r.append(make([]byte, 0, len(rec.Data)), rec.Data), true
+}

@@ -1,0 +1,136 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/subjects"
+)
+
+const (
+	// MaxChunk is the largest stored body of a chunk in bytes.
+	MaxChunk = 512 << 10
+
+	// HeaderReserve is the additional size of a message for its headers, which the server counts as part of it. A record has 300 bytes of headers, and
+	// about 2 KiB with a trace context and the longest names; other producers of CloudEvents may need more.
+	HeaderReserve = 16 << 10
+)
+
+// Config configures the streams. The zero Config is ready for one server.
+type Config struct {
+	// Layout names the streams and buckets and sets the number of partitions.
+	Layout subjects.Layout
+
+	// Replicas is 1, or 3 on a cluster, which tolerates the loss of one server. Defaults to 1.
+	Replicas int
+
+	// Storage defaults to files. Memory is for tests; it loses all data when the server stops.
+	Storage jetstream.StorageType
+
+	// MaxAge is the retention of records in the log. Defaults to 72 hours.
+	MaxAge time.Duration
+
+	// MaxBytes is the maximum size of each stream of the log; beyond it the oldest records are removed. Defaults to 0, limited by the disk only.
+	MaxBytes int64
+
+	// MaxMsgSize is the largest message of the log, of the work queue and of the
+	// inbox in bytes, headers included. Defaults to MaxChunk + HeaderReserve; the server's
+	// max_payload must be as large.
+	MaxMsgSize int32
+
+	// MaxConsumers limits the consumers of each stream of the log: one per edge, projector and firehose, and one for each catch-up in progress. Each takes
+	// about 25 KB of memory in the server. Defaults to 4096; the server's default of 1000 is too low for a fleet of edges after a restart.
+	MaxConsumers int
+
+	// CommandMaxAge is the age at which a command that no worker has taken expires. Defaults to 24 hours.
+	CommandMaxAge time.Duration
+
+	// InboxMaxAge is the retention of answers in the inbox, and InboxMaxBytes the maximum size of the inbox, beyond which writes are refused. They default
+	// to 30 days and 0, limited by the disk only.
+	InboxMaxAge   time.Duration
+	InboxMaxBytes int64
+
+	// SnapshotMaxBytes is the maximum size of the bucket of snapshots, beyond which writes are refused. Defaults to 0, limited by the disk only. There is
+	// no maximum age: the messages of a session are written once and would expire before its head.
+	SnapshotMaxBytes int64
+
+	// ObjectMaxBytes is the maximum size of the bucket of large values, beyond which writes are refused. Defaults to 0, limited by the disk only.
+	ObjectMaxBytes int64
+
+	// DeadLetterMaxAge is the retention of messages that could not be folded. Defaults to 30 days.
+	DeadLetterMaxAge time.Duration
+
+	// DeadLetterMaxBytes is the maximum size of their stream, which the server reserves at once; beyond it the oldest are removed. Defaults to 64 MiB.
+	DeadLetterMaxBytes int64
+
+	// MaxSnapshot is the largest value in the bucket of snapshots in bytes, headers included. Defaults to 1 MiB, the default max_payload of the server.
+	MaxSnapshot int32
+}
+
+func (c Config) withDefaults() Config {
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = 72 * time.Hour
+	}
+	if c.MaxMsgSize == 0 {
+		c.MaxMsgSize = MaxChunk + HeaderReserve
+	}
+	if c.MaxConsumers == 0 {
+		c.MaxConsumers = 4096
+	}
+	if c.CommandMaxAge == 0 {
+		c.CommandMaxAge = 24 * time.Hour
+	}
+	if c.InboxMaxAge == 0 {
+		c.InboxMaxAge = 30 * 24 * time.Hour
+	}
+	if c.DeadLetterMaxAge == 0 {
+		c.DeadLetterMaxAge = 30 * 24 * time.Hour
+	}
+	if c.DeadLetterMaxBytes == 0 {
+		c.DeadLetterMaxBytes = 64 << 20
+	}
+	if c.MaxSnapshot == 0 {
+		c.MaxSnapshot = 1 << 20
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if err := c.Layout.Validate(); err != nil {
+		return fmt.Errorf("Layout: %w", err)
+	}
+	switch {
+	case c.Replicas != 1 && c.Replicas != 3:
+		return fmt.Errorf("Replicas is %d, want 1 or 3", c.Replicas)
+	case c.MaxAge < time.Minute:
+		return fmt.Errorf("MaxAge is %s, want at least 1m", c.MaxAge)
+	case c.MaxBytes < 0:
+		return fmt.Errorf("MaxBytes is %d, want 0 (no limit) or more", c.MaxBytes)
+	case c.MaxMsgSize < HeaderReserve:
+		return fmt.Errorf("MaxMsgSize is %d, want at least %d, the reserve for headers", c.MaxMsgSize, HeaderReserve)
+	case c.MaxConsumers < 1:
+		return fmt.Errorf("MaxConsumers is %d, want at least 1", c.MaxConsumers)
+	case c.CommandMaxAge < commandWindow:
+		return fmt.Errorf("CommandMaxAge is %s, want at least %s", c.CommandMaxAge, commandWindow)
+	case c.InboxMaxAge < commandWindow:
+		return fmt.Errorf("InboxMaxAge is %s, want at least %s", c.InboxMaxAge, commandWindow)
+	case c.InboxMaxBytes < 0:
+		return fmt.Errorf("InboxMaxBytes is %d, want 0 (no limit) or more", c.InboxMaxBytes)
+	case c.SnapshotMaxBytes < 0:
+		return fmt.Errorf("SnapshotMaxBytes is %d, want 0 (no limit) or more", c.SnapshotMaxBytes)
+	case c.ObjectMaxBytes < 0:
+		return fmt.Errorf("ObjectMaxBytes is %d, want 0 (no limit) or more", c.ObjectMaxBytes)
+	case c.DeadLetterMaxAge < time.Minute:
+		return fmt.Errorf("DeadLetterMaxAge is %s, want at least 1m", c.DeadLetterMaxAge)
+	case c.DeadLetterMaxBytes < 1<<20:
+		return fmt.Errorf("DeadLetterMaxBytes is %d, want at least %d", c.DeadLetterMaxBytes, 1<<20)
+	case c.MaxSnapshot < HeaderReserve:
+		return fmt.Errorf("MaxSnapshot is %d, want at least %d", c.MaxSnapshot, HeaderReserve)
+	}
+	return nil
+}

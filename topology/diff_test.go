@@ -1,0 +1,260 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Every setting of the log that may differ is reported with both values and the remedy, and nothing is created.
+func TestDifferences(t *testing.T) {
+	edit := "; change it with `nats stream edit TR_CHUNKS_0`"
+	recreate := "; the server does not change that in place: delete the stream when its data is no longer needed"
+	tests := map[string]struct {
+		change func(*jetstream.StreamConfig)
+		want   string
+	}{
+		"max age": {
+			func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour },
+			"max age is 24h0m0s, want 72h0m0s" + edit + ", or set MaxAge to 24h0m0s",
+		},
+		"unlimited age": {
+			func(c *jetstream.StreamConfig) { c.MaxAge = 0 },
+			"max age is none, want 72h0m0s" + edit + "",
+		},
+		"subjects": {
+			func(c *jetstream.StreamConfig) { c.Subjects = []string{"tr.chunks.0.>", "x"} },
+			"the list of subjects is tr.chunks.0.> x, want tr.chunks.0.*.*.*" + edit + ", or choose another Layout",
+		},
+		"memory": {
+			func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+			"storage is Memory, want File" + recreate + ", or set Storage to Memory",
+		},
+		"max bytes": {
+			func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
+			"max bytes is 1048576, want unlimited" + edit + ", or set MaxBytes to 1048576",
+		},
+		"max message size": {
+			func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 },
+			"max message size is 1000, want 540672" + edit + ", or set MaxMsgSize to 1000",
+		},
+		"max messages": {
+			func(c *jetstream.StreamConfig) { c.MaxMsgs = 9 },
+			"max messages is 9, want unlimited" + edit,
+		},
+		"max messages per subject": {
+			func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 9 },
+			"max messages per subject is 9, want unlimited" + edit,
+		},
+		"max consumers": {
+			func(c *jetstream.StreamConfig) { c.MaxConsumers = 0 },
+			"max consumers is unlimited, want 4096" + edit + "",
+		},
+		"discard":          {func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardNew }, "what is discarded when full is DiscardNew, want DiscardOld" + edit},
+		"duplicate window": {func(c *jetstream.StreamConfig) { c.Duplicates = 0 }, "duplicate window is 2m0s, want 1s" + edit},
+		"compression":      {func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression }, "compression is S2, want None" + edit},
+		"direct get":       {func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "direct get is off, want on" + edit},
+		"message TTL":      {func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false }, "message TTL is off, want on" + edit},
+		"roll-ups":         {func(c *jetstream.StreamConfig) { c.AllowRollup = true }, "roll-up headers is on, want off" + edit},
+		"deny delete":      {func(c *jetstream.StreamConfig) { c.DenyDelete = true }, "deny delete is on, want off" + recreate},
+		"deny purge":       {func(c *jetstream.StreamConfig) { c.DenyPurge = true }, "deny purge is on, want off" + recreate},
+		"no ack":           {func(c *jetstream.StreamConfig) { c.NoAck = true }, "acknowledgement is off, want on" + edit},
+		"interest":         {func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy }, "retention is Interest, want Limits" + recreate},
+		"persist mode":     {func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, "persist mode is Async, want Default" + recreate},
+		"counters":         {func(c *jetstream.StreamConfig) { c.AllowMsgCounter, c.AllowMsgTTL = true, false }, "message counters is on, want off" + recreate},
+		"atomic batches":   {func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = true }, "atomic batches is on, want off" + edit},
+		"fast batches":     {func(c *jetstream.StreamConfig) { c.AllowBatchPublish = true }, "fast batches is on, want off" + edit},
+		"schedules": {
+			func(c *jetstream.StreamConfig) { c.AllowMsgSchedules, c.AllowRollup = true, true },
+			"message schedules is on, want off" + recreate,
+		},
+		"delete markers": {
+			func(c *jetstream.StreamConfig) { c.SubjectDeleteMarkerTTL, c.AllowRollup = time.Hour, true },
+			"delete markers is 1h0m0s, want none" + edit,
+		},
+		"discard new per subject": {
+			func(c *jetstream.StreamConfig) {
+				c.Discard, c.DiscardNewPerSubject, c.MaxMsgsPerSubject = jetstream.DiscardNew, true, 9
+			},
+			"discard new per subject is on, want off" + edit,
+		},
+		"republish": {
+			func(c *jetstream.StreamConfig) {
+				c.RePublish = &jetstream.RePublish{Source: ">", Destination: "live.>"}
+			},
+			"republish is > to live.>, want none" + edit,
+		},
+		"subject transform": {
+			func(c *jetstream.StreamConfig) {
+				c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: ">", Destination: "y.>"}
+			},
+			"subject transform is > to y.>, want none" + edit,
+		},
+		"sources": {
+			func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{Name: "OTHER"}} },
+			"sources is OTHER, want none" + edit,
+		},
+		"mirror": {
+			func(c *jetstream.StreamConfig) {
+				*c = jetstream.StreamConfig{Name: c.Name, Mirror: &jetstream.StreamSource{Name: "OTHER"}}
+			},
+			"mirror is OTHER, want none" + edit,
+		},
+		"consumer limits": {
+			func(c *jetstream.StreamConfig) { c.ConsumerLimits.MaxAckPending = 5 },
+			"consumer limits is inactive none, pending 5, want none" + edit,
+		},
+		"made by hand": {
+			func(c *jetstream.StreamConfig) { c.Metadata = nil },
+			"number of partitions is none, want 1; if it was created for 1, record that with `nats stream edit TR_CHUNKS_0 --metadata tailrace.partitions=1`",
+		},
+		"another number of partitions": {
+			func(c *jetstream.StreamConfig) { c.Metadata[partitionsKey] = "4" },
+			"number of partitions is 4, want 1; set Layout.Partitions to 4, or move the sessions as the documentation of package topology describes",
+		},
+	}
+	js := natstest.Start(t).JetStream(t)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			stream := Config{}.withDefaults().chunks(0).StreamConfig
+			test.change(&stream)
+			if _, err := js.CreateStream(t.Context(), stream); err != nil {
+				t.Fatal(err)
+			}
+			wantDifference(t, Ensure(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
+			wantDifference(t, Check(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
+			wantStreams(t, js, "OTHER", stream.Name)
+			if err := js.DeleteStream(t.Context(), stream.Name); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	t.Run("sealed", func(t *testing.T) {
+		stream := Config{}.withDefaults().chunks(0).StreamConfig
+		if _, err := js.CreateStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+		stream.Sealed = true
+		if _, err := js.UpdateStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+		wantDifference(t, Ensure(t.Context(), js, Config{}), "TR_CHUNKS_0: sealed is on, want off"+recreate)
+	})
+}
+
+// wantDifference: one of the lines of err is this one.
+func wantDifference(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %s", want)
+	}
+	for line := range strings.Lines(err.Error()) {
+		if strings.TrimSuffix(line, "\n") == want {
+			return
+		}
+	}
+	t.Errorf("got\n%v\nwant the line\n%s", err, want)
+}
+
+// The fields of the other two streams have their own names.
+func TestDifferencesOfQueueAndBucket(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	err := Ensure(t.Context(), js, Config{CommandMaxAge: time.Hour, InboxMaxAge: 24 * time.Hour, InboxMaxBytes: 7 << 20, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19})
+	for _, want := range []string{
+		"TR_COMMANDS: max age is 24h0m0s, want 1h0m0s; change it with `nats stream edit TR_COMMANDS`, or set CommandMaxAge to 24h0m0s",
+		"KV_TR_INBOX: max age is 720h0m0s, want 24h0m0s; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxAge to 720h0m0s",
+		"KV_TR_INBOX: max bytes is unlimited, want 7340032; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxBytes to 0",
+		"OBJ_TR_OBJECTS: max bytes is unlimited, want 6291456; change it with `nats stream edit OBJ_TR_OBJECTS`, or set ObjectMaxBytes to 0",
+		"KV_TR_SNAPSHOTS: max bytes is unlimited, want 5242880; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set SnapshotMaxBytes to 0",
+		"KV_TR_SNAPSHOTS: max message size is 1048576, want 524288; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set MaxSnapshot to 1048576",
+	} {
+		wantDifference(t, err, want)
+	}
+}
+
+// A stream of deadlines that lost what it needs, and an inbox whose hints go
+// elsewhere or that replicas may answer for.
+func TestDifferencesOfDeadlinesAndInbox(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	deadlines, inbox := cfg.deadlines().StreamConfig, cfg.inbox().StreamConfig
+	deadlines.AllowMsgSchedules, deadlines.MaxMsgsPerSubject = false, 2
+	inbox.AllowDirect, inbox.RePublish = true, nil
+	js := natstest.Start(t).JetStream(t)
+	for _, stream := range []jetstream.StreamConfig{deadlines, inbox} {
+		if _, err := js.CreateStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := Ensure(t.Context(), js, Config{})
+	for _, want := range []string{
+		"TR_DEADLINES: message schedules is off, want on; change it with `nats stream edit TR_DEADLINES`",
+		"TR_DEADLINES: max messages per subject is 2, want 1; change it with `nats stream edit TR_DEADLINES`",
+		"KV_TR_INBOX: direct get is on, want off; change it with `nats stream edit KV_TR_INBOX`",
+		"KV_TR_INBOX: republish is none, want $KV.TR_INBOX.> to tr.inbox.>; change it with `nats stream edit KV_TR_INBOX`",
+	} {
+		wantDifference(t, err, want)
+	}
+}
+
+// What the operator may choose is his: description, placement tags, labels.
+func TestDifferencesThatDoNotMatter(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	stream := Config{}.withDefaults().chunks(0).StreamConfig
+	stream.Description = "ours since 2019"
+	stream.Metadata["team"] = "agents"
+	stream.FirstSeq = 1000
+	if _, err := js.CreateStream(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	if err := Ensure(t.Context(), js, Config{}); err != nil {
+		t.Errorf("Ensure: %v", err)
+	}
+}
+
+// Another number of partitions is never put into effect by accident.
+func TestChangedPartitions(t *testing.T) {
+	of := func(n int) Config { return Config{Layout: subjects.Layout{Partitions: n}} }
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, of(2)); err != nil {
+		t.Fatal(err)
+	}
+	fewer := Ensure(t.Context(), js, of(1))
+	wantDifference(t, fewer, "TR_CHUNKS_1: listens on tr.chunks.*.*.*.*, want partitions 0 to 0 only; set Layout.Partitions to more than 1, or move its sessions as the documentation of package topology describes")
+	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
+	more := Ensure(t.Context(), js, of(3))
+	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
+	wantStreams(t, js, "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
+}
+
+// A stream of another program that takes subjects of the layout is reported.
+func TestStrangers(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "AUDIT", Subjects: []string{"tr.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	err := Ensure(t.Context(), js, Config{})
+	wantDifference(t, err, "AUDIT: listens on tr.chunks.*.*.*.*, want no other stream there; delete it or take these subjects from it")
+	wantDifference(t, err, "AUDIT: listens on tr.commands.*.*.*, want no other stream there; delete it or take these subjects from it")
+	wantStreams(t, js, "AUDIT")
+}
+
+// Two layouts whose streams would have the same names.
+func TestTwoLayoutsOneName(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, Config{Layout: subjects.Layout{Prefix: "a.b"}}); err != nil {
+		t.Fatal(err)
+	}
+	err := Ensure(t.Context(), js, Config{Layout: subjects.Layout{Prefix: "a_b"}})
+	wantDifference(t, err, "A_B_CHUNKS_0: the list of subjects is a.b.chunks.0.*.*.*, want a_b.chunks.0.*.*.*; change it with `nats stream edit A_B_CHUNKS_0`, or choose another Layout")
+}

@@ -1,0 +1,26 @@
+// Package topology creates and checks the streams and buckets of Tailrace.
+//
+//	TR_CHUNKS_<p>    the log, one stream per partition
+//	TR_COMMANDS      commands to workers, a work queue
+//	TR_DEADLINES     deadlines of suspended runs
+//	TR_INBOX         answers and stop requests to runs, a key-value bucket
+//	TR_SNAPSHOTS     snapshots, a key-value bucket
+//	TR_OBJECTS       values that are too large for it, an object bucket
+//	TR_DEADLETTERS   messages of the log that could not be folded
+//
+// Every program calls Ensure (or Check, if its account may not create streams) once at the start, before it reads or writes:
+//
+//	if err := topology.Ensure(ctx, js, topology.Config{Replicas: 3}); err != nil {
+//		return err // describes the problem and its remedy
+//	}
+//
+// Ensure creates missing streams and never changes existing ones. If a stream differs, it returns a *DiffError with one line for each setting, because a
+// program cannot know which side is right, and wrong settings lose data silently: a lower limit trims sessions, a missing partition hides them.
+//
+// # Changing the number of partitions
+//
+// The partition of a session is a hash modulo the number of partitions, so another number sends running sessions to other streams. Each stream therefore
+// stores the number (metadata tailrace.partitions), and Ensure and Check return an error for another one. To change it: stop all writers, wait until the
+// sessions have expired (the log is empty 72 hours after the last write) or copy each session to its new subject, delete the TR_CHUNKS streams, and start
+// with the new number. Snapshots contain sequences of the old streams: delete the buckets too.
+package topology

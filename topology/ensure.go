@@ -1,0 +1,149 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
+)
+
+// Ensure creates missing streams and compares existing ones. It is idempotent, and several programs may call it concurrently. If an existing stream differs,
+// it returns a *DiffError and creates nothing; other errors describe what the server lacks. If ctx has no deadline, each request is retried for some
+// seconds.
+func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+	missing, err := check(ctx, js, cfg)
+	if err != nil {
+		return err
+	}
+	var diffs []Difference
+	for _, want := range missing {
+		different, err := create(ctx, js, want)
+		if err != nil {
+			return err
+		}
+		diffs = append(diffs, different...)
+	}
+	return diffError(diffs)
+}
+
+// Check compares like Ensure and creates nothing: a missing stream is a difference too.
+func Check(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+	missing, err := check(ctx, js, cfg)
+	if err != nil {
+		return err
+	}
+	var diffs []Difference
+	for _, want := range missing {
+		diffs = append(diffs, Difference{
+			Stream: want.Name,
+			Got:    "is missing",
+			Want:   "a stream that listens on " + want.Subjects[0],
+			Remedy: "run `tailrace up` or a program whose account may create streams",
+		})
+	}
+	return diffError(diffs)
+}
+
+// check checks the server and its streams, and returns the missing streams.
+func check(ctx context.Context, js jetstream.JetStream, cfg Config) ([]streamSpec, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := checkServer(ctx, js, cfg); err != nil {
+		return nil, err
+	}
+	streams := cfg.streams()
+	diffs, err := conflictingStreams(ctx, js, cfg, streams)
+	if err != nil {
+		return nil, err
+	}
+	var missing []streamSpec
+	for _, want := range streams {
+		stream, err := withRetry(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, want.Name) })
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			missing = append(missing, want)
+		case err != nil:
+			return nil, explain(js, "read stream "+want.Name, err)
+		default:
+			diffs = append(diffs, compare(stream.CachedInfo().Config, want)...)
+		}
+	}
+	return missing, diffError(diffs)
+}
+
+// create creates one stream. If another program has created it first, the server accepts the second request if both configurations are the same; otherwise
+// create compares them.
+func create(ctx context.Context, js jetstream.JetStream, want streamSpec) ([]Difference, error) {
+	stream, err := withRetry(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		stream, err := js.CreateStream(ctx, want.StreamConfig)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			stream, err = js.Stream(ctx, want.Name)
+		}
+		return stream, err
+	})
+	if err != nil {
+		return nil, explain(js, "create stream "+want.Name, err)
+	}
+	// Compare also a stream that was just created: a server that does not know a setting drops it without an error.
+	return compare(stream.CachedInfo().Config, want), nil
+}
+
+// retryTimeout is the retry budget of a request if its context has no deadline.
+const retryTimeout = 20 * time.Second
+
+// withRetry repeats a request that gets no response. A stream that another program is just creating on a cluster has no leader for some seconds, and without
+// a leader no request about it gets a response. Every other error is returned at once, so that it is reported with its remedy.
+func withRetry(ctx context.Context, ask func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, error) {
+	policy := jsclient.Policy{For: retryTimeout, Final: func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) }}
+	if deadline, ok := ctx.Deadline(); ok {
+		policy.For = time.Until(deadline)
+	}
+	return jsclient.Retry(ctx, policy, ask)
+}
+
+// conflictingStreams returns streams that take subjects of the layout and do not belong to it: streams of a larger number of partitions, or of another
+// program.
+func conflictingStreams(ctx context.Context, js jetstream.JetStream, cfg Config, ours []streamSpec) ([]Difference, error) {
+	var diffs []Difference
+	for _, subjects := range cfg.subjectSpace() {
+		list := js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
+		for name := range list.Name() {
+			if slices.ContainsFunc(ours, func(w streamSpec) bool { return w.Name == name }) {
+				continue
+			}
+			diffs = append(diffs, cfg.isConflicting(name, subjects))
+		}
+		if err := list.Err(); err != nil {
+			return nil, explain(js, "list the streams on "+subjects, err)
+		}
+	}
+	return diffs, nil
+}
+
+func (c Config) isConflicting(name, subjects string) Difference {
+	d := Difference{
+		Stream: name,
+		Got:    "listens on " + subjects,
+		Want:   "no other stream there",
+		Remedy: "delete it or take these subjects from it",
+	}
+	if p, ok := c.partitionOf(name); ok {
+		d.Want = fmt.Sprintf("partitions 0 to %d only", c.Layout.PartitionCount()-1)
+		d.Remedy = fmt.Sprintf("set Layout.Partitions to more than %d, or move its sessions as the documentation of package topology describes", p)
+	}
+	return d
+}
+
+func diffError(diffs []Difference) error {
+	if len(diffs) == 0 {
+		return nil
+	}
+	return &DiffError{Differences: diffs}
+}

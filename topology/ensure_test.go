@@ -1,0 +1,231 @@
+package topology
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Ensure makes everything; a second time, also after a restart of the server,
+// it finds everything as it should be, and so does Check.
+func TestEnsureTwice(t *testing.T) {
+	srv := natstest.Start(t)
+	js := srv.JetStream(t)
+	cfg := Config{
+		Layout:           subjects.Layout{Prefix: "acme.prod", Partitions: 3},
+		MaxBytes:         1 << 30,
+		SnapshotMaxBytes: 1 << 30,
+		ObjectMaxBytes:   1 << 30,
+	}
+	for range 2 {
+		if err := Ensure(t.Context(), js, cfg); err != nil {
+			t.Fatalf("Ensure: %v", err)
+		}
+		if err := Check(t.Context(), js, cfg); err != nil {
+			t.Fatalf("Verify: %v", err)
+		}
+	}
+	srv.Restart(t)
+	natstest.Eventually(t, "Ensure after a restart", func(ctx context.Context) error { return Ensure(ctx, js, cfg) })
+}
+
+// Verify creates nothing and says what is missing.
+func TestVerifyOnAnEmptyServer(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	err := Check(t.Context(), js, Config{})
+	want := "TR_CHUNKS_0: is missing, want a stream that listens on tr.chunks.0.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
+		"TR_COMMANDS: is missing, want a stream that listens on tr.commands.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
+		"TR_DEADLINES: is missing, want a stream that listens on tr.deadlines.*.*.*.*.*.*; run `tailrace up` or a program whose account may create streams\n" +
+		"KV_TR_INBOX: is missing, want a stream that listens on $KV.TR_INBOX.>; run `tailrace up` or a program whose account may create streams\n" +
+		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace up` or a program whose account may create streams\n" +
+		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace up` or a program whose account may create streams\n" +
+		"TR_DEADLETTERS: is missing, want a stream that listens on tr.deadletters.*.*.*.*; run `tailrace up` or a program whose account may create streams"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	wantStreams(t, js)
+}
+
+// wantStreams: just these exist.
+func wantStreams(t *testing.T, js jetstream.JetStream, want ...string) {
+	t.Helper()
+	list := js.StreamNames(t.Context())
+	var got []string
+	for name := range list.Name() {
+		got = append(got, name)
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("streams %v, want %v", got, want)
+	}
+}
+
+// Programs that start together may all call Ensure.
+func TestEnsureAtOnce(t *testing.T) {
+	srv := natstest.Start(t)
+	var all sync.WaitGroup
+	for range 8 {
+		js := srv.JetStream(t)
+		all.Go(func() {
+			if err := Ensure(t.Context(), js, Config{Layout: subjects.Layout{Partitions: 4}}); err != nil {
+				t.Errorf("Ensure: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Two programs with other settings start together: one of them is refused,
+// whichever it is, and the streams are those of the other.
+func TestEnsureAtOnceAndDifferently(t *testing.T) {
+	srv := natstest.Start(t)
+	cfgs := []Config{{MaxAge: time.Hour}, {MaxAge: 2 * time.Hour}}
+	errs := make([]error, len(cfgs))
+	var all sync.WaitGroup
+	for i, cfg := range cfgs {
+		js := srv.JetStream(t)
+		all.Go(func() { errs[i] = Ensure(t.Context(), js, cfg) })
+	}
+	all.Wait()
+	winner := 0
+	if errs[0] != nil {
+		winner = 1
+	}
+	if _, ok := errors.AsType[*DiffError](errs[1-winner]); !ok || errs[winner] != nil {
+		t.Fatalf("errors %v: want one *DiffError", errs)
+	}
+	if err := Check(t.Context(), srv.JetStream(t), cfgs[winner]); err != nil {
+		t.Errorf("Verify for the winner: %v", err)
+	}
+}
+
+// A program died between two streams: the next one makes the rest.
+func TestEnsureAfterAnInterruptedOne(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	cfg := Config{Layout: subjects.Layout{Partitions: 3}}
+	if _, err := js.CreateStream(t.Context(), cfg.withDefaults().chunks(1).StreamConfig); err != nil {
+		t.Fatal(err)
+	}
+	if err := Ensure(t.Context(), js, cfg); err != nil {
+		t.Fatalf("Ensure: %v", err)
+	}
+	wantStreams(t, js, "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
+}
+
+// The largest chunk goes in with generous headers; one byte over the limit of
+// the stream does not.
+func TestTheLargestChunkFits(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	msg := nats.NewMsg("tr.chunks.0.acme.s1.s1")
+	msg.Data = bytes.Repeat([]byte("x"), MaxChunk)
+	msg.Header.Set("ce-type", strings.Repeat("t", 1000))
+	msg.Header.Set("tracestate", strings.Repeat("s", HeaderReserve-2000))
+	if _, err := js.PublishMsg(t.Context(), msg); err != nil {
+		t.Errorf("a chunk of %d bytes with headers: %v", MaxChunk, err)
+	}
+	_, err := js.Publish(t.Context(), "tr.chunks.0.acme.s1.s1", make([]byte, MaxChunk+HeaderReserve+1))
+	if !errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum) {
+		t.Errorf("a message over the limit: %v, want ErrStreamMessageExceedsMaximum", err)
+	}
+}
+
+// The bucket is one for the client library, and the one that the library makes
+// is one for us.
+func TestTheBucketIsTheLibrarys(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rev, err := kv.Create(t.Context(), "h.acme.s1.s1", []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Update(t.Context(), "h.acme.s1.s1", []byte("two"), rev); err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Purge(t.Context(), "h.acme.s1.s1"); err != nil {
+		t.Fatal(err)
+	}
+
+	theirs := natstest.Start(t).JetStream(t)
+	for _, bucket := range []jetstream.KeyValueConfig{
+		{Bucket: "TR_SNAPSHOTS", MaxValueSize: 1 << 20},
+		{Bucket: "BRIEF_SNAPSHOTS", MaxValueSize: 1 << 20, MaxBytes: 5 << 20},
+	} {
+		if _, err := theirs.CreateKeyValue(t.Context(), bucket); err != nil {
+			t.Fatal(err)
+		}
+		// Keys that expire are an option of the library that brings markers along.
+		stream, err := theirs.Stream(t.Context(), "KV_"+bucket.Bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		cfg.AllowMsgTTL = true
+		if _, err := theirs.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Ensure(t.Context(), theirs, Config{}); err != nil {
+		t.Errorf("Ensure with a bucket of the library: %v", err)
+	}
+	brief := Config{Layout: subjects.Layout{Prefix: "brief"}, SnapshotMaxBytes: 5 << 20}
+	if err := Ensure(t.Context(), theirs, brief); err != nil {
+		t.Errorf("Ensure with a bucket of the library that has a bound: %v", err)
+	}
+}
+
+// The log takes single messages back, and TTLs; a header makes it do nothing
+// else.
+func TestWhatTheLogAllows(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	ack, err := js.Publish(t.Context(), "tr.chunks.0.acme.s1.s1", nil, jetstream.WithMsgTTL(time.Hour))
+	if err != nil {
+		t.Fatalf("with a TTL: %v", err)
+	}
+	stream, err := js.Stream(t.Context(), ack.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.DeleteMsg(t.Context(), ack.Sequence); err != nil {
+		t.Errorf("delete a message: %v", err)
+	}
+	for name, value := range map[string]string{"Nats-Rollup": "all", "Nats-Incr": "1", "Nats-Schedule": "@every 1s", "Nats-Batch-Id": "b1"} {
+		msg := nats.NewMsg("tr.chunks.0.acme.s1.s1")
+		msg.Header.Set(name, value)
+		if name == "Nats-Batch-Id" {
+			msg.Header.Set("Nats-Batch-Sequence", "1")
+			msg.Header.Set("Nats-Batch-Commit", "1")
+		}
+		if _, err := js.PublishMsg(t.Context(), msg); err == nil {
+			t.Errorf("a message with %s: %s is stored", name, value)
+		}
+	}
+	for _, subject := range []string{"tr.chunks.0", "tr.chunks.0.a.b", "tr.chunks.0.a.b.c.d", "tr.chunks.1.a.b.c"} {
+		if _, err := js.Publish(t.Context(), subject, nil, jetstream.WithRetryAttempts(0)); !errors.Is(err, jetstream.ErrNoStreamResponse) {
+			t.Errorf("publish to %s: %v, want no stream to take it", subject, err)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// What a server lacks is said in one sentence with what to do about it.
+func TestServersThatWillNotDo(t *testing.T) {
+	accounts := natstest.ServerConfig(`
+		accounts {
+			WITH    { jetstream: enabled, users: [
+				{user: with, password: p},
+				{user: mute, password: p, permissions: {publish: {deny: ["$JS.>"]}}}
+			] }
+			WITHOUT { users: [{user: without, password: p}] }
+			BOUNDED { jetstream: {max_file: 1G, max_bytes_required: true}, users: [{user: bounded, password: p}] }
+		}`)
+	tests := map[string]struct {
+		server []natstest.Option
+		client []nats.Option
+		cfg    Config
+		want   string
+	}{
+		"no JetStream": {
+			server: []natstest.Option{natstest.WithoutJetStream()},
+			want:   "has no JetStream: start it with -js, or enable jetstream in its configuration",
+		},
+		"no JetStream for the account": {
+			server: []natstest.Option{accounts},
+			client: []nats.Option{nats.UserInfo("without", "p")},
+			want:   "JetStream is not enabled for this account at",
+		},
+		"no permission": {
+			server: []natstest.Option{accounts},
+			client: []nats.Option{nats.UserInfo("mute", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})},
+			want:   "this user may not publish to $JS.API.>",
+		},
+		"an account that wants limits": {
+			server: []natstest.Option{accounts},
+			client: []nats.Option{nats.UserInfo("bounded", "p")},
+			want:   "this account wants a size limit for every stream: set MaxBytes, SnapshotMaxBytes, ObjectMaxBytes and InboxMaxBytes",
+		},
+		"three replicas on one server": {
+			cfg:  Config{Replicas: 3},
+			want: "is a single server: set Replicas to 1, or connect to a cluster of three",
+		},
+		"small messages": {
+			server: []natstest.Option{natstest.MaxPayload(1000)},
+			want:   "nats-server takes messages of 1000 bytes at most, want 1048576: raise max_payload in its configuration, or lower MaxMsgSize and MaxSnapshot",
+		},
+		"a small disk": {
+			server: []natstest.Option{natstest.MaxStore(1 << 20)},
+			cfg:    Config{MaxBytes: 1 << 30},
+			want:   "create stream TR_CHUNKS_0: insufficient storage: raise max_file_store or lower MaxBytes",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			js := natstest.Start(t, test.server...).JetStream(t, test.client...)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			wantSentence(t, Ensure(ctx, js, test.cfg), test.want)
+		})
+	}
+}
+
+func wantSentence(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got  %v\nwant one line with %s", err, want)
+	}
+}
+
+// A server of an older version answers with its API level. There is none to
+// run here, so a responder plays its part.
+func TestOldServer(t *testing.T) {
+	nc := natstest.Start(t, natstest.WithoutJetStream()).Conn(t)
+	answer := []byte(`{"type":"io.nats.jetstream.api.v1.account_info_response","api":{"level":1}}`)
+	if _, err := nc.Subscribe("$JS.API.INFO", func(m *nats.Msg) {
+		if err := m.Respond(answer); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("nats-server %s is too old (JetStream API level 1): want 2.12 or newer (level 2)", nc.ConnectedServerVersion())
+	wantSentence(t, Ensure(t.Context(), js, Config{}), want)
+}
+
+// An invalid configuration is reported without a request.
+func TestConfigIsRefused(t *testing.T) {
+	tests := map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"layout":       {Config{Layout: subjects.Layout{Prefix: "$JS"}}, `Layout: Prefix "$JS": token`},
+		"replicas":     {Config{Replicas: 2}, "Replicas is 2, want 1 or 3"},
+		"age":          {Config{MaxAge: time.Second}, "MaxAge is 1s, want at least 1m"},
+		"bytes":        {Config{MaxBytes: -1}, "MaxBytes is -1, want 0 (no limit) or more"},
+		"message size": {Config{MaxMsgSize: 1}, "MaxMsgSize is 1, want at least 16384"},
+		"consumers":    {Config{MaxConsumers: -1}, "MaxConsumers is -1, want at least 1"},
+		"command age":  {Config{CommandMaxAge: time.Second}, "CommandMaxAge is 1s, want at least 2m0s"},
+		"bucket bytes": {Config{SnapshotMaxBytes: -1}, "SnapshotMaxBytes is -1, want 0 (no limit) or more"},
+		"object bytes": {Config{ObjectMaxBytes: -1}, "ObjectMaxBytes is -1, want 0 (no limit) or more"},
+		"value size":   {Config{MaxSnapshot: 1}, "MaxSnapshot is 1, want at least 16384"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			wantSentence(t, Ensure(t.Context(), nil, test.cfg), test.want)
+		})
+	}
+}
+
+// The server is away: the error says where and what we were doing, and the
+// next try succeeds.
+func TestServerIsAway(t *testing.T) {
+	srv := natstest.Start(t)
+	js := srv.JetStream(t)
+	srv.Shutdown()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	wantSentence(t, Ensure(ctx, js, Config{}), "read the JetStream account: no response from JetStream")
+	srv.Restart(t)
+	natstest.Eventually(t, "Ensure after the restart", func(ctx context.Context) error { return Ensure(ctx, js, Config{}) })
+}
