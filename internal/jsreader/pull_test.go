@@ -18,11 +18,15 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 
 const testStream = "S"
 
-// newStream returns a server with a stream.
+// newStream returns a server with a stream, and another one that no test deletes. After the delete of the last stream of an account, nats-server removes
+// the directory of its streams in a goroutine, and a stream that is created meanwhile fails (10049).
 func newStream(t *testing.T, opts ...natstest.Option) (*natstest.Server, jetstream.JetStream) {
 	t.Helper()
 	srv := natstest.Start(t, opts...)
 	js := srv.JetStream(t)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}}); err != nil {
+		t.Fatal(err)
+	}
 	createStream(t, js)
 	return srv, js
 }
