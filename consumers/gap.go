@@ -158,17 +158,17 @@ func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject s
 		return rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
 	}
 	h := gap{c.last.Ordinal + 1, rec.Ordinal - 1}
-	if sh := rd.archiveOf(subject); sh != nil && sh.explains(ctx, h, rec.Seq) {
-		return nil
+	if a := rd.archiveOf(subject); a != nil && covers(a.Removed(ctx, rec.Seq), h) {
+		return nil // every record of the archive is older than this read
 	}
 	truncations, err := rd.lookAhead(ctx, subject, rec.Seq)
 	if err != nil {
 		return err
 	}
 	switch {
-	case covers(upTo(truncations, rd.attached), h):
+	case covers(removedBy(upTo(truncations, rd.attached)), h):
 		return nil
-	case covers(truncations, h):
+	case covers(removedBy(truncations), h):
 		why := rd.truncatedIn(c, chunk.TruncatedCleanup, 0)
 		for _, m := range truncations {
 			if m.seq > rd.attached && m.overlaps(h) {

@@ -132,11 +132,8 @@ func (rd *readState) open(ctx context.Context) error {
 }
 
 func (rd *readState) attach(ctx context.Context) error {
-	if rd.cfg.UseArchives && rd.openArchives(ctx) {
-		return nil
-	}
-	if rd.scope == chunk.ScopeTree {
-		return rd.openTree(ctx)
+	if indexes := rd.indexes(ctx); rd.scope == chunk.ScopeTree || len(indexes) > 0 {
+		return rd.openMerge(ctx, indexes)
 	}
 	return rd.openOrdered(ctx)
 }

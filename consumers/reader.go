@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
@@ -19,8 +20,9 @@ import (
 // Reader reads the log. Its methods may be called concurrently; each iterator that they return belongs to the goroutine that ranges over it. A Reader
 // need not be closed.
 type Reader struct {
-	cfg    Config
-	client *jsclient.Client
+	cfg      Config
+	client   *jsclient.Client
+	archives *archive.Reader
 
 	malformed, fenced, resets, archived atomic.Uint64
 }
@@ -37,7 +39,8 @@ func New(nc *nats.Conn, js jetstream.JetStream, cfg Config) (*Reader, error) {
 	if cfg.OnMalformed == nil {
 		cfg.OnMalformed = warnMalformed(cfg.Log)
 	}
-	return &Reader{cfg: cfg, client: jsclient.New(js)}, nil
+	client := jsclient.New(js)
+	return &Reader{cfg: cfg, client: client, archives: archive.NewReader(client, cfg.Layout)}, nil
 }
 
 // Last returns the last record of s, as the leader of its stream has it: after a writer got the confirmation of a record, Last returns that record or a

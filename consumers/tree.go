@@ -3,10 +3,12 @@ package consumers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
@@ -37,26 +39,59 @@ type mergeReader struct {
 type sessionReader struct {
 	*jsreader.Ordered
 
-	archive *archiveReader // if not nil, the session is read from it, and the Ordered is not open
-	unread  uint64         // records of the archive that were not returned yet
+	archive *archive.Session // if not nil, the session is read from it, and the Ordered is not open
 	head    entry
 	loaded  bool
 }
 
-// openTree attaches the read of a tree.
-func (rd *readState) openTree(ctx context.Context) error {
+// openMerge attaches the read of a tree, or of a session that may have an archive.
+func (rd *readState) openMerge(ctx context.Context, indexes map[string]*archive.Index) error {
 	state, sessions, err := rd.list(ctx)
 	switch {
 	case err != nil:
 		return err
 	case rd.after.Seq > chunk.Seq(state.Last):
 		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
-	case len(sessions) > maxMergeSessions:
+	}
+	archives := rd.openArchives(ctx, indexes, state)
+	switch {
+	case len(sessions)-len(archives) > maxMergeSessions, rd.scope == chunk.ScopeSession && len(archives) == 0:
 		return rd.openOrdered(ctx)
 	case len(sessions) == 0:
 		sessions = []string{rd.root}
 	}
-	return rd.attachAll(ctx, sessions, state)
+	return rd.attachAll(ctx, sessions, archives, state)
+}
+
+// indexes returns the indexes of the archives of the scope, as far as there are any. An error of an archive is not an error of the read, which then reads
+// the log.
+func (rd *readState) indexes(ctx context.Context) (indexes map[string]*archive.Index) {
+	if !rd.cfg.UseArchives {
+		return nil
+	}
+	err := rd.client.Attempt(ctx, func(ctx context.Context) (err error) {
+		indexes, err = rd.archives.Indexes(ctx, rd.session, rd.scope)
+		return err
+	})
+	if err != nil {
+		rd.cfg.Log.Debug("archives not listed", slog.Any("error", err))
+	}
+	return indexes
+}
+
+// openArchives returns the archives that match the log, by subject, and none after an error.
+func (rd *readState) openArchives(ctx context.Context, indexes map[string]*archive.Index, state jsclient.State) (archives map[string]*archive.Session) {
+	if len(indexes) == 0 {
+		return nil
+	}
+	err := rd.client.Attempt(ctx, func(ctx context.Context) (err error) {
+		archives, err = rd.archives.Open(ctx, indexes, state, rd.after.Seq)
+		return err
+	})
+	if err != nil {
+		rd.cfg.Log.Debug("archives not read", slog.Any("error", err))
+	}
+	return archives
 }
 
 // list returns the subjects of the tree and the end up to which the list is complete.
@@ -67,19 +102,29 @@ func (rd *readState) list(ctx context.Context) (state jsclient.State, sessions [
 	return state, slices.Sorted(maps.Keys(state.Subjects)), err
 }
 
-// attachAll attaches a reader to each session, after the end of the merge is known: a consumer that is older may end before it. ordered is the last of
-// them; nothing is delivered before all are attached.
-func (rd *readState) attachAll(ctx context.Context, sessions []string, state jsclient.State) error {
-	rd.merge = &mergeReader{Reader: rd.Reader, end: state.Last}
+// attachAll attaches a reader to each session without an archive, after the end of the merge is known: a consumer that is older may end before it. ordered
+// is the last of them; nothing is delivered before all are attached.
+func (rd *readState) attachAll(ctx context.Context, sessions []string, archives map[string]*archive.Session, state jsclient.State) error {
+	rd.state, rd.merge = state, &mergeReader{Reader: rd.Reader, end: state.Last}
 	for _, subject := range sessions {
-		rd.ordered = rd.newOrdered(jsreader.OrderedConfig{
+		cfg := jsreader.OrderedConfig{
 			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Created: state.Created, Share: len(sessions), OpenTimeout: rd.cfg.OpenTimeout,
-		})
-		rd.merge.open = append(rd.merge.open, &sessionReader{Ordered: rd.ordered})
-		if err := rd.ordered.Open(ctx); err != nil {
+		}
+		if archives[subject] != nil {
+			cfg.OpenTimeout = 0 // opened in the middle of the read, if at all
+		}
+		st := &sessionReader{Ordered: rd.newOrdered(cfg), archive: archives[subject]}
+		rd.merge.open = append(rd.merge.open, st)
+		if st.archive == nil || rd.ordered == nil {
+			rd.ordered = st.Ordered
+		}
+		if st.archive != nil {
+			continue
+		}
+		if err := st.Open(ctx); err != nil {
 			return err
 		}
-		rd.state = rd.ordered.State()
+		rd.state = st.State()
 	}
 	return rd.merge.ask(ctx)
 }
@@ -164,7 +209,7 @@ func (s *mergeReader) next(ctx context.Context) (entry, error) {
 // load makes sure that a reader has its next message, or removes it.
 func (s *mergeReader) load(ctx context.Context, st *sessionReader) (err error) {
 	for !st.loaded {
-		if st.head, err = st.next(ctx); err == nil {
+		if st.head, err = s.nextOf(ctx, st); err == nil {
 			st.loaded = true
 			return nil
 		}
@@ -178,6 +223,52 @@ func (s *mergeReader) load(ctx context.Context, st *sessionReader) (err error) {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// remaining returns how many messages the session has from here on, by the count of the server or the archive.
+func (st *sessionReader) remaining() uint64 {
+	if st.archive != nil {
+		return st.archive.Left()
+	}
+	return st.Remaining()
+}
+
+// nextOf returns the next message of a session. If its archive cannot be read further, it continues from the log after the last record that was delivered.
+func (s *mergeReader) nextOf(ctx context.Context, st *sessionReader) (entry, error) {
+	if st.archive != nil {
+		rec, err := st.archive.Next(ctx)
+		if err == nil {
+			e := entry{archived: rec}
+			e.Seq, e.Subject, e.Stored = uint64(rec.Seq), st.Filter(), rec.StoredAt
+			st.Advance(e.Seq, e.Stored)
+			s.archived.Add(1)
+			return e, nil
+		}
+		if errors.Is(err, jsreader.ErrEnd) || ctx.Err() != nil {
+			return entry{}, err
+		}
+		s.cfg.Log.Debug("archive not read further, reading the log", slog.String("subject", st.Filter()), slog.Any("error", err))
+		st.archive = nil
+		st.Resume() // so that the log is compared with what was delivered
+		if err := st.Open(ctx); err != nil {
+			return entry{}, err
+		}
+	}
+	e, err := st.Next(ctx)
+	return entry{Entry: e}, err
+}
+
+// archiveOf returns the archive that a subject is read from now, or nil.
+func (rd *readState) archiveOf(subject string) *archive.Session {
+	if rd.merge == nil {
+		return nil
+	}
+	for _, st := range rd.merge.open {
+		if st.Filter() == subject {
+			return st.archive
 		}
 	}
 	return nil

@@ -19,14 +19,20 @@ type truncationRecord struct {
 // gap is a range of missing ordinals, both ends included.
 type gap struct{ first, last chunk.Ordinal }
 
-// covers reports whether the records together list every ordinal of h.
-func covers(records []truncationRecord, h gap) bool {
-	var ranges []gap
+// removedBy returns the ordinals that the records list.
+func removedBy(records []truncationRecord) (removed []chunk.OrdinalRange) {
 	for _, m := range records {
-		for _, r := range m.body.Removed {
-			if r.First >= 1 && r.Last >= r.First {
-				ranges = append(ranges, gap{chunk.Ordinal(r.First), chunk.Ordinal(r.Last)})
-			}
+		removed = append(removed, m.body.Removed...)
+	}
+	return removed
+}
+
+// covers reports whether removed has every ordinal of h.
+func covers(removed []chunk.OrdinalRange, h gap) bool {
+	var ranges []gap
+	for _, r := range removed {
+		if r.First >= 1 && r.Last >= r.First {
+			ranges = append(ranges, gap{chunk.Ordinal(r.First), chunk.Ordinal(r.Last)})
 		}
 	}
 	slices.SortFunc(ranges, func(a, b gap) int { return cmp.Compare(a.first, b.first) })
