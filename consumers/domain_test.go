@@ -29,7 +29,7 @@ func TestJetStreamDomain(t *testing.T) {
 			}
 			w := &env{t: t, srv: srv, js: js, next: map[chunk.Session]chunk.Ordinal{}}
 			s := chunk.RootSession("acme", "by"+name[3:])
-			if w.reader, err = New(nc, js, Config{}); err != nil {
+			if w.reader, err = New(js, Config{}); err != nil {
 				t.Fatal(err)
 			}
 			want := w.sayAll(s, 5)

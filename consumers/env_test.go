@@ -51,7 +51,7 @@ func (w *env) newReader(cfg Config, nc *nats.Conn) *Reader {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := New(nc, js, cfg)
+	r, err := New(js, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

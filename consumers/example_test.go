@@ -22,7 +22,7 @@ func connect() *consumers.Reader {
 	if err != nil {
 		log.Fatal(err)
 	}
-	reader, err := consumers.New(nc, js, consumers.Config{})
+	reader, err := consumers.New(js, consumers.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

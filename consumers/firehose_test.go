@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -422,16 +421,11 @@ func TestFirehoseConfigIsChecked(t *testing.T) {
 		"open timeout": {OpenTimeout: -1},
 		"layout":       {Layout: subjects.Layout{Partitions: -1}},
 	} {
-		nc := w.srv.Conn(t)
-		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := New(nc, js, cfg); err == nil {
+		if _, err := New(w.js, cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := New((*nats.Conn)(nil), nil, Config{}); err == nil {
-		t.Error("no connection: no error")
+	if _, err := New(nil, Config{}); err == nil {
+		t.Error("no JetStream: no error")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -27,10 +26,10 @@ type Reader struct {
 	malformed, fenced, resets, archived atomic.Uint64
 }
 
-// New returns a Reader over nc and js, which must be of the same server. It does not call the server. The error names the wrong field of cfg.
-func New(nc *nats.Conn, js jetstream.JetStream, cfg Config) (*Reader, error) {
-	if nc == nil || js == nil {
-		return nil, errors.New("connection or JetStream missing")
+// New returns a Reader over js. It does not call the server. The error names the wrong field of cfg.
+func New(js jetstream.JetStream, cfg Config) (*Reader, error) {
+	if js == nil {
+		return nil, errors.New("js is nil, want a JetStream")
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

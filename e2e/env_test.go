@@ -61,7 +61,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 	if err := topology.Ensure(t.Context(), js, topology.Config{Replicas: cfg.replicas}); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := producers.New(cfg.write, js, producers.Config{Linger: time.Millisecond, RetryTimeout: time.Minute})
+	producer, err := producers.New(js, producers.Config{Linger: time.Millisecond, RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func jetStream(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 
 func newReader(t *testing.T, nc *nats.Conn, cfg consumers.Config) *consumers.Reader {
 	t.Helper()
-	reader, err := consumers.New(nc, jetStream(t, nc), cfg)
+	reader, err := consumers.New(jetStream(t, nc), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,11 +81,11 @@ func newLoadTest(t *testing.T, nc *nats.Conn, replicas int) *loadTest {
 	if err := topology.Ensure(t.Context(), js, topology.Config{Replicas: replicas}); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := producers.New(nc, js, producers.Config{RetryTimeout: time.Minute})
+	producer, err := producers.New(js, producers.Config{RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := consumers.New(nc, js, consumers.Config{})
+	reader, err := consumers.New(js, consumers.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

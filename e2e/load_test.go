@@ -62,10 +62,10 @@ func startPaddedWriters(t *testing.T, url string, sessions int, pace time.Durati
 		t.Fatal(err)
 	}
 	c := &recorders{stopped: make(chan struct{})}
-	if c.producer, err = producers.New(nc, js, producers.Config{}); err != nil {
+	if c.producer, err = producers.New(js, producers.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if c.reader, err = consumers.New(nc, js, consumers.Config{}); err != nil {
+	if c.reader, err = consumers.New(js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range sessions {

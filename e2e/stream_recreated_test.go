@@ -191,7 +191,7 @@ func newStreamRecreated(t *testing.T) *streamRecreated {
 		t.Fatal(err)
 	}
 	var err error
-	if w.producer, err = producers.New(w.js.Conn(), w.js, producers.Config{}); err != nil {
+	if w.producer, err = producers.New(w.js, producers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -20,9 +20,9 @@ import (
 // Later one worker hangs in the middle of a run, and another one takes it over.
 func Example() {
 	ctx := context.Background()
-	nc, js, stop := startNATS(ctx)
+	js, stop := startNATS(ctx)
 	defer stop()
-	producer, err := producers.New(nc, js, producers.Config{})
+	producer, err := producers.New(js, producers.Config{})
 	must(err)
 
 	session := chunk.RootSession("acme", "s1")
@@ -79,7 +79,7 @@ func must(err error) {
 }
 
 // startNATS starts a server in this process with the streams of Tailrace, and connects to it.
-func startNATS(ctx context.Context) (*nats.Conn, jetstream.JetStream, func()) {
+func startNATS(ctx context.Context) (jetstream.JetStream, func()) {
 	dir, err := os.MkdirTemp("", "tailrace")
 	must(err)
 	server, err := embed.Start(ctx, embed.Config{StoreDir: dir, Log: slog.New(slog.DiscardHandler)})
@@ -89,7 +89,7 @@ func startNATS(ctx context.Context) (*nats.Conn, jetstream.JetStream, func()) {
 	js, err := jetstream.New(nc)
 	must(err)
 	must(topology.Ensure(ctx, js, topology.Config{}))
-	return nc, js, func() {
+	return js, func() {
 		nc.Close()
 		must(server.Shutdown(ctx))
 		must(os.RemoveAll(dir))

@@ -131,7 +131,7 @@ func throughProxy(t *testing.T, url string, cfg Config) (*natstest.Proxy, *Produ
 	if err != nil {
 		t.Fatal(err)
 	}
-	return proxy, newTestProducer(t, nc, js, cfg)
+	return proxy, newTestProducer(t, js, cfg)
 }
 
 // quiet keeps the client from writing expected trouble to the terminal.
@@ -540,7 +540,7 @@ func TestMissingStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = newTestProducer(t, nc, js, Config{RetryTimeout: time.Second}).Start(t.Context(), testSession, chunk.RunStarted{})
+	_, err = newTestProducer(t, js, Config{RetryTimeout: time.Second}).Start(t.Context(), testSession, chunk.RunStarted{})
 	if !errors.Is(err, chunk.ErrNotStored) || !strings.Contains(err.Error(), "TR_CHUNKS_0") {
 		t.Errorf("err = %v, want the stream's name", err)
 	}
@@ -559,7 +559,7 @@ func TestNoPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	producer := newTestProducer(t, nc, js, hasty())
+	producer := newTestProducer(t, js, hasty())
 	_, err = producer.Start(t.Context(), testSession, chunk.RunStarted{})
 	if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "tr.chunks.0.acme.s1.s1") {
 		t.Errorf("err = %v, want no permission for the subject", err)

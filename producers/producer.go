@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
@@ -23,17 +22,14 @@ type Producer struct {
 	closed bool
 }
 
-// New returns a Producer on nc. js must be created from nc; the Producer uses its API prefix or domain.
-func New(nc *nats.Conn, js jetstream.JetStream, cfg Config) (*Producer, error) {
+// New returns a Producer over the connection of js, with its API prefix or domain. It does not call the server. The error names the wrong field of cfg.
+func New(js jetstream.JetStream, cfg Config) (*Producer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if nc == nil || js == nil {
-		return nil, errors.New("nc and js: want a connection and its JetStream")
-	}
-	if js.Conn() != nc {
-		return nil, errors.New("js: want the JetStream of nc")
+	if js == nil {
+		return nil, errors.New("js is nil, want a JetStream")
 	}
 	client := jsclient.New(js)
 	publisher, err := jsclient.NewPublisher(client, jsclient.PublisherConfig{AttemptTimeout: cfg.AttemptTimeout})

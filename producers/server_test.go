@@ -53,12 +53,12 @@ func local(tb testing.TB) env {
 
 func (p env) producer(tb testing.TB, cfg Config) *Producer {
 	tb.Helper()
-	return newTestProducer(tb, p.nc, p.js, cfg)
+	return newTestProducer(tb, p.js, cfg)
 }
 
-func newTestProducer(tb testing.TB, nc *nats.Conn, js jetstream.JetStream, cfg Config) *Producer {
+func newTestProducer(tb testing.TB, js jetstream.JetStream, cfg Config) *Producer {
 	tb.Helper()
-	producer, err := New(nc, js, cfg)
+	producer, err := New(js, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	reader, err := consumers.New(js.Conn(), js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}

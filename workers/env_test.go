@@ -50,7 +50,7 @@ func newEnvIn(t *testing.T, storage jetstream.StorageType) *env {
 	}
 	w := &env{t: t, srv: srv}
 	var err error
-	if w.log, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
+	if w.log, err = consumers.New(js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	store, err := jssnapshots.New(js, jssnapshots.Config{})

@@ -194,7 +194,7 @@ func open() *toolFixture {
 	must(err)
 	must(topology.Ensure(ctx, js, topology.Config{}))
 	h := &toolFixture{ctx: ctx, js: js}
-	h.log, err = consumers.New(nc, js, consumers.Config{})
+	h.log, err = consumers.New(js, consumers.Config{})
 	must(err)
 	h.queue, err = jscontrol.NewQueue(js, jscontrol.QueueConfig{})
 	must(err)

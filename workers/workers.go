@@ -72,7 +72,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err := consumers.New(js.Conn(), js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	snapshots := projector.NewReader(store, log)
 	writing := cfg.producer()
 	writing.Positions = snapshots
-	if w.producer, err = producers.New(js.Conn(), js, writing); err != nil {
+	if w.producer, err = producers.New(js, writing); err != nil {
 		return nil, err
 	}
 	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, snapshots, log, reader

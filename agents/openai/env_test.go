@@ -73,7 +73,7 @@ func newEnv(t *testing.T) *env {
 		}
 	})
 	var err error
-	if w.log, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
+	if w.log, err = consumers.New(js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	store, err := jssnapshots.New(js, jssnapshots.Config{})

@@ -19,7 +19,6 @@ import (
 func TestArchive(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
 	js := server.JetStream(t)
-	nc := js.Conn()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -27,7 +26,7 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	must(topology.Ensure(t.Context(), js, topology.Config{}))
-	producer, err := producers.New(nc, js, producers.Config{})
+	producer, err := producers.New(js, producers.Config{})
 	must(err)
 	defer func() { must(producer.Close()) }()
 	session := chunk.RootSession("default", "s1")
@@ -57,7 +56,7 @@ func TestArchive(t *testing.T) {
 	}
 	archived := func() bool {
 		t.Helper()
-		reader, err := consumers.New(nc, js, consumers.Config{UseArchives: true})
+		reader, err := consumers.New(js, consumers.Config{UseArchives: true})
 		must(err)
 		n := uint64(0)
 		for _, err := range reader.Replay(t.Context(), session, chunk.Position{}) {

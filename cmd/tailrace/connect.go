@@ -191,9 +191,9 @@ func (b *app) verifyTopology(ctx context.Context) error {
 // historyReader returns a reader for serving clients: it uses archives if they
 // exist.
 func (b *app) historyReader() (*consumers.Reader, error) {
-	return consumers.New(b.nc, b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log, UseArchives: b.cfg.ArchiveAfter > 0})
+	return consumers.New(b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log, UseArchives: b.cfg.ArchiveAfter > 0})
 }
 
 func (b *app) reader() (*consumers.Reader, error) {
-	return consumers.New(b.nc, b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log})
+	return consumers.New(b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log})
 }

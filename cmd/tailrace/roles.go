@@ -73,7 +73,7 @@ func (b *app) producer() (*producers.Producer, error) {
 	}
 	cfg := b.cfg.producerConfig()
 	cfg.Layout, cfg.Positions, cfg.Log = b.cfg.layout(), heads, b.log
-	return producers.New(b.nc, b.js, cfg)
+	return producers.New(b.js, cfg)
 }
 
 // producerConfig returns the settings of producers.

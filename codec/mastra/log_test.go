@@ -29,12 +29,12 @@ func TestWrittenByProducers(t *testing.T) {
 	if err := topology.Ensure(ctx, js, topology.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := producers.New(nc, js, producers.Config{})
+	producer, err := producers.New(js, producers.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	reader, err := consumers.New(nc, js, consumers.Config{})
+	reader, err := consumers.New(js, consumers.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func newEnv(t *testing.T, opt dialect.Options) *env {
 func (w *env) edge() {
 	w.t.Helper()
 	js := w.connect()
-	reader, err := consumers.New(js.Conn(), js, consumers.Config{})
+	reader, err := consumers.New(js, consumers.Config{})
 	w.must(err)
 	store, err := jssnapshots.New(js, jssnapshots.Config{})
 	w.must(err)

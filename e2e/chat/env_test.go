@@ -46,7 +46,7 @@ func newEnv(t *testing.T, words int) *env {
 		t.Fatal(err)
 	}
 	var err error
-	if w.reader, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
+	if w.reader, err = consumers.New(js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	store, err := jssnapshots.New(js, jssnapshots.Config{})

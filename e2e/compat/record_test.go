@@ -365,7 +365,7 @@ func (w *world) read(t *testing.T, name string, done func(lines []string) bool) 
 	t.Helper()
 	js := w.jetStream(t)
 	defer js.Conn().Close()
-	reader, err := consumers.New(js.Conn(), js, consumers.Config{Layout: layout})
+	reader, err := consumers.New(js, consumers.Config{Layout: layout})
 	if err != nil {
 		t.Fatal(err)
 	}

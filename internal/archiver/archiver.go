@@ -97,7 +97,7 @@ func New(js jetstream.JetStream, cfg Config) (*Archiver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	reader, err := consumers.New(js.Conn(), js, consumers.Config{
+	reader, err := consumers.New(js, consumers.Config{
 		Layout: cfg.Layout, Log: cfg.Log,
 		OnMalformed: func(consumers.Malformed) {}, // readers of the session report it; here it only prevents the archive
 	})

@@ -57,7 +57,7 @@ func (w *env) reader(srv *natstest.Server, cfg consumers.Config) *consumers.Read
 	nc := srv.Conn(w.tb)
 	js, err := jetstream.New(nc)
 	w.must(err)
-	r, err := consumers.New(nc, js, cfg)
+	r, err := consumers.New(js, cfg)
 	w.must(err)
 	return r
 }

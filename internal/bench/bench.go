@@ -121,10 +121,10 @@ func (l *harness) connect(ctx context.Context, quiet *slog.Logger) (err error) {
 	if err = topology.Ensure(ctx, l.js, topology.Config{}); err != nil {
 		return err
 	}
-	if l.producer, err = producers.New(l.nc, l.js, producers.Config{Log: quiet}); err != nil {
+	if l.producer, err = producers.New(l.js, producers.Config{Log: quiet}); err != nil {
 		return err
 	}
-	l.reader, err = consumers.New(l.nc, l.js, consumers.Config{Log: quiet})
+	l.reader, err = consumers.New(l.js, consumers.Config{Log: quiet})
 	return err
 }
 

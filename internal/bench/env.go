@@ -31,7 +31,7 @@ func (l *harness) env(ctx context.Context) (*env, error) {
 		return nil, err
 	}
 	var err error
-	if w.reader, err = consumers.New(l.nc, l.js, consumers.Config{Layout: w.layout, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.reader, err = consumers.New(l.js, consumers.Config{Layout: w.layout, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		return nil, err
 	}
 	w.store, err = jssnapshots.New(l.js, jssnapshots.Config{Layout: w.layout})

@@ -37,7 +37,7 @@ func (l *harness) history(ctx context.Context) ([]pair, error) {
 	if archived, err := compactor.Archive(ctx, s); err != nil || !archived {
 		return nil, errors.Join(err, fmt.Errorf("archive session %s: archived is %t", s, archived))
 	}
-	archives, err := consumers.New(l.nc, l.js, consumers.Config{Layout: w.layout, UseArchives: true, Log: quiet})
+	archives, err := consumers.New(l.js, consumers.Config{Layout: w.layout, UseArchives: true, Log: quiet})
 	if err != nil {
 		return nil, err
 	}

@@ -262,7 +262,7 @@ func (m *loadClientsMain) runs(ctx context.Context) ([]*producers.Run, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	producer, err := producers.New(nc, js, producers.Config{Log: slog.New(slog.DiscardHandler)})
+	producer, err := producers.New(js, producers.Config{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}

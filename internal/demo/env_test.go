@@ -43,7 +43,7 @@ func newEnv(t *testing.T) *env {
 	}
 	e := &env{t: t, srv: srv}
 	var err error
-	if e.log, err = consumers.New(js.Conn(), js, consumers.Config{}); err != nil {
+	if e.log, err = consumers.New(js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	store, err := jssnapshots.New(js, jssnapshots.Config{})

@@ -24,7 +24,7 @@ func TestLogKeepsTheContractFromArchives(t *testing.T) {
 		w := newEnv(t)
 		js, err := jetstream.New(w.conn)
 		w.must(err)
-		r, err := consumers.New(w.conn, js, consumers.Config{Heartbeat: 100 * time.Millisecond, UseArchives: true})
+		r, err := consumers.New(js, consumers.Config{Heartbeat: 100 * time.Millisecond, UseArchives: true})
 		w.must(err)
 		c, err := archiver.New(w.js, archiver.Config{})
 		w.must(err)

@@ -51,7 +51,7 @@ func newEnv(t *testing.T) *env {
 	w.conn = nc
 	js, err := jetstream.New(nc)
 	w.must(err)
-	r, err := consumers.New(nc, js, consumers.Config{Heartbeat: 100 * time.Millisecond})
+	r, err := consumers.New(js, consumers.Config{Heartbeat: 100 * time.Millisecond})
 	w.must(err)
 	w.Log = Log{r}
 	// Whatever was read in the test, nothing of it is left on the server.

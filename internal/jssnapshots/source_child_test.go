@@ -65,7 +65,7 @@ func (j childJob) run() error {
 	if err != nil {
 		return err
 	}
-	reader, err := consumers.New(nc, js, consumers.Config{})
+	reader, err := consumers.New(js, consumers.Config{})
 	if err != nil {
 		return err
 	}

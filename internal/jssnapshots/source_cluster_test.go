@@ -58,13 +58,13 @@ func newReplicated(t *testing.T) *replicated {
 	for _, name := range []string{stream, snapshots, objects} {
 		c.nodes.AwaitCurrent(t, name)
 	}
-	reader, err := consumers.New(nc, c.js, consumers.Config{})
+	reader, err := consumers.New(c.js, consumers.Config{})
 	must()
 	c.store, err = New(c.js, Config{})
 	must()
 	c.log = Log{reader}
 	c.reader = projector.NewReader(c.store, c.log)
-	c.producer, err = producers.New(nc, c.js, producers.Config{Positions: c.reader})
+	c.producer, err = producers.New(c.js, producers.Config{Positions: c.reader})
 	must()
 	t.Cleanup(func() {
 		if err := c.producer.Close(); err != nil {
@@ -229,7 +229,7 @@ func TestArchivesOnReplicas(t *testing.T) {
 		}
 		c.end(run)
 	}
-	archives, err := consumers.New(c.nodes.Conn(t), c.js, consumers.Config{UseArchives: true})
+	archives, err := consumers.New(c.js, consumers.Config{UseArchives: true})
 	if err != nil {
 		t.Fatal(err)
 	}

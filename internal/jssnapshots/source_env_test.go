@@ -61,7 +61,7 @@ func newWorldOn(tb testing.TB, conn func() *nats.Conn) *env {
 	}
 	w := &env{tb: tb, conn: conn, js: js}
 	w.ensure()
-	reader, err := consumers.New(nc, js, consumers.Config{})
+	reader, err := consumers.New(js, consumers.Config{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func newEnv(t *testing.T) *env {
 	if w.dead, err = deadletters.New(w.js, deadletters.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if w.log.Reader, err = consumers.New(w.nc, w.js, consumers.Config{}); err != nil {
+	if w.log.Reader, err = consumers.New(w.js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if w.store, err = jssnapshots.New(w.js, jssnapshots.Config{}); err != nil {

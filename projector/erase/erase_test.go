@@ -63,10 +63,10 @@ func newEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *env {
 	})
 	w.store, err = jssnapshots.New(w.js, jssnapshots.Config{WriteGrace: 50 * time.Millisecond})
 	must()
-	w.consumer, err = consumers.New(nc, w.js, consumers.Config{})
+	w.consumer, err = consumers.New(w.js, consumers.Config{})
 	must()
 	w.snapshots = projector.NewReader(w.store, jssnapshots.Log{Reader: w.consumer})
-	w.producer, err = producers.New(nc, w.js, producers.Config{Positions: w.snapshots})
+	w.producer, err = producers.New(w.js, producers.Config{Positions: w.snapshots})
 	must()
 	t.Cleanup(func() {
 		if err := w.producer.Close(); err != nil {

@@ -64,7 +64,7 @@ func newEnv(t *testing.T, change func(*Config)) *env {
 	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	log := must(consumers.New(js.Conn(), js, consumers.Config{}))(t)
+	log := must(consumers.New(js, consumers.Config{}))(t)
 	w.reader = projector.NewReader(must(jssnapshots.New(js, jssnapshots.Config{}))(t), jssnapshots.Log{Reader: log})
 	w.queue = must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(t)
 	w.serve(js, log, change)

@@ -78,7 +78,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
 	tb.Helper()
 	js := srv.JetStream(tb)
-	log, err := consumers.New(js.Conn(), js, consumers.Config{})
+	log, err := consumers.New(js, consumers.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ type edge struct {
 func (w *env) newEdge(change func(*Config)) *edge {
 	w.t.Helper()
 	js := w.srv.JetStream(w.t)
-	log := must(consumers.New(js.Conn(), js, consumers.Config{}))(w.t)
+	log := must(consumers.New(js, consumers.Config{}))(w.t)
 	h := must(hub.New(hublog.Log{Reader: log}, hublog.Feed{Reader: log}, hub.Config{Encode: Encode}))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -143,7 +143,7 @@ type script func(ctx context.Context, c control.Command, run *producers.Run, w *
 func (w *env) work(do script) {
 	w.t.Helper()
 	js := w.srv.JetStream(w.t)
-	producer := must(producers.New(js.Conn(), js, producers.Config{}))(w.t)
+	producer := must(producers.New(js, producers.Config{}))(w.t)
 	queue := must(jscontrol.NewQueue(js, jscontrol.QueueConfig{RetryDelay: 10 * time.Millisecond}))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
