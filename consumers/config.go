@@ -29,7 +29,7 @@ type Config struct {
 	// safe for concurrent use. Defaults to a warning in Log, at most one per second.
 	OnMalformed func(Malformed)
 
-	// Log gets warnings and debug messages. Defaults to slog.Default().
+	// Log gets warnings and debug messages. Nil disables logging.
 	Log *slog.Logger
 }
 
@@ -41,14 +41,14 @@ func (c Config) withDefaults() Config {
 		c.OpenTimeout = 10 * time.Second
 	}
 	if c.Log == nil {
-		c.Log = slog.Default()
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
 
 func (c Config) validate() error {
 	if err := c.Layout.Validate(); err != nil {
-		return err
+		return fmt.Errorf("Layout: %w", err)
 	}
 	if c.Heartbeat < 100*time.Millisecond || c.Heartbeat > 3*time.Second {
 		return fmt.Errorf("Heartbeat is %s, want 100ms to 3s", c.Heartbeat)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -424,6 +425,9 @@ func TestFirehoseConfigIsChecked(t *testing.T) {
 		if _, err := New(w.js, cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+	if log := (Config{}).withDefaults().Log; log.Enabled(t.Context(), slog.LevelError) {
+		t.Error("without a Log errors are logged")
 	}
 	if _, err := New(nil, Config{}); err == nil {
 		t.Error("no JetStream: no error")

@@ -11,16 +11,17 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// NoLinger as Config.Linger sends every delta as soon as the previous record is stored. Deltas that arrive meanwhile are still merged.
-const NoLinger time.Duration = -1
+// Off switches off the delay of a Config field that supports it.
+const Off = -1
 
-// Config configures a Producer. The zero Config is ready for production.
+// Config configures a Producer. The zero Config is ready for production. In every field 0 means the default, and Off (a negative number) disables the delay
+// where the field supports it.
 type Config struct {
 	// Layout names subjects and streams. It must be the same as that of the readers.
 	Layout subjects.Layout
 
 	// Linger is the longest delay of a delta that continues a block, during which later deltas are merged with it. The first delta of a block is not
-	// delayed. Defaults to 10 milliseconds; NoLinger disables the delay.
+	// delayed. Defaults to 10 milliseconds; Off sends every delta as soon as the previous record is stored. Deltas that arrive meanwhile are still merged.
 	Linger time.Duration
 
 	// MaxDelta is the size in bytes of text at which merged deltas are sent without further delay, at most an eighth of MaxChunk. Defaults to 4 KiB.
@@ -94,8 +95,6 @@ func (c Config) validate() error {
 		return fmt.Errorf("Layout: %w", err)
 	}
 	switch {
-	case c.Linger < 0 && c.Linger != NoLinger:
-		return fmt.Errorf("Linger is %s, want more than 0, or NoLinger", c.Linger)
 	case c.MaxDelta < 1:
 		return fmt.Errorf("MaxDelta is %d, want at least 1", c.MaxDelta)
 	case c.MaxQueue < 1:

@@ -36,7 +36,7 @@ func TestLogEqualsModel(t *testing.T) {
 			ops:    rapid.SliceOfN(opGen(), 1, 40).Draw(rt, "ops"),
 			faults: rapid.SliceOfN(faultGen(), 0, 60).Draw(rt, "faults"),
 			queue:  rapid.IntRange(1, 5).Draw(rt, "queue"),
-			linger: rapid.SampledFrom([]time.Duration{NoLinger, 10 * time.Millisecond, time.Hour}).Draw(rt, "linger"),
+			linger: rapid.SampledFrom([]time.Duration{Off, 10 * time.Millisecond, time.Hour}).Draw(rt, "linger"),
 		}
 		var problems []string
 		synctest.Test(t, func(t *testing.T) { problems = plan.run(t) })

@@ -145,7 +145,7 @@ func TestWhatSendsALingeringDelta(t *testing.T) {
 			want: []string{"a", "b", "stream_end"},
 		},
 		"no window": {
-			cfg:  Config{Linger: NoLinger},
+			cfg:  Config{Linger: Off},
 			push: emit(),
 			want: []string{"a", "b"},
 		},

@@ -292,7 +292,6 @@ func (l *ownFlights) publish(_ context.Context, m outgoing, _ <-chan struct{}) (
 
 func TestConfigErrors(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"Linger is -1s":          {Linger: -time.Second},
 		"MaxDelta is -1":         {MaxDelta: -1},
 		"MaxQueue is -1":         {MaxQueue: -1},
 		"MaxQueueBytes is -1":    {MaxQueueBytes: -1},
@@ -309,7 +308,13 @@ func TestConfigErrors(t *testing.T) {
 	if err := (Config{}).withDefaults().validate(); err != nil {
 		t.Errorf("the zero Config: %v", err)
 	}
-	if err := (Config{Linger: NoLinger}).withDefaults().validate(); err != nil {
-		t.Errorf("without lingering: %v", err)
+	for _, off := range []time.Duration{Off, -time.Second} {
+		cfg := Config{Linger: off}.withDefaults()
+		if err := cfg.validate(); err != nil {
+			t.Errorf("linger %s: %v", off, err)
+		}
+		if got := newRun(cfg, testSession, nil, startOptions{}).queue.linger; got != 0 {
+			t.Errorf("linger %s: a delta is delayed by %s", off, got)
+		}
 	}
 }

@@ -42,6 +42,9 @@ func CORS(origins []string, next http.Handler) (http.Handler, error) {
 // name to 127.0.0.1 and read what is served there.
 func LoopbackHost(host string) bool { return httpkit.LoopbackHost(host) }
 
+// Off as a field of Limits or as the limit of a BodyLimiter is unlimited.
+const Off = -1
+
 // Limits bound the event streams that are open at the same time on one edge.
 type Limits = httpkit.Limits
 

@@ -18,7 +18,11 @@ const (
 	HeaderReserve = 16 << 10
 )
 
-// Config configures the streams. The zero Config is ready for one server.
+// Off removes the limit of a Config field that supports it.
+const Off = -1
+
+// Config configures the streams. The zero Config is ready for one server. In every field 0 means the default, and Off (a negative number) is unlimited where
+// the field supports it.
 type Config struct {
 	// Layout names the streams and buckets and sets the number of partitions.
 	Layout subjects.Layout
@@ -32,7 +36,7 @@ type Config struct {
 	// MaxAge is the retention of records in the log. Defaults to 72 hours.
 	MaxAge time.Duration
 
-	// MaxBytes is the maximum size of each stream of the log; beyond it the oldest records are removed. Defaults to 0, limited by the disk only.
+	// MaxBytes is the maximum size of each stream of the log; beyond it the oldest records are removed. Defaults to Off: limited by the disk only.
 	MaxBytes int64
 
 	// MaxMsgSize is the largest message of the log, of the work queue and of the
@@ -48,15 +52,15 @@ type Config struct {
 	CommandMaxAge time.Duration
 
 	// InboxMaxAge is the retention of answers in the inbox, and InboxMaxBytes the maximum size of the inbox, beyond which writes are refused. They default
-	// to 30 days and 0, limited by the disk only.
+	// to 30 days and Off: limited by the disk only.
 	InboxMaxAge   time.Duration
 	InboxMaxBytes int64
 
-	// SnapshotMaxBytes is the maximum size of the bucket of snapshots, beyond which writes are refused. Defaults to 0, limited by the disk only. There is
-	// no maximum age: the messages of a session are written once and would expire before its head.
+	// SnapshotMaxBytes is the maximum size of the bucket of snapshots, beyond which writes are refused. Defaults to Off: limited by the disk only. There
+	// is no maximum age: the messages of a session are written once and would expire before its head.
 	SnapshotMaxBytes int64
 
-	// ObjectMaxBytes is the maximum size of the bucket of large values, beyond which writes are refused. Defaults to 0, limited by the disk only.
+	// ObjectMaxBytes is the maximum size of the bucket of large values, beyond which writes are refused. Defaults to Off: limited by the disk only.
 	ObjectMaxBytes int64
 
 	// DeadLetterMaxAge is the retention of messages that could not be folded. Defaults to 30 days.
@@ -75,6 +79,11 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxAge == 0 {
 		c.MaxAge = 72 * time.Hour
+	}
+	for _, limit := range []*int64{&c.MaxBytes, &c.InboxMaxBytes, &c.SnapshotMaxBytes, &c.ObjectMaxBytes} {
+		if *limit <= 0 {
+			*limit = unlimited
+		}
 	}
 	if c.MaxMsgSize == 0 {
 		c.MaxMsgSize = MaxChunk + HeaderReserve
@@ -109,8 +118,6 @@ func (c Config) validate() error {
 		return fmt.Errorf("Replicas is %d, want 1 or 3", c.Replicas)
 	case c.MaxAge < time.Minute:
 		return fmt.Errorf("MaxAge is %s, want at least 1m", c.MaxAge)
-	case c.MaxBytes < 0:
-		return fmt.Errorf("MaxBytes is %d, want 0 (no limit) or more", c.MaxBytes)
 	case c.MaxMsgSize < HeaderReserve:
 		return fmt.Errorf("MaxMsgSize is %d, want at least %d, the reserve for headers", c.MaxMsgSize, HeaderReserve)
 	case c.MaxConsumers < 1:
@@ -119,12 +126,6 @@ func (c Config) validate() error {
 		return fmt.Errorf("CommandMaxAge is %s, want at least %s", c.CommandMaxAge, commandWindow)
 	case c.InboxMaxAge < commandWindow:
 		return fmt.Errorf("InboxMaxAge is %s, want at least %s", c.InboxMaxAge, commandWindow)
-	case c.InboxMaxBytes < 0:
-		return fmt.Errorf("InboxMaxBytes is %d, want 0 (no limit) or more", c.InboxMaxBytes)
-	case c.SnapshotMaxBytes < 0:
-		return fmt.Errorf("SnapshotMaxBytes is %d, want 0 (no limit) or more", c.SnapshotMaxBytes)
-	case c.ObjectMaxBytes < 0:
-		return fmt.Errorf("ObjectMaxBytes is %d, want 0 (no limit) or more", c.ObjectMaxBytes)
 	case c.DeadLetterMaxAge < time.Minute:
 		return fmt.Errorf("DeadLetterMaxAge is %s, want at least 1m", c.DeadLetterMaxAge)
 	case c.DeadLetterMaxBytes < 1<<20:

@@ -110,18 +110,34 @@ func TestConfigIsRefused(t *testing.T) {
 		"layout":       {Config{Layout: subjects.Layout{Prefix: "$JS"}}, `Layout: Prefix "$JS": token`},
 		"replicas":     {Config{Replicas: 2}, "Replicas is 2, want 1 or 3"},
 		"age":          {Config{MaxAge: time.Second}, "MaxAge is 1s, want at least 1m"},
-		"bytes":        {Config{MaxBytes: -1}, "MaxBytes is -1, want 0 (no limit) or more"},
 		"message size": {Config{MaxMsgSize: 1}, "MaxMsgSize is 1, want at least 16384"},
 		"consumers":    {Config{MaxConsumers: -1}, "MaxConsumers is -1, want at least 1"},
 		"command age":  {Config{CommandMaxAge: time.Second}, "CommandMaxAge is 1s, want at least 2m0s"},
-		"bucket bytes": {Config{SnapshotMaxBytes: -1}, "SnapshotMaxBytes is -1, want 0 (no limit) or more"},
-		"object bytes": {Config{ObjectMaxBytes: -1}, "ObjectMaxBytes is -1, want 0 (no limit) or more"},
 		"value size":   {Config{MaxSnapshot: 1}, "MaxSnapshot is 1, want at least 16384"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			wantSentence(t, Ensure(t.Context(), nil, test.cfg), test.want)
 		})
+	}
+}
+
+// Off and every other negative number is unlimited, like the default.
+func TestConfigOff(t *testing.T) {
+	want := Config{}.withDefaults()
+	for _, off := range []int64{Off, -7} {
+		got := Config{MaxBytes: off, InboxMaxBytes: off, SnapshotMaxBytes: off, ObjectMaxBytes: off}.withDefaults()
+		if got != want {
+			t.Errorf("%d: got %+v, want %+v", off, got, want)
+		}
+		if err := got.validate(); err != nil {
+			t.Errorf("%d: %v", off, err)
+		}
+	}
+	for _, stream := range want.streams() {
+		if stream.Name != want.Layout.DeadLetterStream() && stream.MaxBytes != -1 {
+			t.Errorf("%s: max bytes is %d, want -1", stream.Name, stream.MaxBytes)
+		}
 	}
 }
 

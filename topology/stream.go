@@ -52,7 +52,7 @@ func (c Config) chunks(p int) streamSpec {
 		Replicas:          c.Replicas,
 		Discard:           jetstream.DiscardOld,
 		MaxAge:            c.MaxAge,
-		MaxBytes:          limit(c.MaxBytes),
+		MaxBytes:          c.MaxBytes,
 		MaxMsgs:           unlimited,
 		MaxMsgsPerSubject: unlimited,
 		MaxMsgSize:        c.MaxMsgSize,
@@ -159,7 +159,7 @@ func (c Config) values(bucket, description string) jetstream.StreamConfig {
 func (c Config) inbox() streamSpec {
 	stream := c.values(c.Layout.Inbox(), "Tailrace: what people say to runs")
 	stream.MaxAge = c.InboxMaxAge
-	stream.MaxBytes = limit(c.InboxMaxBytes)
+	stream.MaxBytes = c.InboxMaxBytes
 	stream.MaxMsgSize = c.MaxMsgSize
 	stream.RePublish = &jetstream.RePublish{Source: stream.Subjects[0], Destination: c.Layout.AllInboxHints(), HeadersOnly: true}
 	return streamSpec{StreamConfig: stream, fields: map[string]string{
@@ -175,7 +175,7 @@ func (c Config) inbox() streamSpec {
 // snapshots is the stream of the bucket of heads and messages. The head of a deleted session has a TTL.
 func (c Config) snapshots() streamSpec {
 	stream := c.values(c.Layout.Snapshots(), "Tailrace: snapshots of sessions")
-	stream.MaxBytes = limit(c.SnapshotMaxBytes)
+	stream.MaxBytes = c.SnapshotMaxBytes
 	stream.MaxMsgSize = c.MaxSnapshot
 	stream.AllowDirect = true
 	stream.AllowMsgTTL = true
@@ -200,7 +200,7 @@ func (c Config) objects() streamSpec {
 		Storage:           c.Storage,
 		Replicas:          c.Replicas,
 		Discard:           jetstream.DiscardNew,
-		MaxBytes:          limit(c.ObjectMaxBytes),
+		MaxBytes:          c.ObjectMaxBytes,
 		MaxMsgs:           unlimited,
 		MaxMsgsPerSubject: unlimited,
 		MaxMsgSize:        unlimited,
@@ -242,12 +242,4 @@ func (c Config) deadLetters() streamSpec {
 		maxBytesSetting:   "DeadLetterMaxBytes",
 		maxMsgSizeSetting: "MaxMsgSize",
 	}}
-}
-
-// limit converts 0 to the unlimited of the server.
-func limit(n int64) int64 {
-	if n == 0 {
-		return unlimited
-	}
-	return n
 }

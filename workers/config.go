@@ -119,11 +119,7 @@ func (c Config) queue() jscontrol.QueueConfig {
 }
 
 func (c Config) producer() producers.Config {
-	linger := c.Linger
-	if linger < 0 {
-		linger = producers.NoLinger
-	}
 	return producers.Config{
-		Layout: c.Layout, Linger: linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Log: c.Log,
+		Layout: c.Layout, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Log: c.Log,
 	}
 }

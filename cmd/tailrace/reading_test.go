@@ -72,7 +72,7 @@ func newEnv(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.producer, err = producers.New(js, producers.Config{Linger: producers.NoLinger}); err != nil {
+	if h.producer, err = producers.New(js, producers.Config{Linger: producers.Off}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -80,7 +80,7 @@ func (b *app) producer() (*producers.Producer, error) {
 func (c config) producerConfig() producers.Config {
 	linger := c.Linger
 	if linger == 0 {
-		linger = producers.NoLinger
+		linger = producers.Off
 	}
 	return producers.Config{Linger: linger, RetryTimeout: c.RetryTimeout, Format: codec.Format(c.Format)}
 }

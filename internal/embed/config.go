@@ -40,7 +40,7 @@ type Config struct {
 	MaxStore int64
 
 	// Log receives the log of the server: warnings and errors at their level,
-	// notices at debug level. Defaults to slog.Default().
+	// notices at debug level. Nil disables logging.
 	Log *slog.Logger
 }
 
@@ -49,7 +49,7 @@ func (c Config) withDefaults() Config {
 		c.Host = "127.0.0.1"
 	}
 	if c.Log == nil {
-		c.Log = slog.Default()
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

@@ -168,4 +168,7 @@ func TestLog(t *testing.T) {
 	if !strings.Contains(buf.String(), "nats-server: Server is ready") {
 		t.Errorf("log:\n%s", buf.String())
 	}
+	if log := (Config{}).withDefaults().Log; log.Enabled(t.Context(), slog.LevelError) {
+		t.Error("without a Log errors are logged")
+	}
 }
