@@ -17,6 +17,10 @@ type Source interface {
 	// does not acknowledge the batch: a delivery is handled when its Ack is called, which may happen after the next take and
 	// from another goroutine. Deliveries without an Ack are redelivered after a delay, possibly to another Runner.
 	Run(ctx context.Context, take func(ctx context.Context, batch []Delivery) error) error
+
+	// Release lets another Runner have the partition at once, with all deliveries that are not acknowledged. The Runner calls it
+	// once, after Run has returned and after its last Ack: a later Ack might come after the redelivery to the next Runner.
+	Release(ctx context.Context)
 }
 
 // Delivery is one record and its acknowledgement.

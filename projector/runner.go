@@ -62,7 +62,7 @@ func (r *Runner) Stats() Stats {
 
 // Run processes deliveries until ctx ends or the Source fails, and returns the reason. Errors of the Store or the Log do not
 // end it: the sessions concerned are retried, and their deliveries stay unacknowledged. Before it returns, Run saves all
-// sessions, for at most StallTimeout. Run can be called once.
+// sessions, for at most StallTimeout, and then releases the Source. Run can be called once.
 func (r *Runner) Run(ctx context.Context) error {
 	// The source must not pass deliveries to a loop that has ended, so it ends first; then the loop saves all sessions.
 	feeding, stop := context.WithCancel(ctx)
@@ -79,6 +79,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			}
 		})
 	})
+	defer r.source.Release(ctx)
 	defer source.Wait()
 	defer stop()
 	return r.loop(ctx, batches, ended)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,6 +76,20 @@ func TestSavePolicy(t *testing.T) {
 		saved(3, 1)
 		stop() // saves all sessions
 		saved(4, 0)
+	})
+}
+
+// TestRunnerReleasesAfterItsLastAck checks that a Runner that ends regularly saves and acknowledges before it releases the Source.
+func TestRunnerReleasesAfterItsLastAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+		_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Minute})
+		q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+		synctest.Wait()
+		stop()
+		if !slices.Equal(q.released, []int{0}) {
+			t.Errorf("released with %v unacknowledged deliveries, want once with 0", q.released)
+		}
 	})
 }
 

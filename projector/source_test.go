@@ -22,6 +22,7 @@ type queue struct {
 	idle     chan struct{} // closed and replaced when all records are acknowledged
 	lose     func() bool   // whether an Ack is lost
 	batch    int
+	released []int // deliveries without acknowledgement at each Release
 }
 
 func newQueue() *queue {
@@ -74,6 +75,12 @@ func (q *queue) Run(ctx context.Context, take func(context.Context, []projector.
 		case <-q.wake:
 		}
 	}
+}
+
+func (q *queue) Release(context.Context) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.released = append(q.released, len(q.inFlight)+len(q.waiting))
 }
 
 func (q *queue) next() []projector.Delivery {

@@ -95,10 +95,14 @@ func (s *Source) Run(ctx context.Context, take func(context.Context, []projector
 	work.Go(func() { s.handOver(running, queue, take, stop) })
 	stop(s.read(running, queue))
 	work.Wait()
+	return context.Cause(running)
+}
+
+// Release implements projector.Source. Without it another Source gets the partition after TakeoverTimeout.
+func (s *Source) Release(ctx context.Context) {
 	if p := s.reader(); p != nil {
 		p.Release(ctx)
 	}
-	return context.Cause(running)
 }
 
 // read puts what is delivered into the queue, over all interruptions. The queue lets the reader keep the pin while the Runner is busy.

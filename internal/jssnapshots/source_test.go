@@ -99,6 +99,32 @@ func TestHandOver(t *testing.T) {
 	two.stop()
 }
 
+// A projector that ends regularly saves what it has, acknowledges it and only then releases the partition: the next one gets nothing of it once more.
+func TestRestartRepeatsNothing(t *testing.T) {
+	w := newEnv(t)
+	late := projector.Config{SaveAfter: time.Hour, SaveRecords: 1 << 20}
+	draft := storetest.NewLog()
+	w.copy([]chunk.Record{draft.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})})
+	for i := range 50 {
+		w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)})})
+	}
+	one := w.projectSaving(SourceConfig{}, late, nil)
+	natstest.Eventually(t, "the deliveries", func(context.Context) error {
+		if n := one.runner.Stats().Delivered; n < 51 {
+			return fmt.Errorf("%d, want 51", n)
+		}
+		return nil
+	})
+	one.stop()
+	w.caughtUp(s1)
+	two := w.projectSaving(SourceConfig{}, late, nil)
+	w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.StepEnd{})})
+	w.caughtUp(s1)
+	if n := two.runner.Stats().Delivered; n != 1 {
+		t.Errorf("%d deliveries after the restart, want the new record only", n)
+	}
+}
+
 // Malformed messages are skipped, and so are records whose body cannot be parsed; the valid ones between them are folded.
 func TestMalformedAndPoison(t *testing.T) {
 	w := newEnv(t)
