@@ -18,8 +18,6 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
-// What sleeps here sleeps in a bubble.
-
 // The log equals the model, whatever happens between a publish and its
 // acknowledgement. A random program of calls runs against a log with random
 // faults; the model is the list of tokens that calls took. In the end
@@ -119,6 +117,7 @@ func (w *simulation) problemf(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
+//tailrace:bubble
 func (p program) run(t *testing.T) []string {
 	t.Helper()
 	l := newFakeLog(t, testSession)

@@ -100,11 +100,16 @@ func (w *env) serve(tcp bool) {
 		w.server.Close()
 		running.Wait()
 		if !tcp {
-			time.Sleep(time.Second) // net/http lets a client read a refusal before it closes
+			sleepUntilClosed()
 		}
 	})
 	w.t.Cleanup(w.close)
 }
+
+// sleepUntilClosed sleeps until net/http has closed the connections that it kept open for clients to read a refusal.
+//
+//tailrace:bubble
+func sleepUntilClosed() { time.Sleep(time.Second) }
 
 // get opens a stream or page.
 func (w *env) get(ctx context.Context, path string, header http.Header) *http.Response {

@@ -16,8 +16,6 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// What sleeps here sleeps in a bubble.
-
 // moments is a session of two runs, the second of which is running, with other
 // sessions between its records: 1, 3, 5 and 7 are its own.
 func moments(w *env) {

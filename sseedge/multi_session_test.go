@@ -18,8 +18,6 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// What sleeps here sleeps in a bubble.
-
 var chats = []chunk.Session{
 	chunk.RootSession("default", "a"), chunk.RootSession("default", "b"), chunk.RootSession("default", "c"),
 }
@@ -55,6 +53,7 @@ type manyHistory struct {
 	cfg    hub.Config
 }
 
+//tailrace:bubble
 func (h manyHistory) run(t *testing.T) error {
 	t.Helper()
 	w := newEnv(t, worldConfig{hub: h.cfg})

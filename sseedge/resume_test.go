@@ -17,8 +17,6 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// What sleeps here sleeps in a bubble.
-
 // The promise of the edge: whatever the history, however often and wherever a
 // connection is cut, in any scope and through any filter, what a client puts
 // together from its connections is the log.
@@ -115,6 +113,7 @@ func (r resume) String() string {
 	return fmt.Sprintf("%v before %d, cuts %v, %s after %d, %+v", r.history, r.before, r.cuts, r.view.path, r.after, r.cfg)
 }
 
+//tailrace:bubble
 func (r resume) run(t *testing.T) error {
 	t.Helper()
 	cfg := r.cfg
@@ -180,7 +179,9 @@ func (r resume) client(w *env) (f *follower, start chunk.Seq) {
 }
 
 // follow reconnects until all steps are written and there is nothing more: a browser
-// client reopens its stream when another run starts. It sleeps in the test's bubble.
+// client reopens its stream when another run starts.
+//
+//tailrace:bubble
 func (r resume) follow(t *testing.T, f *follower, written <-chan struct{}) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)

@@ -116,9 +116,10 @@ func TestSlowClientReadsTheLog(t *testing.T) {
 	})
 }
 
-// drip reads 4 kB a second. It is used in a bubble.
+// drip reads 4 kB a second.
 type drip struct{ r io.Reader }
 
+//tailrace:bubble
 func (d *drip) Read(b []byte) (int, error) {
 	time.Sleep(time.Second)
 	return d.r.Read(b[:min(len(b), 4096)])

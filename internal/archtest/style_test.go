@@ -7,11 +7,13 @@ import (
 	"go/token"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
-// TestStyle reads every test file: no skip, and no sleep outside a synctest bubble, where time is simulated.
+// bubble is the directive of a function that sleeps and is only called in a synctest bubble, where time is simulated.
+const bubble = "//tailrace:bubble"
+
+// TestStyle reads every test file: no skip, and no sleep outside a synctest bubble.
 func TestStyle(t *testing.T) {
 	files := sources(t, "_test.go")
 	if len(files) < 100 {
@@ -29,19 +31,16 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// styleProblems returns the calls of a test file that the rules forbid. A function that opens a bubble may sleep, and so may a file with a comment that
-// says that its helpers run in one.
+// styleProblems returns the calls of a test file that the rules forbid, and directives that are not needed. A function may sleep if it opens a bubble or
+// carries the directive.
 func styleProblems(fset *token.FileSet, file *ast.File) (problems []string) {
-	inBubble := slices.ContainsFunc(file.Comments, func(group *ast.CommentGroup) bool { return strings.Contains(group.Text(), "in a bubble") })
 	for _, decl := range file.Decls {
-		bubble := inBubble
+		var sleeps []ast.Node
+		opens := false
 		ast.Inspect(decl, func(n ast.Node) bool {
-			bubble = bubble || isCall(n, "synctest", "Test")
-			return true
-		})
-		ast.Inspect(decl, func(n ast.Node) bool {
-			if isCall(n, "time", "Sleep") && !bubble {
-				problems = append(problems, fset.Position(n.Pos()).String()+": time.Sleep outside a bubble; wait on a signal")
+			opens = opens || isCall(n, "synctest", "Test")
+			if isCall(n, "time", "Sleep") {
+				sleeps = append(sleeps, n)
 			}
 			for _, skip := range []string{"Skip", "Skipf", "SkipNow"} {
 				for _, receiver := range []string{"t", "b", "tb", "f"} {
@@ -52,6 +51,16 @@ func styleProblems(fset *token.FileSet, file *ast.File) (problems []string) {
 			}
 			return true
 		})
+		f, _ := decl.(*ast.FuncDecl)
+		directed := f != nil && f.Doc != nil && slices.ContainsFunc(f.Doc.List, func(c *ast.Comment) bool { return c.Text == bubble })
+		switch {
+		case directed && (opens || len(sleeps) == 0):
+			problems = append(problems, fmt.Sprintf("%s: %s on a function that opens a bubble or does not sleep", fset.Position(f.Pos()), bubble))
+		case !directed && !opens:
+			for _, n := range sleeps {
+				problems = append(problems, fmt.Sprintf("%s: time.Sleep outside a bubble; wait on a signal, or add %s to a function that only runs in one", fset.Position(n.Pos()), bubble))
+			}
+		}
 	}
 	return problems
 }
@@ -60,7 +69,11 @@ func TestStyleProblems(t *testing.T) {
 	for text, want := range map[string]int{
 		"func TestX(t *testing.T) { time.Sleep(1) }":                                          1,
 		"func TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }": 0,
-		"// wait runs in a bubble.\nfunc wait() { time.Sleep(1) }":                            0,
+		"// wait waits.\n//\n//tailrace:bubble\nfunc wait() { time.Sleep(1) }":                0,
+		"//tailrace:bubble\nfunc wait() { time.Sleep(1) }\nfunc w() { time.Sleep(1) }":        1,
+		"// wait runs in a bubble.\nfunc wait() { time.Sleep(1) }":                            1,
+		"//tailrace:bubble\nfunc wait() {}":                                                   1,
+		"//tailrace:bubble\nfunc wait() { synctest.Test(t, func() { time.Sleep(1) }) }":       1,
 		"func TestX(t *testing.T) { t.Skip(); t.Skipf(``) }":                                  2,
 		"func TestX(t *testing.T) { t.Log() }":                                                0,
 	} {

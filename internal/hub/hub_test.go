@@ -77,7 +77,9 @@ func TestReadersWithDifferentSpeeds(t *testing.T) {
 	})
 }
 
-// readToEnd follows the tree and checks it. It sleeps in a bubble.
+// readToEnd follows the tree and checks it, with a pause after each batch.
+//
+//tailrace:bubble
 func readToEnd(t *testing.T, h *hub.Hub, pause time.Duration) {
 	t.Helper()
 	cur, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot})

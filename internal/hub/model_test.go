@@ -19,8 +19,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
-// The functions of this file run in a bubble of synctest, so sleeps take no time.
-
 // TestAnyHistory runs random events of a log, its feed and its readers against
 // a hub, and compares the output of every client with the written records: no
 // duplicates, in order, no gap that no clean-up explains, and complete at the
@@ -164,6 +162,8 @@ func (m *model) run(script []op) error {
 }
 
 // finish ends all faults and checks that every reader catches up.
+//
+//tailrace:bubble
 func (m *model) finish() error {
 	m.now = "end"
 	m.log.Release()
@@ -231,6 +231,7 @@ var types = []chunk.Type{
 	chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamEnd, chunk.TypeStreamFailed,
 }
 
+//tailrace:bubble
 func (m *model) do(o op) error {
 	s := sessions[o.A%len(sessions)]
 	switch o.Kind {
@@ -395,8 +396,9 @@ func (m *model) interrupt(o op) {
 	}
 }
 
-// call runs f, which may be interrupted, and lets time pass while it waits. It
-// sleeps in the bubble of the model.
+// call runs f, which may be interrupted, and lets time pass while it waits.
+//
+//tailrace:bubble
 func (m *model) call(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -444,6 +446,8 @@ func (m *model) appendTruncation(s chunk.Session, step int64) {
 
 // recreate recreates the stream. Attached readers must get an error; the
 // cursors of the others are dropped, because those readers cannot detect it.
+//
+//tailrace:bubble
 func (m *model) recreate() error {
 	m.quiesce()
 	wasPaused, wasDown := m.paused, m.isDown
@@ -476,6 +480,8 @@ func (m *model) recreate() error {
 }
 
 // recreateDown recreates the stream while the hub cannot observe it.
+//
+//tailrace:bubble
 func (m *model) recreateDown() error {
 	m.log.FailWith(errDown)
 	m.quiesce()
@@ -626,6 +632,8 @@ func (m *model) read(r *modelReader, batches int) error {
 }
 
 // readToTip reads until the reader has the last record of its scope.
+//
+//tailrace:bubble
 func (m *model) readToTip(r *modelReader) error {
 	for range 50 {
 		m.quiesce()

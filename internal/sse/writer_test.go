@@ -41,7 +41,9 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// Write waits as a socket does. It is used in a bubble.
+// Write waits as a socket does.
+//
+//tailrace:bubble
 func (c *conn) Write(b []byte) (int, error) {
 	deadline := c.deadlines[len(c.deadlines)-1]
 	time.Sleep(min(c.stall, time.Until(deadline)))
