@@ -1,9 +1,10 @@
-# Tailrace. `make run` starts it, `make test` tests it; both install what they need.
+# `make run` starts Tailrace and `make test` runs all tests; both install the tools that they need.
 
 GO            ?= go
 GOLANGCI_LINT ?= v2.15.0
 GOVULNCHECK   ?= v1.8.0
 SOAK          ?= 10m
+VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS         := $(CURDIR)/.tools
 LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
 
@@ -16,66 +17,66 @@ help: ## List the targets.
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: go-present ## Start everything in one process on loopback; prints one URL.
+run: go-present ## Start a server, an edge and the demo in one process on loopback, and print the URL.
 	$(GO) run ./cmd/tailrace up
 
 .PHONY: build
-build: go-present ## Build bin/tailrace.
-	$(GO) build -trimpath -o bin/tailrace ./cmd/tailrace
+build: go-present ## Build bin/tailrace (VERSION=v1.2.3; the default is from git describe).
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/tailrace ./cmd/tailrace
 
 .PHONY: quick
-quick: gofmt $(LINT) ## gofmt, vet, lint, and the tests that need no server and no browser; under 3 minutes on two cores.
+quick: gofmt $(LINT) ## Format, vet, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
 	$(GO) vet ./...
-	$(LINT) run ./...
+	$(LINT) run --allow-parallel-runners ./...
 	$(GO) test -timeout 3m $$(scripts/quick_packages.sh)
 
 .PHONY: test
-test: check unit layers e2e vuln ## All tests: format, lint, unit, race, server-backed, browser, vulnerabilities.
+test: check unit layers e2e vuln ## All tests: check, unit, layers, e2e and vuln, 25 to 30 minutes on two cores.
 
 .PHONY: check
-check: gofmt $(LINT) ## gofmt, vet, lint, shell scripts.
+check: gofmt $(LINT) ## Format, vet and lint, also of the tests with build tags.
 	$(GO) vet ./...
 	$(GO) vet -tags e2e,soak,record,mixed ./e2e/... ./internal/demo/page
-	$(LINT) run ./...
-	$(LINT) run --build-tags e2e,soak,record,mixed ./e2e/... ./internal/demo/page
+	$(LINT) run --allow-parallel-runners ./...
+	$(LINT) run --allow-parallel-runners --build-tags e2e,soak,record,mixed ./e2e/... ./internal/demo/page
 
 .PHONY: unit
-unit: go-present ## Unit, property and server-backed tests with the race detector; benchmarks once.
+unit: go-present ## Unit, property and server tests with the race detector; each benchmark once.
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
 	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... > /dev/null
 
 .PHONY: layers
-layers: go-present ## Layers, documents, citations and words against the code, never cached.
+layers: go-present ## Layers, documents, API, citations, style and words, not cached.
 	$(GO) test -count=1 ./internal/archtest
 
 .PHONY: e2e
-e2e: go-present chromium node build ## The binary under kill -9, a cluster, and a real browser.
+e2e: go-present chromium node build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK.
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m ./e2e/... ./internal/demo/page
 
 .PHONY: mixed
-mixed: go-present chromium node ## Old and new edges, projectors and workers side by side (BASE=revision), some 15 minutes.
+mixed: go-present chromium node ## Edges, projectors and workers of BASE=revision together with those of this tree, about 15 minutes.
 	scripts/mixed.sh $(BASE)
 
 .PHONY: soak
-soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for less).
+soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for two).
 	$(GO) test -tags e2e,soak -count=1 -timeout 60m -run '^TestSoak$$' -v ./e2e -soak $(SOAK)
 
 .PHONY: vuln
-vuln: go-present ## Known vulnerabilities of the dependencies, if the database is reachable.
+vuln: go-present ## Search known vulnerabilities of the dependencies, if the database is reachable.
 	@scripts/vuln.sh $(GOVULNCHECK)
 
 .PHONY: fuzz
-fuzz: go-present ## Each fuzz target for a minute.
+fuzz: go-present ## Run each fuzz target for a minute.
 	@scripts/fuzz.sh 60s
 
 .PHONY: bench
-bench: go-present ## Benchmark of Tailrace against bare NATS and net/http, in one run.
+bench: go-present ## Compare Tailrace with bare NATS and net/http, about 5 minutes.
 	$(GO) build -trimpath -o bin/tailrace-bench ./cmd/tailrace-bench
 	bin/tailrace-bench all
 
 .PHONY: bench-compare
-bench-compare: go-present ## The benchmark of BASE=revision and of this tree in turn.
+bench-compare: go-present ## Run the benchmarks of BASE=revision and of this tree alternately.
 	scripts/bench-compare.sh $(BASE)
 
 .PHONY: gofmt

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares the benchmark of a base revision ("old") with that of the working tree ("new"): both run
-# in turn, and each figure is the ratio to the baseline of its own run. Prints the medians of both and
-# the quotient new/old; "worse" marks a loss of more than 3 %.
+# Compares the benchmark of a base revision ("old") with the benchmark of the working tree ("new"). Both
+# run alternately; each figure is the ratio to the baseline of the same run. Prints both medians and the
+# quotient new/old, and marks a figure as "worse" if it is more than 3 % worse.
 #
 #   scripts/bench-compare.sh <base>
 #
@@ -19,8 +19,8 @@ export GOFLAGS="${GOFLAGS:--buildvcs=false -trimpath}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The benchmark is a command of its own, or, before it became one, `tailrace bench`.
-build() { # <tree> <version>: a script that runs the benchmark
+# Old revisions have the benchmark in `tailrace bench`, later ones in a command of its own.
+build() { # <tree> <version>: writes a script that runs the benchmark
   local package=./cmd/tailrace-bench command=""
   if [ ! -d "$1/cmd/tailrace-bench" ]; then
     package=./cmd/tailrace
@@ -30,7 +30,7 @@ build() { # <tree> <version>: a script that runs the benchmark
   printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$work/$2.bin" "$command" >"$work/$2"
   chmod +x "$work/$2"
   if ! grep -q -e '-json' <<<"$("$work/$2" -h 2>&1 || true)"; then
-    echo "bench-compare: the benchmark of the $2 version has no --json; take a base that has it" >&2
+    echo "bench-compare: the benchmark of the $2 version has no --json; choose a later base" >&2
     exit 1
   fi
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that there is a Chromium for the browser tests.
+# Installs Chromium for the browser tests if no Chromium or Chrome is on the PATH.
 set -euo pipefail
 for name in chromium chromium-browser google-chrome; do
   if command -v "$name" >/dev/null; then exit 0; fi

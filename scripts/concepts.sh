@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Counts lines, types and mechanisms; with -v also says where they are. Counts another checkout with
+# Counts lines, types and mechanisms of the working tree, or of the checkout in a directory.
 #
 #   scripts/concepts.sh [-v] [directory]
+#
+#   -v    print also where each was found
 set -euo pipefail
 home=$(cd "$(dirname "$0")/.." && pwd)
 flags=()

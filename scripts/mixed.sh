@@ -4,19 +4,19 @@
 #
 #   scripts/mixed.sh <base>
 #
-#   OLD=dir        use the programs tailrace, agent and e2e.test of the base in dir; build what is missing there
+#   OLD=dir        use the programs tailrace, agent and e2e.test of the base in dir; missing ones are built there
 #   PAIRINGS=re    run only the pairings whose line matches the extended regular expression
 #
-# A list such as old:old:new:new gives the program of each start in turn, and then begins again: two
-# edges start as old and return as new. The tests themselves, and what they write with, are new.
+# A list such as old:old:new:new gives the version of each start in turn, and is repeated from its start:
+# two edges start as old and are restarted as new. The tests and their writers are new.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=$(git rev-parse --verify "${1:?usage: scripts/mixed.sh <base>}^{commit}")
 export GOFLAGS="${GOFLAGS:--buildvcs=false -trimpath}"
 work=$(mktemp -d)
-trap 'rm -rf "$work/source" "$work/old" "$work/new"; rmdir "$work" 2>/dev/null || true' EXIT # logs of failures stay
+trap 'rm -rf "$work/source" "$work/old" "$work/new"; rmdir "$work" 2>/dev/null || true' EXIT # keeps the logs of failures
 
-build() { # <tree> <directory>: the programs that are missing there
+build() { # <tree> <directory>: builds the missing programs
   mkdir -p "$2"
   [ -x "$2/tailrace" ] || (cd "$1" && go build -o "$2/tailrace" ./cmd/tailrace)
   [ -x "$2/agent" ] || (cd "$1/examples/chat" && go build -o "$2/agent" ./agent)
@@ -33,19 +33,19 @@ fi
 build . "$new"
 go test -c -tags e2e -o "$new/chat.test" ./e2e/chat
 
-programs() { # <list of old and new> <program>: their paths
+programs() { # <list of versions> <program>: prints the paths
   local version paths=""
   for version in ${1//:/ }; do
     case $version in
       old) paths+=":$old/$2" ;;
       new) paths+=":$new/$2" ;;
-      *) echo "mixed: $version is neither old nor new" >&2; exit 2 ;;
+      *) echo "mixed: version is $version, want old or new" >&2; exit 2 ;;
     esac
   done
   echo "${paths#:}"
 }
 
-times() { # <n> <version>: the version n times
+times() { # <n> <version>: prints a list with the version n times
   local list="" i
   for ((i = 0; i < $1; i++)); do list+=":$2"; done
   echo "${list#:}"
@@ -56,7 +56,7 @@ failed=0
 # run <pairing> <edges> <projectors> <workers> <directory> <test binary> <tests>
 run() {
   if [ -n "${PAIRINGS:-}" ] && ! [[ $1 =~ $PAIRINGS ]]; then return; fi
-  local log="$work/$ran.log" began=$SECONDS result=ok
+  local log="$work/$ran.log" start=$SECONDS result=ok
   ran=$((ran + 1))
   if ! (
     export TAILRACE_E2E_EDGE TAILRACE_E2E_PROJECTOR TAILRACE_E2E_AGENT TAILRACE_E2E_TELLER
@@ -69,10 +69,10 @@ run() {
     result=FAIL
     failed=$((failed + 1))
   fi
-  printf '%-4s %s  %ss\n' "$result" "$1" $((SECONDS - began))
+  printf '%-4s %s  %ss\n' "$result" "$1" $((SECONDS - start))
   if [ $result = FAIL ]; then
     grep -E -- '--- FAIL|_test\.go:[0-9]+:|^panic|^FAIL' "$log" | head -40 || true
-    echo "     the whole log is $log"
+    echo "     full log: $log"
   else
     rm "$log"
   fi
@@ -100,7 +100,7 @@ for edges in old new; do
     done
   done
 done
-for order in old:new new:old; do # each process that is killed may return as the other version
+for order in old:new new:old; do # a process that is killed may be restarted in the other version
   run "chat     edges $order  projectors $order  workers $order" "$order" "$order" "$order" e2e/chat chat.test '^TestChat$/^ai7$'
 done
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that there is a Node.js that the npm packages of the tests accept,
-# and prints its path: the one on the PATH when it is new enough, else one from
-# npm, kept in .tools. Debian's own is older, but its npm is all that is needed.
+# Prints the path of a Node.js that the npm packages of the tests accept: the one on the PATH if it is new
+# enough, otherwise one that npm installs into .tools. Debian's Node.js is too old, but its npm is sufficient.
 set -euo pipefail
 oldest=22
 version=22.23.3
@@ -40,9 +39,9 @@ home=$PWD/.tools/node-$version-$platform
 if [ ! -x "$home/bin/node" ]; then
   echo "installing Node.js $version into .tools (once)" >&2
   mkdir -p .tools
-  half=$(mktemp -d .tools/node-XXXXXX)
-  trap 'rm -rf "$half"' EXIT
-  npm install --prefix "$half" --no-save --no-audit --no-fund --loglevel=error "node-$platform@$version" >&2
-  mv "$half/node_modules/node-$platform" "$home"
+  unpacked=$(mktemp -d .tools/node-XXXXXX)
+  trap 'rm -rf "$unpacked"' EXIT
+  npm install --prefix "$unpacked" --no-save --no-audit --no-fund --loglevel=error "node-$platform@$version" >&2
+  mv "$unpacked/node_modules/node-$platform" "$home"
 fi
 echo "$home/bin/node"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs, for real, what docs/transcript.md shows, and writes that page: Tailrace
-# messages read by the nats command line and by the CloudEvents SDK. Builds the
-# nats command from its module, away from ours.
+# Writes docs/transcript.md: runs the commands of that page against tailrace up, and records their output.
+# The nats command line and the CloudEvents SDK read messages of Tailrace. Builds the nats command in a
+# module of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 natscli=v0.4.0
@@ -29,7 +29,7 @@ cat >"$work/chunks.jsonl" <<'JSON'
 {"type":"text_delta","agentId":"s1","agentType":"assistant","timestamp":1700000000300,"step":1,"delta":"aus Bern."}
 JSON
 
-show() { # the command as one types it, then what it printed
+show() { # <command>: prints it and its output
   printf '\n```console\n$ %s\n' "$1"
   (cd "$work" && PATH="$work:$PATH" bash -c "$1") 2>&1 | sed -e 's/[[:space:]]*$//' -e "s#$work#.#g"
   printf '```\n'

@@ -81,10 +81,10 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// scannedFiles returns the files that are written by hand: Go, documents, and the scripts of examples and pages.
+// scannedFiles returns the files that are written by hand: Go, documents, scripts and settings of the build.
 func scannedFiles(t *testing.T) []string {
 	t.Helper()
-	files := sources(t, ".go", ".md", ".mjs", ".ts", ".tsx", ".js", "docs/openapi.yaml")
+	files := sources(t, ".go", ".md", ".mjs", ".ts", ".tsx", ".js", ".sh", "Makefile", ".golangci.yml", "docs/openapi.yaml")
 	return slices.DeleteFunc(files, func(path string) bool {
 		return strings.HasPrefix(path, "internal/archtest/words_test.go") || strings.Contains(path, "/testdata/")
 	})
