@@ -40,13 +40,17 @@ const (
 	chatNames      = "exported names of sseedge/chat"
 	configs        = "types named Config"
 	messages       = "types named Message"
-	problems       = "types named problem or Problem"
+	problems       = "structs named problem or Problem"
+	prefixes       = "packages that compute the prefix of the JetStream API"
 	codeTables     = "packages that name error codes of the server"
 	guarded        = "packages that publish with an expected sequence"
 	pulls          = "packages that pull from a consumer"
 	pauses         = "pauses: selects on ctx.Done and a timer alone"
 	scanners       = "packages that look for backslashes in JSON text"
-	worlds         = "test fixtures named world"
+	unescapers     = "packages that decode surrogate pairs"
+	quoters        = "packages with a table of hexadecimal digits"
+	bodies         = "packages that limit the body of a request"
+	fixtures       = "test fixtures: types named env or world"
 )
 
 func main() {
@@ -64,7 +68,8 @@ func run(verbose bool) error {
 		return fmt.Errorf("git ls-files: %w", err)
 	}
 	c := &counts{found: make(map[string][]string), names: []string{
-		publicPackages, structs, exported, chatNames, configs, messages, problems, codeTables, guarded, pulls, pauses, scanners, worlds,
+		publicPackages, structs, exported, chatNames, configs, messages, problems,
+		prefixes, codeTables, guarded, pulls, pauses, scanners, unescapers, quoters, bodies, fixtures,
 	}}
 	for name := range strings.FieldsSeq(string(out)) {
 		if err := c.file(name); err != nil && !os.IsNotExist(err) { // git may list what is deleted
@@ -132,8 +137,8 @@ func (f *scan) at(n ast.Node) string {
 
 // fixture counts in tests.
 func (f *scan) fixture(n ast.Node) bool {
-	if t, ok := n.(*ast.TypeSpec); ok && t.Name.Name == "world" {
-		f.add(worlds, f.at(t))
+	if t, ok := n.(*ast.TypeSpec); ok && (t.Name.Name == "env" || t.Name.Name == "world") {
+		f.add(fixtures, f.at(t))
 	}
 	return true
 }
@@ -170,18 +175,20 @@ func (f *scan) decl(d ast.Decl) {
 func (f *scan) node(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.TypeSpec:
-		if _, ok := n.Type.(*ast.StructType); ok {
-			f.add(structs, f.at(n))
-		}
-		if what := map[string]string{"Config": configs, "Message": messages, "problem": problems, "Problem": problems}[n.Name.Name]; what != "" {
-			f.add(what, f.dir+"."+n.Name.Name)
-		}
+		f.typeSpec(n)
 	case *ast.SelectorExpr:
 		if strings.HasPrefix(n.Sel.Name, "JSErrCode") {
 			f.add(codeTables, f.dir)
 		}
-		if n.Sel.Name == "WithExpectLastSequencePerSubject" {
+		switch n.Sel.Name {
+		case "WithExpectLastSequencePerSubject":
 			f.add(guarded, f.dir)
+		case "DecodeRune":
+			if isNamed(n.X, "utf16") {
+				f.add(unescapers, f.dir)
+			}
+		case "MaxBytesReader":
+			f.add(bodies, f.dir)
 		}
 	case *ast.BasicLit:
 		f.literal(n)
@@ -197,6 +204,20 @@ func (f *scan) node(n ast.Node) bool {
 	return true
 }
 
+// typeSpec counts a type. An alias is another name of a type, so it is no struct of its own.
+func (f *scan) typeSpec(n *ast.TypeSpec) {
+	name := n.Name.Name
+	if _, ok := n.Type.(*ast.StructType); ok {
+		f.add(structs, f.at(n))
+		if name == "problem" || name == "Problem" {
+			f.add(problems, f.dir+"."+name)
+		}
+	}
+	if what := map[string]string{"Config": configs, "Message": messages}[name]; what != "" {
+		f.add(what, f.dir+"."+name)
+	}
+}
+
 func (f *scan) literal(n *ast.BasicLit) {
 	if n.Kind == token.INT {
 		if code, err := strconv.Atoi(n.Value); err == nil && code > 10000 && code < 10200 {
@@ -205,6 +226,12 @@ func (f *scan) literal(n *ast.BasicLit) {
 	}
 	if n.Kind == token.CHAR && n.Value == `'\\'` {
 		f.add(scanners, f.dir)
+	}
+	if n.Kind == token.STRING && slices.Contains([]string{`"$JS."`, `"$JS.API."`, `".API."`}, n.Value) {
+		f.add(prefixes, f.dir)
+	}
+	if n.Kind == token.STRING && strings.Contains(n.Value, "0123456789abcdef") {
+		f.add(quoters, f.dir)
 	}
 	if n.Kind == token.STRING && strings.Contains(n.Value, "CONSUMER.MSG.NEXT") {
 		f.add(pulls, f.dir)
