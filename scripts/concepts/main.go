@@ -204,7 +204,7 @@ func (f *scan) node(n ast.Node) bool {
 	return true
 }
 
-// typeSpec counts a type. An alias is another name of a type, so it is no struct of its own.
+// typeSpec counts a type. An alias does not count as a struct.
 func (f *scan) typeSpec(n *ast.TypeSpec) {
 	name := n.Name.Name
 	if _, ok := n.Type.(*ast.StructType); ok {
