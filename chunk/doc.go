@@ -23,6 +23,6 @@
 //
 // Readers of the log return an iter.Seq2[Record, error]. Filter, FilterType, FilterAgent, Take, Combine and similar functions process such sequences:
 //
-//	answer := chunk.FilterAgent(reader.FollowTree(ctx, root, 0), root.ID)
+//	answer := chunk.FilterAgent(reader.Follow(ctx, Range{Session: root, Tree: true}), root.ID)
 //	text, err := chunk.CollectText(answer)
 package chunk

@@ -59,6 +59,26 @@ type Position struct {
 	Ordinal Ordinal
 }
 
+// Range selects records of the log: those of one session, or of a tree, between two positions. The zero fields are the whole session up to the present end.
+// A method that does not support a field returns an error if it is set.
+type Range struct {
+	Session Session
+
+	// Tree selects the records of the whole tree that Session belongs to: its root and all sub-agents, merged in the order of the stream. One sequence is
+	// a cursor for the whole tree, so After has no Ordinal then.
+	Tree bool
+
+	// After is the position before the first record that is selected.
+	After Position
+
+	// Through is the last sequence that is selected; the records end before it if the log does. 0 is the present end.
+	Through Seq
+
+	// FromOldest begins at the first record after After that the log still has, whatever is missing in between. Without it, a session whose beginning has
+	// expired is a *TruncatedError before any record, and so is a position at the edge of a gap.
+	FromOldest bool
+}
+
 // EventID is the ce-id of a record: "<epoch>-<ordinal>". Together with the
 // source (the session) it is unique, as CloudEvents asks.
 func EventID(e Epoch, o Ordinal) string {

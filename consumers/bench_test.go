@@ -91,7 +91,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				got := 0
-				for _, err := range w.reader.Replay(b.Context(), alice, chunk.Position{}) {
+				for _, err := range w.reader.Replay(b.Context(), chunk.Range{Session: alice}) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -118,7 +118,7 @@ func BenchmarkFollow(b *testing.B) {
 		"ours": func(b *testing.B, w *env, n int, started func()) {
 			b.Helper()
 			got := 0
-			for _, err := range w.reader.Follow(b.Context(), alice, chunk.Position{}, KeepOpen()) {
+			for _, err := range w.reader.Follow(b.Context(), chunk.Range{Session: alice}, KeepOpen()) {
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -194,7 +194,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	follow := func(b *testing.B) {
 		b.Helper()
 		got, err := 0, errors.New("ended early")
-		for _, e := range reader.Follow(b.Context(), alice, chunk.Position{}) {
+		for _, e := range reader.Follow(b.Context(), chunk.Range{Session: alice}) {
 			if got++; e != nil || got == n {
 				err = e
 				break
@@ -295,7 +295,7 @@ func BenchmarkTree(b *testing.B) {
 			}
 			for way, read := range map[string]func(ctx context.Context) (int, error){
 				"ours": func(ctx context.Context) (int, error) {
-					recs, err := collect(w.reader.ReplayTree(ctx, root, 0))
+					recs, err := collect(w.reader.Replay(ctx, chunk.Range{Session: root, Tree: true}))
 					return len(recs), err
 				},
 				"wildcard": func(ctx context.Context) (n int, err error) {

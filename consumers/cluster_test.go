@@ -40,13 +40,13 @@ func TestReplicas(t *testing.T) {
 		if i == 0 {
 			continue
 		}
-		got, err := collect(w.reader.Replay(t.Context(), alice, after))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: after}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		same(t, got, want[i:])
 		child := w.say(kid, "y")
-		got, err = collect(w.reader.ReplayTree(t.Context(), alice, want[i].Seq))
+		got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: want[i].Seq}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestReplicas(t *testing.T) {
 	cluster.AwaitCurrent(t, stream)
 	more = w.persist(alice, 5)
 	same(t, f.get(t, 5), more)
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if err != nil || len(got) != 51 {
 		t.Fatalf("%d records, %v; want 51", len(got), err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// ResolveCursor converts a bare cursor to a Position. The record at that sequence must be in the log and must be of s, or for chunk.ScopeTree of the tree
+// CheckCursor converts a bare cursor to a Position. The record at that sequence must be in the log and must be of s, or for chunk.ScopeTree of the tree
 // of s. The Ordinal is that in the session of the record. The cursor 0 is before the first record of any session and always valid. The error is a
 // *chunk.TruncatedError if the cursor cannot be served: "future", "expired", "cleanup" or "foreign".
-func (r *Reader) ResolveCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+func (r *Reader) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
 	v, err := r.verify(ctx, s, scope, after)
 	return v.Position(), err
 }

@@ -1,10 +1,10 @@
 // Package consumers reads records from the log.
 //
-// Replay returns the records of one session up to the present end. Follow returns them and then continues live. ReplayTree and FollowTree do the same
-// for a root with all its sub-agents. These reads keep no state on the server, so a reader may stop at any time. A Firehose delivers every record of a
-// filter at least once and remembers its position. Feed returns all messages of a partition, live and not parsed, for a hub.
+// Replay returns the records of a chunk.Range: of one session, or of a root with all its sub-agents, up to the present end. Follow returns them and then
+// continues live. These reads keep no state on the server, so a reader may stop at any time. A Firehose delivers every record of a filter at least once and
+// remembers its position. Feed returns all messages of a partition, live and not parsed, for a hub.
 //
-//	for rec, err := range reader.Follow(ctx, session, lastSeen) {
+//	for rec, err := range reader.Follow(ctx, chunk.Range{Session: session, After: lastSeen}) {
 //		if errors.Is(err, chunk.ErrTruncated) {
 //			return startAgainFromSnapshot(session)
 //		}

@@ -33,7 +33,7 @@ func TestJetStreamDomain(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := w.sayAll(s, 5)
-			got, err := collect(w.reader.Replay(t.Context(), s, chunk.Position{Seq: want[1].Seq}))
+			got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: s, After: chunk.Position{Seq: want[1].Seq}}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,7 @@ func (rd *readState) lastOfRoot(ctx context.Context) (chunk.Record, error) {
 // watchForEnd makes the reader report silence as long as the root may have ended. Then checkEnding checks for the end once more: the number of messages
 // after a terminal record stays wrong if they are deleted or malformed.
 func (rd *readState) watchForEnd() {
-	rd.ordered.WatchSilence(rd.live && rd.merge == nil && !rd.options.keepOpen && (rd.rootLast.terminal || !rd.rootLast.known))
+	rd.ordered.WatchSilence(rd.live && rd.merge == nil && !rd.keepOpen && (rd.rootLast.terminal || !rd.rootLast.known))
 }
 
 // atEnd handles a position with nothing after it: does the session exist, is the position its end, and has it ended?
@@ -97,7 +97,7 @@ func (rd *readState) atEnd(ctx context.Context) error {
 	switch {
 	case !rd.live:
 		return jsreader.ErrEnd
-	case rd.options.keepOpen:
+	case rd.keepOpen:
 		return nil
 	}
 	return rd.ended(ctx)

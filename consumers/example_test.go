@@ -34,7 +34,7 @@ func ExampleReader_Follow() { //nolint:testableexamples // it would need a serve
 	ctx := context.Background()
 	session := chunk.RootSession("acme", "s1")
 	var last chunk.Position
-	for rec, err := range connect().Follow(ctx, session, last) {
+	for rec, err := range connect().Follow(ctx, chunk.Range{Session: session, After: last}) {
 		switch {
 		case errors.Is(err, chunk.ErrTruncated):
 			fmt.Println("start again from a snapshot:", err)
@@ -51,10 +51,10 @@ func ExampleReader_Follow() { //nolint:testableexamples // it would need a serve
 }
 
 // Read a session with all its sub-agents again, up to a sequence.
-func ExampleReader_ReplayTree() { //nolint:testableexamples // it would need a server at a known address; it is compiled
+func ExampleReader_Replay() { //nolint:testableexamples // it would need a server at a known address; it is compiled
 	ctx := context.Background()
 	root := chunk.RootSession("acme", "s1")
-	for rec, err := range connect().ReplayTree(ctx, root, 0, consumers.Through(1042)) {
+	for rec, err := range connect().Replay(ctx, chunk.Range{Session: root, Tree: true, Through: 1042}) {
 		if err != nil {
 			fmt.Println(err)
 			return

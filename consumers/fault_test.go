@@ -105,8 +105,8 @@ func TestFollowOverARestart(t *testing.T) {
 	f := w.followSession(alice, chunk.Position{})
 	same(t, f.get(t, 3), want)
 	w.srv.Shutdown()
-	if _, err := w.reader.ResolveCursor(background(t, 300*time.Millisecond), alice, chunk.ScopeSession, 1); err == nil {
-		t.Error("ResolveCursor without a server: no error")
+	if _, err := w.reader.CheckCursor(background(t, 300*time.Millisecond), alice, chunk.ScopeSession, 1); err == nil {
+		t.Error("CheckCursor without a server: no error")
 	}
 	w.srv.Restart(t)
 	w.eventually("the writing connection is back", func() bool {
@@ -131,9 +131,9 @@ func TestNATSAwayAtTheBeginning(t *testing.T) {
 	w.say(alice, "first")
 	w.srv.Shutdown()
 	for name, read := range map[string]func() error{
-		"replay": func() error { _, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{})); return err },
-		"follow": func() error { _, err := collect(w.reader.Follow(t.Context(), alice, chunk.Position{})); return err },
-		"verify": func() error { _, err := w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeTree, 1); return err },
+		"replay": func() error { _, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice})); return err },
+		"follow": func() error { _, err := collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice})); return err },
+		"verify": func() error { _, err := w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, 1); return err },
 		"last":   func() error { _, err := w.reader.Last(t.Context(), alice); return err },
 		"tip":    func() error { _, err := w.reader.Tip(t.Context(), 0); return err },
 	} {
@@ -175,7 +175,7 @@ func TestReaderThatPauses(t *testing.T) {
 	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
 	want := w.sayAll(alice, 3*jsreader.BatchLive)
 	var got []chunk.Record
-	for rec, err := range w.reader.Follow(t.Context(), alice, chunk.Position{}) {
+	for rec, err := range w.reader.Follow(t.Context(), chunk.Range{Session: alice}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestStreamGoneForGood(t *testing.T) {
 	}
 	_, err := f.end(t)
 	truncated(t, err, chunk.TruncatedRecreated)
-	if _, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{})); err == nil {
+	if _, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice})); err == nil {
 		t.Error("a replay without a stream: no error")
 	}
 }

@@ -36,15 +36,15 @@ func (w *env) follow(read func(ctx context.Context, yield func(chunk.Record, err
 	return f
 }
 
-func (w *env) followSession(s chunk.Session, after chunk.Position, opts ...Option) *follower {
+func (w *env) followSession(s chunk.Session, after chunk.Position, opts ...FollowOption) *follower {
 	return w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
-		w.reader.Follow(ctx, s, after, opts...)(yield)
+		w.reader.Follow(ctx, chunk.Range{Session: s, After: after}, opts...)(yield)
 	})
 }
 
-func (w *env) followTree(s chunk.Session, after chunk.Seq, opts ...Option) *follower {
+func (w *env) followTree(s chunk.Session, after chunk.Seq) *follower {
 	return w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
-		w.reader.FollowTree(ctx, s, after, opts...)(yield)
+		w.reader.Follow(ctx, chunk.Range{Session: s, Tree: true, After: chunk.Position{Seq: after}})(yield)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestFollowEndsAfterTheTerminalRecord(t *testing.T) {
 
 	t.Run("at once when the position is that record", func(t *testing.T) {
 		for _, after := range []chunk.Position{end.Position(), {Seq: end.Seq}} {
-			got, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, after))
+			got, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: after}))
 			if err != nil || len(got) > 0 {
 				t.Errorf("after %v: %v, %v; want nothing", after, positions(got), err)
 			}
@@ -152,14 +152,14 @@ func TestFollowYieldsTheFailureLast(t *testing.T) {
 		if after > 0 {
 			pos.Seq = want[after-1].Seq
 		}
-		got, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, pos))
+		got, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: pos}))
 		var failed *chunk.StreamFailedError
 		if !errors.As(err, &failed) || failed.Message != "the model is gone" || failed.Session != alice {
 			t.Errorf("%s: err = %v, want the failure", name, err)
 		}
 		same(t, got, want[after:])
 	}
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if err != nil {
 		t.Errorf("a replay of a failed stream: %v", err)
 	}
@@ -175,7 +175,7 @@ func TestFollowEndsWhenNothingReadableFollowsTheTerminalRecord(t *testing.T) {
 	end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
 	w.malformed(alice)
 	for _, after := range []chunk.Position{{}, end.Position(), {Seq: end.Seq}} {
-		if _, err := collect(w.reader.Follow(background(t, 10*time.Second), alice, after)); err != nil {
+		if _, err := collect(w.reader.Follow(background(t, 10*time.Second), chunk.Range{Session: alice, After: after})); err != nil {
 			t.Errorf("after %v: %v", after, err)
 		}
 	}
@@ -193,12 +193,12 @@ func TestCancelEndsAWaitingFollower(t *testing.T) {
 func TestBreakingOffLeavesNothingBehind(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 700)
-	got, err := handleMsg(w.reader.Follow(t.Context(), alice, chunk.Position{}), 3)
+	got, err := handleMsg(w.reader.Follow(t.Context(), chunk.Range{Session: alice}), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got, want[:3])
-	got, err = handleMsg(w.reader.Replay(t.Context(), alice, chunk.Position{}), 3)
+	got, err = handleMsg(w.reader.Replay(t.Context(), chunk.Range{Session: alice}), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestBreakingOffLeavesNothingBehind(t *testing.T) {
 func TestIteratorsCanBeUsedTwice(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 5)
-	seq := w.reader.Replay(t.Context(), alice, chunk.Position{})
+	seq := w.reader.Replay(t.Context(), chunk.Range{Session: alice})
 	for range 2 {
 		got, err := collect(seq)
 		if err != nil {
@@ -240,12 +240,12 @@ func TestThroughBoundsAReplay(t *testing.T) {
 		"nothing after":                {want[5].Seq, beyond[0].Seq, nil},
 		"the cursor itself":            {want[2].Seq, want[2].Seq, nil},
 		"before the cursor":            {want[2].Seq, want[1].Seq, nil},
-		"zero":                         {0, 0, nil},
+		"zero, the present end":        {0, 0, want},
 		"one record after the cursor":  {want[2].Seq, want[3].Seq, want[3:4]},
 		"an end that is not yet there": {want[5].Seq, beyond[2].Seq + 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := collect(w.reader.Replay(background(t, 5*time.Second), alice, chunk.Position{Seq: c.after}, Through(c.through)))
+			got, err := collect(w.reader.Replay(background(t, 5*time.Second), chunk.Range{Session: alice, After: chunk.Position{Seq: c.after}, Through: c.through}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +261,7 @@ func TestMessagesThatAreNoRecordsArePassedOver(t *testing.T) {
 	want := w.sayAll(alice, 2)
 	malformed := w.malformed(alice)
 	want = append(want, w.sayAll(alice, 2)...)
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestRecordsOfAFencedWriterAreDropped(t *testing.T) {
 	w.putAt(alice, 1, 4, chunk.TextDelta{Delta: "a zombie"})
 	w.putAt(alice, 1, 9, chunk.TextDelta{Delta: "a zombie"})
 	want = append(want, w.put(alice, 2, chunk.TextDelta{Delta: "the heir"}))
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestRecordsOfAFencedWriterAreDropped(t *testing.T) {
 		t.Errorf("counted %d stale records, want 3", n)
 	}
 	for _, after := range []chunk.Position{{Seq: want[2].Seq}, want[2].Position()} {
-		got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: after.Seq}))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: after.Seq}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestLastAndTip(t *testing.T) {
 func TestBadSessionNamesAreRefused(t *testing.T) {
 	w := newEnv(t, Config{})
 	for _, s := range []chunk.Session{{}, {Tenant: "acme", Root: "*", ID: "*"}, {Tenant: "a.b", Root: "r", ID: "r"}, {Tenant: "acme", Root: "r", ID: ">"}} {
-		if _, err := collect(w.reader.Replay(t.Context(), s, chunk.Position{})); !errors.Is(err, chunk.ErrInvalid) {
+		if _, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: s})); !errors.Is(err, chunk.ErrInvalid) {
 			t.Errorf("session %v: err = %v, want ErrInvalid", s, err)
 		}
 	}
@@ -340,7 +340,7 @@ func TestPositionOfASessionWhoseLogHasExpired(t *testing.T) {
 	recs := w.sayAll(alice, 4)
 	last := w.say(chunk.RootSession("acme", "bob"), "another session")
 	w.purgeUpTo(last.Seq)
-	got, err := collect(w.reader.Replay(t.Context(), alice, recs[3].Position()))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: recs[3].Position()}))
 	if err != nil || len(got) > 0 {
 		t.Errorf("replay: %v, %v; want nothing", positions(got), err)
 	}

@@ -35,7 +35,7 @@ func (rd *readState) chainOf(ctx context.Context, e *entry) (*ordinalChecker, er
 // to the cursor, so the last of them is the predecessor.
 func (rd *readState) findPredecessor(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
 	switch {
-	case rd.after.Seq == 0 && rd.options.fromFirst:
+	case rd.after.Seq == 0 && rd.fromFirst:
 		c.last.Ordinal = rec.Ordinal - 1
 		return nil
 	case rd.after.Seq == 0:
@@ -151,7 +151,7 @@ func (rd *readState) recordUpTo(ctx context.Context, s chunk.Session, subject st
 
 // acceptGap returns nil if a clean-up that is older than this read removed the records that are missing before rec.
 func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
-	if rd.options.fromFirst && !c.begun {
+	if rd.fromFirst && !c.begun {
 		return nil
 	}
 	if c.last.Ordinal == 0 { // the first record of a session is never cleaned up

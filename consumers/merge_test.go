@@ -28,19 +28,19 @@ func TestTreesOfAllSizes(t *testing.T) {
 				}
 				w.say(chunk.RootSession("acme", "other"), "between")
 			}
-			got, err := collect(w.reader.ReplayTree(t.Context(), alice, 0))
+			got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			same(t, got, want)
 			step := 1 + len(want)/25
 			for i := 0; i < len(want); i += step {
-				got, err := collect(w.reader.ReplayTree(t.Context(), alice, want[i].Seq))
+				got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: want[i].Seq}}))
 				if err != nil {
 					t.Fatalf("after %d: %v", want[i].Seq, err)
 				}
 				same(t, got, want[i+1:])
-				if got, err = collect(w.reader.ReplayTree(t.Context(), alice, 0, Through(want[i].Seq))); err != nil {
+				if got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, Through: want[i].Seq})); err != nil {
 					t.Fatalf("through %d: %v", want[i].Seq, err)
 				}
 				same(t, got, want[:i+1])
@@ -60,13 +60,13 @@ func TestTreesOfAllSizes(t *testing.T) {
 
 // listed begins to read a tree and stops between the list and the readers, for
 // something to happen there.
-func (w *env) listed(live bool, opts ...Option) (rd *readState, spread func()) {
+func (w *env) listed(live bool) (rd *readState, spread func()) {
 	w.t.Helper()
-	rd = &readState{
-		Reader: w.reader,
-		plan:   plan{session: alice, scope: chunk.ScopeTree, live: live, options: optionsOf(opts)},
-		chains: make(map[string]*ordinalChecker),
+	p, err := plan{live: live}.with(chunk.Range{Session: alice, Tree: true})
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	rd = &readState{Reader: w.reader, plan: p, chains: make(map[string]*ordinalChecker)}
 	must := func(err error) {
 		w.t.Helper()
 		if err != nil {
@@ -203,8 +203,12 @@ func TestBetweenListAndReaders(t *testing.T) {
 	t.Run("a reader breaks off", func(t *testing.T) {
 		w, root, kid := setup(t)
 		for _, read := range []func() ([]chunk.Record, error){
-			func() ([]chunk.Record, error) { return handleMsg(w.reader.ReplayTree(t.Context(), alice, 0), 3) },
-			func() ([]chunk.Record, error) { return handleMsg(w.reader.FollowTree(t.Context(), alice, 0), 3) },
+			func() ([]chunk.Record, error) {
+				return handleMsg(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true}), 3)
+			},
+			func() ([]chunk.Record, error) {
+				return handleMsg(w.reader.Follow(t.Context(), chunk.Range{Session: alice, Tree: true}), 3)
+			},
 		} {
 			got, err := read()
 			if err != nil {

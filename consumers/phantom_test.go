@@ -29,15 +29,17 @@ func TestMessageThatIsOnlyInTheIndex(t *testing.T) {
 	ctx := background(t, 10*time.Second)
 	for _, s := range []chunk.Session{alice, bob} {
 		for what, read := range map[string]func() ([]chunk.Record, error){
-			"the session": func() ([]chunk.Record, error) { return collect(w.reader.Replay(ctx, s, chunk.Position{})) },
-			"the tree":    func() ([]chunk.Record, error) { return collect(w.reader.ReplayTree(ctx, s, 0)) },
+			"the session": func() ([]chunk.Record, error) { return collect(w.reader.Replay(ctx, chunk.Range{Session: s})) },
+			"the tree": func() ([]chunk.Record, error) {
+				return collect(w.reader.Replay(ctx, chunk.Range{Session: s, Tree: true}))
+			},
 		} {
 			if got, err := read(); len(got) > 0 || !errors.Is(err, chunk.ErrUnknownSession) {
 				t.Errorf("%s of %s: %v, %v", what, s.ID, positions(got), err)
 			}
 		}
 	}
-	got, err := collect(w.reader.Replay(ctx, carol, chunk.Position{}))
+	got, err := collect(w.reader.Replay(ctx, chunk.Range{Session: carol}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,9 +245,9 @@ func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
 			want, wantErr := h.expect(in, scope, after, through)
 			var got []chunk.Record
 			if scope == chunk.ScopeTree {
-				got, err = collect(w.reader.ReplayTree(t.Context(), s, after.Seq, Through(through)))
+				got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: s, Tree: true, After: chunk.Position{Seq: after.Seq}, Through: through}))
 			} else {
-				got, err = collect(w.reader.Replay(t.Context(), s, after, Through(through)))
+				got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: s, After: after, Through: through}))
 			}
 			if !sameReason(err, wantErr) || len(got) != len(want) {
 				h.tell(rt)

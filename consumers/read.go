@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 
@@ -11,44 +12,71 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// Replay returns the records of s after a position, up to the present end: everything that was stored when it began, and perhaps more. The zero position
-// is before the first record. A position with a sequence and no ordinal is a bare cursor and is checked first, see ResolveCursor; one with both, as in a
-// snapshot, may be older than the log and is proved by the record that follows it.
+// Replay returns the records of a range, up to its end: everything that was stored when it began, and perhaps more. The position to begin after may be zero,
+// which is before the first record; a bare cursor, which has a sequence and no ordinal and is checked first, see CheckCursor; or one with both, as in a
+// snapshot, which may be older than the log and is proved by the record that follows it.
 //
-// If there is an error, it comes last: a *chunk.TruncatedError, chunk.ErrUnknownSession if the position is zero and the log has no record of s, that of
-// ctx, or one of NATS.
-func (r *Reader) Replay(ctx context.Context, s chunk.Session, after chunk.Position, opts ...Option) iter.Seq2[chunk.Record, error] {
-	return r.read(ctx, plan{session: s, scope: chunk.ScopeSession, after: after, options: optionsOf(opts)})
+// If there is an error, it comes last: a *chunk.TruncatedError, chunk.ErrUnknownSession if the position is zero and the log has no record of the range, that
+// of ctx, one of NATS, or one that names the field of a range that cannot be read.
+func (r *Reader) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	return r.read(ctx, of, plan{})
 }
 
-// Follow is Replay that continues live. It ends after the terminal record of the session if nothing follows it: without an error after stream_end, with a
-// *chunk.StreamFailedError after stream_failed; at once if the position is that record. With KeepOpen it never ends by itself.
-func (r *Reader) Follow(ctx context.Context, s chunk.Session, after chunk.Position, opts ...Option) iter.Seq2[chunk.Record, error] {
-	return r.read(ctx, plan{session: s, scope: chunk.ScopeSession, after: after, live: true, options: optionsOf(opts)})
+// Follow is Replay that continues live, so a range with an end is refused. It ends after the terminal record of the session, or of the root session of a
+// tree, if nothing follows it: without an error after stream_end, with a *chunk.StreamFailedError after stream_failed; at once if the position is that
+// record. With KeepOpen it never ends by itself.
+func (r *Reader) Follow(ctx context.Context, of chunk.Range, opts ...FollowOption) iter.Seq2[chunk.Record, error] {
+	p := plan{live: true}
+	for _, set := range opts {
+		set(&p)
+	}
+	return r.read(ctx, of, p)
 }
 
-// ReplayTree is Replay for the tree that root belongs to: its root and all sub-agents, merged in the order of the stream. One sequence is a cursor for the
-// whole tree.
-func (r *Reader) ReplayTree(ctx context.Context, root chunk.Session, after chunk.Seq, opts ...Option) iter.Seq2[chunk.Record, error] {
-	return r.read(ctx, plan{session: root.Tree(), scope: chunk.ScopeTree, after: chunk.Position{Seq: after}, options: optionsOf(opts)})
-}
+// FollowOption changes one call of Follow.
+type FollowOption func(*plan)
 
-// FollowTree is Follow for the tree that root belongs to. The terminal record of the root session ends it.
-func (r *Reader) FollowTree(ctx context.Context, root chunk.Session, after chunk.Seq, opts ...Option) iter.Seq2[chunk.Record, error] {
-	return r.read(ctx, plan{session: root.Tree(), scope: chunk.ScopeTree, after: chunk.Position{Seq: after}, live: true, options: optionsOf(opts)})
-}
+// KeepOpen lets Follow continue after a terminal record, also of a failure, and wait for the next run of the session.
+func KeepOpen() FollowOption { return func(p *plan) { p.keepOpen = true } }
 
-// plan holds the arguments of a read.
+// plan is a range, and how it is read.
 type plan struct {
-	session chunk.Session
-	scope   chunk.Scope
-	after   chunk.Position
-	live    bool
-	options options
+	session   chunk.Session
+	scope     chunk.Scope
+	after     chunk.Position
+	through   chunk.Seq // the last sequence to deliver
+	bounded   bool      // through is not the present end
+	fromFirst bool
+	live      bool
+	keepOpen  bool
 }
 
-func (r *Reader) read(ctx context.Context, p plan) iter.Seq2[chunk.Record, error] {
+// with returns the plan for a range.
+func (p plan) with(of chunk.Range) (plan, error) {
+	p.session, p.scope, p.after, p.fromFirst = of.Session, chunk.ScopeSession, of.After, of.FromOldest
+	p.through, p.bounded = of.Through, of.Through > 0
+	if !p.bounded {
+		p.through = math.MaxUint64
+	}
+	if of.Tree {
+		p.session, p.scope = of.Session.Tree(), chunk.ScopeTree
+	}
+	switch {
+	case p.live && p.bounded:
+		return p, fmt.Errorf("Through is %d, want 0: Follow has no end", of.Through)
+	case of.Tree && of.After.Ordinal > 0:
+		return p, fmt.Errorf("After.Ordinal is %d, want 0: an ordinal is of one session, not of a tree", of.After.Ordinal)
+	}
+	return p, nil
+}
+
+func (r *Reader) read(ctx context.Context, of chunk.Range, p plan) iter.Seq2[chunk.Record, error] {
+	p, err := p.with(of)
 	return func(yield func(chunk.Record, error) bool) {
+		if err != nil {
+			yield(chunk.Record{}, err)
+			return
+		}
 		rd := readState{Reader: r, plan: p, last: p.after.Seq, chains: make(map[string]*ordinalChecker, 1)}
 		defer rd.close()
 		err := rd.open(ctx)
@@ -115,7 +143,7 @@ func (rd *readState) open(ctx context.Context) error {
 	switch {
 	case rd.after.Seq > chunk.Seq(state.Last):
 		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
-	case rd.after.Seq >= rd.bound():
+	case rd.after.Seq >= rd.through:
 		return jsreader.ErrEnd // the next record is after the bound
 	case rd.merge != nil && rd.merge.left() > 0:
 		return nil
@@ -220,7 +248,7 @@ func (rd *readState) next(ctx context.Context) (chunk.Record, uint64, error) {
 		if err != nil {
 			return chunk.Record{}, 0, err
 		}
-		if chunk.Seq(e.Seq) > rd.bound() {
+		if chunk.Seq(e.Seq) > rd.through {
 			return chunk.Record{}, 0, jsreader.ErrEnd
 		}
 		rd.last = chunk.Seq(e.Seq)
@@ -236,13 +264,13 @@ func (rd *readState) take(ctx context.Context) (entry, error) {
 		case errors.Is(err, jsreader.ErrEnd) && rd.merge != nil:
 			err = rd.endOfHistory(ctx)
 		case errors.Is(err, jsreader.ErrEnd):
-			err = rd.ordered.ConfirmEnd(ctx, uint64(min(rd.attached, rd.bound())))
+			err = rd.ordered.ConfirmEnd(ctx, uint64(min(rd.attached, rd.through)))
 		case errors.Is(err, jsreader.ErrSilence):
 			err = rd.checkEnding(ctx)
 		case err == nil:
 			return e, nil
 		}
-		if errors.Is(err, jsreader.ErrEnd) && rd.last == 0 && !rd.options.bounded {
+		if errors.Is(err, jsreader.ErrEnd) && rd.last == 0 && !rd.bounded {
 			return entry{}, rd.errEmptyScope() // what was announced was deleted
 		}
 		if err != nil {
@@ -299,10 +327,10 @@ func (rd *readState) noRecord(e *entry, why error) error {
 
 // closing ends a bounded read at its bound, and a live one after the terminal record of the root.
 func (rd *readState) closing(ctx context.Context, pending uint64) error {
-	if rd.last >= rd.bound() {
+	if rd.last >= rd.through {
 		return jsreader.ErrEnd
 	}
-	if !rd.live || rd.options.keepOpen {
+	if !rd.live || rd.keepOpen {
 		return nil
 	}
 	rd.watchForEnd()
@@ -310,14 +338,6 @@ func (rd *readState) closing(ctx context.Context, pending uint64) error {
 		return nil
 	}
 	return rd.ended(ctx)
-}
-
-// bound returns the last sequence to deliver.
-func (rd *readState) bound() chunk.Seq {
-	if rd.options.bounded && !rd.live {
-		return rd.options.through
-	}
-	return math.MaxUint64
 }
 
 // truncated returns the error of the whole read.

@@ -2,6 +2,7 @@ package consumers
 
 import (
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestReplayIsWhatWasWritten(t *testing.T) {
 		want = append(want, w.say(alice, "hello"))
 		w.say(bob, "between")
 	}
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestReplayFromEachPosition(t *testing.T) {
 	want := w.sayAll(alice, 12)
 	for i, rec := range want {
 		for name, after := range map[string]chunk.Position{"bare": {Seq: rec.Seq}, "proved": rec.Position()} {
-			got, err := collect(w.reader.Replay(t.Context(), alice, after))
+			got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: after}))
 			if err != nil {
 				t.Fatalf("%s cursor %d: %v", name, rec.Seq, err)
 			}
@@ -43,7 +44,7 @@ func TestReplayFromEachPosition(t *testing.T) {
 func TestReplayLongerThanABatch(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 2*jsreader.BatchReplay+17)
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +55,17 @@ func TestUnknownSessionIsNoBlockedReader(t *testing.T) {
 	w := newEnv(t, Config{})
 	w.say(chunk.RootSession("acme", "bob"), "another session")
 	for name, seq := range map[string]func() error{
-		"replay":      func() error { _, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{})); return err },
-		"follow":      func() error { _, err := collect(w.reader.Follow(t.Context(), alice, chunk.Position{})); return err },
-		"tree":        func() error { _, err := collect(w.reader.FollowTree(t.Context(), alice, 0)); return err },
-		"replay tree": func() error { _, err := collect(w.reader.ReplayTree(t.Context(), alice, 0)); return err },
-		"last":        func() error { _, err := w.reader.Last(t.Context(), alice); return err },
+		"replay": func() error { _, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice})); return err },
+		"follow": func() error { _, err := collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice})); return err },
+		"tree": func() error {
+			_, err := collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice, Tree: true}))
+			return err
+		},
+		"replay tree": func() error {
+			_, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true}))
+			return err
+		},
+		"last": func() error { _, err := w.reader.Last(t.Context(), alice); return err },
 	} {
 		if err := seq(); !errors.Is(err, chunk.ErrUnknownSession) {
 			t.Errorf("%s: err = %v, want ErrUnknownSession", name, err)
@@ -74,18 +81,40 @@ func TestLargeRecords(t *testing.T) {
 	for range 24 {
 		want = append(want, w.say(alice, strings.Repeat("x", 400<<10)))
 	}
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got, want)
-	got, err = handleMsg(w.reader.Follow(t.Context(), alice, chunk.Position{}), len(want))
+	got, err = handleMsg(w.reader.Follow(t.Context(), chunk.Range{Session: alice}), len(want))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got, want)
 	if n := w.reader.Stats().Resets; n > 0 {
 		t.Errorf("%d resets for nothing", n)
+	}
+	w.noConsumers()
+}
+
+// A field that would have no effect is refused, by each iterator and each time it is used.
+func TestRangesThatCannotBeRead(t *testing.T) {
+	w := newEnv(t, Config{})
+	rec := w.say(alice, "hello")
+	tree := chunk.Range{Session: alice, Tree: true, After: rec.Position()}
+	for name, tt := range map[string]struct {
+		read iter.Seq2[chunk.Record, error]
+		want string
+	}{
+		"a followed range with an end": {w.reader.Follow(t.Context(), chunk.Range{Session: alice, Through: 7}), "Through is 7"},
+		"a tree after an ordinal":      {w.reader.Replay(t.Context(), tree), "After.Ordinal is 1"},
+		"a followed tree after one":    {w.reader.Follow(t.Context(), tree), "After.Ordinal is 1"},
+	} {
+		for range 2 {
+			if got, err := collect(tt.read); len(got) > 0 || err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("%s: %v, then %v; want %s", name, positions(got), err, tt.want)
+			}
+		}
 	}
 	w.noConsumers()
 }

@@ -81,7 +81,7 @@ func TestConsumerLimit(t *testing.T) {
 	first := w.say(alice, "first")
 	f := w.followSession(alice, chunk.Position{})
 	same(t, f.get(t, 1), []chunk.Record{first})
-	_, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	_, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	if !errors.Is(err, jetstream.ErrMaximumConsumersLimit) {
 		t.Errorf("err = %v, want ErrMaximumConsumersLimit", err)
 	}
@@ -107,7 +107,7 @@ func TestClosedConnection(t *testing.T) {
 	if _, err := f.end(t); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("err = %v, want ErrConnectionClosed", err)
 	}
-	if _, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{})); !errors.Is(err, nats.ErrConnectionClosed) {
+	if _, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice})); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("err = %v, want ErrConnectionClosed", err)
 	}
 }

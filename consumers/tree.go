@@ -154,7 +154,7 @@ func (rd *readState) endOfHistory(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case rd.ordered.Remaining() > 0 || rd.options.keepOpen:
+	case rd.ordered.Remaining() > 0 || rd.keepOpen:
 		return nil
 	case rd.last == 0: // all messages were malformed
 		return rd.errEmptyScope()

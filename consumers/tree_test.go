@@ -25,14 +25,14 @@ func TestTreeIsTheMergeOfItsSessions(t *testing.T) {
 		w.say(bob, "other")
 	}
 	for _, from := range []chunk.Session{alice, a} {
-		got, err := collect(w.reader.ReplayTree(t.Context(), from, 0))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: from, Tree: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		same(t, got, want)
 	}
 	for i, rec := range want {
-		got, err := collect(w.reader.ReplayTree(t.Context(), alice, rec.Seq))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: rec.Seq}}))
 		if err != nil {
 			t.Fatalf("after %d: %v", rec.Seq, err)
 		}
@@ -61,7 +61,7 @@ func TestTheRootEndsATree(t *testing.T) {
 
 	late := w.say(kid, "a child that continues")
 	for _, after := range []chunk.Seq{want[0].Seq, want[1].Seq, late.Seq} {
-		got, err := collect(w.reader.FollowTree(background(t, 5*time.Second), alice, after))
+		got, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: after}}))
 		if !errors.Is(err, chunk.ErrFailed) {
 			t.Errorf("after %d: err = %v, want the root's failure", after, err)
 		}
@@ -86,7 +86,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 	}
 	t.Run("nothing missing", func(t *testing.T) {
 		w, _, cursor, recs := setup(t)
-		got, err := collect(w.reader.ReplayTree(t.Context(), alice, cursor))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,14 +95,14 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 	t.Run("the next one of another session is missing", func(t *testing.T) {
 		w, _, cursor, recs := setup(t)
 		w.remove(recs[4])
-		got, err := collect(w.reader.ReplayTree(t.Context(), alice, cursor))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))
 		truncated(t, err, chunk.TruncatedGap)
 		same(t, got, nil)
 	})
 	t.Run("a clean-up took it", func(t *testing.T) {
 		w, kid, cursor, recs := setup(t)
 		marker := w.cleanUp(kid, recs[4], recs[5])
-		got, err := collect(w.reader.ReplayTree(t.Context(), alice, cursor))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 	t.Run("the one before the cursor was cleaned up", func(t *testing.T) {
 		w, kid, cursor, recs := setup(t)
 		marker := w.cleanUp(kid, recs[3])
-		got, err := collect(w.reader.ReplayTree(t.Context(), alice, cursor))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 	t.Run("all before the cursor is gone", func(t *testing.T) {
 		w, _, cursor, recs := setup(t)
 		w.purgeUpTo(cursor)
-		got, err := collect(w.reader.ReplayTree(t.Context(), alice, cursor))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))
 		truncated(t, err, chunk.TruncatedExpired)
 		same(t, got, nil)
 		_ = recs
@@ -131,7 +131,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 		w.malformed(kid)
 		cursor := w.say(alice, "4").Seq
 		more := w.sayAll(kid, 2)
-		got, err := collect(w.reader.ReplayTree(t.Context(), alice, cursor))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,10 +145,10 @@ func TestTreeWhoseRootHasExpired(t *testing.T) {
 	kid := w.say(alice.Child("kid"), "first of the child")
 	rest := w.sayAll(alice, 2)
 	w.purgeUpTo(kid.Seq)
-	got, err := collect(w.reader.ReplayTree(t.Context(), alice, 0))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true}))
 	truncated(t, err, chunk.TruncatedExpired)
 	same(t, got, nil)
-	got, err = collect(w.reader.ReplayTree(t.Context(), alice, 0, FromFirstAvailable()))
+	got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, FromOldest: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

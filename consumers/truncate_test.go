@@ -22,15 +22,15 @@ func TestVerify(t *testing.T) {
 	kid := w.say(child, "y")
 	malformed := w.malformed(alice)
 
-	pos, err := w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, recs[2].Seq)
+	pos, err := w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, recs[2].Seq)
 	if err != nil || pos != recs[2].Position() {
 		t.Errorf("own record: %v, %v; want %v", pos, err, recs[2].Position())
 	}
-	pos, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeTree, kid.Seq)
+	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, kid.Seq)
 	if err != nil || pos != kid.Position() {
 		t.Errorf("child's record in the tree: %v, %v; want %v", pos, err, kid.Position())
 	}
-	pos, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, 0)
+	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, 0)
 	if err != nil || pos != (chunk.Position{}) {
 		t.Errorf("zero: %v, %v", pos, err)
 	}
@@ -46,27 +46,27 @@ func TestVerify(t *testing.T) {
 		"a child, asked as a single session": {chunk.ScopeSession, kid.Seq, chunk.TruncatedWrongSession},
 		"no record":                          {chunk.ScopeSession, malformed, chunk.TruncatedWrongSession},
 	} {
-		_, err := w.reader.ResolveCursor(t.Context(), alice, c.scope, c.after)
+		_, err := w.reader.CheckCursor(t.Context(), alice, c.scope, c.after)
 		if why := truncated(t, err, c.want); why.After != c.after {
 			t.Errorf("%s: After = %d, want %d", name, why.After, c.after)
 		}
 	}
 
 	marker := w.cleanUp(alice, recs[2:]...)
-	_, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, recs[3].Seq)
+	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, recs[3].Seq)
 	why := truncated(t, err, chunk.TruncatedCleanup)
 	if why.Step == nil || *why.Step != 1 || why.HighWatermark != recs[3].Seq {
 		t.Errorf("the clean-up is reported as %+v", why)
 	}
-	pos, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, marker.Seq)
+	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, marker.Seq)
 	if err != nil || pos != marker.Position() {
 		t.Errorf("the marker: %v, %v", pos, err)
 	}
 	w.remove(recs[1])
-	_, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeSession, recs[1].Seq)
+	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, recs[1].Seq)
 	truncated(t, err, chunk.TruncatedExpired)
 	w.purgeUpTo(kid.Seq)
-	_, err = w.reader.ResolveCursor(t.Context(), alice, chunk.ScopeTree, recs[0].Seq)
+	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, recs[0].Seq)
 	if why := truncated(t, err, chunk.TruncatedExpired); why.FirstSeq != kid.Seq {
 		t.Errorf("FirstSeq = %d, want %d", why.FirstSeq, kid.Seq)
 	}
@@ -81,17 +81,19 @@ func TestExpiredBeginning(t *testing.T) {
 	w.purgeUpTo(recs[4].Seq)
 	for name, read := range map[string]func() ([]chunk.Record, error){
 		"replay": func() ([]chunk.Record, error) {
-			return collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+			return collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 		},
 		"follow": func() ([]chunk.Record, error) {
-			return collect(w.reader.Follow(t.Context(), alice, chunk.Position{}))
+			return collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice}))
 		},
-		"tree": func() ([]chunk.Record, error) { return collect(w.reader.FollowTree(t.Context(), alice, 0)) },
+		"tree": func() ([]chunk.Record, error) {
+			return collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice, Tree: true}))
+		},
 		"a position before it": func() ([]chunk.Record, error) {
-			return collect(w.reader.Replay(t.Context(), alice, recs[1].Position()))
+			return collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: recs[1].Position()}))
 		},
 		"a bare cursor before it": func() ([]chunk.Record, error) {
-			return collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[1].Seq}))
+			return collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[1].Seq}}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,13 +105,13 @@ func TestExpiredBeginning(t *testing.T) {
 		})
 	}
 	for name, after := range map[string]chunk.Position{"just before the first": recs[3].Position(), "after the first": recs[4].Position()} {
-		got, err := collect(w.reader.Replay(t.Context(), alice, after))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: after}))
 		if err != nil {
 			t.Fatalf("a position %s: %v", name, err)
 		}
 		same(t, got, recs[after.Ordinal:])
 	}
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, FromFirstAvailable()))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, FromOldest: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestExpiryByAgeAndByLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.sayAll(alice, 2)
-		_, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		_, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 		truncated(t, err, chunk.TruncatedExpired)
 	})
 	t.Run("number of messages", func(t *testing.T) {
@@ -144,9 +146,9 @@ func TestExpiryByAgeAndByLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		recs := w.sayAll(alice, 8)
-		_, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[0].Seq}))
+		_, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[0].Seq}}))
 		truncated(t, err, chunk.TruncatedExpired)
-		got, err := collect(w.reader.Replay(t.Context(), alice, recs[2].Position()))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: recs[2].Position()}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,24 +168,24 @@ func TestGap(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 8)
 	w.remove(recs[4])
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	why := truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs[:4])
 	if why.After != recs[3].Seq || why.Session != alice {
 		t.Errorf("told as %+v", why)
 	}
-	got, err = collect(w.reader.ReplayTree(t.Context(), alice, 0))
+	got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true}))
 	truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs[:4])
 
 	// A bound inside the gap: it is unknown on which side of it the missing
 	// record was.
-	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{}, Through(recs[4].Seq)))
+	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Through: recs[4].Seq}))
 	truncated(t, err, chunk.TruncatedGap)
 
 	// A bound before it: what lies beyond is not looked at.
 	for _, after := range []chunk.Position{{}, recs[3].Position()} {
-		got, err = collect(w.reader.Replay(t.Context(), alice, after, Through(recs[3].Seq)))
+		got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: after, Through: recs[3].Seq}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,13 +193,13 @@ func TestGap(t *testing.T) {
 	}
 
 	// A reader with a position after the gap continues, but not across the next one.
-	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFirstAvailable()))
+	got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: recs[3].Position(), FromOldest: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got, recs[5:])
 	w.remove(recs[6])
-	got, err = collect(w.reader.Replay(t.Context(), alice, recs[3].Position(), FromFirstAvailable()))
+	got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: recs[3].Position(), FromOldest: true}))
 	truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs[5:6])
 	w.noConsumers()
@@ -207,7 +209,7 @@ func TestRepeatedOrdinalIsNoHistory(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 3)
 	w.putAt(alice, 1, 3, chunk.TextDelta{Delta: "again"})
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 	truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs)
 }
@@ -216,19 +218,19 @@ func TestFuture(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 3)
 	for name, after := range map[string]chunk.Position{"bare": {Seq: recs[2].Seq + 1}, "proved": {Seq: recs[2].Seq + 1, Ordinal: 4}} {
-		_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, after))
+		_, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: after}))
 		truncated(t, err, chunk.TruncatedFuture)
-		_, err = collect(w.reader.Replay(background(t, 5*time.Second), alice, after))
+		_, err = collect(w.reader.Replay(background(t, 5*time.Second), chunk.Range{Session: alice, After: after}))
 		if why := truncated(t, err, chunk.TruncatedFuture); why.After != after.Seq {
 			t.Errorf("%s: After = %d", name, why.After)
 		}
 	}
 	// The log continues, but not that of this session.
 	others := w.sayAll(chunk.RootSession("acme", "bob"), 5)
-	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: others[1].Seq, Ordinal: 5}))
+	_, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: chunk.Position{Seq: others[1].Seq, Ordinal: 5}}))
 	truncated(t, err, chunk.TruncatedWrongSession)
 	w.remove(others[1])
-	_, err = collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: others[1].Seq, Ordinal: 5}))
+	_, err = collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: chunk.Position{Seq: others[1].Seq, Ordinal: 5}}))
 	truncated(t, err, chunk.TruncatedFuture)
 	w.noConsumers()
 }
@@ -240,11 +242,11 @@ func TestProvedPlaceBetweenTheRecords(t *testing.T) {
 	w.sayAll(alice, 2)
 	between := w.say(kid, "x")
 	next := w.say(alice, "y")
-	got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: between.Seq, Ordinal: 2}))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: between.Seq, Ordinal: 2}}))
 	if err != nil || len(got) != 1 || got[0].Seq != next.Seq {
 		t.Errorf("got %v, %v; want the record at %d", got, err, next.Seq)
 	}
-	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: between.Seq, Ordinal: 1}))
+	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: between.Seq, Ordinal: 1}}))
 	truncated(t, err, chunk.TruncatedGap)
 	w.noConsumers()
 }
@@ -254,9 +256,9 @@ func TestCursorOfAnotherSession(t *testing.T) {
 	w.sayAll(alice, 3)
 	other := w.say(chunk.RootSession("acme", "bob"), "x")
 	w.sayAll(alice, 3)
-	_, err := collect(w.reader.Follow(t.Context(), alice, chunk.Position{Seq: other.Seq}))
+	_, err := collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: other.Seq}}))
 	truncated(t, err, chunk.TruncatedWrongSession)
-	_, err = collect(w.reader.FollowTree(t.Context(), alice, other.Seq))
+	_, err = collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: other.Seq}}))
 	truncated(t, err, chunk.TruncatedWrongSession)
 	w.noConsumers()
 }
@@ -265,15 +267,15 @@ func TestPositionOfAnotherHistory(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 5)
 	// The same sequence, but not the record that was there when the position was taken.
-	_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, chunk.Position{Seq: recs[4].Seq, Ordinal: 17}))
+	_, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[4].Seq, Ordinal: 17}}))
 	truncated(t, err, chunk.TruncatedRecreated)
-	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[2].Seq, Ordinal: 2}))
+	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[2].Seq, Ordinal: 2}}))
 	truncated(t, err, chunk.TruncatedRecreated)
 	// The record of the position is gone; what follows it does not fit.
 	w.remove(recs[2])
-	_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[2].Seq, Ordinal: 7}))
+	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[2].Seq, Ordinal: 7}}))
 	truncated(t, err, chunk.TruncatedGap)
-	got, err := collect(w.reader.Replay(t.Context(), alice, recs[2].Position()))
+	got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: recs[2].Position()}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +311,7 @@ func TestPurgeUnderALiveReader(t *testing.T) {
 		recs := w.sayAll(alice, 2*jsreader.BatchLive)
 		var got []chunk.Record
 		var err error
-		for rec, e := range w.reader.Follow(t.Context(), alice, chunk.Position{}) {
+		for rec, e := range w.reader.Follow(t.Context(), chunk.Range{Session: alice}) {
 			if e != nil {
 				err = e
 				break
@@ -339,13 +341,13 @@ func TestCleanup(t *testing.T) {
 		want := append(without(recs, recs[3], recs[4]), marker)
 		want = append(want, w.sayAll(alice, 2)...)
 		for _, after := range []chunk.Position{{}, recs[0].Position(), {Seq: recs[2].Seq}} {
-			got, err := collect(w.reader.Replay(t.Context(), alice, after))
+			got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: after}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			same(t, got, slices.DeleteFunc(slices.Clone(want), func(r chunk.Record) bool { return r.Seq <= after.Seq }))
 		}
-		_, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{Seq: recs[3].Seq}))
+		_, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[3].Seq}}))
 		truncated(t, err, chunk.TruncatedCleanup)
 		w.noConsumers()
 	})
@@ -366,7 +368,7 @@ func TestCleanup(t *testing.T) {
 		var got []chunk.Record
 		var err error
 		var marker chunk.Record
-		for rec, e := range w.reader.Replay(t.Context(), alice, chunk.Position{}) {
+		for rec, e := range w.reader.Replay(t.Context(), chunk.Range{Session: alice}) {
 			if e != nil {
 				err = e
 				break
@@ -387,7 +389,7 @@ func TestCleanup(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 4)
 		marker := w.mark(alice, recs[2], recs[3])
-		got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,13 +403,13 @@ func TestCleanup(t *testing.T) {
 		m2 := w.cleanUp(alice, a[3], b[3])
 		c := w.say(alice, "end")
 		want := []chunk.Record{a[0], a[1], a[5], m1, b[0], b[1], b[2], m2, c}
-		got, err := collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		same(t, got, want)
 		w.remove(b[1])
-		_, err = collect(w.reader.Replay(t.Context(), alice, chunk.Position{}))
+		_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice}))
 		truncated(t, err, chunk.TruncatedGap)
 		w.noConsumers()
 	})
@@ -454,7 +456,7 @@ func TestRecreatedUnderAReader(t *testing.T) {
 		w.recreate()
 		w.sayAll(alice, 3)
 		for _, after := range []chunk.Position{recs[5].Position(), {Seq: recs[5].Seq}} {
-			_, err := collect(w.reader.Follow(background(t, 5*time.Second), alice, after))
+			_, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: after}))
 			truncated(t, err, chunk.TruncatedFuture)
 		}
 	})

@@ -173,9 +173,9 @@ func (w *edgeEnv) child(ctx context.Context, run *producers.Run, children *errgr
 // encoded one by one, without those that only move the cursor.
 func (w *edgeEnv) expected(t *testing.T, root chunk.Session, scope chunk.Scope) []string {
 	t.Helper()
-	records := w.reader.ReplayTree(t.Context(), root, 0)
+	records := w.reader.Replay(t.Context(), chunk.Range{Session: root, Tree: true})
 	if scope == chunk.ScopeSession {
-		records = w.reader.Replay(t.Context(), root, chunk.Position{})
+		records = w.reader.Replay(t.Context(), chunk.Range{Session: root})
 	}
 	var events []string
 	for rec, err := range records {

@@ -175,7 +175,7 @@ func numbered(i, n int) chunk.Chunk {
 }
 
 func (s *loadTest) follow(ctx context.Context, i int) error {
-	for rec, err := range s.reader.Follow(ctx, session(i), chunk.Position{}) {
+	for rec, err := range s.reader.Follow(ctx, chunk.Range{Session: session(i)}) {
 		if err != nil {
 			return fmt.Errorf("follower %d after %d records: %w", i, len(s.seen[i]), err)
 		}
@@ -189,7 +189,7 @@ func (s *loadTest) follow(ctx context.Context, i int) error {
 func (s *loadTest) check(t *testing.T, i int) {
 	t.Helper()
 	var log []chunk.Record
-	for rec, err := range s.reader.Replay(t.Context(), session(i), chunk.Position{}) {
+	for rec, err := range s.reader.Replay(t.Context(), chunk.Range{Session: session(i)}) {
 		if err != nil {
 			t.Fatalf("session %d: %v", i, err)
 		}

@@ -151,7 +151,7 @@ func (v *writer) emit(ctx context.Context, n int) error {
 func (c *recorders) log(t *testing.T, root chunk.Session) []sseEvent {
 	t.Helper()
 	var log []sseEvent
-	for rec, err := range c.reader.ReplayTree(t.Context(), root, 0) {
+	for rec, err := range c.reader.Replay(t.Context(), chunk.Range{Session: root, Tree: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -240,7 +240,7 @@ func (o *workerEnv) ask(ctx context.Context, i int) error {
 func (o *workerEnv) attend(ctx context.Context, i int) error {
 	s := workerSession(i)
 	for ctx.Err() == nil {
-		for rec, err := range o.log.Follow(ctx, s, chunk.Position{}) {
+		for rec, err := range o.log.Follow(ctx, chunk.Range{Session: s}) {
 			if err != nil {
 				break // not started, or removed records: start again
 			}
@@ -311,7 +311,7 @@ func (o *workerEnv) check(t *testing.T, i int) {
 		t.Errorf("run %d has\n%s\nwant\n%s", i, b.String(), expectedContent())
 	}
 	ends := 0
-	for rec, err := range o.log.Replay(t.Context(), s, chunk.Position{}) {
+	for rec, err := range o.log.Replay(t.Context(), chunk.Range{Session: s}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,7 +398,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	}
 	s := workerSession(0)
 	words := 0
-	for rec, err := range o.log.Follow(ctx, s, chunk.Position{}, consumers.KeepOpen()) {
+	for rec, err := range o.log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
 		if err != nil && words == 0 {
 			continue
 		}
@@ -441,7 +441,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 		t.Errorf("the session grew from record %d to %d after its end", before.Ordinal, after.Ordinal)
 	}
 	highest := chunk.Epoch(0)
-	for rec, err := range o.log.Replay(ctx, s, chunk.Position{}) {
+	for rec, err := range o.log.Replay(ctx, chunk.Range{Session: s}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -166,7 +166,7 @@ func (w *env) awaitStatus(s chunk.Session, want fold.Status) fold.Snapshot {
 func (w *env) records(s chunk.Session) []chunk.Record {
 	w.t.Helper()
 	var all []chunk.Record
-	for rec, err := range w.log.Replay(w.t.Context(), s, chunk.Position{}) {
+	for rec, err := range w.log.Replay(w.t.Context(), chunk.Range{Session: s}) {
 		if errors.Is(err, chunk.ErrUnknownSession) {
 			return nil
 		}

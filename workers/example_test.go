@@ -132,7 +132,7 @@ func ExampleCall_AskApproval() {
 	h.resume("cleaner", session, "run-1")
 	h.await(session, chunk.TypeStreamEnd)
 
-	for rec, err := range h.log.Replay(h.ctx, session, chunk.Position{}) {
+	for rec, err := range h.log.Replay(h.ctx, chunk.Range{Session: session}) {
 		must(err)
 		c, err := rec.Decode()
 		must(err)
@@ -248,7 +248,7 @@ func (h *toolFixture) resume(agent string, session chunk.Session, run string) {
 // answerText returns the text of an answer after its end.
 func (h *toolFixture) answerText(session chunk.Session) string {
 	h.await(session, chunk.TypeStreamEnd)
-	text, err := chunk.CollectText(h.log.Replay(h.ctx, session, chunk.Position{}))
+	text, err := chunk.CollectText(h.log.Replay(h.ctx, chunk.Range{Session: session}))
 	must(err)
 	return text
 }
@@ -256,7 +256,7 @@ func (h *toolFixture) answerText(session chunk.Session) string {
 // await waits until the session has a record of a type.
 func (h *toolFixture) await(session chunk.Session, want chunk.Type) {
 	for h.ctx.Err() == nil {
-		for rec, err := range h.log.Follow(h.ctx, session, chunk.Position{}) {
+		for rec, err := range h.log.Follow(h.ctx, chunk.Range{Session: session}) {
 			if err == nil && rec.Type == want {
 				return
 			}

@@ -150,7 +150,7 @@ func (w *env) awaitPause(ctx context.Context, s chunk.Session) <-chan struct{} {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			for rec, err := range w.log.Follow(ctx, s, chunk.Position{}) {
+			for rec, err := range w.log.Follow(ctx, chunk.Range{Session: s}) {
 				if err == nil && (rec.Type.Terminal() || rec.Type == chunk.TypeStreamPaused) {
 					return
 				}

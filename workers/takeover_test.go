@@ -105,7 +105,7 @@ func (e *effectCounter) happen(key string) {
 // answerRequests answers all pending calls of a session until it has ended or ctx ends.
 func (w *env) answerRequests(ctx context.Context, s chunk.Session, agent string) {
 	for ctx.Err() == nil {
-		for rec, err := range w.log.Follow(ctx, s, chunk.Position{}, consumers.KeepOpen()) {
+		for rec, err := range w.log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
 			if err != nil {
 				break // not started, or a clean-up during the read
 			}
@@ -256,7 +256,7 @@ func (w *env) isOver(s chunk.Session) bool {
 // awaitOver follows a session to its end, across clean-ups.
 func (w *env) awaitOver(ctx context.Context, s chunk.Session) error {
 	for {
-		for rec, err := range w.log.Follow(ctx, s, chunk.Position{}) {
+		for rec, err := range w.log.Follow(ctx, chunk.Range{Session: s}) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

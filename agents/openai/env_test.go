@@ -223,7 +223,7 @@ func (w *env) ended(s chunk.Session) fold.Snapshot {
 
 func (w *env) records(s chunk.Session) func(func(chunk.Record) bool) {
 	return func(yield func(chunk.Record) bool) {
-		for rec, err := range w.log.Replay(w.t.Context(), s, chunk.Position{}) {
+		for rec, err := range w.log.Replay(w.t.Context(), chunk.Range{Session: s}) {
 			if errors.Is(err, chunk.ErrUnknownSession) {
 				return
 			}

@@ -59,7 +59,7 @@ func TestArchive(t *testing.T) {
 		reader, err := consumers.New(js, consumers.Config{UseArchives: true})
 		must(err)
 		n := uint64(0)
-		for _, err := range reader.Replay(t.Context(), session, chunk.Position{}) {
+		for _, err := range reader.Replay(t.Context(), chunk.Range{Session: session}) {
 			must(err)
 			n++
 		}

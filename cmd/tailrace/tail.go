@@ -70,17 +70,13 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 }
 
 func (f *tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) iter.Seq2[chunk.Record, error] {
-	var opts []consumers.Option
+	var opts []consumers.FollowOption
 	if f.keepOpen {
 		opts = append(opts, consumers.KeepOpen())
 	}
-	if f.after == 0 {
-		opts = append(opts, consumers.FromFirstAvailable())
-	}
-	if f.scope == "session" {
-		return reader.Follow(ctx, s, chunk.Position{Seq: chunk.Seq(f.after)}, opts...)
-	}
-	return reader.FollowTree(ctx, s, chunk.Seq(f.after), opts...)
+	return reader.Follow(ctx, chunk.Range{
+		Session: s, Tree: f.scope == "tree", After: chunk.Position{Seq: chunk.Seq(f.after)}, FromOldest: f.after == 0,
+	}, opts...)
 }
 
 // printer prints records in one format.

@@ -54,7 +54,7 @@ func TestWrittenByProducers(t *testing.T) {
 				if id != root.ID {
 					got = fold.New(session.Child(id))
 				}
-				for rec, err := range reader.Replay(ctx, got.Session, chunk.Position{}) {
+				for rec, err := range reader.Replay(ctx, chunk.Range{Session: got.Session}) {
 					if err != nil {
 						t.Fatal(err)
 					}

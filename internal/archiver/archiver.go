@@ -240,7 +240,7 @@ func (j *job) pack(ctx context.Context) (*archive.Index, error) {
 	x := archive.NewIndex(j.before.created, tail(j.before.last))
 	var p archive.Packer
 	last := chunk.Seq(0)
-	for rec, err := range j.reader.Replay(ctx, j.session, chunk.Position{}) {
+	for rec, err := range j.reader.Replay(ctx, chunk.Range{Session: j.session}) {
 		if errors.Is(err, chunk.ErrTruncated) {
 			return nil, fmt.Errorf("%w: %w", ErrNotArchivable, err)
 		}

@@ -71,7 +71,7 @@ func TestArchiveIsRead(t *testing.T) {
 			continue
 		}
 		for _, after := range []chunk.Position{rec.Position(), {Seq: rec.Seq}} {
-			if d := differ(w.replay(w.archives, alice, after), w.replay(w.plain, alice, after)); d != "" {
+			if d := differ(w.both(chunk.Range{Session: alice, After: after})); d != "" {
 				t.Fatalf("after record %d: %s", i, d)
 			}
 		}
@@ -314,7 +314,7 @@ func TestCleanedUp(t *testing.T) {
 		t.Fatalf("%d records from the archive, want 42", n)
 	}
 	for _, after := range []chunk.Position{recs[9].Position(), recs[12].Position(), recs[19].Position(), {Seq: recs[25].Seq, Ordinal: 3}, {Seq: recs[12].Seq, Ordinal: 2}} {
-		if d := differ(w.replay(w.archives, alice, after), w.replay(w.plain, alice, after)); d != "" {
+		if d := differ(w.both(chunk.Range{Session: alice, After: after})); d != "" {
 			t.Fatalf("after %v: %s", after, d)
 		}
 	}
@@ -326,7 +326,7 @@ func TestFollow(t *testing.T) {
 	recs := w.run(alice, 20)
 	w.archiveSession(alice)
 	ended := func(r *consumers.Reader) (a answer) {
-		for rec, err := range r.Follow(t.Context(), alice, chunk.Position{}) {
+		for rec, err := range r.Follow(t.Context(), chunk.Range{Session: alice}) {
 			a.add(rec, err)
 		}
 		return a
@@ -340,7 +340,7 @@ func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	i := 0
-	for rec, err := range w.archives.FollowTree(ctx, alice, recs[9].Seq, consumers.KeepOpen()) {
+	for rec, err := range w.archives.Follow(ctx, chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: recs[9].Seq}}, consumers.KeepOpen()) {
 		w.must(err)
 		if i++; i == 10 { // the archive is read completely
 			recs = append(recs, w.run(alice.Child("newborn"), 2)...)

@@ -40,7 +40,7 @@ func BenchmarkReplay(b *testing.B) {
 	read := func(r *consumers.Reader) time.Duration {
 		began := time.Now()
 		n := 0
-		for _, err := range r.Replay(b.Context(), alice, chunk.Position{}) {
+		for _, err := range r.Replay(b.Context(), chunk.Range{Session: alice}) {
 			w.must(err)
 			n++
 		}

@@ -166,26 +166,21 @@ type answer struct {
 	err     string
 }
 
-func (w *env) replay(r *consumers.Reader, s chunk.Session, after chunk.Position, opts ...consumers.Option) answer {
+func (w *env) replay(r *consumers.Reader, of chunk.Range) answer {
 	w.tb.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx(), 20*time.Second)
 	defer cancel()
 	var a answer
-	for rec, err := range r.Replay(ctx, s, after, opts...) {
+	for rec, err := range r.Replay(ctx, of) {
 		a.add(rec, err)
 	}
 	return a
 }
 
-func (w *env) replayTree(r *consumers.Reader, s chunk.Session, after chunk.Seq, opts ...consumers.Option) answer {
+// both reads a range with and without archives.
+func (w *env) both(of chunk.Range) (archives, plain answer) {
 	w.tb.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx(), 20*time.Second)
-	defer cancel()
-	var a answer
-	for rec, err := range r.ReplayTree(ctx, s, after, opts...) {
-		a.add(rec, err)
-	}
-	return a
+	return w.replay(w.archives, of), w.replay(w.plain, of)
 }
 
 func (a *answer) add(rec chunk.Record, err error) {
@@ -219,8 +214,8 @@ func (w *env) agree(s chunk.Session) uint64 {
 	w.tb.Helper()
 	before := w.archives.Stats().Archived
 	for what, got := range map[string][2]answer{
-		"the session": {w.replay(w.archives, s, chunk.Position{}), w.replay(w.plain, s, chunk.Position{})},
-		"the tree":    {w.replayTree(w.archives, s, 0), w.replayTree(w.plain, s, 0)},
+		"the session": {w.replay(w.archives, chunk.Range{Session: s}), w.replay(w.plain, chunk.Range{Session: s})},
+		"the tree":    {w.replay(w.archives, chunk.Range{Session: s, Tree: true}), w.replay(w.plain, chunk.Range{Session: s, Tree: true})},
 	} {
 		if d := differ(got[0], got[1]); d != "" {
 			w.tb.Fatalf("%s: %s", what, d)

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
 )
 
 // For every history of a log and of its archives, a reader with archives gets the same as a reader without them.
@@ -148,18 +147,17 @@ func (h *history) expire(rt *rapid.T) {
 func (h *history) ask(rt *rapid.T) {
 	s := rapid.SampledFrom(h.sessions).Draw(rt, "of")
 	after := h.position(rt)
-	var opts []consumers.Option
+	of := chunk.Range{Session: s, After: after}
 	if rapid.IntRange(0, 2).Draw(rt, "bounded") == 0 {
-		opts = append(opts, consumers.Through(after.Seq+chunk.Seq(rapid.IntRange(1, 25).Draw(rt, "through"))))
+		of.Through = after.Seq + chunk.Seq(rapid.IntRange(1, 25).Draw(rt, "through"))
 	}
-	if rapid.IntRange(0, 4).Draw(rt, "from oldest") == 0 {
-		opts = append(opts, consumers.FromFirstAvailable())
+	of.FromOldest = rapid.IntRange(0, 4).Draw(rt, "from oldest") == 0
+	if d := differ(h.both(of)); d != "" {
+		rt.Fatalf("replay of %+v: %s", of, d)
 	}
-	if d := differ(h.replay(h.archives, s, after, opts...), h.replay(h.plain, s, after, opts...)); d != "" {
-		rt.Fatalf("replay of %s after %v: %s", s, after, d)
-	}
-	if d := differ(h.replayTree(h.archives, s, after.Seq, opts...), h.replayTree(h.plain, s, after.Seq, opts...)); d != "" {
-		rt.Fatalf("replay of the tree of %s after %d: %s", s, after.Seq, d)
+	of.Tree, of.After.Ordinal = true, 0
+	if d := differ(h.both(of)); d != "" {
+		rt.Fatalf("replay of %+v: %s", of, d)
 	}
 }
 

@@ -58,7 +58,7 @@ func (l *harness) history(ctx context.Context) ([]pair, error) {
 
 func replayed(ctx context.Context, reader *consumers.Reader, s chunk.Session, chunks int) (figures, error) {
 	start, n := time.Now(), 0
-	for _, err := range reader.Replay(ctx, s, chunk.Position{}) {
+	for _, err := range reader.Replay(ctx, chunk.Range{Session: s}) {
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func (l *harness) follow(ctx context.Context) ([]pair, error) {
 	}
 	return []pair{l.reading(fmt.Sprintf("follow-%d", size), s, size, 0.8, func(ctx context.Context) (int, error) {
 		n := 0
-		for _, err := range l.reader.Follow(ctx, s, chunk.Position{}) {
+		for _, err := range l.reader.Follow(ctx, chunk.Range{Session: s}) {
 			if err != nil {
 				return n, err
 			}
@@ -47,7 +47,7 @@ func (l *harness) replay(ctx context.Context) ([]pair, error) {
 		}
 		pairs = append(pairs, l.reading(fmt.Sprintf("replay-%d", size), s, size, 0.8, func(ctx context.Context) (int, error) {
 			n := 0
-			for _, err := range l.reader.Replay(ctx, s, chunk.Position{}) {
+			for _, err := range l.reader.Replay(ctx, chunk.Range{Session: s}) {
 				if err != nil {
 					return n, err
 				}

@@ -153,7 +153,7 @@ func (e *env) run(c control.Command) fold.Snapshot {
 func (e *env) chunks(s chunk.Session) []chunk.Chunk {
 	e.t.Helper()
 	var all []chunk.Chunk
-	for rec, err := range e.log.Replay(e.t.Context(), s, chunk.Position{}) {
+	for rec, err := range e.log.Replay(e.t.Context(), chunk.Range{Session: s}) {
 		if errors.Is(err, chunk.ErrUnknownSession) {
 			return nil
 		}

@@ -505,8 +505,8 @@ func (p partitioned) ReplayTree(ctx context.Context, root chunk.Session, after, 
 	return p.of(root).ReplayTree(ctx, root, after, through)
 }
 
-func (p partitioned) ResolveCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
-	return p.of(s).ResolveCursor(ctx, s, scope, after)
+func (p partitioned) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+	return p.of(s).CheckCursor(ctx, s, scope, after)
 }
 
 func (p partitioned) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {

@@ -28,11 +28,11 @@ type Log interface {
 	// in the same way. after is 0 or the sequence of a record of the tree.
 	ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error]
 
-	// ResolveCursor returns the position of the record at the sequence that a client
+	// CheckCursor returns the position of the record at the sequence that a client
 	// claims to have seen: a record of s or, in the scope of a tree, of any session
 	// with the same root. If there is no such record, it returns a
 	// *chunk.TruncatedError with the reason, after it has asked the leader.
-	ResolveCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error)
+	CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error)
 
 	// Last returns the last record of s as the leader knows it, or
 	// chunk.ErrUnknownSession.

@@ -133,7 +133,7 @@ func (r *read) checkComplete(ctx context.Context, end chunk.Seq, lasts map[uint3
 		return nil
 	}
 	s := r.session.Tree().Child(r.t.names()[index])
-	_, err := r.t.part.hub.log.ResolveCursor(ctx, s, chunk.ScopeSession, missing)
+	_, err := r.t.part.hub.log.CheckCursor(ctx, s, chunk.ScopeSession, missing)
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
 	case err == nil:

@@ -173,7 +173,7 @@ func (c *Cursor) seek(ctx context.Context, after chunk.Position) error {
 		c.setOrdinal(index, pos.Ordinal)
 		return nil
 	}
-	pos, err := c.t.part.hub.log.ResolveCursor(ctx, c.session, c.scope, after.Seq)
+	pos, err := c.t.part.hub.log.CheckCursor(ctx, c.session, c.scope, after.Seq)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,12 @@ var _ hub.Log = Log{}
 
 // Replay implements hub.Log.
 func (l Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
-	return l.Reader.Replay(ctx, s, after, consumers.Through(through))
+	return l.Reader.Replay(ctx, chunk.Range{Session: s, After: after, Through: through})
 }
 
 // ReplayTree implements hub.Log.
 func (l Log) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
-	return l.Reader.ReplayTree(ctx, root, after, consumers.Through(through))
+	return l.Reader.Replay(ctx, chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: after}, Through: through})
 }
 
 // Feed implements hub.Feed.

@@ -16,7 +16,7 @@ var _ projector.Log = Log{}
 
 // Replay implements projector.Log.
 func (l Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return l.Reader.Replay(ctx, s, after)
+	return l.Reader.Replay(ctx, chunk.Range{Session: s, After: after})
 }
 
 // Last implements projector.Log.
@@ -26,5 +26,5 @@ func (l Log) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
 
 // ReplayAvailable implements projector.Log.
 func (l Log) ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return l.Reader.Replay(ctx, s, after, consumers.FromFirstAvailable())
+	return l.Reader.Replay(ctx, chunk.Range{Session: s, After: after, FromOldest: true})
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -16,7 +15,7 @@ import (
 func (w *env) foldTo(s chunk.Session, seq chunk.Seq) fold.Snapshot {
 	w.tb.Helper()
 	snap := fold.New(s)
-	for rec, err := range w.log.Reader.Replay(w.tb.Context(), s, chunk.Position{}, consumers.Through(seq)) {
+	for rec, err := range w.log.Reader.Replay(w.tb.Context(), chunk.Range{Session: s, Through: seq}) {
 		if err == nil {
 			if snap, err = fold.Apply(snap, rec); fold.IsPermanent(err) {
 				snap, err = fold.Skip(snap, rec, err.Error())

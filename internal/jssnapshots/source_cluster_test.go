@@ -290,7 +290,7 @@ func (c *replicated) agree(archives *consumers.Reader, s chunk.Session) int {
 			ctx, cancel := context.WithTimeout(c.tb.Context(), 10*time.Second)
 			defer cancel()
 			all = nil
-			for rec, err := range r.Replay(ctx, s, chunk.Position{}) {
+			for rec, err := range r.Replay(ctx, chunk.Range{Session: s}) {
 				if err != nil {
 					return err
 				}

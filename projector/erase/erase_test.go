@@ -259,7 +259,7 @@ func TestWriterAndReaders(t *testing.T) {
 	next := make(chan chunk.Record)
 	ended := make(chan error, 1)
 	go func() {
-		for rec, err := range w.consumer.Follow(t.Context(), s1, chunk.Position{}) {
+		for rec, err := range w.consumer.Follow(t.Context(), chunk.Range{Session: s1}) {
 			if err != nil {
 				ended <- err
 				return
@@ -293,7 +293,7 @@ func TestWriterAndReaders(t *testing.T) {
 	if !errors.Is(err, chunk.ErrFenced) {
 		t.Errorf("writer: %v, want ErrFenced", err)
 	}
-	for _, err := range w.consumer.Replay(t.Context(), s1, chunk.Position{Seq: first.Seq}) {
+	for _, err := range w.consumer.Replay(t.Context(), chunk.Range{Session: s1, After: chunk.Position{Seq: first.Seq}}) {
 		var truncated *chunk.TruncatedError
 		if !errors.As(err, &truncated) || truncated.Reason != chunk.TruncatedExpired {
 			t.Errorf("earlier cursor: %v, want TruncatedExpired", err)

@@ -107,7 +107,8 @@ func talk(w TestLog, s chunk.Session, n int) []chunk.Record {
 
 func testReplay(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, _ := cast()
+	root, _, other := cast()
+	AppendRunStarted(w, other) // so that there is a sequence before the first record
 	recs := talk(w, root, 6)
 	for _, tt := range []struct {
 		name    string

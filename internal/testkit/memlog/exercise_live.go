@@ -37,7 +37,7 @@ func testVerify(t *testing.T, w TestLog) {
 		{"far off", root, tree, otherRec.Seq + 1000, chunk.Position{}, chunk.TruncatedFuture},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := w.ResolveCursor(limited(t), tt.s, tt.scope, tt.after)
+			got, err := w.CheckCursor(limited(t), tt.s, tt.scope, tt.after)
 			if got != tt.want {
 				t.Errorf("position %+v, want %+v", got, tt.want)
 			}
@@ -62,25 +62,25 @@ func testVerifyGone(t *testing.T, w TestLog) {
 	kid := speak(w, child, 2)
 	w.Cleanup(root, 0, recs[3].Seq)
 	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
-		_, err := w.ResolveCursor(limited(t), root, scope, recs[4].Seq)
+		_, err := w.CheckCursor(limited(t), root, scope, recs[4].Seq)
 		reason(t, err, chunk.TruncatedCleanup)
-		_, err = w.ResolveCursor(limited(t), root, scope, recs[5].Seq)
+		_, err = w.CheckCursor(limited(t), root, scope, recs[5].Seq)
 		reason(t, err, chunk.TruncatedCleanup)
 	}
-	_, err := w.ResolveCursor(limited(t), child, chunk.ScopeTree, recs[5].Seq)
+	_, err := w.CheckCursor(limited(t), child, chunk.ScopeTree, recs[5].Seq)
 	reason(t, err, chunk.TruncatedCleanup)
 
 	// After the stretch that the clean-up took, and before it.
 	w.Delete(kid[0].Seq, recs[2].Seq)
-	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeTree, kid[0].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeTree, kid[0].Seq)
 	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
-	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[2].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[2].Seq)
 	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
 
 	w.Expire(recs[1].Seq)
-	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[1].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[1].Seq)
 	reason(t, err, chunk.TruncatedExpired)
-	pos, err := w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	pos, err := w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
 	reason(t, err)
 	if pos != recs[3].Position() {
 		t.Errorf("position %+v, want %+v", pos, recs[3].Position())
@@ -90,12 +90,12 @@ func testVerifyGone(t *testing.T, w TestLog) {
 	reason(t, err)
 	tip := end.Seq
 	w.Expire(tip)
-	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
 	reason(t, err, chunk.TruncatedExpired)
-	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, tip+1)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, tip+1)
 	reason(t, err, chunk.TruncatedFuture)
 	w.Recreate()
-	_, err = w.ResolveCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
 	reason(t, err, chunk.TruncatedFuture)
 }
 

@@ -14,7 +14,7 @@ import (
 func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
 		if after.Seq != 0 && after.Ordinal == 0 {
-			pos, err := l.ResolveCursor(ctx, s, chunk.ScopeSession, after.Seq)
+			pos, err := l.CheckCursor(ctx, s, chunk.ScopeSession, after.Seq)
 			if err != nil {
 				yield(chunk.Record{}, err)
 				return
@@ -32,7 +32,7 @@ func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position,
 // ReplayTree is hub.Log.
 func (l *Log) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		if _, err := l.ResolveCursor(ctx, root, chunk.ScopeTree, after); err != nil {
+		if _, err := l.CheckCursor(ctx, root, chunk.ScopeTree, after); err != nil {
 			yield(chunk.Record{}, err)
 			return
 		}
@@ -192,8 +192,8 @@ func (l *Log) before(root chunk.Session, seq chunk.Seq) map[chunk.Session]chunk.
 	return seen
 }
 
-// ResolveCursor is hub.Log.
-func (l *Log) ResolveCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+// CheckCursor is hub.Log.
+func (l *Log) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
 	if err := l.step(ctx, "verify"); err != nil {
 		return chunk.Position{}, err
 	}
