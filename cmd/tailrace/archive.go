@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/archiver"
-	"github.com/tailrace/tailrace/internal/lease"
+	"github.com/tailrace/tailrace/internal/retention"
 )
 
 // runArchive archives, once, the sessions that ended at least --archive-after ago; without that flag, a day ago.
@@ -36,11 +35,11 @@ func runArchive(ctx context.Context, t terminal, args []string) error {
 }
 
 // compactor returns the archiver of all tenants. Of several projectors one sweeps.
-func (b *app) compactor() (*archiver.Archiver, error) {
+func (b *app) compactor() (*retention.Archiver, error) {
 	const every = 10 * time.Minute
-	l, err := lease.New(b.js, b.cfg.layout(), "compact", every)
+	l, err := retention.NewLease(b.js, b.cfg.layout(), "compact", every)
 	if err != nil {
 		return nil, err
 	}
-	return archiver.New(b.js, archiver.Config{Layout: b.cfg.layout(), MinAge: b.cfg.ArchiveAfter, Interval: every, Lease: l.RunIfFree, Log: b.log})
+	return retention.NewArchiver(b.js, retention.ArchiverConfig{Layout: b.cfg.layout(), MinAge: b.cfg.ArchiveAfter, Interval: every, Lease: l.RunIfFree, Log: b.log})
 }

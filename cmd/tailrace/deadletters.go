@@ -17,7 +17,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/projector/deadletters"
+	"github.com/tailrace/tailrace/internal/retention"
 )
 
 // deadLetterFlags holds the flags of `tailrace deadletters`.
@@ -37,7 +37,7 @@ func (f *deadLetterFlags) register(flags *flag.FlagSet) {
 	flags.BoolVar(&f.raw, "raw", false, "show: the stored bytes of the message only, headers first")
 }
 
-func (f *deadLetterFlags) wants(entry deadletters.Entry) bool {
+func (f *deadLetterFlags) wants(entry retention.DeadLetter) bool {
 	s := entry.Session
 	return (f.tenant == "" || s.Tenant == f.tenant) && (f.session == "" || s.ID == f.session || s.Root == f.session)
 }
@@ -63,7 +63,7 @@ func runDeadLetters(ctx context.Context, t terminal, args []string) error {
 	if err := b.verifyTopology(ctx); err != nil {
 		return err
 	}
-	box, err := deadletters.New(b.js, deadletters.Config{Layout: cfg.layout()})
+	box, err := retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: cfg.layout()})
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (f *deadLetterFlags) check(do string, numbers []string) error {
 }
 
 // choose returns the selected entries.
-func (f *deadLetterFlags) choose(ctx context.Context, box *deadletters.Store, numbers []string) ([]deadletters.Entry, error) {
-	var entries []deadletters.Entry
+func (f *deadLetterFlags) choose(ctx context.Context, box *retention.DeadLetters, numbers []string) ([]retention.DeadLetter, error) {
+	var entries []retention.DeadLetter
 	for _, text := range numbers {
 		number, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -132,7 +132,7 @@ func (f *deadLetterFlags) choose(ctx context.Context, box *deadletters.Store, nu
 	return entries, nil
 }
 
-func (f *deadLetterFlags) list(ctx context.Context, t terminal, box *deadletters.Store) error {
+func (f *deadLetterFlags) list(ctx context.Context, t terminal, box *retention.DeadLetters) error {
 	lines := json.NewEncoder(t.out)
 	table := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	if !f.json {
@@ -155,7 +155,7 @@ func (f *deadLetterFlags) list(ctx context.Context, t terminal, box *deadletters
 	return table.Flush()
 }
 
-func (f *deadLetterFlags) show(out io.Writer, entries []deadletters.Entry) error {
+func (f *deadLetterFlags) show(out io.Writer, entries []retention.DeadLetter) error {
 	for _, entry := range entries {
 		var err error
 		switch {
@@ -175,7 +175,7 @@ func (f *deadLetterFlags) show(out io.Writer, entries []deadletters.Entry) error
 	return nil
 }
 
-func showEntry(out io.Writer, entry deadletters.Entry) error {
+func showEntry(out io.Writer, entry retention.DeadLetter) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"entry", strconv.FormatUint(entry.Seq, 10)},
@@ -190,7 +190,7 @@ func showEntry(out io.Writer, entry deadletters.Entry) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if entry.Missing != deadletters.MissingNone {
+	if entry.Missing != retention.MissingNone {
 		_, err := fmt.Fprintf(out, "message: %s\n\n", entry.Missing)
 		return err
 	}
@@ -235,7 +235,7 @@ type deadLetterJSON struct {
 	Data     []byte    `json:"data,omitempty"`
 }
 
-func lineOf(entry deadletters.Entry) deadLetterJSON {
+func lineOf(entry retention.DeadLetter) deadLetterJSON {
 	return deadLetterJSON{
 		Number: entry.Seq, AddedAt: entry.AddedAt, Reason: string(entry.Reason), Why: entry.Detail,
 		Tenant: entry.Session.Tenant, Root: entry.Session.Root, Session: entry.Session.ID,
@@ -244,9 +244,9 @@ func lineOf(entry deadletters.Entry) deadLetterJSON {
 	}
 }
 
-func drop(ctx context.Context, out io.Writer, box *deadletters.Store, entries []deadletters.Entry) error {
+func drop(ctx context.Context, out io.Writer, box *retention.DeadLetters, entries []retention.DeadLetter) error {
 	for _, entry := range entries {
-		if err := box.Delete(ctx, entry.Seq); err != nil {
+		if err := box.Drop(ctx, entry.Seq); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "%d dropped\n", entry.Seq)
@@ -255,7 +255,7 @@ func drop(ctx context.Context, out io.Writer, box *deadletters.Store, entries []
 }
 
 // replay refolds the sessions of the entries. An entry whose message this build cannot read either is kept, and the command fails.
-func (b *app) replay(ctx context.Context, out io.Writer, box *deadletters.Store, entries []deadletters.Entry) error {
+func (b *app) replay(ctx context.Context, out io.Writer, box *retention.DeadLetters, entries []retention.DeadLetter) error {
 	reader, err := b.reader()
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/hublog"
-	"github.com/tailrace/tailrace/projector/erase"
+	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/agentserver"
 	"github.com/tailrace/tailrace/sseedge/chat"
@@ -113,7 +113,7 @@ func (f *httpServer) build(more []route) error {
 	if f.b.cfg.AllowDelete {
 		// Disabled by default on loopback too: a proxy on this machine connects from
 		// loopback on behalf of remote clients.
-		if cfg.Eraser, err = erase.New(f.b.js, store, erase.Config{Layout: layout, Log: f.b.log}); err != nil {
+		if cfg.Eraser, err = retention.NewEraser(f.b.js, store, retention.EraserConfig{Layout: layout, Log: f.b.log}); err != nil {
 			return err
 		}
 	}

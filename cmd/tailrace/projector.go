@@ -9,9 +9,9 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/metrics"
+	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/projector/deadletters"
 )
 
 func runProjector(ctx context.Context, t terminal, args []string) error {
@@ -60,7 +60,7 @@ type projectorParts struct {
 	b           *app
 	store       *jssnapshots.Store
 	log         jssnapshots.Log
-	deadLetters *deadletters.Store
+	deadLetters *retention.DeadLetters
 	runners     *metrics.Projector
 	sources     *jssnapshots.SourceMetrics
 }
@@ -74,7 +74,7 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if p.store, err = b.store(); err != nil {
 		return nil, err
 	}
-	if p.deadLetters, err = deadletters.New(b.js, deadletters.Config{Layout: b.cfg.layout(), Metrics: b.metrics}); err != nil {
+	if p.deadLetters, err = retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: b.cfg.layout(), Metrics: b.metrics}); err != nil {
 		return nil, err
 	}
 	if p.runners, err = metrics.NewProjector(b.metrics); err != nil {
@@ -104,7 +104,7 @@ func (p *projectorParts) run(ctx context.Context, partition int) error {
 
 // addMalformed stores a malformed message as a dead letter.
 func (p *projectorParts) addMalformed(ctx context.Context, f jssnapshots.Malformed) error {
-	return p.deadLetters.AddMalformed(ctx, f.Partition, deadletters.Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
+	return p.deadLetters.AddMalformed(ctx, f.Partition, retention.Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
 }
 
 // store returns the snapshot store.

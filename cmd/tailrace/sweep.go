@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/internal/lease"
-	"github.com/tailrace/tailrace/projector/erase"
+	"github.com/tailrace/tailrace/internal/retention"
 )
 
 // sweep completes interrupted deletions and removes snapshots that were not
@@ -18,11 +17,11 @@ func (b *app) sweep(ctx context.Context, store *jssnapshots.Store) error {
 	if b.cfg.SnapshotTTL > 0 {
 		every = min(every, max(time.Minute, b.cfg.SnapshotTTL/24))
 	}
-	l, err := lease.New(b.js, b.cfg.layout(), "sweep", every)
+	l, err := retention.NewLease(b.js, b.cfg.layout(), "sweep", every)
 	if err != nil {
 		return err
 	}
-	eraser, err := erase.New(b.js, store, erase.Config{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Lease: l.RunIfFree, Log: b.log})
+	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Lease: l.RunIfFree, Log: b.log})
 	if err != nil {
 		return err
 	}

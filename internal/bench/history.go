@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/archiver"
+	"github.com/tailrace/tailrace/internal/retention"
 )
 
 // history measures Replay of an ended session from its archive against Replay
@@ -30,7 +30,7 @@ func (l *harness) history(ctx context.Context) ([]pair, error) {
 	}
 	s := writers[0].session
 	quiet := slog.New(slog.DiscardHandler)
-	compactor, err := archiver.New(l.js, archiver.Config{Layout: w.layout, Log: quiet})
+	compactor, err := retention.NewArchiver(l.js, retention.ArchiverConfig{Layout: w.layout, Log: quiet})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/archiver"
+	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
@@ -26,7 +26,7 @@ func TestLogKeepsTheContractFromArchives(t *testing.T) {
 		w.must(err)
 		r, err := consumers.New(js, consumers.Config{Heartbeat: 100 * time.Millisecond, UseArchives: true})
 		w.must(err)
-		c, err := archiver.New(w.js, archiver.Config{})
+		c, err := retention.NewArchiver(w.js, retention.ArchiverConfig{})
 		w.must(err)
 		w.Log = Log{r}
 		t.Cleanup(func() { archived += r.Stats().Archived })
@@ -41,7 +41,7 @@ func TestLogKeepsTheContractFromArchives(t *testing.T) {
 type archivedWorld struct {
 	*env
 
-	c *archiver.Archiver
+	c *retention.Archiver
 }
 
 func (w *archivedWorld) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
@@ -62,7 +62,7 @@ func (w *archivedWorld) archive(root chunk.Session) {
 			continue
 		}
 		_, err := w.c.Archive(w.t.Context(), s)
-		if err != nil && !errors.Is(err, archiver.ErrNotArchivable) && !errors.Is(err, chunk.ErrUnknownSession) {
+		if err != nil && !errors.Is(err, retention.ErrNotArchivable) && !errors.Is(err, chunk.ErrUnknownSession) {
 			w.t.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/archiver"
+	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
@@ -233,7 +233,7 @@ func TestArchivesOnReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compactor, err := archiver.New(c.js, archiver.Config{MinMessages: 1})
+	compactor, err := retention.NewArchiver(c.js, retention.ArchiverConfig{MinMessages: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestArchivesOnReplicas(t *testing.T) {
 }
 
 // persist archives s, again after each failure.
-func persist(ctx context.Context, compactor *archiver.Archiver, s chunk.Session) error {
+func persist(ctx context.Context, compactor *retention.Archiver, s chunk.Session) error {
 	var errs []error
 	for range 20 {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

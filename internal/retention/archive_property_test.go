@@ -1,4 +1,4 @@
-package archiver
+package retention
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 
 // For every history of a log and of its archives, a reader with archives gets the same as a reader without them.
 func TestReadersAgree(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		round++
-		h := &history{env: w, root: chunk.RootSession("acme", fmt.Sprint("root", round)), epochs: make(map[chunk.Session]chunk.Epoch)}
+		h := &history{archiveEnv: w, root: chunk.RootSession("acme", fmt.Sprint("root", round)), epochs: make(map[chunk.Session]chunk.Epoch)}
 		h.sessions = []chunk.Session{h.root}
 		for kid := range rapid.SampledFrom([]int{0, 1, 2, 6}).Draw(rt, "sub-agents") { // few and many are read in different ways
 			h.sessions = append(h.sessions, h.root.Child(fmt.Sprint("kid", kid)))
@@ -36,7 +36,7 @@ func TestReadersAgree(t *testing.T) {
 }
 
 type history struct {
-	*env
+	*archiveEnv
 
 	root     chunk.Session
 	sessions []chunk.Session

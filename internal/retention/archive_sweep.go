@@ -1,4 +1,4 @@
-package archiver
+package retention
 
 import (
 	"context"
@@ -121,7 +121,7 @@ func (c *Archiver) sweep(ctx context.Context, s chunk.Session, r *Report) error 
 }
 
 // knownNotArchivable reports whether an earlier sweep could not archive the session and it has the same last message as then.
-func (c *Archiver) knownNotArchivable(j *job) bool {
+func (c *Archiver) knownNotArchivable(j *archiveJob) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last, known := c.notArchivable[j.subject]
@@ -139,7 +139,7 @@ func (c *Archiver) remember(p int, counts map[string]uint64) {
 }
 
 // ended reports whether the last message of the session ends it and is older than MinAge.
-func (j *job) ended() bool {
+func (j *archiveJob) ended() bool {
 	m := j.before.last
 	rec, err := codec.Decode(j.session, chunk.Seq(m.Seq), m.Stored, m.Header, m.Data)
 	return err == nil && rec.Type.Terminal() && time.Since(m.Stored) >= j.cfg.MinAge

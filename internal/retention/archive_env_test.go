@@ -1,4 +1,4 @@
-package archiver
+package retention
 
 import (
 	"bytes"
@@ -19,12 +19,10 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
-
 var alice = chunk.RootSession("acme", "alice")
 
-// env is a server with the log, an Archiver, and two readers: one that reads only the log, and one that uses archives.
-type env struct {
+// archiveEnv is a server with the log, an Archiver, and two readers: one that reads only the log, and one that uses archives.
+type archiveEnv struct {
 	tb       testing.TB
 	js       jetstream.JetStream
 	layout   subjects.Layout
@@ -34,25 +32,25 @@ type env struct {
 	next     map[chunk.Session]chunk.Ordinal
 }
 
-func newEnv(tb testing.TB, cfg Config) *env {
+func newArchiveEnv(tb testing.TB, cfg ArchiverConfig) *archiveEnv {
 	tb.Helper()
-	return newEnvOn(tb, natstest.Start(tb), cfg)
+	return newArchiveEnvOn(tb, natstest.Start(tb), cfg)
 }
 
-func newEnvOn(tb testing.TB, srv *natstest.Server, cfg Config) *env {
+func newArchiveEnvOn(tb testing.TB, srv *natstest.Server, cfg ArchiverConfig) *archiveEnv {
 	tb.Helper()
-	w := &env{tb: tb, js: srv.JetStream(tb), next: make(map[chunk.Session]chunk.Ordinal)}
+	w := &archiveEnv{tb: tb, js: srv.JetStream(tb), next: make(map[chunk.Session]chunk.Ordinal)}
 	w.ensure()
 	quiet := func(consumers.Malformed) {}
 	w.plain = w.reader(srv, consumers.Config{OnMalformed: quiet})
 	w.archives = w.reader(srv, consumers.Config{OnMalformed: quiet, UseArchives: true})
 	var err error
-	w.c, err = New(w.js, cfg)
+	w.c, err = NewArchiver(w.js, cfg)
 	w.must(err)
 	return w
 }
 
-func (w *env) reader(srv *natstest.Server, cfg consumers.Config) *consumers.Reader {
+func (w *archiveEnv) reader(srv *natstest.Server, cfg consumers.Config) *consumers.Reader {
 	w.tb.Helper()
 	nc := srv.Conn(w.tb)
 	js, err := jetstream.New(nc)
@@ -62,28 +60,28 @@ func (w *env) reader(srv *natstest.Server, cfg consumers.Config) *consumers.Read
 	return r
 }
 
-func (w *env) must(err error) {
+func (w *archiveEnv) must(err error) {
 	w.tb.Helper()
 	if err != nil {
 		w.tb.Fatal(err)
 	}
 }
 
-func (w *env) ctx() context.Context { return w.tb.Context() }
+func (w *archiveEnv) ctx() context.Context { return w.tb.Context() }
 
-func (w *env) ensure() {
+func (w *archiveEnv) ensure() {
 	w.tb.Helper()
 	w.must(topology.Ensure(w.ctx(), w.js, topology.Config{}))
 }
 
 // put writes the next record of s.
-func (w *env) put(s chunk.Session, e chunk.Epoch, body chunk.Body) chunk.Record {
+func (w *archiveEnv) put(s chunk.Session, e chunk.Epoch, body chunk.Body) chunk.Record {
 	w.tb.Helper()
 	w.next[s]++
 	return w.putAt(s, e, w.next[s], body)
 }
 
-func (w *env) putAt(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) chunk.Record {
+func (w *archiveEnv) putAt(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) chunk.Record {
 	w.tb.Helper()
 	m := w.message(s, e, o, body)
 	ack, err := w.js.PublishMsg(w.ctx(), m)
@@ -91,7 +89,7 @@ func (w *env) putAt(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.
 	return chunk.Record{Seq: chunk.Seq(ack.Sequence), Session: s, Epoch: e, Ordinal: o, Type: body.Type(), Data: m.Data}
 }
 
-func (w *env) message(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) *nats.Msg {
+func (w *archiveEnv) message(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) *nats.Msg {
 	w.tb.Helper()
 	m, err := codec.Encode(s, e, o, chunk.Chunk{AgentID: s.ID, AgentType: "tester", Timestamp: 1_700_000_000_000, Body: body}, codec.FormatJSON)
 	w.must(err)
@@ -99,7 +97,7 @@ func (w *env) message(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chun
 }
 
 // run writes n records of s that end.
-func (w *env) run(s chunk.Session, n int) []chunk.Record {
+func (w *archiveEnv) run(s chunk.Session, n int) []chunk.Record {
 	w.tb.Helper()
 	var recs []chunk.Record
 	for i := range n - 1 {
@@ -108,36 +106,39 @@ func (w *env) run(s chunk.Session, n int) []chunk.Record {
 	return append(recs, w.put(s, 1, chunk.StreamEnd{StreamID: "x"}))
 }
 
-func (w *env) subject(s chunk.Session) string {
+func (w *archiveEnv) subject(s chunk.Session) string {
 	w.tb.Helper()
 	subject, err := w.layout.Subject(s)
 	w.must(err)
 	return subject
 }
 
-func (w *env) stream(name string) jetstream.Stream {
+func (w *archiveEnv) stream(name string) jetstream.Stream {
 	w.tb.Helper()
 	s, err := w.js.Stream(w.ctx(), name)
 	w.must(err)
 	return s
 }
 
-func (w *env) log() jetstream.Stream { w.tb.Helper(); return w.stream(w.layout.Stream(0)) }
+func (w *archiveEnv) log() jetstream.Stream { w.tb.Helper(); return w.stream(w.layout.Stream(0)) }
 
-func (w *env) bucket() jetstream.Stream { w.tb.Helper(); return w.stream(archive.Stream(w.layout)) }
+func (w *archiveEnv) bucket() jetstream.Stream {
+	w.tb.Helper()
+	return w.stream(archive.Stream(w.layout))
+}
 
-func (w *env) remove(seq chunk.Seq) {
+func (w *archiveEnv) remove(seq chunk.Seq) {
 	w.tb.Helper()
 	w.must(w.log().DeleteMsg(w.ctx(), uint64(seq)))
 }
 
-func (w *env) purge(s chunk.Session) {
+func (w *archiveEnv) purge(s chunk.Session) {
 	w.tb.Helper()
 	w.must(w.log().Purge(w.ctx(), jetstream.WithPurgeSubject(w.subject(s))))
 }
 
 // archiveSession archives s, which must succeed.
-func (w *env) archiveSession(s chunk.Session) {
+func (w *archiveEnv) archiveSession(s chunk.Session) {
 	w.tb.Helper()
 	wrote, err := w.c.Archive(w.ctx(), s)
 	if err != nil || !wrote {
@@ -146,7 +147,7 @@ func (w *env) archiveSession(s chunk.Session) {
 }
 
 // stored returns the number of segments and indexes in the bucket.
-func (w *env) stored() (segments, indexes uint64) {
+func (w *archiveEnv) stored() (segments, indexes uint64) {
 	w.tb.Helper()
 	info, err := w.bucket().Info(w.ctx(), jetstream.WithSubjectFilter("$O.TR_OBJECTS.C.archive.>"))
 	w.must(err)
@@ -166,7 +167,7 @@ type answer struct {
 	err     string
 }
 
-func (w *env) replay(r *consumers.Reader, of chunk.Range) answer {
+func (w *archiveEnv) replay(r *consumers.Reader, of chunk.Range) answer {
 	w.tb.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx(), 20*time.Second)
 	defer cancel()
@@ -178,7 +179,7 @@ func (w *env) replay(r *consumers.Reader, of chunk.Range) answer {
 }
 
 // both reads a range with and without archives.
-func (w *env) both(of chunk.Range) (archives, plain answer) {
+func (w *archiveEnv) both(of chunk.Range) (archives, plain answer) {
 	w.tb.Helper()
 	return w.replay(w.archives, of), w.replay(w.plain, of)
 }
@@ -210,7 +211,7 @@ func differ(got, want answer) string {
 }
 
 // agree reads with both readers, and returns how many records came from archives.
-func (w *env) agree(s chunk.Session) uint64 {
+func (w *archiveEnv) agree(s chunk.Session) uint64 {
 	w.tb.Helper()
 	before := w.archives.Stats().Archived
 	for what, got := range map[string][2]answer{

@@ -1,4 +1,4 @@
-package archiver
+package retention
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // from the log and from its archive, alternately.
 func BenchmarkReplay(b *testing.B) {
 	const chunks, others = 10_000, 300_000
-	w := newEnv(b, Config{})
+	w := newArchiveEnv(b, ArchiverConfig{})
 	text := func(i int) string {
 		words := []string{"the", "river", "of", "an", "answer", "as", "a", "model", "says", "it", "one", "delta", "after", "another", "until", "all", "is", "told"}
 		return " " + words[i%7] + " " + words[i*i%18] + " " + words[i/3%13]
@@ -66,7 +66,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(stored)/1024, "bodies-KiB")
 }
 
-func (w *env) enqueue(s chunk.Session, body chunk.Body) {
+func (w *archiveEnv) enqueue(s chunk.Session, body chunk.Body) {
 	w.tb.Helper()
 	w.next[s]++
 	_, err := w.js.PublishMsgAsync(w.message(s, 1, w.next[s], body))

@@ -1,4 +1,4 @@
-package erase
+package retention
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Store holds the snapshots. *jssnapshots.Store implements it.
-type Store interface {
+// SnapshotStore holds the snapshots. *jssnapshots.Store implements it.
+type SnapshotStore interface {
 	Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error)
 	Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error)
 
@@ -40,8 +40,8 @@ type Store interface {
 	HeadsSavedBefore(ctx context.Context, before time.Time, limit int, after uint64) ([]projector.ExpiredHead, uint64, error)
 }
 
-// Config configures an Eraser. The zero Config is ready for production.
-type Config struct {
+// EraserConfig configures an Eraser. The zero EraserConfig is ready for production.
+type EraserConfig struct {
 	// Layout names the streams.
 	Layout subjects.Layout
 
@@ -59,15 +59,15 @@ type Config struct {
 // Eraser deletes sessions. Its methods may be called concurrently, also for one session and from several processes. It holds no resources.
 type Eraser struct {
 	client *jsclient.Client
-	store  Store
+	store  SnapshotStore
 	queue  *jscontrol.Queue
 	inbox  *jscontrol.Inbox
-	cfg    Config
+	cfg    EraserConfig
 	now    func() time.Time // tests replace it
 }
 
-// New returns an Eraser. It does not call the server. The error names the invalid field of cfg.
-func New(js jetstream.JetStream, store Store, cfg Config) (*Eraser, error) {
+// NewEraser returns an Eraser. It does not call the server. The error names the invalid field of cfg.
+func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*Eraser, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}

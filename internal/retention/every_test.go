@@ -1,4 +1,4 @@
-package erase
+package retention
 
 import (
 	"context"
@@ -9,13 +9,12 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/internal/lease"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// killed is a Store whose process is killed while it deletes the data of the second session.
+// killed is a SnapshotStore whose process is killed while it deletes the data of the second session.
 type killed struct {
 	*jssnapshots.Store
 
@@ -33,14 +32,14 @@ func (k *killed) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 }
 
 // later returns an Eraser whose clock is an hour ahead.
-func (w *env) later(store Store) *Eraser {
+func (w *eraseEnv) later(store SnapshotStore) *Eraser {
 	w.Helper()
 	const every = 50 * time.Millisecond
-	l, err := lease.New(w.js, subjects.Layout{}, "sweep", every)
+	l, err := NewLease(w.js, subjects.Layout{}, "sweep", every)
 	if err != nil {
 		w.Fatal(err)
 	}
-	e, err := New(w.js, store, Config{Lease: l.RunIfFree})
+	e, err := NewEraser(w.js, store, EraserConfig{Lease: l.RunIfFree})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func (w *env) later(store Store) *Eraser {
 // A process crashes after it has written tombstones. The loop of a second process finds them and is killed in the middle; the loop of a third process
 // completes the deletions.
 func TestAnotherLoopFinishes(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	stop := w.project()
 	var all []chunk.Session
 	for n, step := range []string{"purge", "clear", "purge", "clear"} {
@@ -59,7 +58,7 @@ func TestAnotherLoopFinishes(t *testing.T) {
 		all = append(all, s)
 		w.say(s)
 		w.projected(s)
-		eraser, err := New(w.js, dying{w.store, step}, Config{})
+		eraser, err := NewEraser(w.js, dying{w.store, step}, EraserConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package erase
+package retention
 
 import (
 	"context"

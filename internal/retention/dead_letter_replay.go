@@ -1,4 +1,4 @@
-package deadletters
+package retention
 
 import (
 	"context"
@@ -23,11 +23,11 @@ var (
 
 // Replay refolds the sessions of entries, each once, and deletes the entries whose records are now part of a snapshot. It returns one error for each
 // entry, nil for a deleted one: ErrStillUnreadable, ErrLogIncomplete, or an error of projector.Rebuild. An entry with an error is kept.
-func (b *Store) Replay(ctx context.Context, entries []Entry, store projector.Store, log projector.Log) []error {
+func (d *DeadLetters) Replay(ctx context.Context, entries []DeadLetter, store projector.Store, log projector.Log) []error {
 	errs := make([]error, len(entries))
 	sessions := make(map[chunk.Session]refolded)
 	for i, entry := range entries {
-		if err := b.replay(ctx, entry, sessions, store, log); err != nil {
+		if err := d.replay(ctx, entry, sessions, store, log); err != nil {
 			errs[i] = fmt.Errorf("dead letter %d: %w", entry.Seq, err)
 		}
 	}
@@ -40,7 +40,7 @@ type refolded struct {
 	err     error
 }
 
-func (b *Store) replay(ctx context.Context, entry Entry, sessions map[chunk.Session]refolded, store projector.Store, log projector.Log) error {
+func (d *DeadLetters) replay(ctx context.Context, entry DeadLetter, sessions map[chunk.Session]refolded, store projector.Store, log projector.Log) error {
 	if err := checkReadable(entry); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (b *Store) replay(ctx context.Context, entry Entry, sessions map[chunk.Sess
 	case session.skipped[entry.Origin.Seq]:
 		return ErrStillUnreadable
 	}
-	if err := b.Delete(ctx, entry.Seq); !errors.Is(err, ErrNotFound) {
+	if err := d.Drop(ctx, entry.Seq); !errors.Is(err, ErrNoDeadLetter) {
 		return err
 	}
 	return nil // deleted, also if another process has done so
@@ -75,7 +75,7 @@ func refoldSession(ctx context.Context, s chunk.Session, store projector.Store, 
 
 // checkReadable returns an error if this build cannot read the message as a record. Readers of the log skip malformed messages, so refolding does not
 // report it.
-func checkReadable(entry Entry) error {
+func checkReadable(entry DeadLetter) error {
 	switch {
 	case entry.Missing == MissingExpired:
 		return ErrLogIncomplete

@@ -1,4 +1,4 @@
-package archiver
+package retention
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ func TestLostResponses(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			srv := natstest.Start(t, natstest.Listen())
-			w := newEnvOn(t, srv, Config{})
+			w := newArchiveEnvOn(t, srv, ArchiverConfig{})
 			w.long(alice)
 			w.archiveSession(alice)
 			w.run(alice, 5) // the last segment is replaced, and the old one removed
@@ -41,7 +41,7 @@ func TestLostResponses(t *testing.T) {
 				seen++
 				return seen == lost.nth
 			})
-			w.through(proxy.URL, Config{RetryTimeout: 10 * time.Second})
+			w.through(proxy.URL, ArchiverConfig{RetryTimeout: 10 * time.Second})
 			w.archiveSession(alice)
 			w.holds(3, 1)
 			if n := w.agree(alice); n == 0 {
@@ -57,10 +57,10 @@ func TestLostResponses(t *testing.T) {
 // If the server does not respond, the archive fails after RetryTimeout with the cause.
 func TestSilentServer(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
-	w := newEnvOn(t, srv, Config{})
+	w := newArchiveEnvOn(t, srv, ArchiverConfig{})
 	w.run(alice, 20)
 	proxy := natstest.StartProxy(t, srv.URL)
-	w.through(proxy.URL, Config{RetryTimeout: 100 * time.Millisecond})
+	w.through(proxy.URL, ArchiverConfig{RetryTimeout: 100 * time.Millisecond})
 	proxy.Blackhole()
 	if _, err := w.c.Archive(t.Context(), alice); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want a deadline", err)
@@ -71,7 +71,7 @@ func TestSilentServer(t *testing.T) {
 // Two processes archive a session. The index of the first is stored and the response is lost; before the first repeats the request, the second replaces the
 // index.
 func TestReplacedBeforeTheRetry(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	w.long(alice)
 	first := w.begin(alice)
 	x, err := first.pack(t.Context())
@@ -90,10 +90,10 @@ func TestReplacedBeforeTheRetry(t *testing.T) {
 }
 
 // through connects the Archiver through a proxy.
-func (w *env) through(url string, cfg Config) {
+func (w *archiveEnv) through(url string, cfg ArchiverConfig) {
 	w.tb.Helper()
 	js, err := jetstream.New(natstest.Connect(w.tb, url))
 	w.must(err)
-	w.c, err = New(js, cfg)
+	w.c, err = NewArchiver(js, cfg)
 	w.must(err)
 }

@@ -1,4 +1,4 @@
-package deadletters
+package retention
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Entry is one message of the log that could not be folded.
-type Entry struct {
+// DeadLetter is one message of the log that could not be folded.
+type DeadLetter struct {
 	Seq     uint64        // sequence in the stream of dead letters, identifies the entry
 	AddedAt time.Time     // when the entry was stored
 	Reason  Reason        // "" if another program wrote the entry
@@ -79,26 +79,27 @@ const (
 	headerMissing  = "Tailrace-Missing"
 )
 
-func (l *Entry) message(subject string) *nats.Msg {
+func (e *DeadLetter) message(subject string) *nats.Msg {
 	header := nats.Header{
-		headerReason:   {string(l.Reason)},
-		headerWhy:      {l.Detail},
-		headerStream:   {l.Origin.Stream},
-		headerSubject:  {strconv.QuoteToASCII(l.Origin.Subject)}, // a subject may contain any character but white space
-		headerSequence: {strconv.FormatUint(uint64(l.Origin.Seq), 10)},
-		headerStored:   {l.Origin.Stored.UTC().Format(time.RFC3339Nano)},
-		headerSize:     {strconv.Itoa(len(l.Header))},
+		headerReason:   {string(e.Reason)},
+		headerWhy:      {e.Detail},
+		headerStream:   {e.Origin.Stream},
+		headerSubject:  {strconv.QuoteToASCII(e.Origin.Subject)}, // a subject may contain any character but white space
+		headerSequence: {strconv.FormatUint(uint64(e.Origin.Seq), 10)},
+		headerStored:   {e.Origin.Stored.UTC().Format(time.RFC3339Nano)},
+		headerSize:     {strconv.Itoa(len(e.Header))},
 	}
-	if l.Missing != MissingNone {
-		header[headerMissing] = []string{string(l.Missing)}
+	if e.Missing != MissingNone {
+		header[headerMissing] = []string{string(e.Missing)}
 	}
-	body := make([]byte, 0, len(l.Header)+len(l.Data))
-	return &nats.Msg{Subject: subject, Header: header, Data: append(append(body, l.Header...), l.Data...)}
+	body := make([]byte, 0, len(e.Header)+len(e.Data))
+	return &nats.Msg{Subject: subject, Header: header, Data: append(append(body, e.Header...), e.Data...)}
 }
 
-// parse is the inverse of message. A message of another program becomes an entry without Reason, Session and Origin, so that it can be listed and deleted.
-func parse(m jsclient.Message, layout subjects.Layout) Entry {
-	unknownEntry := Entry{Seq: m.Seq, AddedAt: m.Stored, Detail: "not written by Tailrace", Header: m.Block, Data: m.Data}
+// parseDeadLetter is the inverse of message. A message of another program becomes an entry without Reason, Session and Origin, so that it can be listed and
+// dropped.
+func parseDeadLetter(m jsclient.Message, layout subjects.Layout) DeadLetter {
+	unknownEntry := DeadLetter{Seq: m.Seq, AddedAt: m.Stored, Detail: "not written by Tailrace", Header: m.Block, Data: m.Data}
 	header, err := nats.DecodeHeadersMsg(m.Block)
 	if err != nil {
 		return unknownEntry
@@ -110,7 +111,7 @@ func parse(m jsclient.Message, layout subjects.Layout) Entry {
 	if errors.Join(badSubject, badSeq, badTime, badSize) != nil || size < 0 || size > len(m.Data) {
 		return unknownEntry
 	}
-	entry := Entry{
+	entry := DeadLetter{
 		Seq:     m.Seq,
 		AddedAt: m.Stored,
 		Reason:  Reason(header.Get(headerReason)),

@@ -1,4 +1,4 @@
-package archiver
+package retention
 
 import (
 	"bytes"
@@ -21,8 +21,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Config configures an Archiver. The zero Config is ready for production.
-type Config struct {
+// ArchiverConfig configures an Archiver. The zero ArchiverConfig is ready for production.
+type ArchiverConfig struct {
 	// Layout names the log and the bucket.
 	Layout subjects.Layout
 
@@ -45,7 +45,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-func (c Config) withDefaults() Config {
+func (c ArchiverConfig) withDefaults() ArchiverConfig {
 	if c.MinAge == 0 {
 		c.MinAge = 24 * time.Hour
 	}
@@ -67,7 +67,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) validate() error {
+func (c ArchiverConfig) validate() error {
 	switch {
 	case c.MinAge < 0:
 		return fmt.Errorf("MinAge is %s, want more than 0", c.MinAge)
@@ -83,7 +83,7 @@ func (c Config) validate() error {
 
 // Archiver writes archives. Its methods may be called concurrently, and several Archivers may work on the same log. It holds no resources.
 type Archiver struct {
-	cfg    Config
+	cfg    ArchiverConfig
 	client *jsclient.Client
 	reader *consumers.Reader // of the log only
 
@@ -91,8 +91,8 @@ type Archiver struct {
 	notArchivable map[string]uint64 // by subject: sessions that Sweep could not archive, and their last message then
 }
 
-// New returns an Archiver. It does not call the server. The error names the invalid field of cfg.
-func New(js jetstream.JetStream, cfg Config) (*Archiver, error) {
+// NewArchiver returns an Archiver. It does not call the server. The error names the invalid field of cfg.
+func NewArchiver(js jetstream.JetStream, cfg ArchiverConfig) (*Archiver, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func (c *Archiver) Archive(ctx context.Context, s chunk.Session) (bool, error) {
 	return true, j.run(ctx)
 }
 
-// job is one session being archived.
-type job struct {
+// archiveJob is one session being archived.
+type archiveJob struct {
 	*Archiver
 
 	session  chunk.Session
@@ -141,20 +141,20 @@ type job struct {
 	revision uint64 // of the old index, 0 when there is none
 	found    *archive.Index
 	old      *archive.Index // found, if it is complete
-	before   state
+	before   logState
 	written  []uint64 // segments that this job has stored
 }
 
-// state is the state of a session in the log, as the leader has it.
-type state struct {
+// logState is the state of a session in the log, as the leader has it.
+type logState struct {
 	created  time.Time
 	messages uint64
 	last     jsclient.Message
 }
 
-func (c *Archiver) job(s chunk.Session) (*job, error) {
+func (c *Archiver) job(s chunk.Session) (*archiveJob, error) {
 	l := c.cfg.Layout
-	j := &job{Archiver: c, session: s, log: l.Stream(l.Partition(s)), stream: archive.Stream(l)}
+	j := &archiveJob{Archiver: c, session: s, log: l.Stream(l.Partition(s)), stream: archive.Stream(l)}
 	var err error
 	if j.subject, err = l.Subject(s); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (c *Archiver) job(s chunk.Session) (*job, error) {
 }
 
 // begin reads the archive and the state of the log.
-func (j *job) begin(ctx context.Context) (err error) {
+func (j *archiveJob) begin(ctx context.Context) (err error) {
 	if err = j.readIndex(ctx); err == nil {
 		j.before, err = j.readTail(ctx)
 	}
@@ -175,7 +175,7 @@ func (j *job) begin(ctx context.Context) (err error) {
 }
 
 // readIndex reads the present archive. An archive that cannot be read, or with a missing or extra segment, is replaced.
-func (j *job) readIndex(ctx context.Context) error {
+func (j *archiveJob) readIndex(ctx context.Context) error {
 	m, err := j.client.LastRetry(ctx, j.cfg.RetryTimeout, j.stream, j.index)
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound):
@@ -196,29 +196,29 @@ func (j *job) readIndex(ctx context.Context) error {
 }
 
 // readTail reads the number of messages, and then the last one.
-func (j *job) readTail(ctx context.Context) (state, error) {
+func (j *archiveJob) readTail(ctx context.Context) (logState, error) {
 	info, err := j.state(ctx, j.log, j.subject)
 	if err != nil {
-		return state{}, err
+		return logState{}, err
 	}
 	last, err := j.client.LastRetry(ctx, j.cfg.RetryTimeout, j.log, j.subject)
 	if errors.Is(err, jsclient.ErrNotFound) {
-		return state{}, chunk.ErrUnknownSession
+		return logState{}, chunk.ErrUnknownSession
 	}
-	return state{created: info.Created, messages: info.Subjects[j.subject], last: last}, err
+	return logState{created: info.Created, messages: info.Subjects[j.subject], last: last}, err
 }
 
-func (j *job) fits(x *archive.Index, now state) bool {
-	return x != nil && x.MatchesLog(now.created, now.messages, tail(now.last))
+func (j *archiveJob) fits(x *archive.Index, now logState) bool {
+	return x != nil && x.MatchesLog(now.created, now.messages, lastMessage(now.last))
 }
 
-func tail(m jsclient.Message) archive.LastMessage {
+func lastMessage(m jsclient.Message) archive.LastMessage {
 	return archive.LastMessage{Seq: chunk.Seq(m.Seq), Stored: m.Stored.UnixNano()}
 }
 
 // run writes the segments, checks that they are what the log has, and then replaces the index. A process that crashes before that leaves segments that no
 // index names; the next process that archives the session removes them.
-func (j *job) run(ctx context.Context) error {
+func (j *archiveJob) run(ctx context.Context) error {
 	x, err := j.pack(ctx)
 	if err == nil {
 		err = j.check(ctx, x)
@@ -236,8 +236,8 @@ func (j *job) run(ctx context.Context) error {
 }
 
 // pack reads the session and stores those of its segments that are not stored yet.
-func (j *job) pack(ctx context.Context) (*archive.Index, error) {
-	x := archive.NewIndex(j.before.created, tail(j.before.last))
+func (j *archiveJob) pack(ctx context.Context) (*archive.Index, error) {
+	x := archive.NewIndex(j.before.created, lastMessage(j.before.last))
 	var p archive.Packer
 	last := chunk.Seq(0)
 	for rec, err := range j.reader.Replay(ctx, chunk.Range{Session: j.session}) {
@@ -267,7 +267,7 @@ func (j *job) pack(ctx context.Context) (*archive.Index, error) {
 }
 
 // keep adds a segment to the index, and stores it unless the old index has the same.
-func (j *job) keep(ctx context.Context, x *archive.Index, p archive.Packed) error {
+func (j *archiveJob) keep(ctx context.Context, x *archive.Index, p archive.Packed) error {
 	if i := len(x.Segments); j.old != nil && i < len(j.old.Segments) {
 		same := j.old.Segments[i]
 		p.Seq = same.Seq
@@ -287,7 +287,7 @@ func (j *job) keep(ctx context.Context, x *archive.Index, p archive.Packed) erro
 }
 
 // check compares the archive with the present log.
-func (j *job) check(ctx context.Context, x *archive.Index) error {
+func (j *archiveJob) check(ctx context.Context, x *archive.Index) error {
 	now, err := j.readTail(ctx)
 	if err != nil {
 		return err
@@ -299,7 +299,7 @@ func (j *job) check(ctx context.Context, x *archive.Index) error {
 }
 
 // commit replaces the index that begin has found.
-func (j *job) commit(ctx context.Context, x *archive.Index) error {
+func (j *archiveJob) commit(ctx context.Context, x *archive.Index) error {
 	data, err := x.Bytes()
 	if err != nil {
 		return err
@@ -318,7 +318,7 @@ func (j *job) commit(ctx context.Context, x *archive.Index) error {
 }
 
 // message returns a message with an id, so that it can be sent more than once.
-func (j *job) message(subject string, data []byte) jsclient.Put {
+func (j *archiveJob) message(subject string, data []byte) jsclient.Put {
 	header := nats.Header{jetstream.MsgIDHeader: {rand.Text()}}
 	return jsclient.Put{
 		Msg:    &nats.Msg{Subject: j.client.PublishSubject(subject), Header: header, Data: data},
@@ -328,7 +328,7 @@ func (j *job) message(subject string, data []byte) jsclient.Put {
 
 // resolveConflict decides what a conflict of the index means: an earlier attempt was stored and the response was lost, or another process archives the
 // session. That process may have found the index of this job meanwhile and reused its segments; those must stay.
-func (j *job) resolveConflict(ctx context.Context, written []byte) error {
+func (j *archiveJob) resolveConflict(ctx context.Context, written []byte) error {
 	m, err := j.client.LastRetry(ctx, j.cfg.RetryTimeout, j.stream, j.index)
 	if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
 		return fmt.Errorf("read the archive of %s: %w", j.session, err)
@@ -350,7 +350,7 @@ func (j *job) resolveConflict(ctx context.Context, written []byte) error {
 
 // after removes the segments that the new index does not name, and then the whole archive if the session was deleted meanwhile: deleted data must not stay as
 // a copy.
-func (j *job) after(ctx context.Context, x *archive.Index) error {
+func (j *archiveJob) after(ctx context.Context, x *archive.Index) error {
 	if err := j.deleteUnreferenced(ctx, x); err != nil {
 		return err
 	}
@@ -366,7 +366,7 @@ func (j *job) after(ctx context.Context, x *archive.Index) error {
 
 // deleteUnreferenced removes the segments that x does not name. No other process can be about to name them: its index would have to replace the one that
 // this job has replaced.
-func (j *job) deleteUnreferenced(ctx context.Context, x *archive.Index) error {
+func (j *archiveJob) deleteUnreferenced(ctx context.Context, x *archive.Index) error {
 	named := make(map[uint64]bool, len(x.Segments))
 	for _, segment := range x.Segments {
 		named[segment.Seq] = true
@@ -403,7 +403,7 @@ func (j *job) deleteUnreferenced(ctx context.Context, x *archive.Index) error {
 }
 
 // remove deletes segments. It ignores segments that are deleted already.
-func (j *job) remove(ctx context.Context, seqs []uint64) error {
+func (j *archiveJob) remove(ctx context.Context, seqs []uint64) error {
 	for _, seq := range seqs {
 		_, err := jsclient.Retry(ctx, jsclient.Policy{For: j.cfg.RetryTimeout}, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, j.client.Delete(ctx, j.stream, seq)
@@ -416,7 +416,7 @@ func (j *job) remove(ctx context.Context, seqs []uint64) error {
 }
 
 // forget removes the archive.
-func (j *job) forget(ctx context.Context) error {
+func (j *archiveJob) forget(ctx context.Context) error {
 	keys, err := archive.Keys(j.cfg.Layout, j.session)
 	if err != nil {
 		return err

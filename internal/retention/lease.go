@@ -1,4 +1,4 @@
-package lease
+package retention
 
 import (
 	"context"
@@ -13,7 +13,11 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Lease is the right to run a task once in an interval. Its methods may be called concurrently.
+// Lease is the right to run a task once in an interval, which one of several processes gets. It is a key in the bucket of snapshots; the time of the key is
+// the start of the last run of the task. Its methods may be called concurrently.
+//
+// A Lease saves work and is not mutual exclusion: a slow process may still run the task when the next one starts it, so the task must tolerate two
+// concurrent runs.
 type Lease struct {
 	client   *jsclient.Client
 	stream   string
@@ -21,14 +25,12 @@ type Lease struct {
 	interval time.Duration
 }
 
-const (
-	retryTimeout   = 10 * time.Second // of the claim
-	releaseTimeout = time.Second
-)
+// releaseTimeout limits the release after a failure.
+const releaseTimeout = time.Second
 
-// New returns the Lease with a name, which is a token, for a task that runs once in each interval. It does not call the server. The error is a
+// NewLease returns the Lease with a name, which is a token, for a task that runs once in each interval. It does not call the server. The error is a
 // *subjects.TokenError.
-func New(js jetstream.JetStream, layout subjects.Layout, name string, interval time.Duration) (*Lease, error) {
+func NewLease(js jetstream.JetStream, layout subjects.Layout, name string, interval time.Duration) (*Lease, error) {
 	key, err := subjects.LeaseKey(name)
 	bucket := layout.Snapshots()
 	return &Lease{client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key, interval: interval}, err

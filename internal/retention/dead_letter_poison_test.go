@@ -1,4 +1,4 @@
-package deadletters_test
+package retention
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/projector/deadletters"
 )
 
 // poison is one message of another program.
@@ -25,7 +24,7 @@ type poison struct {
 	header  func(h nats.Header)
 	data    string
 	takes   bool // it takes the ordinal of a record
-	reason  deadletters.Reason
+	reason  Reason
 	sent    nats.Header
 }
 
@@ -43,7 +42,7 @@ func set(name, value string) func(nats.Header) {
 }
 
 func poisons() []poison {
-	const record, envelope, subject = deadletters.ReasonRecord, deadletters.ReasonEnvelope, deadletters.ReasonSubject
+	const record, envelope, subject = ReasonRecord, ReasonEnvelope, ReasonSubject
 	deep := `{"type":"text_delta","x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`
 	text := `{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"BAD"}`
 	nothing := func(h nats.Header) { clear(h) }
@@ -87,7 +86,7 @@ func poisons() []poison {
 // Another program writes each kind of poison, with a valid record after it: the snapshot has all valid records and counts the others, every poison becomes
 // an entry with its bytes, and no record is held up.
 func TestPoison(t *testing.T) {
-	w := newEnv(t)
+	w := newDeadLetterEnv(t)
 	w.project()
 	w.record(1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	last, at := chunk.Ordinal(1), make(map[chunk.Seq]poison)
@@ -107,7 +106,7 @@ func TestPoison(t *testing.T) {
 		p.sent = header
 		at[w.write(subject, header, []byte(p.data)).Seq] = p
 		switch {
-		case p.takes && p.reason == deadletters.ReasonRecord:
+		case p.takes && p.reason == ReasonRecord:
 			skipped++
 		case p.takes:
 			lost++
@@ -152,7 +151,7 @@ func TestPoison(t *testing.T) {
 }
 
 // complete checks that the entries are just the poison, each once and whole.
-func (w *env) complete(at map[chunk.Seq]poison) {
+func (w *deadLetterEnv) complete(at map[chunk.Seq]poison) {
 	w.Helper()
 	entries := w.entries()
 	if len(entries) != len(at) {

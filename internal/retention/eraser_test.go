@@ -1,4 +1,4 @@
-package erase
+package retention
 
 import (
 	"context"
@@ -23,12 +23,10 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
-
 var s1 = chunk.RootSession("acme", "s1")
 
-// env is a server with all streams and components that a deletion involves.
-type env struct {
+// eraseEnv is a server with all streams and components that a deletion involves.
+type eraseEnv struct {
 	*testing.T
 
 	js        jetstream.JetStream
@@ -39,14 +37,14 @@ type env struct {
 	eraser    *Eraser
 }
 
-func newEnv(t *testing.T) *env {
+func newEraseEnv(t *testing.T) *eraseEnv {
 	t.Helper()
-	return newEnvOn(t, natstest.Start(t).Conn(t), topology.Config{MaxSnapshot: 64 << 10})
+	return newEraseEnvOn(t, natstest.Start(t).Conn(t), topology.Config{MaxSnapshot: 64 << 10})
 }
 
-func newEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *env {
+func newEraseEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *eraseEnv {
 	t.Helper()
-	w := &env{T: t}
+	w := &eraseEnv{T: t}
 	var err error
 	must := func() {
 		t.Helper()
@@ -73,13 +71,13 @@ func newEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *env {
 			t.Errorf("close: %v", err)
 		}
 	})
-	w.eraser, err = New(w.js, w.store, Config{})
+	w.eraser, err = NewEraser(w.js, w.store, EraserConfig{})
 	must()
 	return w
 }
 
 // project runs a projector until the returned function is called.
-func (w *env) project() (stop func()) {
+func (w *eraseEnv) project() (stop func()) {
 	w.Helper()
 	source, err := jssnapshots.NewSource(w.js, jssnapshots.SourceConfig{})
 	if err != nil {
@@ -101,7 +99,7 @@ func (w *env) project() (stop func()) {
 }
 
 // say starts a run, writes a large text and does not end the run.
-func (w *env) say(s chunk.Session) *producers.Run {
+func (w *eraseEnv) say(s chunk.Session) *producers.Run {
 	w.Helper()
 	run, err := w.producer.Start(w.Context(), s, chunk.RunStarted{Input: []chunk.InputMessage{{Content: "question"}}})
 	if err != nil {
@@ -111,7 +109,7 @@ func (w *env) say(s chunk.Session) *producers.Run {
 	return run
 }
 
-func (w *env) write(run *producers.Run, text string) {
+func (w *eraseEnv) write(run *producers.Run, text string) {
 	w.Helper()
 	if err := run.EmitBody(w.Context(), chunk.TextDelta{Delta: text}); err != nil {
 		w.Fatal(err)
@@ -122,7 +120,7 @@ func (w *env) write(run *producers.Run, text string) {
 }
 
 // projected waits until the snapshot has all records of the log.
-func (w *env) projected(s chunk.Session) {
+func (w *eraseEnv) projected(s chunk.Session) {
 	w.Helper()
 	natstest.Eventually(w.T, "the projector", func(ctx context.Context) error {
 		snap, err := w.snapshots.Snapshot(ctx, s)
@@ -136,7 +134,7 @@ func (w *env) projected(s chunk.Session) {
 	})
 }
 
-func (w *env) delete(s chunk.Session) {
+func (w *eraseEnv) delete(s chunk.Session) {
 	w.Helper()
 	if err := w.eraser.Delete(w.Context(), s); err != nil {
 		w.Fatal(err)
@@ -147,7 +145,7 @@ func (w *env) delete(s chunk.Session) {
 }
 
 // left returns the subjects that have messages, except those of the session with the name other.
-func (w *env) left() (all []string) {
+func (w *eraseEnv) left() (all []string) {
 	w.Helper()
 	theirs := make(map[string]bool)
 	for _, name := range []string{"TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"} {
@@ -174,7 +172,7 @@ func (w *env) left() (all []string) {
 }
 
 // onlyTombstones sweeps and checks that of each session only the last record and the tombstone remain, and that both have a TTL.
-func (w *env) onlyTombstones(sessions ...chunk.Session) {
+func (w *eraseEnv) onlyTombstones(sessions ...chunk.Session) {
 	w.Helper()
 	w.goneAfter(func(ctx context.Context) error {
 		_, err := w.eraser.Sweep(ctx, time.Now().Add(time.Hour))
@@ -183,12 +181,12 @@ func (w *env) onlyTombstones(sessions ...chunk.Session) {
 }
 
 // gone is onlyTombstones without a sweep.
-func (w *env) gone(sessions ...chunk.Session) {
+func (w *eraseEnv) gone(sessions ...chunk.Session) {
 	w.Helper()
 	w.goneAfter(func(context.Context) error { return nil }, sessions...)
 }
 
-func (w *env) goneAfter(sweep func(ctx context.Context) error, sessions ...chunk.Session) {
+func (w *eraseEnv) goneAfter(sweep func(ctx context.Context) error, sessions ...chunk.Session) {
 	w.Helper()
 	natstest.Eventually(w.T, "only tombstones", func(ctx context.Context) error {
 		if err := sweep(ctx); err != nil {
@@ -217,7 +215,7 @@ func (w *env) goneAfter(sweep func(ctx context.Context) error, sessions ...chunk
 	}
 }
 
-func (w *env) expires(ctx context.Context, sessions []chunk.Session) error {
+func (w *eraseEnv) expires(ctx context.Context, sessions []chunk.Session) error {
 	api := jsclient.New(w.js)
 	for _, s := range sessions {
 		name := s.Tenant + "." + s.Root + "." + s.ID
@@ -233,7 +231,7 @@ func (w *env) expires(ctx context.Context, sessions []chunk.Session) error {
 
 // A root is deleted with its children, a child alone, and other sessions stay.
 func TestDeleteTree(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	stop := w.project()
 	child, other := s1.Child("helper"), chunk.RootSession("acme", "other")
 	for _, s := range []chunk.Session{s1, child, other, s1.Child("second")} {
@@ -254,7 +252,7 @@ func TestDeleteTree(t *testing.T) {
 
 // A writer gets ErrFenced, an attached reader gets the last record, and a reader with an earlier position gets TruncatedExpired.
 func TestWriterAndReaders(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	run := w.say(s1)
 	next := make(chan chunk.Record)
 	ended := make(chan error, 1)
@@ -304,7 +302,7 @@ func TestWriterAndReaders(t *testing.T) {
 
 // A new run of a deleted session has none of the old data.
 func TestNewRun(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	stop := w.project()
 	w.say(s1)
 	w.projected(s1)
@@ -326,7 +324,7 @@ func TestNewRun(t *testing.T) {
 
 // A session whose log has expired, and one that no projector has seen.
 func TestOneHalfOnly(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	w.say(s1)
 	w.delete(s1)
 	w.onlyTombstones(s1)
@@ -355,7 +353,7 @@ func TestOneHalfOnly(t *testing.T) {
 // errDied simulates a crash at a step.
 var errDied = errors.New("died")
 
-// dying is a Store whose process crashes before a step.
+// dying is a SnapshotStore whose process crashes before a step.
 type dying struct {
 	*jssnapshots.Store
 
@@ -385,13 +383,13 @@ func (d dying) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, befor
 func TestDeath(t *testing.T) {
 	for _, step := range []string{"tombstone", "purge", "clear"} {
 		t.Run("before the "+step, func(t *testing.T) {
-			w := newEnv(t)
+			w := newEraseEnv(t)
 			stop := w.project()
 			fresh := chunk.RootSession("acme", "other")
 			for _, s := range []chunk.Session{s1, fresh} {
 				w.say(s)
 				w.projected(s)
-				eraser, err := New(w.js, dying{w.store, step}, Config{})
+				eraser, err := NewEraser(w.js, dying{w.store, step}, EraserConfig{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -422,7 +420,7 @@ func TestDeath(t *testing.T) {
 
 // A projector crashes at any moment of a deletion, and another one takes over: no data reappears, and none is left.
 func TestProjectorDies(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	var all []chunk.Session
 	for n := range 20 {
 		s := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
@@ -451,7 +449,7 @@ func TestProjectorDies(t *testing.T) {
 // A snapshot that has not been written to for the TTL expires with all its data, unless the log has records of it; one that is written to stays, with all
 // its messages.
 func TestTTL(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	stop := w.project()
 	old, written := chunk.RootSession("acme", "old"), chunk.RootSession("acme", "written")
 	for _, s := range []chunk.Session{old, written} {
@@ -461,7 +459,7 @@ func TestTTL(t *testing.T) {
 		}
 		w.projected(s)
 	}
-	eraser, err := New(w.js, w.store, Config{TTL: time.Hour})
+	eraser, err := NewEraser(w.js, w.store, EraserConfig{TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

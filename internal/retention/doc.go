@@ -1,12 +1,35 @@
-// Package erase deletes sessions permanently from the log, the snapshots and all copies; with a root it deletes all sessions of its tree.
+// Package retention decides how long data is kept, and in which form. It has four parts:
 //
-//	eraser, err := erase.New(js, store, erase.Config{})
-//	err = eraser.Delete(ctx, session)
-//	if errors.Is(err, chunk.ErrUnknownSession) {
-//		// there is no such session
+//   - An Archiver writes archives: compressed copies of the log of sessions that have ended some time ago.
+//   - An Eraser deletes sessions permanently from the log, the snapshots and all copies; with a root it deletes all sessions of its tree.
+//   - DeadLetters keeps messages of the log that could not be folded.
+//   - A Lease lets one of several processes do a periodic task, such as a sweep of an Archiver or of an Eraser.
+//
+// # Archives
+//
+// The Archiver removes nothing from the log. The log stays authoritative: a reader with consumers.Config.UseArchives uses an archive only after the leader
+// has confirmed that the archive has exactly what the log has. So an Archiver may crash anywhere, several may work on the same sessions, and none has to be
+// notified when a session resumes, is cleaned up, expires or is deleted. docs/adr/0009 has the proof.
+//
+// # Dead letters
+//
+// The Runner of a projector reports records to DeadLetters as its projector.DeadLetterSink, and the Source reports messages that are not records.
+// DeadLetters reads the message from the log and stores its bytes unchanged, headers included, with its position in the log and the reason. Adding a
+// message twice stores one entry: the subject of an entry is made of the position of the message in the log and the time at which the log stored it, and a
+// subject takes one message. So a Runner that was killed may report the same message again.
+//
+// An entry ends when it expires, when it is dropped, or when a newer build can fold its message:
+//
+//	for i, err := range dead.Replay(ctx, entries, snapshots, log) {
+//		if errors.Is(err, retention.ErrStillUnreadable) {
+//			// this build cannot read entries[i] either
+//		}
 //	}
 //
-// # The order of the steps
+// Replay refolds the whole session, because the record has its position between others. The content of an entry is untrusted input: quote it when you
+// print it.
+//
+// # The order of a deletion
 //
 // A session is deleted in five steps. Each is idempotent, and a process may crash after any of them: the next Delete or Sweep completes the deletion.
 //
@@ -30,10 +53,10 @@
 //
 // A new run of the session may start at any time, also during the deletion: its records follow the last record and are folded onto the tombstone.
 //
-// # Permissions of the account
+// # Permissions for a deletion
 //
 // The account must be allowed to publish to the session's subject, $KV.TR_SNAPSHOTS.> and $O.TR_OBJECTS.>; and to call $JS.API.STREAM.INFO,
 // STREAM.MSG.GET, STREAM.PURGE, CONSUMER.CREATE and CONSUMER.DELETE of TR_CHUNKS_<p>, KV_TR_SNAPSHOTS and OBJ_TR_OBJECTS; STREAM.PURGE of TR_DEADLETTERS
 // and KV_TR_INBOX; STREAM.INFO, STREAM.MSG.GET and STREAM.MSG.DELETE of TR_COMMANDS and TR_DEADLINES. An edge or a worker that does not delete sessions
 // needs no STREAM.PURGE.
-package erase
+package retention

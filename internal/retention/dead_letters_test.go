@@ -1,4 +1,4 @@
-package deadletters_test
+package retention
 
 import (
 	"bytes"
@@ -18,30 +18,25 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/projector/deadletters"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
-
-var s1 = chunk.RootSession("acme", "s1")
-
-// env is a server with all streams, and writes to the log.
-type env struct {
+// deadLetterEnv is a server with all streams, and writes to the log.
+type deadLetterEnv struct {
 	*testing.T
 
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	dead  *deadletters.Store
+	dead  *DeadLetters
 	log   jssnapshots.Log
 	store *jssnapshots.Store
 }
 
-func newEnv(t *testing.T) *env {
+func newDeadLetterEnv(t *testing.T) *deadLetterEnv {
 	t.Helper()
-	w := &env{T: t, nc: natstest.Start(t).Conn(t)}
+	w := &deadLetterEnv{T: t, nc: natstest.Start(t).Conn(t)}
 	var err error
 	if w.js, err = jetstream.New(w.nc); err != nil {
 		t.Fatal(err)
@@ -49,7 +44,7 @@ func newEnv(t *testing.T) *env {
 	if err = topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if w.dead, err = deadletters.New(w.js, deadletters.Config{}); err != nil {
+	if w.dead, err = NewDeadLetters(w.js, DeadLetterConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	if w.log.Reader, err = consumers.New(w.js, consumers.Config{}); err != nil {
@@ -62,7 +57,7 @@ func newEnv(t *testing.T) *env {
 }
 
 // write stores a message in the log and returns its origin.
-func (w *env) write(subject string, header nats.Header, data []byte) deadletters.Origin {
+func (w *deadLetterEnv) write(subject string, header nats.Header, data []byte) Origin {
 	w.Helper()
 	ack, err := w.js.PublishMsg(w.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
 	if err != nil {
@@ -76,11 +71,11 @@ func (w *env) write(subject string, header nats.Header, data []byte) deadletters
 	if err != nil {
 		w.Fatal(err)
 	}
-	return deadletters.Origin{Stream: "TR_CHUNKS_0", Subject: subject, Seq: chunk.Seq(ack.Sequence), Stored: m.Time}
+	return Origin{Stream: "TR_CHUNKS_0", Subject: subject, Seq: chunk.Seq(ack.Sequence), Stored: m.Time}
 }
 
 // record writes a record of s1 and reads it back.
-func (w *env) record(o chunk.Ordinal, body chunk.Body) chunk.Record {
+func (w *deadLetterEnv) record(o chunk.Ordinal, body chunk.Body) chunk.Record {
 	w.Helper()
 	m, err := codec.Encode(s1, 1, o, chunk.Chunk{AgentID: s1.ID, AgentType: "t", Timestamp: 1, Body: body}, codec.FormatJSON)
 	if err != nil {
@@ -94,9 +89,9 @@ func (w *env) record(o chunk.Ordinal, body chunk.Body) chunk.Record {
 	return rec
 }
 
-func (w *env) entries() []deadletters.Entry {
+func (w *deadLetterEnv) entries() []DeadLetter {
 	w.Helper()
-	var all []deadletters.Entry
+	var all []DeadLetter
 	for entry, err := range w.dead.All(w.Context()) {
 		if err != nil {
 			w.Fatal(err)
@@ -108,7 +103,7 @@ func (w *env) entries() []deadletters.Entry {
 
 // An entry has the bytes of its message, headers included, its origin and the reason. A message that is added twice has one entry.
 func TestAddedOnce(t *testing.T) {
-	w := newEnv(t)
+	w := newDeadLetterEnv(t)
 	header := nats.Header{"Zebra": {"2", "1"}, "apple": {"spaces and \\ and \u00fc"}, "Nats-Expected-Last-Subject-Sequence": {"0"}}
 	data := []byte("\x00\xff not json \r\n")
 	at := w.write("tr.chunks.0.acme.s1.s1", header, data)
@@ -126,7 +121,7 @@ func TestAddedOnce(t *testing.T) {
 		t.Fatalf("%d entries: %+v; want 2", len(all), all)
 	}
 	one, two := all[0], all[1]
-	if one.Reason != deadletters.ReasonEnvelope || one.Detail != "no envelope at all [31m" || one.Session != s1 || one.Origin.Seq != at.Seq ||
+	if one.Reason != ReasonEnvelope || one.Detail != "no envelope at all [31m" || one.Session != s1 || one.Origin.Seq != at.Seq ||
 		!one.Origin.Stored.Equal(at.Stored) || one.Origin.Subject != at.Subject || one.Origin.Stream != at.Stream || one.Missing != "" {
 		t.Errorf("entry %+v", one)
 	}
@@ -137,7 +132,7 @@ func TestAddedOnce(t *testing.T) {
 		!strings.HasPrefix(string(one.Header), "NATS/1.0\r\n") {
 		t.Errorf("headers %q, %v", one.Header, err)
 	}
-	if two.Reason != deadletters.ReasonSubject || two.Session != (chunk.Session{}) || two.Origin.Subject != stray.Subject ||
+	if two.Reason != ReasonSubject || two.Session != (chunk.Session{}) || two.Origin.Subject != stray.Subject ||
 		string(two.Data) != "{}" || two.Header != nil {
 		t.Errorf("entry %+v", two)
 	}
@@ -145,14 +140,14 @@ func TestAddedOnce(t *testing.T) {
 	if err != nil || got.Seq != one.Seq || got.Detail != one.Detail {
 		t.Errorf("Get: %+v, %v", got, err)
 	}
-	if err := w.dead.Delete(t.Context(), one.Seq); err != nil {
+	if err := w.dead.Drop(t.Context(), one.Seq); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.dead.Delete(t.Context(), one.Seq); !errors.Is(err, deadletters.ErrNotFound) {
-		t.Errorf("deleted twice: %v, want ErrNotFound", err)
+	if err := w.dead.Drop(t.Context(), one.Seq); !errors.Is(err, ErrNoDeadLetter) {
+		t.Errorf("deleted twice: %v, want ErrNoDeadLetter", err)
 	}
-	if _, err := w.dead.Get(t.Context(), one.Seq); !errors.Is(err, deadletters.ErrNotFound) {
-		t.Errorf("Get after Delete: %v, want ErrNotFound", err)
+	if _, err := w.dead.Get(t.Context(), one.Seq); !errors.Is(err, ErrNoDeadLetter) {
+		t.Errorf("Get after Drop: %v, want ErrNoDeadLetter", err)
 	}
 	if all := w.entries(); len(all) != 1 || all[0].Seq != two.Seq {
 		t.Errorf("left: %+v", all)
@@ -162,13 +157,13 @@ func TestAddedOnce(t *testing.T) {
 // An entry reports why its message is missing: it has expired, its sequence holds another message, or it is too large together with the headers of the
 // entry.
 func TestMissingMessages(t *testing.T) {
-	w := newEnv(t)
+	w := newDeadLetterEnv(t)
 	at := w.write("tr.chunks.0.acme.s1.s1", nil, []byte("x"))
 	other := at
 	other.Stored = at.Stored.Add(time.Second)
 	gone := at
 	gone.Seq = 99
-	for _, origin := range []deadletters.Origin{other, gone} {
+	for _, origin := range []Origin{other, gone} {
 		if err := w.dead.AddMalformed(t.Context(), 0, origin, errors.New("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -186,18 +181,18 @@ func TestMissingMessages(t *testing.T) {
 	if err := w.dead.AddMalformed(t.Context(), 0, large, errors.New("x")); err != nil {
 		t.Fatal(err)
 	}
-	var missing []deadletters.Missing
+	var missing []Missing
 	for _, entry := range w.entries() {
 		if entry.Header != nil || entry.Data != nil {
 			t.Errorf("entry %+v has a message", entry)
 		}
 		missing = append(missing, entry.Missing)
 	}
-	if len(missing) != 3 || missing[0] != deadletters.MissingExpired || missing[1] != deadletters.MissingExpired || missing[2] != deadletters.MissingTooLarge {
+	if len(missing) != 3 || missing[0] != MissingExpired || missing[1] != MissingExpired || missing[2] != MissingTooLarge {
 		t.Errorf("missing %q", missing)
 	}
 	for i, err := range w.dead.Replay(t.Context(), w.entries(), w.store, w.log) {
-		if want := map[bool]error{true: deadletters.ErrLogIncomplete, false: deadletters.ErrStillUnreadable}[i < 2]; !errors.Is(err, want) {
+		if want := map[bool]error{true: ErrLogIncomplete, false: ErrStillUnreadable}[i < 2]; !errors.Is(err, want) {
 			t.Errorf("replay of entry %d: %v, want %v", i, err, want)
 		}
 	}
@@ -205,7 +200,7 @@ func TestMissingMessages(t *testing.T) {
 
 // A message of another program in the stream can be listed and deleted, and does not hide the entries after it.
 func TestMessageOfAnotherProgram(t *testing.T) {
-	w := newEnv(t)
+	w := newDeadLetterEnv(t)
 	if _, err := w.js.Publish(t.Context(), "tr.deadletters.acme.s1.s1.x", []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
@@ -213,13 +208,13 @@ func TestMessageOfAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := w.entries()
-	if len(all) != 2 || all[0].Reason != "" || string(all[0].Data) != "hello" || all[1].Reason != deadletters.ReasonEnvelope {
+	if len(all) != 2 || all[0].Reason != "" || string(all[0].Data) != "hello" || all[1].Reason != ReasonEnvelope {
 		t.Fatalf("entries %+v", all)
 	}
-	if errs := w.dead.Replay(t.Context(), all[:1], w.store, w.log); !errors.Is(errs[0], deadletters.ErrStillUnreadable) {
+	if errs := w.dead.Replay(t.Context(), all[:1], w.store, w.log); !errors.Is(errs[0], ErrStillUnreadable) {
 		t.Errorf("replay: %v, want ErrStillUnreadable", errs)
 	}
-	if err := w.dead.Delete(t.Context(), all[0].Seq); err != nil {
+	if err := w.dead.Drop(t.Context(), all[0].Seq); err != nil {
 		t.Error(err)
 	}
 }
@@ -227,7 +222,7 @@ func TestMessageOfAnotherProgram(t *testing.T) {
 // An older build could not read a record; this one can. Replay adds it to the snapshot and deletes the entry, while a Runner has the old snapshot in memory
 // and continues.
 func TestReplay(t *testing.T) {
-	w := newEnv(t)
+	w := newDeadLetterEnv(t)
 	records := []chunk.Record{
 		w.record(1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}),
 		w.record(2, chunk.TextDelta{Delta: "one "}),
@@ -262,7 +257,7 @@ func TestReplay(t *testing.T) {
 	})
 	all := w.entries()
 	errs := w.dead.Replay(t.Context(), all, w.store, w.log)
-	if errs[0] != nil || !errors.Is(errs[1], deadletters.ErrStillUnreadable) || all[1].Origin.Seq != poison.Seq || all[1].Reason != deadletters.ReasonRecord {
+	if errs[0] != nil || !errors.Is(errs[1], ErrStillUnreadable) || all[1].Origin.Seq != poison.Seq || all[1].Reason != ReasonRecord {
 		t.Errorf("errors %v of %+v; want nil and ErrStillUnreadable", errs, all)
 	}
 	if left := w.entries(); len(left) != 1 || left[0].Seq != all[1].Seq {
@@ -287,7 +282,7 @@ func TestReplay(t *testing.T) {
 
 // A session whose first records have expired is not refolded: the stored snapshot has more.
 func TestReplayWithoutTheLog(t *testing.T) {
-	w := newEnv(t)
+	w := newDeadLetterEnv(t)
 	snap := fold.New(s1)
 	var err error
 	var records []chunk.Record
@@ -312,8 +307,8 @@ func TestReplayWithoutTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := storetest.Stored(t, w.store, s1)
-	if errs := w.dead.Replay(t.Context(), w.entries(), w.store, w.log); !errors.Is(errs[0], deadletters.ErrLogIncomplete) {
-		t.Errorf("errors %v, want ErrLogGone", errs)
+	if errs := w.dead.Replay(t.Context(), w.entries(), w.store, w.log); !errors.Is(errs[0], ErrLogIncomplete) {
+		t.Errorf("errors %v, want ErrLogIncomplete", errs)
 	}
 	storetest.Equal(t, "as it was", storetest.Stored(t, w.store, s1), before)
 	if len(w.entries()) != 1 {
@@ -322,10 +317,10 @@ func TestReplayWithoutTheLog(t *testing.T) {
 }
 
 // project runs a projector until the test ends.
-func (w *env) project() {
+func (w *deadLetterEnv) project() {
 	w.Helper()
 	source, err := jssnapshots.NewSource(w.js, jssnapshots.SourceConfig{OnMalformed: func(ctx context.Context, f jssnapshots.Malformed) error {
-		return w.dead.AddMalformed(ctx, f.Partition, deadletters.Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
+		return w.dead.AddMalformed(ctx, f.Partition, Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
 	}})
 	if err != nil {
 		w.Fatal(err)
@@ -346,8 +341,8 @@ func (w *env) project() {
 }
 
 func TestConfigNamesTheField(t *testing.T) {
-	w := newEnv(t)
-	_, err := deadletters.New(w.js, deadletters.Config{Layout: subjects.Layout{Partitions: -1}})
+	w := newDeadLetterEnv(t)
+	_, err := NewDeadLetters(w.js, DeadLetterConfig{Layout: subjects.Layout{Partitions: -1}})
 	if err == nil || !strings.Contains(err.Error(), "Layout: Partitions is -1") {
 		t.Errorf("err = %v", err)
 	}

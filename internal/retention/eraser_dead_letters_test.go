@@ -1,4 +1,4 @@
-package erase
+package retention
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 
 // The dead letters of a session are deleted with it, those of other sessions stay.
 func TestDeadLetters(t *testing.T) {
-	w := newEnv(t)
+	w := newEraseEnv(t)
 	s := chunk.RootSession("acme", "s1")
 	m := codec.EncodeJSON(s, 1, 1, chunk.TypeTextDelta, 1, []byte(`{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"x"}`))
 	for subject, data := range map[string][]byte{

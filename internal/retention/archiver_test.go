@@ -1,4 +1,4 @@
-package archiver
+package retention
 
 import (
 	"bytes"
@@ -18,11 +18,10 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/projector/erase"
 )
 
 // long writes records of s that fill more than two segments and are not compressible.
-func (w *env) long(s chunk.Session) []chunk.Record {
+func (w *archiveEnv) long(s chunk.Session) []chunk.Record {
 	w.tb.Helper()
 	random := rand.NewChaCha8([32]byte{1})
 	var recs []chunk.Record
@@ -36,7 +35,7 @@ func (w *env) long(s chunk.Session) []chunk.Record {
 }
 
 // begin returns a job that has read the archive and the log of s.
-func (w *env) begin(s chunk.Session) *job {
+func (w *archiveEnv) begin(s chunk.Session) *archiveJob {
 	w.tb.Helper()
 	j, err := w.c.job(s)
 	w.must(err)
@@ -44,7 +43,7 @@ func (w *env) begin(s chunk.Session) *job {
 	return j
 }
 
-func (w *env) holds(segments, indexes uint64) {
+func (w *archiveEnv) holds(segments, indexes uint64) {
 	w.tb.Helper()
 	if s, i := w.stored(); s != segments || i != indexes {
 		w.tb.Fatalf("the bucket has %d segments and %d indexes, want %d and %d", s, i, segments, indexes)
@@ -52,7 +51,7 @@ func (w *env) holds(segments, indexes uint64) {
 }
 
 func TestArchiveIsRead(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	recs := w.long(alice)
 	kid := w.run(alice.Child("kid"), 5)
 	if n := w.agree(alice); n != 0 {
@@ -96,37 +95,37 @@ func TestArchiveIsRead(t *testing.T) {
 
 // The log changes after it was archived: the archive does not match and is not read.
 func TestChangedLog(t *testing.T) {
-	for name, change := range map[string]func(w *env, recs []chunk.Record){
-		"one is lost":      func(w *env, recs []chunk.Record) { w.remove(recs[5].Seq) },
-		"the last is lost": func(w *env, recs []chunk.Record) { w.remove(recs[len(recs)-1].Seq) },
-		"one is lost, one is stored": func(w *env, recs []chunk.Record) {
+	for name, change := range map[string]func(w *archiveEnv, recs []chunk.Record){
+		"one is lost":      func(w *archiveEnv, recs []chunk.Record) { w.remove(recs[5].Seq) },
+		"the last is lost": func(w *archiveEnv, recs []chunk.Record) { w.remove(recs[len(recs)-1].Seq) },
+		"one is lost, one is stored": func(w *archiveEnv, recs []chunk.Record) {
 			w.remove(recs[5].Seq)
 			w.put(alice, 1, chunk.TextDelta{Delta: "x"})
 		},
-		"the beginning has expired": func(w *env, recs []chunk.Record) {
+		"the beginning has expired": func(w *archiveEnv, recs []chunk.Record) {
 			w.must(w.log().Purge(w.ctx(), jetstream.WithPurgeSequence(uint64(recs[3].Seq))))
 		},
-		"all has expired":        func(w *env, _ []chunk.Record) { w.must(w.log().Purge(w.ctx())) },
-		"the session is deleted": func(w *env, _ []chunk.Record) { w.purge(alice) },
-		"a malformed message": func(w *env, _ []chunk.Record) {
+		"all has expired":        func(w *archiveEnv, _ []chunk.Record) { w.must(w.log().Purge(w.ctx())) },
+		"the session is deleted": func(w *archiveEnv, _ []chunk.Record) { w.purge(alice) },
+		"a malformed message": func(w *archiveEnv, _ []chunk.Record) {
 			_, err := w.js.Publish(w.ctx(), w.subject(alice), []byte("x"))
 			w.must(err)
 		},
-		"a new run after a purge": func(w *env, recs []chunk.Record) { w.purge(alice); w.next[alice] = 0; w.run(alice, len(recs)) },
-		"the stream is recreated": func(w *env, recs []chunk.Record) {
+		"a new run after a purge": func(w *archiveEnv, recs []chunk.Record) { w.purge(alice); w.next[alice] = 0; w.run(alice, len(recs)) },
+		"the stream is recreated": func(w *archiveEnv, recs []chunk.Record) {
 			w.must(w.js.DeleteStream(w.ctx(), w.layout.Stream(0)))
 			w.ensure()
 			w.next[alice] = 0
 			w.run(alice, len(recs)) // the same sequences
 		},
-		"the end is rolled back and written again": func(w *env, recs []chunk.Record) {
+		"the end is rolled back and written again": func(w *archiveEnv, recs []chunk.Record) {
 			j := w.begin(alice)
 			j.old.Last.Stored++ // a different last message
 			w.must(j.commit(w.ctx(), j.old))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newEnv(t, Config{})
+			w := newArchiveEnv(t, ArchiverConfig{})
 			recs := w.run(alice, 20)
 			w.archiveSession(alice)
 			change(w, recs)
@@ -139,20 +138,20 @@ func TestChangedLog(t *testing.T) {
 
 // The archive is corrupt: readers use the log, and the next Archive replaces it.
 func TestDamage(t *testing.T) {
-	for name, harm := range map[string]func(w *env, x *archive.Index){
-		"the first segment is lost": func(w *env, x *archive.Index) { w.must(w.bucket().DeleteMsg(w.ctx(), x.Segments[0].Seq)) },
-		"the last segment is lost":  func(w *env, x *archive.Index) { w.must(w.bucket().DeleteMsg(w.ctx(), x.Segments[2].Seq)) },
-		"an unknown version": func(w *env, _ *archive.Index) {
+	for name, harm := range map[string]func(w *archiveEnv, x *archive.Index){
+		"the first segment is lost": func(w *archiveEnv, x *archive.Index) { w.must(w.bucket().DeleteMsg(w.ctx(), x.Segments[0].Seq)) },
+		"the last segment is lost":  func(w *archiveEnv, x *archive.Index) { w.must(w.bucket().DeleteMsg(w.ctx(), x.Segments[2].Seq)) },
+		"an unknown version": func(w *archiveEnv, _ *archive.Index) {
 			j := w.begin(alice)
 			_, err := w.js.Publish(w.ctx(), j.index, []byte(`{"version":99}`))
 			w.must(err)
 		},
-		"the index is lost": func(w *env, _ *archive.Index) {
+		"the index is lost": func(w *archiveEnv, _ *archive.Index) {
 			w.must(w.bucket().Purge(w.ctx(), jetstream.WithPurgeSubject(w.begin(alice).index)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newEnv(t, Config{})
+			w := newArchiveEnv(t, ArchiverConfig{})
 			w.long(alice)
 			w.archiveSession(alice)
 			harm(w, w.begin(alice).old)
@@ -167,7 +166,7 @@ func TestDamage(t *testing.T) {
 		})
 	}
 	t.Run("another one in its place", func(t *testing.T) {
-		w := newEnv(t, Config{})
+		w := newArchiveEnv(t, ArchiverConfig{})
 		w.long(alice)
 		w.archiveSession(alice)
 		j := w.begin(alice)
@@ -176,7 +175,7 @@ func TestDamage(t *testing.T) {
 		w.agree(alice)
 	})
 	t.Run("the bucket is lost", func(t *testing.T) {
-		w := newEnv(t, Config{})
+		w := newArchiveEnv(t, ArchiverConfig{})
 		w.run(alice, 20)
 		w.archiveSession(alice)
 		w.must(w.js.DeleteStream(t.Context(), archive.Stream(w.layout)))
@@ -194,7 +193,7 @@ func TestDamage(t *testing.T) {
 
 // An Archiver crashes after it has stored its segments and before the index.
 func TestCrashBeforeTheIndex(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	w.long(alice)
 	j := w.begin(alice)
 	if _, err := j.pack(t.Context()); err != nil {
@@ -213,7 +212,7 @@ func TestCrashBeforeTheIndex(t *testing.T) {
 
 // An Archiver crashes after it has stored the index and before it has removed the old segments.
 func TestCrashBeforeTheRemoval(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	w.long(alice)
 	w.archiveSession(alice)
 	w.run(alice, 5)
@@ -232,7 +231,7 @@ func TestCrashBeforeTheRemoval(t *testing.T) {
 
 // Two Archivers work concurrently: one index is stored, with all of its segments and no others.
 func TestTwoArchivers(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	for i := range 2 {
 		w.long(alice)
 		var all sync.WaitGroup
@@ -255,17 +254,17 @@ func TestTwoArchivers(t *testing.T) {
 
 // The session changes between the steps of an Archiver.
 func TestBetweenTheSteps(t *testing.T) {
-	events := map[string]func(w *env, recs []chunk.Record){
-		"it is deleted":           func(w *env, _ []chunk.Record) { w.purge(alice) },
-		"one is lost":             func(w *env, recs []chunk.Record) { w.remove(recs[3].Seq) },
-		"a new run after a purge": func(w *env, _ []chunk.Record) { w.purge(alice); w.next[alice] = 0; w.run(alice, 20) },
-		"it continues":            func(w *env, _ []chunk.Record) { w.run(alice, 3) },
-		"another archives":        func(w *env, _ []chunk.Record) { w.run(alice, 3); w.archiveSession(alice) },
+	events := map[string]func(w *archiveEnv, recs []chunk.Record){
+		"it is deleted":           func(w *archiveEnv, _ []chunk.Record) { w.purge(alice) },
+		"one is lost":             func(w *archiveEnv, recs []chunk.Record) { w.remove(recs[3].Seq) },
+		"a new run after a purge": func(w *archiveEnv, _ []chunk.Record) { w.purge(alice); w.next[alice] = 0; w.run(alice, 20) },
+		"it continues":            func(w *archiveEnv, _ []chunk.Record) { w.run(alice, 3) },
+		"another archives":        func(w *archiveEnv, _ []chunk.Record) { w.run(alice, 3); w.archiveSession(alice) },
 	}
 	for name, event := range events {
 		for step := range 3 {
 			t.Run(fmt.Sprintf("%s before step %d", name, step), func(t *testing.T) {
-				w := newEnv(t, Config{})
+				w := newArchiveEnv(t, ArchiverConfig{})
 				recs := w.run(alice, 20)
 				j := w.begin(alice)
 				happens := func(at int) {
@@ -302,7 +301,7 @@ func TestBetweenTheSteps(t *testing.T) {
 
 // The archive itself explains a gap that a cleanup has made.
 func TestCleanedUp(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	recs := w.run(alice, 30)
 	mark := chunk.Truncated{TruncatedAtStep: 1, FromSequence: int64(recs[10].Seq), AtSequence: int64(recs[19].Seq), Removed: []chunk.OrdinalRange{{First: 11, Last: 20}}}
 	w.put(alice, 1, mark)
@@ -322,7 +321,7 @@ func TestCleanedUp(t *testing.T) {
 
 // A live read starts in the archive and continues in the log.
 func TestFollow(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	recs := w.run(alice, 20)
 	w.archiveSession(alice)
 	ended := func(r *consumers.Reader) (a answer) {
@@ -359,14 +358,14 @@ func TestFollow(t *testing.T) {
 
 // Deleting a session deletes its archive.
 func TestErased(t *testing.T) {
-	w := newEnv(t, Config{})
+	w := newArchiveEnv(t, ArchiverConfig{})
 	w.run(alice, 20)
 	w.run(alice.Child("kid"), 20)
 	w.archiveSession(alice)
 	w.archiveSession(alice.Child("kid"))
 	store, err := jssnapshots.New(w.js, jssnapshots.Config{})
 	w.must(err)
-	eraser, err := erase.New(w.js, store, erase.Config{})
+	eraser, err := NewEraser(w.js, store, EraserConfig{})
 	w.must(err)
 	w.must(eraser.Delete(t.Context(), alice))
 	w.holds(0, 0)
@@ -374,7 +373,7 @@ func TestErased(t *testing.T) {
 }
 
 func TestSweep(t *testing.T) {
-	w := newEnv(t, Config{MinAge: time.Nanosecond, MinMessages: 10})
+	w := newArchiveEnv(t, ArchiverConfig{MinAge: time.Nanosecond, MinMessages: 10})
 	ended, running, short, incomplete := alice, chunk.RootSession("acme", "running"), chunk.RootSession("acme", "short"), chunk.RootSession("acme", "incomplete")
 	incompleteRecs := w.run(incomplete, 20)
 	w.run(ended, 20)
@@ -394,7 +393,7 @@ func TestSweep(t *testing.T) {
 	w.run(ended, 20)
 	w.run(incomplete, 1)
 	sweep(Report{Archived: 1, NotArchivable: 1})
-	young, err := New(w.js, Config{MinAge: time.Hour, MinMessages: 1})
+	young, err := NewArchiver(w.js, ArchiverConfig{MinAge: time.Hour, MinMessages: 1})
 	w.must(err)
 	if r, err := young.Sweep(t.Context()); err != nil || r != (Report{}) {
 		t.Fatalf("%+v, %v: no session is an hour old", r, err)
@@ -405,7 +404,7 @@ func TestSweep(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	w := newEnv(t, Config{MinAge: time.Nanosecond, Interval: time.Second})
+	w := newArchiveEnv(t, ArchiverConfig{MinAge: time.Nanosecond, Interval: time.Second})
 	recs := w.run(alice, 300)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -428,11 +427,11 @@ func TestRun(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	w := newEnv(t, Config{})
-	for field, cfg := range map[string]Config{
+	w := newArchiveEnv(t, ArchiverConfig{})
+	for field, cfg := range map[string]ArchiverConfig{
 		"MinAge": {MinAge: -1}, "MinMessages": {MinMessages: -1}, "Interval": {Interval: 1}, "RetryTimeout": {RetryTimeout: -1},
 	} {
-		if _, err := New(w.js, cfg); err == nil || !strings.HasPrefix(err.Error(), field+" is ") {
+		if _, err := NewArchiver(w.js, cfg); err == nil || !strings.HasPrefix(err.Error(), field+" is ") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package lease
+package retention
 
 import (
 	"context"
@@ -14,8 +14,6 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
-
 // newLeases returns the leases of n processes for one task.
 func newLeases(t *testing.T, n int, interval time.Duration) []*Lease {
 	t.Helper()
@@ -27,7 +25,7 @@ func newLeases(t *testing.T, n int, interval time.Duration) []*Lease {
 	all := make([]*Lease, n)
 	for i := range all {
 		var err error
-		if all[i], err = New(srv.JetStream(t), subjects.Layout{}, "sweep", interval); err != nil {
+		if all[i], err = NewLease(srv.JetStream(t), subjects.Layout{}, "sweep", interval); err != nil {
 			t.Fatal(err)
 		}
 	}
