@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -84,7 +83,7 @@ func TestJSONBodies(t *testing.T) {
 		"one line break makes it compact": {"{\n\"type\" : \"text_delta\"}", obj(``)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec, err := Decode(session, 1, time.Time{}, goodHeader(), []byte(tc.body))
+			rec, err := Decode(Stored{Session: session, Seq: 1, Header: goodHeader(), Data: []byte(tc.body)})
 			if tc.want == "" {
 				wantRefusal(t, err, "data")
 				return
@@ -102,7 +101,7 @@ func TestJSONBodies(t *testing.T) {
 // JSON is passed on without a copy: a megabyte costs a scan, not a megabyte.
 func TestDataAliasesTheStoredBytes(t *testing.T) {
 	data := []byte(body)
-	rec, err := Decode(session, 1, time.Time{}, goodHeader(), data)
+	rec, err := Decode(Stored{Session: session, Seq: 1, Header: goodHeader(), Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func TestDataAliasesTheStoredBytes(t *testing.T) {
 		t.Error("the body was copied")
 	}
 	event := structured(`,"data":` + body + `,"ext":"x"`)
-	rec, err = Decode(session, 1, time.Time{}, nil, event)
+	rec, err = Decode(Stored{Session: session, Seq: 1, Data: event})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestTheMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for format, contentType := range map[Format]string{FormatJSON: "application/json", FormatMsgpack: "application/msgpack"} {
-		m, err := Encode(session, 3, 17, c, format)
+		m, err := Encode(Envelope{Session: session, Epoch: 3, Ordinal: 17, Format: format}, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestTheMessage(t *testing.T) {
 // Each header value has a place of its own: a caller who appends to one must
 // not write into the next.
 func TestHeaderValuesAreApart(t *testing.T) {
-	m := EncodeJSON(session, 3, 17, chunk.TypeTextDelta, 0, nil)
+	m := EncodeJSON(Envelope{Session: session, Epoch: 3, Ordinal: 17}, Header{Type: chunk.TypeTextDelta}, nil)
 	for name := range m.Header {
 		m.Header[name] = append(m.Header[name], "more")
 	}
@@ -90,7 +90,7 @@ func TestHeaderValuesAreApart(t *testing.T) {
 
 func TestHotPathEqualsEncode(t *testing.T) {
 	for _, c := range everyChunk(t) {
-		slow, err := Encode(session, 1, 2, c, FormatJSON)
+		slow, err := Encode(Envelope{Session: session, Epoch: 1, Ordinal: 2}, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,8 @@ func TestHotPathEqualsEncode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fast := EncodeJSON(session, 1, 2, c.Type(), c.Timestamp, text); !reflect.DeepEqual(fast, slow) {
+		fast := EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 2}, Header{Type: c.Type(), Timestamp: c.Timestamp}, text)
+		if !reflect.DeepEqual(fast, slow) {
 			t.Errorf("%s:\nEncodeJSON %v\nEncode     %v", c.Type(), fast, slow)
 		}
 	}
@@ -116,12 +117,12 @@ func TestDecodeOfEncode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := Encode(session, epoch, ordinal, c, format)
+		m, err := Encode(Envelope{Session: session, Epoch: epoch, Ordinal: ordinal, Format: format}, c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		stored := time.Unix(1, 2)
-		rec, err := Decode(session, 5, stored, m.Header, m.Data)
+		rec, err := Decode(Stored{Session: session, Seq: 5, At: stored, Header: m.Header, Data: m.Data})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,14 +152,14 @@ func TestMsgpackFallsBack(t *testing.T) {
 		"a lone surrogate": `"\ud83d"`,
 	} {
 		c := chunk.Chunk{AgentID: "s1", Body: chunk.Output{Output: chunk.Value(value)}}
-		m, err := Encode(session, 1, 1, c, FormatMsgpack)
+		m, err := Encode(Envelope{Session: session, Epoch: 1, Ordinal: 1, Format: FormatMsgpack}, c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := m.Header["ce-datacontenttype"]; len(got) != 1 || got[0] != "application/json" {
 			t.Errorf("%s: ce-datacontenttype %q", name, got)
 		}
-		rec, err := Decode(session, 1, time.Time{}, m.Header, m.Data)
+		rec, err := Decode(Stored{Session: session, Seq: 1, Header: m.Header, Data: m.Data})
 		if err != nil || !strings.Contains(string(rec.Data), `"output":`+value+`}`) {
 			t.Errorf("%s: %s, %v", name, rec.Data, err)
 		}
@@ -167,19 +168,20 @@ func TestMsgpackFallsBack(t *testing.T) {
 
 func TestEncodeRefuses(t *testing.T) {
 	good := chunk.Chunk{AgentID: "s1", Body: chunk.TextDelta{Delta: "x"}}
-	if _, err := Encode(session, 1, 1, good, Format(2)); err == nil || !strings.Contains(err.Error(), "format 2") || Format(2).String() != "Format(2)" {
+	_, err := Encode(Envelope{Session: session, Epoch: 1, Ordinal: 1, Format: Format(2)}, good)
+	if err == nil || !strings.Contains(err.Error(), "format 2") || Format(2).String() != "Format(2)" {
 		t.Errorf("unknown format: %v", err)
 	}
 	bad := good
 	bad.AgentID = ""
-	if _, err := Encode(session, 1, 1, bad, FormatJSON); !errors.Is(err, chunk.ErrInvalid) {
+	if _, err := Encode(Envelope{Session: session, Epoch: 1, Ordinal: 1}, bad); !errors.Is(err, chunk.ErrInvalid) {
 		t.Errorf("invalid chunk: %v", err)
 	}
 }
 
 // EncodeJSON trusts its caller, but not with the headers.
 func TestNoSecondHeaderThroughAType(t *testing.T) {
-	m := EncodeJSON(session, 1, 1, "a\r\nNats-Rollup: all", -1, nil)
+	m := EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 1}, Header{Type: "a\r\nNats-Rollup: all", Timestamp: -1}, nil)
 	if got := m.Header["ce-type"][0]; got != "a%0D%0ANats-Rollup:%20all" {
 		t.Errorf("ce-type %q", got)
 	}
@@ -234,7 +236,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.ReportAllocs()
 		data := []byte(body)
 		for b.Loop() {
-			EncodeJSON(session, 3, 17, chunk.TypeTextDelta, 1700000000123, data)
+			EncodeJSON(Envelope{Session: session, Epoch: 3, Ordinal: 17}, Header{Type: chunk.TypeTextDelta, Timestamp: 1700000000123}, data)
 		}
 	})
 	b.Run("the same by the SDK", func(b *testing.B) {
@@ -251,7 +253,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run("a chunk to "+format.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Encode(session, 3, 17, c, format); err != nil {
+				if _, err := Encode(Envelope{Session: session, Epoch: 3, Ordinal: 17, Format: format}, c); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -267,13 +269,13 @@ func BenchmarkDecode(b *testing.B) {
 			b.Fatal("not packed")
 		}
 		for format, data := range map[Format][]byte{FormatJSON: text, FormatMsgpack: packed} {
-			header := EncodeJSON(session, 3, 17, chunk.TypeTextDelta, 1700000000123, nil).Header
+			header := EncodeJSON(Envelope{Session: session, Epoch: 3, Ordinal: 17}, Header{Type: chunk.TypeTextDelta, Timestamp: 1700000000123}, nil).Header
 			header["ce-datacontenttype"][0] = format.String()
 			b.Run(fmt.Sprintf("text=%d/%s", size, format), func(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(data)))
 				for b.Loop() {
-					if _, err := Decode(session, 5, time.Time{}, header, data); err != nil {
+					if _, err := Decode(Stored{Session: session, Seq: 5, Header: header, Data: data}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -9,19 +9,27 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Decode reads the message with sequence seq in the log of s. It takes binary
-// and structured mode, JSON and msgpack.
+// Stored is a message as it was read from the log.
+type Stored struct {
+	Session chunk.Session // of the subject
+	Seq     chunk.Seq
+	At      time.Time // when it was stored
+	Header  map[string][]string
+	Data    []byte
+}
+
+// Decode reads a message of the log. It takes binary and structured mode, JSON and msgpack.
 //
-// The Data of the record is valid JSON on one line: the stored bytes themselves (Data then aliases data), the transcoded msgpack, or a compacted copy if
+// The Data of the record is valid JSON on one line: the stored bytes themselves (it then aliases m.Data), the transcoded msgpack, or a compacted copy if
 // the body has line breaks between tokens. Decode checks only what readers need that copy the body unread; chunk.Decode checks that it is a valid chunk.
 //
 // The error is an *EnvelopeError; Decode does not panic on any input.
-func Decode(s chunk.Session, seq chunk.Seq, stored time.Time, header map[string][]string, data []byte) (chunk.Record, error) {
-	ev, err := open(header, data)
+func Decode(m Stored) (chunk.Record, error) {
+	ev, err := open(m.Header, m.Data)
 	if err != nil {
 		return chunk.Record{}, err
 	}
-	epoch, ordinal, err := ev.identity(s)
+	epoch, ordinal, err := ev.identity(m.Session)
 	if err != nil {
 		return chunk.Record{}, err
 	}
@@ -34,12 +42,12 @@ func Decode(s chunk.Session, seq chunk.Seq, stored time.Time, header map[string]
 		return chunk.Record{}, err
 	}
 	return chunk.Record{
-		Seq:      seq,
-		Session:  s,
+		Seq:      m.Seq,
+		Session:  m.Session,
 		Epoch:    epoch,
 		Ordinal:  ordinal,
 		Type:     typ,
-		StoredAt: stored,
+		StoredAt: m.At,
 		Data:     line,
 	}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -21,7 +20,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 	blocks := codeBlocks(string(page))
 	session := chunk.RootSession("acme", "s1")
 	c := chunk.Chunk{AgentID: "s1", AgentType: "demo", Timestamp: 1700000000123, Step: 1, Body: chunk.TextDelta{Delta: "Hello"}}
-	m, err := Encode(session, 3, 17, c, FormatJSON)
+	m, err := Encode(Envelope{Session: session, Epoch: 3, Ordinal: 17}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +36,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 		}
 	})
 	t.Run("msgpack", func(t *testing.T) {
-		packed, err := Encode(session, 3, 17, c, FormatMsgpack)
+		packed, err := Encode(Envelope{Session: session, Epoch: 3, Ordinal: 17, Format: FormatMsgpack}, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +52,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 	})
 	t.Run("structured", func(t *testing.T) {
 		for _, block := range blocks["json"] {
-			rec, err := Decode(session, 4711, time.Time{}, nil, []byte(block))
+			rec, err := Decode(Stored{Session: session, Seq: 4711, Data: []byte(block)})
 			if err != nil || rec.Epoch != 3 || rec.Ordinal != 17 || tokensOf(t, rec.Data) != tokensOf(t, m.Data) {
 				t.Errorf("%s\nis %+v, %v", block, rec, err)
 			}

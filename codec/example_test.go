@@ -18,14 +18,14 @@ func Example() {
 	session := chunk.RootSession("acme", "s1")
 	c := chunk.Chunk{AgentID: "s1", AgentType: "demo", Timestamp: 1700000000123, Step: 1, Body: chunk.TextDelta{Delta: "Hello"}}
 
-	msg, err := codec.Encode(session, 3, 17, c, codec.FormatMsgpack)
+	msg, err := codec.Encode(codec.Envelope{Session: session, Epoch: 3, Ordinal: 17, Format: codec.FormatMsgpack}, c)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(msg.Header["ce-id"], msg.Header["ce-source"], msg.Header["ce-datacontenttype"], len(msg.Data), "bytes")
 
 	// The other side has the message, its sequence and when it was stored.
-	rec, err := codec.Decode(session, 4711, time.Now(), msg.Header, msg.Data)
+	rec, err := codec.Decode(codec.Stored{Session: session, Seq: 4711, At: time.Now(), Header: msg.Header, Data: msg.Data})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,9 +40,10 @@ func Example() {
 
 // A message of another session is malformed on the subject of this one.
 func ExampleEnvelopeError() {
-	msg := codec.EncodeJSON(chunk.RootSession("acme", "s2"), 1, 1, chunk.TypeStreamEnd, 0, []byte(`{"type":"stream_end"}`))
+	msg := codec.EncodeJSON(codec.Envelope{Session: chunk.RootSession("acme", "s2"), Epoch: 1, Ordinal: 1},
+		codec.Header{Type: chunk.TypeStreamEnd}, []byte(`{"type":"stream_end"}`))
 
-	_, err := codec.Decode(chunk.RootSession("acme", "s1"), 1, time.Time{}, msg.Header, msg.Data)
+	_, err := codec.Decode(codec.Stored{Session: chunk.RootSession("acme", "s1"), Seq: 1, Header: msg.Header, Data: msg.Data})
 	fmt.Println(err)
 
 	// Output:
@@ -52,7 +53,8 @@ func ExampleEnvelopeError() {
 // The CloudEvents SDK reads what we write. (docs/cloudevents.md has the program
 // that follows a session with it.)
 func Example_cloudEventsSDK() {
-	msg := codec.EncodeJSON(chunk.RootSession("acme", "s1"), 3, 17, chunk.TypeStreamEnd, 1700000000123, []byte(`{"type":"stream_end"}`))
+	msg := codec.EncodeJSON(codec.Envelope{Session: chunk.RootSession("acme", "s1"), Epoch: 3, Ordinal: 17},
+		codec.Header{Type: chunk.TypeStreamEnd, Timestamp: 1700000000123}, []byte(`{"type":"stream_end"}`))
 
 	raw := cejetstream.NewMessage(&nats.Msg{Header: msg.Header, Data: msg.Data})
 	event, err := binding.ToEvent(context.Background(), raw)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 
@@ -39,7 +38,7 @@ func FuzzDecode(f *testing.F) {
 			header[extName] = append(header[extName], extValue)
 		}
 		checkBothWays(t, header)
-		rec, err := Decode(session, 1, time.Time{}, header, data)
+		rec, err := Decode(Stored{Session: session, Seq: 1, Header: header, Data: data})
 		if err != nil {
 			if _, ours := errors.AsType[*EnvelopeError](err); !ours || strings.ContainsAny(err.Error(), "\r\n") {
 				t.Fatalf("not an *EnvelopeError on one line: %q", err)
@@ -87,7 +86,7 @@ func TestHeadersAreReadTheSameBothWays(t *testing.T) {
 		"an empty value":       {func(h map[string][]string) { h["ce-source"] = []string{""} }, false},
 		"a value beyond bound": {func(h map[string][]string) { h["ce-time"] = []string{strings.Repeat("x", maxAttribute+1)} }, false},
 	} {
-		header := EncodeJSON(session, 3, 17, chunk.TypeTextDelta, 1700000000123, nil).Header
+		header := EncodeJSON(Envelope{Session: session, Epoch: 3, Ordinal: 17}, Header{Type: chunk.TypeTextDelta, Timestamp: 1700000000123}, nil).Header
 		c.change(header)
 		if short := checkBothWays(t, header); short != c.short {
 			t.Errorf("%s: the short way %v, want %v", name, short, c.short)
@@ -111,8 +110,8 @@ func checkRecord(t *testing.T, rec chunk.Record) {
 	if rec.Epoch == 0 || rec.Ordinal == 0 || rec.Session != session {
 		t.Fatalf("got %+v", rec)
 	}
-	m := EncodeJSON(rec.Session, rec.Epoch, rec.Ordinal, rec.Type, 0, rec.Data)
-	again, err := Decode(session, rec.Seq, rec.StoredAt, m.Header, m.Data)
+	m := EncodeJSON(Envelope{Session: rec.Session, Epoch: rec.Epoch, Ordinal: rec.Ordinal}, Header{Type: rec.Type}, rec.Data)
+	again, err := Decode(Stored{Session: session, Seq: rec.Seq, At: rec.StoredAt, Header: m.Header, Data: m.Data})
 	if err != nil || again.Epoch != rec.Epoch || again.Ordinal != rec.Ordinal || again.Type != rec.Type || !bytes.Equal(again.Data, rec.Data) {
 		t.Fatalf("%+v\ncame back as\n%+v, %v", rec, again, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -98,7 +97,7 @@ func manyKeys(n int) string {
 func TestPackedRefusals(t *testing.T) {
 	for name, b := range refusedPacked() {
 		t.Run(name, func(t *testing.T) {
-			_, err := Decode(session, 1, time.Time{}, packedHeader(), []byte(b))
+			_, err := Decode(Stored{Session: session, Seq: 1, Header: packedHeader(), Data: []byte(b)})
 			wantRefusal(t, err, "data")
 		})
 	}
@@ -109,7 +108,7 @@ func TestPackedBombsAllocateLittle(t *testing.T) {
 	header := packedHeader()
 	for name, b := range refusedPacked() {
 		data := []byte(b)
-		if got := allocated(func() { _, _ = Decode(session, 1, time.Time{}, header, data) }); got > 1<<20 {
+		if got := allocated(func() { _, _ = Decode(Stored{Session: session, Seq: 1, Header: header, Data: data}) }); got > 1<<20 {
 			t.Errorf("%s: %d bytes allocated for a message of %d", name, got, len(data))
 		}
 	}
@@ -158,7 +157,7 @@ func TestPackedValues(t *testing.T) {
 		"as many values as allowed": {"\xDC" + string(binary.BigEndian.AppendUint16(nil, chunk.MaxValues-3)) + strings.Repeat("\x00", chunk.MaxValues-3), "[0" + strings.Repeat(",0", chunk.MaxValues-4) + "]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec, err := Decode(session, 1, time.Time{}, packedHeader(), []byte(packed(tc.packed)))
+			rec, err := Decode(Stored{Session: session, Seq: 1, Header: packedHeader(), Data: []byte(packed(tc.packed))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +229,7 @@ func TestManyMembersArePacked(t *testing.T) {
 	if !ok {
 		t.Fatal("not packed")
 	}
-	rec, err := Decode(session, 1, time.Time{}, packedHeader(), packed)
+	rec, err := Decode(Stored{Session: session, Seq: 1, Header: packedHeader(), Data: packed})
 	if err != nil || string(rec.Data) != b.String() {
 		t.Errorf("came back as %.80s, %v", rec.Data, err)
 	}

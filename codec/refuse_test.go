@@ -6,7 +6,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -16,7 +15,7 @@ var session = chunk.Session{Tenant: "acme", Root: "s1", ID: "s1-child"}
 const body = `{"type":"text_delta","agentId":"s1","agentType":"demo","timestamp":1700000000123,"step":1,"delta":"Hello, wörld"}`
 
 func goodHeader() map[string][]string {
-	return EncodeJSON(session, 3, 17, chunk.TypeTextDelta, 1700000000123, nil).Header
+	return EncodeJSON(Envelope{Session: session, Epoch: 3, Ordinal: 17}, Header{Type: chunk.TypeTextDelta, Timestamp: 1700000000123}, nil).Header
 }
 
 // with is a good header with some entries replaced; nil takes one away.
@@ -96,7 +95,7 @@ func TestBinaryModeRefusals(t *testing.T) {
 		"C43 both modes":                 {map[string][]string{"content-type": one("application/cloudevents+json")}, "datacontenttype"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Decode(session, 1, time.Time{}, with(tc.changes), []byte(body))
+			_, err := Decode(Stored{Session: session, Seq: 1, Header: with(tc.changes), Data: []byte(body)})
 			wantRefusal(t, err, tc.attribute)
 		})
 	}
@@ -120,7 +119,7 @@ func TestBinaryModeTakes(t *testing.T) {
 		"NATS headers":                    {"Nats-Expected-Last-Subject-Sequence": one("16"), "Nats-Odd": {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec, err := Decode(session, 1, time.Time{}, with(changes), []byte(body))
+			rec, err := Decode(Stored{Session: session, Seq: 1, Header: with(changes), Data: []byte(body)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +192,7 @@ func TestStructuredMode(t *testing.T) {
 			if strings.Contains(tc.members, `"specversion":1.0`) {
 				event = []byte(strings.Replace(string(event), `"specversion":"1.0",`, "", 1))
 			}
-			rec, err := Decode(session, 1, time.Time{}, h, event)
+			rec, err := Decode(Stored{Session: session, Seq: 1, Header: h, Data: event})
 			if tc.attribute == "" {
 				if err != nil || rec.Epoch != 3 || rec.Ordinal != 17 || string(rec.Data) != body {
 					t.Errorf("got %+v, %v", rec, err)
@@ -212,7 +211,7 @@ func TestMsgpackMediaTypes(t *testing.T) {
 		t.Fatal("not packed")
 	}
 	for _, media := range []string{"application/msgpack", "application/vnd.msgpack", "application/x-msgpack", "Application/MsgPack; v=1"} {
-		rec, err := Decode(session, 1, time.Time{}, with(map[string][]string{"ce-datacontenttype": {media}}), packed)
+		rec, err := Decode(Stored{Session: session, Seq: 1, Header: with(map[string][]string{"ce-datacontenttype": {media}}), Data: packed})
 		if err != nil || string(rec.Data) != body {
 			t.Errorf("%s: %s, %v", media, rec.Data, err)
 		}
@@ -237,7 +236,7 @@ func TestNoEventAtAll(t *testing.T) {
 		"bad type of message": {map[string][]string{"content-type": {"application/cloudevents;;="}}, "{}", "content-type"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Decode(session, 1, time.Time{}, tc.header, []byte(tc.data))
+			_, err := Decode(Stored{Session: session, Seq: 1, Header: tc.header, Data: []byte(tc.data)})
 			wantRefusal(t, err, tc.attribute)
 		})
 	}

@@ -50,8 +50,8 @@ func printSession(ctx context.Context, nc *nats.Conn, subject string, out io.Wri
 
 func TestTheProgramOfTheDocument(t *testing.T) {
 	w := newWire(t)
-	w.publish(t, EncodeJSON(session, 1, 1, chunk.TypeTextDelta, 0, []byte(body)))
-	w.publish(t, EncodeJSON(session, 1, 2, chunk.TypeStreamEnd, 0, []byte(`{"type":"stream_end"}`)))
+	w.publish(t, EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 1}, Header{Type: chunk.TypeTextDelta}, []byte(body)))
+	w.publish(t, EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 2}, Header{Type: chunk.TypeStreamEnd}, []byte(`{"type":"stream_end"}`)))
 	var out strings.Builder
 	if err := printSession(t.Context(), w.nc, testSubject, &out); err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func (w wire) next(t *testing.T) (chunk.Record, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Decode(session, chunk.Seq(meta.Sequence.Stream), meta.Timestamp, m.Headers(), m.Data())
+	return Decode(Stored{Session: session, Seq: chunk.Seq(meta.Sequence.Stream), At: meta.Timestamp, Header: m.Headers(), Data: m.Data()})
 }
 
 // What we write, the SDK's JetStream receiver reads.
@@ -99,7 +99,7 @@ func TestSDKReadsWhatWeWrite(t *testing.T) {
 
 	for i, c := range everyChunk(t) {
 		for _, format := range []Format{FormatJSON, FormatMsgpack} {
-			m, err := Encode(session, 3, chunk.Ordinal(i+1), c, format)
+			m, err := Encode(Envelope{Session: session, Epoch: 3, Ordinal: chunk.Ordinal(i + 1), Format: format}, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestHotPathWritesAsTheSDK(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := EncodeJSON(session, 7, chunk.Ordinal(i+1), c.Type(), c.Timestamp, body)
+		ours := EncodeJSON(Envelope{Session: session, Epoch: 7, Ordinal: chunk.Ordinal(i + 1)}, Header{Type: c.Type(), Timestamp: c.Timestamp}, body)
 		var data bytes.Buffer
 		theirs, err := cejs.WriteMsg(t.Context(), binding.ToMessage(newEvent(c, 7, chunk.Ordinal(i+1), body)), &data)
 		if err != nil {
@@ -257,7 +257,7 @@ func TestOddTypesSurviveTheWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := `{"agentId":"s1","type":` + string(quoted) + `}`
-		w.publish(t, EncodeJSON(session, 1, 1, chunk.Type(typ), 0, []byte(body)))
+		w.publish(t, EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 1}, Header{Type: chunk.Type(typ)}, []byte(body)))
 		rec, err := w.next(t)
 		if err != nil || string(rec.Type) != typ || string(rec.Data) != body {
 			t.Errorf("%q came back as %q %s: %v", typ, rec.Type, rec.Data, err)

@@ -99,7 +99,7 @@ func (w *env) encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk
 		w.t.Fatal(err)
 	}
 	c := chunk.Chunk{AgentID: s.ID, AgentType: "tester", Timestamp: 1_700_000_000_000, Body: body}
-	m, err := codec.Encode(s, e, o, c, codec.FormatJSON)
+	m, err := codec.Encode(codec.Envelope{Session: s, Epoch: e, Ordinal: o}, c)
 	if err != nil {
 		w.t.Fatal(err)
 	}

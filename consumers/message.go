@@ -64,7 +64,7 @@ func (m LogMessage) Record() (chunk.Record, error) {
 
 // RecordOf is Record for a caller that has parsed the subject.
 func (m LogMessage) RecordOf(s chunk.Session) (chunk.Record, error) {
-	return codec.Decode(s, m.Seq, m.StoredAt(), m.header, m.data)
+	return codec.Decode(codec.Stored{Session: s, Seq: m.Seq, At: m.StoredAt(), Header: m.header, Data: m.data})
 }
 
 // typeOf finds the type in a header without parsing the rest. Names of attributes may come in any case; those of this project are lower case.

@@ -102,7 +102,7 @@ func retry[T any](ctx context.Context, r *Reader, budget time.Duration, ask func
 
 // decode reads a message as a record of s; *codec.EnvelopeError.
 func decode(m jsclient.Message, s chunk.Session) (chunk.Record, error) {
-	return codec.Decode(s, chunk.Seq(m.Seq), m.Stored, m.Header, m.Data)
+	return codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data})
 }
 
 // newOrdered returns an ordered reader with the settings of r.

@@ -60,7 +60,7 @@ func (r *Run) findRemovable(ctx context.Context, step int64, minSeq, through chu
 		if err != nil {
 			return nil, err
 		}
-		rec, err := codec.Decode(r.session, m.seq, m.stored, m.header, m.data)
+		rec, err := codec.Decode(codec.Stored{Session: r.session, Seq: m.seq, At: m.stored, Header: m.header, Data: m.data})
 		if err != nil || rec.Epoch < highest {
 			continue // readers skip it, and its ordinal is not valid
 		}

@@ -35,7 +35,8 @@ func exerciseLog(t *testing.T, log sessionLog) {
 	ctx := t.Context()
 	number := uint64(0)
 	out := func(o chunk.Ordinal, after chunk.Seq) outgoing {
-		m := guarded(codec.EncodeJSON(testSession, 1, o, "later", 1, []byte(`{"type":"later","n":`+strconv.Itoa(int(o))+`}`)), after)
+		m := guarded(codec.EncodeJSON(codec.Envelope{Session: testSession, Epoch: 1, Ordinal: o},
+			codec.Header{Type: "later", Timestamp: 1}, []byte(`{"type":"later","n":`+strconv.Itoa(int(o))+`}`)), after)
 		number++
 		m.number = number
 		return m

@@ -144,7 +144,7 @@ func (l *fakeLog) putOther(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
 func (l *fakeLog) putRecord(e chunk.Epoch, o chunk.Ordinal, c chunk.Chunk) {
 	l.t.Helper()
 	c.AgentID = l.s.ID
-	m, err := codec.Encode(l.s, e, o, c, codec.FormatJSON)
+	m, err := codec.Encode(codec.Envelope{Session: l.s, Epoch: e, Ordinal: o}, c)
 	if err != nil {
 		l.t.Error(err)
 		return
@@ -229,7 +229,7 @@ func (l *fakeLog) records() []chunk.Record {
 	defer l.mu.Unlock()
 	var recs []chunk.Record
 	for _, m := range l.msgs {
-		rec, err := codec.Decode(l.s, m.seq, m.stored, m.header, m.data)
+		rec, err := codec.Decode(codec.Stored{Session: l.s, Seq: m.seq, At: m.stored, Header: m.header, Data: m.data})
 		if err != nil {
 			l.t.Fatalf("sequence %d: %v", m.seq, err)
 		}

@@ -135,7 +135,7 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	r.number++
 	number := r.number
 	r.mu.Unlock()
-	m, err := encode(r.session, r.epoch, ordinal, it, r.cfg.Format)
+	m, err := encode(codec.Envelope{Session: r.session, Epoch: r.epoch, Ordinal: ordinal, Format: r.cfg.Format}, it)
 	if err != nil {
 		return outgoing{}, err
 	}
@@ -147,9 +147,9 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	return out, nil
 }
 
-func encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, it *item, f codec.Format) (codec.Encoded, error) {
-	if f != codec.FormatJSON {
-		return codec.Encode(s, e, o, it.c, f)
+func encode(e codec.Envelope, it *item) (codec.Encoded, error) {
+	if e.Format != codec.FormatJSON {
+		return codec.Encode(e, it.c)
 	}
 	body := it.body
 	if body == nil {
@@ -158,7 +158,7 @@ func encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, it *item, f codec.F
 			return codec.Encoded{}, err
 		}
 	}
-	return codec.EncodeJSON(s, e, o, it.typ, it.timestamp, body), nil
+	return codec.EncodeJSON(e, codec.Header{Type: it.typ, Timestamp: it.timestamp}, body), nil
 }
 
 // guarded returns m with the expected sequence.

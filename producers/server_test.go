@@ -106,7 +106,7 @@ func (p env) read(ctx context.Context, s chunk.Session) ([]chunk.Record, error) 
 		if err != nil {
 			return nil, err
 		}
-		rec, err := codec.Decode(s, chunk.Seq(m.Sequence), m.Time, m.Header, m.Data)
+		rec, err := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Sequence), At: m.Time, Header: m.Header, Data: m.Data})
 		if err != nil {
 			return nil, fmt.Errorf("sequence %d: %w", m.Sequence, err)
 		}

@@ -220,7 +220,7 @@ func (r *Run) readHeadOnce(ctx context.Context) (logEnd, error) {
 	if err != nil {
 		return logEnd{}, err
 	}
-	rec, err := codec.Decode(r.session, m.seq, m.stored, m.header, m.data)
+	rec, err := codec.Decode(codec.Stored{Session: r.session, Seq: m.seq, At: m.stored, Header: m.header, Data: m.data})
 	if err != nil {
 		r.slog.LogAttrs(ctx, slog.LevelWarn, "last message malformed, session scanned", slog.Any("error", err))
 		return r.scanLogEnd(ctx, m.seq)
@@ -248,7 +248,7 @@ func (r *Run) scanLogEnd(ctx context.Context, through chunk.Seq) (logEnd, error)
 		if err != nil {
 			return logEnd{}, err
 		}
-		rec, err := codec.Decode(r.session, m.seq, m.stored, m.header, m.data)
+		rec, err := codec.Decode(codec.Stored{Session: r.session, Seq: m.seq, At: m.stored, Header: m.header, Data: m.data})
 		if err != nil || rec.Epoch < h.epoch {
 			continue
 		}

@@ -65,7 +65,8 @@ func startProjector(t *testing.T) (ops, url string, js jetstream.JetStream) {
 // put writes a text as record o of session s1 of the default tenant.
 func put(t *testing.T, js jetstream.JetStream, o chunk.Ordinal, body string) {
 	t.Helper()
-	m := codec.EncodeJSON(chunk.RootSession("default", "s1"), 1, o, chunk.TypeTextDelta, 1, []byte(body))
+	m := codec.EncodeJSON(codec.Envelope{Session: chunk.RootSession("default", "s1"), Epoch: 1, Ordinal: o},
+		codec.Header{Type: chunk.TypeTextDelta, Timestamp: 1}, []byte(body))
 	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "tr.chunks.0.default.s1.s1", Header: m.Header, Data: m.Data}); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,8 @@ func (s *rebuildEnv) write(session chunk.Session, seed uint64, n int) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		m := codec.EncodeJSON(session, rec.Epoch, rec.Ordinal, rec.Type, rec.StoredAt.UnixMilli(), rec.Data)
+		m := codec.EncodeJSON(codec.Envelope{Session: session, Epoch: rec.Epoch, Ordinal: rec.Ordinal},
+			codec.Header{Type: rec.Type, Timestamp: rec.StoredAt.UnixMilli()}, rec.Data)
 		if _, err := s.js.PublishMsg(s.t.Context(), &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data}); err != nil {
 			s.t.Fatal(err)
 		}

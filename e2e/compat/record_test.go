@@ -141,7 +141,8 @@ func (r *recorder) deadLetters(t *testing.T) {
 		`{"type":"text_delta","delta":7}`,
 		`{"type":"stream_end","agentId":"poison","agentType":"t","timestamp":2,"streamId":"poison"}`,
 	} {
-		m := codec.EncodeJSON(s, 1, chunk.Ordinal(i+1), []chunk.Type{chunk.TypeTextDelta, chunk.TypeTextDelta, chunk.TypeStreamEnd}[i], 1, []byte(body))
+		m := codec.EncodeJSON(codec.Envelope{Session: s, Epoch: 1, Ordinal: chunk.Ordinal(i + 1)},
+			codec.Header{Type: []chunk.Type{chunk.TypeTextDelta, chunk.TypeTextDelta, chunk.TypeStreamEnd}[i], Timestamp: 1}, []byte(body))
 		r.put(t, &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data})
 	}
 	r.put(t, &nats.Msg{Subject: subject, Data: []byte("hello\x1b[2J")})

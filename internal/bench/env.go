@@ -100,7 +100,7 @@ func (s *sessionWriter) publish() error {
 		return err
 	}
 	c := s.chunk()
-	m, err := codec.Encode(s.session, 1, s.ordinal, c, codec.FormatJSON)
+	m, err := codec.Encode(codec.Envelope{Session: s.session, Epoch: 1, Ordinal: s.ordinal}, c)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func newRawWriter(js jetstream.JetStream, s chunk.Session) (*rawWriter, error) {
 }
 
 func (w *rawWriter) write(ctx context.Context, n int) error {
-	m, err := codec.Encode(w.session, 1, chunk.Ordinal(n+1), event(w.session, n), codec.FormatJSON)
+	m, err := codec.Encode(codec.Envelope{Session: w.session, Epoch: 1, Ordinal: chunk.Ordinal(n + 1)}, event(w.session, n))
 	if err != nil {
 		return err
 	}

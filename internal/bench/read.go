@@ -135,7 +135,7 @@ func (l *harness) fillOne(s chunk.Session, n int) error {
 	if err != nil {
 		return err
 	}
-	m, err := codec.Encode(s, 1, chunk.Ordinal(n+1), event(s, n), codec.FormatJSON)
+	m, err := codec.Encode(codec.Envelope{Session: s, Epoch: 1, Ordinal: chunk.Ordinal(n + 1)}, event(s, n))
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func frames(session string, first, n int) ([][]byte, error) {
 	s := rootSession(session)
 	all := make([][]byte, n)
 	for i := range all {
-		m, err := codec.Encode(s, 1, chunk.Ordinal(first+i+2), event(s, first+i), codec.FormatJSON)
+		m, err := codec.Encode(codec.Envelope{Session: s, Epoch: 1, Ordinal: chunk.Ordinal(first + i + 2)}, event(s, first+i))
 		if err != nil {
 			return nil, err
 		}

@@ -94,7 +94,7 @@ func (w *env) Append(s chunk.Session, typ chunk.Type, members string) chunk.Reco
 func (w *env) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
 	w.t.Helper()
 	w.last[s]++
-	msg := codec.EncodeJSON(s, 1, w.last[s], typ, 1_700_000_000_000, data)
+	msg := codec.EncodeJSON(codec.Envelope{Session: s, Epoch: 1, Ordinal: w.last[s]}, codec.Header{Type: typ, Timestamp: 1_700_000_000_000}, data)
 	before := chunk.Seq(0)
 	for _, rec := range w.stored {
 		if rec.Session == s {

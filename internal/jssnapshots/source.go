@@ -247,5 +247,5 @@ func (s *Source) record(e *jsreader.Entry) (chunk.Record, error) {
 	if err != nil {
 		return chunk.Record{}, err
 	}
-	return codec.Decode(id, chunk.Seq(e.Seq), e.Stored, e.Header, e.Data)
+	return codec.Decode(codec.Stored{Session: id, Seq: chunk.Seq(e.Seq), At: e.Stored, Header: e.Header, Data: e.Data})
 }

@@ -34,7 +34,8 @@ func (w *env) fill(b *testing.B, sessions, each int) map[chunk.Session]chunk.Pos
 			if err != nil {
 				b.Fatal(err)
 			}
-			m := codec.EncodeJSON(rec.Session, rec.Epoch, rec.Ordinal, rec.Type, rec.StoredAt.UnixMilli(), rec.Data)
+			m := codec.EncodeJSON(codec.Envelope{Session: rec.Session, Epoch: rec.Epoch, Ordinal: rec.Ordinal},
+				codec.Header{Type: rec.Type, Timestamp: rec.StoredAt.UnixMilli()}, rec.Data)
 			ack, err := w.js.PublishMsgAsync(natsMsg(subject, m))
 			if err != nil {
 				b.Fatal(err)

@@ -89,7 +89,8 @@ func (w *env) copy(records []chunk.Record) {
 		if err != nil {
 			w.tb.Fatal(err)
 		}
-		m := codec.EncodeJSON(rec.Session, rec.Epoch, rec.Ordinal, rec.Type, rec.StoredAt.UnixMilli(), rec.Data)
+		m := codec.EncodeJSON(codec.Envelope{Session: rec.Session, Epoch: rec.Epoch, Ordinal: rec.Ordinal},
+			codec.Header{Type: rec.Type, Timestamp: rec.StoredAt.UnixMilli()}, rec.Data)
 		w.publish(subject, m.Header, m.Data)
 	}
 }

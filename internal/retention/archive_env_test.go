@@ -91,7 +91,8 @@ func (w *archiveEnv) putAt(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body
 
 func (w *archiveEnv) message(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) *nats.Msg {
 	w.tb.Helper()
-	m, err := codec.Encode(s, e, o, chunk.Chunk{AgentID: s.ID, AgentType: "tester", Timestamp: 1_700_000_000_000, Body: body}, codec.FormatJSON)
+	c := chunk.Chunk{AgentID: s.ID, AgentType: "tester", Timestamp: 1_700_000_000_000, Body: body}
+	m, err := codec.Encode(codec.Envelope{Session: s, Epoch: e, Ordinal: o}, c)
 	w.must(err)
 	return &nats.Msg{Subject: w.subject(s), Header: m.Header, Data: m.Data}
 }

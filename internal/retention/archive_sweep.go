@@ -141,7 +141,7 @@ func (c *Archiver) remember(p int, counts map[string]uint64) {
 // ended reports whether the last message of the session ends it and is older than MinAge.
 func (j *archiveJob) ended() bool {
 	m := j.before.last
-	rec, err := codec.Decode(j.session, chunk.Seq(m.Seq), m.Stored, m.Header, m.Data)
+	rec, err := codec.Decode(codec.Stored{Session: j.session, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data})
 	return err == nil && rec.Type.Terminal() && time.Since(m.Stored) >= j.cfg.MinAge
 }
 

@@ -30,7 +30,7 @@ type poison struct {
 
 // envelope is a header that says what the good ones say.
 func envelope(o chunk.Ordinal, typ chunk.Type) nats.Header {
-	return codec.EncodeJSON(s1, 1, o, typ, 1, nil).Header
+	return codec.EncodeJSON(codec.Envelope{Session: s1, Epoch: 1, Ordinal: o}, codec.Header{Type: typ, Timestamp: 1}, nil).Header
 }
 
 func contentType(t string) func(nats.Header) {

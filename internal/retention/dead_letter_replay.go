@@ -93,7 +93,7 @@ func checkReadable(entry DeadLetter) error {
 			return fmt.Errorf("%w: %w", ErrStillUnreadable, err)
 		}
 	}
-	if _, err := codec.Decode(entry.Session, entry.Origin.Seq, entry.Origin.Stored, header, entry.Data); err != nil {
+	if _, err := codec.Decode(codec.Stored{Session: entry.Session, Seq: entry.Origin.Seq, At: entry.Origin.Stored, Header: header, Data: entry.Data}); err != nil {
 		return fmt.Errorf("%w: %w", ErrStillUnreadable, err)
 	}
 	return nil

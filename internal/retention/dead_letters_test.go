@@ -77,12 +77,12 @@ func (w *deadLetterEnv) write(subject string, header nats.Header, data []byte) O
 // record writes a record of s1 and reads it back.
 func (w *deadLetterEnv) record(o chunk.Ordinal, body chunk.Body) chunk.Record {
 	w.Helper()
-	m, err := codec.Encode(s1, 1, o, chunk.Chunk{AgentID: s1.ID, AgentType: "t", Timestamp: 1, Body: body}, codec.FormatJSON)
+	m, err := codec.Encode(codec.Envelope{Session: s1, Epoch: 1, Ordinal: o}, chunk.Chunk{AgentID: s1.ID, AgentType: "t", Timestamp: 1, Body: body})
 	if err != nil {
 		w.Fatal(err)
 	}
 	at := w.write("tr.chunks.0.acme.s1.s1", m.Header, m.Data)
-	rec, err := codec.Decode(s1, at.Seq, at.Stored, m.Header, m.Data)
+	rec, err := codec.Decode(codec.Stored{Session: s1, Seq: at.Seq, At: at.Stored, Header: m.Header, Data: m.Data})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -247,7 +247,8 @@ func TestReplay(t *testing.T) {
 	if err := w.dead.Add(t.Context(), records[1], "unreadable"); err != nil {
 		t.Fatal(err)
 	}
-	poison := w.write("tr.chunks.0.acme.s1.s1", codec.EncodeJSON(s1, 1, 4, chunk.TypeTextDelta, 1, nil).Header, []byte(`{"type":"text_delta","delta":7}`))
+	poison := w.write("tr.chunks.0.acme.s1.s1", codec.EncodeJSON(codec.Envelope{Session: s1, Epoch: 1, Ordinal: 4},
+		codec.Header{Type: chunk.TypeTextDelta, Timestamp: 1}, nil).Header, []byte(`{"type":"text_delta","delta":7}`))
 	w.project()
 	natstest.Eventually(t, "the poison", func(context.Context) error {
 		if len(w.entries()) < 2 {

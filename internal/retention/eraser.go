@@ -281,7 +281,7 @@ func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err er
 		return p, false, fmt.Errorf("read the log: %w", err)
 	}
 	p.seq = m.Seq
-	rec, malformed := codec.Decode(d.session, chunk.Seq(m.Seq), m.Stored, m.Header, m.Data)
+	rec, malformed := codec.Decode(codec.Stored{Session: d.session, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data})
 	if malformed != nil {
 		return p, false, nil //nolint:nilerr // a malformed message has no position; that of the head applies
 	}
@@ -312,7 +312,7 @@ func (d *deletion) write(ctx context.Context, at sessionEnd) error {
 		AgentID: d.session.ID, AgentType: "tailrace", Timestamp: time.Now().UnixMilli(),
 		Body: chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: &code}},
 	}
-	m, err := codec.Encode(d.session, at.epoch+1, at.ordinal+1, c, codec.FormatJSON)
+	m, err := codec.Encode(codec.Envelope{Session: d.session, Epoch: at.epoch + 1, Ordinal: at.ordinal + 1}, c)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,8 @@ import (
 func TestDeadLetters(t *testing.T) {
 	w := newEraseEnv(t)
 	s := chunk.RootSession("acme", "s1")
-	m := codec.EncodeJSON(s, 1, 1, chunk.TypeTextDelta, 1, []byte(`{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"x"}`))
+	m := codec.EncodeJSON(codec.Envelope{Session: s, Epoch: 1, Ordinal: 1},
+		codec.Header{Type: chunk.TypeTextDelta, Timestamp: 1}, []byte(`{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"x"}`))
 	for subject, data := range map[string][]byte{
 		"tr.deadletters.acme.s1.s1.1-a": nil, "tr.deadletters.acme.s1.s1.2-a": nil, "tr.deadletters.acme.s2.s2.3-a": nil, "tr.deadletters.0.4-a": nil,
 	} {
