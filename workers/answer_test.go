@@ -15,13 +15,13 @@ func TestAnswer(t *testing.T) {
 		s.MarkFinal()
 		return s.Text(ctx, "You said "+turn.Messages()[0].Text()+" "+turn.Params().String())
 	})}))
-	w.request(c)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	want := "user: Hello?\nassistant: You said Hello? {\"tone\":\"kind\"}"
 	if got := conversation(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got, want := types(w.bodies(c.Session)), "run_started step_start text_delta step_end checkpoint_created step_committed stream_end"; got != want {
+	if got, want := types(w.Bodies(c.Session)), "run_started step_start text_delta step_end checkpoint_created step_committed stream_end"; got != want {
 		t.Errorf("records\n%s\nwant\n%s", got, want)
 	}
 }

@@ -22,15 +22,15 @@ func TestCrashWhileConcluding(t *testing.T) {
 		agents := map[string]Agent{"asking": askingAgent(0, &ran)}
 		c := execute("s", "asking", "Hello?")
 		first := w.serve(w.worker(agents))
-		w.request(c)
-		w.awaitStatus(c.Session, fold.Paused)
-		first.end()
+		w.Request(c)
+		w.AwaitStatus(c.Session, fold.Paused)
+		first.Stop()
 
 		next := c
 		next.RunID, next.Input = "r2", []chunk.InputMessage{{Content: "Never mind."}}
 		second := w.worker(agents)
 		killed := w.killAfter(second, n)
-		if err := w.queue.Request(t.Context(), next, w.revision(c)); err != nil {
+		if err := w.Queue.Request(t.Context(), next, w.revision(c)); err != nil {
 			t.Fatal(err)
 		}
 		w.serve(second)
@@ -38,7 +38,7 @@ func TestCrashWhileConcluding(t *testing.T) {
 			<-killed
 			w.serve(w.worker(agents))
 		}
-		snap := w.await(c.Session, "the second question", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Paused })
+		snap := w.Await(c.Session, "the second question", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Paused })
 		got := historyOf(snap)
 		if n == 0 {
 			want = got
@@ -49,7 +49,7 @@ func TestCrashWhileConcluding(t *testing.T) {
 		if got != want {
 			t.Errorf("killed after %d messages: got\n%s\nwant\n%s", n, got, want)
 		}
-		ends := strings.Count(types(w.bodies(c.Session)), "stream_end")
+		ends := strings.Count(types(w.Bodies(c.Session)), "stream_end")
 		if ends != 1 {
 			t.Errorf("killed after %d messages: %d ends of the first turn", n, ends)
 		}
@@ -64,10 +64,10 @@ func (w *env) killAfter(p *process, n int) <-chan struct{} {
 	if n == 0 {
 		return killed
 	}
-	watch := w.srv.Conn(w.t)
+	watch := w.Server.Conn(w.t)
 	_, err := watch.Subscribe("tr.chunks.>", func(*nats.Msg) {
 		if n--; n == 0 {
-			p.kill()
+			p.Kill()
 			close(killed)
 		}
 	})

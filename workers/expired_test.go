@@ -17,14 +17,14 @@ func TestResumeAfterLogExpiry(t *testing.T) {
 	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
 	w.serve(w.worker(map[string]Agent{"asking": askingAgent(0, &ran)}))
-	w.request(c)
-	before := w.awaitStatus(c.Session, fold.Paused)
-	js := w.srv.JetStream(t)
+	w.Request(c)
+	before := w.AwaitStatus(c.Session, fold.Paused)
+	js := w.Server.JetStream(t)
 	store, err := jssnapshots.New(js, jssnapshots.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := projector.Rebuild(t.Context(), store, jssnapshots.Log{Reader: w.log}, c.Session); err != nil {
+	if _, err := projector.Rebuild(t.Context(), store, jssnapshots.Log{Reader: w.Log}, c.Session); err != nil {
 		t.Fatal(err)
 	}
 	stream, err := js.Stream(t.Context(), "TR_CHUNKS_0")
@@ -36,13 +36,13 @@ func TestResumeAfterLogExpiry(t *testing.T) {
 	}
 	w.answer(location(c))
 	w.answer(payment(c, true, ""))
-	err = w.queue.Request(t.Context(), control.Command{
+	err = w.Queue.Request(t.Context(), control.Command{
 		Kind: control.Resume, Session: c.Session, AgentType: "asking", RunID: control.ResumeRunID("r1"), Resumes: "r1",
 	}, w.revision(c))
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	want := `user: Hello?
 assistant: Let me ask.
 assistant: location({"exact":true}) output-available "Bremen"

@@ -56,8 +56,8 @@ func TestAllChunkFamilies(t *testing.T) {
 	w := newEnv(t)
 	c := execute(uniqueName("s"), "cook", "Which soup?")
 	w.serve(w.worker(map[string]Agent{"cook": AgentFunc(allFamilies)}))
-	w.request(c)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	want := `user: Which soup?
 assistant: Let me see.
 assistant: I will look.
@@ -99,7 +99,7 @@ assistant: Pea soup.`
 
 func (w *env) checkFamilies(s chunk.Session) {
 	w.t.Helper()
-	bodies := w.bodies(s)
+	bodies := w.Bodies(s)
 	patches := 0
 	for _, b := range bodies {
 		if p, ok := b.(chunk.StatePatch); ok {
@@ -166,8 +166,8 @@ func TestRunFailure(t *testing.T) {
 			w := newEnv(t)
 			c := execute(uniqueName("s"), "bad", "Hello?")
 			w.serve(w.worker(map[string]Agent{"bad": test.agent}))
-			w.request(c)
-			snap := w.awaitStatus(c.Session, fold.Failed)
+			w.Request(c)
+			snap := w.AwaitStatus(c.Session, fold.Failed)
 			if snap.Failure.Message != test.want || *snap.Failure.Detail.Code != test.code {
 				t.Errorf("failure %q (%s), want %q (%s)", snap.Failure.Message, *snap.Failure.Detail.Code, test.want, test.code)
 			}
@@ -205,13 +205,13 @@ func TestStepRetry(t *testing.T) {
 			return s.Text(ctx, "Two.")
 		})
 	})}))
-	w.request(c)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	if got, want := conversation(snap), "user: Hello?\nassistant: One.\nassistant: Two."; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	resyncs := 0
-	for _, b := range w.bodies(c.Session) {
+	for _, b := range w.Bodies(c.Session) {
 		if r, ok := b.(chunk.StreamResync); ok {
 			resyncs++
 			if r.Reason != "retry" || r.StepCount != 1 || r.MessageCount != 2 {

@@ -46,12 +46,12 @@ func TestFrozenWorkerIsFenced(t *testing.T) {
 			if err := w.worker(calm).do(t.Context(), c); err != nil {
 				t.Fatalf("successor: %v", err)
 			}
-			before := len(w.records(c.Session))
+			before := len(w.Records(c.Session))
 			close(unfreeze)
 			if err := <-woken; !errors.Is(err, chunk.ErrFenced) {
 				t.Errorf("frozen worker: %v, want ErrFenced", err)
 			}
-			if after := len(w.records(c.Session)); after != before {
+			if after := len(w.Records(c.Session)); after != before {
 				t.Errorf("the session grew from %d to %d records", before, after)
 			}
 		})
@@ -91,12 +91,12 @@ func TestStaleSnapshot(t *testing.T) {
 		if err := w.worker(agents).do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		before := len(w.records(c.Session))
+		before := len(w.Records(c.Session))
 		close(unfreeze)
 		if err := <-woken; err != nil {
 			t.Errorf("frozen worker: %v", err)
 		}
-		if after := len(w.records(c.Session)); after != before {
+		if after := len(w.Records(c.Session)); after != before {
 			t.Errorf("the session grew from %d to %d records", before, after)
 		}
 	}
@@ -122,7 +122,7 @@ func TestConcurrentDelivery(t *testing.T) {
 		if err := w.worker(mixedAgent(1, &effectCounter{})).do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		got := historyOf(w.snapshot(c.Session))
+		got := historyOf(w.Snapshot(c.Session))
 		if want == "" {
 			want = got
 		}
@@ -159,27 +159,27 @@ func TestGracefulShutdown(t *testing.T) {
 		})}
 	}
 	first := w.serve(w.worker(agent(true)))
-	w.request(c)
+	w.Request(c)
 	<-inStep
-	first.stop()
+	first.Cancel()
 	close(goOn)
-	first.end()
-	snap := w.snapshot(c.Session)
+	first.Stop()
+	snap := w.Snapshot(c.Session)
 	if snap.Run.Status != fold.RunRunning || snap.Run.Step != 1 {
 		t.Errorf("run %s at step %d, want running at 1", snap.Run.Status, snap.Run.Step)
 	}
 	begin := time.Now()
 	w.serve(w.worker(agent(false)))
-	w.awaitStatus(c.Session, fold.Ended)
+	w.AwaitStatus(c.Session, fold.Ended)
 	t.Logf("taken over and finished in %s", time.Since(begin).Round(time.Millisecond))
-	for _, b := range w.bodies(c.Session) {
+	for _, b := range w.Bodies(c.Session) {
 		if _, ok := b.(chunk.Truncated); ok {
 			t.Error("committed step rolled back")
 		}
 	}
-	if _, _, err := w.queue.Pending(t.Context(), c.Session, "slow"); !errors.Is(err, control.ErrNoCommand) {
-		w.await(c.Session, "the queue to be empty", func(fold.Snapshot) bool {
-			_, _, err := w.queue.Pending(t.Context(), c.Session, "slow")
+	if _, _, err := w.Queue.Pending(t.Context(), c.Session, "slow"); !errors.Is(err, control.ErrNoCommand) {
+		w.Await(c.Session, "the queue to be empty", func(fold.Snapshot) bool {
+			_, _, err := w.Queue.Pending(t.Context(), c.Session, "slow")
 			return errors.Is(err, control.ErrNoCommand)
 		})
 	}

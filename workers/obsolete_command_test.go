@@ -25,7 +25,7 @@ func (p *process) do(ctx context.Context, c control.Command) error {
 // pending returns the command of a session on the queue.
 func (w *env) pending(c control.Command) control.Command {
 	w.t.Helper()
-	there, _, err := w.queue.Pending(w.t.Context(), c.Session, c.AgentType)
+	there, _, err := w.Queue.Pending(w.t.Context(), c.Session, c.AgentType)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func (w *env) pending(c control.Command) control.Command {
 func (w *env) take(c control.Command) control.Command {
 	w.t.Helper()
 	there := w.pending(c)
-	stream, err := w.srv.JetStream(w.t).Stream(w.t.Context(), "TR_COMMANDS")
+	stream, err := w.Server.JetStream(w.t).Stream(w.t.Context(), "TR_COMMANDS")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -67,14 +67,14 @@ func questions(n int, more func(ctx context.Context, t *Turn, s *Step) error) Ag
 // reply answers the pending call of a session and requests a Resume, whatever command is on the queue.
 func (w *env) reply(c control.Command) control.Command {
 	w.t.Helper()
-	snap := w.snapshot(c.Session)
+	snap := w.Snapshot(c.Session)
 	if len(snap.Pending) != 1 {
 		w.t.Fatalf("run %s is %s, pending %+v", snap.Run.ID, snap.Run.Status, snap.Pending)
 	}
 	run := snap.Run.ID
 	w.answer(control.Answer{Session: c.Session, RunID: run, CallID: snap.Pending[0].CallID, Kind: control.ClientResult, Result: chunk.Value(`"yes"`)})
 	next := control.Command{Kind: control.Resume, Session: c.Session, AgentType: c.AgentType, RunID: control.ResumeRunID(run), Resumes: run}
-	if err := w.queue.Request(w.t.Context(), next, w.revision(c)); err != nil {
+	if err := w.Queue.Request(w.t.Context(), next, w.revision(c)); err != nil {
 		w.t.Fatal(err)
 	}
 	return next
@@ -96,7 +96,7 @@ func TestObsoleteCommandDoesNotBlockResume(t *testing.T) {
 		}),
 		"helper": oneStep(func(ctx context.Context, t *Turn, s *Step) error { return s.Output(ctx, "helped") }),
 	})
-	w.request(c)
+	w.Request(c)
 	if err := p.do(t.Context(), c); err != nil { // and crashes
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestObsoleteCommandDoesNotBlockResume(t *testing.T) {
 		t.Fatalf("parent not resumed after the end of its sub-agent: got %s of run %s", there.Kind, there.RunID)
 	}
 	w.serve(p)
-	w.awaitStatus(c.Session, fold.Ended)
+	w.AwaitStatus(c.Session, fold.Ended)
 }
 
 // A command is redelivered after its run has ended and so many runs have followed that the snapshot does not
@@ -131,7 +131,7 @@ func TestRedeliveryAfterRunWasForgotten(t *testing.T) {
 		s.MarkFinal()
 		return s.Text(ctx, "Thank you.")
 	})})
-	w.request(c)
+	w.Request(c)
 	if err := p.do(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -142,14 +142,14 @@ func TestRedeliveryAfterRunWasForgotten(t *testing.T) {
 		}
 		w.take(c)
 	}
-	before := w.snapshot(c.Session)
+	before := w.Snapshot(c.Session)
 	if runPhase(before, c.RunID) != phaseNone {
 		t.Fatal("snapshot lists the first run")
 	}
 	if err := p.do(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if after := w.snapshot(c.Session); after.Position != before.Position {
+	if after := w.Snapshot(c.Session); after.Position != before.Position {
 		t.Errorf("the session grew from %+v to %+v", before.Position, after.Position)
 	}
 }
@@ -162,7 +162,7 @@ func TestAbortRacesResume(t *testing.T) {
 		t.Error("agent called after the abort")
 		return nil
 	})})
-	w.request(c)
+	w.Request(c)
 	if err := p.do(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestAbortRacesResume(t *testing.T) {
 	if err := p.do(t.Context(), resume); err != nil {
 		t.Fatal(err)
 	}
-	snap := w.snapshot(c.Session)
+	snap := w.Snapshot(c.Session)
 	if snap.Status != fold.Failed || snap.Failure.Detail == nil || *snap.Failure.Detail.Code != CodeAborted {
 		t.Errorf("the session is %s: %+v", snap.Status, snap.Failure)
 	}
@@ -201,7 +201,7 @@ func TestMessageToResumedRun(t *testing.T) {
 	if err := p.do(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := conversation(w.snapshot(c.Session)), "user: b\nassistant: b of 5"; !strings.HasSuffix(got, want) {
+	if got, want := conversation(w.Snapshot(c.Session)), "user: b\nassistant: b of 5"; !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant suffix\n%s", got, want)
 	}
 }

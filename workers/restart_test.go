@@ -20,12 +20,12 @@ func TestServerRestart(t *testing.T) {
 	w.maxDelta = 1
 	calm := execute("calm", "talker", "Talk!")
 	w.play(calm, mixedAgent(5, &effectCounter{}), nil)
-	want := historyOf(w.snapshot(calm.Session))
+	want := historyOf(w.Snapshot(calm.Session))
 	for range 3 {
 		c := execute(uniqueName("r"), "talker", "Talk!")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		reached, n := make(chan struct{}), 1+random.IntN(120)
-		sub, err := w.srv.Conn(t).Subscribe("tr.chunks.*."+c.Session.Tenant+"."+c.Session.Root+".>", func(m *nats.Msg) {
+		sub, err := w.Server.Conn(t).Subscribe("tr.chunks.*."+c.Session.Tenant+"."+c.Session.Root+".>", func(m *nats.Msg) {
 			ended := strings.HasSuffix(m.Subject, "."+c.Session.ID) && chunk.Type(m.Header.Get("ce-type")).Terminal()
 			if n--; n == 0 || n > 0 && ended { // there may be fewer messages than that
 				n = 0
@@ -36,21 +36,21 @@ func TestServerRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := w.serve(w.worker(mixedAgent(5, &effectCounter{})))
-		w.request(c)
+		w.Request(c)
 		var users sync.WaitGroup
 		users.Go(func() { w.answerRequests(ctx, c.Session, c.AgentType) })
 		<-reached
 		if err := sub.Unsubscribe(); err != nil {
 			t.Fatal(err)
 		}
-		w.srv.Restart(t)
+		w.Server.Restart(t)
 		if err := w.awaitOver(ctx, c.Session); err != nil {
-			t.Fatalf("%v\n%s", err, conversation(w.snapshot(c.Session)))
+			t.Fatalf("%v\n%s", err, conversation(w.Snapshot(c.Session)))
 		}
 		users.Wait()
 		cancel()
-		p.end()
-		got := childNames.ReplaceAllString(strings.ReplaceAll(historyOf(w.snapshot(c.Session)), c.Session.ID, "calm"), "sub-")
+		p.Stop()
+		got := childNames.ReplaceAllString(strings.ReplaceAll(historyOf(w.Snapshot(c.Session)), c.Session.ID, "calm"), "sub-")
 		if got != childNames.ReplaceAllString(want, "sub-") {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}

@@ -79,7 +79,7 @@ func (t *schedule) name(s chunk.Session, run string) string {
 // recordQueued records the command that a request has put on the queue.
 func (t *schedule) recordQueued(requested control.Command) {
 	ctx := context.Background()
-	c, at, err := t.x.w.queue.Pending(ctx, requested.Session, requested.AgentType)
+	c, at, err := t.x.w.Queue.Pending(ctx, requested.Session, requested.AgentType)
 	if errors.Is(err, control.ErrNoCommand) || slices.ContainsFunc(t.queued, func(p queuedCommand) bool { return p.at == at }) {
 		return
 	}
@@ -363,11 +363,11 @@ type question struct {
 func (t *schedule) openQuestions() []question {
 	var open []question
 	for _, c := range t.sessions {
-		snap, err := t.x.w.reader.Snapshot(context.Background(), c.Session)
+		snap, err := t.x.w.Reader.Snapshot(context.Background(), c.Session)
 		if err != nil || snap.Run.Status != fold.RunSuspended || len(snap.Pending) == 0 {
 			continue
 		}
-		answers, err := t.x.w.inbox.Answers(context.Background(), c.Session, snap.Run.ID)
+		answers, err := t.x.w.Inbox.Answers(context.Background(), c.Session, snap.Run.ID)
 		if err != nil {
 			t.x.w.t.Errorf("read answers: %v", err)
 		}
@@ -384,7 +384,7 @@ func (t *schedule) openQuestions() []question {
 func (t *schedule) checkEnded() error {
 	var wrong []error
 	for _, c := range t.sessions {
-		snap, err := t.x.w.reader.Snapshot(context.Background(), c.Session)
+		snap, err := t.x.w.Reader.Snapshot(context.Background(), c.Session)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue

@@ -44,7 +44,7 @@ type outcomes struct {
 func newSimulation(t *testing.T) *simulation {
 	t.Helper()
 	x := &simulation{w: newEnvIn(t, jetstream.MemoryStorage), want: make(map[string]outcomes)}
-	js := x.w.srv.JetStream(t)
+	js := x.w.Server.JetStream(t)
 	var err error
 	if x.stream, err = js.Stream(t.Context(), "TR_COMMANDS"); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func (x *simulation) workers(js jetstream.JetStream) (*Workers, error) {
 
 // failingWorkers returns workers whose connection breaks at the n-th record that they write.
 func (x *simulation) failingWorkers(n int) (*Workers, *faultyConn) {
-	cut := &faultyConn{srv: x.w.srv, left: n, broken: make(chan struct{})}
+	cut := &faultyConn{srv: x.w.Server, left: n, broken: make(chan struct{})}
 	nc, err := nats.Connect(nats.DefaultURL, nats.InProcessServer(cut), nats.NoReconnect())
 	if err != nil {
 		x.w.t.Error(err)
@@ -141,7 +141,7 @@ func (x *simulation) start(name string, random *rand.Rand) *schedule {
 	}
 	c := execute(t.root.ID, "root", "hello")
 	c.Issued = time.Now()
-	if err := x.w.queue.Request(context.Background(), c, 0); err != nil {
+	if err := x.w.Queue.Request(context.Background(), c, 0); err != nil {
 		x.w.t.Error(err)
 	}
 	t.recordQueued(c)
@@ -181,7 +181,7 @@ func (t *schedule) outcomes() outcomes {
 	var o outcomes
 	stories := slices.Sorted(func(yield func(string) bool) {
 		for _, c := range t.sessions {
-			snap, err := t.x.w.reader.Snapshot(context.Background(), c.Session)
+			snap, err := t.x.w.Reader.Snapshot(context.Background(), c.Session)
 			if err != nil || !yield(runNames.ReplaceAllString(historyOf(snap), "$1-")) {
 				return
 			}

@@ -53,9 +53,9 @@ func (t *schedule) resumeEarly(q question) {
 	agent := t.agentOf(q.s)
 	c := control.Command{Kind: control.Resume, Session: q.s, AgentType: agent, RunID: control.ResumeRunID(q.RunID), Resumes: q.RunID}
 	t.logf("early resume of %s requested", t.name(q.s, q.RunID))
-	err := t.x.w.queue.Request(context.Background(), c, 0)
+	err := t.x.w.Queue.Request(context.Background(), c, 0)
 	if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Command.RunID == q.RunID && busy.Command.Kind != control.Abort {
-		err = t.x.w.queue.Request(context.Background(), c, busy.Revision)
+		err = t.x.w.Queue.Request(context.Background(), c, busy.Revision)
 	}
 	if err != nil && !errors.Is(err, control.ErrBusy) {
 		t.x.w.t.Error(err)
@@ -143,7 +143,7 @@ type controlledEdgeQueue struct {
 func (q controlledEdgeQueue) Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error) {
 	var at control.Revision
 	c, err := controlledCall(q.a, "read the queue of "+q.a.t.name(s, ""), func() (c control.Command, err error) {
-		c, at, err = q.a.t.x.w.queue.Pending(ctx, s, agentType)
+		c, at, err = q.a.t.x.w.Queue.Pending(ctx, s, agentType)
 		return c, err
 	})
 	return c, at, err

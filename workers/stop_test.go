@@ -46,11 +46,11 @@ func TestStopDuringStep(t *testing.T) {
 			c := execute(uniqueName("s"), "endless", "A story!")
 			started := make(chan struct{}, 1)
 			w.serve(w.worker(map[string]Agent{"endless": endlessAgent(started)}))
-			w.request(c)
+			w.Request(c)
 			<-started
 			begin := time.Now()
 			w.stop(c.Session, "r1", kind)
-			snap := w.awaitStatus(c.Session, test.status)
+			snap := w.AwaitStatus(c.Session, test.status)
 			t.Logf("it took %s", time.Since(begin).Round(time.Millisecond))
 			if snap.Run.Status != test.run || len(snap.OpenCalls()) > 0 || len(snap.Pending) > 0 {
 				t.Errorf("run %s, open calls %+v, pending %+v", snap.Run.Status, snap.OpenCalls(), snap.Pending)
@@ -61,7 +61,7 @@ func TestStopDuringStep(t *testing.T) {
 			if got := conversation(snap); !strings.Contains(got, "Once upon a time") {
 				t.Errorf("output missing:\n%s", got)
 			}
-			if got := types(w.bodies(c.Session)); !strings.HasSuffix(got, test.types) {
+			if got := types(w.Bodies(c.Session)); !strings.HasSuffix(got, test.types) {
 				t.Errorf("records %s, want suffix %s", got, test.types)
 			}
 		})
@@ -70,7 +70,7 @@ func TestStopDuringStep(t *testing.T) {
 
 func (w *env) stop(s chunk.Session, run string, kind control.StopKind) {
 	w.t.Helper()
-	if err := w.inbox.Stop(w.t.Context(), control.Stop{Session: s, RunID: run, Kind: kind, Reason: "enough"}); err != nil {
+	if err := w.Inbox.Stop(w.t.Context(), control.Stop{Session: s, RunID: run, Kind: kind, Reason: "enough"}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -94,7 +94,7 @@ func TestStopAtAnyTime(t *testing.T) {
 		if after == 0 {
 			w.stop(c.Session, c.RunID, kind)
 		}
-		w.request(c)
+		w.Request(c)
 		if after%2 == 0 {
 			go w.answerRequests(ctx, c.Session, "talker")
 		}
@@ -102,7 +102,7 @@ func TestStopAtAnyTime(t *testing.T) {
 		case <-fired:
 		case <-w.awaitPause(ctx, c.Session):
 		}
-		snap := w.await(c.Session, "to begin", func(snap fold.Snapshot) bool { return snap.Run.ID != "" })
+		snap := w.Await(c.Session, "to begin", func(snap fold.Snapshot) bool { return snap.Run.ID != "" })
 		w.stop(c.Session, snap.Run.ID, kind)
 		snap = w.awaitStopped(ctx, c.Session, kind)
 		cancel()
@@ -133,7 +133,7 @@ func (w *env) after(s chunk.Session, n int) <-chan struct{} {
 		close(done)
 		return done
 	}
-	_, err := w.srv.Conn(w.t).Subscribe("tr.chunks.*."+s.Tenant+"."+s.Root+"."+s.ID, func(*nats.Msg) {
+	_, err := w.Server.Conn(w.t).Subscribe("tr.chunks.*."+s.Tenant+"."+s.Root+"."+s.ID, func(*nats.Msg) {
 		if seen++; seen == n {
 			close(done)
 		}
@@ -150,7 +150,7 @@ func (w *env) awaitPause(ctx context.Context, s chunk.Session) <-chan struct{} {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			for rec, err := range w.log.Follow(ctx, chunk.Range{Session: s}) {
+			for rec, err := range w.Log.Follow(ctx, chunk.Range{Session: s}) {
 				if err == nil && (rec.Type.Terminal() || rec.Type == chunk.TypeStreamPaused) {
 					return
 				}
@@ -165,7 +165,7 @@ func (w *env) awaitPause(ctx context.Context, s chunk.Session) <-chan struct{} {
 func (w *env) awaitStopped(ctx context.Context, s chunk.Session, kind control.StopKind) fold.Snapshot {
 	w.t.Helper()
 	for {
-		snap, err := w.reader.Snapshot(ctx, s)
+		snap, err := w.Reader.Snapshot(ctx, s)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -175,15 +175,15 @@ func (w *env) awaitStopped(ctx context.Context, s chunk.Session, kind control.St
 		case fold.RunSuspended:
 			// A suspended run has no step to interrupt; it is aborted instead.
 			c := control.Command{Kind: control.Abort, Session: s, AgentType: "talker", RunID: snap.Run.ID}
-			err := w.queue.Request(ctx, c, 0)
+			err := w.Queue.Request(ctx, c, 0)
 			if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Command.RunID == snap.Run.ID {
-				err = w.queue.Request(ctx, c, busy.Revision)
+				err = w.Queue.Request(ctx, c, busy.Revision)
 			}
 			if err != nil && !errors.Is(err, control.ErrBusy) {
 				w.t.Fatal(err)
 			}
 		default:
-			if closed, err := w.log.Last(ctx, s); err != nil || closed.Type.Terminal() {
+			if closed, err := w.Log.Last(ctx, s); err != nil || closed.Type.Terminal() {
 				return snap
 			}
 		}
@@ -195,7 +195,7 @@ func (w *env) awaitStopped(ctx context.Context, s chunk.Session, kind control.St
 func TestAbandonedAgent(t *testing.T) {
 	for name, end := range map[string]func(*env, *process, control.Command){
 		"is aborted": func(w *env, _ *process, c control.Command) { w.stop(c.Session, c.RunID, control.StopAbort) },
-		"shut down":  func(_ *env, p *process, _ control.Command) { p.end() },
+		"shut down":  func(_ *env, p *process, _ control.Command) { p.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newEnv(t)
@@ -221,16 +221,16 @@ func TestAbandonedAgent(t *testing.T) {
 			})})
 			p.abandonAfter = 200 * time.Millisecond
 			w.serve(p)
-			w.request(c)
+			w.Request(c)
 			<-started
 			end(w, p, c)
 			if name == "is aborted" {
-				snap := w.awaitStatus(c.Session, fold.Failed)
+				snap := w.AwaitStatus(c.Session, fold.Failed)
 				if *snap.Failure.Detail.Code != CodeAborted || len(snap.OpenCalls()) > 0 {
 					t.Errorf("failure %+v, open calls %+v", snap.Failure, snap.OpenCalls())
 				}
 			}
-			before := len(w.records(c.Session))
+			before := len(w.Records(c.Session))
 			close(unfreeze)
 			if err := <-late; !errors.Is(err, errClosed) {
 				t.Errorf("late write: %v", err)
@@ -238,7 +238,7 @@ func TestAbandonedAgent(t *testing.T) {
 			if err := <-late; !errors.Is(err, errAbandoned) {
 				t.Errorf("step: %v", err)
 			}
-			if after := len(w.records(c.Session)); after != before {
+			if after := len(w.Records(c.Session)); after != before {
 				t.Errorf("the session grew from %d to %d records", before, after)
 			}
 		})

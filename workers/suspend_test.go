@@ -82,20 +82,20 @@ assistant: location output-available, payment output-denied {"tone":"kind"} Hell
 			c := execute(uniqueName("s"), "asking", "Hello?")
 			var ran atomic.Int64
 			w.serve(w.worker(map[string]Agent{"asking": askingAgent(0, &ran)}))
-			w.request(c)
-			snap := w.awaitStatus(c.Session, fold.Paused)
+			w.Request(c)
+			snap := w.AwaitStatus(c.Session, fold.Paused)
 			if len(snap.Pending) != 2 || snap.Pending[0].RunID != "r1" {
 				t.Errorf("pending %+v", snap.Pending)
 			}
 			w.answer(location(c))
 			w.resume(c.Session, "asking", "r1") // early: one answer is missing
 			w.answer(payment(c, test.pay, map[bool]string{false: "too dear"}[test.pay]))
-			w.await(c.Session, "to rest again", func(snap fold.Snapshot) bool {
-				_, _, err := w.queue.Pending(t.Context(), c.Session, "asking")
+			w.Await(c.Session, "to rest again", func(snap fold.Snapshot) bool {
+				_, _, err := w.Queue.Pending(t.Context(), c.Session, "asking")
 				return errors.Is(err, control.ErrNoCommand) && snap.Run.ID == "r1" || snap.Status == fold.Ended
 			})
 			w.resume(c.Session, "asking", "r1")
-			snap = w.awaitStatus(c.Session, fold.Ended)
+			snap = w.AwaitStatus(c.Session, fold.Ended)
 			if got := conversation(snap); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
@@ -115,8 +115,8 @@ func TestDeadline(t *testing.T) {
 	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
 	w.serve(w.worker(map[string]Agent{"asking": askingAgent(time.Second, &ran)}))
-	w.request(c)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	want := `user: Hello?
 assistant: Let me ask.
 assistant: location({"exact":true}) output-error no answer before the deadline
@@ -126,7 +126,7 @@ assistant: location output-error, payment output-error {"tone":"kind"} Hello?`
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	codes := 0
-	for _, b := range w.bodies(c.Session) {
+	for _, b := range w.Bodies(c.Session) {
 		if end, ok := b.(chunk.ToolEnd); ok && end.ErrorCode != nil && *end.ErrorCode == CodeDeadline {
 			codes++
 		}
@@ -143,15 +143,15 @@ func TestAbandonedCalls(t *testing.T) {
 	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
 	w.serve(w.worker(map[string]Agent{"asking": askingAgent(0, &ran)}))
-	w.request(c)
-	w.awaitStatus(c.Session, fold.Paused)
+	w.Request(c)
+	w.AwaitStatus(c.Session, fold.Paused)
 	w.answer(location(c))
 	next := c
 	next.RunID, next.Input = "r2", []chunk.InputMessage{{Content: "Never mind."}}
-	if err := w.queue.Request(t.Context(), next, w.revision(c)); err != nil {
+	if err := w.Queue.Request(t.Context(), next, w.revision(c)); err != nil {
 		t.Fatal(err)
 	}
-	snap := w.await(c.Session, "the second question", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Paused })
+	snap := w.Await(c.Session, "the second question", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Paused })
 	want := `user: Hello?
 assistant: Let me ask.
 assistant: location({"exact":true}) output-available "Bremen"
@@ -164,7 +164,7 @@ assistant: payment({"euro":5}) approval-requested `
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	ends := strings.Repeat("tool_end ", 2)
-	if got := types(w.bodies(c.Session)); !strings.Contains(got, "stream_paused run_started "+ends+"stream_end run_started step_start") {
+	if got := types(w.Bodies(c.Session)); !strings.Contains(got, "stream_paused run_started "+ends+"stream_end run_started step_start") {
 		t.Errorf("records %s", got)
 	}
 }
@@ -191,7 +191,7 @@ func TestAbandonedCallsAreNotResumed(t *testing.T) {
 			if err := w.worker(map[string]Agent{"asking": askingAgent(0, &ran)}).do(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
-			next, _, err := w.queue.Pending(t.Context(), c.Session, c.AgentType)
+			next, _, err := w.Queue.Pending(t.Context(), c.Session, c.AgentType)
 			if err != nil && !errors.Is(err, control.ErrNoCommand) {
 				t.Fatal(err)
 			}
@@ -204,7 +204,7 @@ func TestAbandonedCallsAreNotResumed(t *testing.T) {
 
 func (w *env) revision(c control.Command) control.Revision {
 	w.t.Helper()
-	_, at, err := w.queue.Pending(w.t.Context(), c.Session, c.AgentType)
+	_, at, err := w.Queue.Pending(w.t.Context(), c.Session, c.AgentType)
 	if err != nil && !errors.Is(err, control.ErrNoCommand) {
 		w.t.Fatal(err)
 	}
@@ -262,12 +262,12 @@ func TestSubagents(t *testing.T) {
 	for range 3 {
 		w.serve(w.worker(family(t)))
 	}
-	w.request(c)
+	w.Request(c)
 	curious := childSession(c.Session, "r1", "b")
-	waits := w.awaitStatus(curious, fold.Paused)
+	waits := w.AwaitStatus(curious, fold.Paused)
 	w.answer(control.Answer{Session: curious, RunID: waits.Run.ID, CallID: "where", Kind: control.ClientResult, Result: chunk.Value(`"here"`)})
 	w.resume(curious, "curious", waits.Run.ID)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	want := `user: Colours?
 assistant: I ask my children.
 assistant: subagent__child({"message":"red"}) output-available "I say red"
@@ -283,7 +283,7 @@ assistant: They have answered.`
 			t.Fatalf("children %+v", children)
 		}
 	}
-	if got := types(w.bodies(c.Session)); strings.Count(got, "subagent_end tool_end") != 3 {
+	if got := types(w.Bodies(c.Session)); strings.Count(got, "subagent_end tool_end") != 3 {
 		t.Errorf("records %s, want each subagent_end followed by its tool_end", got)
 	}
 }
@@ -295,14 +295,14 @@ func TestEarlyResume(t *testing.T) {
 	c := execute(uniqueName("s"), "asking", "Hello?")
 	var ran atomic.Int64
 	p := w.worker(map[string]Agent{"asking": askingAgent(0, &ran)})
-	w.request(c)
+	w.Request(c)
 	if err := p.Handle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.take(c)
 	w.answer(location(c))
 	early := control.Command{Kind: control.Resume, Session: c.Session, AgentType: "asking", RunID: control.ResumeRunID("r1"), Resumes: "r1", Mode: modeContinue}
-	w.request(early)
+	w.Request(early)
 	done, ok := errors.AsType[control.AfterAck](p.Handle(t.Context(), early))
 	if !ok {
 		t.Fatal("no AfterAck")
@@ -316,7 +316,7 @@ func TestEarlyResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.serve(p)
-	w.awaitStatus(c.Session, fold.Ended)
+	w.AwaitStatus(c.Session, fold.Ended)
 	if ran.Load() != 1 {
 		t.Errorf("payment ran %d times", ran.Load())
 	}
@@ -338,7 +338,7 @@ func TestParamsAfterCrashOfResumedRun(t *testing.T) {
 	}
 	var crashing *process
 	crashing = w.worker(map[string]Agent{"asking": AgentFunc(func(_ context.Context, _ *Turn) error {
-		crashing.kill()
+		crashing.Kill()
 		return errors.New("connection closed")
 	})})
 	if err := crashing.do(t.Context(), resume); err == nil {
@@ -348,7 +348,7 @@ func TestParamsAfterCrashOfResumedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `assistant: location output-available, payment approval-responded {"tone":"kind"} Hello?`
-	if got := conversation(w.snapshot(c.Session)); !strings.HasSuffix(got, want) {
+	if got := conversation(w.Snapshot(c.Session)); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant suffix\n%s", got, want)
 	}
 }

@@ -105,7 +105,7 @@ func (e *effectCounter) happen(key string) {
 // answerRequests answers all pending calls of a session until it has ended or ctx ends.
 func (w *env) answerRequests(ctx context.Context, s chunk.Session, agent string) {
 	for ctx.Err() == nil {
-		for rec, err := range w.log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
+		for rec, err := range w.Log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
 			if err != nil {
 				break // not started, or a clean-up during the read
 			}
@@ -123,7 +123,7 @@ func (w *env) answerRequests(ctx context.Context, s chunk.Session, agent string)
 }
 
 func (w *env) answerAll(ctx context.Context, s chunk.Session, agent string) error {
-	snap, err := w.reader.Snapshot(ctx, s)
+	snap, err := w.Reader.Snapshot(ctx, s)
 	if err != nil || snap.Run.Status != fold.RunSuspended {
 		return err
 	}
@@ -132,18 +132,18 @@ func (w *env) answerAll(ctx context.Context, s chunk.Session, agent string) erro
 		if p.Kind == fold.PendingApproval {
 			a = control.Answer{Session: s, RunID: p.RunID, CallID: p.CallID, Kind: control.Approval, ApprovalID: p.ApprovalID, Approved: true}
 		}
-		if err := w.inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
+		if err := w.Inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
 			return err
 		}
 	}
-	answers, err := w.inbox.Answers(ctx, s, snap.Run.ID)
+	answers, err := w.Inbox.Answers(ctx, s, snap.Run.ID)
 	if err != nil || len(answers) < len(pendingCalls(snap, snap.Run.ID)) {
 		return err // the sub-agent's worker requests the Resume
 	}
 	c := control.Command{Kind: control.Resume, Session: s, AgentType: agent, RunID: control.ResumeRunID(snap.Run.ID), Resumes: snap.Run.ID}
-	err = w.queue.Request(ctx, c, 0)
+	err = w.Queue.Request(ctx, c, 0)
 	if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Command.RunID == snap.Run.ID {
-		err = w.queue.Request(ctx, c, busy.Revision)
+		err = w.Queue.Request(ctx, c, busy.Revision)
 	}
 	if errors.Is(err, control.ErrBusy) {
 		return nil // already requested
@@ -181,7 +181,7 @@ func TestCrashAnywhere(t *testing.T) {
 	w.maxDelta = 1
 	calm, calmEffects := execute("calm", "talker", "Talk!"), &effectCounter{}
 	w.play(calm, mixedAgent(steps, calmEffects), nil)
-	want := historyOf(w.snapshot(calm.Session))
+	want := historyOf(w.Snapshot(calm.Session))
 	if !strings.Contains(want, "6.5") || len(calmEffects.keys) != 8 {
 		t.Fatalf("undisturbed run: got\n%s\n%v", want, calmEffects.keys)
 	}
@@ -190,7 +190,7 @@ func TestCrashAnywhere(t *testing.T) {
 		s, did := fmt.Sprint("s", round), &effectCounter{}
 		c := execute(s, "talker", "Talk!")
 		kills += w.play(c, mixedAgent(steps, did), random)
-		got := strings.ReplaceAll(historyOf(w.snapshot(c.Session)), s, "calm")
+		got := strings.ReplaceAll(historyOf(w.Snapshot(c.Session)), s, "calm")
 		got, want := childNames.ReplaceAllString(got, "sub-"), childNames.ReplaceAllString(want, "sub-")
 		if got != want {
 			t.Fatalf("round %d: got\n%s\nwant\n%s", round, got, want)
@@ -198,7 +198,7 @@ func TestCrashAnywhere(t *testing.T) {
 		if len(did.keys) != len(calmEffects.keys) {
 			t.Errorf("round %d: %d effects, want %d", round, len(did.keys), len(calmEffects.keys))
 		}
-		for i, b := range w.bodies(c.Session) {
+		for i, b := range w.Bodies(c.Session) {
 			if _, ok := b.(chunk.StreamFailed); ok {
 				t.Errorf("record %d: failure", i)
 			}
@@ -218,7 +218,7 @@ func (w *env) play(c control.Command, agents map[string]Agent, random *rand.Rand
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	w.request(c)
+	w.Request(c)
 	var users sync.WaitGroup
 	users.Go(func() { w.answerRequests(ctx, c.Session, c.AgentType) })
 	for random != nil && kills < 6 {
@@ -234,29 +234,29 @@ func (w *env) play(c control.Command, agents map[string]Agent, random *rand.Rand
 			kills++
 		case <-ended:
 		}
-		p.stop()
+		p.Cancel()
 		if w.isOver(c.Session) {
 			break
 		}
 	}
 	last := w.serve(w.worker(agents))
 	if err := w.awaitOver(ctx, c.Session); err != nil {
-		w.t.Fatalf("last worker: %v\n%s", err, conversation(w.snapshot(c.Session)))
+		w.t.Fatalf("last worker: %v\n%s", err, conversation(w.Snapshot(c.Session)))
 	}
 	users.Wait()
-	last.end()
+	last.Stop()
 	return kills
 }
 
 func (w *env) isOver(s chunk.Session) bool {
-	snap, err := w.reader.Snapshot(w.t.Context(), s)
+	snap, err := w.Reader.Snapshot(w.t.Context(), s)
 	return err == nil && snap.Status == fold.Ended
 }
 
 // awaitOver follows a session to its end, across clean-ups.
 func (w *env) awaitOver(ctx context.Context, s chunk.Session) error {
 	for {
-		for rec, err := range w.log.Follow(ctx, chunk.Range{Session: s}) {
+		for rec, err := range w.Log.Follow(ctx, chunk.Range{Session: s}) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -299,7 +299,7 @@ func twoSteps(step int, crash func()) map[string]Agent {
 func (w *env) crashIn(c control.Command, step int) {
 	w.t.Helper()
 	var p *process
-	p = w.worker(twoSteps(step, func() { p.kill() }))
+	p = w.worker(twoSteps(step, func() { p.Kill() }))
 	if err := p.do(w.t.Context(), c); err == nil {
 		w.t.Fatal("worker completed the run without a connection")
 	}
@@ -314,12 +314,12 @@ func TestResyncAfterTakeover(t *testing.T) {
 		if err := w.worker(twoSteps(0, nil)).do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := conversation(w.snapshot(c.Session)), "user: Hello?\nassistant: Step 1. \nassistant: Step 2. "; got != want {
+		if got, want := conversation(w.Snapshot(c.Session)), "user: Hello?\nassistant: Step 1. \nassistant: Step 2. "; got != want {
 			t.Errorf("crash in step %d: got\n%s\nwant\n%s", step, got, want)
 		}
 		want := chunk.StreamResync{StepCount: 1, MessageCount: 2, Reason: "crash_recovery"}
 		truncations, resyncs := 0, 0
-		for _, rec := range w.records(c.Session) {
+		for _, rec := range w.Records(c.Session) {
 			decoded, err := rec.Decode()
 			if err != nil {
 				t.Fatal(err)
@@ -362,7 +362,7 @@ func TestBusySession(t *testing.T) {
 		}
 	}
 	const want = "user: First.\nassistant: Step 1. \nassistant: Step 2. \nuser: Second.\nassistant: Step 1. \nassistant: Step 2. "
-	if got := conversation(w.snapshot(first.Session)); got != want {
+	if got := conversation(w.Snapshot(first.Session)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

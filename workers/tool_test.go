@@ -34,10 +34,10 @@ func TestProviderExecutedMember(t *testing.T) {
 			return plain.AskClient(ctx, struct{}{}, time.Time{})
 		})
 	})}))
-	w.request(c)
-	w.awaitStatus(c.Session, fold.Paused)
+	w.Request(c)
+	w.AwaitStatus(c.Session, fold.Paused)
 	begun := map[string]int{}
-	for _, rec := range w.records(c.Session) {
+	for _, rec := range w.Records(c.Session) {
 		c, err := rec.Decode()
 		if err != nil {
 			t.Fatal(err)

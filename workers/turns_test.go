@@ -35,15 +35,15 @@ func TestTurns(t *testing.T) {
 	next := func(run, replaces string, inputs ...string) fold.Snapshot {
 		c := execute(c.Session.ID, "echo", inputs...)
 		c.RunID, c.Replaces = run, replaces
-		w.await(c.Session, "the queue to be empty", func(fold.Snapshot) bool {
-			_, _, err := w.queue.Pending(t.Context(), c.Session, "echo")
+		w.Await(c.Session, "the queue to be empty", func(fold.Snapshot) bool {
+			_, _, err := w.Queue.Pending(t.Context(), c.Session, "echo")
 			return errors.Is(err, control.ErrNoCommand)
 		})
-		w.request(c)
-		return w.await(c.Session, run, func(snap fold.Snapshot) bool { return snap.Run.ID == run && snap.Status == fold.Ended })
+		w.Request(c)
+		return w.Await(c.Session, run, func(snap fold.Snapshot) bool { return snap.Run.ID == run && snap.Status == fold.Ended })
 	}
-	w.request(c)
-	w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	w.AwaitStatus(c.Session, fold.Ended)
 	next("r2", "", "c")
 	snap := next("r3", "msg-4")
 	want := "user: a\nuser: b\nassistant: a+b of 2\nuser: c\nassistant: c of 4"
@@ -78,16 +78,16 @@ func TestResumeInterruptedRun(t *testing.T) {
 			return ctx.Err()
 		})
 	})}))
-	w.request(c)
+	w.Request(c)
 	<-started
 	w.stop(c.Session, "r1", control.StopInterrupt)
-	w.awaitStatus(c.Session, fold.Paused)
+	w.AwaitStatus(c.Session, fold.Paused)
 	w.resume(c.Session, "story", "r1")
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	if got, want := conversation(snap), "user: A story!\nassistant: Once upon a time\nassistant: The end. {\"tone\":\"kind\"}"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, b := range w.bodies(c.Session) {
+	for _, b := range w.Bodies(c.Session) {
 		if r, ok := b.(chunk.RunResumed); ok && (r.RunID != "r1" || r.FromStepCount != 1 || r.FromCheckpointID == nil || r.Mode != "continue") {
 			t.Errorf("resumed %+v", r)
 		}
@@ -116,18 +116,18 @@ func TestResumeWithMessage(t *testing.T) {
 			return s.Text(ctx, fmt.Sprintf("step %d", s.Number()))
 		})
 	})}))
-	w.request(c)
-	w.awaitStatus(c.Session, fold.Paused)
+	w.Request(c)
+	w.AwaitStatus(c.Session, fold.Paused)
 	w.answer(location(c))
 	w.answer(payment(c, true, ""))
-	err := w.queue.Request(t.Context(), control.Command{
+	err := w.Queue.Request(t.Context(), control.Command{
 		Kind: control.Resume, Session: c.Session, AgentType: "asking", RunID: control.ResumeRunID("r1"), Resumes: "r1", Mode: "with_message",
 		Input: []chunk.InputMessage{{Content: "And hurry."}},
 	}, w.revision(c))
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap := w.await(c.Session, "the end", func(snap fold.Snapshot) bool { return snap.Run.ID != "r1" && snap.Status == fold.Ended })
+	snap := w.Await(c.Session, "the end", func(snap fold.Snapshot) bool { return snap.Run.ID != "r1" && snap.Status == fold.Ended })
 	want := `user: Hello?
 assistant: Let me ask.
 assistant: location({"exact":true}) output-available "Bremen"
@@ -147,21 +147,21 @@ func TestAbortIncludesSubagents(t *testing.T) {
 	started := make(chan struct{}, 1)
 	agents["child"] = endlessAgent(started)
 	w.serve(w.worker(agents))
-	w.request(c)
+	w.Request(c)
 	<-started
-	w.awaitStatus(c.Session, fold.Paused)
+	w.AwaitStatus(c.Session, fold.Paused)
 	curious := childSession(c.Session, "r1", "b")
-	w.awaitStatus(curious, fold.Paused)
-	err := w.queue.Request(t.Context(), control.Command{Kind: control.Abort, Session: c.Session, AgentType: "parent", RunID: "r1", Reason: "enough"}, w.revision(c))
+	w.AwaitStatus(curious, fold.Paused)
+	err := w.Queue.Request(t.Context(), control.Command{Kind: control.Abort, Session: c.Session, AgentType: "parent", RunID: "r1", Reason: "enough"}, w.revision(c))
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap := w.awaitStatus(c.Session, fold.Failed)
+	snap := w.AwaitStatus(c.Session, fold.Failed)
 	if snap.Failure.Message != "run aborted: enough" || len(snap.OpenCalls()) > 0 {
 		t.Errorf("failure %+v, open calls %+v", snap.Failure, snap.OpenCalls())
 	}
 	for _, s := range []chunk.Session{curious, childSession(c.Session, "r1", "a")} {
-		if snap := w.awaitStatus(s, fold.Failed); *snap.Failure.Detail.Code != CodeAborted {
+		if snap := w.AwaitStatus(s, fold.Failed); *snap.Failure.Detail.Code != CodeAborted {
 			t.Errorf("%s: %+v", s, snap.Failure)
 		}
 	}
@@ -185,8 +185,8 @@ func TestLargeSubagentResult(t *testing.T) {
 			return s.Output(ctx, strings.Repeat("x", 505<<10))
 		}),
 	}))
-	w.request(c)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	if got := conversation(snap); !strings.HasSuffix(got, "assistant: sub-agent result exceeds the limits") {
 		t.Errorf("got\n%.400s", got)
 	}
@@ -233,8 +233,8 @@ func TestStepRejections(t *testing.T) {
 			return s.Text(ctx, "fine")
 		})
 	})}))
-	w.request(c)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	if got, want := conversation(snap), "user: Go.\nassistant: fine"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -246,17 +246,17 @@ func TestGraceEnds(t *testing.T) {
 	c := execute(uniqueName("s"), "endless", "A story!")
 	started := make(chan struct{}, 2)
 	first := w.serve(w.worker(map[string]Agent{"endless": endlessAgent(started)}))
-	w.request(c)
+	w.Request(c)
 	<-started
 	begin := time.Now()
-	first.end()
+	first.Stop()
 	if took := time.Since(begin); took < 2*time.Second || took > 8*time.Second {
 		t.Errorf("the worker stopped after %s, want its grace of 2s", took)
 	}
 	w.serve(w.worker(map[string]Agent{"endless": endlessAgent(started)}))
 	<-started
 	w.stop(c.Session, "r1", control.StopAbort)
-	snap := w.awaitStatus(c.Session, fold.Failed)
+	snap := w.AwaitStatus(c.Session, fold.Failed)
 	if got := strings.Count(conversation(snap), "Once upon a time"); got != 1 {
 		t.Errorf("found %d times:\n%s", got, conversation(snap))
 	}
@@ -295,13 +295,13 @@ func TestEmit(t *testing.T) {
 		}
 		return s.SetState(ctx, map[string]string{"city": "Bergen"})
 	})}))
-	w.request(c)
-	snap := w.awaitStatus(c.Session, fold.Ended)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
 	if got := snap.State.String(); got != `{"city":"Bergen"}` || snap.Faults.RejectedPatches > 0 {
 		t.Errorf("state %s, faults %+v", got, snap.Faults)
 	}
 	const want = "run_started step_start text_delta state_patch executor_superseded tool_start tool_end state_patch step_end checkpoint_created step_committed stream_end"
-	if got := types(w.bodies(c.Session)); got != want {
+	if got := types(w.Bodies(c.Session)); got != want {
 		t.Errorf("records\n%s\nwant\n%s", got, want)
 	}
 }

@@ -104,6 +104,7 @@ var layers = map[string]place{
 	"internal/testkit/openapitest": {layer: testkit},
 	"internal/testkit/posttest":    {layer: testkit},
 	"internal/testkit/seedtest":    {layer: testkit},
+	"internal/testkit/stack":       {layer: testkit},
 	"internal/testkit/storetest":   {layer: testkit},
 }
 
