@@ -39,14 +39,14 @@ func checkAnswer(w *env, api API, nulls bool) {
 	req := end.Requests()[0]
 	w.want(req.System, "You are a clerk.", "system prompt")
 	w.want(req.Last().Text, "Hi", "question")
-	for _, b := range w.bodies(s) {
+	for _, b := range w.Bodies(s) {
 		if b, ok := b.(chunk.StepEnd); ok && (b.FinishReason == nil || *b.FinishReason != "stop") {
 			t.Errorf("finish %+v", b)
 		}
 	}
 	// The next turn has the history of the first one.
 	w.askIn(s, "clerk", "r2", "And?")
-	w.await(s, "the second turn", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Ended })
+	w.Await(s, "the second turn", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Ended })
 	var history []string
 	for _, m := range end.Requests()[1].Messages {
 		history = append(history, m.Role+" "+m.Text)

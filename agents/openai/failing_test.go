@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -70,8 +71,8 @@ func TestFirstAttemptFails(t *testing.T) {
 				if got := strings.Contains(w.types(s), "step_discarded"); got != c.rolledBack {
 					t.Errorf("%s: rolled back %v, want %v", name, got, c.rolledBack)
 				}
-				if strings.Contains(conversation(snap), "look_up") {
-					t.Errorf("%s: call not removed: %s", name, conversation(snap))
+				if strings.Contains(stack.Conversation(snap), "look_up") {
+					t.Errorf("%s: call not removed: %s", name, stack.Conversation(snap))
 				}
 			}
 			if strings.Contains(w.logOutput.String(), openaitest.Key) {
@@ -84,7 +85,7 @@ func TestFirstAttemptFails(t *testing.T) {
 func (w *env) types(s chunk.Session) string {
 	w.t.Helper()
 	var names []string
-	for _, b := range w.bodies(s) {
+	for _, b := range w.Bodies(s) {
 		names = append(names, string(b.Type()))
 	}
 	return strings.Join(names, " ")
@@ -97,7 +98,7 @@ func TestNoDuplicateOutput(t *testing.T) {
 			w := newEnv(t)
 			var s chunk.Session
 			clean := openaitest.Callback(func() {
-				if snap, err := w.reader.Snapshot(context.WithoutCancel(t.Context()), s); err != nil || answered(snap) != "" {
+				if snap, err := w.Reader.Snapshot(context.WithoutCancel(t.Context()), s); err != nil || answered(snap) != "" {
 					t.Errorf("before the output of an attempt readers see %q, %v", answered(snap), err)
 				}
 			})
@@ -153,7 +154,7 @@ func TestFailures(t *testing.T) {
 				before := len(end.Requests())
 				reply.Store(&c.reply)
 				s := w.ask("clerk", "And?")
-				snap := w.awaitStatus(s, fold.Failed)
+				snap := w.AwaitStatus(s, fold.Failed)
 				d := snap.Failure.Detail
 				if *d.Code != c.code || *d.Retryable != c.retryable || *d.Category != "provider" || snap.Failure.Message != userMessages[c.code] {
 					t.Errorf("%s: failed with %q, %q, %v, %q", name, *d.Code, *d.Category, *d.Retryable, snap.Failure.Message)
@@ -226,10 +227,10 @@ func TestKeyIsNotLogged(t *testing.T) {
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(text("never")) })
 	w.serve(map[string]workers.Agent{"clerk": w.agent(end, Chat, func(c *Config) { c.Key = key })})
 	s := w.ask("clerk", "And?")
-	snap := w.awaitStatus(s, fold.Failed)
+	snap := w.AwaitStatus(s, fold.Failed)
 	w.want(*snap.Failure.Detail.Code, CodeAuthFailed, "code")
 	shown := w.logOutput.String() + fmt.Sprintf("%v %+v %#v", Secret(key), Config{Key: key}, Config{Key: key})
-	for rec := range w.records(s) {
+	for _, rec := range w.Records(s) {
 		shown += string(rec.Data)
 	}
 	if strings.Contains(shown, key) {
@@ -312,8 +313,8 @@ func TestWorkerCrash(t *testing.T) {
 			first := w.serve(agents)
 			s := w.ask("clerk", "And?")
 			<-halfway
-			w.await(s, "half an answer", func(snap fold.Snapshot) bool { return answered(snap) == "I was about to say, " })
-			first.kill()
+			w.Await(s, "half an answer", func(snap fold.Snapshot) bool { return answered(snap) == "I was about to say, " })
+			first.Kill()
 			w.serve(agents)
 			snap := w.ended(s)
 			w.want(answered(snap), "I say it.", "text")
@@ -335,15 +336,15 @@ func TestInterrupted(t *testing.T) {
 			})
 			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api)})
 			s := w.ask("clerk", "Tell me a story.")
-			w.await(s, "a beginning", func(snap fold.Snapshot) bool { return answered(snap) == "It all began " })
+			w.Await(s, "a beginning", func(snap fold.Snapshot) bool { return answered(snap) == "It all began " })
 			w.stop(s)
-			snap := w.await(s, "the interruption", func(snap fold.Snapshot) bool { return snap.Run.Status == fold.RunInterrupted })
+			snap := w.Await(s, "the interruption", func(snap fold.Snapshot) bool { return snap.Run.Status == fold.RunInterrupted })
 			w.want(answered(snap), "It all began ", "text")
 
 			s = w.ask("clerk", "busy?")
-			w.await(s, "the run", func(snap fold.Snapshot) bool { return snap.Run.ID == "r1" })
+			w.Await(s, "the run", func(snap fold.Snapshot) bool { return snap.Run.ID == "r1" })
 			w.stop(s)
-			w.await(s, "the interruption", func(snap fold.Snapshot) bool { return snap.Run.Status == fold.RunInterrupted })
+			w.Await(s, "the interruption", func(snap fold.Snapshot) bool { return snap.Run.Status == fold.RunInterrupted })
 		})
 	}
 }

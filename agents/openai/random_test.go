@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -103,7 +104,7 @@ func TestGeneratedStreams(t *testing.T) {
 				mu.Unlock()
 				s := w.ask("clerk", question)
 				if n == 8 {
-					dying.kill()
+					dying.Kill()
 				}
 				snap := w.ended(s)
 				p.check(w, snap)
@@ -119,13 +120,13 @@ func (p *randomModel) check(w *env, snap fold.Snapshot) {
 		_, text, calls := p.line(step)
 		want.WriteString(text)
 		for _, c := range calls {
-			if n := strings.Count(conversation(snap), `"toolCallId":"`+c.ID+`"`); n != 1 {
+			if n := strings.Count(stack.Conversation(snap), `"toolCallId":"`+c.ID+`"`); n != 1 {
 				w.t.Errorf("call %s found %d times", c.ID, n)
 			}
 		}
 	}
 	w.want(answered(snap), want.String(), fmt.Sprintf("text of seed %d", p.seed))
-	if strings.Count(conversation(snap), `"state":"output-available"`) != strings.Count(conversation(snap), `"toolCallId"`) {
-		w.t.Errorf("call without output: %s", conversation(snap))
+	if strings.Count(stack.Conversation(snap), `"state":"output-available"`) != strings.Count(stack.Conversation(snap), `"toolCallId"`) {
+		w.t.Errorf("call without output: %s", stack.Conversation(snap))
 	}
 }

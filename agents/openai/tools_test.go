@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -34,7 +35,7 @@ func with(tools ...Tool) func(*Config) {
 // stop interrupts the latest run.
 func (w *env) stop(s chunk.Session) {
 	w.t.Helper()
-	if err := w.inbox.Stop(w.t.Context(), control.Stop{Session: s, RunID: "r1", Kind: control.StopInterrupt}); err != nil {
+	if err := w.Inbox.Stop(w.t.Context(), control.Stop{Session: s, RunID: "r1", Kind: control.StopInterrupt}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -44,13 +45,13 @@ func (w *env) answer(s chunk.Session, agent string, answers ...control.Answer) {
 	w.t.Helper()
 	for _, a := range answers {
 		a.Session, a.RunID = s, "r1"
-		if err := w.inbox.Answer(w.t.Context(), a); err != nil {
+		if err := w.Inbox.Answer(w.t.Context(), a); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	// The sub-agent's worker resumes the run if it stores the last answer.
 	natstest.Eventually(w.t, "all answers", func(ctx context.Context) error {
-		stored, err := w.inbox.Answers(ctx, s, "r1")
+		stored, err := w.Inbox.Answers(ctx, s, "r1")
 		if err != nil || len(stored) <= len(answers) {
 			return fmt.Errorf("%d answers: %w", len(stored), err)
 		}
@@ -101,7 +102,7 @@ func checkParallelTools(w *env, api API) {
 	w.want(req.Outcome("call_c"), `error: no such order`, "c")
 	w.want(fmt.Sprint(req.Messages[1].Calls), `[{call_a look_up {"id":"älpha"} 0} {call_b look_up {"id":"b"} 0} {call_c look_up {"id":"bad"} 0}]`, "calls")
 	args := map[string]string{}
-	for _, b := range w.bodies(s) {
+	for _, b := range w.Bodies(s) {
 		if b, ok := b.(chunk.ToolArgStreamDelta); ok {
 			args[b.ToolCallID] += b.Delta
 		}
@@ -144,7 +145,7 @@ func TestInvalidCalls(t *testing.T) {
 					t.Errorf("%s: %q, want %q", id, got, want)
 				}
 			}
-			if strings.Contains(conversation(snap), "secret") {
+			if strings.Contains(stack.Conversation(snap), "secret") {
 				t.Error("panic value is shown")
 			}
 		})
@@ -191,7 +192,7 @@ func checkPendingCalls(w *env, api API) {
 	})
 	w.serve(map[string]workers.Agent{"clerk": clerk, "counter": counter})
 	s := w.ask("clerk", "Do it all.")
-	snap := w.await(s, "questions", func(snap fold.Snapshot) bool { return snap.Run.Status == fold.RunSuspended })
+	snap := w.Await(s, "questions", func(snap fold.Snapshot) bool { return snap.Run.Status == fold.RunSuspended })
 	approvals := map[string]string{}
 	for _, p := range snap.Pending {
 		approvals[p.CallID] = p.ApprovalID
@@ -207,7 +208,7 @@ func checkPendingCalls(w *env, api API) {
 	req := requests[len(requests)-1]
 	w.want(req.Outcome("where"), `{"city":"Ulm"}`, "client tool")
 	browsers := 0 // records that mark a call of the browser: at the start and at the end of its arguments
-	for rec := range w.records(s) {
+	for _, rec := range w.Records(s) {
 		if bytes.Contains(rec.Data, []byte(`"providerExecuted":false`)) && bytes.Contains(rec.Data, []byte(`"location"`)) &&
 			(rec.Type == chunk.TypeToolArgStreamStart || rec.Type == chunk.TypeToolStart) {
 			browsers++
@@ -222,7 +223,7 @@ func checkPendingCalls(w *env, api API) {
 	if len(keys) != 1 || keys[0] == "" {
 		w.t.Errorf("approved call run with the keys %q, want once: the model call after it failed", keys)
 	}
-	if strings.Contains(conversation(snap), finishTool) {
+	if strings.Contains(stack.Conversation(snap), finishTool) {
 		w.t.Errorf("%s is shown", finishTool)
 	}
 }
@@ -262,13 +263,13 @@ func TestOutput(t *testing.T) {
 			if want := (fold.Usage{Input: 30, Output: 15}); snap.Usage != want {
 				t.Errorf("usage %+v, want the sum of three responses", snap.Usage)
 			}
-			for rec := range w.records(s) {
+			for _, rec := range w.Records(s) {
 				if strings.Contains(string(rec.Data), finishTool) {
 					t.Errorf("record %s", rec.Data)
 				}
 			}
-			if !strings.Contains(conversation(snap), "not run: the same response contains the final output") {
-				t.Errorf("no outcome of the other call: %s", conversation(snap))
+			if !strings.Contains(stack.Conversation(snap), "not run: the same response contains the final output") {
+				t.Errorf("no outcome of the other call: %s", stack.Conversation(snap))
 			}
 		})
 	}
@@ -279,7 +280,7 @@ func TestMissingOutput(t *testing.T) {
 	w := newEnv(t)
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(text("Well. ")) })
 	w.serve(map[string]workers.Agent{"clerk": w.agent(end, Chat, func(c *Config) { c.Output = anyObject })})
-	snap := w.awaitStatus(w.ask("clerk", "How many?"), fold.Failed)
+	snap := w.AwaitStatus(w.ask("clerk", "How many?"), fold.Failed)
 	w.want(*snap.Failure.Detail.Code, workers.CodeInvalidTool, "code")
 	if got := len(end.Requests()); got != maxOutputReminders+1 {
 		t.Errorf("%d requests, want %d", got, maxOutputReminders+1)
@@ -294,7 +295,7 @@ func TestStepLimit(t *testing.T) {
 	})
 	again := newTool("look_up", func(context.Context, Call) (any, error) { return "again", nil })
 	w.serve(map[string]workers.Agent{"clerk": w.agent(end, Chat, with(again), func(c *Config) { c.MaxSteps = 3 })})
-	snap := w.awaitStatus(w.ask("clerk", "Continue."), fold.Failed)
+	snap := w.AwaitStatus(w.ask("clerk", "Continue."), fold.Failed)
 	w.want(*snap.Failure.Detail.Code, workers.CodeStepLimit, "code")
 	if got := len(end.Requests()); got != 3 {
 		t.Errorf("%d requests, want 3", got)
@@ -316,7 +317,7 @@ func TestFinishReasons(t *testing.T) {
 			for reason, want := range map[string]string{"length": "Once upon length", "content_filter": "Once upon content-filter", "stop": "Once upon stop", "refuse": "I cannot do that. stop"} {
 				s := w.ask("clerk", reason)
 				got := answered(w.ended(s))
-				for _, b := range w.bodies(s) {
+				for _, b := range w.Bodies(s) {
 					if b, ok := b.(chunk.StepEnd); ok {
 						got += " " + *b.FinishReason
 					}
