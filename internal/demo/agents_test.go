@@ -36,7 +36,7 @@ func TestScenariosArePlayed(t *testing.T) {
 			if f := snap.Faults; f.Skipped+f.RejectedPatches+f.RejectedPieces+f.Lost > 0 {
 				t.Errorf("%s: faults %+v", s.Name, f)
 			}
-			for _, c := range e.chunks(session) {
+			for _, c := range e.Chunks(session) {
 				used[c.Type()] = true
 			}
 		}
@@ -60,7 +60,7 @@ func TestLifecycle(t *testing.T) {
 	e.run(c)
 	var got []string
 	resumed := ""
-	for _, c := range e.chunks(c.Session) {
+	for _, c := range e.Chunks(c.Session) {
 		switch b := c.Body.(type) {
 		case chunk.RunStarted:
 			resumed = b.RunID
@@ -98,7 +98,7 @@ func TestTurns(t *testing.T) {
 	e.request(second)
 	e.awaitStatus(first.Session, "r2", fold.RunEnded)
 	text, ended := "", map[string]bool{}
-	for _, c := range e.chunks(first.Session) {
+	for _, c := range e.Chunks(first.Session) {
 		switch b := c.Body.(type) {
 		case chunk.TextDelta:
 			text = chunk.Concat(text, b.Delta)
@@ -131,19 +131,19 @@ func TestCrashes(t *testing.T) {
 					p := e.serve(noPause)
 					select {
 					case <-reached:
-						p.crash()
+						p.Kill()
 						crashes++
 					case <-ended:
 					}
-					p.end()
-					if snap, err := e.reader.Snapshot(t.Context(), c.Session); err == nil && snap.Run.Status == fold.RunEnded {
+					p.Stop()
+					if snap, err := e.Reader.Snapshot(t.Context(), c.Session); err == nil && snap.Run.Status == fold.RunEnded {
 						break
 					}
 				}
 				p := e.serve(noPause)
 				e.awaitRun(c.Session)
 				e.checkText(c.Session, scriptOf(t, c, scenario))
-				p.end()
+				p.Stop()
 				if t.Failed() {
 					t.Fatalf("seed %d, round %d", seed, round)
 				}
@@ -160,7 +160,7 @@ func TestCrashes(t *testing.T) {
 func (e *env) after(s chunk.Session, n int) (reached, ended <-chan struct{}) {
 	e.t.Helper()
 	nth, last := make(chan struct{}), make(chan struct{})
-	nc := e.srv.Conn(e.t)
+	nc := e.Server.Conn(e.t)
 	if _, err := nc.Subscribe("tr.chunks.>", func(m *nats.Msg) {
 		if n--; n == 0 {
 			close(nth)
@@ -197,19 +197,19 @@ func TestStop(t *testing.T) {
 		})
 		e.request(c)
 		<-blocked
-		if err := e.inbox.Stop(t.Context(), control.Stop{Session: c.Session, RunID: c.RunID, Kind: control.StopInterrupt, Reason: "enough"}); err != nil {
+		if err := e.Inbox.Stop(t.Context(), control.Stop{Session: c.Session, RunID: c.RunID, Kind: control.StopInterrupt, Reason: "enough"}); err != nil {
 			t.Fatal(err)
 		}
 		snap := e.awaitStatus(c.Session, "r1", fold.RunInterrupted)
 		if f := snap.Faults; f.Skipped > 0 || len(snap.OpenCalls()) > 0 {
 			t.Errorf("%s: faults %+v, open calls %+v", scenario, f, snap.OpenCalls())
 		}
-		p.end()
+		p.Stop()
 		p = e.serve(noPause)
 		next := command("plain", scenario, "r2")
 		e.request(next)
 		e.awaitStatus(c.Session, "r2", fold.RunEnded)
-		p.end()
+		p.Stop()
 	}
 }
 
