@@ -3,14 +3,13 @@ package runs_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/runs"
-	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -24,33 +23,20 @@ type env struct {
 // newEnv serves an agent that asks for a client tool, waits for release, and ends with the result of the tool.
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	srv := natstest.Start(t)
-	js := srv.JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	client, err := runs.New(js, runs.Config{AgentTypes: []string{"helper"}})
+	s := stack.Start(t, stack.Options{})
+	client, err := runs.New(s.JS, runs.Config{AgentTypes: []string{"helper"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker, err := workers.New(js, workers.Config{
+	p := s.NewProcess()
+	worker, err := workers.New(p.JS, workers.Config{
 		Agents:     map[string]workers.Agent{"helper": workers.AgentFunc(helper)},
 		RetryDelay: 20 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := worker.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	p.Go(worker.Run)
 	return &env{t, client}
 }
 
