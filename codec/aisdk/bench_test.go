@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 )
 
-// answer is a turn of one step that says n words.
+// answer returns a turn of one step with n text deltas.
 func answer(tb testing.TB, n int) []chunk.Record {
 	tb.Helper()
 	bodies := []chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}, chunk.StepStart{}}
@@ -32,8 +32,7 @@ func logOf(tb testing.TB, bodies []chunk.Body) []chunk.Record {
 	return log
 }
 
-// What a chunk costs against the frame of the agent protocol, which is a copy of
-// the record: chunks of text, one by one.
+// BenchmarkDelta compares the cost of one text delta with the frame of the agent protocol, which is a copy of the record.
 func BenchmarkDelta(b *testing.B) {
 	log := answer(b, 1000)
 	deltas := log[2:]
@@ -62,7 +61,7 @@ func BenchmarkDelta(b *testing.B) {
 	})
 }
 
-// A page that comes when a thousand chunks are written.
+// BenchmarkReplay replays a thousand records to a new client.
 func BenchmarkReplay(b *testing.B) {
 	log := answer(b, 1000)
 	b.ReportAllocs()
@@ -73,7 +72,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(log))/b.Elapsed().Seconds(), "chunks/s")
 }
 
-// turn is one of three steps, as a model writes them: thoughts, a call, words.
+// turn returns a turn of three steps as a model writes them: reasoning, a tool call, text.
 func turn(tb testing.TB) []chunk.Record {
 	tb.Helper()
 	ours := true
@@ -90,7 +89,7 @@ func turn(tb testing.TB) []chunk.Record {
 	return logOf(tb, append(bodies, chunk.StreamEnd{StreamID: "session-1"}))
 }
 
-// A turn, of which the pieces are a copy and all else is read whole.
+// BenchmarkTurn encodes a turn: deltas are copied, other records are parsed.
 func BenchmarkTurn(b *testing.B) {
 	log := turn(b)
 	var frames []byte
@@ -115,7 +114,7 @@ func BenchmarkTurn(b *testing.B) {
 	})
 }
 
-// A delta costs no memory.
+// TestDeltaAllocatesNothing checks that a delta needs no allocation.
 func TestDeltaAllocatesNothing(t *testing.T) {
 	log := answer(t, 3)
 	m := aisdk.New("msg-1", aisdk.Options{})
@@ -132,7 +131,7 @@ func TestDeltaAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A turn costs little more than what is to be remembered of its calls.
+// TestTurnAllocatesLittle checks that a turn allocates little more than the state of its calls.
 func TestTurnAllocatesLittle(t *testing.T) {
 	log := turn(t)
 	frames := make([]byte, 0, 4096)

@@ -11,25 +11,23 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// client is a model of the SDK's own: the parser of events, the schema of
-// chunks in its strict form (clients before 6.0.231 take no unknown member) and
-// the builder of the message. It knows nothing of the package under test. What
-// a browser would stop at is an error.
+// client is a model of the client in the SDK: the parser of events, the strict schema of chunks (clients before 6.0.231 reject unknown members) and the builder
+// of the message. It shares no code with the package under test. Input that the SDK would reject is an error.
 type client struct {
 	major     int
 	id        string
 	parts     []*uiPart
 	text      map[string]*uiPart // open blocks
 	reasoning map[string]*uiPart
-	partial   map[string]bool // tool inputs that stream
-	lastID    string          // of the events: the cursor
+	partial   map[string]bool // tool calls whose input is being streamed
+	lastID    string          // the last id of an event, which is the cursor
 	finish    string
 	started   int
-	ended     bool // [DONE] came
+	ended     bool // [DONE] was received
 	reload    bool // the application must reload the message
 	errorText string
-	transient []string // types of data that was handed on
-	published int      // parts that the page was shown: a step-start only with what follows
+	transient []string // types of the received transient data parts
+	published int      // number of parts that the SDK has rendered: a step-start is rendered with the part after it
 }
 
 func newClient(major int) *client {
@@ -38,13 +36,13 @@ func newClient(major int) *client {
 	return c
 }
 
-// open begins to read another response of the message.
+// open starts the next response of the same message.
 func (c *client) open() {
 	c.text, c.reasoning, c.partial = map[string]*uiPart{}, map[string]*uiPart{}, map[string]bool{}
 	c.started, c.ended, c.finish, c.errorText = 0, false, "", ""
 }
 
-// uiPart is a part of the message: the JSON of its members, strings in one form.
+// uiPart is a part of the message: the JSON of each member, with strings in canonical form.
 type uiPart struct {
 	typ    string
 	member map[string]string
@@ -52,7 +50,7 @@ type uiPart struct {
 
 func (p *uiPart) set(name string, raw []byte) { p.member[name] = oneForm(raw) }
 
-// String is the part in a form in which equal parts are equal.
+// String returns the part in a form that is equal for equal parts.
 func (p *uiPart) String() string {
 	var b strings.Builder
 	b.WriteString(p.typ)
@@ -62,8 +60,7 @@ func (p *uiPart) String() string {
 	return b.String()
 }
 
-// oneForm is the JSON of a string with only the escapes it needs, other values as
-// they are.
+// oneForm returns the JSON of a string with only the required escapes, and other values unchanged.
 func oneForm(raw []byte) string {
 	if len(raw) == 0 || raw[0] != '"' {
 		return string(raw)
@@ -75,8 +72,7 @@ func oneForm(raw []byte) string {
 	return string(rawjson.AppendQuoted(nil, text))
 }
 
-// schema has the members of each chunk type: * means any value that is there,
-// a ? that it may be left out, 7 that version 6 refuses it.
+// schema lists the members of each chunk type: * is any value, ? marks an optional member, 7 a type or member that version 6 rejects.
 var schema = map[string]string{
 	"start":                  "messageId:s? messageMetadata:*?",
 	"finish":                 "finishReason:reason? messageMetadata:*?",
@@ -107,7 +103,7 @@ var schema = map[string]string{
 	"data-":                  "data:* id:s? transient:b?",
 }
 
-// read reads a body, or the next part of one.
+// read parses a response body, or the next part of one.
 func (c *client) read(body []byte) error {
 	for event := range strings.SplitSeq(string(body), "\n\n") {
 		if event == "" {
@@ -160,9 +156,8 @@ func (c *client) event(data []byte) error {
 	return err
 }
 
-// posts reports whether one of the stock predicates makes the page post: the
-// calls since the last step-start are answered, by the browser itself or with an
-// approval.
+// posts reports whether one of the SDK's predicates makes the client post: all calls since the last step-start have a result of the browser or a decision about
+// the approval.
 func (c *client) posts() bool {
 	parts := c.parts[:c.published]
 	for i, p := range slices.Backward(parts) {
@@ -194,15 +189,14 @@ func (c *client) posts() bool {
 	return own > 0 && ownDone || decided > 0 && allDone
 }
 
-// asks reports whether the message has a question that is open.
+// asks reports whether the message has a pending call.
 func (c *client) asks() bool {
 	return slices.ContainsFunc(c.parts, func(p *uiPart) bool {
 		return p.member["state"] == `"approval-requested"` || p.member["state"] == `"input-available"` && p.member["providerExecuted"] != "true"
 	})
 }
 
-// answers adds the answers of a user, or of the browser, to all calls of the message
-// that ask for one, as the page does before it posts.
+// answers adds results and decisions for all pending calls of the message, as a client does before it posts.
 func (c *client) answers() {
 	for _, p := range c.parts {
 		switch {
@@ -214,7 +208,7 @@ func (c *client) answers() {
 	}
 }
 
-// check holds a chunk to the schema.
+// check checks a chunk against the schema.
 func (c *client) check(data []byte) (map[string]json.RawMessage, string, error) {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -279,7 +273,7 @@ func (c *client) fits(kind string, raw json.RawMessage) bool {
 	return true
 }
 
-// forbidden reports whether the client's guard refuses a value.
+// forbidden reports whether the SDK's guard against prototype pollution rejects a value.
 func forbidden(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -302,7 +296,7 @@ func forbidden(v any) bool {
 	return false
 }
 
-// apply folds a chunk into the message.
+// apply adds a chunk to the message.
 func (c *client) apply(m map[string]json.RawMessage, typ string) error {
 	switch typ {
 	case "start":
@@ -362,7 +356,7 @@ func (c *client) start(m map[string]json.RawMessage) error {
 	return nil
 }
 
-// unended rejects an end that leaves a block open: the block would stay in the state streaming.
+// unended returns an error if a block is still open at the end: its part would keep the state streaming.
 func (c *client) unended() error {
 	if len(c.text)+len(c.reasoning) > 0 {
 		return fmt.Errorf("leaves blocks open")
@@ -427,7 +421,7 @@ func (c *client) data(m map[string]json.RawMessage, typ string) {
 	c.add(typ, m)
 }
 
-// find is the tool part with an id: the latest.
+// find returns the latest tool part with an id.
 func (c *client) find(id json.RawMessage) *uiPart {
 	for _, p := range slices.Backward(c.parts) {
 		if p.typ == "dynamic-tool" && p.member["toolCallId"] == oneForm(id) {

@@ -51,7 +51,7 @@ func Example() {
 	// done: true
 }
 
-// A page that has everything up to 42 gets what follows, under the id it knows.
+// A client that has received everything up to 42 gets the rest, with the ids that it knows.
 func ExampleMessageWriter_Advance() {
 	m := aisdk.New("msg-1", aisdk.Options{})
 	m.Advance(record(1, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}))
@@ -62,7 +62,7 @@ func ExampleMessageWriter_Advance() {
 	// data: {"type":"text-delta","id":"t42","delta":"lo"}
 }
 
-// A client that posts an answer which was given before gets an empty response.
+// A client that posts an answer for the second time gets an empty response.
 func ExampleMessageWriter_Finish() {
 	m := aisdk.New("msg-1", aisdk.Options{})
 	m.Advance(record(1, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}))

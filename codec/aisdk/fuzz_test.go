@@ -9,9 +9,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// scribble returns a log with records in any order, which workers do not write and clients must handle. Each byte of the script is a record; its last bits
+// arbitraryLog returns a log with records in any order, which workers do not write and clients must handle. Each byte of the script is a record; its last bits
 // select the agent and the call.
-func scribble(script []byte) []chunk.Record {
+func arbitraryLog(script []byte) []chunk.Record {
 	var log []chunk.Record
 	last := map[string]chunk.Ordinal{}
 	epoch, step := chunk.Epoch(1), int64(0)
@@ -84,7 +84,7 @@ func FuzzMessage(f *testing.F) {
 		if len(script) > 200 {
 			return
 		}
-		log := scribble(script)
+		log := arbitraryLog(script)
 		opt := Options{Major: 6 + int(flags&1), SubAgents: SubAgentContent((flags >> 1 & 3) % 3), NoSteps: flags&8 != 0, ClientTool: isClientTool}
 		m, c := New("m", opt), newClient(opt.Major)
 		c.reload = true // records that are removed between responses may be written again

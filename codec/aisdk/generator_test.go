@@ -12,9 +12,7 @@ import (
 
 var session = chunk.RootSession("acme", "s1")
 
-// generator writes random logs of one turn as workers write them: runs of steps,
-// calls of tools, questions to users, sub-agents that write in between, workers
-// that die.
+// generator writes random logs of one turn as workers write them: runs of steps, tool calls, pending calls, interleaved sub-agents, crashes of workers.
 type generator struct {
 	t     *rapid.T
 	log   []chunk.Record
@@ -24,9 +22,9 @@ type generator struct {
 	step  int64
 	run   int
 	calls int
-	// plain: no deaths and no sub-agents, so that the log is one session's.
+	// plain: without crashes and sub-agents, so that the log has one session.
 	plain bool
-	// stepless: the worker does not say where its steps begin and end.
+	// stepless: the worker writes no step_start and step_end.
 	stepless bool
 	asked    []asked
 	value    *rapid.Generator[chunk.Value]
@@ -40,14 +38,14 @@ type asked struct {
 
 func isClientTool(name string) bool { return name == "browser" }
 
-func newAuthor(t *rapid.T) *generator {
+func newGenerator(t *rapid.T) *generator {
 	return &generator{
 		t: t, epoch: 1, last: map[string]chunk.Ordinal{}, value: hostileValues(),
 		text: chunktest.Texts(),
 	}
 }
 
-// hostileValues are values of which some have the names that kill a client.
+// hostileValues generates values, some of them with member names that the SDK rejects.
 func hostileValues() *rapid.Generator[chunk.Value] {
 	return rapid.OneOf(chunktest.Values(), rapid.Map(chunktest.Values(), func(v chunk.Value) chunk.Value {
 		return chunk.Value(`{"__proto__":` + v.String() + `,"a":[{"\u005f_proto__":1,"$__proto__":2,"constructor":{"x":"prototype","prototype":{"\u0070rototype":3}}}],"prototype":"__proto__"}`)
@@ -58,11 +56,11 @@ func (a *generator) pick(what string, n int) int { return rapid.IntRange(0, n-1)
 func (a *generator) often(what string) bool      { return a.pick(what, 10) > 0 }
 
 func (a *generator) write(body chunk.Body, extra ...chunk.Member) chunk.Record {
-	return a.say("s1", body, extra...)
+	return a.writeAs("s1", body, extra...)
 }
 
-// say writes a record of a session.
-func (a *generator) say(agent string, body chunk.Body, extra ...chunk.Member) chunk.Record {
+// writeAs writes a record of a session.
+func (a *generator) writeAs(agent string, body chunk.Body, extra ...chunk.Member) chunk.Record {
 	c := chunk.Chunk{AgentID: agent, AgentType: "planner", Timestamp: 1, Step: a.step, Body: body, Extra: extra}
 	data, err := c.AppendJSON(nil)
 	if err != nil {
@@ -86,7 +84,7 @@ func (a *generator) start(mode string, inputs ...chunk.InputMessage) {
 	a.write(chunk.RunStarted{RunID: fmt.Sprintf("r%d", a.run), Epoch: int64(a.epoch), Mode: mode, Input: inputs})
 }
 
-// turn writes a turn, or the beginning of one.
+// turn writes a turn, which may be incomplete.
 func (a *generator) turn() {
 	a.stepless = a.pick("stepless", 8) == 0
 	a.start("execute", chunk.InputMessage{Content: "hello"})
@@ -184,7 +182,7 @@ func (a *generator) steps() {
 			a.write(chunk.StepStart{})
 		}
 		for range a.pick("things", 7) {
-			a.thing()
+			a.part()
 		}
 		if !a.plain && a.pick("dies", 8) == 0 {
 			a.takeOver(from)
@@ -203,7 +201,7 @@ func (a *generator) steps() {
 	}
 }
 
-// takeOver lets the worker die and another one take the step back.
+// takeOver simulates a crash of the worker: the next worker rolls the step back.
 func (a *generator) takeOver(from int) {
 	var first, last chunk.Ordinal
 	for _, rec := range a.log[from:] {
@@ -224,8 +222,8 @@ func (a *generator) takeOver(from int) {
 	a.write(chunk.StreamResync{CheckpointID: "cp", Reason: "crash_recovery"})
 }
 
-func (a *generator) thing() {
-	switch a.pick("thing", 14) {
+func (a *generator) part() {
+	switch a.pick("part", 14) {
 	case 0, 1, 2:
 		for range 1 + a.pick("deltas", 3) {
 			a.write(chunk.TextDelta{Delta: a.text.Draw(a.t, "delta")})
@@ -235,7 +233,7 @@ func (a *generator) thing() {
 	case 5, 6, 7:
 		a.tool("s1")
 	case 8:
-		a.plainThing()
+		a.attachment()
 	case 9:
 		a.write(chunk.Custom{EventName: "progress", Data: a.value.Draw(a.t, "data")})
 	case 10:
@@ -256,61 +254,61 @@ func (a *generator) think(agent string) {
 	for range a.pick("pieces", 3) {
 		piece := a.text.Draw(a.t, "piece")
 		whole = chunk.Concat(whole, piece)
-		a.say(agent, chunk.Thinking{Content: piece})
+		a.writeAs(agent, chunk.Thinking{Content: piece})
 	}
 	switch a.pick("complete", 4) {
 	case 0:
-		a.say(agent, chunk.Thinking{Content: whole, IsComplete: true})
+		a.writeAs(agent, chunk.Thinking{Content: whole, IsComplete: true})
 	case 1:
-		a.say(agent, chunk.Thinking{IsComplete: true})
+		a.writeAs(agent, chunk.Thinking{IsComplete: true})
 	case 2:
-		a.say(agent, chunk.Thinking{Content: a.text.Draw(a.t, "rest"), IsComplete: true})
+		a.writeAs(agent, chunk.Thinking{Content: a.text.Draw(a.t, "rest"), IsComplete: true})
 	}
 }
 
-// tool writes a whole call of a tool that we run.
+// tool writes a complete call of a server-side tool.
 func (a *generator) tool(agent string) {
 	a.calls++
 	id, name := fmt.Sprintf("c%d", a.calls), "search"
 	if a.pick("again", 6) == 0 {
-		id = "c1" // a model that restarts its numbering
+		id = "c1" // a model that reuses an id
 	}
 	yes, boom := true, "boom \xed\xa0\xbd"
 	if a.pick("streams", 2) == 0 {
-		a.say(agent, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: name})
+		a.writeAs(agent, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: name})
 		for range a.pick("args", 3) {
-			a.say(agent, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: a.text.Draw(a.t, "arg")})
+			a.writeAs(agent, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: a.text.Draw(a.t, "arg")})
 		}
-		a.say(agent, chunk.ToolArgStreamEnd{ToolCallID: id})
+		a.writeAs(agent, chunk.ToolArgStreamEnd{ToolCallID: id})
 	}
 	if a.pick("bad", 6) == 0 {
 		bad := chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "bad"}
 		if a.pick("partial", 2) == 0 {
 			bad.PartialInput = new(a.value.Draw(a.t, "partial input"))
 		}
-		a.say(agent, bad)
+		a.writeAs(agent, bad)
 		return
 	}
 	auto := a.pick("rule", 6) == 0
 	if auto {
-		a.say(agent, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: name, ApprovalID: "r0::" + id, Input: chunk.Value(`{"q":1}`), IsAutomatic: &yes})
-		a.say(agent, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: name, ApprovalID: "r0::" + id, Approved: true, IsAutomatic: &yes})
+		a.writeAs(agent, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: name, ApprovalID: "r0::" + id, Input: chunk.Value(`{"q":1}`), IsAutomatic: &yes})
+		a.writeAs(agent, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: name, ApprovalID: "r0::" + id, Approved: true, IsAutomatic: &yes})
 	}
-	a.say(agent, chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: chunk.Value(`{"q":1}`)})
+	a.writeAs(agent, chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: chunk.Value(`{"q":1}`)})
 	if a.pick("says", 3) == 0 {
-		a.say(agent, chunk.TextDelta{Delta: "meanwhile "})
+		a.writeAs(agent, chunk.TextDelta{Delta: "meanwhile "})
 	}
 	switch a.pick("outcome", 4) {
 	case 0:
-		a.say(agent, chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: null, Error: &boom, ProviderExecuted: &yes})
+		a.writeAs(agent, chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: null, Error: &boom, ProviderExecuted: &yes})
 	case 1:
-		a.say(agent, chunk.ToolOutputError{ToolCallID: id, ToolName: name, Error: boom})
+		a.writeAs(agent, chunk.ToolOutputError{ToolCallID: id, ToolName: name, Error: boom})
 	default:
-		a.say(agent, chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: a.value.Draw(a.t, "result"), ProviderExecuted: &yes})
+		a.writeAs(agent, chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: a.value.Draw(a.t, "result"), ProviderExecuted: &yes})
 	}
 }
 
-// ask writes calls that a user, or the browser, must answer.
+// ask writes calls that wait for the user or the browser.
 func (a *generator) ask() {
 	for range 1 + a.pick("questions", 2) {
 		a.calls++
@@ -328,7 +326,7 @@ func (a *generator) ask() {
 	}
 }
 
-func (a *generator) plainThing() {
+func (a *generator) attachment() {
 	name := "n\xed\xa0\x80"
 	switch a.pick("plain", 3) {
 	case 0:
@@ -380,19 +378,19 @@ func (a *generator) finishTool() {
 	a.write(chunk.ToolEnd{ToolCallID: "f", ToolName: finishTool, Result: null, ProviderExecuted: &yes})
 }
 
-// subAgent writes a call of a sub-agent and what that one says.
+// subAgent writes a call of a sub-agent and its records.
 func (a *generator) subAgent() {
 	a.calls++
 	yes, id, child := true, fmt.Sprintf("c%d", a.calls), fmt.Sprintf("k%d", a.calls)
 	step := a.step
 	a.write(chunk.ToolStart{ToolCallID: id, ToolName: "subagent__x", Arguments: chunk.Value(`{}`)})
 	a.write(chunk.SubagentStart{SubAgentType: "x", SubSessionID: child, CallID: id})
-	a.say(child, chunk.RunStarted{RunID: "child", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "do"}}, Parent: &chunk.Parent{SessionID: "s1", CallID: id}})
+	a.writeAs(child, chunk.RunStarted{RunID: "child", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "do"}}, Parent: &chunk.Parent{SessionID: "s1", CallID: id}})
 	for range a.pick("said", 5) {
 		switch a.pick("says", 8) {
 		case 0:
 			a.step++
-			a.say(child, chunk.StepStart{})
+			a.writeAs(child, chunk.StepStart{})
 		case 1:
 			a.think(child)
 		case 2:
@@ -400,13 +398,13 @@ func (a *generator) subAgent() {
 		case 3:
 			a.write(chunk.TextDelta{Delta: "between "})
 		case 4:
-			a.say(child, chunk.Custom{EventName: "progress", Data: chunk.Value(`1`)})
+			a.writeAs(child, chunk.Custom{EventName: "progress", Data: chunk.Value(`1`)})
 		case 5:
-			a.say(child, chunk.StepEnd{})
+			a.writeAs(child, chunk.StepEnd{})
 		case 6:
-			a.say(child, chunk.Error{Error: "oops", Recoverable: false})
+			a.writeAs(child, chunk.Error{Error: "oops", Recoverable: false})
 		default:
-			a.say(child, chunk.TextDelta{Delta: a.text.Draw(a.t, "child says")})
+			a.writeAs(child, chunk.TextDelta{Delta: a.text.Draw(a.t, "child says")})
 		}
 	}
 	waits := a.pick("waits", 3) == 0
@@ -414,7 +412,7 @@ func (a *generator) subAgent() {
 		a.write(chunk.StreamPaused{})
 		a.askInChild(child)
 	}
-	a.say(child, chunk.StreamEnd{StreamID: child})
+	a.writeAs(child, chunk.StreamEnd{StreamID: child})
 	if waits {
 		a.epoch++
 		a.run++
@@ -425,17 +423,17 @@ func (a *generator) subAgent() {
 	a.write(chunk.ToolEnd{ToolCallID: id, ToolName: "subagent__x", Result: chunk.Value(`"ok"`), ProviderExecuted: &yes})
 }
 
-// askInChild lets a sub-agent, for which the answer waits, ask a user.
+// askInChild writes a pending call of a sub-agent, for which the parent waits.
 func (a *generator) askInChild(child string) {
 	if a.pick("child asks", 2) == 0 {
-		a.say(child, chunk.TextDelta{Delta: "thinking"})
+		a.writeAs(child, chunk.TextDelta{Delta: "thinking"})
 		return
 	}
 	yes, id := true, fmt.Sprintf("q%d", a.calls)
-	a.say(child, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: "delete", ApprovalID: "k::" + id, Input: chunk.Value(`{}`)})
-	a.say(child, chunk.StreamPaused{})
+	a.writeAs(child, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: "delete", ApprovalID: "k::" + id, Input: chunk.Value(`{}`)})
+	a.writeAs(child, chunk.StreamPaused{})
 	a.epoch++
-	a.say(child, chunk.RunStarted{RunID: "child2", Epoch: int64(a.epoch), Mode: "with_confirmation"})
-	a.say(child, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: "delete", ApprovalID: "k::" + id, Approved: true})
-	a.say(child, chunk.ToolEnd{ToolCallID: id, ToolName: "delete", Result: chunk.Value(`1`), ProviderExecuted: &yes})
+	a.writeAs(child, chunk.RunStarted{RunID: "child2", Epoch: int64(a.epoch), Mode: "with_confirmation"})
+	a.writeAs(child, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: "delete", ApprovalID: "k::" + id, Approved: true})
+	a.writeAs(child, chunk.ToolEnd{ToolCallID: id, ToolName: "delete", Result: chunk.Value(`1`), ProviderExecuted: &yes})
 }

@@ -19,16 +19,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Each file of testdata is a log, options, and the exact bytes that pages get:
+// TestGolden compares the frames for the log and the options of each file in testdata with the files in it. live.sse is the response for a client that reads
+// from the start and posts an answer to each pending call; ": continuation" separates the responses. replay.sse is the response for a client that connects
+// after the last record. With the option "cursor", tail.sse is the same for a client that has the records up to the cursor. With the option "again", again.sse
+// is the response to an answer that is posted a second time.
 //
-//   - live.sse, one that is there from the beginning and posts what it is asked
-//     (": continuation" marks where that response begins),
-//   - replay.sse, one that comes when all is written,
-//   - tail.sse, if the options say "cursor", the same when it has what is up to there,
-//   - again.sse, if they say "again", one that posts its answer once more.
-//
-// A line of the log is sequence, step, type and the members of the body; a name
-// before it makes it a sub-agent's.
+// A line of the log is sequence, step, type and the members of the body; a name before it selects a sub-agent.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < 20 {
@@ -82,7 +78,7 @@ func golden(t *testing.T, file string, types map[string]bool) {
 	}
 }
 
-// setting is a log and the options under which pages see it.
+// setting is a log and the options of its clients.
 type setting struct {
 	t     *testing.T
 	log   []chunk.Record
@@ -177,7 +173,7 @@ func (s *setting) read(text string) {
 	}
 }
 
-// fit holds frames to what the client takes.
+// fit checks that the client accepts the frames.
 func (s *setting) fit(c *client, frames []byte) {
 	s.t.Helper()
 	if err := c.read(frames); err != nil {

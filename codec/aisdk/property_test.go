@@ -20,8 +20,7 @@ func (a *generator) options() Options {
 	}
 }
 
-// live is what a page sees that is there from the beginning: it posts when it is
-// asked, and gets the rest in another response.
+// live returns a client that reads from the start: it posts when calls are pending, and gets the next response.
 func live(t *rapid.T, opt Options, recs []chunk.Record) *client {
 	m, c := New("msg-1", opt), newClient(opt.Major)
 	for _, rec := range recs {
@@ -44,7 +43,7 @@ func show(t *rapid.T, c *client, frames []byte) {
 	}
 }
 
-// String is the log as an error shows it.
+// String returns the log for an error.
 func (a *generator) String() string {
 	var b strings.Builder
 	for _, rec := range a.log {
@@ -61,12 +60,12 @@ func (c *client) String() string {
 	return b.String()
 }
 
-// replayed is what a page sees that comes when n of the records are written.
+// replayed returns a client that connects after n records.
 func replayed(t *rapid.T, opt Options, recs []chunk.Record, n int) *client {
 	m, c := New("msg-1", opt), newClient(opt.Major)
 	show(t, c, m.Replay(nil, recs[:n]))
 	for _, rec := range recs[n:] {
-		if m.Done() { // the response is over; the client posts again
+		if m.Done() { // the response has ended; the client posts again
 			m.Continue()
 			c.open()
 		}
@@ -75,11 +74,10 @@ func replayed(t *rapid.T, opt Options, recs []chunk.Record, n int) *client {
 	return c
 }
 
-// Every client, at any time, builds its message of what it is sent without a
-// fault, whatever the worker did.
+// TestEveryClientBuilds checks that a client accepts all frames, whenever it connects and whatever the worker writes.
 func TestEveryClientBuilds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.turn()
 		opt := a.options()
 		live(t, opt, a.log)
@@ -87,11 +85,11 @@ func TestEveryClientBuilds(t *testing.T) {
 	})
 }
 
-// TestStockPageRests: a client with the stock predicates posts when everything is answered, and then not again, for any end of the answer. Otherwise it
+// TestClientPostsOnce: a client with the predicates of the SDK posts when all calls have answers, and then not again, for any end of the answer. Otherwise it
 // would post indefinitely.
-func TestStockPageRests(t *testing.T) {
+func TestClientPostsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.turn()
 		opt := a.options()
 		m, c := New("msg-1", opt), newClient(opt.Major)
@@ -100,23 +98,23 @@ func TestStockPageRests(t *testing.T) {
 				asks := c.asks() && opt.SubAgents != Inline && !opt.NoSteps
 				c.answers()
 				if asks && !c.posts() {
-					t.Fatalf("everything is answered, and it does not post, before %s:\n%s\nof %s", rec.Type, c, a)
+					t.Fatalf("all calls have answers, and the client does not post, before %s:\n%s\nof %s", rec.Type, c, a)
 				}
 				m.Continue()
 				c.open()
 			}
 			show(t, c, m.Append(nil, rec))
 			if m.Done() && c.posts() {
-				t.Fatalf("posts again behind %s:\n%s\nof %s", rec.Type, c, a)
+				t.Fatalf("posts again after %s:\n%s\nof %s", rec.Type, c, a)
 			}
 		}
 	})
 }
 
-// respelled is a record with escapes in its names, and space behind them.
+// respelled returns the record with escapes in the names of members, and white space after them.
 func respelled(rec chunk.Record) chunk.Record {
 	if rec.Type == chunk.TypeCustom {
-		return rec // its data has such names too, and is written unchanged
+		return rec // its data has members with the same names, and is copied to the output
 	}
 	for _, name := range []string{
 		"type", "agentId", "step", "delta", "content", "isComplete", "toolCallId", "toolName", "arguments", "result", "error", "errorDetail", "approvalId",
@@ -127,14 +125,14 @@ func respelled(rec chunk.Record) chunk.Record {
 	return rec
 }
 
-// How a record is written changes nothing of what is said.
+// TestSpellingChangesNothing checks that the frames do not depend on the spelling of a record's JSON.
 func TestSpellingChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.turn()
 		opt := a.options()
 		if opt.SubAgents == Data {
-			opt.SubAgents = Drop // there records are written unchanged
+			opt.SubAgents = Drop // with this option records are copied to the output
 		}
 		plain, odd := New("msg-1", opt), New("msg-1", opt)
 		for _, rec := range a.log {
@@ -146,10 +144,10 @@ func TestSpellingChangesNothing(t *testing.T) {
 	})
 }
 
-// TestTailIsTheSame: the frames after any cursor are the bytes that other clients got there.
+// TestTailIsTheSame: a client that resumes at any cursor gets the same bytes as other clients get after it.
 func TestTailIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.turn()
 		opt := a.options()
 		m := New("msg-1", opt)
@@ -175,7 +173,7 @@ func TestTailIsTheSame(t *testing.T) {
 // after the last cursor are sent again; a client that has shown them must not resume there, and servers write all frames of a record at once.
 func TestCutBetweenFrames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.turn()
 		opt := a.options()
 		m, whole := New("msg-1", opt), newClient(opt.Major)
@@ -204,7 +202,7 @@ func TestCutBetweenFrames(t *testing.T) {
 			show(t, c, m.Append(nil, rec))
 		}
 		if got, want := c.String(), whole.String(); got != want {
-			t.Fatalf("taken up again after %q:\n%s\nwant:\n%s", c.lastID, got, want)
+			t.Fatalf("resumed after %q:\n%s\nwant:\n%s", c.lastID, got, want)
 		}
 	})
 }
@@ -215,28 +213,27 @@ func before(seq chunk.Seq, cursor string) bool {
 	return err == nil && uint64(seq) <= at
 }
 
-// A replay builds the message that the live stream builds.
+// TestReplayBuildsTheSame checks that a replay builds the same message as the live stream.
 func TestReplayBuildsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.turn()
 		opt := a.options()
 		now := live(t, opt, a.log)
 		later := replayed(t, opt, a.log, rapid.IntRange(0, len(a.log)).Draw(t, "cut"))
 		if now.reload || later.reload {
-			return // told to ask again
+			return // the client must send its request again
 		}
-		if got, want := likeForLike(a, later.parts, opt), likeForLike(a, now.parts, opt); got != want {
+		if got, want := comparableText(a, later.parts, opt), comparableText(a, now.parts, opt); got != want {
 			t.Fatalf("replayed:\n%s\nwant as live:\n%s\nof %s", got, want, a)
 		}
 	})
 }
 
-// A page that comes back with a cursor builds the message that it would have
-// built without the break.
+// TestTailBuildsTheSame checks that a client that resumes at a cursor builds the same message as one without an interruption.
 func TestTailBuildsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.turn()
 		opt := a.options()
 		cut := rapid.IntRange(1, len(a.log)).Draw(t, "cut")
@@ -254,37 +251,36 @@ func TestTailBuildsTheSame(t *testing.T) {
 		show(t, c, m.Replay(nil, a.log[cut:]))
 		whole := live(t, opt, a.log)
 		if whole.reload || c.reload {
-			return // must reload
+			return // the client must reload
 		}
-		if got, want := likeForLike(a, c.parts, opt), likeForLike(a, whole.parts, opt); got != want {
-			t.Fatalf("behind %d:\n%s\nwant:\n%s\nof %s", cut, got, want, a)
+		if got, want := comparableText(a, c.parts, opt), comparableText(a, whole.parts, opt); got != want {
+			t.Fatalf("after %d:\n%s\nwant:\n%s\nof %s", cut, got, want, a)
 		}
 	})
 }
 
-// TestSnapshotHasTheSame: the message that a client builds is the message of the snapshot.
+// TestSnapshotHasTheSame checks that a client builds the message of the snapshot.
 func TestSnapshotHasTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.plain = rapid.Bool().Draw(t, "plain")
 		a.turn()
 		opt := Options{Major: []int{0, 7}[a.pick("major", 2)], ClientTool: isClientTool}
-		want := likeForLike(a, snapshotParts(t, a.log), opt)
+		want := comparableText(a, snapshotParts(t, a.log), opt)
 		if c := live(t, opt, a.log); !c.reload {
-			if got := likeForLike(a, own(c.parts), opt); got != want {
+			if got := comparableText(a, withoutChildCalls(c.parts), opt); got != want {
 				t.Fatalf("live:\n%s\nsnapshot:\n%s", got, want)
 			}
 		}
-		if got := likeForLike(a, own(replayed(t, opt, a.log, len(a.log)).parts), opt); got != want {
+		if got := comparableText(a, withoutChildCalls(replayed(t, opt, a.log, len(a.log)).parts), opt); got != want {
 			t.Fatalf("replayed:\n%s\nsnapshot:\n%s", got, want)
 		}
 	})
 }
 
-// own are the parts without the calls of sub-agents that users were asked about:
-// those are in the snapshots of the sub-agents' sessions. A step that was begun for
-// one is not in them either.
-func own(parts []*uiPart) []*uiPart {
+// withoutChildCalls returns the parts without the pending calls of sub-agents, which are in the snapshots of the sub-agents' sessions, and without steps that
+// were started for them.
+func withoutChildCalls(parts []*uiPart) []*uiPart {
 	theirs := func(p *uiPart) bool { return strings.HasPrefix(p.member["toolCallId"], `"k`) }
 	var kept []*uiPart
 	for i, p := range parts {
@@ -296,13 +292,12 @@ func own(parts []*uiPart) []*uiPart {
 	return kept
 }
 
-// likeForLike is a message without what a client of version 6, or any client,
-// cannot know. See the list in doc.go.
-func likeForLike(a *generator, parts []*uiPart, opt Options) string {
+// comparableText returns the message without the members that a client of version 6, or any client, does not get. doc.go lists them.
+func comparableText(a *generator, parts []*uiPart, opt Options) string {
 	var lines []string
 	for _, p := range parts {
 		if a.stepless && p.typ == "step-start" {
-			continue // put behind what the client was asked, so that it does not ask back
+			continue // the message writer adds it after a pending call, so that the client does not post again
 		}
 		q := &uiPart{typ: p.typ, member: map[string]string{}}
 		for name, v := range p.member {
@@ -331,7 +326,7 @@ func likeForLike(a *generator, parts []*uiPart, opt Options) string {
 	return strings.Join(lines, "\n")
 }
 
-// snapshotParts are the parts of the answer in the snapshot of a log of one turn.
+// snapshotParts returns the parts of the answer in the snapshot of a log of one turn.
 func snapshotParts(t *rapid.T, log []chunk.Record) []*uiPart {
 	t.Helper()
 	return lastAnswer(t, log, "msg-1")
@@ -358,11 +353,11 @@ func lastAnswer(t *rapid.T, log []chunk.Record, id string) []*uiPart {
 	return parts
 }
 
-// TestStreamIDIsReused: a turn does not depend on the structured data of the turn before. The snapshot, which has that turn, shows what the stream, which
-// does not, has written.
+// TestStreamIDIsReused: a turn does not depend on the structured data of the previous turn. The snapshot contains that turn, and the stream does not; both have
+// the same parts.
 func TestStreamIDIsReused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAuthor(t)
+		a := newGenerator(t)
 		a.plain = true
 		a.start("execute", chunk.InputMessage{Content: "hello"})
 		for range 1 + a.pick("before", 6) {
@@ -383,7 +378,7 @@ func TestStreamIDIsReused(t *testing.T) {
 		for _, rec := range a.log[second:] {
 			show(t, c, m.Append(nil, rec))
 		}
-		if got, want := likeForLike(a, c.parts, Options{}), likeForLike(a, lastAnswer(t, a.log, "msg-3"), Options{}); got != want {
+		if got, want := comparableText(a, c.parts, Options{}), comparableText(a, lastAnswer(t, a.log, "msg-3"), Options{}); got != want {
 			t.Fatalf("stream:\n%s\nsnapshot:\n%s\nof %s", got, want, a)
 		}
 	})

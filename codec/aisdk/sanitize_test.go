@@ -46,7 +46,7 @@ func FuzzAppendSanitized(f *testing.F) {
 		var got, want any
 		if err := json.Unmarshal(out, &got); err != nil {
 			if _, large := errors.AsType[*json.UnmarshalTypeError](err); large {
-				return // a number that no double holds
+				return // a number that float64 cannot represent
 			}
 			t.Fatalf("%s became %s: %v", in, out, err)
 		}
@@ -81,7 +81,7 @@ func renamed(v any, constructed bool) any {
 	return v
 }
 
-// TestSpelling: frames have the short escapes of the stored form.
+// TestSpelling checks that frames have the short escapes of the stored form.
 func TestSpelling(t *testing.T) {
 	m := aisdk.New("a\n\t\"\b", aisdk.Options{})
 	if got, want := string(m.Append(nil, record(1, chunk.StepStart{}))), `"messageId":"a\n\t\"\u0008"`; !strings.Contains(got, want) {

@@ -10,7 +10,7 @@ import (
 
 var _ = func() struct{} { aisdk.AnswerParts = answerParts; return struct{}{} }()
 
-// answerParts folds the log of one session, without the records that were removed, and returns the answer at its end: no id if there is none.
+// answerParts folds the log of one session without the removed records, and returns the last answer; the id is empty if there is none.
 func answerParts(log []chunk.Record, isRemoved func(i int) bool) (id string, parts []chunk.Value, err error) {
 	session := log[0].Session.Tree()
 	s := fold.New(session)
