@@ -14,7 +14,7 @@ type ackTracker struct {
 	mu       sync.Mutex
 	closed   bool
 	ackFloor uint64        // everything up to here is acknowledged
-	highest  uint64        // delivered since the last restart
+	highest  uint64        // delivered
 	unacked  []outstanding // deliveries without acknowledgement, in order
 
 	// untracked: deliveries are not contiguous from the ack floor on, so only the server knows it.
@@ -24,23 +24,33 @@ type ackTracker struct {
 // outstanding is a delivery without acknowledgement, and the one that was delivered before it.
 type outstanding struct{ seq, before uint64 }
 
-// deliver adds a delivery, unless it is a repeated one.
-func (t *ackTracker) deliver(seq uint64) {
+// deliver adds a delivery, unless it is a repeated one. It reports whether the message is not acknowledged yet, as far as is known.
+func (t *ackTracker) deliver(seq uint64) (unacked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.untracked || seq <= t.highest || seq <= t.ackFloor {
-		return
+	switch {
+	case t.untracked:
+		return true
+	case seq <= t.ackFloor:
+		return false
+	case seq <= t.highest:
+		_, unacked = t.find(seq)
+		return unacked
 	}
 	t.unacked = append(t.unacked, outstanding{seq: seq, before: t.highest})
 	t.highest = seq
+	return true
 }
 
-// acknowledge removes a delivery. One that was acknowledged before, or will be delivered once more, changes nothing.
+func (t *ackTracker) find(seq uint64) (int, bool) {
+	return slices.BinarySearchFunc(t.unacked, seq, func(d outstanding, seq uint64) int { return cmp.Compare(d.seq, seq) })
+}
+
+// acknowledge removes a delivery. One that was acknowledged before changes nothing.
 func (t *ackTracker) acknowledge(seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i, ok := slices.BinarySearchFunc(t.unacked, seq, func(d outstanding, seq uint64) int { return cmp.Compare(d.seq, seq) })
-	if ok {
+	if i, ok := t.find(seq); ok {
 		t.unacked = slices.Delete(t.unacked, i, i+1)
 		t.advance()
 	}
@@ -67,11 +77,14 @@ func (t *ackTracker) advance() {
 	t.ackFloor = max(t.ackFloor, last)
 }
 
-// restart forgets the deliveries: everything after the ack floor will be delivered once more. contiguous says whether it will be in order.
+// restart is called before the server delivers everything after its ack floor once more, contiguous or not. What was acknowledged above the ack floor is
+// still known after a contiguous restart: the reader acknowledges it once more and the caller does not get it again.
 func (t *ackTracker) restart(contiguous bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unacked, t.highest, t.untracked = nil, 0, !contiguous
+	if t.untracked = !contiguous; t.untracked {
+		t.unacked, t.highest = nil, 0
+	}
 }
 
 // clear forgets everything.

@@ -60,9 +60,13 @@ type PinnedConfig struct {
 //   - The client that becomes the pinned one resets the consumer to its ack floor, and drops what it got until then. From there on deliveries are
 //     contiguous and in order, and each has the next delivery number.
 //   - A delivery number that is not the next one means that a delivery was lost or went to another client: the reader resets the consumer again.
+//   - A pinned client that attaches again, for example after a reconnect, continues without a reset if the server has not delivered more than what came.
 //
-// So take gets every message of the filter from the ack floor on, in order. After a reset, or when AckWait is over, it gets messages once more that
-// it has not acknowledged yet, or whose acknowledgement was lost.
+// A reset discards the acknowledgements above the ack floor. If one message stays unacknowledged, the server delivers everything after it once more. The
+// reader remembers what it has acknowledged, and acknowledges that again without calling take; the reader of another process cannot know.
+//
+// So take gets every message of the filter from the ack floor on, in order. At the begin of Run, after a reset, or when AckWait is over, it gets messages
+// once more that it has not acknowledged yet.
 //
 // Acknowledgements are explicit, one for each message, although one for all before it is a quarter cheaper: a late one of the previous client would
 // make the server ignore those of the next for as long as its numbers are higher.
@@ -75,8 +79,11 @@ type Pinned struct {
 	begun  bool     // attached once
 	last   position // everything up to here was delivered
 	pinID  string   // "" while another client may be pinned
-	active bool     // reset to the ack floor as the pinned client
+	active bool     // the pinned client, which got everything from the ack floor on
 	start  uint64   // of the consumer, by its settings
+
+	countable bool   // received is known
+	received  uint64 // deliveries of the consumer that came before it was lost
 
 	entries  []Entry // of the present call of take
 	attached atomic.Uint64
@@ -144,6 +151,7 @@ func (p *Pinned) Ack(receipts ...Receipt) error {
 func (p *Pinned) Run(ctx context.Context, take func(context.Context, []Entry) error) error {
 	p.listen()
 	defer p.close()
+	p.active = false // so that the server delivers again what an earlier Run has delivered and take has not acknowledged
 	if err := p.reattach(ctx, p.cfg.OpenTimeout); err != nil {
 		return err
 	}
@@ -178,11 +186,15 @@ func (p *Pinned) nextBatch(ctx context.Context) ([]Entry, error) {
 	clear(p.entries)
 	p.entries = p.entries[:0]
 	for ok := true; ok; {
-		p.acks.deliver(e.Seq)
 		if e.Seq > p.last.seq {
 			p.last.move(&e)
 		}
-		if p.entries = append(p.entries, e); len(p.entries) >= p.cfg.Batch {
+		if p.acks.deliver(e.Seq) {
+			p.entries = append(p.entries, e)
+		} else if err := p.Ack(e.Receipt()); err != nil {
+			return p.entries, consumerLost(err.Error())
+		}
+		if len(p.entries) >= p.cfg.Batch {
 			break
 		}
 		if e, ok, err = p.nextQueued(); err != nil {
@@ -213,6 +225,8 @@ func (p *Pinned) recover(ctx context.Context, err error) error {
 }
 
 func (p *Pinned) reattach(ctx context.Context, timeout time.Duration) error {
+	p.received, p.countable = p.consumed, p.active && !p.uncounted
+	p.active = false
 	err := p.persist(ctx, timeout, p.attach, p.final)
 	if errors.Is(err, ErrRecreated) {
 		p.acks.close()
@@ -234,7 +248,7 @@ type attachError struct{ cause error }
 
 func (e *attachError) Error() string { return e.cause.Error() }
 
-// attach finds or creates the consumer and listens on a new inbox. The client that was pinned before continues from the ack floor; the others wait.
+// attach finds or creates the consumer and listens on a new inbox. The client that was pinned before continues; the others wait.
 func (p *Pinned) attach(ctx context.Context) error {
 	if p.cfg.Attach != nil {
 		if err := p.cfg.Attach(ctx); err != nil {
@@ -249,12 +263,24 @@ func (p *Pinned) attach(ctx context.Context) error {
 		return err
 	}
 	p.consumer = p.cfg.Name
-	p.active = false
 	p.attached.Add(1)
-	if p.pinID != "" && len(info.PriorityGroups) > 0 && info.PriorityGroups[0].PinnedClientID == p.pinID {
+	switch pinned := p.pinID != "" && len(info.PriorityGroups) > 0 && info.PriorityGroups[0].PinnedClientID == p.pinID; {
+	case pinned && p.countable && info.Delivered.Consumer == p.received:
+		return p.resume()
+	case pinned:
 		return p.activate(ctx)
 	}
 	return p.waitForPin()
+}
+
+// resume continues as the pinned client to which everything came that the server has delivered. What the server delivers to the old inbox until it gets the
+// request for the new one is noticed as a missing delivery.
+func (p *Pinned) resume() error {
+	if _, err := p.subscribe(); err != nil {
+		return err
+	}
+	p.consumed, p.active = p.received, true
+	return nil
 }
 
 func (p *Pinned) checkStream(ctx context.Context) error {
@@ -437,10 +463,13 @@ func (p *Pinned) Release(ctx context.Context) {
 	}
 }
 
+// ackFloorTimeout bounds awaitAckFloor: the server never counts an acknowledgement that it got after a reset and before the next delivery of the message.
+const ackFloorTimeout = time.Second
+
 // awaitAckFloor waits until the server has counted the acknowledgements of this client, and reports whether the client is still pinned. The server
 // counts in its own time; a reset before that would discard the acknowledgements, and the next client would get handled messages once more.
 func (p *Pinned) awaitAckFloor(ctx context.Context) (pinned bool, err error) {
-	for {
+	for began := time.Now(); ; {
 		c, err := p.client.JetStream().Consumer(ctx, p.stream, p.cfg.Name)
 		if err != nil {
 			return false, err
@@ -449,7 +478,7 @@ func (p *Pinned) awaitAckFloor(ctx context.Context) (pinned bool, err error) {
 		if len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != p.pinID {
 			return false, nil
 		}
-		if info.AckFloor.Stream >= p.acks.acknowledged() {
+		if info.AckFloor.Stream >= p.acks.acknowledged() || time.Since(began) > ackFloorTimeout {
 			return true, nil
 		}
 		if err := wait.Sleep(ctx, 5*time.Millisecond); err != nil {

@@ -126,6 +126,29 @@ func awaitAckFloor(t *testing.T, js jetstream.JetStream, want uint64) {
 	})
 }
 
+// awaitPending waits until the server counts n deliveries without acknowledgement.
+func awaitPending(t *testing.T, js jetstream.JetStream, n int) {
+	t.Helper()
+	natstest.Eventually(t, "the acknowledgements", func(context.Context) error {
+		if info := consumerInfo(t, js); info.NumAckPending != n || info.NumPending > 0 {
+			return fmt.Errorf("%d not acknowledged, %d not delivered; want %d, 0", info.NumAckPending, info.NumPending, n)
+		}
+		return nil
+	})
+}
+
+// unpin makes the server choose a client once more.
+func unpin(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	s, err := js.Stream(t.Context(), testStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.UnpinConsumer(t.Context(), "sink", PinnedGroup); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Clients die one after the other, each with deliveries that it has acknowledged in any order, and with others. The next one begins at the first that
 // is not acknowledged, and its deliveries are contiguous.
 func TestTakeover(t *testing.T) {
@@ -162,6 +185,104 @@ func TestTakeover(t *testing.T) {
 				t.Errorf("still pinned after the release: %+v", pinned)
 			}
 		}
+	}
+}
+
+// Two messages stay unacknowledged while those behind them are acknowledged. Whenever the client attaches again, take does not get the acknowledged ones.
+func TestReattachKeepsAcknowledgements(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 50)
+	c := newClient(t, srv, nil)
+	c.run(t)
+	got := c.has(t, 50)
+	contiguous(t, got, 1, 50)
+	stuck := []Receipt{got[2].Receipt(), got[6].Receipt()}
+	for i := range got {
+		if r := got[i].Receipt(); r != stuck[0] && r != stuck[1] {
+			if err := c.Ack(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	awaitPending(t, js, 2)
+
+	if err := c.nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "the reader", func(context.Context) error {
+		if n := c.Attached(); n < 2 {
+			return fmt.Errorf("attached %d times", n)
+		}
+		return nil
+	})
+	publish(t, js, "s.a", 1)
+	contiguous(t, c.has(t, 51), 1, 51)
+	awaitPending(t, js, 3) // also for the server nothing behind the stuck ones is to be delivered again
+
+	unpin(t, js)
+	publish(t, js, "s.a", 1)
+	repeated := c.has(t, 55)[51:]
+	for i, want := range []uint64{3, 7, 51, 52} {
+		if repeated[i].Seq != want {
+			t.Errorf("delivery %d after the pin was lost: message %d, want %d", i, repeated[i].Seq, want)
+		}
+	}
+	awaitPending(t, js, 4)
+	for i := range repeated {
+		if err := c.Ack(repeated[i].Receipt()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitAckFloor(t, js, 52)
+	if got := c.Acknowledged(); got != 52 || len(c.entries()) != 55 {
+		t.Errorf("acknowledged up to %d after %d deliveries, want 52 and 55", got, len(c.entries()))
+	}
+}
+
+// A Run that begins after another one gets at once what that one has delivered and take has not acknowledged.
+func TestRunAgain(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	c := newClient(t, srv, nil)
+	c.run(t)
+	got := c.has(t, 10)
+	if err := c.Ack(got[0].Receipt(), got[5].Receipt()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.stop(); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	c.run(t)
+	var seqs []uint64
+	for _, e := range c.has(t, 18)[10:] {
+		seqs = append(seqs, e.Seq)
+	}
+	if want := []uint64{2, 3, 4, 5, 7, 8, 9, 10}; !slices.Equal(seqs, want) {
+		t.Errorf("delivered %v, want %v", seqs, want)
+	}
+}
+
+// The server discards acknowledgements of messages that it has not delivered since a reset. The client that ends meanwhile is released all the same.
+func TestReleaseAfterLostAcknowledgements(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	c := newClient(t, srv, nil)
+	c.run(t)
+	got := c.has(t, 10)
+	if err := c.stop(); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if _, err := js.ResetConsumer(t.Context(), testStream, "sink"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if err := c.Ack(got[i].Receipt()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Release(t.Context())
+	if info := consumerInfo(t, js); info.PriorityGroups[0].PinnedClientID != "" {
+		t.Errorf("still pinned after the release: %+v", info.PriorityGroups)
 	}
 }
 
