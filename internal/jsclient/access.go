@@ -28,3 +28,28 @@ func (c *Client) Attempt(ctx context.Context, ask func(context.Context) error) e
 	_, err := once(ctx, c.Reading(0), func(ctx context.Context) (struct{}, error) { return struct{}{}, ask(ctx) })
 	return err
 }
+
+// requestsTimeout bounds Requests.
+const requestsTimeout = 10 * minAttemptTimeout
+
+// Requests is Attempt for an ask that makes several requests, each by Request and so with a timeout of its own: a slow server may need longer for all of
+// them than the timeout of one attempt, and would never see the last one.
+func (c *Client) Requests(ctx context.Context, ask func(context.Context) error) error {
+	if err := connected(c.nc); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestsTimeout)
+	defer cancel()
+	return ask(ctx)
+}
+
+// Request calls ask for one request, with the timeout of one attempt, unless ctx has ended. A request that has begun does not end with ctx: the server
+// could carry out a cancelled request later, after other ones.
+func Request[T any](ctx context.Context, ask func(context.Context) (T, error)) (v T, err error) {
+	if err := ctx.Err(); err != nil {
+		return v, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), minAttemptTimeout)
+	defer cancel()
+	return ask(ctx)
+}

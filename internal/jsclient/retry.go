@@ -61,15 +61,23 @@ func Retry[T any](ctx context.Context, p Policy, ask func(context.Context) (T, e
 
 // once makes one attempt.
 func once[T any](ctx context.Context, p Policy, ask func(context.Context) (T, error)) (v T, err error) {
-	if p.Conn != nil && !p.Conn.IsConnected() {
-		if p.Conn.IsClosed() {
-			return v, nats.ErrConnectionClosed
-		}
-		return v, nats.ErrDisconnected
+	if err := connected(p.Conn); err != nil {
+		return v, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout(p.For))
 	defer cancel()
 	return ask(ctx)
+}
+
+// connected returns why requests cannot be sent. A nil connection is not checked.
+func connected(nc *nats.Conn) error {
+	switch {
+	case nc == nil || nc.IsConnected():
+		return nil
+	case nc.IsClosed():
+		return nats.ErrConnectionClosed
+	}
+	return nats.ErrDisconnected
 }
 
 // attemptTimeout returns the timeout of one attempt: short, because a request may be lost, but a fifth of a long budget, because a server can be so slow

@@ -258,7 +258,7 @@ func (o *Ordered) final(err error) bool {
 // attach creates a consumer and checks that it reads the same stream as before.
 func (o *Ordered) attach(ctx context.Context) error {
 	if o.cfg.After == Latest {
-		state, err := o.client.State(ctx, o.stream, "")
+		state, err := o.streamState(ctx)
 		if err != nil {
 			return err
 		}
@@ -272,22 +272,24 @@ func (o *Ordered) attach(ctx context.Context) error {
 		return err
 	}
 	o.consumer = "reader-" + name
-	c, err := o.client.JetStream().CreateConsumer(ctx, o.stream, jetstream.ConsumerConfig{
-		Name:              o.consumer,
-		FilterSubject:     o.cfg.Filter,
-		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:       o.Last() + 1,
-		AckPolicy:         jetstream.AckNonePolicy,
-		InactiveThreshold: inactiveThreshold,
-		MemoryStorage:     true,
-		Replicas:          1,
-		HeadersOnly:       o.cfg.HeadersOnly,
+	c, err := jsclient.Request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return o.client.JetStream().CreateConsumer(ctx, o.stream, jetstream.ConsumerConfig{
+			Name:              o.consumer,
+			FilterSubject:     o.cfg.Filter,
+			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+			OptStartSeq:       o.Last() + 1,
+			AckPolicy:         jetstream.AckNonePolicy,
+			InactiveThreshold: inactiveThreshold,
+			MemoryStorage:     true,
+			Replicas:          1,
+			HeadersOnly:       o.cfg.HeadersOnly,
+		})
 	})
 	if err != nil {
 		return o.errIfDeleted(fmt.Errorf("read %s: %w", o.stream, err))
 	}
 	// In this order: a consumer is deleted with its stream, so everything that it delivers from now on belongs to the stream whose state is read here.
-	state, err := o.client.State(ctx, o.stream, "")
+	state, err := o.streamState(ctx)
 	if err != nil {
 		return o.errIfDeleted(err)
 	}

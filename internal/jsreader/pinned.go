@@ -38,7 +38,7 @@ type PinnedConfig struct {
 	// deliveries of the previous client are repeated after AckWait, between newer ones.
 	InOrderOnly bool
 
-	// Attach, if not nil, is called before each attempt to attach. Its error ends Run.
+	// Attach, if not nil, is called before each attempt to attach, with the timeout of one request. Its error ends Run.
 	Attach func(ctx context.Context) error
 
 	// Wake, if not nil, makes Run call take without entries when it fires.
@@ -251,7 +251,7 @@ func (e *attachError) Error() string { return e.cause.Error() }
 // attach finds or creates the consumer and listens on a new inbox. The client that was pinned before continues; the others wait.
 func (p *Pinned) attach(ctx context.Context) error {
 	if p.cfg.Attach != nil {
-		if err := p.cfg.Attach(ctx); err != nil {
+		if _, err := jsclient.Request(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.cfg.Attach(ctx) }); err != nil {
 			return &attachError{err}
 		}
 	}
@@ -284,7 +284,7 @@ func (p *Pinned) resume() error {
 }
 
 func (p *Pinned) checkStream(ctx context.Context) error {
-	state, err := p.client.State(ctx, p.stream, "")
+	state, err := p.streamState(ctx)
 	if err != nil {
 		if p.begun && errors.Is(err, jetstream.ErrStreamNotFound) {
 			return ErrRecreated
@@ -310,14 +310,14 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	info, err := p.find(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		p.pinID = ""
-		var c jetstream.Consumer
-		c, err = p.client.JetStream().CreateConsumer(ctx, p.stream, p.consumerConfig())
+		info, err = p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+			return p.client.JetStream().CreateConsumer(ctx, p.stream, p.consumerConfig())
+		})
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			// The old one is still being deleted, or another client has just created it: a moment later the next attempt finds out.
 			return nil, fmt.Errorf("consumer %s of %s exists but was not found: %s", p.cfg.Name, p.stream, err.Error())
 		}
 		if err == nil {
-			info = c.CachedInfo()
 			err = p.checkConfig(info.Config)
 		}
 	}
@@ -329,13 +329,28 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return info, nil
 }
 
-// find returns the consumer if its position means something here, see PinnedConfig.Metadata.
-func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
-	c, err := p.client.JetStream().Consumer(ctx, p.stream, p.cfg.Name)
+// request makes one request for the consumer.
+func (p *Pinned) request(ctx context.Context, ask func(context.Context) (jetstream.Consumer, error)) (*jetstream.ConsumerInfo, error) {
+	c, err := jsclient.Request(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
-	cfg := c.CachedInfo().Config
+	return c.CachedInfo(), nil
+}
+
+func (p *Pinned) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	return p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return p.client.JetStream().Consumer(ctx, p.stream, p.cfg.Name)
+	})
+}
+
+// find returns the consumer if its position means something here, see PinnedConfig.Metadata.
+func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	info, err := p.info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg := info.Config
 	missing := false
 	for key, want := range p.cfg.Metadata {
 		have, ok := cfg.Metadata[key]
@@ -344,7 +359,9 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 				slog.String("stream", p.stream), slog.String("metadata", have), slog.String("want", want))
 			p.acks.clear()
 			p.last.seq, p.last.stored = 0, time.Time{}
-			if err := p.client.JetStream().DeleteConsumer(ctx, p.stream, p.cfg.Name); err != nil {
+			if _, err := jsclient.Request(ctx, func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, p.client.JetStream().DeleteConsumer(ctx, p.stream, p.cfg.Name)
+			}); err != nil {
 				return nil, err
 			}
 			return nil, jetstream.ErrConsumerNotFound
@@ -352,15 +369,14 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 		missing = missing || !ok
 	}
 	if err := p.checkConfig(cfg); err != nil || !missing {
-		return c.CachedInfo(), err
+		return info, err
 	}
 	metadata := maps.Clone(p.cfg.Metadata)
 	maps.Copy(metadata, cfg.Metadata)
 	cfg.Metadata = metadata
-	if c, err = p.client.JetStream().UpdateConsumer(ctx, p.stream, cfg); err != nil {
-		return nil, err
-	}
-	return c.CachedInfo(), nil
+	return p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return p.client.JetStream().UpdateConsumer(ctx, p.stream, cfg)
+	})
 }
 
 func (p *Pinned) sameMetadata(cfg jetstream.ConsumerConfig) bool {
@@ -387,7 +403,7 @@ func (p *Pinned) takeOver(ctx context.Context, e *Entry) error {
 	if p.pinID == "" {
 		return fmt.Errorf("consumer %s of %s: %w: the server does not pin clients", p.cfg.Name, p.stream, ErrConfigMismatch)
 	}
-	err := p.client.Attempt(context.WithoutCancel(ctx), p.activate)
+	err := p.client.Requests(context.WithoutCancel(ctx), p.activate)
 	if err == nil || p.final(err) {
 		return err
 	}
@@ -423,10 +439,14 @@ func (p *Pinned) activate(ctx context.Context) error {
 }
 
 func (p *Pinned) resetOnServer(ctx context.Context) (uint64, error) {
-	reset, err := p.client.JetStream().ResetConsumer(ctx, p.stream, p.cfg.Name)
+	reset, err := jsclient.Request(ctx, func(ctx context.Context) (*jetstream.ConsumerResetResponse, error) {
+		return p.client.JetStream().ResetConsumer(ctx, p.stream, p.cfg.Name)
+	})
 	if err == nil && reset.ResetSeq < p.start {
 		// nats-server 2.15 may lose the start of a consumer that is created while one of the same name is being deleted. Its ack floor is 0 then.
-		reset, err = p.client.JetStream().ResetConsumerToSequence(ctx, p.stream, p.cfg.Name, p.start)
+		reset, err = jsclient.Request(ctx, func(ctx context.Context) (*jetstream.ConsumerResetResponse, error) {
+			return p.client.JetStream().ResetConsumerToSequence(ctx, p.stream, p.cfg.Name, p.start)
+		})
 	}
 	switch v := p.conn.ConnectedServerVersion(); {
 	case errors.Is(err, nats.ErrNoResponders) && serverTooOld(v):
@@ -444,7 +464,7 @@ func (p *Pinned) Release(ctx context.Context) {
 		return
 	}
 	p.active = false
-	err := p.client.Attempt(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	err := p.client.Requests(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		pinned, err := p.awaitAckFloor(ctx)
 		if err != nil || !pinned {
 			return err
@@ -452,11 +472,14 @@ func (p *Pinned) Release(ctx context.Context) {
 		if _, err := p.resetConsumer(ctx); err != nil && !errors.Is(err, errResetUnsupported) {
 			return err
 		}
-		s, err := p.client.JetStream().Stream(ctx, p.stream)
+		s, err := jsclient.Request(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.client.JetStream().Stream(ctx, p.stream) })
 		if err != nil {
 			return err
 		}
-		return s.UnpinConsumer(ctx, p.cfg.Name, PinnedGroup)
+		_, err = jsclient.Request(ctx, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, s.UnpinConsumer(ctx, p.cfg.Name, PinnedGroup)
+		})
+		return err
 	})
 	if err != nil {
 		p.log.Debug("consumer not released", slog.String("consumer", p.cfg.Name), slog.String("stream", p.stream), slog.Any("error", err))
@@ -470,11 +493,10 @@ const ackFloorTimeout = time.Second
 // counts in its own time; a reset before that would discard the acknowledgements, and the next client would get handled messages once more.
 func (p *Pinned) awaitAckFloor(ctx context.Context) (pinned bool, err error) {
 	for began := time.Now(); ; {
-		c, err := p.client.JetStream().Consumer(ctx, p.stream, p.cfg.Name)
+		info, err := p.info(ctx)
 		if err != nil {
 			return false, err
 		}
-		info := c.CachedInfo()
 		if len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != p.pinID {
 			return false, nil
 		}
@@ -506,12 +528,11 @@ func (p *Pinned) resetOrphaned(ctx context.Context) error {
 	if p.active {
 		return nil
 	}
-	err := p.client.Attempt(ctx, func(ctx context.Context) error {
-		c, err := p.client.JetStream().Consumer(ctx, p.stream, p.cfg.Name)
+	err := p.client.Requests(ctx, func(ctx context.Context) error {
+		info, err := p.info(ctx)
 		if err != nil {
 			return consumerLost("no information about the consumer")
 		}
-		info := c.CachedInfo()
 		if p.sameMetadata(info.Config) {
 			p.acks.raise(info.AckFloor.Stream) // for the case that the consumer is deleted
 		}

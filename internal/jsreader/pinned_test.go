@@ -484,6 +484,31 @@ func TestMetadata(t *testing.T) {
 	read(map[string]string{"bucket": "two"}, 1)
 }
 
+// A server that needs 1.2 s for each response: an attach of several requests takes longer than the timeout of one, and succeeds.
+func TestSlowServer(t *testing.T) {
+	srv, js := newStream(t, natstest.Listen())
+	publish(t, js, "s.a", 10)
+	proxy := natstest.StartFaultProxy(t, srv.URL)
+	proxy.SetResponseFaults(func([]byte) bool { <-time.After(1200 * time.Millisecond); return false })
+	slow, err := jetstream.New(natstest.Connect(t, proxy.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, srv, func(cfg *PinnedConfig) { cfg.TakeoverTimeout, cfg.Heartbeat = 20*time.Second, 5*time.Second })
+	c.Pinned = NewPinned(jsclient.New(slow), c.cfg)
+	c.run(t)
+	contiguous(t, c.has(t, 10), 1, 10)
+	if err := c.stop(); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+
+	o := NewOrdered(jsclient.New(slow), OrderedConfig{Stream: testStream, Filter: "s.>", OpenTimeout: 10 * time.Second})
+	defer o.Close()
+	if err := o.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A server before 2.14 cannot reset a consumer: a reader that needs order fails, another one gets the rest after AckWait.
 func TestWithoutReset(t *testing.T) {
 	srv, js := newStream(t)

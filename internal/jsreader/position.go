@@ -40,7 +40,7 @@ func (p *position) compare(ctx context.Context, c *jsclient.Client, stream strin
 	if p.stored.IsZero() {
 		return nil
 	}
-	m, err := c.At(ctx, stream, p.seq)
+	m, err := jsclient.Request(ctx, func(ctx context.Context) (jsclient.Message, error) { return c.At(ctx, stream, p.seq) })
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound):
 		return nil // deleted since then, which proves nothing

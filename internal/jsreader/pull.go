@@ -343,11 +343,16 @@ func (p *pull) takeStatus(status string, m *nats.Msg) error {
 	return consumerLost(status + " " + text)
 }
 
+// streamState returns the state of the stream.
+func (p *pull) streamState(ctx context.Context) (jsclient.State, error) {
+	return jsclient.Request(ctx, func(ctx context.Context) (jsclient.State, error) { return p.client.State(ctx, p.stream, "") })
+}
+
 // persist calls attach until it succeeds, fails for good or timeout is over; a timeout of 0 is for as long as ctx lasts. A reconnect ends the pause
 // between two attempts.
 //
-// An attempt runs without the cancellation of the caller, but with a time limit: the server may still carry out a cancelled request, after it got
-// the request to delete the consumer.
+// attach makes its requests by jsclient.Request, without the cancellation of the caller but with a timeout: the server may still carry out a cancelled
+// request, after it got the request to delete the consumer.
 func (p *pull) persist(ctx context.Context, timeout time.Duration, attach func(context.Context) error, final func(error) bool) error {
 	began, warned := time.Now(), false
 	for attempt := 1; ; attempt++ {
@@ -355,7 +360,7 @@ func (p *pull) persist(ctx context.Context, timeout time.Duration, attach func(c
 			return err
 		}
 		p.forgetStatus()
-		err := p.client.Attempt(context.WithoutCancel(ctx), attach)
+		err := p.client.Requests(ctx, attach)
 		switch {
 		case err == nil || final(err):
 			return err
