@@ -509,6 +509,35 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
+// An operator has limited requests to less than the reader wants, so the server refuses each of them at once. The reader pauses between its attempts, and
+// continues when the limit is gone.
+func TestRefusedRequests(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	c := newClient(t, srv, nil)
+	limited := c.consumerConfig()
+	limited.MaxRequestExpires = time.Millisecond
+	if _, err := js.CreateConsumer(t.Context(), testStream, limited); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	c.run(t)
+	natstest.Eventually(t, "several attempts", func(context.Context) error {
+		if n := c.Attached(); n < 8 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	if elapsed := time.Since(began); elapsed < 300*time.Millisecond { // 5 + 10 + 20 + 40 + 80 + 160
+		t.Errorf("8 attempts in %s, want a pause between them that grows", elapsed)
+	}
+	limited.MaxRequestExpires = 0
+	if _, err := js.UpdateConsumer(t.Context(), testStream, limited); err != nil {
+		t.Fatal(err)
+	}
+	contiguous(t, c.has(t, 10), 1, 10)
+}
+
 // A server before 2.14 cannot reset a consumer: a reader that needs order fails, another one gets the rest after AckWait.
 func TestWithoutReset(t *testing.T) {
 	srv, js := newStream(t)

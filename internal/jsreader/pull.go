@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 var (
@@ -67,6 +68,7 @@ type pull struct {
 	rejected       bool   // the server reported that nothing is there, and remaining had another number
 	unbounded      bool   // the next request has no limit of bytes
 	served         bool   // a message came since the last request that was ended by its bytes
+	refusals       int    // requests that the server has refused, also by earlier consumers, since it accepted one
 	ticksSinceData int    // ticks since anything came
 	ticksSinceMsg  int    // ticks since a message came
 
@@ -92,6 +94,10 @@ const (
 	// heartbeats and whose response a busy server may still be searching for.
 	maxQuietLive   = 3
 	maxQuietReplay = 10
+
+	// maxRefusals of requests for one consumer, of a pull that is not live. The server that has created the consumer may respond before the subscription of
+	// the consumer got to the server of this client: 503.
+	maxRefusals = 5
 
 	// expiryBeats is how many heartbeats a request lasts.
 	expiryBeats = 15
@@ -167,6 +173,11 @@ func (p *pull) next(ctx context.Context) (Entry, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return Entry{}, err
+		}
+		if p.refusals > 0 && p.asked == 0 {
+			if err := wait.Sleep(ctx, refusalBackoff.Delay(p.refusals)); err != nil {
+				return Entry{}, err
+			}
 		}
 		if err := p.ask(); err != nil {
 			if errors.Is(err, nats.ErrConnectionClosed) {
@@ -247,6 +258,9 @@ func (p *pull) tick() error {
 	return nil
 }
 
+// refusalBackoff is between two requests that the server refuses at once: otherwise a pull would send the next one immediately, indefinitely.
+var refusalBackoff = wait.Backoff{First: 5 * time.Millisecond, Max: jsclient.ReadBackoff.Max}
+
 // ask keeps the server supplied with requests: a live pull always has half of them open, so that the next message finds one; the others request
 // what there is and get a response at its end.
 func (p *pull) ask() error {
@@ -303,6 +317,7 @@ func (p *pull) handleMsg(m *nats.Msg) (e Entry, ok bool, err error) {
 	}
 	p.consumed++
 	p.asked--
+	p.refusals = 0
 	p.ticksSinceMsg = 0
 	p.served = true
 	if p.remaining > 0 {
@@ -319,6 +334,8 @@ func (p *pull) handleMsg(m *nats.Msg) (e Entry, ok bool, err error) {
 // takeStatus handles the status of a request.
 func (p *pull) takeStatus(status string, m *nats.Msg) error {
 	text := description(m)
+	refusals := p.refusals
+	p.refusals = 0
 	switch {
 	case status == "100":
 		// The heartbeat follows what was delivered before it. If it counts more than came, the rest is lost.
@@ -339,7 +356,11 @@ func (p *pull) takeStatus(status string, m *nats.Msg) error {
 		return nil
 	case status == "423":
 		return errNotPinned
+	case status == "503" && !p.live && refusals < maxRefusals:
+		p.refusals, p.asked = refusals+1, 0
+		return nil
 	}
+	p.refusals = refusals + 1
 	return consumerLost(status + " " + text)
 }
 

@@ -86,7 +86,7 @@ func TestStatuses(t *testing.T) {
 		"deleted":                    {nats.Header{statusHeader: {"409"}, descriptionHeader: {"Consumer Deleted"}}, 10, true},
 		"leadership":                 {nats.Header{statusHeader: {"409"}, descriptionHeader: {"Leadership Change"}}, 10, true},
 		"shutdown":                   {nats.Header{statusHeader: {"409"}, descriptionHeader: {"Server Shutdown"}}, 10, true},
-		"no responders":              {nats.Header{statusHeader: {"503"}}, 10, true},
+		"no responders":              {nats.Header{statusHeader: {"503"}}, 0, false},
 		"bad request":                {nats.Header{statusHeader: {"400"}, descriptionHeader: {"Bad Request"}}, 10, true},
 	} {
 		p := pull{consumed: 7, asked: 10, ticksSinceData: 2}
@@ -96,11 +96,55 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("%s: ok %v, err %v, asked %d, ticks %d; want lost %v, asked %d", name, ok, err, p.asked, p.ticksSinceData, c.lost, c.asked)
 		}
 	}
+	live := pull{live: true, asked: 10}
+	if _, _, err := live.handleMsg(&nats.Msg{Header: nats.Header{statusHeader: {"503"}}}); err == nil || live.refusals != 1 {
+		t.Errorf("no responders, live: err %v, %d refusals; want the consumer lost, 1", err, live.refusals)
+	}
 	// A stored message may have such a header of its own.
 	p := pull{asked: 1}
 	e, ok, err := p.handleMsg(&nats.Msg{Subject: "s", Reply: "$JS.ACK.S.c.1.9.1.5.0", Header: nats.Header{statusHeader: {"503"}}})
 	if !ok || err != nil || e.Seq != 9 {
 		t.Errorf("a stored message: %+v, %v, %v", e, ok, err)
+	}
+}
+
+// The subscription of a new consumer did not get to the server of the client yet. The reader asks the same consumer again, with a pause that grows, and
+// replaces it after a while.
+func TestNoResponders(t *testing.T) {
+	_, js := newStream(t)
+	publish(t, js, "s.a", 3)
+	resets := 0
+	o := NewOrdered(jsclient.New(js), OrderedConfig{Stream: testStream, OpenTimeout: 5 * time.Second, OnReset: func() { resets++ }})
+	defer o.Close()
+	if err := o.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func() error {
+		_, _, err := o.handleMsg(&nats.Msg{Header: nats.Header{statusHeader: {"503"}}})
+		return err
+	}
+	for range 4 {
+		if err := refuse(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	for want := uint64(1); want <= 3; want++ {
+		if e, err := o.Next(t.Context()); err != nil || e.Seq != want {
+			t.Fatalf("read %d, %v; want %d", e.Seq, err, want)
+		}
+	}
+	if elapsed := time.Since(began); elapsed < 40*time.Millisecond || resets > 0 || o.refusals > 0 {
+		t.Errorf("after %s, %d resets, %d refusals; want a pause of 40ms, none, none", elapsed, resets, o.refusals)
+	}
+	for range maxRefusals {
+		if err := refuse(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lost *consumerLostError
+	if err := refuse(); !errors.As(err, &lost) {
+		t.Errorf("after %d refusals: err = %v, want a lost consumer", maxRefusals, err)
 	}
 }
 
