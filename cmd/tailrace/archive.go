@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tailrace/tailrace/internal/retention"
 )
@@ -25,21 +24,16 @@ func runArchive(ctx context.Context, t terminal, args []string) error {
 	if err := b.verifyTopology(ctx); err != nil {
 		return err
 	}
-	compactor, err := b.compactor()
+	archiver, err := b.archiver()
 	if err != nil {
 		return err
 	}
-	r, err := compactor.Sweep(ctx)
+	r, err := archiver.Sweep(ctx)
 	fmt.Fprintf(t.out, "%d sessions archived, %d cannot be, %d archives removed\n", r.Archived, r.NotArchivable, r.Removed)
 	return err
 }
 
-// compactor returns the archiver of all tenants. Of several projectors one sweeps.
-func (b *app) compactor() (*retention.Archiver, error) {
-	const every = 10 * time.Minute
-	l, err := retention.NewLease(b.js, b.cfg.layout(), "compact", every)
-	if err != nil {
-		return nil, err
-	}
-	return retention.NewArchiver(b.js, retention.ArchiverConfig{Layout: b.cfg.layout(), MinAge: b.cfg.ArchiveAfter, Interval: every, Lease: l.RunIfFree, Log: b.log})
+// archiver returns the archiver of all tenants.
+func (b *app) archiver() (*retention.Archiver, error) {
+	return retention.NewArchiver(b.js, retention.ArchiverConfig{Layout: b.cfg.layout(), MinAge: b.cfg.ArchiveAfter, Log: b.log})
 }

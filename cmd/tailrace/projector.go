@@ -34,13 +34,9 @@ func (b *app) project(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.recreateStreams(ctx) })
-	group.Go(func() error { return b.sweep(ctx, parts.store) })
+	group.Go(func() error { return b.sweepSnapshots(ctx, parts.store) })
 	if b.cfg.ArchiveAfter > 0 {
-		compactor, err := b.compactor()
-		if err != nil {
-			return err
-		}
-		group.Go(func() error { return compactor.Run(ctx) })
+		group.Go(func() error { return b.sweepArchives(ctx) })
 	}
 	for partition := range b.cfg.Partitions {
 		group.Go(func() error {

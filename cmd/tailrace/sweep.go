@@ -2,28 +2,54 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/retention"
 )
 
-// sweep completes interrupted deletions and removes snapshots that were not
-// saved for SnapshotTTL, until ctx ends. Because it scans every head, it runs
-// once per hour, or more often for a short TTL, and in one of several
-// projectors.
-func (b *app) sweep(ctx context.Context, store *jssnapshots.Store) error {
-	every := time.Hour
+// sweepSnapshots completes interrupted deletions and removes snapshots that
+// were not saved for SnapshotTTL, until ctx ends. Because it scans every head,
+// it runs once per hour, or more often for a short TTL.
+func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) error {
+	interval := time.Hour
 	if b.cfg.SnapshotTTL > 0 {
-		every = min(every, max(time.Minute, b.cfg.SnapshotTTL/24))
+		interval = min(interval, max(time.Minute, b.cfg.SnapshotTTL/24))
 	}
-	l, err := retention.NewLease(b.js, b.cfg.layout(), "sweep", every)
+	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Log: b.log})
 	if err != nil {
 		return err
 	}
-	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Lease: l.RunIfFree, Log: b.log})
+	return b.every(ctx, "sweep", interval, func(ctx context.Context) error {
+		n, err := eraser.Sweep(ctx, time.Now())
+		if n > 0 {
+			b.log.Info("old sessions removed", slog.Int("sessions", n))
+		}
+		return err
+	})
+}
+
+// sweepArchives archives sessions that ended ArchiveAfter ago, until ctx ends.
+func (b *app) sweepArchives(ctx context.Context) error {
+	archiver, err := b.archiver()
 	if err != nil {
 		return err
 	}
-	return eraser.Run(ctx, every)
+	return b.every(ctx, "compact", 10*time.Minute, func(ctx context.Context) error {
+		r, err := archiver.Sweep(ctx)
+		if r != (retention.Report{}) {
+			b.log.Info("archive sweep completed", slog.Int("archived", r.Archived), slog.Int("notArchivable", r.NotArchivable), slog.Int("removed", r.Removed))
+		}
+		return err
+	})
+}
+
+// every runs a sweep once in each interval, in one of several projectors.
+func (b *app) every(ctx context.Context, name string, interval time.Duration, sweep func(context.Context) error) error {
+	lease, err := retention.NewLease(b.js, retention.LeaseConfig{Layout: b.cfg.layout(), Name: name, Interval: interval})
+	if err != nil {
+		return err
+	}
+	return retention.Every(ctx, lease, sweep, b.log)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Report is the result of a sweep.
@@ -21,33 +20,6 @@ type Report struct {
 	Archived      int // sessions whose archive was written
 	NotArchivable int // sessions that cannot be archived, see ErrNotArchivable
 	Removed       int // archives of sessions of which the log has less than the archive
-}
-
-// failureDelay is the longest delay after a sweep that failed: the streams may be about to be created.
-const failureDelay = 10 * time.Second
-
-// Run sweeps until ctx ends, and returns its error. It logs a sweep that fails, and retries it.
-func (c *Archiver) Run(ctx context.Context) error {
-	for {
-		delay := c.cfg.Interval
-		var r Report
-		err := c.cfg.Lease(ctx, func(ctx context.Context) (err error) {
-			r, err = c.Sweep(ctx)
-			return err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			delay = min(delay, failureDelay)
-			c.cfg.Log.Warn("archive sweep failed", slog.Any("error", err))
-		case r != Report{}:
-			c.cfg.Log.Info("archive sweep completed", slog.Int("archived", r.Archived), slog.Int("notArchivable", r.NotArchivable), slog.Int("removed", r.Removed))
-		}
-		if err := wait.Sleep(ctx, delay); err != nil {
-			return err
-		}
-	}
 }
 
 // Sweep archives all sessions that ended before MinAge, and removes the archives of sessions that have expired or were deleted. It sends the leader about

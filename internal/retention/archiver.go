@@ -32,16 +32,10 @@ type ArchiverConfig struct {
 	// MinMessages is the smallest number of messages of a session that Sweep archives: a few are read from the log as quickly. Defaults to 200.
 	MinMessages int
 
-	// Interval is the time between two sweeps of Run. Defaults to 10 minutes.
-	Interval time.Duration
-
 	// RetryTimeout is the retry budget of one request. After that, the archive or the sweep fails. Defaults to 30 seconds.
 	RetryTimeout time.Duration
 
-	// Lease, if not nil, calls sweep unless another process has done so in this interval; see package lease.
-	Lease func(ctx context.Context, sweep func(context.Context) error) error
-
-	// Log defaults to slog.Default().
+	// Log, if not nil, gets the reasons why sessions are not archived.
 	Log *slog.Logger
 }
 
@@ -52,18 +46,10 @@ func (c ArchiverConfig) withDefaults() ArchiverConfig {
 	if c.MinMessages == 0 {
 		c.MinMessages = 200
 	}
-	if c.Interval == 0 {
-		c.Interval = 10 * time.Minute
-	}
 	if c.RetryTimeout == 0 {
 		c.RetryTimeout = 30 * time.Second
 	}
-	if c.Lease == nil {
-		c.Lease = func(ctx context.Context, sweep func(context.Context) error) error { return sweep(ctx) }
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = orSilence(c.Log)
 	return c
 }
 
@@ -73,12 +59,10 @@ func (c ArchiverConfig) validate() error {
 		return fmt.Errorf("MinAge is %s, want more than 0", c.MinAge)
 	case c.MinMessages < 1:
 		return fmt.Errorf("MinMessages is %d, want at least 1", c.MinMessages)
-	case c.Interval < time.Second:
-		return fmt.Errorf("Interval is %s, want at least 1s", c.Interval)
 	case c.RetryTimeout < 0:
 		return fmt.Errorf("RetryTimeout is %s, want more than 0", c.RetryTimeout)
 	}
-	return c.Layout.Validate()
+	return checkLayout(c.Layout)
 }
 
 // Archiver writes archives. Its methods may be called concurrently, and several Archivers may work on the same log. It holds no resources.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -401,38 +400,4 @@ func TestSweep(t *testing.T) {
 	w.purge(ended)
 	sweep(Report{Removed: 1})
 	w.holds(0, 0)
-}
-
-func TestRun(t *testing.T) {
-	w := newArchiveEnv(t, ArchiverConfig{MinAge: time.Nanosecond, Interval: time.Second})
-	recs := w.run(alice, 300)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- w.c.Run(ctx) }()
-	limit := time.After(20 * time.Second)
-	for w.agree(alice) != 2*uint64(len(recs)) {
-		select {
-		case err := <-done:
-			t.Fatal(err)
-		case <-limit:
-			t.Fatal("no archive after 20 seconds")
-		default:
-		}
-	}
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-}
-
-func TestConfig(t *testing.T) {
-	w := newArchiveEnv(t, ArchiverConfig{})
-	for field, cfg := range map[string]ArchiverConfig{
-		"MinAge": {MinAge: -1}, "MinMessages": {MinMessages: -1}, "Interval": {Interval: 1}, "RetryTimeout": {RetryTimeout: -1},
-	} {
-		if _, err := NewArchiver(w.js, cfg); err == nil || !strings.HasPrefix(err.Error(), field+" is ") {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
 }

@@ -40,8 +40,8 @@ const deadLetterRetryTimeout = 5 * time.Second
 
 // NewDeadLetters returns the DeadLetters of a layout. It does not call the server. The error names the invalid field of cfg.
 func NewDeadLetters(js jetstream.JetStream, cfg DeadLetterConfig) (*DeadLetters, error) {
-	if err := cfg.Layout.Validate(); err != nil {
-		return nil, fmt.Errorf("Layout: %w", err)
+	if err := checkLayout(cfg.Layout); err != nil {
+		return nil, err
 	}
 	d := &DeadLetters{client: jsclient.New(js), layout: cfg.Layout, added: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tailrace_projector_dead_letters_total",

@@ -19,7 +19,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -339,12 +338,4 @@ func (w *deadLetterEnv) project() {
 			w.Error(err)
 		}
 	})
-}
-
-func TestConfigNamesTheField(t *testing.T) {
-	w := newDeadLetterEnv(t)
-	_, err := NewDeadLetters(w.js, DeadLetterConfig{Layout: subjects.Layout{Partitions: -1}})
-	if err == nil || !strings.Contains(err.Error(), "Layout: Partitions is -1") {
-		t.Errorf("err = %v", err)
-	}
 }

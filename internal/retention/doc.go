@@ -3,7 +3,7 @@
 //   - An Archiver writes archives: compressed copies of the log of sessions that have ended some time ago.
 //   - An Eraser deletes sessions permanently from the log, the snapshots and all copies; with a root it deletes all sessions of its tree.
 //   - DeadLetters keeps messages of the log that could not be folded.
-//   - A Lease lets one of several processes do a periodic task, such as a sweep of an Archiver or of an Eraser.
+//   - Every is the loop of the sweeps of Archiver and Eraser, which a Lease lets one of several processes run.
 //
 // # Archives
 //

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -21,31 +19,6 @@ const (
 	// sweepAge is the age of a tombstone after which Sweep completes its deletion.
 	sweepAge = 2 * time.Minute
 )
-
-// Run sweeps once in each interval, and a minute after a sweep that failed, until ctx ends. Several processes may run it concurrently: without a Lease
-// each does all of the work.
-func (e *Eraser) Run(ctx context.Context, interval time.Duration) error {
-	for {
-		delay := interval
-		var n int
-		err := e.cfg.Lease(ctx, func(ctx context.Context) (err error) {
-			n, err = e.Sweep(ctx, e.now())
-			return err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			delay = min(interval, time.Minute)
-			e.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", err))
-		case n > 0:
-			e.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "old sessions removed", slog.Int("sessions", n))
-		}
-		if err := wait.Sleep(ctx, delay); err != nil {
-			return err
-		}
-	}
-}
 
 // Sweep completes deletions that were interrupted, and removes the snapshots of sessions that have not been written to for the TTL and have no record in
 // the log. It returns the number of sessions that it removed. It reads the headers of all heads.

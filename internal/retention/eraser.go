@@ -49,10 +49,7 @@ type EraserConfig struct {
 	// unlimited.
 	TTL time.Duration
 
-	// Lease, if not nil, calls sweep unless another process has done so in this interval; see package lease.
-	Lease func(ctx context.Context, sweep func(context.Context) error) error
-
-	// Log, if not nil, gets the errors of sweeps.
+	// Log, if not nil, gets the warnings of the queue of commands.
 	Log *slog.Logger
 }
 
@@ -63,22 +60,15 @@ type Eraser struct {
 	queue  *jscontrol.Queue
 	inbox  *jscontrol.Inbox
 	cfg    EraserConfig
-	now    func() time.Time // tests replace it
 }
 
 // NewEraser returns an Eraser. It does not call the server. The error names the invalid field of cfg.
 func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*Eraser, error) {
-	if err := cfg.Layout.Validate(); err != nil {
-		return nil, fmt.Errorf("Layout: %w", err)
+	if err := checkLayout(cfg.Layout); err != nil {
+		return nil, err
 	}
 	if cfg.TTL < 0 {
 		return nil, fmt.Errorf("TTL is %s, want 0 (unlimited) or more", cfg.TTL)
-	}
-	if cfg.Lease == nil {
-		cfg.Lease = func(ctx context.Context, sweep func(context.Context) error) error { return sweep(ctx) }
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, Log: cfg.Log})
 	if err != nil {
@@ -88,7 +78,7 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg, now: time.Now}, nil
+	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg}, nil
 }
 
 // Delete removes s, and if s is a root all sessions of its tree. After a nil error only the tombstones and last records remain. The error is
@@ -232,13 +222,8 @@ type deletion struct {
 	found     bool
 }
 
-const (
-	// deletionRecordTTL is long enough for every attached reader to get the last record, also through an edge that has to reconnect.
-	deletionRecordTTL = 2 * time.Minute
-
-	// retryTimeout is the retry budget of a write or purge, for example while the stream has no leader.
-	retryTimeout = 10 * time.Second
-)
+// deletionRecordTTL is long enough for every attached reader to get the last record, also through an edge that has to reconnect.
+const deletionRecordTTL = 2 * time.Minute
 
 // end appends the last record to the log, unless it is there already or the session does not exist.
 func (d *deletion) end(ctx context.Context) error {

@@ -1,9 +1,12 @@
 package retention
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +14,6 @@ import (
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // killed is a SnapshotStore whose process is killed while it deletes the data of the second session.
@@ -31,20 +33,20 @@ func (k *killed) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 	return false, ctx.Err()
 }
 
-// later returns an Eraser whose clock is an hour ahead.
-func (w *eraseEnv) later(store SnapshotStore) *Eraser {
-	w.Helper()
-	const every = 50 * time.Millisecond
-	l, err := NewLease(w.js, subjects.Layout{}, "sweep", every)
+// sweepLater is the loop of a process that sweeps an hour from now.
+func (w *eraseEnv) sweepLater(ctx context.Context, store SnapshotStore) error {
+	e, err := NewEraser(w.js, store, EraserConfig{})
 	if err != nil {
-		w.Fatal(err)
+		return err
 	}
-	e, err := NewEraser(w.js, store, EraserConfig{Lease: l.RunIfFree})
+	l, err := NewLease(w.js, LeaseConfig{Name: "sweep", Interval: 50 * time.Millisecond})
 	if err != nil {
-		w.Fatal(err)
+		return err
 	}
-	e.now = func() time.Time { return time.Now().Add(time.Hour) }
-	return e
+	return Every(ctx, l, func(ctx context.Context) error {
+		_, err := e.Sweep(ctx, time.Now().Add(time.Hour))
+		return err
+	}, nil)
 }
 
 // A process crashes after it has written tombstones. The loop of a second process finds them and is killed in the middle; the loop of a third process
@@ -69,7 +71,7 @@ func TestAnotherLoopFinishes(t *testing.T) {
 	stop()
 	ctx, kill := context.WithCancel(t.Context())
 	first := &killed{Store: w.store, kill: kill}
-	if err := w.later(first).Run(ctx, time.Millisecond); !errors.Is(err, context.Canceled) {
+	if err := w.sweepLater(ctx, first); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if left := len(w.left()); first.cleared != 2 || left <= 2*len(all) {
@@ -77,10 +79,81 @@ func TestAnotherLoopFinishes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- w.later(w.store).Run(ctx, time.Millisecond) }()
+	go func() { ended <- w.sweepLater(ctx, w.store) }()
 	w.gone(all...)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+func TestEveryArchives(t *testing.T) {
+	w := newArchiveEnv(t, ArchiverConfig{MinAge: time.Nanosecond})
+	recs := w.run(alice, 300)
+	l, err := NewLease(w.js, LeaseConfig{Name: "compact", Interval: time.Second})
+	w.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- Every(ctx, l, func(ctx context.Context) error {
+			_, err := w.c.Sweep(ctx)
+			return err
+		}, nil)
+	}()
+	limit := time.After(20 * time.Second)
+	for w.agree(alice) != 2*uint64(len(recs)) {
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		case <-limit:
+			t.Fatal("no archive after 20 seconds")
+		default:
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// A sweep that fails is logged and retried, and the loop ends with its context.
+func TestEveryRetries(t *testing.T) {
+	l := newLeases(t, 1, 10*time.Millisecond)[0]
+	var logged bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	sweeps := 0
+	err := Every(ctx, l, func(context.Context) error {
+		if sweeps++; sweeps == 3 {
+			cancel()
+			return nil
+		}
+		return fmt.Errorf("broken %d", sweeps)
+	}, slog.New(slog.NewTextHandler(&logged, nil)))
+	if !errors.Is(err, context.Canceled) || sweeps != 3 {
+		t.Errorf("%d sweeps, %v", sweeps, err)
+	}
+	for _, want := range []string{`lease=sweep error="broken 1"`, `lease=sweep error="broken 2"`} {
+		if strings.Count(logged.String(), want) != 1 {
+			t.Errorf("not logged once: %s in\n%s", want, logged.String())
+		}
+	}
+}
+
+func TestSweepDelay(t *testing.T) {
+	for _, c := range []struct {
+		interval time.Duration
+		failures int
+		want     time.Duration
+	}{
+		{time.Hour, 0, time.Hour},
+		{time.Hour, 1, 10 * time.Second},
+		{time.Hour, 2, 20 * time.Second},
+		{time.Hour, 1000, time.Minute},
+		{time.Second, 3, time.Second},
+	} {
+		if got := sweepDelay(c.interval, c.failures); got != c.want {
+			t.Errorf("every %s, %d failures: %s, want %s", c.interval, c.failures, got, c.want)
+		}
 	}
 }

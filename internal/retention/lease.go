@@ -19,27 +19,47 @@ import (
 // A Lease saves work and is not mutual exclusion: a slow process may still run the task when the next one starts it, so the task must tolerate two
 // concurrent runs.
 type Lease struct {
-	client   *jsclient.Client
-	stream   string
-	subject  string
-	interval time.Duration
+	cfg     LeaseConfig
+	client  *jsclient.Client
+	stream  string
+	subject string
+}
+
+// LeaseConfig names the task of a Lease. All processes that share it must have the same LeaseConfig.
+type LeaseConfig struct {
+	// Layout names the bucket.
+	Layout subjects.Layout
+
+	// Name is the name of the task, a token.
+	Name string
+
+	// Interval is the time between two runs of the task.
+	Interval time.Duration
 }
 
 // releaseTimeout limits the release after a failure.
 const releaseTimeout = time.Second
 
-// NewLease returns the Lease with a name, which is a token, for a task that runs once in each interval. It does not call the server. The error is a
-// *subjects.TokenError.
-func NewLease(js jetstream.JetStream, layout subjects.Layout, name string, interval time.Duration) (*Lease, error) {
-	key, err := subjects.LeaseKey(name)
-	bucket := layout.Snapshots()
-	return &Lease{client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key, interval: interval}, err
+// NewLease returns the Lease of a task. It does not call the server. The error names the invalid field of cfg.
+func NewLease(js jetstream.JetStream, cfg LeaseConfig) (*Lease, error) {
+	if err := checkLayout(cfg.Layout); err != nil {
+		return nil, err
+	}
+	if cfg.Interval <= 0 {
+		return nil, fmt.Errorf("Interval is %s, want more than 0", cfg.Interval)
+	}
+	key, err := subjects.LeaseKey(cfg.Name)
+	if err != nil {
+		return nil, fmt.Errorf("Name: %w", err)
+	}
+	bucket := cfg.Layout.Snapshots()
+	return &Lease{cfg: cfg, client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key}, nil
 }
 
-// RunIfFree runs work, unless a process has started it less than nine tenths of the interval ago; the margin lets the process that started it last do so
+// Do runs work, unless a process has started it less than nine tenths of the interval ago; the margin lets the process that started it last do so
 // again after exactly one interval. If work fails, the lease is free at once; if the process crashes, after the interval. The error is that of work or of
 // the server, and nil if the lease is taken.
-func (l *Lease) RunIfFree(ctx context.Context, work func(context.Context) error) error {
+func (l *Lease) Do(ctx context.Context, work func(context.Context) error) error {
 	claimed, err := l.claim(ctx)
 	if err != nil || claimed == 0 {
 		return err
@@ -59,7 +79,7 @@ func (l *Lease) claim(ctx context.Context) (uint64, error) {
 	if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
 		return 0, fmt.Errorf("read %s: %w", l.subject, err)
 	}
-	if err == nil && time.Since(last.Stored) < l.interval*9/10 {
+	if err == nil && time.Since(last.Stored) < l.cfg.Interval*9/10 {
 		return 0, nil
 	}
 	seq, err := l.client.Put(ctx, jsclient.Put{

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -25,7 +24,7 @@ func newLeases(t *testing.T, n int, interval time.Duration) []*Lease {
 	all := make([]*Lease, n)
 	for i := range all {
 		var err error
-		if all[i], err = NewLease(srv.JetStream(t), subjects.Layout{}, "sweep", interval); err != nil {
+		if all[i], err = NewLease(srv.JetStream(t), LeaseConfig{Name: "sweep", Interval: interval}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,7 +38,7 @@ func round(t *testing.T, all []*Lease, fail error) int {
 	var trying sync.WaitGroup
 	for _, l := range all {
 		trying.Go(func() {
-			err := l.RunIfFree(t.Context(), func(context.Context) error {
+			err := l.Do(t.Context(), func(context.Context) error {
 				ran.Add(1)
 				return fail
 			})
@@ -65,7 +64,7 @@ func TestOneProcessRuns(t *testing.T) {
 func TestFailureReleasesTheLease(t *testing.T) {
 	all := newLeases(t, 2, time.Hour)
 	broken := errors.New("broken")
-	if err := all[0].RunIfFree(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, broken) {
+	if err := all[0].Do(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
 	if n := round(t, all, nil); n != 1 {

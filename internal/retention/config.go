@@ -1,0 +1,28 @@
+package retention
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// retryTimeout is the retry budget of a write or purge, for example while the stream has no leader.
+const retryTimeout = 10 * time.Second
+
+// checkLayout returns an error that begins with the name of the field.
+func checkLayout(l subjects.Layout) error {
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("Layout: %w", err)
+	}
+	return nil
+}
+
+// orSilence returns log, or a logger that writes nothing.
+func orSilence(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
+}

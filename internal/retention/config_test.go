@@ -1,0 +1,34 @@
+package retention
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+func TestConfigNamesTheField(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	bad := subjects.Layout{Partitions: -1}
+	for want, errs := range map[string][]error{
+		"Layout: Partitions is -1": {
+			errOf(NewArchiver(js, ArchiverConfig{Layout: bad})), errOf(NewEraser(js, nil, EraserConfig{Layout: bad})),
+			errOf(NewDeadLetters(js, DeadLetterConfig{Layout: bad})), errOf(NewLease(js, LeaseConfig{Layout: bad, Name: "x", Interval: 1})),
+		},
+		"MinAge is ":       {errOf(NewArchiver(js, ArchiverConfig{MinAge: -1}))},
+		"MinMessages is ":  {errOf(NewArchiver(js, ArchiverConfig{MinMessages: -1}))},
+		"RetryTimeout is ": {errOf(NewArchiver(js, ArchiverConfig{RetryTimeout: -1}))},
+		"TTL is ":          {errOf(NewEraser(js, nil, EraserConfig{TTL: -1}))},
+		"Name: ":           {errOf(NewLease(js, LeaseConfig{Name: "two.tokens", Interval: 1}))},
+		"Interval is ":     {errOf(NewLease(js, LeaseConfig{Name: "x"}))},
+	} {
+		for i, err := range errs {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%d: %v, want %q", i, err, want)
+			}
+		}
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
