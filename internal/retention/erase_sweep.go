@@ -85,28 +85,16 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 	end := uint64(head.Position.Seq)
 	if last.Seq > end {
 		before = r // there is a new run: only data stored before the tombstone is old
-	} else if err := (&deletion{Eraser: e, session: s}).copies(ctx); err != nil {
+	} else if err := e.purgeCopies(ctx, s); err != nil {
 		return false, err
 	}
 	if last.Seq > 0 && end > 0 {
-		if _, err := e.client.PurgeRetry(ctx, retryTimeout, e.stream(s), subject, end); err != nil {
-			return false, fmt.Errorf("purge the log: %w", err)
+		if _, err := e.purge(ctx, "log", e.stream(s), subject, end); err != nil {
+			return false, err
 		}
 	}
 	if _, err = e.store.DeleteData(ctx, head, r, max(before, r)); err != nil {
 		return false, err
 	}
 	return true, nil
-}
-
-// copies removes the archive and the dead letters of the session, and the inbox of its runs. Commands stay: one may be for a new run of the session.
-func (d *deletion) copies(ctx context.Context) error {
-	if err := d.archives(ctx); err != nil {
-		return err
-	}
-	if err := d.deadLetters(ctx); err != nil {
-		return err
-	}
-	_, err := d.inbox.DeleteSession(ctx, d.session)
-	return err
 }

@@ -168,13 +168,13 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		return false, err
 	}
 	if d.last.Seq > 0 {
-		n, err := e.client.PurgeRetry(ctx, retryTimeout, e.stream(s), d.subject, uint64(d.last.Seq))
+		purged, err := e.purge(ctx, "log", e.stream(s), d.subject, uint64(d.last.Seq))
 		if err != nil {
-			return false, fmt.Errorf("purge the log: %w", err)
+			return false, err
 		}
-		d.found = d.found || n > 0
+		d.found = d.found || purged
 	}
-	if err := d.copies(ctx); err != nil {
+	if err := e.purgeCopies(ctx, s); err != nil {
 		return false, err
 	}
 	if d.revision == 0 {
@@ -184,29 +184,36 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 	return d.found || withdrawn || cleared, err
 }
 
-// archives removes the copy of the log. It runs after the log is purged: a process that writes an archive meanwhile reads the log afterwards and removes
-// its archive.
-func (d *deletion) archives(ctx context.Context) error {
-	keys, err := archive.Keys(d.cfg.Layout, d.session)
+// purgeCopies removes the archive and the dead letters of a session, and the inbox of its runs. Commands stay: one may be for a new run of the session.
+//
+// Delete purges the log before: a process that writes an archive meanwhile reads the log afterwards and removes its archive.
+func (e *Eraser) purgeCopies(ctx context.Context, s chunk.Session) error {
+	layout := e.cfg.Layout
+	archives, err := archive.Keys(layout, s)
 	if err != nil {
 		return err
 	}
-	if _, err := d.client.PurgeRetry(ctx, retryTimeout, archive.Stream(d.cfg.Layout), keys, 0); err != nil {
-		return fmt.Errorf("purge the archive: %w", err)
+	deadLetters, err := layout.DeadLetters(s)
+	if err != nil {
+		return err
 	}
-	return nil
+	if _, err := e.purge(ctx, "archive", archive.Stream(layout), archives, 0); err != nil {
+		return err
+	}
+	if _, err := e.purge(ctx, "dead letters", layout.DeadLetterStream(), deadLetters, 0); err != nil {
+		return err
+	}
+	_, err = e.inbox.DeleteSession(ctx, s)
+	return err
 }
 
-// deadLetters removes the messages of the session that could not be folded.
-func (d *deletion) deadLetters(ctx context.Context) error {
-	filter, err := d.cfg.Layout.DeadLetters(d.session)
+// purge removes the messages of a subject or filter below a sequence, 0 for all, and reports whether there were any.
+func (e *Eraser) purge(ctx context.Context, what, stream, filter string, below uint64) (bool, error) {
+	n, err := e.client.PurgeRetry(ctx, retryTimeout, stream, filter, below)
 	if err != nil {
-		return err
+		return false, fmt.Errorf("purge the %s: %w", what, err)
 	}
-	if _, err := d.client.PurgeRetry(ctx, retryTimeout, d.cfg.Layout.DeadLetterStream(), filter, 0); err != nil {
-		return fmt.Errorf("purge the dead letters: %w", err)
-	}
-	return nil
+	return n > 0, nil
 }
 
 // deletion is the deletion of one session.
