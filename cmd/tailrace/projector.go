@@ -70,7 +70,11 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if p.store, err = b.store(); err != nil {
 		return nil, err
 	}
-	if p.deadLetters, err = retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: b.cfg.layout(), Metrics: b.metrics}); err != nil {
+	added, err := metrics.NewDeadLetters(b.metrics)
+	if err != nil {
+		return nil, err
+	}
+	if p.deadLetters, err = retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: b.cfg.layout(), Observe: added}); err != nil {
 		return nil, err
 	}
 	if p.runners, err = metrics.NewProjector(b.metrics); err != nil {

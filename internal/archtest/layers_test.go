@@ -135,7 +135,6 @@ var testOnly = []string{
 
 // exceptions are imports that break a rule today, with the reason. One that is not needed any more fails the test.
 var exceptions = map[string]string{
-	"internal/retention imports github.com/prometheus/: metrics belong to the HTTP side and to programs":   "the dead letter counter becomes an observer",
 	"internal/jssnapshots imports github.com/prometheus/: metrics belong to the HTTP side and to programs": "the metrics of the source become an observer",
 	"runs imports github.com/prometheus/: metrics belong to the HTTP side and to programs":                 "the metrics of the source become an observer",
 	"workers imports github.com/prometheus/: metrics belong to the HTTP side and to programs":              "the metrics of the source become an observer",

@@ -1,4 +1,4 @@
-// Package metrics implements the observers of the engines with Prometheus collectors.
+// Package metrics implements the observers of engines and adapters with Prometheus collectors.
 //
 // No label value is a session ID or text that a client wrote, so the number of series is bounded.
 package metrics

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
@@ -22,15 +21,21 @@ type DeadLetterConfig struct {
 	// Layout names the stream of dead letters and the streams of the log.
 	Layout subjects.Layout
 
-	// Metrics, if not nil, gets tailrace_projector_dead_letters_total.
-	Metrics prometheus.Registerer
+	// Observe, if not nil, is notified of new entries.
+	Observe DeadLetterObserver
+}
+
+// DeadLetterObserver counts entries. Its method may be called concurrently.
+type DeadLetterObserver interface {
+	// Added reports an entry that was stored. An entry that was there already is not reported.
+	Added(reason Reason)
 }
 
 // DeadLetters is the stream of dead letters, which package topology creates. Its methods may be called concurrently. It holds no resources.
 type DeadLetters struct {
-	client *jsclient.Client
-	layout subjects.Layout
-	added  *prometheus.CounterVec
+	client  *jsclient.Client
+	layout  subjects.Layout
+	observe DeadLetterObserver // nil for none
 }
 
 var _ projector.DeadLetterSink = (*DeadLetters)(nil)
@@ -43,19 +48,7 @@ func NewDeadLetters(js jetstream.JetStream, cfg DeadLetterConfig) (*DeadLetters,
 	if err := checkLayout(cfg.Layout); err != nil {
 		return nil, err
 	}
-	d := &DeadLetters{client: jsclient.New(js), layout: cfg.Layout, added: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tailrace_projector_dead_letters_total",
-		Help: "Messages stored as dead letters, by reason: record (cannot be folded), envelope (not a record) or subject (not a subject of a session).",
-	}, []string{"reason"})}
-	for _, reason := range Reasons() {
-		d.added.WithLabelValues(string(reason)) // a counter that exists from the start shows its first increment
-	}
-	if cfg.Metrics != nil {
-		if err := cfg.Metrics.Register(d.added); err != nil {
-			return nil, fmt.Errorf("Metrics: %w", err)
-		}
-	}
-	return d, nil
+	return &DeadLetters{client: jsclient.New(js), layout: cfg.Layout, observe: cfg.Observe}, nil
 }
 
 // Add implements projector.DeadLetterSink.
@@ -105,7 +98,9 @@ func (d *DeadLetters) add(ctx context.Context, partition int, entry DeadLetter) 
 	case err != nil:
 		return fmt.Errorf("store dead letter %s of %s: %w", entry.Origin.id(), entry.Origin.Stream, err)
 	}
-	d.added.WithLabelValues(string(entry.Reason)).Inc()
+	if d.observe != nil {
+		d.observe.Added(entry.Reason)
+	}
 	return nil
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +31,7 @@ type deadLetterEnv struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	dead  *DeadLetters
+	added addedReasons
 	log   jssnapshots.Log
 	store *jssnapshots.Store
 }
@@ -43,7 +46,7 @@ func newDeadLetterEnv(t *testing.T) *deadLetterEnv {
 	if err = topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if w.dead, err = NewDeadLetters(w.js, DeadLetterConfig{}); err != nil {
+	if w.dead, err = NewDeadLetters(w.js, DeadLetterConfig{Observe: &w.added}); err != nil {
 		t.Fatal(err)
 	}
 	if w.log.Reader, err = consumers.New(w.js, consumers.Config{}); err != nil {
@@ -53,6 +56,18 @@ func newDeadLetterEnv(t *testing.T) *deadLetterEnv {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// addedReasons is a DeadLetterObserver that keeps what it gets.
+type addedReasons struct {
+	mu  sync.Mutex // guards all
+	all []Reason
+}
+
+func (a *addedReasons) Added(reason Reason) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, reason)
 }
 
 // write stores a message in the log and returns its origin.
@@ -114,6 +129,9 @@ func TestAddedOnce(t *testing.T) {
 		if err := w.dead.AddMalformed(t.Context(), 0, stray, errors.New("a star")); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if got := w.added.all; !slices.Equal(got, []Reason{ReasonEnvelope, ReasonSubject}) {
+		t.Errorf("observed %q, want each once", got)
 	}
 	all := w.entries()
 	if len(all) != 2 {
