@@ -73,15 +73,9 @@ func (r *Reader) truncationRecords(ctx context.Context, cfg jsreader.OrderedConf
 	var found []truncationRecord
 	fences := map[string]chunk.Epoch{}
 	for {
-		next, err := t.Next(ctx)
+		next, err := t.NextThrough(ctx, end)
 		if errors.Is(err, jsreader.ErrEnd) {
-			err = t.ConfirmEnd(ctx, end)
-			if errors.Is(err, jsreader.ErrEnd) {
-				return found, chunk.Seq(t.Last()), nil
-			}
-			if err == nil {
-				continue
-			}
+			return found, chunk.Seq(t.Last()), nil
 		}
 		if err != nil {
 			return nil, 0, err

@@ -217,6 +217,19 @@ func (o *Ordered) ConfirmEnd(ctx context.Context, bound uint64) error {
 	return o.continueWith(ctx, m)
 }
 
+// NextThrough is Next for a reader that is not live and reads up to a bound: ErrEnd is confirmed, see ConfirmEnd. Messages after the bound may come too.
+func (o *Ordered) NextThrough(ctx context.Context, bound uint64) (Entry, error) {
+	for {
+		e, err := o.Next(ctx)
+		if !errors.Is(err, ErrEnd) {
+			return e, err
+		}
+		if err := o.ConfirmEnd(ctx, bound); err != nil {
+			return Entry{}, err
+		}
+	}
+}
+
 // continueWith makes m, which the leader has and the consumer did not deliver, the next message, and attaches again after it.
 func (o *Ordered) continueWith(ctx context.Context, m jsclient.Message) error {
 	o.peeked = &Entry{Message: m, Pending: 1, Deliveries: 1}

@@ -160,30 +160,18 @@ func TestConsumerWithAWrongCount(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	next := func() (Entry, error) {
-		for {
-			e, err := o.Next(ctx)
-			if errors.Is(err, ErrEnd) {
-				err = o.ConfirmEnd(ctx, 30)
-				if err == nil {
-					continue
-				}
-			}
-			return e, err
-		}
-	}
 	for want := uint64(1); want <= 30; want++ {
 		if want > 10 { // the status takes the place of a message
 			if err := o.takeStatus("404", &nats.Msg{Header: nats.Header{statusHeader: {"404"}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		e, err := next()
+		e, err := o.NextThrough(ctx, 30)
 		if err != nil || e.Seq != want || string(e.Data) != fmt.Sprint(want) {
 			t.Fatalf("read %d %q, %v; want %d", e.Seq, e.Data, err, want)
 		}
 	}
-	if _, err := next(); !errors.Is(err, ErrEnd) {
+	if _, err := o.NextThrough(ctx, 30); !errors.Is(err, ErrEnd) {
 		t.Fatalf("err = %v, want ErrEnd", err)
 	}
 }

@@ -234,15 +234,9 @@ func (st *Store) eachHead(ctx context.Context, b *bucket, filter string, start u
 	}
 	end := o.State().Last
 	for {
-		e, err := o.Next(ctx)
+		e, err := o.NextThrough(ctx, end)
 		if errors.Is(err, jsreader.ErrEnd) {
-			err = o.ConfirmEnd(ctx, end)
-			if errors.Is(err, jsreader.ErrEnd) {
-				return nil
-			}
-			if err == nil {
-				continue
-			}
+			return nil
 		}
 		if err != nil {
 			return err
