@@ -6,15 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 // natsLog is the log of one session in JetStream.
 type natsLog struct {
-	js        jetstream.JetStream
 	client    *jsclient.Client
 	publisher *jsclient.SubjectPublisher
 	subject   string
@@ -31,7 +28,7 @@ func (p *Producer) newNATSLog(s chunk.Session) (*natsLog, error) {
 	}
 	stream := layout.Stream(layout.Partition(s))
 	return &natsLog{
-		js: p.js, client: p.client, publisher: p.publisher.Open(stream, subject),
+		client: p.client, publisher: p.publisher.Open(stream, subject),
 		subject: subject, stream: stream, timeout: p.cfg.AttemptTimeout, slog: p.cfg.Log,
 	}, nil
 }
@@ -39,7 +36,7 @@ func (p *Producer) newNATSLog(s chunk.Session) (*natsLog, error) {
 func (l *natsLog) close() { l.publisher.Close() }
 
 func (l *natsLog) maxMessageSize() int {
-	if n := l.js.Conn().MaxPayload(); n > 0 {
+	if n := l.client.JetStream().Conn().MaxPayload(); n > 0 {
 		return int(n)
 	}
 	return 1 << 20 // not connected yet: the default of the server

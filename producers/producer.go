@@ -13,7 +13,6 @@ import (
 // for the responses to all its runs; Close ends them.
 type Producer struct {
 	cfg       Config
-	js        jetstream.JetStream
 	client    *jsclient.Client
 	publisher *jsclient.Publisher
 
@@ -36,7 +35,7 @@ func New(js jetstream.JetStream, cfg Config) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{cfg: cfg, js: js, client: client, publisher: publisher, runs: map[*Run]struct{}{}}, nil
+	return &Producer{cfg: cfg, client: client, publisher: publisher, runs: map[*Run]struct{}{}}, nil
 }
 
 // addRun registers r until it is closed.
