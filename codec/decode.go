@@ -9,11 +9,12 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Stored is a message as it was read from the log.
+// Stored is a message of the log as it lies in its stream, not parsed yet: a reader that follows many sessions drops those of sessions without a client at
+// the price of one map lookup.
 type Stored struct {
-	Session chunk.Session // of the subject
+	Session chunk.Session // of its subject; the zero Session if the subject is not that of a session
 	Seq     chunk.Seq
-	At      time.Time // when it was stored
+	At      time.Time // when JetStream stored it
 	Header  map[string][]string
 	Data    []byte
 }
@@ -23,8 +24,11 @@ type Stored struct {
 // The Data of the record is valid JSON on one line: the stored bytes themselves (it then aliases m.Data), the transcoded msgpack, or a compacted copy if
 // the body has line breaks between tokens. Decode checks only what readers need that copy the body unread; chunk.Decode checks that it is a valid chunk.
 //
-// The error is an *EnvelopeError; Decode does not panic on any input.
+// The error is an *EnvelopeError, also if m has no session; Decode does not panic on any input.
 func Decode(m Stored) (chunk.Record, error) {
+	if m.Session == (chunk.Session{}) {
+		return chunk.Record{}, newEnvelopeError("subject", "the subject of a session", "")
+	}
 	ev, err := open(m.Header, m.Data)
 	if err != nil {
 		return chunk.Record{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
@@ -137,7 +138,7 @@ func BenchmarkFollow(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := m.Record(); err != nil {
+				if _, err := codec.Decode(m); err != nil {
 					b.Fatal(err)
 				}
 				if got == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/consumers"
 )
 
@@ -67,14 +68,14 @@ func ExampleReader_Replay() { //nolint:testableexamples // it would need a serve
 // costs one look into a map.
 func ExampleReader_Feed() { //nolint:testableexamples // it would need a server at a known address; it is compiled
 	ctx := context.Background()
-	watched := map[string]func(chunk.Record){}
+	watched := map[chunk.Session]func(chunk.Record){}
 	for msg, err := range connect().Feed(ctx, 0, consumers.SeqLatest) {
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		if deliver := watched[msg.Subject]; deliver != nil {
-			if rec, err := msg.Record(); err == nil {
+		if deliver := watched[msg.Session]; deliver != nil {
+			if rec, err := codec.Decode(msg); err == nil {
 				deliver(rec)
 			}
 		}

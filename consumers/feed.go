@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
@@ -25,14 +26,15 @@ func (e *PartitionError) Error() string {
 }
 
 // Feed returns every message of a partition after a sequence, live, in the order of the stream and each once, whatever happens to connections and
-// servers. It is for a hub that follows many sessions, which must check the ordinals itself. It takes one consumer on the server.
+// servers, not parsed yet. It is for a hub that follows many sessions, which must check the ordinals itself. It takes one consumer on the server. A message
+// may be kept and read by several goroutines.
 //
 // It ends with ctx, or with a *chunk.TruncatedError without a session: recreated, if the stream was deleted and created again; expired, if retention
 // removed messages that were not delivered, at the beginning or while the feed could not read; future, if after is beyond the end.
-func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[LogMessage, error] {
-	return func(yield func(LogMessage, error) bool) {
+func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return func(yield func(codec.Stored, error) bool) {
 		if err := r.checkPartition(partition); err != nil {
-			yield(LogMessage{}, err)
+			yield(codec.Stored{}, err)
 			return
 		}
 		t := r.newOrdered(jsreader.OrderedConfig{
@@ -49,19 +51,17 @@ func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.
 				return
 			}
 		}
-		yield(LogMessage{}, truncation(err, t, chunk.Session{}, chunk.Seq(t.Last())))
+		yield(codec.Stored{}, truncation(err, t, chunk.Session{}, chunk.Seq(t.Last())))
 	}
 }
 
-func (r *Reader) message(e jsreader.Entry) LogMessage {
-	return LogMessage{
-		Seq:     chunk.Seq(e.Seq),
-		Subject: e.Subject,
-		stored:  e.Stored,
-		layout:  r.cfg.Layout,
-		header:  e.Header,
-		data:    e.Data,
+// message returns a message with the session of its subject, if that is one.
+func (r *Reader) message(e jsreader.Entry) codec.Stored {
+	m := codec.Stored{Seq: chunk.Seq(e.Seq), At: e.Stored, Header: e.Header, Data: e.Data}
+	if s, err := r.sessionOf(e.Subject); err == nil {
+		m.Session = s
 	}
+	return m
 }
 
 // truncation converts ErrRecreated and ErrExpired of a reader to a *chunk.TruncatedError; it returns other errors unchanged.

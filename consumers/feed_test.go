@@ -7,20 +7,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // feeder runs a Feed in the background.
 type feeder struct {
-	msgs   chan LogMessage
+	msgs   chan codec.Stored
 	err    error // readable once msgs is closed
 	cancel context.CancelFunc
 }
 
 func (w *env) feed(partition int, after chunk.Seq) *feeder {
 	ctx, cancel := context.WithCancel(w.t.Context())
-	f := &feeder{msgs: make(chan LogMessage, 100_000), cancel: cancel}
+	f := &feeder{msgs: make(chan codec.Stored, 100_000), cancel: cancel}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(f.msgs)
@@ -36,11 +39,11 @@ func (w *env) feed(partition int, after chunk.Seq) *feeder {
 	return f
 }
 
-func (f *feeder) get(tb testing.TB, n int) []LogMessage {
+func (f *feeder) get(tb testing.TB, n int) []codec.Stored {
 	tb.Helper()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
-	var msgs []LogMessage
+	var msgs []codec.Stored
 	for len(msgs) < n {
 		select {
 		case m, ok := <-f.msgs:
@@ -80,12 +83,12 @@ func TestFeedIsThePartition(t *testing.T) {
 	f := w.feed(0, 0)
 	var got []chunk.Record
 	for _, m := range f.get(t, len(want)) {
-		rec, err := m.Record()
+		rec, err := codec.Decode(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Type() != rec.Type || m.Seq != rec.Seq || !m.StoredAt().Equal(rec.StoredAt) || m.Size() != len(rec.Data) {
-			t.Errorf("message %d %s %s %d does not fit its record", m.Seq, m.Type(), m.StoredAt(), m.Size())
+		if m.Session != rec.Session || m.Seq != rec.Seq || !m.At.Equal(rec.StoredAt) || len(m.Data) != len(rec.Data) {
+			t.Errorf("message %d of %s, %s with %d bytes, does not fit its record", m.Seq, m.Session, m.At, len(m.Data))
 		}
 		got = append(got, rec)
 	}
@@ -93,8 +96,17 @@ func TestFeedIsThePartition(t *testing.T) {
 
 	malformed := w.malformed(alice)
 	m := f.get(t, 1)[0]
-	if _, err := m.Record(); err == nil || m.Seq != malformed {
+	if _, err := codec.Decode(m); err == nil || m.Seq != malformed {
 		t.Errorf("malformed message at %d: no error", m.Seq)
+	}
+	// A good envelope on a subject of no session: no hub may take it for a record of one.
+	ev := codec.EncodeJSON(codec.Envelope{Epoch: 1, Ordinal: 1}, codec.Header{Type: chunk.TypeStreamEnd, Timestamp: 1}, []byte(`{"type":"stream_end"}`))
+	if _, err := w.js.PublishMsg(t.Context(), &nats.Msg{Subject: "tr.chunks.0.acme.alice.%", Header: ev.Header, Data: ev.Data}); err != nil {
+		t.Fatal(err)
+	}
+	m = f.get(t, 1)[0]
+	if _, err := codec.Decode(m); err == nil || m.Session != (chunk.Session{}) {
+		t.Errorf("message of session %q, error %v", m.Session, err)
 	}
 	f.cancel()
 	if err := f.end(t); !errors.Is(err, context.Canceled) {
@@ -138,7 +150,7 @@ func TestFeedOverCutsAndARecreatedStream(t *testing.T) {
 	w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	f := w.feed(0, 0)
 	wait := w.writeInBackground(alice, 1000, time.Millisecond)
-	var got []LogMessage
+	var got []codec.Stored
 	for range 5 {
 		got = append(got, f.get(t, 100)...)
 		proxy.CloseConnections()

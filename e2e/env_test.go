@@ -22,7 +22,6 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/topology"
@@ -71,7 +70,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 	w.feed = newReader(t, cfg.feed, ofEdge)
 	cfg.hub.Encode, cfg.hub.Log = helix.Encode, log
 	cfg.edge.RetryDelay, cfg.edge.Log = 100*time.Millisecond, log
-	w.hub, err = hub.New(hublog.Log{Reader: newReader(t, cfg.history, ofEdge)}, hublog.Feed{Reader: w.feed}, cfg.hub)
+	w.hub, err = hub.New(newReader(t, cfg.history, ofEdge), w.feed, cfg.hub)
 	if err != nil {
 		t.Fatal(err)
 	}

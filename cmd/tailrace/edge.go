@@ -14,7 +14,6 @@ import (
 
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/agentserver"
@@ -83,7 +82,7 @@ func (f *httpServer) build(more []route) error {
 		return err
 	}
 	layout := f.b.cfg.layout()
-	f.hub, err = hub.New(hublog.Log{Reader: reader}, hublog.Feed{Reader: reader}, hub.Config{
+	f.hub, err = hub.New(reader, reader, hub.Config{
 		Encode: helix.Encode, Encodings: withChats(view.Encodings(views, hub.Encode(helix.Encode))),
 		Partitions: f.b.cfg.Partitions, Partition: layout.Partition, MaxMemory: f.b.cfg.HubBytes, Log: f.b.log,
 	})

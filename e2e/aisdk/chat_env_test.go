@@ -26,7 +26,6 @@ import (
 
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -82,7 +81,7 @@ func (w *env) edge() {
 	w.must(err)
 	box, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{})
 	w.must(err)
-	h, err := hub.New(hublog.Log{Reader: reader}, hublog.Feed{Reader: reader}, hub.Config{Encode: chat.Encode, Log: w.log})
+	h, err := hub.New(reader, reader, hub.Config{Encode: chat.Encode, Log: w.log})
 	w.must(err)
 	service, err := chat.New(chat.Config{
 		Snapshots: projector.NewReader(store, jssnapshots.Log{Reader: reader}), Commands: queue, Inbox: box, Follower: chat.HubFollower{HubFollower: h},

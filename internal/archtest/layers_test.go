@@ -59,7 +59,6 @@ var layers = map[string]place{
 
 	"consumers":            {adapter, jetstream},
 	"internal/archive":     {adapter, jetstream},
-	"internal/hublog":      {adapter, jetstream},
 	"internal/jsclient":    {adapter, jetstream},
 	"internal/jsreader":    {adapter, jetstream},
 	"internal/jscontrol":   {adapter, jetstream},

@@ -20,7 +20,6 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
@@ -121,7 +120,7 @@ func (f *folding) copyFrames(context.Context, int) (figures, error) {
 // chats starts an edge that serves only chats, with a hub with empty memory. No
 // projector runs.
 func (l *harness) chats(ctx context.Context) (*httpSite, error) {
-	h, err := hub.New(hublog.Log{Reader: l.reader}, hublog.Feed{Reader: l.reader}, hub.Config{Encode: chat.Encode})
+	h, err := hub.New(l.reader, l.reader, hub.Config{Encode: chat.Encode})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -61,7 +60,7 @@ type edge struct {
 }
 
 func (l *harness) edge(ctx context.Context) (*edge, error) {
-	h, err := hub.New(hublog.Log{Reader: l.reader}, hublog.Feed{Reader: l.reader}, hub.Config{Encode: helix.Encode})
+	h, err := hub.New(l.reader, l.reader, hub.Config{Encode: helix.Encode})
 	if err != nil {
 		return nil, err
 	}

@@ -46,15 +46,15 @@ func (c *Cursor) checkGap(ctx context.Context, f frame, id string) error {
 // the log is read from the start position of the cursor: after that the cursor would
 // have met the session.
 func (c *Cursor) readBetween(ctx context.Context, f frame, id string) iter.Seq2[chunk.Record, error] {
-	log := c.t.part.hub.log
+	of := chunk.Range{Session: c.session.Tree().Child(id), Through: f.seq}
 	switch seen := c.ordinal(f.index); seen {
 	case unknown:
-		return log.ReplayTree(ctx, c.session, c.start, f.seq)
+		of.Session, of.Tree, of.After.Seq = c.session, true, c.start
 	case 0:
-		return log.Replay(ctx, c.session.Tree().Child(id), chunk.Position{}, f.seq)
 	default:
-		return log.Replay(ctx, c.session.Tree().Child(id), chunk.Position{Seq: c.at, Ordinal: seen}, f.seq)
+		of.After = chunk.Position{Seq: c.at, Ordinal: seen}
 	}
+	return c.t.part.hub.log.Replay(ctx, of)
 }
 
 // markContiguous stores that the log has found the predecessor of a frame, for cursors

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
@@ -263,7 +264,7 @@ type counting struct {
 	count func(int)
 }
 
-func (c counting) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
+func (c counting) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
 		c.count(1)
 		defer c.count(-1)
@@ -271,7 +272,7 @@ func (c counting) ReplayTree(ctx context.Context, root chunk.Session, after, thr
 		case <-time.After(time.Second):
 		case <-ctx.Done():
 		}
-		c.Log.ReplayTree(ctx, root, after, through)(yield)
+		c.Log.Replay(ctx, of)(yield)
 	}
 }
 
@@ -376,12 +377,12 @@ type lagging struct {
 	times int
 }
 
-func (l *lagging) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
+func (l *lagging) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	if l.times > 0 {
 		l.times--
-		through--
+		of.Through--
 	}
-	return l.Log.ReplayTree(ctx, root, after, through)
+	return l.Log.Replay(ctx, of)
 }
 
 // A feed that delivers a message twice or an older message may have missed
@@ -419,8 +420,8 @@ func TestFeedOutOfOrder(t *testing.T) {
 // stuttering is a feed that delivers its first message twice.
 type stuttering struct{ *memlog.Log }
 
-func (s *stuttering) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.FeedMessage, error] {
-	return func(yield func(hub.FeedMessage, error) bool) {
+func (s *stuttering) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return func(yield func(codec.Stored, error) bool) {
 		first := true
 		for m, err := range s.Log.Feed(ctx, partition, after) {
 			if !yield(m, err) || (first && err == nil && !yield(m, nil)) {
@@ -497,12 +498,8 @@ type partitioned []*memlog.Log
 
 func (p partitioned) of(s chunk.Session) *memlog.Log { return p[int(s.Root[0]-'a')%3] }
 
-func (p partitioned) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
-	return p.of(s).Replay(ctx, s, after, through)
-}
-
-func (p partitioned) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
-	return p.of(root).ReplayTree(ctx, root, after, through)
+func (p partitioned) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	return p.of(of.Session).Replay(ctx, of)
 }
 
 func (p partitioned) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
@@ -515,7 +512,7 @@ func (p partitioned) Last(ctx context.Context, s chunk.Session) (chunk.Record, e
 
 func (p partitioned) Tip(ctx context.Context, n int) (chunk.Tip, error) { return p[n].Tip(ctx, 0) }
 
-func (p partitioned) Feed(ctx context.Context, n int, after chunk.Seq) iter.Seq2[hub.FeedMessage, error] {
+func (p partitioned) Feed(ctx context.Context, n int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
 	return p[n].Feed(ctx, 0, after)
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 )
 
 // Log is the history that a Hub reads if memory does not hold it. All methods are
@@ -16,17 +17,13 @@ import (
 // unavailable. A break releases the resources of the iterator. The Data of a record
 // is read-only.
 type Log interface {
-	// Replay yields the records of s after the position up to and including the
-	// sequence through. A position with an ordinal need not be the position of a
-	// record: Seq is where to start, Ordinal is the last one seen, and the first
-	// record has the next ordinal or follows a gap that a truncation record
-	// explains. The zero position is before the first record. If a replica has not
-	// reached through, Replay waits for it or returns an error.
-	Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error]
-
-	// ReplayTree yields the records of root and of all its sub-agents by sequence,
-	// in the same way. after is 0 or the sequence of a record of the tree.
-	ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error]
+	// Replay yields the records of a range. The Hub never sets FromOldest. A position
+	// with an ordinal need not be the position of a record: Seq is where to start,
+	// Ordinal is the last one seen, and the first record has the next ordinal or follows
+	// a gap that a truncation record explains. Of a tree, the position is 0 or the
+	// sequence of a record of the tree. If a replica has not reached Through, Replay
+	// waits for it or returns an error.
+	Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error]
 
 	// CheckCursor returns the position of the record at the sequence that a client
 	// claims to have seen: a record of s or, in the scope of a tree, of any session
@@ -50,18 +47,9 @@ type Feed interface {
 	// long as it misses no message. If it has missed messages, or the stream was
 	// recreated, it must end with a *chunk.TruncatedError (expired, future,
 	// recreated); the Hub then restarts at the tip.
-	Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[FeedMessage, error]
-}
-
-// FeedMessage is a message of the feed before it is parsed. The Hub asks for the
-// session, which the subject alone gives, and for the record only if that session is
-// watched: on a busy stream nearly all messages belong to sessions without clients.
-// A FeedMessage is valid until the next one is yielded; its Record stays valid.
-type FeedMessage interface {
-	Seq() chunk.Seq
-	Session() chunk.Session // the zero Session if the subject is not a chunk subject
-
-	// Record parses the envelope and the body. An error means that the message is
-	// malformed; it has no ordinal, so skipping it hides no record.
-	Record() (chunk.Record, error)
+	//
+	// The Hub parses a message only if its session is watched: on a busy stream nearly
+	// all messages belong to sessions without clients. A message that cannot be parsed
+	// has no ordinal, so skipping it hides no record.
+	Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error]
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 )
 
 // key names a root within its partition.
@@ -105,8 +106,8 @@ func (p *partition) opened() {
 
 // deliver appends one message to its topics. It advances the position first: a topic
 // that is created in between starts after this message, which is then in the log.
-func (p *partition) deliver(msg FeedMessage, enc *encoded) error {
-	s, seq := msg.Session(), msg.Seq()
+func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
+	s, seq := msg.Session, msg.Seq
 	p.mu.Lock()
 	if seq <= p.pos {
 		p.mu.Unlock()
@@ -118,7 +119,7 @@ func (p *partition) deliver(msg FeedMessage, enc *encoded) error {
 	if len(topics) == 0 {
 		return nil
 	}
-	rec, err := msg.Record()
+	rec, err := codec.Decode(msg)
 	if err != nil {
 		p.hub.counters.skipped.Add(1)
 		p.hub.cfg.Log.Warn("malformed message skipped", "session", s.String(), "sequence", uint64(seq), "error", err)

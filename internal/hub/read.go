@@ -112,13 +112,13 @@ func (r *read) page(ctx context.Context) ([]*segment, error) {
 func (r *read) replay(ctx context.Context) iter.Seq2[chunk.Record, error] {
 	log := r.t.part.hub.log
 	if r.scope == chunk.ScopeTree {
-		return log.ReplayTree(ctx, r.session, r.after.Seq, r.end)
+		return log.Replay(ctx, chunk.Range{Session: r.session, Tree: true, After: r.after, Through: r.end})
 	}
 	after := r.after
 	if after.Ordinal == 0 {
 		after = chunk.Position{} // no record was taken yet
 	}
-	return log.Replay(ctx, r.session, after, r.end)
+	return log.Replay(ctx, chunk.Range{Session: r.session, After: after, Through: r.end})
 }
 
 // checkComplete verifies that a read through end returned the records that the leader

@@ -21,7 +21,6 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -74,7 +73,7 @@ func newEnv(t *testing.T, change func(*Config)) *env {
 // serve assembles an edge as cmd/tailrace does.
 func (w *env) serve(js jetstream.JetStream, log *consumers.Reader, change func(*Config)) {
 	w.t.Helper()
-	h := must(hub.New(hublog.Log{Reader: log}, hublog.Feed{Reader: log}, hub.Config{
+	h := must(hub.New(log, log, hub.Config{
 		Encode: helix.Encode, Encodings: map[string]hub.Encode{"/chat": chat.Encode},
 	}))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())

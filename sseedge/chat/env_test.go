@@ -24,7 +24,6 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/hublog"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -102,7 +101,7 @@ func (w *env) newEdge(change func(*Config)) *edge {
 	w.t.Helper()
 	js := w.srv.JetStream(w.t)
 	log := must(consumers.New(js, consumers.Config{}))(w.t)
-	h := must(hub.New(hublog.Log{Reader: log}, hublog.Feed{Reader: log}, hub.Config{Encode: Encode}))(w.t)
+	h := must(hub.New(log, log, hub.Config{Encode: Encode}))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {

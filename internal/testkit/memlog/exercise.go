@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -40,9 +39,6 @@ type TestLog interface {
 	// Recreate deletes the stream and makes an empty one of the same name.
 	Recreate()
 }
-
-// End is beyond every sequence: a read through it goes to the present end.
-const End chunk.Seq = math.MaxInt64
 
 // RunContract holds the log that open makes, empty, against the contract of hub.Log
 // and hub.Feed. Where that leaves freedom, all that it allows is right.
@@ -116,18 +112,18 @@ func testReplay(t *testing.T, w TestLog) {
 		through chunk.Seq
 		want    []chunk.Record
 	}{
-		{"whole", chunk.Position{}, End, recs},
-		{"after a record", recs[2].Position(), End, recs[3:]},
-		{"after a bare cursor", chunk.Position{Seq: recs[2].Seq}, End, recs[3:]},
+		{"whole", chunk.Position{}, 0, recs},
+		{"after a record", recs[2].Position(), 0, recs[3:]},
+		{"after a bare cursor", chunk.Position{Seq: recs[2].Seq}, 0, recs[3:]},
 		{"through a record", chunk.Position{}, recs[3].Seq, recs[:4]},
 		{"through a place between records", recs[0].Position(), recs[3].Seq + 1, recs[1:4]},
 		{"through the end", recs[1].Position(), recs[5].Seq, recs[2:]},
-		{"of nothing new", recs[5].Position(), End, nil},
-		{"of nothing new after a bare cursor", chunk.Position{Seq: recs[5].Seq}, End, nil},
+		{"of nothing new", recs[5].Position(), 0, nil},
+		{"of nothing new after a bare cursor", chunk.Position{Seq: recs[5].Seq}, 0, nil},
 		{"before the first record", chunk.Position{}, recs[0].Seq - 1, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Collect(w.Replay(limited(t), root, tt.after, tt.through))
+			got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: tt.after, Through: tt.through}))
 			equal(t, got, tt.want)
 			reason(t, err)
 		})
@@ -139,8 +135,8 @@ func testReplayUnknown(t *testing.T, w TestLog) {
 	root, _, other := cast()
 	AppendRunStarted(w, other)
 	for name, read := range map[string]iter.Seq2[chunk.Record, error]{
-		"session": w.Replay(limited(t), root, chunk.Position{}, End),
-		"tree":    w.ReplayTree(limited(t), root, 0, End),
+		"session": w.Replay(limited(t), chunk.Range{Session: root}),
+		"tree":    w.Replay(limited(t), chunk.Range{Session: root, Tree: true}),
 	} {
 		// Nothing of it is there to give; whether that is worth an error is left open.
 		got, err := Collect(read)
@@ -164,21 +160,21 @@ func testReplayTree(t *testing.T, w TestLog) {
 	}
 	last := len(tree) - 1
 	for after := range tree {
-		got, err := Collect(w.ReplayTree(limited(t), root, tree[after].Seq, End))
+		got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: tree[after].Seq}}))
 		equal(t, got, tree[after+1:])
 		reason(t, err)
 	}
-	got, err := Collect(w.ReplayTree(limited(t), root, 0, tree[last-1].Seq))
+	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, Through: tree[last-1].Seq}))
 	equal(t, got, tree[:last])
 	reason(t, err)
-	got, err = Collect(w.ReplayTree(limited(t), root, 0, End))
+	got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true}))
 	equal(t, got, tree)
 	reason(t, err)
 
-	_, err = Collect(w.ReplayTree(limited(t), root, tree[last].Seq+1, End))
+	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: tree[last].Seq + 1}}))
 	reason(t, err, chunk.TruncatedFuture)
 	otherRec := speak(w, other, 1)[0]
-	_, err = Collect(w.ReplayTree(limited(t), root, otherRec.Seq, End))
+	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: otherRec.Seq}}))
 	reason(t, err, chunk.TruncatedWrongSession)
 }
 
@@ -189,7 +185,7 @@ func testReplayCleanup(t *testing.T, w TestLog) {
 	kid := AppendRunStarted(w, child)
 	w.Cleanup(root, 0, recs[2].Seq)
 	later := speak(w, root, 2)
-	got, err := Collect(w.Replay(limited(t), root, chunk.Position{}, End))
+	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root}))
 	reason(t, err)
 	want := append(slices.Clone(recs[:3]), later...)
 	if len(got) != len(want)+1 || got[3].Type != chunk.TypeTruncated || got[3].Ordinal != 7 {
@@ -198,13 +194,13 @@ func testReplayCleanup(t *testing.T, w TestLog) {
 	mark := got[3]
 	equal(t, slices.Delete(slices.Clone(got), 3, 4), want)
 
-	got, err = Collect(w.ReplayTree(limited(t), root, 0, End))
+	got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true}))
 	equal(t, got, slices.Concat(recs[:3], []chunk.Record{kid, mark}, later))
 	reason(t, err)
 
 	// The position of a snapshot may be one that was rolled back. Its record is gone;
 	// what follows proves it.
-	got, err = Collect(w.Replay(limited(t), root, recs[4].Position(), End))
+	got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[4].Position()}))
 	equal(t, got, append([]chunk.Record{mark}, later...))
 	reason(t, err)
 }
@@ -216,24 +212,24 @@ func testReplayHole(t *testing.T, w TestLog) {
 	AppendRunStarted(w, child)
 	w.Delete(recs[3].Seq, recs[4].Seq)
 	for _, read := range []iter.Seq2[chunk.Record, error]{
-		w.Replay(limited(t), root, chunk.Position{}, End),
-		w.Replay(limited(t), root, chunk.Position{}, recs[6].Seq),
-		w.ReplayTree(limited(t), root, 0, End),
+		w.Replay(limited(t), chunk.Range{Session: root}),
+		w.Replay(limited(t), chunk.Range{Session: root, Through: recs[6].Seq}),
+		w.Replay(limited(t), chunk.Range{Session: root, Tree: true}),
 	} {
 		got, err := Collect(read)
 		equal(t, got, recs[:3])
 		reason(t, err, chunk.TruncatedGap)
 	}
-	got, err := Collect(w.Replay(limited(t), root, recs[1].Position(), End))
+	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[1].Position()}))
 	equal(t, got, recs[2:3])
 	reason(t, err, chunk.TruncatedGap)
-	got, err = Collect(w.Replay(limited(t), root, recs[4].Position(), End))
+	got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[4].Position()}))
 	equal(t, got, recs[5:])
 	reason(t, err)
 
 	// A mark that lists something else explains nothing.
 	w.Cleanup(root, 0, recs[6].Seq)
-	_, err = Collect(w.Replay(limited(t), root, chunk.Position{}, End))
+	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root}))
 	reason(t, err, chunk.TruncatedGap)
 }
 
@@ -250,10 +246,14 @@ func testReplayMisfit(t *testing.T, w TestLog) {
 		"saw more":                     {Seq: recs[2].Seq, Ordinal: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Collect(w.Replay(limited(t), root, after, End))
+			got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: after}))
 			equal(t, got, nil)
 			reason(t, err, chunk.TruncatedFuture, chunk.TruncatedWrongSession, chunk.TruncatedGap, chunk.TruncatedRecreated)
 		})
+	}
+	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: recs[2].Position()}))
+	if len(got) > 0 || err == nil {
+		t.Errorf("a tree after an ordinal: %v, then %v; want an error", got, err)
 	}
 }
 
@@ -265,12 +265,12 @@ func testReplayExpired(t *testing.T, w TestLog) {
 	recs = append(recs, speak(w, root, 4)...)
 	w.Expire(recs[3].Seq)
 	for name, read := range map[string]iter.Seq2[chunk.Record, error]{
-		"from zero":                  w.Replay(limited(t), root, chunk.Position{}, End),
-		"from zero, a bound in it":   w.Replay(limited(t), root, chunk.Position{}, recs[2].Seq),
-		"a bare cursor":              w.Replay(limited(t), root, chunk.Position{Seq: recs[1].Seq}, End),
-		"a position":                 w.Replay(limited(t), root, recs[1].Position(), End),
-		"a cursor of the tree":       w.ReplayTree(limited(t), root, recs[1].Seq, End),
-		"the tree, sub-agent before": w.ReplayTree(limited(t), root, 0, kid.Seq-1),
+		"from zero":                  w.Replay(limited(t), chunk.Range{Session: root}),
+		"from zero, a bound in it":   w.Replay(limited(t), chunk.Range{Session: root, Through: recs[2].Seq}),
+		"a bare cursor":              w.Replay(limited(t), chunk.Range{Session: root, After: chunk.Position{Seq: recs[1].Seq}}),
+		"a position":                 w.Replay(limited(t), chunk.Range{Session: root, After: recs[1].Position()}),
+		"a cursor of the tree":       w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: recs[1].Seq}}),
+		"the tree, sub-agent before": w.Replay(limited(t), chunk.Range{Session: root, Tree: true, Through: kid.Seq - 1}),
 	} {
 		got, err := Collect(read)
 		if len(got) > 0 {
@@ -278,13 +278,13 @@ func testReplayExpired(t *testing.T, w TestLog) {
 		}
 		reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
 	}
-	_, err := Collect(w.Replay(limited(t), root, chunk.Position{}, End))
+	_, err := Collect(w.Replay(limited(t), chunk.Range{Session: root}))
 	reason(t, err, chunk.TruncatedExpired)
-	got, err := Collect(w.Replay(limited(t), root, recs[3].Position(), End))
+	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[3].Position()}))
 	equal(t, got, recs[4:])
 	reason(t, err)
 	// The beginning of the child is there, that of the tree is not.
-	_, err = Collect(w.ReplayTree(limited(t), root, 0, End))
+	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true}))
 	reason(t, err, chunk.TruncatedExpired)
 }
 
@@ -300,11 +300,11 @@ func testReplayPurged(t *testing.T, w TestLog) {
 		t.Errorf("the purge removed another session: %v", err)
 	}
 	later := speak(w, root, 2)
-	got, err := Collect(w.Replay(limited(t), root, recs[3].Position(), End))
+	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[3].Position()}))
 	equal(t, got, later)
 	reason(t, err)
 	for _, after := range []chunk.Position{{}, recs[1].Position()} {
-		got, err = Collect(w.Replay(limited(t), root, after, End))
+		got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: after}))
 		equal(t, got, nil)
 		reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
 	}
@@ -316,14 +316,14 @@ func testReplayBroken(t *testing.T, w TestLog) {
 	recs := talk(w, root, 5)
 	for n := 1; n < len(recs); n++ {
 		var got []chunk.Record
-		for rec, err := range w.Replay(limited(t), root, chunk.Position{}, End) {
+		for rec, err := range w.Replay(limited(t), chunk.Range{Session: root}) {
 			reason(t, err)
 			if got = append(got, rec); len(got) == n {
 				break
 			}
 		}
 		equal(t, got, recs[:n])
-		for rec, err := range w.ReplayTree(limited(t), root, 0, End) {
+		for rec, err := range w.Replay(limited(t), chunk.Range{Session: root, Tree: true}) {
 			reason(t, err)
 			equal(t, []chunk.Record{rec}, recs[:1])
 			break
@@ -338,8 +338,8 @@ func testReplayCancelled(t *testing.T, w TestLog) {
 	ctx, cancel := context.WithCancel(limited(t))
 	cancel()
 	for _, read := range []iter.Seq2[chunk.Record, error]{
-		w.Replay(ctx, root, chunk.Position{}, End),
-		w.ReplayTree(ctx, root, 0, End),
+		w.Replay(ctx, chunk.Range{Session: root}),
+		w.Replay(ctx, chunk.Range{Session: root, Tree: true}),
 	} {
 		if _, err := Collect(read); !errors.Is(err, context.Canceled) {
 			t.Errorf("err = %v, want that of the context", err)

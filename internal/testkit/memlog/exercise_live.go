@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
@@ -172,8 +173,8 @@ func testFeedBroken(t *testing.T, w TestLog) {
 	for n := range chunk.Seq(4) {
 		for m, err := range w.Feed(limited(t), 0, n) {
 			reason(t, err)
-			if m.Seq() != n+1 {
-				t.Errorf("a feed after %d begins with %d", n, m.Seq())
+			if m.Seq != n+1 {
+				t.Errorf("a feed after %d begins with %d", n, m.Seq)
 			}
 			break
 		}
@@ -181,7 +182,7 @@ func testFeedBroken(t *testing.T, w TestLog) {
 	last := recs[2].Seq
 	for m, err := range w.Feed(limited(t), 0, 0) {
 		reason(t, err)
-		if m.Seq() == last {
+		if m.Seq == last {
 			break
 		}
 	}
@@ -251,11 +252,11 @@ func (f *feed) read(ctx context.Context, w hub.Feed, after chunk.Seq) error {
 		if err != nil {
 			return err
 		}
-		rec, err := m.Record()
+		rec, err := codec.Decode(m)
 		if err != nil {
 			return err
 		}
-		if m.Session() != rec.Session || m.Seq() != rec.Seq {
+		if m.Session != rec.Session || m.Seq != rec.Seq {
 			return errors.New("a message is not of the session or the sequence of its record")
 		}
 		select {

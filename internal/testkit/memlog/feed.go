@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/codec"
 )
 
 // faults are the faults that a test has requested.
@@ -89,22 +89,22 @@ func (l *Log) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 }
 
 // Feed implements hub.Feed.
-func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.FeedMessage, error] {
-	return func(yield func(hub.FeedMessage, error) bool) {
+func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return func(yield func(codec.Stored, error) bool) {
 		if partition != 0 {
-			yield(nil, fmt.Errorf("partition %d of 1", partition))
+			yield(codec.Stored{}, fmt.Errorf("partition %d of 1", partition))
 			return
 		}
 		opened := l.opened()
 		for {
 			if err := ctx.Err(); err != nil {
-				yield(nil, err)
+				yield(codec.Stored{}, err)
 				return
 			}
 			m, wait, err := l.nextMessage(after, opened)
 			switch {
 			case err != nil:
-				yield(nil, err)
+				yield(codec.Stored{}, err)
 				return
 			case wait != nil:
 				select {
@@ -113,7 +113,7 @@ func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq
 				}
 			default:
 				after = m.rec.Seq
-				if !yield(&m, nil) {
+				if !yield(m.asStored(), nil) {
 					return
 				}
 			}
@@ -161,16 +161,13 @@ func (l *Log) firstSeq() chunk.Seq {
 	return l.stored[0].rec.Seq
 }
 
-// Seq implements hub.FeedMessage.
-func (m *message) Seq() chunk.Seq { return m.rec.Seq }
-
-// Session implements hub.FeedMessage.
-func (m *message) Session() chunk.Session { return m.rec.Session }
-
-// Record implements hub.FeedMessage.
-func (m *message) Record() (chunk.Record, error) {
-	if m.malformed {
-		return chunk.Record{}, errors.New("no envelope")
+// asStored returns the message as a log has it.
+func (m message) asStored() codec.Stored {
+	out := codec.Stored{Session: m.rec.Session, Seq: m.rec.Seq, At: m.rec.StoredAt}
+	if !m.malformed {
+		e := codec.EncodeJSON(codec.Envelope{Session: m.rec.Session, Epoch: m.rec.Epoch, Ordinal: m.rec.Ordinal},
+			codec.Header{Type: m.rec.Type, Timestamp: bodyTime}, m.rec.Data)
+		out.Header, out.Data = e.Header, e.Data
 	}
-	return m.rec, nil
+	return out
 }

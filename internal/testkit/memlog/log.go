@@ -222,6 +222,9 @@ func (l *Log) wake() {
 	l.changed = make(chan struct{})
 }
 
+// bodyTime is the timestamp of every chunk.
+const bodyTime = 1_700_000_000_000
+
 // Body returns the JSON of a chunk of s with base members and more.
 func Body(s chunk.Session, typ chunk.Type, step int64, members string) []byte {
 	b := []byte(`{"type":"` + string(typ) + `","agentId":"` + s.ID + `","agentType":"tester","timestamp":1700000000000,"step":`)

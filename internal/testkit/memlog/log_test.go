@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
-// The fake passes what the real log passes, see internal/hublog.
+// The fake passes what the real log passes, see TestLogKeepsTheContract of consumers.
 func TestLogKeepsTheContract(t *testing.T) {
 	memlog.RunContract(t, func(*testing.T) memlog.TestLog { return memlog.New() })
 }
@@ -20,7 +20,7 @@ func TestReplayFromAPlaceBetweenRecords(t *testing.T) {
 	memlog.AppendRunStarted(log, root)
 	between := memlog.AppendRunStarted(log, root.Child("child"))
 	want := log.Append(root, chunk.TypeTextDelta, `"delta":"b"`)
-	got, err := memlog.Collect(log.Replay(t.Context(), root, chunk.Position{Seq: between.Seq, Ordinal: 1}, memlog.End))
+	got, err := memlog.Collect(log.Replay(t.Context(), chunk.Range{Session: root, After: chunk.Position{Seq: between.Seq, Ordinal: 1}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,41 +4,55 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Replay is hub.Log.
-func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
+// Replay is hub.Log. It does not support FromOldest, which no hub sets.
+func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		if after.Seq != 0 && after.Ordinal == 0 {
-			pos, err := l.CheckCursor(ctx, s, chunk.ScopeSession, after.Seq)
-			if err != nil {
-				yield(chunk.Record{}, err)
-				return
-			}
-			after = pos
-		}
-		if after.Seq == 0 {
-			after = chunk.Position{} // an ordinal alone is no place
-		}
-		r := reader{log: l, session: s, at: after.Seq, through: through, seen: map[chunk.Session]chunk.Ordinal{s: after.Ordinal}}
-		r.run(ctx, func(other chunk.Session) bool { return other == s }, yield)
-	}
-}
-
-// ReplayTree is hub.Log.
-func (l *Log) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
-	return func(yield func(chunk.Record, error) bool) {
-		if _, err := l.CheckCursor(ctx, root, chunk.ScopeTree, after); err != nil {
+		r, err := l.reader(ctx, of)
+		if err != nil {
 			yield(chunk.Record{}, err)
 			return
 		}
-		r := reader{log: l, session: root.Tree(), at: after, through: through, seen: l.before(root, after)}
-		r.run(ctx, func(other chunk.Session) bool { return other.Tree() == root.Tree() }, yield)
+		in := func(s chunk.Session) bool { return s == r.session }
+		if of.Tree {
+			in = func(s chunk.Session) bool { return s.Tree() == r.session }
+		}
+		r.run(ctx, in, yield)
 	}
+}
+
+func (l *Log) reader(ctx context.Context, of chunk.Range) (*reader, error) {
+	r := &reader{log: l, session: of.Session, at: of.After.Seq, through: of.Through}
+	if r.through == 0 {
+		r.through = math.MaxUint64
+	}
+	switch {
+	case of.FromOldest:
+		return nil, errors.New("memlog: FromOldest is not supported")
+	case of.Tree && of.After.Ordinal > 0:
+		return nil, errors.New("memlog: an ordinal is of one session, not of a tree")
+	case of.Tree:
+		r.session, r.seen = of.Session.Tree(), l.before(of.Session, r.at)
+		_, err := l.CheckCursor(ctx, of.Session, chunk.ScopeTree, r.at)
+		return r, err
+	case r.at == 0:
+		of.After = chunk.Position{} // an ordinal alone is no position
+	case of.After.Ordinal == 0:
+		pos, err := l.CheckCursor(ctx, of.Session, chunk.ScopeSession, r.at)
+		if err != nil {
+			return nil, err
+		}
+		of.After = pos
+	}
+	r.seen = map[chunk.Session]chunk.Ordinal{of.Session: of.After.Ordinal}
+	return r, nil
 }
 
 // reader is one replay. It reads the log again whenever that has changed, so

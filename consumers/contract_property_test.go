@@ -1,4 +1,4 @@
-package hublog
+package consumers_test
 
 import (
 	"errors"
@@ -79,17 +79,13 @@ func (p *pair) ask(rt *rapid.T) {
 	ctx := p.server.t.Context()
 	s := rapid.SampledFrom(p.sessions).Draw(rt, "of")
 	after := p.position(rt, s)
-	through := memlog.End
+	of := chunk.Range{Session: s, After: after}
 	if rapid.Bool().Draw(rt, "bounded") {
-		through = after.Seq + chunk.Seq(rapid.IntRange(1, 15).Draw(rt, "through"))
+		of.Through = after.Seq + chunk.Seq(rapid.IntRange(1, 15).Draw(rt, "through"))
 	}
-	got, gotErr := memlog.Collect(p.memory.Replay(ctx, s, after, through))
-	want, wantErr := memlog.Collect(p.server.Replay(ctx, s, after, through))
-	p.compare(rt, fmt.Sprintf("replay of %s after %v through %d", s, after, through), got, want, gotErr, wantErr)
-
-	got, gotErr = memlog.Collect(p.memory.ReplayTree(ctx, s.Tree(), after.Seq, through))
-	want, wantErr = memlog.Collect(p.server.ReplayTree(ctx, s.Tree(), after.Seq, through))
-	p.compare(rt, fmt.Sprintf("replay of the tree of %s after %d through %d", s, after.Seq, through), got, want, gotErr, wantErr)
+	p.replay(rt, of)
+	of.Tree, of.After.Ordinal = true, 0
+	p.replay(rt, of)
 
 	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
 		pos, gotErr := p.memory.CheckCursor(ctx, s, scope, after.Seq)
@@ -99,6 +95,12 @@ func (p *pair) ask(rt *rapid.T) {
 			rt.Fatalf("verify %d of %s: %+v, the server %+v", after.Seq, s, pos, wantPos)
 		}
 	}
+}
+
+func (p *pair) replay(rt *rapid.T, of chunk.Range) {
+	got, gotErr := memlog.Collect(p.memory.Replay(p.server.t.Context(), of))
+	want, wantErr := memlog.Collect(p.server.Replay(p.server.t.Context(), of))
+	p.compare(rt, fmt.Sprintf("replay of %+v", of), got, want, gotErr, wantErr)
 }
 
 // position is zero, a bare sequence that may be anything, or one that a reader

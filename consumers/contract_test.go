@@ -1,9 +1,8 @@
-package hublog
+package consumers_test
 
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -14,14 +13,11 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
-
-func TestMain(m *testing.M) { natstest.Main(m) }
 
 func TestLogKeepsTheContract(t *testing.T) {
 	memlog.RunContract(t, func(t *testing.T) memlog.TestLog {
@@ -30,9 +26,9 @@ func TestLogKeepsTheContract(t *testing.T) {
 	})
 }
 
-// env is the log on a real server. It keeps what it has written, to know what is there.
+// env is a Reader of a real server as the log and the feed of a hub, and the hands that write. It keeps what it has written, to know what is there.
 type env struct {
-	Log
+	*consumers.Reader
 
 	t      *testing.T
 	js     jetstream.JetStream // of the writing hand
@@ -53,7 +49,7 @@ func newEnv(t *testing.T) *env {
 	w.must(err)
 	r, err := consumers.New(js, consumers.Config{Heartbeat: 100 * time.Millisecond})
 	w.must(err)
-	w.Log = Log{r}
+	w.Reader = r
 	// Whatever was read in the test, nothing of it is left on the server.
 	t.Cleanup(func() {
 		natstest.Eventually(t, "the consumers to go", func(ctx context.Context) error {
@@ -75,14 +71,6 @@ func (w *env) must(err error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-func (w *env) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
-	return Feed{w.Reader}.Tip(ctx, partition)
-}
-
-func (w *env) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[hub.FeedMessage, error] {
-	return Feed{w.Reader}.Feed(ctx, partition, after)
 }
 
 func (w *env) Append(s chunk.Session, typ chunk.Type, members string) chunk.Record {

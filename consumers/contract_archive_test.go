@@ -1,4 +1,4 @@
-package hublog
+package consumers_test
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestLogKeepsTheContractFromArchives(t *testing.T) {
 		w.must(err)
 		c, err := retention.NewArchiver(w.js, retention.ArchiverConfig{})
 		w.must(err)
-		w.Log = Log{r}
+		w.Reader = r
 		t.Cleanup(func() { archived += r.Stats().Archived })
 		return &archivedWorld{env: w, c: c}
 	})
@@ -44,14 +44,9 @@ type archivedWorld struct {
 	c *retention.Archiver
 }
 
-func (w *archivedWorld) Replay(ctx context.Context, s chunk.Session, after chunk.Position, through chunk.Seq) iter.Seq2[chunk.Record, error] {
-	w.archive(s)
-	return w.env.Replay(ctx, s, after, through)
-}
-
-func (w *archivedWorld) ReplayTree(ctx context.Context, root chunk.Session, after, through chunk.Seq) iter.Seq2[chunk.Record, error] {
-	w.archive(root)
-	return w.env.ReplayTree(ctx, root, after, through)
+func (w *archivedWorld) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	w.archive(of.Session)
+	return w.env.Replay(ctx, of)
 }
 
 // archive tries all sessions of the tree.
