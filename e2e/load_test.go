@@ -147,7 +147,7 @@ func (v *writer) emit(ctx context.Context, n int) error {
 }
 
 // log returns the events that a client of a session must receive: the records
-// of ReplayTree, encoded one by one, without those that only move the cursor.
+// of a replay of the tree, encoded one by one, without those that only move the cursor.
 func (c *recorders) log(t *testing.T, root chunk.Session) []sseEvent {
 	t.Helper()
 	var log []sseEvent

@@ -216,7 +216,7 @@ func newWorkerEnv(t *testing.T) *workerEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.reader = projector.NewReader(store, jssnapshots.Log{Reader: o.log})
+	o.reader = projector.NewReader(store, o.log)
 	if o.queue, err = jscontrol.NewQueue(js, jscontrol.QueueConfig{}); err != nil {
 		t.Fatal(err)
 	}

@@ -45,13 +45,10 @@ type Log interface {
 
 // replayer is the part of a Log that a fold uses.
 type replayer interface {
-	// Replay yields the records of s after a position to the current end, in order, then at most one error. It skips missing
-	// ordinals only if a later truncated record lists them. Errors: chunk.ErrUnknownSession if the log has no record of s, or
-	// no records at all; *chunk.TruncatedError.
-	Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error]
-
-	// ReplayAvailable is Replay from the first record after a position that is still in the log, whatever its ordinal.
-	ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error]
+	// Replay yields the records of a range of one session to the current end, in order, then at most one error; the fold sets
+	// neither Tree nor Through. It skips missing ordinals only if a later truncated record lists them. Errors:
+	// chunk.ErrUnknownSession if the log has no record of the session, or no records at all; *chunk.TruncatedError.
+	Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error]
 }
 
 // Revision is the version of a stored head. It is zero for a session without a head.

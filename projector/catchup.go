@@ -42,10 +42,7 @@ type rollback struct {
 func (c *catchUp) run(ctx context.Context) (fold.Snapshot, error) {
 	for range maxCatchUpRounds {
 		c.snap = fold.MarkRemoved(c.snap, c.removals.removed)
-		records := c.log.Replay(ctx, c.snap.Session, c.snap.Position)
-		if c.fromAvailable {
-			records = c.log.ReplayAvailable(ctx, c.snap.Session, c.snap.Position)
-		}
+		records := c.log.Replay(ctx, chunk.Range{Session: c.snap.Session, After: c.snap.Position, FromOldest: c.fromAvailable})
 		repeat, err := c.round(ctx, records)
 		if errors.Is(err, chunk.ErrUnknownSession) && c.snap.Position != (chunk.Position{}) {
 			return c.snap, nil // the log has expired, the snapshot has not
@@ -116,7 +113,7 @@ func (c *catchUp) lookAhead(ctx context.Context, truncation chunk.Record) {
 	}
 	c.removals.through = truncation.Ordinal
 	epoch := truncation.Epoch
-	for rec, err := range c.log.Replay(ctx, truncation.Session, truncation.Position()) {
+	for rec, err := range c.log.Replay(ctx, chunk.Range{Session: truncation.Session, After: truncation.Position()}) {
 		if err != nil {
 			return
 		}

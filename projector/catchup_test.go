@@ -19,12 +19,8 @@ type counting struct {
 	replays, records int
 }
 
-func (c *counting) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return c.count(c.Log.Replay(ctx, s, after))
-}
-
-func (c *counting) ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return c.count(c.Log.ReplayAvailable(ctx, s, after))
+func (c *counting) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	return c.count(c.Log.Replay(ctx, of))
 }
 
 func (c *counting) count(records iter.Seq2[chunk.Record, error]) iter.Seq2[chunk.Record, error] {

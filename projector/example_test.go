@@ -12,7 +12,7 @@ import (
 
 // A Reader is exact without any Runner: here the store is empty, and the log alone gives the snapshot.
 func ExampleReader() {
-	log, store := storetest.NewLog(), storetest.NewMemory() // in production: jssnapshots.Log, jssnapshots.Store
+	log, store := storetest.NewLog(), storetest.NewMemory() // in production: consumers.Reader, jssnapshots.Store
 	session := chunk.RootSession("acme", "s1")
 	log.AppendRaw(session, chunk.TypeRunStarted, []byte(`{"type":"run_started","agentId":"s1","agentType":"cook","timestamp":1,"step":0,"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"Soup?"}]}`))
 	log.AppendRaw(session, chunk.TypeStreamEnd, []byte(`{"type":"stream_end","agentId":"s1","agentType":"cook","timestamp":2,"step":0,"streamId":"s1"}`))

@@ -110,15 +110,11 @@ type boundedLog struct {
 	gap        bool                        // the latest replay ended at a gap
 }
 
-func (p *boundedLog) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return p.bound(p.log.Replay(ctx, s, after))
-}
-
-func (p *boundedLog) ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	if p.gap {
-		return p.bound(p.log.ReplayAvailable(ctx, s, after))
+func (p *boundedLog) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	if of.FromOldest && !p.gap {
+		return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, errExpired(of.Session)) }
 	}
-	return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, errExpired(s)) }
+	return p.bound(p.log.Replay(ctx, of))
 }
 
 func (p *boundedLog) bound(records iter.Seq2[chunk.Record, error]) iter.Seq2[chunk.Record, error] {

@@ -234,9 +234,9 @@ func TestCheckpointExpiredLog(t *testing.T) {
 // blocked is a Log that yields its records and then blocks until ctx ends.
 type blocked struct{ *storetest.Log }
 
-func (b blocked) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+func (b blocked) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		for rec, err := range b.Log.Replay(ctx, s, after) {
+		for rec, err := range b.Log.Replay(ctx, of) {
 			if !yield(rec, err) {
 				return
 			}

@@ -164,16 +164,12 @@ func (r *Reader) begin(ctx context.Context, s chunk.Session) (fold.Snapshot, Rev
 // endOfLog is the log after its last record, or the log of an unknown session.
 type endOfLog struct{ unknown bool }
 
-func (l endOfLog) Replay(_ context.Context, s chunk.Session, _ chunk.Position) iter.Seq2[chunk.Record, error] {
+func (l endOfLog) Replay(_ context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
 		if l.unknown {
-			yield(chunk.Record{}, fmt.Errorf("session %s: %w", s, chunk.ErrUnknownSession))
+			yield(chunk.Record{}, fmt.Errorf("session %s: %w", of.Session, chunk.ErrUnknownSession))
 		}
 	}
-}
-
-func (l endOfLog) ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return l.Replay(ctx, s, after)
 }
 
 // applyTail folds the rest of the log onto a head. It returns chunk.ErrUnknownSession for a session that was deleted and has

@@ -442,9 +442,9 @@ func TestStallTimeoutIsPerRecord(t *testing.T) {
 // slow is a Log that takes a second of the fake clock for each record.
 type slow struct{ *storetest.Log }
 
-func (l slow) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
+func (l slow) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		for rec, err := range l.Log.Replay(ctx, s, after) {
+		for rec, err := range l.Log.Replay(ctx, of) {
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():

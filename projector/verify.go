@@ -107,7 +107,7 @@ func (v VerifyResult) unprovable(reason string) VerifyResult {
 
 // checkKnown returns an error if the log has no records of a session.
 func checkKnown(ctx context.Context, log Log, s chunk.Session) error {
-	for _, err := range log.ReplayAvailable(ctx, s, chunk.Position{}) {
+	for _, err := range log.Replay(ctx, chunk.Range{Session: s, FromOldest: true}) {
 		return err
 	}
 	return fmt.Errorf("session %s: %w", s, chunk.ErrUnknownSession)

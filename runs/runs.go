@@ -69,7 +69,7 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	snapshots := projector.NewReader(store, jssnapshots.Log{Reader: reader})
+	snapshots := projector.NewReader(store, reader)
 	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox},
 		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Log: cfg.Log})
 	if err != nil {

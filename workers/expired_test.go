@@ -24,7 +24,7 @@ func TestResumeAfterLogExpiry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := projector.Rebuild(t.Context(), store, jssnapshots.Log{Reader: w.Log}, c.Session); err != nil {
+	if _, err := projector.Rebuild(t.Context(), store, w.Log, c.Session); err != nil {
 		t.Fatal(err)
 	}
 	stream, err := js.Stream(t.Context(), "TR_CHUNKS_0")

@@ -27,7 +27,7 @@ func (t *Turn) progress(ctx context.Context) (progress, error) {
 	if t.cmd.Kind == control.Resume && !opensTurn(t.cmd) {
 		p.step = t.snap.Run.Step // until run_resumed is written, the run has no steps of its own
 	}
-	for rec, err := range t.w.log.Replay(ctx, t.cmd.Session, chunk.Position{Seq: t.cleanupMinSeq}) {
+	for rec, err := range t.w.log.Replay(ctx, chunk.Range{Session: t.cmd.Session, After: chunk.Position{Seq: t.cleanupMinSeq}}) {
 		if err == nil {
 			err = t.checkFenced(rec.Epoch, rec.Seq)
 		}
@@ -86,7 +86,7 @@ func (t *Turn) loadParams(ctx context.Context, from chunk.Seq) error {
 		return nil
 	}
 	var p progress
-	for rec, err := range t.w.log.Replay(ctx, t.cmd.Session, chunk.Position{Seq: from}) {
+	for rec, err := range t.w.log.Replay(ctx, chunk.Range{Session: t.cmd.Session, After: chunk.Position{Seq: from}}) {
 		if errors.Is(err, chunk.ErrTruncated) || errors.Is(err, chunk.ErrUnknownSession) {
 			return nil // the suspension was longer than the retention of the log
 		}

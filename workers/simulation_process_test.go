@@ -181,9 +181,9 @@ type controlledLog struct {
 	a *simProcess
 }
 
-func (h controlledLog) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	seq, err := controlledCall(h.a, "read the log of "+h.a.t.name(s, ""), func() (iter.Seq2[chunk.Record, error], error) {
-		return h.recordLog.Replay(ctx, s, after), nil
+func (h controlledLog) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	seq, err := controlledCall(h.a, "read the log of "+h.a.t.name(of.Session, ""), func() (iter.Seq2[chunk.Record, error], error) {
+		return h.recordLog.Replay(ctx, of), nil
 	})
 	if err != nil {
 		return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, err) }

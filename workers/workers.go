@@ -56,7 +56,7 @@ type (
 		Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
 	}
 	recordLog interface {
-		Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error]
+		Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error]
 	}
 )
 
@@ -84,14 +84,13 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := jssnapshots.Log{Reader: reader}
-	snapshots := projector.NewReader(store, log)
+	snapshots := projector.NewReader(store, reader)
 	writing := cfg.producer()
 	writing.Positions = snapshots
 	if w.producer, err = producers.New(js, writing); err != nil {
 		return nil, err
 	}
-	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, snapshots, log, reader
+	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, snapshots, reader, reader
 	return w, nil
 }
 
@@ -207,7 +206,7 @@ func (j *commandJob) isForgotten(ctx context.Context, snap fold.Snapshot) (bool,
 	if len(snap.PastRuns) < fold.MaxPastRuns || snap.PastRuns[0].StartedAt < j.cmd.Issued.Add(-clockSkew).UnixMilli() {
 		return false, nil
 	}
-	for rec, err := range j.w.log.Replay(ctx, snap.Session, chunk.Position{}) {
+	for rec, err := range j.w.log.Replay(ctx, chunk.Range{Session: snap.Session}) {
 		switch {
 		case errors.Is(err, chunk.ErrTruncated), errors.Is(err, chunk.ErrUnknownSession):
 			return false, nil // the run is younger than the log
@@ -319,7 +318,7 @@ func (w *Workers) applyTail(ctx context.Context, snap fold.Snapshot) (fold.Snaps
 	if snap.Position.Seq == 0 {
 		return snap, false
 	}
-	for rec, err := range w.log.Replay(ctx, snap.Session, snap.Position) {
+	for rec, err := range w.log.Replay(ctx, chunk.Range{Session: snap.Session, After: snap.Position}) {
 		if err != nil {
 			return snap, false
 		}

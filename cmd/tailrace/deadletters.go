@@ -265,7 +265,7 @@ func (b *app) replay(ctx context.Context, out io.Writer, box *retention.DeadLett
 		return err
 	}
 	kept := 0
-	for i, err := range box.Replay(ctx, entries, store, jssnapshots.Log{Reader: reader}) {
+	for i, err := range box.Replay(ctx, entries, store, reader) {
 		if err != nil {
 			kept++
 			fmt.Fprintf(out, "%d kept: %s\n", entries[i].Seq, oneLine(err.Error()))

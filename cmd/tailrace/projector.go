@@ -55,7 +55,7 @@ func (b *app) project(ctx context.Context) error {
 type projectorParts struct {
 	b           *app
 	store       *jssnapshots.Store
-	log         jssnapshots.Log
+	log         *consumers.Reader
 	deadLetters *retention.DeadLetters
 	runners     *metrics.Projector
 	sources     *jssnapshots.SourceMetrics
@@ -66,7 +66,7 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &projectorParts{b: b, log: jssnapshots.Log{Reader: reader}}
+	p := &projectorParts{b: b, log: reader}
 	if p.store, err = b.store(); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (b *app) snapshotReader(reader *consumers.Reader) (*projector.Reader, error
 	if err != nil {
 		return nil, err
 	}
-	return projector.NewReader(store, jssnapshots.Log{Reader: reader}), nil
+	return projector.NewReader(store, reader), nil
 }
 
 // heads returns the stored positions, which a writer uses if the log of a

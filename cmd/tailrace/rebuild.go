@@ -80,7 +80,7 @@ func (f *rebuildFlags) run(ctx context.Context, t terminal, b *app) error {
 		return err
 	}
 	rebuild := func(ctx context.Context, s chunk.Session) (projector.RebuildResult, error) {
-		return projector.Rebuild(ctx, sessions.store, sessions.log, s)
+		return projector.Rebuild(ctx, sessions.store, sessions.reader, s)
 	}
 	if f.to != "" {
 		to, err := f.other(ctx, b)
@@ -88,7 +88,7 @@ func (f *rebuildFlags) run(ctx context.Context, t terminal, b *app) error {
 			return err
 		}
 		rebuild = func(ctx context.Context, s chunk.Session) (projector.RebuildResult, error) {
-			return projector.RebuildTo(ctx, sessions.store, to, sessions.log, s)
+			return projector.RebuildTo(ctx, sessions.store, to, sessions.reader, s)
 		}
 	}
 	done, err := f.work(ctx, t, sessions, func(ctx context.Context, s chunk.Session) (line, error) {

@@ -84,7 +84,6 @@ func (c *sessionSelection) under(tenant string) chunk.Session {
 type sessionWalker struct {
 	b      *app
 	reader *consumers.Reader
-	log    jssnapshots.Log
 	store  *jssnapshots.Store
 }
 
@@ -94,7 +93,7 @@ func (b *app) newSessionWalker() (*sessionWalker, error) {
 		return nil, err
 	}
 	store, err := jssnapshots.New(b.js, jssnapshots.Config{Layout: b.cfg.layout(), Log: b.log})
-	return &sessionWalker{b: b, reader: reader, log: jssnapshots.Log{Reader: reader}, store: store}, err
+	return &sessionWalker{b: b, reader: reader, store: store}, err
 }
 
 // maxParallel is the number of sessions processed concurrently: each is in memory

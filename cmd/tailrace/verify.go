@@ -33,7 +33,7 @@ func runVerify(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	found, err := c.work(ctx, t, f, func(ctx context.Context, s chunk.Session) (line, error) {
-		v, err := projector.VerifySnapshot(ctx, f.store, f.log, s)
+		v, err := projector.VerifySnapshot(ctx, f.store, f.reader, s)
 		return verifyLine(v), err
 	})
 	if err != nil {

@@ -84,7 +84,7 @@ func (w *env) edge() {
 	h, err := hub.New(reader, reader, hub.Config{Encode: chat.Encode, Log: w.log})
 	w.must(err)
 	service, err := chat.New(chat.Config{
-		Snapshots: projector.NewReader(store, jssnapshots.Log{Reader: reader}), Commands: queue, Inbox: box, Follower: chat.HubFollower{HubFollower: h},
+		Snapshots: projector.NewReader(store, reader), Commands: queue, Inbox: box, Follower: chat.HubFollower{HubFollower: h},
 		AgentTypes: []string{"actor"}, Dialect: w.opt, Log: w.log,
 	})
 	w.must(err)

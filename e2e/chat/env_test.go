@@ -53,7 +53,7 @@ func newEnv(t *testing.T, words int) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.heads = projector.NewReader(store, jssnapshots.Log{Reader: w.reader})
+	w.heads = projector.NewReader(store, w.reader)
 	w.projector = w.tailrace(fleet.Projector, "projector", "--ops-listen", "")
 	w.projector.start(t)
 	for i := range w.edges {

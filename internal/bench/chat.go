@@ -137,7 +137,7 @@ func (l *harness) chats(ctx context.Context) (*httpSite, error) {
 		return nil, err
 	}
 	handler, err := chat.New(chat.Config{
-		Snapshots: projector.NewReader(store, jssnapshots.Log{Reader: l.reader}), Commands: queue, Inbox: box,
+		Snapshots: projector.NewReader(store, l.reader), Commands: queue, Inbox: box,
 		Follower: chat.HubFollower{HubFollower: h}, AgentTypes: []string{"bench"},
 		StartTimeout: time.Minute, // a thousand concurrent starts are not the subject of the measurement
 	})

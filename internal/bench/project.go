@@ -129,7 +129,7 @@ func (w *env) project(ctx context.Context, name string, bucket *env, handed func
 	if err != nil {
 		return nil, err
 	}
-	runner, err := projector.NewRunner(observed{source, handed, acked}, bucket.store, jssnapshots.Log{Reader: w.reader}, projector.Config{})
+	runner, err := projector.NewRunner(observed{source, handed, acked}, bucket.store, w.reader, projector.Config{})
 	if err != nil {
 		return nil, err
 	}

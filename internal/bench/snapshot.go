@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -159,7 +158,7 @@ func (g *longSession) open(ctx context.Context, _ int) (figures, error) {
 }
 
 func (g *longSession) reader() *projector.Reader {
-	return projector.NewReader(g.env.store, jssnapshots.Log{Reader: g.env.reader})
+	return projector.NewReader(g.env.store, g.env.reader)
 }
 
 func (g *longSession) exact(last chunk.Ordinal) error {

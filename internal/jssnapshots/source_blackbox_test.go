@@ -15,7 +15,7 @@ import (
 func (w *env) foldTo(s chunk.Session, seq chunk.Seq) fold.Snapshot {
 	w.tb.Helper()
 	snap := fold.New(s)
-	for rec, err := range w.log.Reader.Replay(w.tb.Context(), chunk.Range{Session: s, Through: seq}) {
+	for rec, err := range w.log.Replay(w.tb.Context(), chunk.Range{Session: s, Through: seq}) {
 		if err == nil {
 			if snap, err = fold.Apply(snap, rec); fold.IsPermanent(err) {
 				snap, err = fold.Skip(snap, rec, err.Error())
@@ -81,7 +81,7 @@ func TestReadWhileChunksArrive(t *testing.T) {
 	between := 0
 	for _, snap := range read {
 		storetest.Equal(t, snap.Session.String(), snap, w.foldTo(snap.Session, snap.Position.Seq))
-		if last, err := w.log.Reader.Last(t.Context(), snap.Session); err == nil && snap.Position != last.Position() {
+		if last, err := w.log.Last(t.Context(), snap.Session); err == nil && snap.Position != last.Position() {
 			between++
 		}
 	}

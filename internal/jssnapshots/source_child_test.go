@@ -69,7 +69,7 @@ func (j childJob) run() error {
 	if err != nil {
 		return err
 	}
-	runner, err := projector.NewRunner(source, &dying{Store: store, left: j.Die}, Log{reader}, projector.Config{
+	runner, err := projector.NewRunner(source, &dying{Store: store, left: j.Die}, reader, projector.Config{
 		SaveAfter: 10 * time.Millisecond, SaveRecords: 5, StallTimeout: 2 * time.Second, Log: cfg.Log,
 	})
 	if err != nil {

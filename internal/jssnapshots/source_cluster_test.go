@@ -62,7 +62,7 @@ func newReplicated(t *testing.T) *replicated {
 	must()
 	c.store, err = New(c.js, Config{})
 	must()
-	c.log = Log{reader}
+	c.log = reader
 	c.reader = projector.NewReader(c.store, c.log)
 	c.producer, err = producers.New(c.js, producers.Config{Positions: c.reader})
 	must()
@@ -300,7 +300,7 @@ func (c *replicated) agree(archives *consumers.Reader, s chunk.Session) int {
 		})
 		return all
 	}
-	got, want := read(archives), read(c.log.Reader)
+	got, want := read(archives), read(c.log)
 	if !slices.EqualFunc(got, want, func(a, b chunk.Record) bool {
 		return a.Position() == b.Position() && a.Epoch == b.Epoch && a.Type == b.Type && bytes.Equal(a.Data, b.Data)
 	}) || len(want) < 80 {

@@ -40,7 +40,7 @@ type env struct {
 	js     jetstream.JetStream
 	layout subjects.Layout
 	store  *Store
-	log    Log
+	log    *consumers.Reader
 	reader *projector.Reader
 }
 
@@ -68,7 +68,7 @@ func newWorldOn(tb testing.TB, conn func() *nats.Conn) *env {
 	if w.store, err = New(js, Config{}); err != nil {
 		tb.Fatal(err)
 	}
-	w.log = Log{reader}
+	w.log = reader
 	w.reader = projector.NewReader(w.store, w.log)
 	return w
 }
@@ -176,7 +176,7 @@ func (w *env) parts(js jetstream.JetStream, cfg SourceConfig, saving projector.C
 // log, and is what the log says.
 func (w *env) caughtUp(s chunk.Session) {
 	w.tb.Helper()
-	last, err := w.log.Reader.Last(w.tb.Context(), s)
+	last, err := w.log.Last(w.tb.Context(), s)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (w *env) sweep(draft *storetest.Log, s chunk.Session) {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	for rec, err := range w.log.Replay(w.tb.Context(), s, chunk.Position{}) {
+	for rec, err := range w.log.Replay(w.tb.Context(), chunk.Range{Session: s}) {
 		if err != nil {
 			w.tb.Fatal(err)
 		}

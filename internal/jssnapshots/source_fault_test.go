@@ -348,7 +348,7 @@ func TestStreamRecreated(t *testing.T) {
 		w.copy(other.Write(t, 10))
 		w.copy(old.Write(t, 10))
 		w.caughtUp(other.Session)
-		last, err := w.log.Reader.Last(t.Context(), s1)
+		last, err := w.log.Last(t.Context(), s1)
 		if err != nil {
 			t.Fatal(err)
 		}

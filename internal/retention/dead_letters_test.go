@@ -32,7 +32,7 @@ type deadLetterEnv struct {
 	js    jetstream.JetStream
 	dead  *DeadLetters
 	added addedReasons
-	log   jssnapshots.Log
+	log   *consumers.Reader
 	store *jssnapshots.Store
 }
 
@@ -49,7 +49,7 @@ func newDeadLetterEnv(t *testing.T) *deadLetterEnv {
 	if w.dead, err = NewDeadLetters(w.js, DeadLetterConfig{Observe: &w.added}); err != nil {
 		t.Fatal(err)
 	}
-	if w.log.Reader, err = consumers.New(w.js, consumers.Config{}); err != nil {
+	if w.log, err = consumers.New(w.js, consumers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if w.store, err = jssnapshots.New(w.js, jssnapshots.Config{}); err != nil {

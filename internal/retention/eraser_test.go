@@ -63,7 +63,7 @@ func newEraseEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *eraseEnv {
 	must()
 	w.consumer, err = consumers.New(w.js, consumers.Config{})
 	must()
-	w.snapshots = projector.NewReader(w.store, jssnapshots.Log{Reader: w.consumer})
+	w.snapshots = projector.NewReader(w.store, w.consumer)
 	w.producer, err = producers.New(w.js, producers.Config{Positions: w.snapshots})
 	must()
 	t.Cleanup(func() {
@@ -83,7 +83,7 @@ func (w *eraseEnv) project() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	runner, err := projector.NewRunner(source, w.store, jssnapshots.Log{Reader: w.consumer}, projector.Config{SaveAfter: 10 * time.Millisecond})
+	runner, err := projector.NewRunner(source, w.store, w.consumer, projector.Config{SaveAfter: 10 * time.Millisecond})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func newEnv(t *testing.T, change func(*Config)) *env {
 		t.Fatal(err)
 	}
 	log := must(consumers.New(js, consumers.Config{}))(t)
-	w.reader = projector.NewReader(must(jssnapshots.New(js, jssnapshots.Config{}))(t), jssnapshots.Log{Reader: log})
+	w.reader = projector.NewReader(must(jssnapshots.New(js, jssnapshots.Config{}))(t), log)
 	w.queue = must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(t)
 	w.serve(js, log, change)
 	return w

@@ -85,7 +85,7 @@ func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return projector.NewReader(store, jssnapshots.Log{Reader: log}), nil
+	return projector.NewReader(store, log), nil
 }
 
 // edge is one node that serves chats.

@@ -8,6 +8,6 @@
 //
 // It uses the clock only for the time of storing, so it runs in a synctest bubble.
 //
-// Exercise is the contract of hub.Log and hub.Feed. The log in memory passes it, and every other implementation must too, so that the fake cannot differ
+// RunContract is the contract of hub.Log and hub.Feed. The log in memory passes it, and every other implementation must too, so that the fake cannot differ
 // from the real one.
 package memlog

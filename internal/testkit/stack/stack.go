@@ -78,7 +78,7 @@ func NewClients(tb testing.TB, js jetstream.JetStream) Clients {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return Clients{JS: js, Log: log, Reader: projector.NewReader(store, jssnapshots.Log{Reader: log}), Queue: queue, Inbox: inbox}
+	return Clients{JS: js, Log: log, Reader: projector.NewReader(store, log), Queue: queue, Inbox: inbox}
 }
 
 // Request publishes a command for a session that has none.

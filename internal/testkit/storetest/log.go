@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -160,48 +161,44 @@ func (l *Log) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
 	return records[len(records)-1], ctx.Err()
 }
 
-// ReplayCount returns the number of calls of Replay and ReplayAvailable.
+// ReplayCount returns the number of calls of Replay.
 func (l *Log) ReplayCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.replays
 }
 
-// Replay implements projector.Log.
-func (l *Log) Replay(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return l.replay(ctx, s, after, false)
-}
-
-// ReplayAvailable implements projector.Log.
-func (l *Log) ReplayAvailable(ctx context.Context, s chunk.Session, after chunk.Position) iter.Seq2[chunk.Record, error] {
-	return l.replay(ctx, s, after, true)
-}
-
-func (l *Log) replay(ctx context.Context, s chunk.Session, after chunk.Position, fromAvailable bool) iter.Seq2[chunk.Record, error] {
+// Replay implements projector.Log. It does not support Tree and Through, which no fold sets.
+func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
+		if of.Tree || of.Through > 0 {
+			yield(chunk.Record{}, errors.New("storetest: Tree and Through are not supported"))
+			return
+		}
 		l.mu.Lock()
 		l.replays++
 		l.mu.Unlock()
 		if l.Fault != nil {
-			if err := l.Fault(s); err != nil {
+			if err := l.Fault(of.Session); err != nil {
 				yield(chunk.Record{}, err)
 				return
 			}
 		}
-		records := l.Records(s)
+		records := l.Records(of.Session)
 		if len(records) == 0 {
-			yield(chunk.Record{}, fmt.Errorf("%s: %w", s, chunk.ErrUnknownSession))
+			yield(chunk.Record{}, fmt.Errorf("%s: %w", of.Session, chunk.ErrUnknownSession))
 			return
 		}
-		last := after.Ordinal
+		last := of.After.Ordinal
+		fromOldest := of.FromOldest
 		for _, rec := range records {
 			if rec.Ordinal <= last {
 				continue
 			}
-			if fromAvailable {
-				last, fromAvailable = rec.Ordinal-1, false
+			if fromOldest {
+				last, fromOldest = rec.Ordinal-1, false
 			}
-			if err := l.explain(s, last, rec, records[0], after); err != nil {
+			if err := l.explain(of.Session, last, rec, records[0], of.After); err != nil {
 				yield(chunk.Record{}, err)
 				return
 			}
