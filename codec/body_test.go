@@ -9,12 +9,12 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// The body catalogue: what a reader can be handed, and what comes out.
+// TestJSONBodies has the bodies that a reader can receive, and the result of Decode.
 func TestJSONBodies(t *testing.T) {
 	obj := func(rest string) string { return `{"type":"text_delta"` + rest + `}` }
 	for name, tc := range map[string]struct {
 		body string
-		want string // "" for refused, "=" for the same bytes
+		want string // "" if rejected, "=" for the same bytes
 	}{
 		"J01 empty":                       {"", ""},
 		"J02 white space":                 {" \t\r\n", ""},
@@ -98,7 +98,7 @@ func TestJSONBodies(t *testing.T) {
 	}
 }
 
-// JSON is passed on without a copy: a megabyte costs a scan, not a megabyte.
+// JSON is returned without a copy: a body of a megabyte is scanned and not copied.
 func TestDataAliasesTheStoredBytes(t *testing.T) {
 	data := []byte(body)
 	rec, err := Decode(Stored{Session: session, Seq: 1, Header: goodHeader(), Data: data})
@@ -119,13 +119,13 @@ func TestDataAliasesTheStoredBytes(t *testing.T) {
 	}
 }
 
-// isBodySlow is the reference for the check of a body: the standard library, which needs more passes for the same result.
+// isBodySlow is the reference for the check of a body: the standard library, which needs several passes.
 func isBodySlow(b []byte) bool {
 	trimmed := strings.TrimLeft(string(b), " \t\r\n")
 	return json.Valid(b) && utf8.Valid(b) && strings.HasPrefix(trimmed, "{") && depthOf(trimmed) <= chunk.MaxDepth
 }
 
-// depthOf valid JSON.
+// depthOf returns the depth of valid JSON.
 func depthOf(s string) int {
 	deepest, depth, inString := 0, 0, false
 	for i := 0; i < len(s); i++ {

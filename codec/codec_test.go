@@ -18,8 +18,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// everyChunk is a full and a minimal chunk of every type, and some that the
-// two body formats treat differently.
+// everyChunk returns a full and a minimal chunk of every type, and chunks that the two body formats encode differently.
 func everyChunk(tb testing.TB) []chunk.Chunk {
 	tb.Helper()
 	var all []chunk.Chunk
@@ -40,7 +39,7 @@ func everyChunk(tb testing.TB) []chunk.Chunk {
 	return all
 }
 
-// The message, to the byte.
+// TestTheMessage compares an encoded message byte by byte.
 func TestTheMessage(t *testing.T) {
 	c, err := chunk.Decode([]byte(body))
 	if err != nil {
@@ -74,8 +73,7 @@ func TestTheMessage(t *testing.T) {
 	}
 }
 
-// Each header value has a place of its own: a caller who appends to one must
-// not write into the next.
+// Each header value has its own array: appending to one must not overwrite the next.
 func TestHeaderValuesAreApart(t *testing.T) {
 	m := EncodeJSON(Envelope{Session: session, Epoch: 3, Ordinal: 17}, Header{Type: chunk.TypeTextDelta}, nil)
 	for name := range m.Header {
@@ -105,8 +103,7 @@ func TestHotPathEqualsEncode(t *testing.T) {
 	}
 }
 
-// What Encode wrote, Decode reads, in both formats: the same place and the
-// same chunk, byte for byte when it was JSON.
+// Decode returns what Encode encoded, in both formats: the same position and the same chunk, with the same bytes if the format is JSON.
 func TestDecodeOfEncode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := chunktest.Chunks().Draw(t, "chunk")
@@ -142,7 +139,7 @@ func TestDecodeOfEncode(t *testing.T) {
 	})
 }
 
-// A value that msgpack would change goes as JSON, whatever was asked for.
+// A value that msgpack cannot represent exactly is sent as JSON, whatever format is configured.
 func TestMsgpackFallsBack(t *testing.T) {
 	for name, value := range map[string]string{
 		"huge integer":     `123456789012345678901234567890`,
@@ -179,7 +176,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// EncodeJSON trusts its caller, but not with the headers.
+// EncodeJSON does not check the chunk, but a type cannot add a header.
 func TestNoSecondHeaderThroughAType(t *testing.T) {
 	m := EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 1}, Header{Type: "a\r\nNats-Rollup: all", Timestamp: -1}, nil)
 	if got := m.Header["ce-type"][0]; got != "a%0D%0ANats-Rollup:%20all" {
@@ -210,7 +207,7 @@ func TestHeaderTextUndoesHeaderValue(t *testing.T) {
 	}
 }
 
-// The source and id of the hot path are those of package chunk.
+// The fast path writes the source and id that package chunk defines.
 func TestNamesAreThoseOfChunk(t *testing.T) {
 	if got := string(appendSource(nil, session)); got != session.String() {
 		t.Errorf("source %q, want %q", got, session)

@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// docs/cloudevents.md shows messages and a program. They are these.
+// docs/cloudevents.md shows these messages and this program.
 func TestTheDocumentIsTrue(t *testing.T) {
 	page, err := os.ReadFile("../docs/cloudevents.md")
 	if err != nil {
@@ -92,7 +92,7 @@ func contains(blocks []string, want string) bool {
 	return false
 }
 
-// codeBlocks are the fenced blocks of a page by their language.
+// codeBlocks returns the fenced blocks of a page by language.
 func codeBlocks(page string) map[string][]string {
 	blocks := map[string][]string{}
 	for i, part := range strings.Split(page, "```") {

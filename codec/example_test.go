@@ -24,7 +24,7 @@ func Example() {
 	}
 	fmt.Println(msg.Header["ce-id"], msg.Header["ce-source"], msg.Header["ce-datacontenttype"], len(msg.Data), "bytes")
 
-	// The other side has the message, its sequence and when it was stored.
+	// The reader has the message, its sequence and the time when it was stored.
 	rec, err := codec.Decode(codec.Stored{Session: session, Seq: 4711, At: time.Now(), Header: msg.Header, Data: msg.Data})
 	if err != nil {
 		log.Fatal(err)
@@ -50,8 +50,7 @@ func ExampleEnvelopeError() {
 	// event source "/acme/s2/s2": want /acme/s1/s1
 }
 
-// The CloudEvents SDK reads what we write. (docs/cloudevents.md has the program
-// that follows a session with it.)
+// The CloudEvents SDK reads messages of Tailrace. (docs/cloudevents.md has a program that follows a session with it.)
 func Example_cloudEventsSDK() {
 	msg := codec.EncodeJSON(codec.Envelope{Session: chunk.RootSession("acme", "s1"), Epoch: 3, Ordinal: 17},
 		codec.Header{Type: chunk.TypeStreamEnd, Timestamp: 1700000000123}, []byte(`{"type":"stream_end"}`))

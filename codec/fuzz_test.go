@@ -12,8 +12,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// FuzzDecode: for any message on a session's subject Decode does not panic, and returns an EnvelopeError, or a record on one line, whose type is that of the
-// body, and which stays the same when it is written and read.
+// FuzzDecode: for any message on the subject of a session Decode does not panic. It returns an EnvelopeError, or a record on one line, whose type is that of
+// the body, and which is the same after it is encoded and decoded.
 func FuzzDecode(f *testing.F) {
 	const source = "/acme/s1/s1-child"
 	packed, _ := toMsgpack([]byte(body))
@@ -40,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 		checkBothWays(t, header)
 		rec, err := Decode(Stored{Session: session, Seq: 1, Header: header, Data: data})
 		if err != nil {
-			if _, ours := errors.AsType[*EnvelopeError](err); !ours || strings.ContainsAny(err.Error(), "\r\n") {
+			if _, ok := errors.AsType[*EnvelopeError](err); !ok || strings.ContainsAny(err.Error(), "\r\n") {
 				t.Fatalf("not an *EnvelopeError on one line: %q", err)
 			}
 			return
@@ -52,21 +52,20 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkBothWays compares the short way of reading headers with the long way.
+// checkBothWays compares the fast path for headers with the general one.
 func checkBothWays(t *testing.T, header map[string][]string) (short bool) {
 	t.Helper()
-	var ours, other event
-	if !ours.readOwnHeaders(header) {
+	var fast, general event
+	if !fast.readOwnHeaders(header) {
 		return false
 	}
-	if err := other.readAny(header); err != nil || ours.attributes != other.attributes || ours.binary != other.binary {
-		t.Fatalf("%q is read as %q, %v and as %q, %v: %v", header, ours.attributes, ours.binary, other.attributes, other.binary, err)
+	if err := general.readAny(header); err != nil || fast.attributes != general.attributes || fast.binary != general.binary {
+		t.Fatalf("%q is read as %q, %v and as %q, %v: %v", header, fast.attributes, fast.binary, general.attributes, general.binary, err)
 	}
 	return true
 }
 
-// Ours take the short way, and nothing else does that the long way would read
-// in another manner, or refuse.
+// The fast path accepts the headers that Encode writes. It accepts no header that the general path would read differently or reject.
 func TestHeadersAreReadTheSameBothWays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(h map[string][]string)
@@ -117,8 +116,7 @@ func checkRecord(t *testing.T, rec chunk.Record) {
 	}
 }
 
-// checkAgainstSDK: where the SDK reads the same structured event, it reads the
-// same identity. (It reads more: see readStructured.)
+// checkAgainstSDK checks that the SDK, if it accepts a structured event, reads the same identity. It rejects some that Decode accepts: see readStructured.
 func checkAgainstSDK(t *testing.T, rec chunk.Record, data []byte) {
 	t.Helper()
 	var e ce.Event

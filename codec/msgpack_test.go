@@ -18,14 +18,14 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// packed is a map {"type":"text_delta","a":<value>}.
+// packed returns a map {"type":"text_delta","a":<value>}.
 func packed(value string) string { return "\x82\xa4type\xaatext_delta\xa1a" + value }
 
 func packedHeader() map[string][]string {
 	return with(map[string][]string{"ce-datacontenttype": {mediaMsgpack}})
 }
 
-// refusedPacked are bodies that never reach the library.
+// refusedPacked has bodies that are rejected before they reach the library.
 func refusedPacked() map[string]string {
 	return map[string]string{
 		"B01 array32 of 2^32-1":           "\xDD\xFF\xFF\xFF\xFF",
@@ -85,7 +85,7 @@ func refusedPacked() map[string]string {
 	}
 }
 
-// manyKeys is n members: "a" is 0, "b" is 0 and so on.
+// manyKeys returns n members: "a" is 0, "b" is 0 and so on.
 func manyKeys(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -103,7 +103,7 @@ func TestPackedRefusals(t *testing.T) {
 	}
 }
 
-// A length in the input may be wrong, so none is trusted.
+// Lengths in the input may be wrong; the decoder must not allocate by them.
 func TestPackedBombsAllocateLittle(t *testing.T) {
 	header := packedHeader()
 	for name, b := range refusedPacked() {
@@ -114,7 +114,7 @@ func TestPackedBombsAllocateLittle(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes f allocates. Nothing else runs meanwhile.
+// allocated returns the number of bytes that f allocates. No other goroutine runs meanwhile.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -176,7 +176,7 @@ func manyJSON(n int) string {
 	return "{" + b.String()[1:] + "}"
 }
 
-// Numbers either come back digit by digit or are not packed at all.
+// Numbers keep each digit, or are not packed at all.
 func TestNumbersThatArePacked(t *testing.T) {
 	for text, want := range map[string]bool{
 		"0": true, "-1": true, "9007199254740993": true, "18446744073709551615": true, "-9223372036854775808": true,
@@ -217,7 +217,7 @@ func TestValuesThatAreNotPacked(t *testing.T) {
 	}
 }
 
-// Names are no values, neither for us nor for package chunk.
+// The limit of values counts no member names, neither here nor in package chunk.
 func TestManyMembersArePacked(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"type":"text_delta"`)
@@ -235,8 +235,7 @@ func TestManyMembersArePacked(t *testing.T) {
 	}
 }
 
-// Any value goes through msgpack and comes back the same, in the same order,
-// and other msgpack libraries see the same numbers; or it is not packed.
+// Any value that is packed is the same after unpacking, in the same order, and other msgpack libraries read the same numbers. Other values are not packed.
 func TestMsgpackKeepsTheValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(drawObject(3).Draw(t, "object"))
@@ -258,7 +257,7 @@ func TestMsgpackKeepsTheValue(t *testing.T) {
 	})
 }
 
-// drawObject makes the text of objects whose values msgpack can carry.
+// drawObject generates the text of objects whose values msgpack can represent.
 func drawObject(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		names := rapid.SliceOfNDistinct(rapid.String().Filter(utf8.ValidString), 0, 20, rapid.ID[string]).Draw(t, "names")
@@ -296,7 +295,7 @@ func drawValue(depth int) *rapid.Generator[string] {
 	})
 }
 
-// drawString writes s as JSON, sometimes with more escapes than needed.
+// drawString writes s as JSON, with a random choice of escapes.
 func drawString(t *rapid.T, s string) string {
 	quoted, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
@@ -308,8 +307,8 @@ func drawString(t *rapid.T, s string) string {
 	return string(quoted)
 }
 
-// tokensOf lists the tokens of a JSON text with strings unescaped: two texts
-// with the same list are the same value, member order and digits included.
+// tokensOf lists the tokens of a JSON text with unescaped strings: texts with the same list have the same value, including the order of members and the digits
+// of numbers.
 func tokensOf(t interface{ Fatalf(string, ...any) }, text []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	var b strings.Builder

@@ -18,7 +18,7 @@ func goodHeader() map[string][]string {
 	return EncodeJSON(Envelope{Session: session, Epoch: 3, Ordinal: 17}, Header{Type: chunk.TypeTextDelta, Timestamp: 1700000000123}, nil).Header
 }
 
-// with is a good header with some entries replaced; nil takes one away.
+// with returns a valid header with some entries replaced; nil removes an entry.
 func with(changes map[string][]string) map[string][]string {
 	h := goodHeader()
 	maps.Copy(h, changes)
@@ -143,7 +143,7 @@ func TestStructuredMode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		contentType string
 		members     string
-		attribute   string // the one that is refused, "" if none
+		attribute   string // the rejected one, "" if none
 	}{
 		"without any header":               {"", `,"data":` + body, ""},
 		"with the content type":            {"application/cloudevents+json", `,"data":` + body, ""},
@@ -204,7 +204,7 @@ func TestStructuredMode(t *testing.T) {
 	}
 }
 
-// Writers spell msgpack differently.
+// Writers use different spellings of the media type of msgpack.
 func TestMsgpackMediaTypes(t *testing.T) {
 	packed, ok := toMsgpack([]byte(body))
 	if !ok {
@@ -218,8 +218,7 @@ func TestMsgpackMediaTypes(t *testing.T) {
 	}
 }
 
-// Neither mode: a message without ce- headers that says it is plain JSON, or
-// whose body is not an event.
+// Neither mode: a message without ce- headers that has the type of plain JSON, or whose body is not an event.
 func TestNoEventAtAll(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header    map[string][]string

@@ -15,8 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// printSession is the program of docs/cloudevents.md: a session read with the
-// CloudEvents SDK and no package of this module.
+// printSession is the program of docs/cloudevents.md: it reads a session with the CloudEvents SDK and without a package of this module.
 func printSession(ctx context.Context, nc *nats.Conn, subject string, out io.Writer) error {
 	js, err := jetstream.New(nc)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	testSubject = "tr.chunks.0.acme.s1.s1-child"
 )
 
-// wire is a stream between two ends of one test.
+// wire is a stream with a writer and a reader.
 type wire struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
@@ -80,7 +80,7 @@ func (w wire) next(t *testing.T) (chunk.Record, error) {
 	return Decode(Stored{Session: session, Seq: chunk.Seq(meta.Sequence.Stream), At: meta.Timestamp, Header: m.Headers(), Data: m.Data()})
 }
 
-// What we write, the SDK's JetStream receiver reads.
+// The SDK's JetStream receiver reads the messages that Encode writes.
 func TestSDKReadsWhatWeWrite(t *testing.T) {
 	w := newWire(t)
 	consumer, err := cejs.NewConsumerFromConn(w.nc, testStream, testSubject, nil, []nats.SubOpt{nats.BindStream(testStream)})
@@ -140,23 +140,22 @@ func attributesOf(e *ce.Event) map[string]any {
 	}
 }
 
-// The hot path writes what the SDK would write, attribute by attribute, but for
-// the time, which keeps its three digits.
+// The fast path writes the same attributes as the SDK, except that the time always has three digits of milliseconds.
 func TestHotPathWritesAsTheSDK(t *testing.T) {
 	for i, c := range everyChunk(t) {
 		body, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := EncodeJSON(Envelope{Session: session, Epoch: 7, Ordinal: chunk.Ordinal(i + 1)}, Header{Type: c.Type(), Timestamp: c.Timestamp}, body)
+		got := EncodeJSON(Envelope{Session: session, Epoch: 7, Ordinal: chunk.Ordinal(i + 1)}, Header{Type: c.Type(), Timestamp: c.Timestamp}, body)
 		var data bytes.Buffer
-		theirs, err := cejs.WriteMsg(t.Context(), binding.ToMessage(newEvent(c, 7, chunk.Ordinal(i+1), body)), &data)
+		want, err := cejs.WriteMsg(t.Context(), binding.ToMessage(newEvent(c, 7, chunk.Ordinal(i+1), body)), &data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs["ce-time"] = []string{withMillis(t, theirs.Get("ce-time"))}
-		if !reflect.DeepEqual(map[string][]string(theirs), ours.Header) {
-			t.Errorf("%s:\nours   %v\ntheirs %v", c.Type(), ours.Header, theirs)
+		want["ce-time"] = []string{withMillis(t, want.Get("ce-time"))}
+		if !reflect.DeepEqual(map[string][]string(want), got.Header) {
+			t.Errorf("%s:\nours   %v\ntheirs %v", c.Type(), got.Header, want)
 		}
 	}
 }
@@ -170,7 +169,7 @@ func withMillis(t *testing.T, s string) string {
 	return at.Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// newEvent is the event as a user of the SDK would make it.
+// newEvent returns an event as a user of the SDK creates it.
 func newEvent(c chunk.Chunk, e chunk.Epoch, o chunk.Ordinal, body []byte) *ce.Event {
 	ev := ce.New()
 	ev.SetID(chunk.EventID(e, o))
@@ -182,15 +181,13 @@ func newEvent(c chunk.Chunk, e chunk.Epoch, o chunk.Ordinal, body []byte) *ce.Ev
 	return &ev
 }
 
-// sender is what the SDK's two NATS protocols have in common.
+// sender is the common interface of the SDK's two NATS protocols.
 type sender interface {
 	Send(ctx context.Context, m binding.Message, transformers ...binding.Transformer) error
 }
 
-// What the SDK writes, we read: over JetStream in both modes, over core NATS
-// (which knows structured mode only and sends no header), with data as JSON,
-// as base64 and as msgpack. In structured mode the SDK rewrites the JSON it is
-// given (it escapes and compacts); the value is the same.
+// Decode reads the messages that the SDK writes: over JetStream in both modes, over core NATS (structured mode only, without a header), with data as JSON, as
+// base64 and as msgpack. In structured mode the SDK escapes and compacts the JSON; the value is the same.
 func TestWeReadWhatTheSDKWrites(t *testing.T) {
 	w := newWire(t)
 	overJetStream, err := cejs.NewSenderFromConn(w.nc, testStream, testSubject, nil)
@@ -230,7 +227,7 @@ func (w wire) readsBack(t *testing.T, s sender, ctx context.Context, c chunk.Chu
 		if form == "msgpack" {
 			packed, ok := toMsgpack(body)
 			if !ok {
-				continue // a value that msgpack cannot carry: TestMsgpackFallsBack
+				continue // a value that msgpack cannot represent: see TestMsgpackFallsBack
 			}
 			ev.SetDataContentType(mediaMsgpack)
 			ev.DataEncoded = packed
@@ -248,7 +245,7 @@ func (w wire) readsBack(t *testing.T, s sender, ctx context.Context, c chunk.Chu
 	}
 }
 
-// Whatever a type is made of, it survives the headers of a real server.
+// A type with any characters is unchanged after a real server has stored it in headers.
 func TestOddTypesSurviveTheWire(t *testing.T) {
 	w := newWire(t)
 	for _, typ := range []string{"x", "with space", " edges ", "größe", "100%", "100%25", `"quoted"`, `a"b`, `back\slash`, "emoji😀", "a%20b c", "CR\u2028LF", "a:b", "%zz", "%E2%82", "x;y=z", "<&>"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 )
 
-// A sub-agent is through: that ends its own stream, and not that of its root.
+// The end of a sub-agent ends its own stream, but not the stream of its root.
 func ExampleEncode() {
 	kid := chunk.RootSession("acme", "s1").Child("s1-researcher")
 	rec := chunk.Record{Seq: 17, Session: kid, Type: chunk.TypeStreamEnd, Data: []byte(`{"type":"stream_end","streamId":"s1-researcher","finalOutput":42}`)}

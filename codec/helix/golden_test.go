@@ -18,10 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Every file in testdata is a piece of a log of the root "root" and its
-// sub-agent "kid", and the exact bytes that its readers get: those of the tree,
-// and those of each session alone. A record is "sequence session json"; the type
-// is that of the JSON.
+// Each file in testdata has a part of the log of the root "root" and its sub-agent "kid", and the exact bytes that readers of the tree and of each session get.
+// A record is "sequence session json"; its type is that of the JSON.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -109,8 +107,8 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// Whatever bytes and type a record has, its frame is one id, one line of data
-// and a blank line; the hub may rely on what Encode promises about scopes.
+// FuzzEncode: for any bytes and any type of a record, the frame is one id, one data line and a blank line, and it depends on the scope as Encode documents. The
+// hub relies on this.
 func FuzzEncode(f *testing.F) {
 	for _, typ := range []string{"text_delta", "run_started", "stream_end", "stream_failed", "stream_paused", "truncated", "x\ny"} {
 		f.Add(typ, []byte(`{"a":1}`), true)

@@ -2,7 +2,7 @@ package mastra
 
 import "testing"
 
-// What a chunk of a recorded run costs.
+// BenchmarkTranslate translates the chunks of a recorded run.
 func BenchmarkTranslate(b *testing.B) {
 	for _, name := range []string{"text", "tool", "sub-agent", "workflow"} {
 		for _, r := range runs(b) {

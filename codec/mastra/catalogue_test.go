@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// catalogue has every type that Mastra declares, with the members that it has in
-// real chunks: 47 of agents, 11 of workflows and 27 of networks.
+// catalogue has every type that Mastra declares, with the members of real chunks: 47 of agents, 11 of workflows and 27 of networks.
 var catalogue = []string{
 	`{"type":"start","runId":"r","from":"AGENT","payload":{"id":"main","messageId":"m1"}}`,
 	`{"type":"step-start","runId":"r","from":"AGENT","payload":{"messageId":"m1","request":{"body":"SECRET"},"inputMessages":["SECRET"],"warnings":[]}}`,
@@ -125,7 +124,7 @@ var catalogue = []string{
 	`{"type":"data-\u0007bell","data":1}`,
 }
 
-// The result for each declared type, for undeclared types and for types that lack a required member. A number in front is the step.
+// The result for each declared type, for undeclared types and for types that lack a required member. A number at the start of a line is the step.
 func TestCatalogue(t *testing.T) {
 	const golden = "testdata/catalogue.txt"
 	var got bytes.Buffer
@@ -133,14 +132,14 @@ func TestCatalogue(t *testing.T) {
 	declared := map[string]bool{}
 	tr := New(Config{Session: "s1"})
 	for _, line := range catalogue {
-		said, err := tr.Translate([]byte(line))
+		chunks, err := tr.Translate([]byte(line))
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		kind, _ := read(mustCheck(t, []byte(line))).text("type")
 		declared[kind] = true
 		fmt.Fprintf(&got, "\n%s\n", line)
-		for _, c := range said {
+		for _, c := range chunks {
 			checkChunk(t, c)
 			text, err := c.AppendJSON(nil)
 			if err != nil {
@@ -171,7 +170,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// outputs are the lines of the golden file that say what came out.
+// outputs returns the lines of the golden file with results.
 func outputs(golden string) string {
 	var out strings.Builder
 	for line := range strings.Lines(golden) {
@@ -182,7 +181,7 @@ func outputs(golden string) string {
 	return out.String()
 }
 
-// TestNoSecrets: prompts and stacks are in many recorded chunks, and in no translated chunk.
+// TestNoSecrets checks that prompts and stack traces, which many recorded chunks contain, are in no translated chunk.
 func TestNoSecrets(t *testing.T) {
 	secrets := []string{"REQUEST BODY", "secret prompt", "STACK"}
 	came := 0
@@ -190,7 +189,7 @@ func TestNoSecrets(t *testing.T) {
 		for _, s := range translate(t, r) {
 			for _, secret := range secrets {
 				came += strings.Count(string(s.raw), secret)
-				for _, c := range s.said {
+				for _, c := range s.chunks {
 					if text, err := json.Marshal(c); err != nil || strings.Contains(string(text), secret) {
 						t.Errorf("%s: %s, %v", r.Name, text, err)
 					}

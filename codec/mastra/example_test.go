@@ -16,18 +16,18 @@ func Example() {
 {"type":"finish","runId":"r1","from":"AGENT","payload":{"stepResult":{"reason":"stop"}}}`
 
 	tr := mastra.New(mastra.Config{Session: "s1"})
-	write := func(said []chunk.Chunk) {
-		for _, c := range said {
+	write := func(chunks []chunk.Chunk) {
+		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)
 			fmt.Println(string(text), err)
 		}
 	}
 	for line := range strings.Lines(response) {
-		said, err := tr.Translate([]byte(line))
+		chunks, err := tr.Translate([]byte(line))
 		if err != nil {
 			fmt.Println(err)
 		}
-		write(said)
+		write(chunks)
 	}
 	write(tr.End())
 	// Output:

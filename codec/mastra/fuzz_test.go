@@ -7,9 +7,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// FuzzTranslate: whatever comes, line by line, Translate and End return. What
-// they say is valid and folds without a fault; sub-agents are announced before
-// they speak and ended after; the same lines give the same again.
+// FuzzTranslate checks for any lines that Translate and End return valid chunks that fold without a fault, that a sub-agent starts before its first chunk and
+// ends after its last one, and that the same lines give the same chunks.
 func FuzzTranslate(f *testing.F) {
 	for _, r := range append(runs(f), cases(f)...) {
 		var lines [][]byte
@@ -41,24 +40,24 @@ func fuzzed(tb testing.TB, text []byte) []step {
 	tr := New(Config{Session: "s1", RunID: "run-0"})
 	var steps []step
 	for line := range bytes.Lines(text) {
-		if newLeg(line) {
-			steps = append(steps, step{said: tr.End()})
+		if isSeparator(line) {
+			steps = append(steps, step{chunks: tr.End()})
 			continue
 		}
-		said, err := tr.Translate(line)
+		chunks, err := tr.Translate(line)
 		if err != nil {
 			continue
 		}
-		steps = append(steps, step{raw: line, said: said})
+		steps = append(steps, step{raw: line, chunks: chunks})
 	}
-	return append(steps, step{said: tr.End()})
+	return append(steps, step{chunks: tr.End()})
 }
 
 func spell(tb testing.TB, steps []step) []byte {
 	tb.Helper()
 	var out []byte
 	for _, s := range steps {
-		for _, c := range s.said {
+		for _, c := range s.chunks {
 			var err error
 			if out, err = c.AppendJSON(append(out, '\n')); err != nil {
 				tb.Fatal(err)
@@ -68,12 +67,12 @@ func spell(tb testing.TB, steps []step) []byte {
 	return out
 }
 
-// checkChildren fails when a session speaks that was not announced, or not any more.
+// checkChildren fails the test if a session has chunks before its start or after its end.
 func checkChildren(tb testing.TB, steps []step) {
 	tb.Helper()
 	open := map[string]int{root.ID: 1}
 	for _, s := range steps {
-		for _, c := range s.said {
+		for _, c := range s.chunks {
 			if open[c.AgentID] == 0 {
 				tb.Fatalf("%s says %s, and was not announced", c.AgentID, c.Type())
 			}

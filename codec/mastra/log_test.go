@@ -44,7 +44,7 @@ func TestWrittenByProducers(t *testing.T) {
 			w := writer{T: t, producer: producer, runs: map[string]*producers.Run{}}
 			w.start(ctx, session)
 			for _, s := range translate(t, r) {
-				for _, c := range s.said {
+				for _, c := range s.chunks {
 					w.write(ctx, c)
 				}
 			}
@@ -68,7 +68,7 @@ func TestWrittenByProducers(t *testing.T) {
 	}
 }
 
-// page is what a browser loads, without what only a log can give.
+// page returns the messages that a browser loads, without members that depend on the log.
 func page(s fold.Snapshot) string {
 	f := s.Frontend(false, 0)
 	return asJSON(part{
@@ -77,7 +77,7 @@ func page(s fold.Snapshot) string {
 	})
 }
 
-// writer writes chunks of a translator as the package page says.
+// writer writes the chunks of a translator as the package documentation describes.
 type writer struct {
 	*testing.T
 

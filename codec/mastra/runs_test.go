@@ -16,8 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden file")
 
-// What every chunk of the recorded runs becomes, and what the ends of their
-// responses mean. Chunks of a sub-agent have its session before them.
+// The chunks for each chunk of the recorded runs, and for the ends of their responses. A chunk of a sub-agent has its session in front.
 func TestRecordedRuns(t *testing.T) {
 	const golden = "testdata/runs.txt"
 	var got bytes.Buffer
@@ -26,7 +25,7 @@ func TestRecordedRuns(t *testing.T) {
 		fmt.Fprintf(&got, "\n%s\n", r.Name)
 		for _, s := range translate(t, r) {
 			fmt.Fprintf(&got, "  %-31s", label(s.raw))
-			for _, c := range s.said {
+			for _, c := range s.chunks {
 				fmt.Fprint(&got, " ", describe(c))
 			}
 			got.Truncate(len(bytes.TrimRight(got.Bytes(), " ")))
@@ -70,9 +69,8 @@ func describe(c chunk.Chunk) string {
 	return out
 }
 
-// Folding a part of a run, saving, loading and folding the rest is folding it
-// all, wherever it is cut, in the session of the agent and in those of its
-// sub-agents.
+// Folding a part of a run, saving, loading and folding the rest gives the same snapshot as folding the whole run, for any position of the split, in the
+// sessions of the agent and its sub-agents.
 func TestRecordedRunsFoldAtEachCut(t *testing.T) {
 	for _, r := range append(runs(t), cases(t)...) {
 		t.Run(r.Name, func(t *testing.T) {
@@ -113,9 +111,8 @@ func reload(tb testing.TB, s fold.Snapshot) fold.Snapshot {
 	return back
 }
 
-// Mastra repeats the whole history in the finish of a run. What was folded from
-// the chunks before it says the same: every text, every call with its input and
-// its outcome, and all the tokens.
+// Mastra repeats the complete history at the end of a run. The fold of the earlier chunks has the same content: every text, every call with input and outcome,
+// and the number of tokens.
 func TestNothingIsLost(t *testing.T) {
 	checked := 0
 	for _, r := range runs(t) {
@@ -167,7 +164,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			for _, line := range want {
 				if r.Name == "tool-unknown" && strings.HasPrefix(line, "outcome") {
-					line = `outcome c1 "ToolNotFoundError"` // the chunk says no more
+					line = `outcome c1 "ToolNotFoundError"` // the chunk has no more members
 				}
 				if !slices.Contains(got, line) {
 					t.Errorf("%s is missing among\n%s", line, strings.Join(got, "\n"))
@@ -180,8 +177,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// outcome is what a tool's part says of it: a result, an error, or why it was
-// denied.
+// outcome returns the outcome of the part of a tool: a result, an error, or the reason of a denial.
 func outcome(p part) any {
 	if approval, _ := p["approval"].(part); approval["reason"] != nil {
 		return approval["reason"]
@@ -192,7 +188,7 @@ func outcome(p part) any {
 	return p["output"]
 }
 
-// history is a piece of Mastra's history in one line.
+// history returns a part of Mastra's history as one line.
 func history(p part) string {
 	switch p["type"] {
 	case "text", "reasoning":

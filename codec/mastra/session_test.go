@@ -9,54 +9,54 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Responses as lists of chunks, ended by the end of the body, and what is said.
+// Responses as lists of chunks, each ended by the end of the body, and the resulting chunks.
 func TestResponses(t *testing.T) {
 	nested := func(run, kind, payload string) string {
 		return fmt.Sprintf(`{"type":"tool-output","runId":"r","from":"USER","payload":{"toolCallId":"c1","toolName":"agent-helper","output":{"type":%q,"runId":%q,"from":"AGENT","payload":%s}}}`, kind, run, payload)
 	}
 	const (
-		text   = `{"type":"text-delta","payload":{"id":"t","text":"a"}}`
-		bad    = `{"type":"error","payload":{"error":"bad"}}`
-		good   = `{"type":"finish","payload":{"stepResult":{"reason":"stop"}}}`
-		failed = `{"type":"finish","payload":{"stepResult":{"reason":"error"}}}`
-		object = `{"type":"object-result","object":{"a":1}}`
-		result = `{"type":"tool-result","payload":{"toolCallId":"c1","toolName":"agent-helper","result":1}}`
-		broke  = `{"type":"tool-error","payload":{"toolCallId":"c1","toolName":"agent-helper","error":"down"}}`
-		ask    = `{"type":"tool-call-approval","runId":"r","payload":{"toolCallId":"c1","toolName":"agent-helper","args":{}}}`
-		denied = `{"type":"tool-output-denied","runId":"r","payload":{"toolCallId":"c1","approval":{"reason":"no"}}}`
-		trip   = `{"type":"tripwire","payload":{"reason":"blocked"}}`
-		abort  = `{"type":"abort","runId":"r","payload":{}}`
+		text     = `{"type":"text-delta","payload":{"id":"t","text":"a"}}`
+		bad      = `{"type":"error","payload":{"error":"bad"}}`
+		good     = `{"type":"finish","payload":{"stepResult":{"reason":"stop"}}}`
+		failed   = `{"type":"finish","payload":{"stepResult":{"reason":"error"}}}`
+		object   = `{"type":"object-result","object":{"a":1}}`
+		result   = `{"type":"tool-result","payload":{"toolCallId":"c1","toolName":"agent-helper","result":1}}`
+		broke    = `{"type":"tool-error","payload":{"toolCallId":"c1","toolName":"agent-helper","error":"down"}}`
+		ask      = `{"type":"tool-call-approval","runId":"r","payload":{"toolCallId":"c1","toolName":"agent-helper","args":{}}}`
+		denied   = `{"type":"tool-output-denied","runId":"r","payload":{"toolCallId":"c1","approval":{"reason":"no"}}}`
+		tripwire = `{"type":"tripwire","payload":{"reason":"blocked"}}`
+		abort    = `{"type":"abort","runId":"r","payload":{}}`
 	)
-	leg := "" // another response begins
+	separator := "" // starts the next response
 	for _, tt := range []struct {
 		name   string
 		chunks []string
 		want   []string
 	}{
-		{"nothing at all", nil, []string{`stream_failed "the stream of the agent broke off"`}},
-		{"it stops in the middle", []string{text}, []string{`text_delta`, `stream_failed "the stream of the agent broke off"`}},
-		{"it stops after an error", []string{bad}, []string{`error`, `stream_failed "bad"`}},
-		{"an error that it survives", []string{bad, text, good}, []string{`error`, `text_delta`, `stream_end`}},
-		{"an error that it does not", []string{bad, failed}, []string{`error`, `stream_failed "bad"`}},
-		{"a failure without a word", []string{failed}, []string{`stream_failed "the agent failed without saying why"`}},
+		{"no chunk", nil, []string{`stream_failed "the stream of the agent broke off"`}},
+		{"interrupted", []string{text}, []string{`text_delta`, `stream_failed "the stream of the agent broke off"`}},
+		{"interrupted after an error", []string{bad}, []string{`error`, `stream_failed "bad"`}},
+		{"a recoverable error", []string{bad, text, good}, []string{`error`, `text_delta`, `stream_end`}},
+		{"a fatal error", []string{bad, failed}, []string{`error`, `stream_failed "bad"`}},
+		{"a failure without a reason", []string{failed}, []string{`stream_failed "the agent failed without saying why"`}},
 		{"a final object", []string{object, good}, []string{`output`, `stream_end {"a":1}`}},
 		{"two finishes", []string{good, good}, []string{`stream_end`}},
-		{"words after the finish", []string{good, text}, []string{`text_delta`, `stream_end`}},
-		{"a guard stops it", []string{trip}, []string{`error`, `stream_failed "blocked"`}},
-		{"a guard, then a finish", []string{trip, good}, []string{`error`, `stream_end`}},
+		{"text after the finish", []string{good, text}, []string{`text_delta`, `stream_end`}},
+		{"stopped by a guard", []string{tripwire}, []string{`error`, `stream_failed "blocked"`}},
+		{"a guard, then a finish", []string{tripwire, good}, []string{`error`, `stream_end`}},
 		{"an abort without a finish", []string{abort}, []string{`run_interrupted`, `stream_end`}},
 		{
-			"a network that comes to its end",
+			"a completed network",
 			[]string{`{"type":"network-execution-event-finish","from":"NETWORK","payload":{}}`},
 			[]string{`custom mastra.network-execution-event-finish`, `stream_end`},
 		},
 		{
-			"a network that waits",
+			"a waiting network",
 			[]string{`{"type":"tool-execution-approval","from":"NETWORK","payload":{"toolCallId":"c1"}}`},
 			[]string{`custom mastra.tool-execution-approval`, `stream_paused "network_suspended"`},
 		},
 		{
-			"a workflow that waits",
+			"a waiting workflow",
 			[]string{`{"type":"workflow-finish","payload":{"workflowStatus":"waiting"}}`},
 			[]string{`stream_paused "workflow_waiting"`},
 		},
@@ -74,22 +74,22 @@ func TestResponses(t *testing.T) {
 			[]string{`custom mastra.workflow-step-result`, `step_end`, `stream_failed "boom"`},
 		},
 		{
-			"a question without an answer",
+			"a pending approval",
 			[]string{ask},
 			[]string{`tool_approval_request`, `stream_paused "tool_approval"`},
 		},
 		{
-			"a question that is answered in the next response",
-			[]string{ask, leg, result, good},
+			"an approval in the next response",
+			[]string{ask, separator, result, good},
 			[]string{`tool_approval_request`, `stream_paused "tool_approval"`, `stream_active`, `tool_end`, `stream_end`},
 		},
 		{
-			"the next response breaks off",
-			[]string{ask, leg, result},
+			"the next response is interrupted",
+			[]string{ask, separator, result},
 			[]string{`tool_approval_request`, `stream_paused "tool_approval"`, `stream_active`, `tool_end`, `stream_failed "the stream of the agent broke off"`},
 		},
 		{
-			"a sub-agent that has no finish when its call has its result",
+			"a sub-agent without a finish before the result of its call",
 			[]string{nested("k", "text-delta", `{"text":"x"}`), result, good},
 			[]string{`subagent_start k`, `k/text_delta`, `k/stream_end`, `subagent_end "x"`, `tool_end`, `stream_end`},
 		},
@@ -104,18 +104,18 @@ func TestResponses(t *testing.T) {
 			[]string{`subagent_start k`, `k/text_delta`, `k/stream_failed "no"`, `subagent_end {"error":"no"}`, `tool_approval_response`, `stream_end`},
 		},
 		{
-			"a sub-agent that fails by itself",
+			"a sub-agent that fails",
 			[]string{nested("k", "error", `{"error":"worse"}`), nested("k", "finish", `{"stepResult":{"reason":"error"}}`), result, good},
 			[]string{`subagent_start k`, `k/error`, `k/stream_failed "worse"`, `subagent_end {"error":"worse"}`, `tool_end`, `stream_end`},
 		},
 		{
-			"a sub-agent running when the response breaks off",
+			"a response that is interrupted while a sub-agent runs",
 			[]string{nested("k", "text-delta", `{"text":"x"}`)},
 			[]string{`subagent_start k`, `k/text_delta`, `k/stream_failed "the stream of the agent broke off"`, `subagent_end {"error":"the stream of the agent broke off"}`, `stream_failed "the stream of the agent broke off"`},
 		},
 		{
-			"a sub-agent waits with its parent, and continues",
-			[]string{nested("k", "text-delta", `{"text":"x"}`), ask, leg, nested("k", "text-delta", `{"text":"y"}`), nested("k", "finish", `{}`), result, good},
+			"a sub-agent that is suspended with its parent and resumed",
+			[]string{nested("k", "text-delta", `{"text":"x"}`), ask, separator, nested("k", "text-delta", `{"text":"y"}`), nested("k", "finish", `{}`), result, good},
 			[]string{
 				`subagent_start k`, `k/text_delta`, `tool_approval_request`, `k/stream_paused "tool_approval"`, `stream_paused "tool_approval"`,
 				`stream_active`, `k/stream_active`, `k/text_delta`, `k/stream_end`, `subagent_end "xy"`, `tool_end`, `stream_end`,
@@ -127,27 +127,27 @@ func TestResponses(t *testing.T) {
 			[]string{`subagent_start k`, `k/subagent_start l`, `l/text_delta`, `l/stream_failed "the stream of the agent broke off"`, `k/subagent_end {"error":"the stream of the agent broke off"}`, `k/stream_end`, `subagent_end ""`, `tool_end`, `stream_end`},
 		},
 		{
-			"a sub-agent inside of itself is kept, not followed",
+			"a sub-agent that calls itself is kept as an event",
 			[]string{nested("s1", "text-delta", `{"text":"x"}`), good},
 			[]string{`custom tool-output`, `stream_end`},
 		},
 		{
-			"a sub-agent that cannot be a session is kept",
+			"a sub-agent with an invalid session id is kept as an event",
 			[]string{nested("a.b", "text-delta", `{"text":"x"}`), good},
 			[]string{`custom tool-output`, `stream_end`},
 		},
 		{
-			"the halves of a character that was cut",
+			"two halves of a character",
 			[]string{nested("k", "text-delta", `{"text":"\ud83d"}`), nested("k", "text-delta", `{"text":"\ude00"}`), result, good},
 			[]string{`subagent_start k`, `k/text_delta`, `k/text_delta`, `k/stream_end`, `subagent_end "😀"`, `tool_end`, `stream_end`},
 		},
 		{
-			"a half that stays one",
+			"one half of a character",
 			[]string{nested("k", "text-delta", `{"text":"\ud83d"}`), result, good},
 			[]string{`subagent_start k`, `k/text_delta`, `k/stream_end`, `subagent_end "\ud83d"`, `tool_end`, `stream_end`},
 		},
 		{
-			"arguments that stream, and no call",
+			"streamed arguments without a call",
 			[]string{
 				`{"type":"tool-call-input-streaming-start","payload":{"toolCallId":"c1","toolName":"search"}}`,
 				`{"type":"tool-call-delta","payload":{"toolCallId":"c1","argsTextDelta":"{\"q\":1}"}}`, result, good,
@@ -158,22 +158,22 @@ func TestResponses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := New(Config{Session: "s1"})
 			var got []string
-			add := func(said []chunk.Chunk) {
-				for _, c := range said {
+			add := func(chunks []chunk.Chunk) {
+				for _, c := range chunks {
 					checkChunk(t, c)
 					got = append(got, short(c))
 				}
 			}
 			for _, line := range tt.chunks {
-				if line == leg {
+				if line == separator {
 					add(tr.End())
 					continue
 				}
-				said, err := tr.Translate([]byte(line))
+				chunks, err := tr.Translate([]byte(line))
 				if err != nil {
 					t.Fatal(err)
 				}
-				add(said)
+				add(chunks)
 			}
 			add(tr.End())
 			if again := tr.End(); again != nil {
@@ -186,7 +186,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// short names a chunk, with the one member that tells.
+// short returns the type of a chunk with the member that identifies it.
 func short(c chunk.Chunk) string {
 	out := string(c.Type())
 	if c.AgentID != "s1" {
@@ -213,7 +213,7 @@ func short(c chunk.Chunk) string {
 	return out
 }
 
-// A response of a run that began in another process continues at its step.
+// A response of a run that started in another process continues at its step.
 func TestAnotherTranslatorContinues(t *testing.T) {
 	tr := New(Config{Session: "s1", AgentType: "mine", RunID: "r1", Step: 3, Objects: true})
 	for i, line := range []string{
@@ -222,13 +222,13 @@ func TestAnotherTranslatorContinues(t *testing.T) {
 		`{"type":"step-start","payload":{}}`,
 		`{"type":"object","object":{"a":1}}`,
 	} {
-		said, err := tr.Translate([]byte(line))
+		chunks, err := tr.Translate([]byte(line))
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"3 tool_approval_response r1::c1 mine", "", "4 step_start mine", "4 custom mastra.object mine"}[i]
 		var got string
-		for _, c := range said {
+		for _, c := range chunks {
 			got = fmt.Sprintf("%d %s", c.Step, c.Type())
 			if b, ok := chunk.As[chunk.ToolApprovalResponse](c); ok {
 				got += " " + b.ApprovalID
@@ -266,31 +266,30 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := New(Config{Session: "s1"})
-			said, err := tr.Translate([]byte(tt.raw))
-			if !errors.Is(err, chunk.ErrInvalid) || said != nil {
-				t.Fatalf("%v, %v, want ErrInvalid", said, err)
+			chunks, err := tr.Translate([]byte(tt.raw))
+			if !errors.Is(err, chunk.ErrInvalid) || chunks != nil {
+				t.Fatalf("%v, %v, want ErrInvalid", chunks, err)
 			}
-			if said, err = tr.Translate([]byte(` {"type":"step-start"}` + "\n")); err != nil || len(said) != 1 || said[0].Step != 1 {
-				t.Errorf("afterwards %+v, %v", said, err)
+			if chunks, err = tr.Translate([]byte(` {"type":"step-start"}` + "\n")); err != nil || len(chunks) != 1 || chunks[0].Step != 1 {
+				t.Errorf("afterwards %+v, %v", chunks, err)
 			}
 		})
 	}
 }
 
-// The last step-finish of a long run repeats all of it, and is over the limits.
-// What it says of its own is a small part.
+// The last step-finish of a long run repeats the whole run and exceeds the limits; only its own members are translated.
 func TestTheEndOfALongRun(t *testing.T) {
 	history := strings.TrimSuffix(strings.Repeat(`{"content":[{"type":"text","text":"x"}]},`, 10_000), ",")
 	for _, wrap := range []string{"%s", `{"type":"tool-output","payload":{"toolCallId":"c1","toolName":"agent-x","output":%s}}`} {
 		line := fmt.Sprintf(wrap, `{"type":"step-finish","runId":"k","from":"AGENT","payload":{"stepResult":{"reason":"stop"},"output":{"usage":{"inputTokens":1,"outputTokens":2},"steps":[`+history+`]},"messages":{"all":[`+history+`]}}}`)
 		tr := New(Config{Session: "s1"})
-		said, err := tr.Translate([]byte(line))
+		chunks, err := tr.Translate([]byte(line))
 		if err != nil {
 			t.Fatal(err)
 		}
-		end, ok := chunk.As[chunk.StepEnd](said[len(said)-1])
+		end, ok := chunk.As[chunk.StepEnd](chunks[len(chunks)-1])
 		if !ok || end.Usage == nil || end.Usage.OutputTokens != "2" || *end.FinishReason != "stop" {
-			t.Errorf("%+v", said)
+			t.Errorf("%+v", chunks)
 		}
 	}
 }

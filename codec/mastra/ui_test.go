@@ -11,38 +11,37 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// differences has the allowed differences between the message here and the message of the original adapter, each with the reason. Everything else must be
-// equal. A difference that no case needs fails the test.
+// differences has the allowed differences between the message of Tailrace and the message of the original adapter, each with the reason. Everything else must
+// be equal. A difference that no case needs fails the test.
 var differences = map[string]string{
-	"tool type":          "the original names a tool in the type of its part; ours are dynamic-tool, with a toolName",
-	"providerExecuted":   "we say of results that the server sent them, so that no client runs the call again",
-	"block id":           "parts have no ids of their own: provider metadata and the ids of blocks and of data do not get into the log",
-	"text open":          "text that was cut off counts as open there; with us nothing is open when the run is over or waits",
-	"empty text":         "a text or a thought that says nothing has no part",
-	"silent step":        "a step that says nothing leaves no boundary",
-	"structured output":  "the final object is the output of the run, not a part",
-	"tripwire":           "what a guard stopped is an error of the run, not a part",
-	"approval data":      "the question is in the tool's part and among the pending calls; it needs no data part beside it",
-	"kept whole":         "what has no counterpart is kept with its whole chunk; the original shows another excerpt of it, or nothing",
-	"tool progress":      "what a tool writes while it runs is kept; the original shows it for nested chunks only",
-	"data replaced":      "data parts with one id replace each other there; ours, without ids, are all kept",
-	"error result":       "a result that is an error is shown as one; the original shows it as success",
-	"error text":         "an error is shown with its text; the original shows it as JSON",
-	"denial":             "the decision is shown with its reason, which the original drops",
-	"filename":           "a file keeps its name, which the original drops",
-	"sub-agent":          "a sub-agent has a session of its own; the original repeats all it did in every data part",
-	"workflow snapshot":  "the steps of workflows and networks are events; the original assembles snapshots of them",
-	"workflow steps":     "a step of a workflow is a step of the answer; the original has no boundaries there",
-	"second tool part":   "a dynamic call is one part; the original makes a second one that never gets its outcome",
-	"late arguments":     "arguments that were not streamed are those of the call; the original has none then",
-	"no arguments":       "a call whose arguments could not be parsed has the input {}; the original has none",
-	"opt-in":             "we keep thoughts and sources; there they are to be asked for",
-	"original gives up":  "the original stops at this chunk, with an error; this package continues, with the same beginning",
-	"words after finish": "text behind a finish is in no step; the original continues the last one",
+	"tool type":         "the original names a tool in the type of its part; Tailrace has dynamic-tool parts with a toolName",
+	"providerExecuted":  "results are marked as executed by the server, so that no client repeats the call",
+	"block id":          "parts have no ids of their own: provider metadata and the ids of blocks and of data do not get into the log",
+	"text open":         "interrupted text stays open in the original; in Tailrace no text is open when the run has ended or waits",
+	"empty text":        "an empty text or reasoning has no part",
+	"silent step":       "a step without parts has no boundary",
+	"structured output": "the final object is the output of the run, not a part",
+	"tripwire":          "the message of a guard is an error of the run, not a part",
+	"approval data":     "an approval is in the tool's part and among the pending calls, without a data part",
+	"kept whole":        "a chunk without a counterpart is kept complete; the original shows another excerpt of it, or nothing",
+	"tool progress":     "output of a running tool is kept; the original shows it for nested chunks only",
+	"data replaced":     "in the original a data part replaces an earlier one with its id; Tailrace's have no ids, and all are kept",
+	"error result":      "a result that is an error is shown as one; the original shows it as success",
+	"error text":        "an error is shown with its text; the original shows it as JSON",
+	"denial":            "the decision is shown with its reason, which the original drops",
+	"filename":          "a file keeps its name, which the original drops",
+	"sub-agent":         "a sub-agent has a session of its own; the original repeats its complete output in every data part",
+	"workflow snapshot": "the steps of workflows and networks are events; the original assembles snapshots of them",
+	"workflow steps":    "a step of a workflow is a step of the answer; the original has no boundaries there",
+	"second tool part":  "a dynamic call is one part; the original makes a second one that never gets its outcome",
+	"late arguments":    "arguments that were not streamed are those of the call; the original has none then",
+	"no arguments":      "a call whose arguments could not be parsed has the input {}; the original has none",
+	"opt-in":            "reasoning and sources are always kept; the original has an option for them",
+	"original fails":    "the original stops at this chunk, with an error; this package continues, with the same first parts",
+	"text after finish": "text after a finish is in no step; the original continues the last step",
 }
 
-// The message that a page shows of a recorded case is the one that the original
-// adapter assembles of it, but for the differences that are listed.
+// The message for a recorded case equals the message of the original adapter, except for the listed differences.
 func TestSameMessageAsTheOriginal(t *testing.T) {
 	used := map[string]int{}
 	compared := 0
@@ -52,10 +51,10 @@ func TestSameMessageAsTheOriginal(t *testing.T) {
 			c := comparison{T: t, rec: r, snap: all[root.ID], all: all, used: used}
 			c.serverSide = answer(t, c.snap)
 			if ui := r.Expect.UI; ui.Message != nil {
-				c.theirs = ui.Message.Parts
+				c.original = ui.Message.Parts
 			}
 			c.run()
-			compared += len(c.theirs)
+			compared += len(c.original)
 		})
 	}
 	for name := range differences {
@@ -70,7 +69,7 @@ func TestSameMessageAsTheOriginal(t *testing.T) {
 
 type part = map[string]any
 
-// answer is what a page shows of the one answer in a snapshot.
+// answer returns the only answer of a snapshot.
 func answer(tb testing.TB, s fold.Snapshot) []part {
 	tb.Helper()
 	var parts []part
@@ -89,16 +88,16 @@ func answer(tb testing.TB, s fold.Snapshot) []part {
 	return parts
 }
 
-// comparison takes the listed differences out of both messages, step by step.
+// comparison removes the listed differences from both messages, step by step.
 type comparison struct {
 	*testing.T
 
 	rec recording
 
-	snap               fold.Snapshot
-	all                map[string]fold.Snapshot
-	serverSide, theirs []part
-	used               map[string]int
+	snap                 fold.Snapshot
+	all                  map[string]fold.Snapshot
+	serverSide, original []part
+	used                 map[string]int
 }
 
 func (c *comparison) note(difference string) {
@@ -110,14 +109,14 @@ func (c *comparison) note(difference string) {
 }
 
 func (c *comparison) run() {
-	c.theirs = edit(c.theirs, c.theirPart)
-	c.serverSide = edit(c.serverSide, c.ourPart)
+	c.original = edit(c.original, c.originalPart)
+	c.serverSide = edit(c.serverSide, c.tailracePart)
 	c.replaceData()
-	c.theirs, c.serverSide = c.withoutSilentSteps(c.theirs), c.withoutSilentSteps(c.serverSide)
+	c.original, c.serverSide = c.withoutSilentSteps(c.original), c.withoutSilentSteps(c.serverSide)
 	c.errors()
-	want, got := c.theirs, c.serverSide
+	want, got := c.original, c.serverSide
 	if c.rec.Expect.UI.Error != "" && len(got) > len(want) {
-		c.note("original gives up")
+		c.note("original fails")
 		got = got[:len(want)]
 	}
 	if len(want)+len(got) > 0 && !reflect.DeepEqual(want, got) {
@@ -125,7 +124,7 @@ func (c *comparison) run() {
 	}
 }
 
-// errors fails when an error that the original shows is not among ours.
+// errors fails the test if an error of the original is missing in Tailrace's messages.
 func (c *comparison) errors() {
 	var first string
 	for _, raw := range c.rec.Chunks {
@@ -152,16 +151,15 @@ func edit(parts []part, change func(part) part) []part {
 	return out
 }
 
-// theirPart is a part of the original's message without what we leave out on
-// purpose, nil when that is all of it.
-func (c *comparison) theirPart(p part) part {
+// originalPart returns a part of the original message without the members that Tailrace omits on purpose, or nil if none remain.
+func (c *comparison) originalPart(p part) part {
 	kind, _ := p["type"].(string)
 	c.drop(p, "block id", "id", "providerMetadata")
 	switch {
 	case kind == "text" || kind == "reasoning":
-		return c.theirText(p, kind)
+		return c.originalText(p, kind)
 	case strings.HasPrefix(kind, "tool-") || kind == "dynamic-tool":
-		return c.theirTool(p, kind)
+		return c.originalTool(p, kind)
 	case kind == "data-structured-output":
 		c.note("structured output")
 		data, _ := p["data"].(part)
@@ -187,7 +185,7 @@ func (c *comparison) theirPart(p part) part {
 		return nil
 	case kind == "data-tool-agent" || kind == "data-tool-agent-step":
 		c.note("sub-agent")
-		c.toldInSession(p)
+		c.inChildSession(p)
 		return nil
 	case slices.Contains([]string{"data-workflow", "data-workflow-step", "data-tool-workflow", "data-tool-workflow-step", "data-network"}, kind):
 		c.note("workflow snapshot")
@@ -199,7 +197,7 @@ func (c *comparison) theirPart(p part) part {
 	return p
 }
 
-func (c *comparison) theirText(p part, kind string) part {
+func (c *comparison) originalText(p part, kind string) part {
 	text, _ := p["text"].(string)
 	switch {
 	case text == "":
@@ -215,13 +213,13 @@ func (c *comparison) theirText(p part, kind string) part {
 	return p
 }
 
-func (c *comparison) theirTool(p part, kind string) part {
+func (c *comparison) originalTool(p part, kind string) part {
 	id, _ := p["toolCallId"].(string)
 	if name, ok := strings.CutPrefix(kind, "tool-"); ok {
 		c.note("tool type")
 		p["type"], p["toolName"] = "dynamic-tool", name
 	}
-	for _, other := range c.theirs {
+	for _, other := range c.original {
 		if other["toolCallId"] == id && other["state"] == "output-available" && p["state"] == "input-available" {
 			c.note("second tool part")
 			return nil
@@ -251,8 +249,8 @@ func (c *comparison) theirTool(p part, kind string) part {
 	return p
 }
 
-// ourPart is a part of our message without what the original leaves out.
-func (c *comparison) ourPart(p part) part {
+// tailracePart returns a part of Tailrace's message without the members that the original omits.
+func (c *comparison) tailracePart(p part) part {
 	kind, _ := p["type"].(string)
 	switch {
 	case kind == "dynamic-tool":
@@ -287,7 +285,7 @@ func (c *comparison) drop(p part, difference string, names ...string) {
 	}
 }
 
-// replaceData lets data of one type and id replace each other among our parts.
+// replaceData replaces an earlier data part with the same type and id.
 func (c *comparison) replaceData() {
 	ids := map[string]bool{}
 	for i, raw := range c.rec.Chunks {
@@ -309,8 +307,7 @@ func (c *comparison) replaceData() {
 	}
 }
 
-// withoutSilentSteps drops boundaries that no part of their step follows, or
-// none that is compared.
+// withoutSilentSteps removes step boundaries without a compared part after them.
 func (c *comparison) withoutSilentSteps(parts []part) []part {
 	var out []part
 	for i, p := range parts {
@@ -324,7 +321,7 @@ func (c *comparison) withoutSilentSteps(parts []part) []part {
 			continue
 		}
 		if p["type"] == "step-start" && c.rec.Name == "broken/chunks-after-finish/raw" {
-			c.note("words after finish")
+			c.note("text after finish")
 			continue
 		}
 		out = append(out, p)
@@ -332,7 +329,7 @@ func (c *comparison) withoutSilentSteps(parts []part) []part {
 	return out
 }
 
-// payload is that of the first chunk of a type about a call, nil when there is none.
+// payload returns the payload of the first chunk of a type for a call, or nil.
 func (c *comparison) payload(kind, callID string) part {
 	for _, raw := range c.rec.Chunks {
 		var m struct {
@@ -346,7 +343,7 @@ func (c *comparison) payload(kind, callID string) part {
 	return nil
 }
 
-// tool is our part of a call.
+// tool returns Tailrace's part of a call.
 func (c *comparison) tool(callID any) part {
 	for _, p := range c.serverSide {
 		if p["toolCallId"] == callID {
@@ -356,7 +353,7 @@ func (c *comparison) tool(callID any) part {
 	return nil
 }
 
-// keptWhole fails when what the original shows of a chunk is not in ours.
+// keptWhole fails the test if Tailrace's messages lack a value that the original has.
 func (c *comparison) keptWhole(kind string, data any) {
 	excerpt, _ := data.(part)
 	for _, p := range c.serverSide {
@@ -375,7 +372,7 @@ func (c *comparison) keptWhole(kind string, data any) {
 	c.Errorf("%s is not kept", kind)
 }
 
-// recorded fails when a value that we kept is not in a chunk as it came.
+// recorded fails the test if a value of Tailrace's messages is not in a recorded chunk.
 func (c *comparison) recorded(kept any) {
 	text := asJSON(kept)
 	for _, raw := range c.rec.Chunks {
@@ -386,23 +383,23 @@ func (c *comparison) recorded(kept any) {
 	c.Errorf("%s came in no chunk", text)
 }
 
-// toldInSession fails when what a sub-agent said is not in a session of its own.
-func (c *comparison) toldInSession(p part) {
+// inChildSession fails the test if the output of a sub-agent is not in its own session.
+func (c *comparison) inChildSession(p part) {
 	data, _ := p["data"].(part)
-	said, _ := data["text"].(string)
+	chunks, _ := data["text"].(string)
 	for id, s := range c.all {
 		for _, p := range answer(c, s) {
-			if id != root.ID && p["text"] == said {
+			if id != root.ID && p["text"] == chunks {
 				return
 			}
 		}
 	}
-	if said != "" {
-		c.Errorf("no session of a sub-agent has %q", said)
+	if chunks != "" {
+		c.Errorf("no session of a sub-agent has %q", chunks)
 	}
 }
 
-// inNetwork reports whether the chunks are of a network and have this in them.
+// inNetwork reports whether the chunks are of a network and contain a text.
 func (c *comparison) inNetwork(text string) bool {
 	for _, raw := range c.rec.Chunks {
 		if s := asJSON(raw); strings.Contains(s, `"from":"NETWORK"`) && strings.Contains(s, text) {
@@ -420,7 +417,7 @@ func (c *comparison) sameJSON(got []byte, want any) {
 	}
 }
 
-// asJSON writes a value with sorted names.
+// asJSON encodes a value with sorted names.
 func asJSON(v any) string {
 	if raw, ok := v.(json.RawMessage); ok {
 		var whole any

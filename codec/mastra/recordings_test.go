@@ -25,7 +25,7 @@ type recording struct {
 	} `json:"expect"`
 }
 
-// recordings reads a file, and fails when it has not as many as it should have.
+// recordings reads a file and fails the test if it has not the expected number of lines.
 func recordings(tb testing.TB, name string, want int) []recording {
 	tb.Helper()
 	file, err := os.Open("testdata/" + name)
@@ -55,48 +55,47 @@ func recordings(tb testing.TB, name string, want int) []recording {
 func runs(tb testing.TB) []recording  { tb.Helper(); return recordings(tb, "mastra-runs.jsonl", 25) }
 func cases(tb testing.TB) []recording { tb.Helper(); return recordings(tb, "mastra-cases.jsonl", 183) }
 
-// newLeg reports whether a line of a run only says that another response begins.
-func newLeg(raw []byte) bool {
+// isSeparator reports whether a line of a run only separates two responses.
+func isSeparator(raw []byte) bool {
 	var line struct {
-		Type string `json:"type"`
-		Leg  int    `json:"leg"`
+		Type     string `json:"type"`
+		Response int    `json:"leg"`
 	}
-	return json.Unmarshal(raw, &line) == nil && line.Type == "" && line.Leg > 0
+	return json.Unmarshal(raw, &line) == nil && line.Type == "" && line.Response > 0
 }
 
-// step is a Mastra chunk and its translation; raw is nil at the end of a
-// response.
+// step is a Mastra chunk and its translation; raw is nil at the end of a response.
 type step struct {
-	raw  json.RawMessage
-	said []chunk.Chunk
+	raw    json.RawMessage
+	chunks []chunk.Chunk
 }
 
-// translate is the whole of a recording. Each chunk in it is valid.
+// translate translates a recording and checks each resulting chunk.
 func translate(tb testing.TB, r recording) []step {
 	tb.Helper()
 	tr := New(Config{Session: "s1", RunID: "run-0"})
 	var steps []step
 	for _, raw := range r.Chunks {
-		if newLeg(raw) {
-			steps = append(steps, step{said: tr.End()})
+		if isSeparator(raw) {
+			steps = append(steps, step{chunks: tr.End()})
 			continue
 		}
-		said, err := tr.Translate(raw)
+		chunks, err := tr.Translate(raw)
 		if err != nil {
 			tb.Fatalf("%s: %v", raw, err)
 		}
-		steps = append(steps, step{raw: raw, said: said})
+		steps = append(steps, step{raw: raw, chunks: chunks})
 	}
-	steps = append(steps, step{said: tr.End()})
+	steps = append(steps, step{chunks: tr.End()})
 	for _, s := range steps {
-		for _, c := range s.said {
+		for _, c := range s.chunks {
 			checkChunk(tb, c)
 		}
 	}
 	return steps
 }
 
-// checkChunk fails when c is not one that its own package writes and reads.
+// checkChunk fails the test if c is invalid or has members that its type does not have.
 func checkChunk(tb testing.TB, c chunk.Chunk) {
 	tb.Helper()
 	line, err := c.AppendJSON(nil)
@@ -107,13 +106,13 @@ func checkChunk(tb testing.TB, c chunk.Chunk) {
 		tb.Fatalf("%s: %v", line, err)
 	}
 	if len(c.Extra) > 0 {
-		tb.Fatalf("%s has members beside the catalogue", line)
+		tb.Fatalf("%s has members that its type does not have", line)
 	}
 }
 
 var root = chunk.RootSession("acme", "s1")
 
-// log is what a writer makes of it: the records of each session, runs opened.
+// log returns the records of each session that a writer would store, with run_started records.
 func log(tb testing.TB, steps []step) map[string][]chunk.Record {
 	tb.Helper()
 	var seq chunk.Seq
@@ -135,7 +134,7 @@ func log(tb testing.TB, steps []step) map[string][]chunk.Record {
 	question := []chunk.InputMessage{{Content: "question"}}
 	write(chunk.Chunk{AgentID: root.ID, Body: chunk.RunStarted{RunID: "run-0", Epoch: 1, Mode: "execute", Input: question}})
 	for _, s := range steps {
-		for _, c := range s.said {
+		for _, c := range s.chunks {
 			write(c)
 			if sub, ok := chunk.As[chunk.SubagentStart](c); ok {
 				parent := chunk.Parent{SessionID: c.AgentID, CallID: sub.CallID}
@@ -154,7 +153,7 @@ func foldAll(tb testing.TB, records []chunk.Record) fold.Snapshot {
 	return apply(tb, fold.New(records[0].Session), records)
 }
 
-// apply folds records, of which none may be at fault.
+// apply folds records and fails the test if one of them is a fault.
 func apply(tb testing.TB, s fold.Snapshot, records []chunk.Record) fold.Snapshot {
 	tb.Helper()
 	for _, rec := range records {
@@ -169,7 +168,7 @@ func apply(tb testing.TB, s fold.Snapshot, records []chunk.Record) fold.Snapshot
 	return s
 }
 
-// snapshots are the folds of all sessions.
+// snapshots returns the folds of all sessions.
 func snapshots(tb testing.TB, r recording) map[string]fold.Snapshot {
 	tb.Helper()
 	all := map[string]fold.Snapshot{}
