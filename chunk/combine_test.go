@@ -17,8 +17,7 @@ var background = context.Background()
 
 func of(s stream) chunk.Source { return func(context.Context) stream { return s } }
 
-// numbered is a source of n records with sequences from first; it lives until
-// its context ends when endless.
+// numbered returns a source of n records with sequences from first. If endless, it then blocks until its context ends.
 func numbered(first chunk.Seq, n int, pause time.Duration, endless bool) chunk.Source {
 	return func(ctx context.Context) stream {
 		return func(yield func(chunk.Record, error) bool) {
@@ -75,7 +74,7 @@ func TestCombineKeepsEachOrder(t *testing.T) {
 	})
 }
 
-// A slow source does not hold up a fast one.
+// A slow source does not delay a fast one.
 func TestCombineInterleavesByArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records := chunk.Combine(t.Context(), numbered(100, 3, 10*time.Second, false), numbered(200, 3, 4*time.Second, false))
@@ -86,9 +85,7 @@ func TestCombineInterleavesByArrival(t *testing.T) {
 	})
 }
 
-// The consumer leaves while sources wait for a record that never comes: they
-// are woken by their context and waited for. The bubble fails on a goroutine
-// that is left.
+// The consumer stops while sources wait for a record that never comes: their context ends, and Combine waits for them. The bubble fails on a leaked goroutine.
 func TestCombineStopsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone [2]bool // read after Combine has waited
@@ -109,8 +106,7 @@ func TestCombineStopsAllSources(t *testing.T) {
 	})
 }
 
-// The error of one source ends all; what the others say when they are cancelled
-// is not passed on.
+// The error of one source ends all sources; the errors of the others after their cancellation are not returned.
 func TestCombineEndsWithTheFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &source{records: []chunk.Record{{Seq: 1}}, err: errSource}
@@ -124,7 +120,7 @@ func TestCombineEndsWithTheFirstError(t *testing.T) {
 	})
 }
 
-// When the caller's context ends, the sources say so: a cut is no clean end.
+// When the context of the caller ends, its error is yielded: the end is not a regular one.
 func TestCombinePassesCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -136,7 +132,7 @@ func TestCombinePassesCancellation(t *testing.T) {
 	})
 }
 
-// A consumer that panics does not leave goroutines behind either.
+// A consumer that panics leaves no goroutines either.
 func TestCombineSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer func() {

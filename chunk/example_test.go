@@ -8,7 +8,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// Read a chunk and switch on what it says.
+// Decode a chunk and switch on its type.
 func ExampleDecode() {
 	lines := []string{
 		`{"type":"text_delta","agentId":"s1","agentType":"planner","timestamp":1767225600000,"step":1,"delta":"Hello"}`,
@@ -27,7 +27,7 @@ func ExampleDecode() {
 			fmt.Println("text:", b.Delta)
 		case chunk.ToolStart:
 			fmt.Println("calls", b.ToolName, "with", b.Arguments)
-		default: // a type this build does not know: keep its place, show nothing
+		default: // unknown to this build: keep the position, show nothing
 			fmt.Println("kept:", c.Type())
 		}
 	}
@@ -38,7 +38,7 @@ func ExampleDecode() {
 	// refused: delta in text_delta.delta: want a string, got the number 7
 }
 
-// Build a chunk and write it.
+// Build and encode a chunk.
 func ExampleChunk_AppendJSON() {
 	input, err := chunk.ValueOf(map[string]any{"city": "Oslo"})
 	if err != nil {
@@ -80,8 +80,7 @@ func ExampleCollectText() {
 	// No: 7 × 13 = 91. <nil>
 }
 
-// Two halves of an emoji, cut by a producer that counts UTF-16 units, become
-// one character when their deltas are merged.
+// Two halves of an emoji, split by a producer that counts UTF-16 units, become one character when their deltas are merged.
 func ExampleMerge() {
 	read := func(delta string) chunk.Chunk {
 		c, err := chunk.Decode([]byte(`{"type":"text_delta","agentId":"s1","agentType":"planner","timestamp":0,"delta":"` + delta + `"}`))

@@ -14,12 +14,11 @@ var errSource = errors.New("the source broke")
 
 type stream = iter.Seq2[chunk.Record, error]
 
-// source yields records, then err if there is one, and reports what its
-// consumer asked for.
+// source yields records, then err if it is not nil, and records how it was consumed.
 type source struct {
 	records []chunk.Record
 	err     error
-	asked   int // records yielded
+	asked   int // number of yielded records
 }
 
 func (s *source) all() stream {
@@ -40,8 +39,7 @@ func recorded(name string) []chunk.Record {
 	return chunktest.Records(name, chunk.RootSession("t", "root"))
 }
 
-// helpers has every stream helper with arguments under which it lets some of
-// the transcript "subagents" through.
+// helpers has every stream helper, with arguments that accept a part of the transcript "subagents".
 var helpers = map[string]func(stream) stream{
 	"Filter":          func(s stream) stream { return chunk.Filter(s, func(r chunk.Record) bool { return r.Seq%2 == 0 }) },
 	"FilterType":      func(s stream) stream { return chunk.FilterType(s, chunk.TypeTextDelta, chunk.TypeStreamEnd) },
@@ -53,7 +51,7 @@ var helpers = map[string]func(stream) stream{
 	"Combine":         func(s stream) stream { return chunk.Combine(background, of(s)) },
 }
 
-// Every helper gives what a plain loop would give.
+// Every helper yields what a simple loop yields.
 func TestHelpersKeepWhatTheyShould(t *testing.T) {
 	all := recorded("subagents")
 	field := func(r chunk.Record, name string) jsonString {
@@ -96,7 +94,7 @@ func seqs(records []chunk.Record) []chunk.Seq {
 	return out
 }
 
-// An error of the source comes through every helper, last and once.
+// Every helper yields an error of the source, once and last.
 func TestHelpersPassErrors(t *testing.T) {
 	for name, helper := range helpers {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +118,7 @@ func TestHelpersPassErrors(t *testing.T) {
 	}
 }
 
-// A consumer that stops, stops the source; and no helper yields to a consumer
-// that has stopped, for the range statement would panic.
+// If the consumer stops, the source is stopped, and no helper yields again: the range statement would panic.
 func TestHelpersStopWithTheConsumer(t *testing.T) {
 	for name, helper := range helpers {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +133,7 @@ func TestHelpersStopWithTheConsumer(t *testing.T) {
 	}
 }
 
-// Take does not wait for a record that it would not give.
+// Take does not wait for a record after the last one that it yields.
 func TestTakeAsksForNoMore(t *testing.T) {
 	for _, n := range []int{-1, 0, 1, 3} {
 		s := &source{records: recorded("plain")}
@@ -147,7 +144,7 @@ func TestTakeAsksForNoMore(t *testing.T) {
 	}
 }
 
-// A helper's result can be ranged over again, as its source can.
+// The iterator of a helper can be used twice if its source can.
 func TestHelpersStartAnew(t *testing.T) {
 	for name, helper := range helpers {
 		records := helper((&source{records: recorded("subagents")}).all())
@@ -195,7 +192,7 @@ func TestCollectText(t *testing.T) {
 	}
 }
 
-// As is the type guard of every type: it holds for its own and for no other.
+// As accepts the chunks of its type and no others.
 func TestAsTellsTypesApart(t *testing.T) {
 	guards := map[chunk.Type]func(chunk.Chunk) bool{
 		chunk.TypeTextDelta: guard[chunk.TextDelta], chunk.TypeThinking: guard[chunk.Thinking],

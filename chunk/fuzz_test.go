@@ -11,8 +11,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// FuzzDecode: Decode returns on any input. What it accepts is written as one line that is read as the same chunk, and a second reader gets the same JSON. An
-// error is a FieldError whose text is one line.
+// FuzzDecode: Decode returns on any input. An accepted chunk is encoded as one line that decodes to the same chunk, and a second JSON reader reads the same
+// value. An error is a FieldError whose text is one line.
 func FuzzDecode(f *testing.F) {
 	for _, s := range chunktest.All() {
 		text, err := s.Chunk.AppendJSON(nil)
@@ -70,7 +70,7 @@ func FuzzStrings(f *testing.F) {
 		f.Add(s, s, 200)
 	}
 	f.Fuzz(func(t *testing.T, a, b string, limit int) {
-		a, b = a[:min(len(a), 500)], b[:min(len(b), 500)] // what follows is quadratic
+		a, b = a[:min(len(a), 500)], b[:min(len(b), 500)] // the following is quadratic
 		joined := chunk.Concat(a, b)
 		if len(joined) > len(a)+len(b) {
 			t.Fatalf("Concat(%q, %q) = %q", a, b, joined)

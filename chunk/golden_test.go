@@ -16,8 +16,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 const catalogue = "testdata/catalogue.txtar"
 
-// Every type, full and minimal, has exactly the JSON in testdata/catalogue.txtar
-// and is read back from it as the same value.
+// Every type, full and minimal, has exactly the JSON in testdata/catalogue.txtar, which decodes to the same value.
 func TestCatalogue(t *testing.T) {
 	if *update {
 		writeCatalogue(t)
@@ -68,8 +67,7 @@ func writeCatalogue(t *testing.T) {
 	}
 }
 
-// The transcripts are read, and written again as they are: they were recorded
-// in the order of the catalogue.
+// The transcripts, whose members are in the order of the schema, are the same after they are decoded and encoded.
 func TestTranscripts(t *testing.T) {
 	for _, name := range chunktest.Transcripts() {
 		t.Run(name, func(t *testing.T) {

@@ -8,9 +8,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Hostile texts are refused without building what they describe. What is
-// measured is memory, which does not depend on a busy machine; the work is
-// bounded by it and by one reading of the text.
+// Hostile texts are rejected without allocating what they describe. The test measures memory, which does not depend on the load of the machine and bounds the
+// work together with one scan of the text.
 func TestHostileTextsCostLittle(t *testing.T) {
 	head := `{"type":"output",` + base + `,"output":`
 	names := func(n int) string {
@@ -51,7 +50,7 @@ func TestHostileTextsCostLittle(t *testing.T) {
 					t.Fatalf("accepted as %+v", c)
 				}
 			}
-			refuse() // the tokenizer's pool is warm from here on
+			refuse() // from here on the pool of tokenizers is filled
 			if got := allocated(refuse); got > tt.most {
 				t.Errorf("%d bytes allocated for %d of input, want at most %d", got, len(input), tt.most)
 			}
@@ -59,8 +58,7 @@ func TestHostileTextsCostLittle(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes f allocates, live or not. The least of three: the
-// runtime allocates for itself at times.
+// allocated returns the number of bytes that f allocates, the minimum of three calls, because the runtime sometimes allocates too.
 func allocated(f func()) uint64 {
 	least := ^uint64(0)
 	for range 3 {
@@ -87,7 +85,7 @@ func TestLargestChunkCostsItsSize(t *testing.T) {
 	}
 }
 
-// The hot path allocates the strings and the body, and nothing else.
+// Decoding and encoding a delta allocates the strings and the body, and nothing else.
 func TestAllocationsOfADelta(t *testing.T) {
 	text := []byte(`{"type":"text_delta",` + base + `,"delta":"Hello"}`)
 	c, err := chunk.Decode(text)

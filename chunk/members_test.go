@@ -49,7 +49,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// What is read again and again costs no memory.
+// Repeated reads of members allocate nothing.
 func TestMembersBuildNothing(t *testing.T) {
 	var m chunk.Members
 	text := []byte(`{"type":"tool_end","agentId":"s","agentType":"a","timestamp":1,"step":1,"toolCallId":"c","toolName":"t","result":{"a":[1,2,{"b":null}]},"providerExecuted":true}`)

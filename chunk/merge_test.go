@@ -12,7 +12,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// Concat is what JavaScript's + does, code unit by code unit.
+// Concat does what + does in JavaScript, code unit by code unit.
 func TestConcatJoinsCodeUnits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := chunktest.Texts().Draw(t, "a"), chunktest.Texts().Draw(t, "b")
@@ -22,7 +22,7 @@ func TestConcatJoinsCodeUnits(t *testing.T) {
 	})
 }
 
-// units reads the code units of a WTF-8 string off its JSON.
+// units returns the code units of a WTF-8 string, read from its JSON.
 func units(t failer, s string) jsonString {
 	t.Helper()
 	text, err := chunktest.Of(chunk.TextDelta{Delta: s}).AppendJSON(nil)
@@ -32,7 +32,7 @@ func units(t failer, s string) jsonString {
 	return mustParse(t, text).(jsonObject)[key("delta")].(jsonString)
 }
 
-// An emoji cut in two anywhere is whole again after Concat.
+// An emoji that is split anywhere is complete after Concat.
 func TestConcatHealsAnEmoji(t *testing.T) {
 	for _, char := range []rune{'😀', 0x10000, 0x10FFFF} {
 		emoji := string(char)
@@ -98,8 +98,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// The parts of a Split fit, are no smaller than they need be, and merge to the
-// whole; when nothing is returned, nothing could have been.
+// The parts of a Split fit, are as large as possible, and merge to the original chunk. If Split returns nothing, no split is possible.
 func TestSplitPartsMergeToTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := chunktest.Deltas().Draw(t, "chunk")

@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// FuzzPlainOutline compares both ways of reading an outline with each other and with a tokenizer: what is accepted, and the members.
+// FuzzPlainOutline compares both ways of reading an outline with each other and with a tokenizer: accepted inputs, and members.
 func FuzzPlainOutline(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"tool_start","agentId":"s","toolCallId":"c","arguments":{"a":[1,{"b":null}],"c":"\ud83d\ude00"}}`,
@@ -64,7 +64,7 @@ func tokenize(text []byte) (members []member, ok bool) {
 		switch {
 		case kind == '{' || kind == '[':
 			if outermost {
-				members[len(members)-1].value = text[dec.InputOffset():] // cut below
+				members[len(members)-1].value = text[dec.InputOffset():] // shortened below
 			}
 			values++
 			names = append(names, map[string]bool{})

@@ -2,4 +2,4 @@
 
 package chunk_test
 
-const raceEnabled = true // sync.Pool forgets on purpose under the race detector
+const raceEnabled = true // under the race detector sync.Pool drops values at random

@@ -11,9 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// A second reader of JSON, written for nothing but to be plainly right: numbers
-// are their text, strings are their UTF-16 code units. What the package reads
-// and writes is compared through it.
+// A second reader of JSON, written for simplicity: numbers are their text, strings are their UTF-16 code units. The tests compare the results of the package
+// with it.
 
 type (
 	jsonNumber string
@@ -179,8 +178,7 @@ func sameJSON(a, b any) bool {
 	}
 }
 
-// render writes v in one of the many ways JSON has: any order of members, white
-// space, escapes.
+// render writes v with a random order of members, white space and escapes.
 func render(rng *rand.Rand, v any) string {
 	space := func() string { return []string{"", "", "", " ", "\n", "\t \r\n"}[rng.IntN(6)] }
 	switch v := v.(type) {
@@ -203,7 +201,7 @@ func render(rng *rand.Rand, v any) string {
 		for name, e := range v {
 			parts = append(parts, space()+renderString(rng, name)+space()+":"+space()+render(rng, e)+space())
 		}
-		slices.Sort(parts) // the order of a map is not the generator's
+		slices.Sort(parts) // the order of a map does not depend on the seed
 		rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 		return "{" + strings.Join(parts, ",") + "}"
 	default:
@@ -211,7 +209,7 @@ func render(rng *rand.Rand, v any) string {
 	}
 }
 
-// renderString escapes what must be escaped, and other characters at times.
+// renderString escapes the characters that must be escaped, and others at random.
 func renderString(rng *rand.Rand, s jsonString) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -11,8 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// An event id is read back as what it was written of, and each record has only
-// one.
+// An event id parses to the values that it was built from, and each record has only one.
 func TestEventID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := chunk.Epoch(rapid.Uint64Range(1, math.MaxUint64).Draw(t, "epoch"))
@@ -40,7 +39,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// A record decodes to the chunk in its data, and knows its place.
+// A record decodes to the chunk in its data.
 func TestRecord(t *testing.T) {
 	for _, r := range recorded("tools") {
 		if r.Position() != (chunk.Position{Seq: r.Seq, Ordinal: r.Ordinal}) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// What is written of a chunk is read back as that chunk.
+// An encoded chunk decodes to the same chunk.
 func TestWrittenIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := chunktest.Chunks().Draw(t, "chunk")
@@ -36,9 +36,8 @@ func TestWrittenIsReadBack(t *testing.T) {
 	})
 }
 
-// Whatever way the JSON of a chunk is written, reading it and writing it again
-// gives the same JSON value: same members, numbers digit by digit, strings code
-// unit by code unit.
+// Any spelling of the JSON of a chunk, decoded and encoded again, is the same JSON value: the same members, numbers digit by digit, strings code unit by code
+// unit.
 func TestReadIsWrittenBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := chunktest.Chunks().Draw(t, "chunk")
@@ -64,9 +63,7 @@ func TestReadIsWrittenBack(t *testing.T) {
 	})
 }
 
-// withoutDefaults leaves out at times what an absent member means anyway: step
-// 0, and null where the catalogue requires "any". An unknown type has no such
-// members.
+// withoutDefaults removes at random members that equal their default: step 0, and null where the schema requires "any". An unknown type has no such members.
 func withoutDefaults(c chunk.Chunk, o jsonObject, rng *rand.Rand) jsonObject {
 	shown := maps.Clone(o)
 	if _, ok := c.Body.(chunk.Opaque); ok || rng.IntN(2) == 0 {
@@ -88,7 +85,7 @@ func withoutDefaults(c chunk.Chunk, o jsonObject, rng *rand.Rand) jsonObject {
 	return shown
 }
 
-// Decode owns nothing of its input: overwriting that changes no chunk.
+// Decode keeps no reference to its input: overwriting the input changes no chunk.
 func TestDecodeCopies(t *testing.T) {
 	for _, s := range chunktest.All() {
 		text, err := s.Chunk.AppendJSON(nil)
@@ -106,7 +103,7 @@ func TestDecodeCopies(t *testing.T) {
 	}
 }
 
-// A failed AppendJSON leaves dst alone.
+// A failed AppendJSON leaves dst unchanged.
 func TestFailedAppendLeavesDst(t *testing.T) {
 	c := chunktest.Of(chunk.Output{Output: chunk.Value("[")})
 	dst, err := c.AppendJSON([]byte("before"))
@@ -115,7 +112,7 @@ func TestFailedAppendLeavesDst(t *testing.T) {
 	}
 }
 
-// Line breaks outside strings are the one thing of a value that is not kept.
+// Line breaks outside strings are the only part of a value that is not kept.
 func TestLineBreaksInValues(t *testing.T) {
 	const pretty = "{\"type\":\"output\",\"agentId\":\"a\",\"agentType\":\"\",\"timestamp\":0,\n \"output\": {\r\n \"a b\" : [ 1.0 , \"\\n\" ]\n}, \"x\":[1, 2]}\n"
 	const want = `{"type":"output","agentId":"a","agentType":"","timestamp":0,"step":0,"output":{"a b":[1.0,"\n"]},"x":[1, 2]}`

@@ -11,9 +11,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
-// The shapes name exactly the members that chunks have: a full sample has every
-// one, a minimal sample those that are required, and with each blank in its
-// place a sample is still read.
+// The schemas name exactly the members of chunks: a full sample has each of them, a minimal sample the required ones, and a sample with an empty value in place
+// of a member is valid.
 func TestShapes(t *testing.T) {
 	types := chunktest.Types()
 	slices.Sort(types)

@@ -60,7 +60,7 @@ func TestValueIsNull(t *testing.T) {
 	}
 }
 
-// Values and numbers keep their text through encoding/json.
+// Values and numbers keep their text in encoding/json.
 func TestValuesInEncodingJSON(t *testing.T) {
 	type holder struct {
 		V    chunk.Value  `json:"v"`
