@@ -23,8 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The preset as documentation: what the public is shown of a chunk of each type
-// with all its members, and of the page of a session that has had them all.
+// TestPublic documents the preset: the parts of a chunk of each type, with all its members, that the public gets, and of the page of a session with all these
+// chunks.
 func TestPublic(t *testing.T) {
 	const file = "testdata/public.txtar"
 	golden, err := txtar.ParseFile(file)
@@ -56,8 +56,7 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// session has a record of every type but those without, in an order in which one
-// session could have them.
+// session returns a record of every type, except the types in without, in an order that a session can have.
 func session(t *testing.T, without []chunk.Type, change func(typ chunk.Type, data []byte) []byte) []chunk.Record {
 	t.Helper()
 	types := slices.DeleteFunc(chunktest.Types(), func(typ chunk.Type) bool {
@@ -94,31 +93,30 @@ func pageOf(t *testing.T, records []chunk.Record) []byte {
 	return s.Frontend(true, 17).AppendJSON(nil)
 }
 
-// ids are those that tie no chunk to another, in the fold of a session.
+// ids matches ids whose value does not link chunks in the fold of a session.
 var ids = regexp.MustCompile(`"(checkpointId|runId|sourceId|approvalId|streamId)":"[^"]*"`)
 
 var token = regexp.MustCompile(`tok[0-9]+x`)
 
-// A page shows nothing that the stream does not show, for any session and any view. A token identifies every piece of text.
-func TestPageTellsNoMoreThanTheStream(t *testing.T) {
+// A page has no text that the stream does not have, for any session and any view. Each text is a token of its own.
+func TestPageShowsNoMoreThanTheStream(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		past := past{fine: rapid.Bool().Draw(rt, "fine"), asks: rapid.Bool().Draw(rt, "asks")}
-		past.without = rapid.SliceOfDistinct(rapid.SampledFrom(chunk.Types()), rapid.ID[chunk.Type]).Draw(rt, "without")
+		variant := variant{succeeds: rapid.Bool().Draw(rt, "succeeds"), asks: rapid.Bool().Draw(rt, "asks")}
+		variant.without = rapid.SliceOfDistinct(rapid.SampledFrom(chunk.Types()), rapid.ID[chunk.Type]).Draw(rt, "without")
 		if rapid.Bool().Draw(rt, "open") {
-			past.without = append(past.without, chunk.TypeStreamEnd, chunk.TypeStreamFailed)
+			variant.without = append(variant.without, chunk.TypeStreamEnd, chunk.TypeStreamFailed)
 		}
 		compiled, err := drawView(rt).Compile()
 		if err != nil {
-			return // it would hide in one place what it shows in another
+			return // the view would hide a value in one place and show it in another
 		}
-		if more := tellsMore(t, compiled, past.records(t)); more != "" {
+		if more := findLeak(t, compiled, variant.records(t)); more != "" {
 			rt.Fatal(more)
 		}
 	})
 }
 
-// The same for every type and every member by itself, and for those that say the
-// same in several places.
+// As TestPageShowsNoMoreThanTheStream, for each type and each member by itself, and for members of several types that have the same value.
 func TestPagesWithOneThingHidden(t *testing.T) {
 	var all []view.View
 	for _, typ := range chunk.Types() {
@@ -138,22 +136,22 @@ func TestPagesWithOneThingHidden(t *testing.T) {
 	} {
 		all = append(all, view.View{Types: []chunk.Type{"*"}, Hide: hide})
 	}
-	for _, past := range pasts {
-		records := past.records(t)
+	for _, variant := range variants {
+		records := variant.records(t)
 		for _, v := range all {
 			compiled, err := v.Compile()
 			if err != nil {
-				continue // it hides in one place what it shows in another
+				continue // the view hides a value in one place and shows it in another
 			}
-			if more := tellsMore(t, compiled, records); more != "" {
+			if more := findLeak(t, compiled, records); more != "" {
 				t.Errorf("except %s, hide %v: %s", v.Except, v.Hide, more)
 			}
 		}
 	}
 }
 
-// tellsMore says what the page tells that the stream does not, "" for nothing.
-func tellsMore(t *testing.T, compiled *view.Compiled, records []chunk.Record) string {
+// findLeak describes a token that the page has and the stream does not have, "" if there is none.
+func findLeak(t *testing.T, compiled *view.Compiled, records []chunk.Record) string {
 	t.Helper()
 	var stream []byte
 	for _, rec := range records {
@@ -166,55 +164,55 @@ func tellsMore(t *testing.T, compiled *view.Compiled, records []chunk.Record) st
 	}
 	for _, tok := range token.FindAll(page, -1) {
 		if !bytes.Contains(stream, tok) {
-			return fmt.Sprintf("the page tells %s, which the stream does not:\n%s\n\n%s", tok, page, stream)
+			return fmt.Sprintf("the page has %s, which the stream does not have:\n%s\n\n%s", tok, page, stream)
 		}
 	}
 	return ""
 }
 
-// The sessions of these tests do fill the pages that are searched for tokens.
-func TestPagesTellEverything(t *testing.T) {
-	tells := make(map[string]bool)
-	for _, past := range pasts {
-		page, err := compile(t, everything()).Snapshot(root, pageOf(t, past.records(t)))
+// The pages of these tests have a token in every member.
+func TestPagesShowEveryMember(t *testing.T) {
+	shown := make(map[string]bool)
+	for _, variant := range variants {
+		page, err := compile(t, everything()).Snapshot(root, pageOf(t, variant.records(t)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range told.FindAllSubmatch(page, -1) {
-			tells[string(m[1])] = true
+		for _, m := range tokenMember.FindAllSubmatch(page, -1) {
+			shown[string(m[1])] = true
 		}
 		_, pending, _ := bytes.Cut(page, []byte(`"pendingCalls":[{`))
-		tells["pendingCalls"] = tells["pendingCalls"] || token.Match(pending)
+		shown["pendingCalls"] = shown["pendingCalls"] || token.Match(pending)
 	}
 	for _, member := range []string{
 		"text", "input", "output", "rawInput", "errorText", "toolName", "result", "reason", "pendingCalls",
 		"approvalId", "checkpointId", "runId", "message", "data", "url", "title", "filename", "mediaType",
 	} {
-		if !tells[member] {
-			t.Errorf("no page tells anything in %s", member)
+		if !shown[member] {
+			t.Errorf("no page has a token in %s", member)
 		}
 	}
 }
 
-// past is what one session had of everything: not the types without.
-type past struct {
-	fine    bool // the tool does not fail
-	asks    bool // a user is asked for approval
-	without []chunk.Type
+// variant selects the records of a session: all types but those in without.
+type variant struct {
+	succeeds bool // the tool does not fail
+	asks     bool // the approval is requested from the user
+	without  []chunk.Type
 }
 
-// pasts fill between them every member of a page.
-var pasts = []past{
+// variants fill together every member of a page.
+var variants = []variant{
 	{},
-	{fine: true, without: []chunk.Type{chunk.TypeStreamEnd}},
+	{succeeds: true, without: []chunk.Type{chunk.TypeStreamEnd}},
 	{without: []chunk.Type{chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeToolStart, chunk.TypeToolEnd}},
 	{asks: true, without: []chunk.Type{chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeToolApprovalResponse}},
 }
 
 var toolError = regexp.MustCompile(`"error":"[^"]*",`)
 
-// records are those of the session, with a token in every member.
-func (p past) records(t *testing.T) []chunk.Record {
+// records returns the records of the session, with a token in every member.
+func (p variant) records(t *testing.T) []chunk.Record {
 	t.Helper()
 	n := 0
 	return session(t, p.without, func(typ chunk.Type, data []byte) []byte {
@@ -224,7 +222,7 @@ func (p past) records(t *testing.T) []chunk.Record {
 				data = plant(t, data, strings.Split(path, "."), s, fmt.Sprintf("tok%dx", n))
 			}
 		})
-		if typ == chunk.TypeToolEnd && p.fine {
+		if typ == chunk.TypeToolEnd && p.succeeds {
 			data = toolError.ReplaceAll(data, nil)
 		}
 		if p.asks {
@@ -239,7 +237,7 @@ func (p past) records(t *testing.T) []chunk.Record {
 	})
 }
 
-var told = regexp.MustCompile(`"([a-zA-Z]+)":(?:\{"deep":\[\{)?"[^"]*tok[0-9]+x`)
+var tokenMember = regexp.MustCompile(`"([a-zA-Z]+)":(?:\{"deep":\[\{)?"[^"]*tok[0-9]+x`)
 
 // drawView draws a view: all types or some, with some members hidden.
 func drawView(t *rapid.T) view.View {
@@ -261,8 +259,7 @@ func drawView(t *rapid.T) view.View {
 	return v
 }
 
-// A view that shows everything leaves a page as it is, but for the counts of
-// what the projector could not read; one that shows nothing leaves its position.
+// A view that shows everything leaves a page unchanged, except the counts of unreadable records; a view that shows nothing leaves the position.
 func TestPages(t *testing.T) {
 	page := pageOf(t, session(t, nil, nil))
 	whole, err := compile(t, everything()).Snapshot(root, page)
@@ -272,7 +269,7 @@ func TestPages(t *testing.T) {
 	for _, v := range []view.View{{}, {Types: []chunk.Type{"*"}}} {
 		s := root
 		if len(v.Types) > 0 {
-			s = child // it does not show what sub-agents say
+			s = child // it does not show the output of sub-agents
 		}
 		got, err := compile(t, v).Snapshot(s, page)
 		want := `"messages":[],"streamSequence":36,"status":"ended","checkpointId":null,"timestamp":17,` +
@@ -306,7 +303,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// Whatever is given for a page, it is JSON afterwards if it was before.
+// FuzzPage checks that the result is JSON if the page is JSON.
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","parts":[{"type":"text"}]}],"children":{"a":1},"pendingCalls":[[{"kind":"approval"}]]}`))
 	f.Add([]byte(`{"messages":["role","user"],"session":"s","state":{"a":1},"error":[{"a":2}]}`))

@@ -22,7 +22,7 @@ var (
 	child = root.Child("kid")
 )
 
-// everything shows all that this build knows of, and what it does not.
+// everything shows all known and unknown types.
 func everything() view.View { return view.View{Types: []chunk.Type{"*"}, SubAgents: true, Extra: true} }
 
 func compile(t interface {
@@ -42,8 +42,7 @@ func record(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
 	return chunk.Record{Seq: 7, Ordinal: 3, Session: s, Type: typ, Data: data}
 }
 
-// fullOf is a chunk with all members of its type, and with user messages that are
-// not hidden.
+// fullOf returns a chunk with all members of its type, without hidden user messages.
 func fullOf(t *testing.T, typ chunk.Type) []byte {
 	t.Helper()
 	text, err := chunktest.Full(typ).AppendJSON(nil)
@@ -53,7 +52,7 @@ func fullOf(t *testing.T, typ chunk.Type) []byte {
 	return bytes.ReplaceAll(text, []byte(`"hidden":true`), []byte(`"tone":"kind"`))
 }
 
-// hideable are the paths of a type that can be hidden, with the shapes there.
+// hideable calls yield with the path and schema of each member of a type that can be hidden.
 func hideable(shapes []chunk.MemberSchema, under string, yield func(path string, s chunk.MemberSchema)) {
 	for _, s := range shapes {
 		if !s.Required || s.Empty != nil {
@@ -63,13 +62,12 @@ func hideable(shapes []chunk.MemberSchema, under string, yield func(path string,
 	}
 }
 
-// Whatever member of whatever type is hidden: its value is nowhere in what is
-// shown, however it was written, and what is shown is still a chunk.
+// For each member of each type: if it is hidden, its value is not in the output, however it is written, and the output is a valid chunk.
 func TestHiddenMembersAreGone(t *testing.T) {
 	for _, typ := range chunk.Types() {
 		hideable(chunk.Schema(typ), "", func(path string, s chunk.MemberSchema) {
 			if typ == chunk.TypeStatePatch && path != "patches" {
-				return // refused, see TestViewsThatAreRefused
+				return // rejected, see TestViewsThatAreRefused
 			}
 			t.Run(string(typ)+"/"+path, func(t *testing.T) {
 				v := view.View{Types: []chunk.Type{typ}, Hide: map[chunk.Type][]string{typ: {path}}, Extra: true}
@@ -81,7 +79,7 @@ func TestHiddenMembersAreGone(t *testing.T) {
 						t.Fatalf("%s is not shown", data)
 					}
 					checkShown(t, got, typ)
-					if tells(t, got.Data) {
+					if hasSecret(t, got.Data) {
 						t.Errorf("%s\ntells the secret of\n%s", got.Data, data)
 					}
 				}
@@ -90,7 +88,7 @@ func TestHiddenMembersAreGone(t *testing.T) {
 	}
 }
 
-// plant puts the secret into a member, in a form that its shape allows.
+// plant puts the secret into a member, in a form that its schema allows.
 func plant(t *testing.T, data []byte, path []string, s chunk.MemberSchema, written string) []byte {
 	t.Helper()
 	text := plantAt(t, data, path, func(old []byte) []byte {
@@ -102,7 +100,7 @@ func plant(t *testing.T, data []byte, path []string, s chunk.MemberSchema, writt
 		case len(old) > 0 && old[0] == '"':
 			return []byte(`"` + written + `"`)
 		}
-		return old // a number or a flag: that the member is gone is checked against the reference
+		return old // a number or a flag: the comparison with the reference checks that the member is gone
 	})
 	if _, err := chunk.Decode(text); err != nil {
 		return data // it must be one of a list of words
@@ -147,8 +145,8 @@ func marshal(t *testing.T, v any) []byte {
 	return text
 }
 
-// tells reports whether the secret is in text, verbatim or escaped.
-func tells(t *testing.T, text []byte) bool {
+// hasSecret reports whether text contains the secret, verbatim or escaped.
+func hasSecret(t *testing.T, text []byte) bool {
 	t.Helper()
 	var v any
 	unmarshal(t, text, &v)
@@ -168,9 +166,8 @@ func checkShown(t *testing.T, got chunk.Record, typ chunk.Type) {
 	}
 }
 
-// What a view shows is what a plain walk over the parsed JSON shows, for any
-// chunk and any view. It shows it in the order and the bytes it came in, and
-// nothing changes when it is looked at through the view once more.
+// TestRecordsAgainstReference compares the output with that of a simple recursive function over the parsed JSON, for any chunk and any view. Order and bytes
+// are preserved, and applying the view again changes nothing.
 func TestRecordsAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(chunk.Types()).Draw(t, "type")
@@ -231,7 +228,7 @@ func canonical(t *rapid.T, v any) []byte {
 	return text
 }
 
-// reference returns what a view shows, in the simplest form.
+// reference returns the output of a view, in the simplest form.
 func reference(t *rapid.T, v view.View, typ chunk.Type, data []byte) any {
 	t.Helper()
 	value := parse(t, data)
@@ -304,8 +301,7 @@ func refUnshown(started any) {
 	}
 }
 
-// What is not what it says it is, is not shown: there is no telling what a
-// reader would make of it.
+// Data that does not match the type of its record is not shown, because clients could read anything in it.
 func TestHostileRecords(t *testing.T) {
 	hides := view.View{Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{"tool_start": {"arguments"}}, Except: []chunk.Type{"tool_arg_stream_delta", "tool_approval_request", "tool_input_error"}, Extra: true}
 	compiled := compile(t, hides)
@@ -333,7 +329,7 @@ func TestHostileRecords(t *testing.T) {
 			}
 		})
 	}
-	// A name is the same however it is written, and another one in capitals.
+	// A name is the same in each spelling of its JSON, and different in upper case.
 	data := `{"type":"tool_start",` + base + `,"\u0061rguments":{"a":"` + secret + `"},"Arguments":1,"big":123456789012345678901234567890}`
 	got, _ := compiled.Record(record(root, chunk.TypeToolStart, []byte(data)))
 	if want := `{"type":"tool_start",` + base + `,"\u0061rguments":{},"Arguments":1,"big":123456789012345678901234567890}`; string(got.Data) != want {
@@ -360,17 +356,16 @@ func TestStreamEventsAreAlwaysShown(t *testing.T) {
 		}
 	}
 	ended := `{"type":"stream_end","agentId":"a","agentType":"","timestamp":1,"streamId":"root","finalOutput":{"a":"` + secret + `"}}`
-	if got, _ := compiled.Record(record(root, chunk.TypeStreamEnd, []byte(ended))); tells(t, got.Data) {
-		t.Errorf("the end tells %s", got.Data)
+	if got, _ := compiled.Record(record(root, chunk.TypeStreamEnd, []byte(ended))); hasSecret(t, got.Data) {
+		t.Errorf("the end has %s", got.Data)
 	}
 	nameless := compile(t, view.View{Types: []chunk.Type{chunk.TypeTextDelta}, Hide: map[chunk.Type][]string{"*": {"agentType"}}})
 	if got, _ := nameless.Record(record(root, chunk.TypeStreamEnd, fullOf(t, chunk.TypeStreamEnd))); !bytes.Contains(got.Data, []byte(`"agentType":"",`)) {
-		t.Errorf("the end tells who spoke: %s", got.Data)
+		t.Errorf("the end has the agent: %s", got.Data)
 	}
 }
 
-// A type that this build does not know is shown when the view names it, whole
-// but for what it hides by name.
+// A type that this build does not know is shown if the view names it, without the members that the view hides by name.
 func TestTypesOfTheFuture(t *testing.T) {
 	data := []byte(`{"agentId":"a", "type":"hologram","frame":{"x":1.0,"key":"` + secret + `"}}`)
 	rec := record(root, "hologram", data)
@@ -386,8 +381,7 @@ func TestTypesOfTheFuture(t *testing.T) {
 	}
 }
 
-// A part of a value is hidden through arrays, and where the value is a text,
-// which may be the same value encoded, all of it.
+// A hidden path applies inside arrays. If the value is a text, which may contain the same value encoded, all of it is hidden.
 func TestPartsOfValues(t *testing.T) {
 	compiled := compile(t, view.View{Types: []chunk.Type{"custom"}, Hide: map[chunk.Type][]string{"custom": {"data.items.price"}}})
 	const base = `{"type":"custom","agentId":"a","agentType":"","timestamp":1,"eventName":"cart","data":`
@@ -418,12 +412,11 @@ func TestSubAgents(t *testing.T) {
 	}
 	v.Hide = map[chunk.Type][]string{chunk.TypeToolStart: {"arguments.path"}}
 	if got, _ := compile(t, v).Record(rec); !bytes.Contains(got.Data, []byte(`"input":[],`)) {
-		t.Errorf("its input tells what arguments do not: %s", got.Data)
+		t.Errorf("its input has what the arguments hide: %s", got.Data)
 	}
 }
 
-// A user message that the application hides loses its content in every view. The
-// message and its hidden flag stay, or clients would count and show wrong.
+// A user message that the application hides loses its content in every view. The message and its hidden flag stay, because clients count the messages.
 func TestUnshownMessages(t *testing.T) {
 	const base = `{"type":"run_started","agentId":"a","agentType":"","timestamp":1,"runId":"r","epoch":1,"mode":"execute","input":[`
 	for message, want := range map[string]string{
@@ -437,7 +430,7 @@ func TestUnshownMessages(t *testing.T) {
 		if got, _ := compile(t, everything()).Record(rec); string(got.Data) != base+want+`]}` {
 			t.Errorf("%s\nis   %s\nwant %s", message, got.Data, base+want+`]}`)
 		}
-		if got, _ := compile(t, view.View{Preset: view.Public}).Record(rec); tells(t, got.Data) {
+		if got, _ := compile(t, view.View{Preset: view.Public}).Record(rec); hasSecret(t, got.Data) {
 			t.Errorf("the public view shows %s", got.Data)
 		}
 	}
@@ -473,7 +466,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// checkPublic holds what the public is shown against what it must not see.
+// checkPublic checks that the public output contains nothing that it must not contain.
 func checkPublic(t *testing.T, rec chunk.Record) {
 	t.Helper()
 	c, err := rec.Decode()
@@ -509,7 +502,7 @@ func checkPublic(t *testing.T, rec chunk.Record) {
 	}
 }
 
-// What a view costs, once for each record and view, however many read it.
+// BenchmarkRecord measures a view, which is applied once for each record and view, whatever the number of clients.
 func BenchmarkRecord(b *testing.B) {
 	compiled := compile(b, view.View{Preset: view.Public})
 	for _, typ := range []chunk.Type{chunk.TypeTextDelta, chunk.TypeToolEnd, chunk.TypeThinking} {

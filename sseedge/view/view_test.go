@@ -11,8 +11,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
-// A rule that would not hide what its author thinks it hides is an error, not a
-// rule that is not there.
+// A rule that would hide less than its author expects is an error.
 func TestViewsThatAreRefused(t *testing.T) {
 	for _, tt := range []struct{ views, want string }{
 		{`{`, "views:"},
@@ -59,7 +58,7 @@ func TestChoose(t *testing.T) {
 	three := map[string]view.View{"public": {Preset: view.Public}, "staff": {Types: []chunk.Type{"*"}}, "audit": {}}
 	for _, tt := range []struct {
 		name string
-		cfg  *view.Config // nil: no views at all
+		cfg  *view.Config // nil: without views
 		want map[string]string
 	}{
 		{"no views", nil, map[string]string{"": "", "public": "no"}},
@@ -88,7 +87,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A view is an encoding for the hub: the frame of what is shown, or none.
+// A view is an encoding of the hub: the frame of the shown part, or none.
 func TestEncodings(t *testing.T) {
 	cfg, err := view.Read(strings.NewReader(`{"views":{"quiet":{"types":["text_delta"]},"empty":{}}}`))
 	if err != nil {
@@ -120,7 +119,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// The file in docs/wire.md is one that works.
+// The file in docs/wire.md is valid.
 func TestDocumentedFile(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/wire.md")
 	if err != nil {
