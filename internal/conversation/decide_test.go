@@ -16,7 +16,7 @@ import (
 
 const agentType = "support"
 
-// Posts of a stock client, and their parts.
+// Request bodies of a stock client, and their parts.
 var user, chatBody, assistantMessage = posttest.User, posttest.Body, posttest.Assistant
 
 var (
@@ -31,7 +31,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// history is a log of one session that a test tells.
+// history builds the log of one session and its fold.
 type history struct {
 	t     failer
 	snap  fold.Snapshot
@@ -46,7 +46,7 @@ func begin(t failer) *history {
 	return &history{t: t, snap: fold.New(testSession)}
 }
 
-func (s *history) says(bodies ...chunk.Body) *history {
+func (s *history) write(bodies ...chunk.Body) *history {
 	s.t.Helper()
 	for _, body := range bodies {
 		if started, ok := body.(chunk.RunStarted); ok {
@@ -75,7 +75,7 @@ func (s *history) says(bodies ...chunk.Body) *history {
 	return s
 }
 
-// turn opens the run that answers a message with an id.
+// turn starts the run that answers a message with an id.
 func (s *history) turn(id string, replaces ...string) *history {
 	s.t.Helper()
 	in := chunk.InputMessage{Content: "text of " + id, ClientMessageID: &id}
@@ -84,43 +84,43 @@ func (s *history) turn(id string, replaces ...string) *history {
 		in.Extra = []chunk.Member{{Name: fold.ReplacesMember, Value: chunk.Value(`"` + place + `"`)}}
 		s.run += "x"
 	}
-	return s.says(chunk.RunStarted{RunID: s.run, Mode: "execute", Input: []chunk.InputMessage{in}}, chunk.StepStart{}, chunk.TextDelta{Delta: "well"})
+	return s.write(chunk.RunStarted{RunID: s.run, Mode: "execute", Input: []chunk.InputMessage{in}}, chunk.StepStart{}, chunk.TextDelta{Delta: "well"})
 }
 
 func (s *history) ends() *history {
 	s.t.Helper()
-	return s.says(chunk.StreamEnd{StreamID: "s1"})
+	return s.write(chunk.StreamEnd{StreamID: "s1"})
 }
 
-// asks pauses on calls: "c1" of the browser, "a1" for an approval.
+// asks suspends the run on calls: "c1" of the browser, "a1" for an approval.
 func (s *history) asks(calls ...string) *history {
 	s.t.Helper()
 	for _, call := range calls {
 		if strings.HasPrefix(call, "a") {
-			s.says(chunk.ToolApprovalRequest{ToolCallID: call, ToolName: "pay", ApprovalID: s.run + "::" + call, Input: chunk.Value(`{}`)})
+			s.write(chunk.ToolApprovalRequest{ToolCallID: call, ToolName: "pay", ApprovalID: s.run + "::" + call, Input: chunk.Value(`{}`)})
 			continue
 		}
-		s.says(chunk.ToolStart{ToolCallID: call, ToolName: "browser", Arguments: chunk.Value(`{}`)})
+		s.write(chunk.ToolStart{ToolCallID: call, ToolName: "browser", Arguments: chunk.Value(`{}`)})
 	}
-	return s.says(chunk.StreamPaused{})
+	return s.write(chunk.StreamPaused{})
 }
 
-// goesOn resumes the run, with the outcomes of its calls.
-func (s *history) goesOn(calls ...string) *history {
+// resumes starts the run that resumes the suspended one, with the outcomes of its calls.
+func (s *history) resumes(calls ...string) *history {
 	s.t.Helper()
 	s.run = control.ResumeRunID(s.run)
-	s.says(chunk.RunStarted{RunID: s.run, Mode: "continue"})
+	s.write(chunk.RunStarted{RunID: s.run, Mode: "continue"})
 	for _, call := range calls {
 		if strings.HasPrefix(call, "a") {
-			s.says(chunk.ToolApprovalResponse{ToolCallID: call, ToolName: "pay", ApprovalID: s.snap.TurnRun().ID + "::" + call, Approved: true})
+			s.write(chunk.ToolApprovalResponse{ToolCallID: call, ToolName: "pay", ApprovalID: s.snap.TurnRun().ID + "::" + call, Approved: true})
 			continue
 		}
-		s.says(chunk.ToolEnd{ToolCallID: call, ToolName: "browser", Result: chunk.Value(`1`)})
+		s.write(chunk.ToolEnd{ToolCallID: call, ToolName: "browser", Result: chunk.Value(`1`)})
 	}
 	return s
 }
 
-// view returns the present state of the chat.
+// view returns the current state of the chat.
 func (s *history) view(change ...func(*State)) State {
 	s.t.Helper()
 	v := State{Now: testNow, Session: testSession, AgentType: agentType}
@@ -150,8 +150,7 @@ func waitsFor(c control.Command) func(*State) {
 	}
 }
 
-// answered stores answers: "c1" with the result 1, "a1" approved, "-a1" refused,
-// "!c1" failed by the clock.
+// answered stores answers: "c1" with the result 1, "a1" approved, "-a1" refused, "!c1" failed by the deadline.
 func answered(calls ...string) func(*State) {
 	return func(v *State) {
 		for _, call := range calls {
@@ -178,9 +177,9 @@ func deadline(at time.Time) func(*State) {
 	}
 }
 
-// The request of a stock client. Messages are "u1" for one of a user with that
-// id, "a:" and parts for one of the assistant: "msg-1 step c1=1 a1=yes".
-func posts(t failer, members string, messages ...string) Request {
+// post returns the request of a stock client. Messages are "u1" for one of a user with that id, and "a:" with parts for one of the assistant: "msg-1 step c1=1
+// a1=yes".
+func post(t failer, members string, messages ...string) Request {
 	t.Helper()
 	var list []string
 	for _, m := range messages {
@@ -198,7 +197,7 @@ func posts(t failer, members string, messages ...string) Request {
 	return p.Request
 }
 
-func looks(cursor ...int) Request {
+func get(cursor ...int) Request {
 	r := Request{Session: testSession}
 	for _, c := range cursor {
 		seq := chunk.Seq(c)
@@ -207,8 +206,8 @@ func looks(cursor ...int) Request {
 	return r
 }
 
-// told is a plan in a line.
-func told(p Plan) string {
+// describe returns a plan in one line.
+func describe(p Plan) string {
 	out := string(p.Path)
 	for _, a := range p.Store {
 		switch {
@@ -252,7 +251,7 @@ func told(p Plan) string {
 	return out
 }
 
-// One row for each path, and one for each trap.
+// TestDecide has one row for each outcome, and one for each known pitfall.
 func TestDecide(t *testing.T) {
 	fresh := control.Command{Kind: control.Execute, RunID: control.ExecuteRunID(testSession, "u1"), Input: []chunk.InputMessage{{Content: "text of u1", ClientMessageID: new("u1")}}}
 	idle := func() *history { return begin(t).turn("u1").ends() }
@@ -267,98 +266,98 @@ func TestDecide(t *testing.T) {
 		view State
 		want string
 	}{
-		// The seven paths.
-		{"path 1: a message in a new session", posts(t, "", "u1"), begin(t).view(), "execute u1"},
-		{"path 2: a message in an idle session", posts(t, "", "u1", "a:msg-1 step", "u2"), idle().view(), "execute u2"},
-		{"path 2: behind a failure", posts(t, "", "u1", "u2"), begin(t).turn("u1").says(chunk.StreamFailed{Error: "x"}).view(), "execute u2"},
-		{"path 2: behind an interruption", posts(t, "", "u1", "u2"), begin(t).turn("u1").says(chunk.RunInterrupted{RunID: "r"}, chunk.StreamEnd{StreamID: "s1"}).view(), "execute u2"},
-		{"path 3: an answer is stored", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").view(), "submit c1=1"},
-		{"path 3: and then the run resumed", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").view(answered("c1")), "resume"},
-		{"path 3: and then the continuation is streamed", posts(t, "", "u1", "a:msg-1 step c1=1"), paused.view(answered("c1"), resumed(paused)), "attach new msg-1 awaited"},
-		{"path 4: a message while calls wait fails the calls", posts(t, "", "u1", "a:msg-1 step", "u2"), asking("c1", "a1").view(), "abandon c1!client_tool_abandoned a1!client_tool_abandoned"},
-		{"path 4: and is then a turn", posts(t, "", "u1", "a:msg-1 step", "u2"), asking("c1").view(answered("c1")), "execute u2"},
-		{"path 5: a page is loaded while a run is running", looks(), begin(t).turn("u1").view(), "attach whole msg-1"},
-		{"path 6: a message is sent again", posts(t, "", "u1"), idle().view(), "replay whole msg-1"},
-		{"path 7: nothing waits for any of the answers", posts(t, "", "u1", "a:msg-1 step old::a9=yes"), idle().view(), "rejection nothing msg-1 stale-run-id"},
+		// The seven outcomes.
+		{"path 1: a message in a new session", post(t, "", "u1"), begin(t).view(), "execute u1"},
+		{"path 2: a message in an idle session", post(t, "", "u1", "a:msg-1 step", "u2"), idle().view(), "execute u2"},
+		{"path 2: after a failure", post(t, "", "u1", "u2"), begin(t).turn("u1").write(chunk.StreamFailed{Error: "x"}).view(), "execute u2"},
+		{"path 2: after an interruption", post(t, "", "u1", "u2"), begin(t).turn("u1").write(chunk.RunInterrupted{RunID: "r"}, chunk.StreamEnd{StreamID: "s1"}).view(), "execute u2"},
+		{"path 3: an answer is stored", post(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").view(), "submit c1=1"},
+		{"path 3: the run is resumed after the last answer", post(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").view(answered("c1")), "resume"},
+		{"path 3: the resumed run is streamed", post(t, "", "u1", "a:msg-1 step c1=1"), paused.view(answered("c1"), resumed(paused)), "attach new msg-1 awaited"},
+		{"path 4: a message fails pending calls", post(t, "", "u1", "a:msg-1 step", "u2"), asking("c1", "a1").view(), "abandon c1!client_tool_abandoned a1!client_tool_abandoned"},
+		{"path 4: the message starts a turn after that", post(t, "", "u1", "a:msg-1 step", "u2"), asking("c1").view(answered("c1")), "execute u2"},
+		{"path 5: a page is loaded while a run is running", get(), begin(t).turn("u1").view(), "attach whole msg-1"},
+		{"path 6: a repeated message", post(t, "", "u1"), idle().view(), "replay whole msg-1"},
+		{"path 7: no call waits for the answers", post(t, "", "u1", "a:msg-1 step old::a9=yes"), idle().view(), "rejection nothing msg-1 stale-run-id"},
 
 		// The rules.
-		{"D1: an unknown session, and nothing said", posts(t, "", "a:msg-1"), begin(t).view(), "refused no-session"},
-		{"D1: an unknown session, and a page", looks(), begin(t).view(), "nothing"},
-		{"CS-3: a cursor is a cursor, in whichever header", looks(30), begin(t).turn("u1").view(), "attach tail msg-1 after 30"},
-		{"CS-4: the cursor of page load means nothing for a message", func() Request { r := posts(t, "", "u1", "u2"); r.Cursor = looks(30).Cursor; return r }(), idle().view(), "execute u2"},
-		{"CS-7: the whole trailing run goes out, oldest first", posts(t, "", "u1", "a:msg-1", "u2", "u3"), idle().view(), "execute u2 u3"},
-		{"CS-7: but not what the log has", posts(t, "", "u1", "u2"), idle().view(), "execute u2"},
-		{"CS-14: a result for a call that waits for an approval", posts(t, "", "u1", "a:msg-1 step a1=1"), asking("a1").view(), "rejection nothing msg-1 kind-mismatch"},
-		{"CS-14: an approval for a call of the browser", posts(t, "", "u1", "a:msg-1 step c1=yes"), asking("c1").view(), "rejection nothing msg-1 kind-mismatch"},
-		{"CS-14: an approval under another id", posts(t, "", "u1", "a:msg-1 step other::a1=yes"), asking("a1").view(), "rejection nothing msg-1 stale-run-id"},
-		{"CS-16: the first answer wins", posts(t, "", "u1", "a:msg-1 step c1=2"), asking("c1", "c2").view(answered("c1")), "refused answered"},
-		{"CS-16: but the run is resumed first", posts(t, "", "u1", "a:msg-1 step c1=2"), asking("c1").view(answered("c1")), "resume"},
-		{"CS-16: a denied approval is final", posts(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=yes"), asking("a1", "c2").view(answered("-a1")), "refused answered"},
-		{"CS-17: a failure of the browser is an answer", posts(t, "", "u1", "a:msg-1 step c1=broke"), asking("c1").view(), "submit c1!client_tool_error"},
-		{"CS-18: an approval that is waited for", posts(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=no"), asking("a1").view(), "submit a1=false"},
-		{"CS-19: an answer that the log has is skipped", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").goesOn("c1").ends().view(), "upToDate new msg-1"},
-		{"CS-19: and one that is stored", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("c1")), "upToDate new msg-1"},
-		{"CS-20: what our side ran is no answer", posts(t, "", "u1", "a:msg-1 step c1=ours"), asking("c1").view(), "upToDate new msg-1"},
-		{"CS-20: an unknown call", posts(t, "", "u1", "a:msg-1 step c9=1"), asking("c1").view(), "rejection nothing msg-1 unknown-tool-call"},
-		{"CS-20: a decision that was taken otherwise", posts(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=no"), asking("a1").goesOn("a1").ends().view(), "rejection nothing msg-1 already-resolved"},
-		{"CS-20: an answer that came too late", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("!c1")), "rejection nothing msg-1 expired"},
-		{"CS-21: without a message there is no turn", posts(t, "", "u1", "a:msg-1 step"), idle().view(), "upToDate new msg-1"},
-		{"CS-22: answers before the message", posts(t, "", "u1", "a:msg-1 step c1=1", "u2"), asking("c1", "c2").view(), "submit c1=1"},
-		{"CS-22: what is left is abandoned", posts(t, "", "u1", "a:msg-1 step c1=1", "u2"), asking("c1", "c2").view(answered("c1")), "abandon c2!client_tool_abandoned"},
-		{"CS-23: one run at a time", posts(t, "", "u1", "u2"), begin(t).turn("u1").view(), "refused running"},
-		{"CS-23: also while it is only asked for", posts(t, "", "u2"), begin(t).view(waitsFor(fresh)), "refused running"},
-		{"CS-23: a run that waits for sub-agents", posts(t, "", "u1", "u2"), begin(t).turn("u1").delegates().view(), "refused delegating"},
-		{"CS-24: abandoned approvals are failures too", posts(t, "", "u1", "a:msg-1", "u2"), asking("a1").view(), "abandon a1!client_tool_abandoned"},
-		{"CS-25: nothing is resumed until all have answered", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("c1")), "upToDate new msg-1"},
-		{"CS-26: a page that looks changes nothing", looks(), asking("c1").view(), "nothing"},
-		{"CS-27: a failed answer again", posts(t, "", "u1"), begin(t).turn("u1").says(chunk.StreamFailed{Error: "x"}).view(), "replay whole msg-1"},
-		{"CS-30: a stale cursor on a continuation", func() Request { r := posts(t, "", "u1", "a:msg-1 step c1=1"); r.Cursor = looks(5).Cursor; return r }(), asking("c1").goesOn("c1").view(), "attach new msg-1"},
-		{"CS-31: the client lost the answer", posts(t, "", "u1"), asking("c1").view(), "replay whole msg-1"},
-		{"CS-31: the client has the answer", posts(t, "", "u1", "a:msg-1 step"), idle().view(), "upToDate new msg-1"},
-		{"CS-32: the run continued by itself", posts(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").goesOn("c1").view(), "attach new msg-1"},
-		{"CS-33: the message of an earlier turn is not this one", posts(t, "", "u1", "a:msg-1 step"), begin(t).turn("u1").ends().turn("u2").view(), "upToDate nothing msg-1"},
-		{"CS-34 overridden: a new answer", posts(t, `,"trigger":"regenerate-message"`, "u1"), idle().view(), "execute u1 for msg-0"},
-		{"CS-35 overridden: a cursor before the message is all of it", looks(10), begin(t).turn("u1").view(), "attach whole msg-1"},
+		{"D1: an unknown session without a message", post(t, "", "a:msg-1"), begin(t).view(), "refused no-session"},
+		{"D1: a page of an unknown session", get(), begin(t).view(), "nothing"},
+		{"CS-3: a cursor in either header", get(30), begin(t).turn("u1").view(), "attach tail msg-1 after 30"},
+		{"CS-4: a message ignores the cursor of a page load", func() Request { r := post(t, "", "u1", "u2"); r.Cursor = get(30).Cursor; return r }(), idle().view(), "execute u2"},
+		{"CS-7: all new messages are sent, oldest first", post(t, "", "u1", "a:msg-1", "u2", "u3"), idle().view(), "execute u2 u3"},
+		{"CS-7: messages of the log are not sent", post(t, "", "u1", "u2"), idle().view(), "execute u2"},
+		{"CS-14: a result for a call that waits for an approval", post(t, "", "u1", "a:msg-1 step a1=1"), asking("a1").view(), "rejection nothing msg-1 kind-mismatch"},
+		{"CS-14: an approval for a call of the browser", post(t, "", "u1", "a:msg-1 step c1=yes"), asking("c1").view(), "rejection nothing msg-1 kind-mismatch"},
+		{"CS-14: an approval under another id", post(t, "", "u1", "a:msg-1 step other::a1=yes"), asking("a1").view(), "rejection nothing msg-1 stale-run-id"},
+		{"CS-16: the first answer wins", post(t, "", "u1", "a:msg-1 step c1=2"), asking("c1", "c2").view(answered("c1")), "refused answered"},
+		{"CS-16: the run is resumed first", post(t, "", "u1", "a:msg-1 step c1=2"), asking("c1").view(answered("c1")), "resume"},
+		{"CS-16: a denied approval is final", post(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=yes"), asking("a1", "c2").view(answered("-a1")), "refused answered"},
+		{"CS-17: a failure of the browser is an answer", post(t, "", "u1", "a:msg-1 step c1=broke"), asking("c1").view(), "submit c1!client_tool_error"},
+		{"CS-18: a pending approval", post(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=no"), asking("a1").view(), "submit a1=false"},
+		{"CS-19: an answer that the log has is skipped", post(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").resumes("c1").ends().view(), "upToDate new msg-1"},
+		{"CS-19: a stored answer is skipped", post(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("c1")), "upToDate new msg-1"},
+		{"CS-20: the result of a server-side tool is not an answer", post(t, "", "u1", "a:msg-1 step c1=server"), asking("c1").view(), "upToDate new msg-1"},
+		{"CS-20: an unknown call", post(t, "", "u1", "a:msg-1 step c9=1"), asking("c1").view(), "rejection nothing msg-1 unknown-tool-call"},
+		{"CS-20: another decision", post(t, "", "u1", "a:msg-1 step "+paused.run+"::a1=no"), asking("a1").resumes("a1").ends().view(), "rejection nothing msg-1 already-resolved"},
+		{"CS-20: a late answer", post(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("!c1")), "rejection nothing msg-1 expired"},
+		{"CS-21: without a message there is no turn", post(t, "", "u1", "a:msg-1 step"), idle().view(), "upToDate new msg-1"},
+		{"CS-22: answers before the message", post(t, "", "u1", "a:msg-1 step c1=1", "u2"), asking("c1", "c2").view(), "submit c1=1"},
+		{"CS-22: other pending calls are abandoned", post(t, "", "u1", "a:msg-1 step c1=1", "u2"), asking("c1", "c2").view(answered("c1")), "abandon c2!client_tool_abandoned"},
+		{"CS-23: one run at a time", post(t, "", "u1", "u2"), begin(t).turn("u1").view(), "refused running"},
+		{"CS-23: also while it is requested", post(t, "", "u2"), begin(t).view(waitsFor(fresh)), "refused running"},
+		{"CS-23: a run that waits for sub-agents", post(t, "", "u1", "u2"), begin(t).turn("u1").delegates().view(), "refused delegating"},
+		{"CS-24: abandoned approvals are failures too", post(t, "", "u1", "a:msg-1", "u2"), asking("a1").view(), "abandon a1!client_tool_abandoned"},
+		{"CS-25: no resume before the last answer", post(t, "", "u1", "a:msg-1 step c1=1"), asking("c1", "c2").view(answered("c1")), "upToDate new msg-1"},
+		{"CS-26: a page load changes nothing", get(), asking("c1").view(), "nothing"},
+		{"CS-27: a repeated failed answer", post(t, "", "u1"), begin(t).turn("u1").write(chunk.StreamFailed{Error: "x"}).view(), "replay whole msg-1"},
+		{"CS-30: a stale cursor on a continuation", func() Request { r := post(t, "", "u1", "a:msg-1 step c1=1"); r.Cursor = get(5).Cursor; return r }(), asking("c1").resumes("c1").view(), "attach new msg-1"},
+		{"CS-31: the client does not have the output", post(t, "", "u1"), asking("c1").view(), "replay whole msg-1"},
+		{"CS-31: the client has the output", post(t, "", "u1", "a:msg-1 step"), idle().view(), "upToDate new msg-1"},
+		{"CS-32: the run continued by itself", post(t, "", "u1", "a:msg-1 step c1=1"), asking("c1").resumes("c1").view(), "attach new msg-1"},
+		{"CS-33: the message of an earlier turn", post(t, "", "u1", "a:msg-1 step"), begin(t).turn("u1").ends().turn("u2").view(), "upToDate nothing msg-1"},
+		{"CS-34 overridden: a regeneration", post(t, `,"trigger":"regenerate-message"`, "u1"), idle().view(), "execute u1 for msg-0"},
+		{"CS-35 overridden: a cursor before the message gets all of it", get(10), begin(t).turn("u1").view(), "attach whole msg-1"},
 
 		// spec/aisdk.md section 9.
-		{"9.3: a cursor inside the message is the tail", looks(20), asking("c1").goesOn("c1").view(), "attach tail msg-1 after 20"},
-		{"9.5: an answer that ended after the snapshot", looks(20), idle().view(), "replay tail msg-1 after 20"},
-		{"9.5: and was not begun in it", looks(5), idle().view(), "replay whole msg-1"},
-		{"9.5: nothing behind the cursor", looks(40), idle().view(), "nothing"},
-		{"9.5: no cursor and no run", looks(), idle().view(), "nothing"},
-		{"a cursor from another life of the stream", looks(99999), begin(t).turn("u1").view(), "attach whole msg-1"},
-		{"a page between the message and its run", looks(), begin(t).view(waitsFor(fresh)), "attach whole msg-1 awaited"},
-		{"a page between the answer and its run", looks(), paused.view(answered("c1"), resumed(paused)), "attach whole msg-1 awaited"},
-		{"a page in a session whose sub-agents are running", looks(), begin(t).turn("u1").delegates().view(), "attach whole msg-1"},
-		{"the edge that stored the last answer crashed", looks(), asking("c1").view(answered("c1")), "resume"},
-		{"CV-20: a deadline that has passed", looks(), asking("c1").view(deadline(testNow.Add(-time.Millisecond))), "sweep c1!client_tool_deadline_exceeded"},
-		{"a deadline that has not", looks(), asking("c1").view(deadline(testNow)), "nothing"},
+		{"9.3: a cursor inside the message gets the rest", get(20), asking("c1").resumes("c1").view(), "attach tail msg-1 after 20"},
+		{"9.5: an answer that ended after the snapshot", get(20), idle().view(), "replay tail msg-1 after 20"},
+		{"9.5: an answer that started and ended after the snapshot", get(5), idle().view(), "replay whole msg-1"},
+		{"9.5: no records after the cursor", get(40), idle().view(), "nothing"},
+		{"9.5: no cursor and no run", get(), idle().view(), "nothing"},
+		{"a cursor of another incarnation of the stream", get(99999), begin(t).turn("u1").view(), "attach whole msg-1"},
+		{"a page between the message and its run", get(), begin(t).view(waitsFor(fresh)), "attach whole msg-1 awaited"},
+		{"a page between the answer and its run", get(), paused.view(answered("c1"), resumed(paused)), "attach whole msg-1 awaited"},
+		{"a page in a session whose sub-agents are running", get(), begin(t).turn("u1").delegates().view(), "attach whole msg-1"},
+		{"the edge that stored the last answer crashed", get(), asking("c1").view(answered("c1")), "resume"},
+		{"CV-20: an expired deadline", get(), asking("c1").view(deadline(testNow.Add(-time.Millisecond))), "sweep c1!client_tool_deadline_exceeded"},
+		{"a deadline in the future", get(), asking("c1").view(deadline(testNow)), "nothing"},
 
 		// Idempotency.
-		{"the same message at once", posts(t, "", "u1"), begin(t).view(waitsFor(fresh)), "attach whole msg-1 awaited"},
-		{"the same message while it is answered", posts(t, "", "u1"), begin(t).turn("u1").view(), "attach whole msg-1"},
-		{"a message of an earlier turn", posts(t, "", "u1"), begin(t).turn("u1").ends().turn("u2").ends().view(), "refused changed"},
-		{"a command whose acknowledgement is late", posts(t, "", "u2"), idle().view(waitsFor(fresh)), "execute u2 after 7"},
+		{"the same message before its run", post(t, "", "u1"), begin(t).view(waitsFor(fresh)), "attach whole msg-1 awaited"},
+		{"the same message during its run", post(t, "", "u1"), begin(t).turn("u1").view(), "attach whole msg-1"},
+		{"a message of an earlier turn", post(t, "", "u1"), begin(t).turn("u1").ends().turn("u2").ends().view(), "refused changed"},
+		{"a command whose acknowledgement is late", post(t, "", "u2"), idle().view(waitsFor(fresh)), "execute u2 after 7"},
 
 		// Edits and new answers.
-		{"an edit", posts(t, `,"messageId":"u1"`, "u1"), idle().view(), "execute u1 for msg-0"},
-		{"an edit by the id of the snapshot", posts(t, `,"messageId":"msg-0"`, "msg-0"), idle().view(), "execute msg-0 for msg-0"},
-		{"an edit that was sent before", posts(t, `,"messageId":"u1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "replay whole msg-3"},
-		{"an edit while the answer runs", posts(t, `,"messageId":"u1"`, "u1"), begin(t).turn("u1").view(), "refused running"},
-		{"a new answer to what never arrived", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).view(), "execute u1"},
-		{"a new answer that is running", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").view(), "attach whole msg-3"},
-		{"a new answer once more", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "execute u1 for msg-2"},
-		{"a new answer for one that was replaced", posts(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "replay whole msg-3"},
-		{"a new answer while calls wait", posts(t, `,"trigger":"regenerate-message"`, "u1"), asking("c1").view(), "abandon c1!client_tool_abandoned"},
-		{"a new answer to an earlier message", posts(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u2").ends().view(), "execute u1 for msg-0"},
-		{"a new answer, named by the answer alone", posts(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "a:msg-1"), idle().view(), "execute u1 for msg-0"},
-		{"a new answer to nothing", posts(t, `,"trigger":"regenerate-message"`, "a:msg-1"), idle().view(), "refused no-message"},
+		{"an edit", post(t, `,"messageId":"u1"`, "u1"), idle().view(), "execute u1 for msg-0"},
+		{"an edit with the id in the snapshot", post(t, `,"messageId":"msg-0"`, "msg-0"), idle().view(), "execute msg-0 for msg-0"},
+		{"a repeated edit", post(t, `,"messageId":"u1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "replay whole msg-3"},
+		{"an edit during the run", post(t, `,"messageId":"u1"`, "u1"), begin(t).turn("u1").view(), "refused running"},
+		{"a regeneration for a message that was not received", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).view(), "execute u1"},
+		{"a regeneration that is running", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").view(), "attach whole msg-3"},
+		{"a second regeneration", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "execute u1 for msg-2"},
+		{"a regeneration of a replaced answer", post(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().view(), "replay whole msg-3"},
+		{"a regeneration while calls are pending", post(t, `,"trigger":"regenerate-message"`, "u1"), asking("c1").view(), "abandon c1!client_tool_abandoned"},
+		{"a regeneration of an earlier answer", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u2").ends().view(), "execute u1 for msg-0"},
+		{"a regeneration with the id of the answer only", post(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "a:msg-1"), idle().view(), "execute u1 for msg-0"},
+		{"a regeneration without a user message", post(t, `,"trigger":"regenerate-message"`, "a:msg-1"), idle().view(), "refused no-message"},
 
-		{"another agent", func() Request { r := looks(); r.AgentType = "other"; return r }(), idle().view(), "refused other-agent"},
+		{"another agent", func() Request { r := get(); r.AgentType = "other"; return r }(), idle().view(), "refused other-agent"},
 	}
 	for _, row := range rows {
 		t.Run(row.rule, func(t *testing.T) {
-			if got := told(Decide(row.req, row.view)); got != row.want {
+			if got := describe(Decide(row.req, row.view)); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
 			}
 		})
@@ -368,7 +367,7 @@ func TestDecide(t *testing.T) {
 // delegates pauses on a sub-agent.
 func (s *history) delegates() *history {
 	s.t.Helper()
-	return s.says(
+	return s.write(
 		chunk.ToolStart{ToolCallID: "d1", ToolName: "subagent__x", Arguments: chunk.Value(`{}`)},
 		chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "d1"},
 		chunk.StreamPaused{},
@@ -384,11 +383,11 @@ func TestInput(t *testing.T) {
 	for _, row := range []struct {
 		rule, members, message, want string
 	}{
-		{"CS-8: texts are joined by a line, files kept, the rest dropped", "",
+		{"CS-8: texts are joined by a line break, files are kept, other parts are dropped", "",
 			`{"id":"u","role":"user","parts":[{"type":"text","text":"a"},{"type":"data-x","data":1},{"type":"file","url":"https://f","mediaType":"image/png","filename":"f"},{"type":"text","text":"b"}]}`,
 			`{"content":"a\nb","files":[{"url":"https://f","mediaType":"image/png","filename":"f"}],"metadata":null,"client":"u"}`},
 		{"CS-9: the session's metadata where the message has none", `,"metadata":{"k":"v"}`, user("u", "a"), `{"content":"a","files":null,"metadata":{"k":"v"},"client":"u"}`},
-		{"CS-9: its own comes first", `,"metadata":{"k":"v"}`, metadata(`{"own":1}`), `{"content":"a","files":null,"metadata":{"own":1},"client":"u"}`},
+		{"CS-9: the message's own metadata takes precedence", `,"metadata":{"k":"v"}`, metadata(`{"own":1}`), `{"content":"a","files":null,"metadata":{"own":1},"client":"u"}`},
 		{"CS-10: metadata over the budget is dropped, and not replaced", `,"metadata":{"k":"v"}`, metadata(`{"k":"` + big + `"}`), `{"content":"a","files":null,"metadata":null,"client":"u"}`},
 		{"CS-10: white space does not count", "", metadata(`{"k":   1}`), `{"content":"a","files":null,"metadata":{"k":1},"client":"u"}`},
 		{"CS-11: hidden is metadata", "", metadata(`{"hidden":true}`), `{"content":"a","files":null,"metadata":{"hidden":true},"client":"u"}`},

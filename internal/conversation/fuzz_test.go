@@ -8,8 +8,7 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Every posted text is refused or is a request that can be decided, and the command
-// and the answers made from it are JSON that the queue and the log take.
+// Every request body is rejected, or is a request that can be decided, and the resulting command and answers are JSON that the queue and the log accept.
 func FuzzPost(f *testing.F) {
 	f.Add([]byte(chatBody("", user("u1", "hi"))))
 	f.Add([]byte(chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), assistantMessage("msg-1 step r::a1=yes c1=1 c2=broke"))))

@@ -12,8 +12,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// model is a chat without a server: a log, a queue of one command, an inbox, and a
-// worker that does what it likes.
+// model is a chat without a server: a log, a queue of one command, an inbox, and a worker with random actions.
 type model struct {
 	*history
 
@@ -21,7 +20,7 @@ type model struct {
 	command  *control.Command
 	revision control.Revision
 	inbox    map[string]control.Answer
-	executed map[string]int // commands for a message, by its id, that replaced nothing
+	executed map[string]int // commands for a message, by its id, that replaced no other command
 	calls    int
 	promised map[string]string // ids of messages that streams were opened for, by run
 }
@@ -43,7 +42,7 @@ func (m *model) answered(v *State) {
 	}
 }
 
-// decide does what Service.decide does, over the model.
+// decide does what Service.decide does, with the model.
 func (m *model) decide(req Request) (Plan, int) {
 	m.t.Helper()
 	executes := 0
@@ -77,7 +76,7 @@ func (m *model) decide(req Request) (Plan, int) {
 	return Plan{}, 0
 }
 
-// request is jscontrol.Queue.Request.
+// request does what jscontrol.Queue.Request does.
 func (m *model) request(c control.Command, after control.Revision) bool {
 	switch {
 	case m.command != nil && m.command.RunID == c.RunID && m.command.Kind == c.Kind:
@@ -93,7 +92,7 @@ func (m *model) request(c control.Command, after control.Revision) bool {
 	return true
 }
 
-// check compares a final plan with what Decide promises.
+// check checks a final plan against the documentation of Decide.
 func (m *model) check(p Plan) {
 	m.t.Helper()
 	set := 0
@@ -115,7 +114,7 @@ func (m *model) check(p Plan) {
 	}
 }
 
-// work is one thing that a worker does.
+// work is one action of a worker.
 func (m *model) work() {
 	m.t.Helper()
 	v := m.look()
@@ -123,9 +122,9 @@ func (m *model) work() {
 	case c != nil:
 		m.begin(c)
 	case m.snap.Status == fold.Active:
-		m.goOn()
+		m.continueRun()
 	case m.command != nil:
-		m.command = nil // acknowledged, at last
+		m.command = nil // a late acknowledgement
 	}
 }
 
@@ -141,25 +140,25 @@ func (m *model) begin(c *control.Command) {
 		mode = "execute"
 	}
 	m.run = c.RunID
-	m.says(chunk.RunStarted{RunID: c.RunID, Mode: mode, Input: c.Input})
+	m.write(chunk.RunStarted{RunID: c.RunID, Mode: mode, Input: c.Input})
 	if id, ok := m.promised[c.RunID]; ok && id != fold.MessageID(m.snap.TurnMessages()) {
-		m.t.Fatalf("a stream said %s, the log says %s", id, fold.MessageID(m.snap.TurnMessages()))
+		m.t.Fatalf("a stream has the message %s, the log has %s", id, fold.MessageID(m.snap.TurnMessages()))
 	}
 	for _, call := range open {
-		m.says(chunk.ToolEnd{ToolCallID: call.ID, ToolName: call.ToolName, Result: chunk.Value("1")})
+		m.write(chunk.ToolEnd{ToolCallID: call.ID, ToolName: call.ToolName, Result: chunk.Value("1")})
 	}
-	m.says(chunk.StepStart{})
+	m.write(chunk.StepStart{})
 }
 
-func (m *model) goOn() {
+func (m *model) continueRun() {
 	m.t.Helper()
 	switch rapid.IntRange(0, 5).Draw(m.rt, "continues") {
 	case 0, 1:
-		m.says(chunk.TextDelta{Delta: "x"})
+		m.write(chunk.TextDelta{Delta: "x"})
 	case 2:
 		m.ends()
 	case 3:
-		m.says(chunk.StreamFailed{Error: "x"})
+		m.write(chunk.StreamFailed{Error: "x"})
 	default:
 		var calls []string
 		for range rapid.IntRange(1, 2).Draw(m.rt, "calls") {
@@ -176,9 +175,9 @@ func (m *model) ask() Request {
 	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(m.rt, what) }
 	if rapid.IntRange(0, 3).Draw(m.rt, "get") == 0 {
 		if rapid.Bool().Draw(m.rt, "cursor") {
-			return looks(rapid.IntRange(0, 10*int(m.n)+20).Draw(m.rt, "at"))
+			return get(rapid.IntRange(0, 10*int(m.n)+20).Draw(m.rt, "at"))
 		}
-		return looks()
+		return get()
 	}
 	members := ""
 	if rapid.IntRange(0, 3).Draw(m.rt, "regenerate") == 0 {
@@ -204,7 +203,7 @@ func (m *model) ask() Request {
 		}
 		for range rapid.IntRange(0, 2).Draw(m.rt, "given") {
 			call := pick("which", "a", "c") + fmt.Sprint(rapid.IntRange(1, max(1, m.calls)+1).Draw(m.rt, "call"))
-			a += " " + m.snap.Run.ID + "::" + call + "=" + pick("what", "yes", "no", "1", "2", "broke", "ours")
+			a += " " + m.snap.Run.ID + "::" + call + "=" + pick("what", "yes", "no", "1", "2", "broke", "server")
 		}
 		messages = append(messages, a)
 	}
@@ -214,13 +213,11 @@ func (m *model) ask() Request {
 	if len(messages) == 0 {
 		messages = append(messages, id("only"))
 	}
-	return posts(m.t, members, messages...)
+	return post(m.t, members, messages...)
 }
 
-// Whatever is asked, in whatever order, while a worker does whatever it likes:
-// there is a plan; the same request once more asks for nothing; a page that looks
-// asks for no run; a message gets one run; and the message that a stream was opened
-// for is the one that the log has.
+// For any sequence of requests and actions of a worker there is a plan; the same request again requests nothing; a request that only reads starts no run; a
+// message gets one run; and the message that a stream was opened for is the message in the log.
 func TestDecideIsTotalAndIdempotent(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
@@ -238,7 +235,7 @@ func TestDecideIsTotalAndIdempotent(t *testing.T) {
 			}
 			again, more := m.decide(req)
 			if more > 0 {
-				rt.Fatalf("%+v asked for another run, after %s: %s", req, told(plan), told(again))
+				rt.Fatalf("%+v asked for another run, after %s: %s", req, describe(plan), describe(again))
 			}
 		}
 		ids := []string{}

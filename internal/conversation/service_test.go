@@ -87,7 +87,7 @@ func TestStartLosesTheCompareAndSet(t *testing.T) {
 	}
 }
 
-// A session that changes in every round is given up.
+// The service returns an error for a session that changes in every attempt.
 func TestUpdateGivesUp(t *testing.T) {
 	s := begin(t).turn("u1").ends()
 	p := &fakePorts{snap: s.snap}
@@ -104,11 +104,12 @@ func TestUpdateGivesUp(t *testing.T) {
 	}
 }
 
-// A run that pauses between the load and the stop request is aborted by a command: no worker reads its inbox. Asking again requests no second command.
+// A run that is suspended between the load and the stop request is aborted by a command: no worker reads its inbox. Repeating the request publishes no second
+// command.
 func TestAbortOfARunThatPauses(t *testing.T) {
 	s := begin(t).turn("u1")
 	p := &fakePorts{snap: s.snap}
-	p.onStop = func() { p.snap = s.says(chunk.StreamPaused{}).snap; p.onStop = nil }
+	p.onStop = func() { p.snap = s.write(chunk.StreamPaused{}).snap; p.onStop = nil }
 	service := newService(t, p)
 	for range 2 {
 		run, r := service.Stop(t.Context(), testSession, control.StopAbort, "enough")
@@ -120,7 +121,7 @@ func TestAbortOfARunThatPauses(t *testing.T) {
 
 // A command that this build cannot read counts as work.
 func TestUnreadableCommandIsWork(t *testing.T) {
-	s := begin(t).turn("u1").says(chunk.StreamPaused{})
+	s := begin(t).turn("u1").write(chunk.StreamPaused{})
 	unreadable := &control.BusyError{Command: control.Command{Session: testSession, AgentType: agentType}, Revision: 3, Unreadable: control.ErrUnsupported}
 	p := &fakePorts{snap: s.snap, pending: unreadable}
 	service := newService(t, p)
@@ -152,7 +153,7 @@ func TestUnreadableCommandOfANewSession(t *testing.T) {
 // A resume is not stored after the abort of an interrupted run that no worker has taken yet: it would start a run although the caller has got the abort accepted.
 func TestResumeAfterAnAbort(t *testing.T) {
 	s := begin(t).turn("u1")
-	s.says(chunk.RunInterrupted{RunID: s.run}, chunk.StreamPaused{})
+	s.write(chunk.RunInterrupted{RunID: s.run}, chunk.StreamPaused{})
 	abort := &control.Command{Session: testSession, AgentType: agentType, Kind: control.Abort, RunID: s.run}
 	for _, key := range []string{"", "k"} {
 		p := &fakePorts{snap: s.snap, command: abort, revision: 3}
@@ -163,7 +164,7 @@ func TestResumeAfterAnAbort(t *testing.T) {
 	}
 }
 
-// An error of a port is a refusal, and nothing is requested.
+// An error of a port is returned as a refusal, and nothing is requested.
 func TestPortsFail(t *testing.T) {
 	p := &fakePorts{snap: fold.New(testSession), pending: errors.New("no server")}
 	_, r := newService(t, p).Start(t.Context(), StartRequest{Session: testSession, AgentType: agentType})
@@ -172,7 +173,7 @@ func TestPortsFail(t *testing.T) {
 	}
 }
 
-// An invalid configuration is named.
+// The error of an invalid configuration names the field.
 func TestConfigIsChecked(t *testing.T) {
 	p := &fakePorts{}
 	ports := Ports{p, p, p}

@@ -31,7 +31,7 @@ func Assistant(spec string) string {
 			parts = append(parts, `{"type":"step-start"}`)
 		case answer == "yes" || answer == "no":
 			parts = append(parts, fmt.Sprintf(`{"type":"dynamic-tool","toolName":"pay","toolCallId":%q,"state":"approval-responded","input":{},"providerExecuted":true,"approval":{"id":%q,"approved":%t}}`, named, run+"::"+named, answer == "yes"))
-		case answer == "ours":
+		case answer == "server":
 			parts = append(parts, fmt.Sprintf(`{"type":"dynamic-tool","toolName":"search","toolCallId":%q,"state":"output-available","input":{},"output":1,"providerExecuted":true}`, named))
 		case answer == "broke":
 			parts = append(parts, fmt.Sprintf(`{"type":"tool-browser","toolCallId":%q,"state":"output-error","input":{},"errorText":"broke"}`, named))
