@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// anyName is what a name from outside may be.
+// anyName generates names as untrusted input may have them.
 func anyName() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.String(),
@@ -21,7 +21,7 @@ func anyName() *rapid.Generator[string] {
 	)
 }
 
-// Escape gives a good token, Unescape gives the name back.
+// Escape returns a valid token, and Unescape returns the name.
 func TestUnescapeIsTheInverseOfEscape(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := anyName().Draw(t, "name")
@@ -44,7 +44,7 @@ func TestUnescapeIsTheInverseOfEscape(t *testing.T) {
 	})
 }
 
-// Unescape accepts nothing but what Escape produces: one name, one token.
+// Unescape accepts only the output of Escape: a name has exactly one token.
 func TestOneNameOneToken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tok := anyName().Draw(t, "token")

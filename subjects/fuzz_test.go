@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Parse never panics and accepts only what Subject produces, at any number of
-// partitions; the same for commands and keys.
+// Parse never panics and accepts only the output of Subject, for any number of partitions. The same holds for commands and keys.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"tr.chunks.0.acme.r1.s1",

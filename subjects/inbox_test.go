@@ -13,8 +13,7 @@ import (
 
 var inboxSession1 = chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"}
 
-// The keys of the inbox are spelt as documented; whatever a model calls a call
-// is one token.
+// The keys of the inbox are spelt as documented; any call id of a model becomes one token.
 func TestInboxKeys(t *testing.T) {
 	answer, err := InboxAnswerKey(inboxSession1, "run-1", "call_1")
 	if want := "acme.r1.s1.run-1.answer.74196fe72e4cdc135c1033e05a2e020c"; answer != want || err != nil {
@@ -93,7 +92,7 @@ func wantInvalid(t *testing.T, f func() (string, error)) {
 	}
 }
 
-// Two calls share a key only if they are the same call.
+// Two calls have the same key only if they are the same call.
 func TestInboxKeysDoNotMeet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		token := rapid.StringMatching(`[a-c_-]{1,2}`)
@@ -117,7 +116,7 @@ func TestInboxKeysDoNotMeet(t *testing.T) {
 	})
 }
 
-// ParseDue reads what Deadline writes, and nothing that it does not write.
+// ParseDue parses the output of Deadline and rejects everything else.
 func TestDeadlineRoundTrip(t *testing.T) {
 	token := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`)
 	rapid.Check(t, func(t *rapid.T) {

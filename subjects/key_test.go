@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// kvKey is what the client library takes for a key.
+// kvKey matches the keys that the client library accepts.
 var kvKey = regexp.MustCompile(`^[-/_=.a-zA-Z0-9]+$`)
 
 func TestKeysAreReversible(t *testing.T) {

@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A layout that is wrong is named, and no method that can say so stays silent.
+// The error of an invalid layout names the field, and every method that can return an error returns it.
 func TestLayoutIsRefused(t *testing.T) {
 	tests := map[string]struct {
 		layout Layout

@@ -32,7 +32,7 @@ func anyLayout() *rapid.Generator[Layout] {
 	})
 }
 
-// nearSubject generates untrusted input: a valid subject, cut, extended, with exchanged parts, or any other text.
+// nearSubject generates untrusted input: a valid subject, truncated, extended or with exchanged parts, or any other text.
 func nearSubject() *rapid.Generator[string] {
 	part := rapid.SampledFrom([]string{"tr", "chunks", "commands", "0", "00", "+0", "1", "acme", "s1", "*", ">", "", " ", "$JS", "_INBOX", "\r\n", "ü", "\x00", "h", "m"})
 	return rapid.OneOf(
@@ -57,7 +57,7 @@ func TestParseIsTheInverseOfSubject(t *testing.T) {
 	})
 }
 
-// Parse accepts nothing but what Subject produces: one session, one subject.
+// Parse accepts only the output of Subject: a session has exactly one subject.
 func TestParseAcceptsOnlySubjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, subject := anyLayout().Draw(t, "layout"), nearSubject().Draw(t, "subject")
@@ -74,7 +74,7 @@ func TestParseAcceptsOnlySubjects(t *testing.T) {
 	})
 }
 
-// For any name of a tenant, a root, a session or an agent type, the result is one literal subject of six tokens (five for a command) under the prefix and of
+// For any name of a tenant, a root, a session or an agent type, the result is a literal subject of six tokens (five for a command) with the prefix and of
 // bounded length, or an error.
 func TestStrangersStayInTheirToken(t *testing.T) {
 	hostile := rapid.OneOf(nearSubject(), anyToken(), rapid.StringN(0, 200, 5000))
@@ -105,8 +105,7 @@ func TestStrangersStayInTheirToken(t *testing.T) {
 	})
 }
 
-// wantLiteral: the prefix, "chunks" or "commands", and n tokens, none of which
-// means something to the server.
+// wantLiteral checks the prefix, "chunks" or "commands", and the number of tokens, none of which is a wildcard.
 func wantLiteral(t *rapid.T, subject, prefix string, n int) {
 	t.Helper()
 	rest, ok := strings.CutPrefix(subject, prefix+".")
@@ -124,8 +123,7 @@ func wantLiteral(t *rapid.T, subject, prefix string, n int) {
 	}
 }
 
-// Two sessions never share a subject, and no filter of one tenant or tree
-// reaches into another.
+// Two sessions never have the same subject, and no filter of a tenant or tree matches subjects of another one.
 func TestSessionsAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := anyLayout().Draw(t, "layout")
@@ -156,7 +154,7 @@ func TestSessionsAreApart(t *testing.T) {
 	})
 }
 
-// matches is how a server compares a filter with a literal subject.
+// matches compares a filter with a literal subject as a server does.
 func matches(filter, subject string) bool {
 	f, s := strings.Split(filter, "."), strings.Split(subject, ".")
 	if n := len(f) - 1; f[n] == ">" && len(s) > n {
@@ -180,7 +178,7 @@ func must(s string, err error) string {
 	return s
 }
 
-// The obvious way to compute a partition agrees with ours.
+// Partition returns the result of the obvious implementation.
 func TestPartitionIsFNV1a(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, s := anyLayout().Draw(t, "layout"), anySession().Draw(t, "session")
@@ -194,7 +192,7 @@ func TestPartitionIsFNV1a(t *testing.T) {
 	})
 }
 
-// The errors say what came and what would have been right.
+// The errors name the received and the expected value.
 func TestParseErrors(t *testing.T) {
 	four := Layout{Partitions: 4}
 	s := chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"} // partition 2 of 4
@@ -258,7 +256,7 @@ func TestCommandIsReversible(t *testing.T) {
 	})
 }
 
-// Every dead letter has a subject of its own, which one of the filters takes.
+// Every dead letter has a subject of its own, which one of the filters matches.
 func TestDeadLettersAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, s, id := anyLayout().Draw(t, "layout"), anySession().Draw(t, "session"), anyToken().Draw(t, "id")

@@ -11,9 +11,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// On a cluster: programs that start together on different nodes, three
-// replicas of everything, and a leader that is killed: two servers of three are
-// enough to check what is there.
+// On a cluster: processes that start together on different nodes create three replicas of everything. After the leader was killed two of three servers are
+// enough for Check.
 func TestCluster(t *testing.T) {
 	c := natstest.StartCluster(t, 3)
 	cfg := Config{Layout: subjects.Layout{Partitions: 2}, Replicas: 3}

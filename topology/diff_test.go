@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Every setting of the log that may differ is reported with both values and the remedy, and nothing is created.
+// Every setting of the log that differs is reported with both values and the remedy, and nothing is created.
 func TestDifferences(t *testing.T) {
 	edit := "; change it with `nats stream edit TR_CHUNKS_0`"
 	recreate := "; the server does not change that in place: delete the stream when its data is no longer needed"
@@ -150,7 +150,7 @@ func TestDifferences(t *testing.T) {
 	})
 }
 
-// wantDifference: one of the lines of err is this one.
+// wantDifference checks that err has a line.
 func wantDifference(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil {
@@ -183,8 +183,7 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 	}
 }
 
-// A stream of deadlines that lost what it needs, and an inbox whose hints go
-// elsewhere or that replicas may answer for.
+// A stream of deadlines without required settings, and an inbox whose hints go to another subject or whose replicas serve reads.
 func TestDifferencesOfDeadlinesAndInbox(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	deadlines, inbox := cfg.deadlines().StreamConfig, cfg.inbox().StreamConfig
@@ -207,11 +206,11 @@ func TestDifferencesOfDeadlinesAndInbox(t *testing.T) {
 	}
 }
 
-// What the operator may choose is his: description, placement tags, labels.
+// TestDifferencesThatDoNotMatter checks the settings that an operator may change: description, metadata, first sequence.
 func TestDifferencesThatDoNotMatter(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	stream := Config{}.withDefaults().chunks(0).StreamConfig
-	stream.Description = "ours since 2019"
+	stream.Description = "created in 2019"
 	stream.Metadata["team"] = "agents"
 	stream.FirstSeq = 1000
 	if _, err := js.CreateStream(t.Context(), stream); err != nil {
@@ -222,7 +221,7 @@ func TestDifferencesThatDoNotMatter(t *testing.T) {
 	}
 }
 
-// Another number of partitions is never put into effect by accident.
+// Another number of partitions is an error.
 func TestChangedPartitions(t *testing.T) {
 	of := func(n int) Config { return Config{Layout: subjects.Layout{Partitions: n}} }
 	js := natstest.Start(t).JetStream(t)

@@ -16,8 +16,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Ensure makes everything; a second time, also after a restart of the server,
-// it finds everything as it should be, and so does Check.
+// Ensure creates everything. Called again, also after a restart of the server, it finds everything as required, and so does Check.
 func TestEnsureTwice(t *testing.T) {
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)
@@ -39,7 +38,7 @@ func TestEnsureTwice(t *testing.T) {
 	natstest.Eventually(t, "Ensure after a restart", func(ctx context.Context) error { return Ensure(ctx, js, cfg) })
 }
 
-// Verify creates nothing and says what is missing.
+// Verify creates nothing and reports what is missing.
 func TestVerifyOnAnEmptyServer(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	err := Check(t.Context(), js, Config{})
@@ -56,7 +55,7 @@ func TestVerifyOnAnEmptyServer(t *testing.T) {
 	wantStreams(t, js)
 }
 
-// wantStreams: just these exist.
+// wantStreams checks that exactly these streams exist.
 func wantStreams(t *testing.T, js jetstream.JetStream, want ...string) {
 	t.Helper()
 	list := js.StreamNames(t.Context())
@@ -72,7 +71,7 @@ func wantStreams(t *testing.T, js jetstream.JetStream, want ...string) {
 	}
 }
 
-// Programs that start together may all call Ensure.
+// Ensure may be called concurrently by several processes.
 func TestEnsureAtOnce(t *testing.T) {
 	srv := natstest.Start(t)
 	var all sync.WaitGroup
@@ -87,8 +86,7 @@ func TestEnsureAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Two programs with other settings start together: one of them is refused,
-// whichever it is, and the streams are those of the other.
+// Two processes with different settings start together: one of them gets an error, and the streams have the settings of the other.
 func TestEnsureAtOnceAndDifferently(t *testing.T) {
 	srv := natstest.Start(t)
 	cfgs := []Config{{MaxAge: time.Hour}, {MaxAge: 2 * time.Hour}}
@@ -111,7 +109,7 @@ func TestEnsureAtOnceAndDifferently(t *testing.T) {
 	}
 }
 
-// A program died between two streams: the next one makes the rest.
+// A process crashed between two streams: the next one creates the rest.
 func TestEnsureAfterAnInterruptedOne(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	cfg := Config{Layout: subjects.Layout{Partitions: 3}}
@@ -124,8 +122,7 @@ func TestEnsureAfterAnInterruptedOne(t *testing.T) {
 	wantStreams(t, js, "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 
-// The largest chunk goes in with generous headers; one byte over the limit of
-// the stream does not.
+// The largest chunk with large headers is stored; a message one byte over the limit of the stream is rejected.
 func TestTheLargestChunkFits(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
@@ -144,8 +141,7 @@ func TestTheLargestChunkFits(t *testing.T) {
 	}
 }
 
-// The bucket is one for the client library, and the one that the library makes
-// is one for us.
+// The client library accepts the bucket, and Check accepts a bucket that the library created.
 func TestTheBucketIsTheLibrarys(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
@@ -166,36 +162,35 @@ func TestTheBucketIsTheLibrarys(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	theirs := natstest.Start(t).JetStream(t)
+	js = natstest.Start(t).JetStream(t)
 	for _, bucket := range []jetstream.KeyValueConfig{
 		{Bucket: "TR_SNAPSHOTS", MaxValueSize: 1 << 20},
 		{Bucket: "BRIEF_SNAPSHOTS", MaxValueSize: 1 << 20, MaxBytes: 5 << 20},
 	} {
-		if _, err := theirs.CreateKeyValue(t.Context(), bucket); err != nil {
+		if _, err := js.CreateKeyValue(t.Context(), bucket); err != nil {
 			t.Fatal(err)
 		}
-		// Keys that expire are an option of the library that brings markers along.
-		stream, err := theirs.Stream(t.Context(), "KV_"+bucket.Bucket)
+		// The library has this option only together with limit markers.
+		stream, err := js.Stream(t.Context(), "KV_"+bucket.Bucket)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cfg := stream.CachedInfo().Config
 		cfg.AllowMsgTTL = true
-		if _, err := theirs.UpdateStream(t.Context(), cfg); err != nil {
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := Ensure(t.Context(), theirs, Config{}); err != nil {
+	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Errorf("Ensure with a bucket of the library: %v", err)
 	}
 	brief := Config{Layout: subjects.Layout{Prefix: "brief"}, SnapshotMaxBytes: 5 << 20}
-	if err := Ensure(t.Context(), theirs, brief); err != nil {
+	if err := Ensure(t.Context(), js, brief); err != nil {
 		t.Errorf("Ensure with a bucket of the library that has a bound: %v", err)
 	}
 }
 
-// The log takes single messages back, and TTLs; a header makes it do nothing
-// else.
+// The log accepts the deletion of single messages and TTLs, and rejects headers with other effects.
 func TestWhatTheLogAllows(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	if err := Ensure(t.Context(), js, Config{}); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// A server that maps subjects by partition(P) computes what subjects does, so
-// that an ingest which knows nothing of us can be routed by the server.
+// A server that maps subjects by partition(P) computes the same partition as subjects, so that the server can route messages of a producer that does not know
+// the rule.
 func TestPartitionIsTheServers(t *testing.T) {
 	srv := natstest.Start(t, natstest.WithoutJetStream(), natstest.ServerConfig(`
 		mappings = {
@@ -53,7 +53,7 @@ func next(t *rapid.T, sub *nats.Subscription) *nats.Msg {
 	return msg
 }
 
-// A record lands in the stream of its partition and nowhere else.
+// A record is stored in the stream of its partition and in no other.
 func TestEachPartitionIsAStream(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	layout := subjects.Layout{Partitions: 5}
@@ -74,8 +74,7 @@ func TestEachPartitionIsAStream(t *testing.T) {
 	})
 }
 
-// The longest names that pass the door are ordinary to the server: the log
-// stores them, the bucket too, and the connection stays.
+// The server accepts the longest valid names: the log and the bucket store them, and the connection stays open.
 func TestTheLongestNames(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	long := strings.Repeat("x", subjects.MaxToken)

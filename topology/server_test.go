@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// What a server lacks is said in one sentence with what to do about it.
+// A missing feature of the server is reported in one sentence with the remedy.
 func TestServersThatWillNotDo(t *testing.T) {
 	accounts := natstest.ServerConfig(`
 		accounts {
@@ -81,8 +81,7 @@ func wantSentence(t *testing.T, err error, want string) {
 	}
 }
 
-// A server of an older version answers with its API level. There is none to
-// run here, so a responder plays its part.
+// A server of an older version responds with its API level. None can be started here, so a responder simulates it.
 func TestOldServer(t *testing.T) {
 	nc := natstest.Start(t, natstest.WithoutJetStream()).Conn(t)
 	answer := []byte(`{"type":"io.nats.jetstream.api.v1.account_info_response","api":{"level":1}}`)
@@ -141,8 +140,7 @@ func TestConfigOff(t *testing.T) {
 	}
 }
 
-// The server is away: the error says where and what we were doing, and the
-// next try succeeds.
+// The server is unavailable: the error has its address and the operation, and the next attempt succeeds.
 func TestServerIsAway(t *testing.T) {
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The samples are valid, two of each type, and belong to the caller.
+// The samples are valid, two of each type, and each call returns new ones.
 func TestSamples(t *testing.T) {
 	seen := make(map[chunk.Type]int)
 	for _, s := range chunktest.All() {
@@ -36,7 +36,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// The generators give valid chunks, and of every kind asked for.
+// The generators return valid chunks of all requested types.
 func TestGenerators(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.OneOf(chunktest.Chunks(), chunktest.Deltas(), chunktest.Unknowns()).Draw(t, "chunk")
@@ -50,7 +50,7 @@ func TestGenerators(t *testing.T) {
 	})
 }
 
-// Together the transcripts use every type but those that only rare events write.
+// The transcripts together have every type except rare ones.
 func TestTranscriptsCoverTheCatalogue(t *testing.T) {
 	seen := make(map[chunk.Type]bool)
 	for _, name := range chunktest.Transcripts() {
@@ -65,8 +65,7 @@ func TestTranscriptsCoverTheCatalogue(t *testing.T) {
 	}
 }
 
-// Records returns what a reader of the log would get: rising sequences, ordinals
-// without a gap, the sessions of the sub-agents in addition to that of the root.
+// Records returns what a reader of the log gets: increasing sequences, contiguous ordinals, and the sessions of sub-agents in addition to that of the root.
 func TestRecords(t *testing.T) {
 	root := chunk.RootSession("t", "root")
 	last := make(map[chunk.Session]chunk.Ordinal)

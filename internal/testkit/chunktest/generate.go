@@ -10,16 +10,15 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Chunks generates valid chunks of every type, control records and unknown
-// types included, in the form that Decode gives: reading back what AppendJSON
-// wrote of one gives an equal value.
+// Chunks generates valid chunks of every type, including control records and unknown types, in the form that Decode returns: decoding the output of AppendJSON
+// gives an equal value.
 func Chunks() *rapid.Generator[chunk.Chunk] {
 	return rapid.OneOf(rapid.Custom(func(t *rapid.T) chunk.Chunk {
 		return ChunksOf(rapid.SampledFrom(Types()).Draw(t, "type")).Draw(t, "chunk")
 	}), Unknowns())
 }
 
-// ChunksOf generates valid chunks of one type of the catalogue.
+// ChunksOf generates valid chunks of one type.
 func ChunksOf(typ chunk.Type) *rapid.Generator[chunk.Chunk] {
 	sample := reflect.TypeOf(bodyOf(typ))
 	return rapid.Custom(func(t *rapid.T) chunk.Chunk {
@@ -53,7 +52,7 @@ func Deltas() *rapid.Generator[chunk.Chunk] {
 	})
 }
 
-// Unknowns generates chunks of types that are not in the catalogue.
+// Unknowns generates chunks of types that are not in the schema.
 func Unknowns() *rapid.Generator[chunk.Chunk] {
 	return rapid.Custom(func(t *rapid.T) chunk.Chunk {
 		kind := "x-" + rapid.StringMatching(`[a-z_.:/-]{0,20}`).Draw(t, "type")
@@ -62,8 +61,7 @@ func Unknowns() *rapid.Generator[chunk.Chunk] {
 	})
 }
 
-// Texts generates WTF-8: any characters, those that JSON escapes, and lone
-// surrogates, but no two halves that belong together side by side.
+// Texts generates WTF-8: any characters, characters that JSON escapes, and lone surrogates, but no adjacent halves of a pair.
 func Texts() *rapid.Generator[string] {
 	piece := rapid.OneOf(
 		rapid.String(),
@@ -90,8 +88,7 @@ func IDs() *rapid.Generator[string] {
 	)
 }
 
-// Values generates JSON texts on one line, up to three levels deep, with
-// numbers and strings that no double and no UTF-8 can hold.
+// Values generates JSON texts on one line, up to three levels deep, with numbers and strings that float64 and UTF-8 cannot represent.
 func Values() *rapid.Generator[chunk.Value] { return values(3) }
 
 func values(depth int) *rapid.Generator[chunk.Value] {
@@ -127,8 +124,7 @@ func values(depth int) *rapid.Generator[chunk.Value] {
 		}))
 }
 
-// quote borrows the escapes of the package under test; the tests there compare
-// what comes out with a reader of their own.
+// quote uses the escapes of the package under test; its tests compare the result with a JSON reader of their own.
 func quote(s string) chunk.Value {
 	text, err := chunk.Chunk{AgentID: "a", Body: chunk.TextDelta{Delta: s}}.AppendJSON(nil)
 	if err != nil {
@@ -155,8 +151,7 @@ func extras(t *rapid.T) []chunk.Member {
 	return all
 }
 
-// fill gives every field of a struct a value that the catalogue allows, by its
-// type, its name and its want tag.
+// fill sets every field of a struct to a value that the schema allows, by its type, its name and its want tag.
 func fill(t *rapid.T, v reflect.Value) {
 	if v.Type() == reflect.TypeFor[chunk.PatchOp]() {
 		v.Set(reflect.ValueOf(patch(t)))
@@ -225,7 +220,7 @@ func text(sf reflect.StructField, want string) *rapid.Generator[string] {
 	}
 }
 
-// harmless leaves out what a file may not be.
+// harmless reports whether s is allowed as a file name or URL.
 func harmless(s string) bool {
 	return !strings.Contains(s, "..") && !strings.Contains(strings.ToLower(s), "script:")
 }

@@ -12,10 +12,8 @@ type Sample struct {
 	Chunk chunk.Chunk
 }
 
-// All has, for every type of the catalogue, every control record and one type
-// that is in neither, a chunk with all members and one with the required
-// members only. The order is that of the catalogue; the chunks are fresh at
-// each call.
+// All returns, for every type, every control record and one unknown type, a chunk with all members and one with the required members only, in the order of the
+// schema. The chunks are new at each call.
 func All() []Sample {
 	var all []Sample
 	for _, b := range bodies() {
@@ -26,7 +24,7 @@ func All() []Sample {
 	return append(all, Sample{"unknown/full", unknown()})
 }
 
-// Types has the types of All, the unknown one left out.
+// Types returns the types of All except the unknown one.
 func Types() []chunk.Type {
 	var types []chunk.Type
 	for _, b := range bodies() {
@@ -35,17 +33,15 @@ func Types() []chunk.Type {
 	return types
 }
 
-// Of is a chunk with this body, said by agent "root" of type "planner" in step 1.
+// Of returns a chunk with this body of agent "root" with the type "planner" in step 1.
 func Of(b chunk.Body) chunk.Chunk {
 	return chunk.Chunk{AgentID: "root", AgentType: "planner", Timestamp: 1_767_225_600_000, Step: 1, Body: b}
 }
 
-// Full is the sample of a type with all its members. It panics on a type that
-// is not in Types.
+// Full returns the sample of a type with all its members. It panics for a type that is not in Types.
 func Full(t chunk.Type) chunk.Chunk { return full(bodyOf(t)) }
 
-// Minimal is the sample of a type with its required members only. It panics on
-// a type that is not in Types.
+// Minimal returns the sample of a type with its required members only. It panics for a type that is not in Types.
 func Minimal(t chunk.Type) chunk.Chunk { return minimal(bodyOf(t)) }
 
 func bodyOf(t chunk.Type) chunk.Body {
@@ -66,7 +62,7 @@ func full(b chunk.Body) chunk.Chunk {
 	return c
 }
 
-// minimal leaves out what may be left out, and takes the poorest base members.
+// minimal removes the optional members, and uses the shortest base members.
 func minimal(b chunk.Body) chunk.Chunk {
 	if _, ok := b.(chunk.StatePatch); ok {
 		b = chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "remove", Path: "/draft"}}}
@@ -81,8 +77,7 @@ func minimal(b chunk.Body) chunk.Chunk {
 	return chunk.Chunk{AgentID: "a", Body: body}
 }
 
-// strip takes the optional members out of a struct, which are the pointers, the
-// Extra members and the list of files.
+// strip removes the optional members of a struct, which are pointers, the Extra members and the list of files.
 func strip(v reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Field(i)
@@ -106,7 +101,7 @@ func unknown() chunk.Chunk {
 	}
 }
 
-// bodies has one body of each type with all its members.
+// bodies returns one body of each type with all its members.
 func bodies() []chunk.Body {
 	return append(append(contentBodies(), lifecycleBodies()...), controlBodies()...)
 }

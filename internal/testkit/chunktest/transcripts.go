@@ -15,8 +15,7 @@ import (
 //go:embed transcripts/*.jsonl
 var transcripts embed.FS
 
-// Transcripts has the names of the recorded sessions: what a worker wrote, one
-// JSON object a line, in order. Sub-agents are interleaved, as in the tree.
+// Transcripts lists the names of the recorded sessions: the output of a worker, one JSON object per line, in order. Sub-agents are interleaved, as in the tree.
 func Transcripts() []string {
 	entries, err := transcripts.ReadDir("transcripts")
 	if err != nil {
@@ -29,8 +28,7 @@ func Transcripts() []string {
 	return names
 }
 
-// Lines has the JSON of one transcript, a chunk or control record a line. It
-// panics on a name that is not in Transcripts.
+// Lines returns the JSON of one transcript, one chunk or control record per line. It panics for a name that is not in Transcripts.
 func Lines(name string) [][]byte {
 	data, err := transcripts.ReadFile(path.Join("transcripts", name+".jsonl"))
 	if err != nil {
@@ -39,10 +37,8 @@ func Lines(name string) [][]byte {
 	return slices.Collect(bytes.Lines(data))
 }
 
-// Records is a transcript as a reader of the tree of root would get it:
-// sequences with gaps, each agent's records in a session of its own with
-// ordinals from 1, epochs from the run_started records. It panics on a name
-// that is not in Transcripts.
+// Records returns a transcript as a reader of the tree of root gets it: sequences with gaps, the records of each agent in a session of its own with ordinals
+// from 1, epochs from the run_started records. It panics for a name that is not in Transcripts.
 func Records(name string, root chunk.Session) []chunk.Record {
 	ordinals := make(map[chunk.Session]chunk.Ordinal)
 	epochs := make(map[chunk.Session]chunk.Epoch)

@@ -14,8 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// TestLog is a log of one partition, and the hands that write into it and take
-// away from it.
+// TestLog is a log of one partition with the operations that change it.
 type TestLog interface {
 	hub.Log
 	hub.Feed
@@ -30,18 +29,18 @@ type TestLog interface {
 	// Delete removes single messages without a truncated record.
 	Delete(seqs ...chunk.Seq)
 
-	// Expire takes everything through a sequence.
+	// Expire removes all records through a sequence.
 	Expire(through chunk.Seq)
 
-	// Purge takes everything of one session.
+	// Purge removes all records of one session.
 	Purge(s chunk.Session)
 
-	// Recreate deletes the stream and makes an empty one of the same name.
+	// Recreate deletes the stream and creates an empty one with the same name.
 	Recreate()
 }
 
-// RunContract holds the log that open makes, empty, against the contract of hub.Log
-// and hub.Feed. Where that leaves freedom, all that it allows is right.
+// RunContract checks that the log that open returns, which is empty, satisfies the contract of hub.Log and hub.Feed. Where the contract allows several results,
+// each of them passes.
 func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 	t.Helper()
 	for _, tt := range []struct {
@@ -71,18 +70,18 @@ func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 	}
 }
 
-// cast returns a session with a sub-agent, and another session.
-func cast() (root, child, other chunk.Session) {
+// newTree returns a session with a sub-agent, and another session.
+func newTree() (root, child, other chunk.Session) {
 	root = chunk.RootSession("acme", "root")
 	return root, root.Child("child"), chunk.RootSession("acme", "other")
 }
 
-// AppendRunStarted stores what every session begins with.
+// AppendRunStarted stores the record that starts a run.
 func AppendRunStarted(w TestLog, s chunk.Session) chunk.Record {
 	return w.Append(s, chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"start"`)
 }
 
-func speak(w TestLog, s chunk.Session, n int) []chunk.Record {
+func appendDeltas(w TestLog, s chunk.Session, n int) []chunk.Record {
 	recs := make([]chunk.Record, n)
 	for i := range recs {
 		recs[i] = w.Append(s, chunk.TypeTextDelta, fmt.Sprintf(`"delta":"word %d"`, i))
@@ -90,22 +89,22 @@ func speak(w TestLog, s chunk.Session, n int) []chunk.Record {
 	return recs
 }
 
-// talk stores n records of s, with one of another session after each.
-func talk(w TestLog, s chunk.Session, n int) []chunk.Record {
-	_, _, other := cast()
+// appendText stores n records of s, with one of another session after each.
+func appendText(w TestLog, s chunk.Session, n int) []chunk.Record {
+	_, _, other := newTree()
 	recs := []chunk.Record{AppendRunStarted(w, s)}
 	for len(recs) < n {
-		speak(w, other, 1)
-		recs = append(recs, speak(w, s, 1)...)
+		appendDeltas(w, other, 1)
+		recs = append(recs, appendDeltas(w, s, 1)...)
 	}
 	return recs
 }
 
 func testReplay(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, other := cast()
+	root, _, other := newTree()
 	AppendRunStarted(w, other) // so that there is a sequence before the first record
-	recs := talk(w, root, 6)
+	recs := appendText(w, root, 6)
 	for _, tt := range []struct {
 		name    string
 		after   chunk.Position
@@ -132,13 +131,13 @@ func testReplay(t *testing.T, w TestLog) {
 
 func testReplayUnknown(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, other := cast()
+	root, _, other := newTree()
 	AppendRunStarted(w, other)
 	for name, read := range map[string]iter.Seq2[chunk.Record, error]{
 		"session": w.Replay(limited(t), chunk.Range{Session: root}),
 		"tree":    w.Replay(limited(t), chunk.Range{Session: root, Tree: true}),
 	} {
-		// Nothing of it is there to give; whether that is worth an error is left open.
+		// No record is available; whether this is an error is not specified.
 		got, err := Collect(read)
 		if len(got) > 0 || err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
 			t.Errorf("%s: %v, then %v", name, got, err)
@@ -148,15 +147,15 @@ func testReplayUnknown(t *testing.T, w TestLog) {
 
 func testReplayTree(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, other := cast()
+	root, child, other := newTree()
 	var tree []chunk.Record
 	tree = append(tree, AppendRunStarted(w, root))
 	AppendRunStarted(w, other)
 	tree = append(tree, AppendRunStarted(w, child))
 	for range 3 {
-		tree = append(tree, speak(w, root, 1)...)
-		speak(w, other, 1)
-		tree = append(tree, speak(w, child, 2)...)
+		tree = append(tree, appendDeltas(w, root, 1)...)
+		appendDeltas(w, other, 1)
+		tree = append(tree, appendDeltas(w, child, 2)...)
 	}
 	last := len(tree) - 1
 	for after := range tree {
@@ -173,18 +172,18 @@ func testReplayTree(t *testing.T, w TestLog) {
 
 	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: tree[last].Seq + 1}}))
 	reason(t, err, chunk.TruncatedFuture)
-	otherRec := speak(w, other, 1)[0]
+	otherRec := appendDeltas(w, other, 1)[0]
 	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: otherRec.Seq}}))
 	reason(t, err, chunk.TruncatedWrongSession)
 }
 
 func testReplayCleanup(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, _ := cast()
-	recs := talk(w, root, 6)
+	root, child, _ := newTree()
+	recs := appendText(w, root, 6)
 	kid := AppendRunStarted(w, child)
 	w.Cleanup(root, 0, recs[2].Seq)
-	later := speak(w, root, 2)
+	later := appendDeltas(w, root, 2)
 	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root}))
 	reason(t, err)
 	want := append(slices.Clone(recs[:3]), later...)
@@ -198,8 +197,7 @@ func testReplayCleanup(t *testing.T, w TestLog) {
 	equal(t, got, slices.Concat(recs[:3], []chunk.Record{kid, mark}, later))
 	reason(t, err)
 
-	// The position of a snapshot may be one that was rolled back. Its record is gone;
-	// what follows proves it.
+	// The position of a snapshot may belong to a record that was rolled back and deleted; the following records prove it.
 	got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[4].Position()}))
 	equal(t, got, append([]chunk.Record{mark}, later...))
 	reason(t, err)
@@ -207,8 +205,8 @@ func testReplayCleanup(t *testing.T, w TestLog) {
 
 func testReplayHole(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, _ := cast()
-	recs := talk(w, root, 8)
+	root, child, _ := newTree()
+	recs := appendText(w, root, 8)
 	AppendRunStarted(w, child)
 	w.Delete(recs[3].Seq, recs[4].Seq)
 	for _, read := range []iter.Seq2[chunk.Record, error]{
@@ -227,7 +225,7 @@ func testReplayHole(t *testing.T, w TestLog) {
 	equal(t, got, recs[5:])
 	reason(t, err)
 
-	// A mark that lists something else explains nothing.
+	// A truncated record that lists other ordinals explains nothing.
 	w.Cleanup(root, 0, recs[6].Seq)
 	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root}))
 	reason(t, err, chunk.TruncatedGap)
@@ -235,8 +233,8 @@ func testReplayHole(t *testing.T, w TestLog) {
 
 func testReplayMisfit(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, _ := cast()
-	recs := talk(w, root, 5)
+	root, _, _ := newTree()
+	recs := appendText(w, root, 5)
 	tip := recs[4].Seq
 	for name, after := range map[string]chunk.Position{
 		"beyond the end":               {Seq: tip + 1, Ordinal: 5},
@@ -259,10 +257,10 @@ func testReplayMisfit(t *testing.T, w TestLog) {
 
 func testReplayExpired(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, _ := cast()
-	recs := talk(w, root, 4)
+	root, child, _ := newTree()
+	recs := appendText(w, root, 4)
 	kid := AppendRunStarted(w, child)
-	recs = append(recs, speak(w, root, 4)...)
+	recs = append(recs, appendDeltas(w, root, 4)...)
 	w.Expire(recs[3].Seq)
 	for name, read := range map[string]iter.Seq2[chunk.Record, error]{
 		"from zero":                  w.Replay(limited(t), chunk.Range{Session: root}),
@@ -283,15 +281,15 @@ func testReplayExpired(t *testing.T, w TestLog) {
 	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[3].Position()}))
 	equal(t, got, recs[4:])
 	reason(t, err)
-	// The beginning of the child is there, that of the tree is not.
+	// The beginning of the child is available, that of the tree is not.
 	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true}))
 	reason(t, err, chunk.TruncatedExpired)
 }
 
 func testReplayPurged(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, other := cast()
-	recs := talk(w, root, 4)
+	root, _, other := newTree()
+	recs := appendText(w, root, 4)
 	w.Purge(root)
 	if _, err := w.Last(limited(t), root); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("the last record after a purge: %v", err)
@@ -299,7 +297,7 @@ func testReplayPurged(t *testing.T, w TestLog) {
 	if _, err := w.Last(limited(t), other); err != nil {
 		t.Errorf("the purge removed another session: %v", err)
 	}
-	later := speak(w, root, 2)
+	later := appendDeltas(w, root, 2)
 	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[3].Position()}))
 	equal(t, got, later)
 	reason(t, err)
@@ -312,8 +310,8 @@ func testReplayPurged(t *testing.T, w TestLog) {
 
 func testReplayBroken(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, _ := cast()
-	recs := talk(w, root, 5)
+	root, _, _ := newTree()
+	recs := appendText(w, root, 5)
 	for n := 1; n < len(recs); n++ {
 		var got []chunk.Record
 		for rec, err := range w.Replay(limited(t), chunk.Range{Session: root}) {
@@ -333,8 +331,8 @@ func testReplayBroken(t *testing.T, w TestLog) {
 
 func testReplayCancelled(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, _ := cast()
-	talk(w, root, 3)
+	root, _, _ := newTree()
+	appendText(w, root, 3)
 	ctx, cancel := context.WithCancel(limited(t))
 	cancel()
 	for _, read := range []iter.Seq2[chunk.Record, error]{
@@ -349,11 +347,11 @@ func testReplayCancelled(t *testing.T, w TestLog) {
 
 func testLast(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, _ := cast()
+	root, child, _ := newTree()
 	if _, err := w.Last(limited(t), root); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("of an empty log: %v", err)
 	}
-	recs := talk(w, root, 3)
+	recs := appendText(w, root, 3)
 	if _, err := w.Last(limited(t), child); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("of a session that is not there: %v", err)
 	}
@@ -370,7 +368,7 @@ func testLast(t *testing.T, w TestLog) {
 	equal(t, []chunk.Record{last}, recs[1:2])
 }
 
-// limited is a context for one question. No log needs that long.
+// limited returns a context with a timeout that no correct log needs.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -389,7 +387,7 @@ func Collect(seq iter.Seq2[chunk.Record, error]) (recs []chunk.Record, err error
 	return recs, nil
 }
 
-// Same reports how two reads differ; the time of storing is each log's own.
+// Same describes the difference between two reads; the storage times may differ.
 func Same(got, want []chunk.Record) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d records, want %d:\n%v\n%v", len(got), len(want), got, want)

@@ -13,10 +13,10 @@ import (
 
 func testVerify(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, other := cast()
-	recs := talk(w, root, 3)
+	root, child, other := newTree()
+	recs := appendText(w, root, 3)
 	kid := AppendRunStarted(w, child)
-	otherRec := speak(w, other, 1)[0]
+	otherRec := appendDeltas(w, other, 1)[0]
 	const tree, session = chunk.ScopeTree, chunk.ScopeSession
 	for _, tt := range []struct {
 		name  string
@@ -57,10 +57,10 @@ func testVerify(t *testing.T, w TestLog) {
 
 func testVerifyGone(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, _ := cast()
-	recs := talk(w, root, 6)
+	root, child, _ := newTree()
+	recs := appendText(w, root, 6)
 	AppendRunStarted(w, child)
-	kid := speak(w, child, 2)
+	kid := appendDeltas(w, child, 2)
 	w.Cleanup(root, 0, recs[3].Seq)
 	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
 		_, err := w.CheckCursor(limited(t), root, scope, recs[4].Seq)
@@ -71,7 +71,7 @@ func testVerifyGone(t *testing.T, w TestLog) {
 	_, err := w.CheckCursor(limited(t), child, chunk.ScopeTree, recs[5].Seq)
 	reason(t, err, chunk.TruncatedCleanup)
 
-	// After the stretch that the clean-up took, and before it.
+	// After the range that the clean-up removed, and before it.
 	w.Delete(kid[0].Seq, recs[2].Seq)
 	_, err = w.CheckCursor(limited(t), root, chunk.ScopeTree, kid[0].Seq)
 	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
@@ -102,7 +102,7 @@ func testVerifyGone(t *testing.T, w TestLog) {
 
 func testTip(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, other := cast()
+	root, _, other := newTree()
 	want := chunk.Seq(0)
 	check := func(what string) string {
 		t.Helper()
@@ -113,8 +113,8 @@ func testTip(t *testing.T, w TestLog) {
 		return got.StreamEpoch
 	}
 	epoch := check("empty")
-	recs := talk(w, root, 3)
-	want = speak(w, other, 1)[0].Seq
+	recs := appendText(w, root, 3)
+	want = appendDeltas(w, other, 1)[0].Seq
 	check("written")
 	w.Delete(want, recs[1].Seq)
 	check("the last one deleted")
@@ -134,20 +134,20 @@ func testTip(t *testing.T, w TestLog) {
 
 func testFeed(t *testing.T, w TestLog) {
 	t.Helper()
-	root, child, other := cast()
+	root, child, other := newTree()
 	recs := []chunk.Record{AppendRunStarted(w, root), AppendRunStarted(w, other), AppendRunStarted(w, child)}
-	recs = append(recs, speak(w, root, 3)...)
+	recs = append(recs, appendDeltas(w, root, 3)...)
 	whole, middle, tip := follow(t, w, 0), follow(t, w, recs[2].Seq), follow(t, w, recs[5].Seq)
 	whole.expect(recs...)
 	middle.expect(recs[3:]...)
 	// All feeds are at the end; records that are stored now arrive live.
 	for range 3 {
-		live := append(speak(w, other, 1), speak(w, child, 1)...)
+		live := append(appendDeltas(w, other, 1), appendDeltas(w, child, 1)...)
 		for _, f := range []*feed{whole, middle, tip} {
 			f.expect(live...)
 		}
 	}
-	// Deleted before a feed came by: not its business.
+	// Deleted before a feed reads them: the feed does not report them.
 	w.Cleanup(root, 0, 0)
 	late := follow(t, w, recs[2].Seq)
 	if first := late.next(); first.Seq <= recs[5].Seq {
@@ -168,8 +168,8 @@ func testFeed(t *testing.T, w TestLog) {
 
 func testFeedBroken(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, _ := cast()
-	recs := talk(w, root, 3)
+	root, _, _ := newTree()
+	recs := appendText(w, root, 3)
 	for n := range chunk.Seq(4) {
 		for m, err := range w.Feed(limited(t), 0, n) {
 			reason(t, err)
@@ -190,8 +190,8 @@ func testFeedBroken(t *testing.T, w TestLog) {
 
 func testFeedMisfit(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, _ := cast()
-	recs := talk(w, root, 6)
+	root, _, _ := newTree()
+	recs := appendText(w, root, 6)
 	reason(t, follow(t, w, recs[5].Seq+1).end(), chunk.TruncatedFuture)
 	w.Expire(recs[2].Seq)
 	reason(t, follow(t, w, recs[1].Seq).end(), chunk.TruncatedExpired)
@@ -204,19 +204,19 @@ func testFeedMisfit(t *testing.T, w TestLog) {
 
 func testFeedRecreated(t *testing.T, w TestLog) {
 	t.Helper()
-	root, _, _ := cast()
-	recs := talk(w, root, 3)
+	root, _, _ := newTree()
+	recs := appendText(w, root, 3)
 	busy, idle := follow(t, w, 0), follow(t, w, recs[2].Seq)
 	for seq := range recs[2].Seq {
 		if m := busy.next(); m.Seq != seq+1 {
 			t.Fatalf("message %d, want %d", m.Seq, seq+1)
 		}
 	}
-	live := speak(w, root, 1)
+	live := appendDeltas(w, root, 1)
 	busy.expect(live...)
 	idle.expect(live...)
 	w.Recreate()
-	again := talk(w, root, 1)
+	again := appendText(w, root, 1)
 	reason(t, busy.end(), chunk.TruncatedRecreated)
 	reason(t, idle.end(), chunk.TruncatedRecreated)
 	follow(t, w, 0).expect(again...)
@@ -293,7 +293,7 @@ func (f *feed) end() error {
 	return f.err
 }
 
-// leave ends the feed from this side, whatever is in flight.
+// leave closes the feed, whatever is in flight.
 func (f *feed) leave() error {
 	f.cancel()
 	for range f.recs {

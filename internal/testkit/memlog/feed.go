@@ -23,13 +23,13 @@ type faults struct {
 	during     func(ctx context.Context, what string) // called before every response
 }
 
-// ErrFeedClosed is what feeds end with after CloseFeeds.
+// ErrFeedClosed is the error of feeds after CloseFeeds.
 var ErrFeedClosed = errors.New("connection cut by the test")
 
 // CloseFeeds ends all open feeds with ErrFeedClosed, as a lost connection does.
 func (l *Log) CloseFeeds() { l.fault(func(f *faults) { f.cut++ }) }
 
-// FailWith makes every request fail with err, and cuts the feeds; nil ends the fault.
+// FailWith makes every request fail with err and closes the feeds; nil ends the fault.
 func (l *Log) FailWith(err error) {
 	l.fault(func(f *faults) {
 		f.down = err
@@ -43,7 +43,8 @@ func (l *Log) PauseFeeds() { l.fault(func(f *faults) { f.held = true }) }
 // Release resumes the feeds.
 func (l *Log) Release() { l.fault(func(f *faults) { f.held = false }) }
 
-// DropFromFeed makes the feeds silently leave out the records that which selects. A real feed does not do that; a hub must detect it nevertheless.
+// DropFromFeed makes the feeds drop the records that which selects. A server does not do that without a gap in its consumer sequences; a hub must detect it
+// nevertheless.
 func (l *Log) DropFromFeed(which func(chunk.Record) bool) {
 	l.fault(func(f *faults) { f.drop = which })
 }

@@ -10,12 +10,11 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Log is one stream in memory. It is a hub.Log and a hub.Feed of one partition.
-// All methods may be called at once.
+// Log is one stream in memory. It is a hub.Log and a hub.Feed of one partition. It is safe for concurrent use.
 type Log struct {
 	mu      sync.Mutex
-	stored  []message // what is in the stream now, by sequence
-	last    chunk.Seq // of the newest message, deleted or not
+	stored  []message // the current messages, by sequence
+	last    chunk.Seq // of the newest message, also if it was deleted
 	lives   int       // how often the stream was recreated
 	writers map[chunk.Session]*writer
 	changed chan struct{} // closed at the next change
@@ -29,7 +28,7 @@ type message struct {
 	malformed bool
 }
 
-// writer is the state of the one writer of a session.
+// writer is the state of the only writer of a session.
 type writer struct {
 	epoch   chunk.Epoch
 	ordinal chunk.Ordinal
@@ -40,8 +39,7 @@ func New() *Log {
 	return &Log{writers: make(map[chunk.Session]*writer), changed: make(chan struct{})}
 }
 
-// Append stores the next record of s. members are the members of the chunk's
-// JSON after the base members, e.g. `"delta":"Hel"`; none is fine.
+// Append stores the next record of s. members are the members of the chunk's JSON after the base members, e.g. `"delta":"Hel"`, or "".
 func (l *Log) Append(s chunk.Session, typ chunk.Type, members string) chunk.Record {
 	return l.AppendAt(s, typ, 1, members)
 }
@@ -53,15 +51,14 @@ func (l *Log) AppendAt(s chunk.Session, typ chunk.Type, step int64, members stri
 	return l.append(s, typ, Body(s, typ, step, members))
 }
 
-// Takeover makes the next records of s those of a new writer.
+// Takeover starts a new epoch: the next records of s are those of a new writer.
 func (l *Log) Takeover(s chunk.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.writer(s).epoch++
 }
 
-// AppendFenced stores a record of a writer that was fenced, with an ordinal that is
-// taken: readers must not see it.
+// AppendFenced stores a record of a fenced writer, with an ordinal that another record has: readers must skip it.
 func (l *Log) AppendFenced(s chunk.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,9 +79,8 @@ func (l *Log) AppendMalformed(s chunk.Session) {
 	l.store(message{rec: chunk.Record{Session: s}, malformed: true})
 }
 
-// AppendTruncation is the first half of a clean-up: the truncated record of s that lists
-// the chunks of a step above step and a sequence above minSeq. It returns what
-// Delete is to remove; nothing is written when that is nothing.
+// AppendTruncation is the first half of a clean-up: it stores the truncated record of s that lists the chunks of a step above step and a sequence above minSeq,
+// and returns the sequences for Delete. If there are none it stores nothing.
 func (l *Log) AppendTruncation(s chunk.Session, step int64, minSeq chunk.Seq) []chunk.Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +91,7 @@ func (l *Log) AppendTruncation(s chunk.Session, step int64, minSeq chunk.Seq) []
 	return toRemove
 }
 
-// PlanCleanup returns the sequences that a clean-up of s removes of the stored records, and the members of its truncated record.
+// PlanCleanup returns the sequences that a clean-up of s removes from the stored records, and the members of its truncated record.
 func PlanCleanup(there []chunk.Record, s chunk.Session, step int64, minSeq chunk.Seq) (toRemove []chunk.Seq, members string) {
 	last, removed := chunk.Seq(0), ""
 	for _, rec := range there {
@@ -115,7 +111,7 @@ func PlanCleanup(there []chunk.Record, s chunk.Session, step int64, minSeq chunk
 		step, minSeq, toRemove[0], last, removed[1:])
 }
 
-// Delete is the second half of a clean-up, or makes a gap without an explanation.
+// Delete is the second half of a clean-up; other sequences become an unexplained gap.
 func (l *Log) Delete(seqs ...chunk.Seq) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +119,7 @@ func (l *Log) Delete(seqs ...chunk.Seq) {
 	l.wake()
 }
 
-// Cleanup is both halves.
+// Cleanup is AppendTruncation and Delete.
 func (l *Log) Cleanup(s chunk.Session, step int64, minSeq chunk.Seq) {
 	l.Delete(l.AppendTruncation(s, step, minSeq)...)
 }
@@ -144,7 +140,7 @@ func (l *Log) Purge(s chunk.Session) {
 	l.wake()
 }
 
-// Recreate deletes the stream and creates an empty one of the same name. Its sequences begin at 1 again, and so do the writers. Open feeds end.
+// Recreate deletes the stream and creates an empty one with the same name. Its sequences start at 1, as do the epochs of writers. Open feeds end.
 func (l *Log) Recreate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +174,7 @@ func (l *Log) records(of func(chunk.Session) bool) []chunk.Record {
 	return current(l.stored, of)
 }
 
-// current returns the records that readers see: malformed messages and what fenced writers
-// stored are no part of the log.
+// current returns the records that readers get: without malformed messages and records of fenced writers.
 func current(stored []message, of func(chunk.Session) bool) []chunk.Record {
 	var recs []chunk.Record
 	epochs := make(map[chunk.Session]chunk.Epoch)

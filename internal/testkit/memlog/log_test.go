@@ -7,13 +7,13 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
-// The fake passes what the real log passes, see TestLogKeepsTheContract of consumers.
+// The log in memory passes the contract that the real log passes, see TestLogKeepsTheContract of consumers.
 func TestLogKeepsTheContract(t *testing.T) {
 	memlog.RunContract(t, func(*testing.T) memlog.TestLog { return memlog.New() })
 }
 
-// A position with an ordinal need not be that of a record of the session: the position
-// of a hub that follows a tree can be a record of a sub-agent when it reads the root.
+// A position with an ordinal may be that of a record of another session: the position of a hub that follows a tree can be a record of a sub-agent when it reads
+// the root.
 func TestReplayFromAPlaceBetweenRecords(t *testing.T) {
 	log := memlog.New()
 	root := chunk.RootSession("acme", "root")

@@ -12,7 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Replay is hub.Log. It does not support FromOldest, which no hub sets.
+// Replay implements hub.Log. It does not support FromOldest, which no hub sets.
 func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
 		r, err := l.reader(ctx, of)
@@ -55,8 +55,7 @@ func (l *Log) reader(ctx context.Context, of chunk.Range) (*reader, error) {
 	return r, nil
 }
 
-// reader is one replay. It reads the log again whenever that has changed, so
-// that what happens meanwhile happens under it.
+// reader is one replay. It reads the log again whenever the log has changed, so that changes take effect during a replay.
 type reader struct {
 	log     *Log
 	version int            // of the log …
@@ -65,7 +64,7 @@ type reader struct {
 	at      chunk.Seq
 	through chunk.Seq
 	seen    map[chunk.Session]chunk.Ordinal
-	given   bool // a record was given out
+	given   bool // a record was yielded
 }
 
 func (r *reader) run(ctx context.Context, of func(chunk.Session) bool, yield func(chunk.Record, error) bool) {
@@ -131,18 +130,18 @@ func (r *reader) check(i int) chunk.TruncationReason {
 	case rec.Ordinal == seen+1:
 		return ""
 	case rec.Ordinal == 1:
-		return chunk.TruncatedExpired // purged, and begun again
+		return chunk.TruncatedExpired // purged and restarted
 	case rec.Ordinal <= seen:
 		return chunk.TruncatedGap
 	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1):
-		return "" // never the first record: a clean-up spares it
+		return "" // never the first record: a clean-up does not remove it
 	case slices.ContainsFunc(r.recs[:i], func(before chunk.Record) bool { return before.Session == rec.Session }):
 		return chunk.TruncatedGap
 	}
 	return chunk.TruncatedExpired
 }
 
-// rootExpired: what expires first of a tree is the beginning of its root.
+// rootExpired: the first record of a tree that expires is the first one of its root.
 func (r *reader) rootExpired() bool {
 	i := slices.IndexFunc(r.recs, func(rec chunk.Record) bool { return rec.Session == r.session })
 	return i >= 0 && r.recs[i].Ordinal > 1
@@ -175,7 +174,7 @@ func removedBy(rec chunk.Record) (ordinals []chunk.Ordinal) {
 		} `json:"removed"`
 	}
 	if err := json.Unmarshal(rec.Data, &body); err != nil {
-		panic(err) // we wrote it
+		panic(err) // written by this package
 	}
 	for _, r := range body.Removed {
 		for o := r.First; o <= r.Last; o++ {
@@ -190,12 +189,12 @@ func stepOf(rec chunk.Record) int64 {
 		Step int64 `json:"step"`
 	}
 	if err := json.Unmarshal(rec.Data, &body); err != nil {
-		panic(err) // we wrote it
+		panic(err) // written by this package
 	}
 	return body.Step
 }
 
-// before tells the last ordinal of every session of a tree up to a sequence.
+// before returns the last ordinal of every session of a tree up to a sequence.
 func (l *Log) before(root chunk.Session, seq chunk.Seq) map[chunk.Session]chunk.Ordinal {
 	seen := make(map[chunk.Session]chunk.Ordinal)
 	for _, rec := range l.Tree(root.Tree()) {
@@ -206,7 +205,7 @@ func (l *Log) before(root chunk.Session, seq chunk.Seq) map[chunk.Session]chunk.
 	return seen
 }
 
-// CheckCursor is hub.Log.
+// CheckCursor implements hub.Log.
 func (l *Log) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
 	if err := l.step(ctx, "verify"); err != nil {
 		return chunk.Position{}, err
@@ -248,19 +247,19 @@ func (l *Log) whyMissing(seq chunk.Seq, ours func(chunk.Session) bool) chunk.Tru
 	return chunk.TruncatedExpired
 }
 
-// takes reports whether a sequence lies in the stretch that a clean-up names.
+// takes reports whether a sequence is in the range that a clean-up lists.
 func takes(mark chunk.Record, seq chunk.Seq) bool {
 	var body struct {
 		From chunk.Seq `json:"fromSequence"`
 		At   chunk.Seq `json:"atSequence"`
 	}
 	if err := json.Unmarshal(mark.Data, &body); err != nil {
-		panic(err) // we wrote it
+		panic(err) // written by this package
 	}
 	return body.From <= seq && seq <= body.At
 }
 
-// Last is hub.Log.
+// Last implements hub.Log.
 func (l *Log) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
 	if err := l.step(ctx, "last"); err != nil {
 		return chunk.Record{}, err
