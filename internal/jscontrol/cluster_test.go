@@ -29,12 +29,11 @@ func startCluster(t *testing.T) *natstest.Cluster {
 	return cluster
 }
 
-// clusterConfig outlasts the loss of a leader on a busy machine.
+// clusterConfig has timeouts that are longer than the loss of a leader on a busy machine.
 var clusterConfig = QueueConfig{RetryTimeout: time.Minute, AckWait: 2 * time.Second}
 
-// Three servers. In each round forty ask at once for each of eight sessions,
-// while the leader of the queue steps down or is killed. One of them is accepted,
-// the errors of the others name that one, and the worker gets it.
+// Three servers. In each round forty clients request a run at once for each of eight sessions, while the leader of the queue steps down or is killed. One of
+// them is accepted, the errors of the others name that one, and the worker gets it.
 func TestRequestsAtOnceOnACluster(t *testing.T) {
 	const rounds, sessions, requesters = 7, 8, 40
 	cluster := startCluster(t)
@@ -110,8 +109,7 @@ func TestRequestsAtOnceOnACluster(t *testing.T) {
 	}
 }
 
-// disturb has the queue's leader fall in one of three ways and returns the node
-// that was killed, or -1.
+// disturb makes the leader of the queue fail in one of three ways and returns the killed node, or -1.
 func disturb(t *testing.T, cluster *natstest.Cluster, round int) int {
 	t.Helper()
 	switch round % 3 {
@@ -131,9 +129,8 @@ func keys(m *sync.Map) []string {
 	return all
 }
 
-// Three servers, workers, requesters that ask again and
-// again, and leaders that step down all the time. No session has a second run
-// before the first is done, and what was accepted is done.
+// Three servers, workers, clients that repeat their requests, and leaders that step down repeatedly. No session has a second run before the first is
+// acknowledged, and every accepted run is handled.
 func TestRequestsWhileLeadersChange(t *testing.T) {
 	const sessions, requesters = 3, 12
 	seed := seedtest.Seed(t)
@@ -169,7 +166,7 @@ func TestRequestsWhileLeadersChange(t *testing.T) {
 	}
 	conn := cluster.JetStream(t).Conn()
 	for changes := 0; ctx.Err() == nil && (changes < 30 || runs.count() < enough); changes++ {
-		// There may be no leader, and a leader that stepped down may not respond: both are fine.
+		// There may be no leader, and a leader that stepped down may not respond: both are allowed.
 		_, _ = conn.Request("$JS.API.STREAM.LEADER.STEPDOWN.TR_COMMANDS", nil, time.Second)
 		pause(ctx, rand.N(600*time.Millisecond))
 	}
@@ -194,10 +191,10 @@ func empty(ctx context.Context, js jetstream.JetStream, name string) error {
 	return nil
 }
 
-// enough runs prove something. While leaders change they are few on a slow machine.
+// enough runs for a result; while leaders change they are few on a slow machine
 const enough = 10
 
-// ledger is what must be true of all runs together.
+// ledger records all runs and checks the invariants.
 type ledger struct {
 	mu       sync.Mutex
 	accepted map[string]bool

@@ -28,7 +28,7 @@ func publishAt(t *testing.T, q *Queue, run string, at time.Time) {
 	}
 }
 
-// arrival is an Expire and when it came.
+// arrival is an Expire and the time of its delivery.
 type arrival struct {
 	control.Command
 
@@ -41,7 +41,7 @@ func serveArrivals(t *testing.T, q *Queue) (*worker, chan arrival) {
 	return serve(t, q, func(_ context.Context, c control.Command) error { got <- arrival{c, time.Now()}; return nil }), got
 }
 
-// wantDue: it came at its time and not before.
+// wantDue checks that it was delivered at its time and not before.
 func wantDue(t *testing.T, a arrival, run string, deadline time.Time) {
 	t.Helper()
 	if a.Kind != control.Expire || a.RunID != run || a.Deadline.Sub(deadline) < 0 || a.Deadline.Sub(deadline) > time.Millisecond {
@@ -57,8 +57,7 @@ func wantNoDeadlines(t *testing.T, js jetstream.JetStream) {
 	natstest.Eventually(t, "no deadline to be left", func(ctx context.Context) error { return empty(ctx, js, "TR_DEADLINES") })
 }
 
-// A deadline comes when its time has come, beside the session's command, and
-// nothing of it is left.
+// A deadline is delivered at its time, in addition to the session's command, and leaves no message.
 func TestDeadlineComes(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -66,7 +65,7 @@ func TestDeadlineComes(t *testing.T) {
 	request(t, q, execute("s1", "r0"), 0)
 	soon := time.Now().Add(1200 * time.Millisecond)
 	publishAt(t, q, "r1", soon)
-	publishAt(t, q, "r1", soon) // once more is once
+	publishAt(t, q, "r1", soon) // a repetition has no effect
 	publishAt(t, q, "r1", soon.Add(time.Second))
 	publishAt(t, q, "past", time.Now().Add(-time.Hour))
 	wantPending(t, q, "r0")
@@ -97,7 +96,7 @@ func TestDeadlineComes(t *testing.T) {
 	}
 }
 
-// The server is shut down, or killed, while deadlines wait. One passes meanwhile.
+// The server is shut down, or killed, while deadlines are pending. One of them is due meanwhile.
 func TestDeadlinesOutliveTheServer(t *testing.T) {
 	t.Run("restart", func(t *testing.T) {
 		srv := start(t)
@@ -131,7 +130,7 @@ func outlive(t *testing.T, js jetstream.JetStream, restart func()) {
 	}
 }
 
-// A deadline that is due and not acknowledged is redelivered; the worker died.
+// A deadline that is due and not acknowledged, because the worker crashed, is redelivered.
 func TestDueDeadlineIsRedelivered(t *testing.T) {
 	srv := start(t)
 	q := newQueue(t, srv.JetStream(t), QueueConfig{AckWait: 500 * time.Millisecond})
@@ -154,8 +153,8 @@ func TestDueDeadlineIsRedelivered(t *testing.T) {
 	}
 }
 
-// Three servers. Deadlines of many runs pass while the leader is killed
-// and others step down: each comes, none before its time, and nothing is left.
+// Three servers. The deadlines of many runs pass while the leader is killed and others step down: each is delivered, none before its time, and no message
+// remains.
 func TestDeadlinesOnACluster(t *testing.T) {
 	const runs = 120
 	cluster := startCluster(t)
@@ -196,7 +195,7 @@ func TestDeadlinesOnACluster(t *testing.T) {
 	t.Logf("%d came again", again+len(got))
 }
 
-// What a deadline may be.
+// The limits of a deadline.
 func TestRefusedDeadlines(t *testing.T) {
 	q := newQueue(t, start(t).JetStream(t), QueueConfig{})
 	if err := q.PublishAt(t.Context(), execute("s1", "r1"), time.Now()); !errors.Is(err, chunk.ErrInvalid) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// documented are the messages of docs/workers.md whose subjects begin like this.
+// documented returns the messages in docs/workers.md with this prefix of the subject.
 func documented(t *testing.T, prefix string) []*nats.Msg {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/workers.md")
@@ -40,7 +40,7 @@ func documented(t *testing.T, prefix string) []*nats.Msg {
 	return all
 }
 
-// The commands in docs/workers.md are read, and are what we write.
+// The commands in docs/workers.md are valid and equal the encoded commands.
 func TestDocumentedCommands(t *testing.T) {
 	var kinds []control.CommandKind
 	for _, msg := range documented(t, "tr.commands.") {
@@ -61,8 +61,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// The deadline in docs/workers.md is what PublishAt stores, and what the server
-// makes of it is read.
+// The deadline in docs/workers.md is the message that PublishAt stores, and the message that the server creates from it is valid.
 func TestDocumentedDeadline(t *testing.T) {
 	all := documented(t, "tr.deadlines.")
 	if len(all) != 1 {
@@ -93,7 +92,7 @@ func wantSame(t *testing.T, got, want *nats.Msg) {
 	}
 }
 
-// The ids in docs/workers.md are ours, also when they are made as it says.
+// The ids in docs/workers.md equal those of package control, and so do ids that are built as the document says.
 func TestDocumentedRunIDs(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/workers.md")
 	if err != nil {
@@ -112,7 +111,7 @@ func TestDocumentedRunIDs(t *testing.T) {
 	}
 }
 
-// The table of members in docs/workers.md has them all.
+// The table of members in docs/workers.md is complete.
 func TestDocumentedMembers(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/workers.md")
 	if err != nil {

@@ -21,7 +21,7 @@ func TestFirstAnswerWinsOnACluster(t *testing.T) {
 	natstest.Eventually(t, "the bucket", func(ctx context.Context) error { return topology.Ensure(ctx, js, topology.Config{Replicas: 3}) })
 	var boxes []*Inbox
 	for range 3 {
-		boxes = append(boxes, newBox(t, cluster.JetStream(t), InboxConfig{RetryTimeout: time.Minute}))
+		boxes = append(boxes, newInbox(t, cluster.JetStream(t), InboxConfig{RetryTimeout: time.Minute}))
 	}
 	for round := range rounds {
 		var all sync.WaitGroup

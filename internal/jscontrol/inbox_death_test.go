@@ -16,22 +16,22 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
-// errDied is the end of a process in the middle of what it was doing.
-var errDied = errors.New("died")
+// errCrashed simulates a crash of a process.
+var errCrashed = errors.New("crashed")
 
-// paused is a run that waits for three calls, with the answers that were accepted.
+// paused is a run that waits for three calls, with the accepted answers.
 type paused struct {
 	session chunk.Session
 	run     string
 
-	mu      sync.Mutex // guards everything below
+	mu      sync.Mutex // guards the fields below
 	winners map[string]control.Answer
-	resumed int // handlers of its resume that came to their end
+	resumed int // completed handlers of its resume
 }
 
 var calls = []string{"client", "approval", "child"}
 
-// env has many runs that wait and many clients that answer. Each process may die.
+// env has many suspended runs and many clients that answer. Each process may crash.
 type env struct {
 	*testing.T
 
@@ -52,11 +52,10 @@ func (s *env) rand(n int) int {
 
 func (s *env) dies() bool { return s.rand(4) == 0 }
 
-// answer is one process: it stores an answer, looks whether that was the last,
-// and asks for the run to be resumed. It may die between any two of these.
+// answer is one process: it stores an answer, checks whether it was the last, and requests a resume. It may crash between any two steps.
 func (s *env) answer(ctx context.Context, p *paused, a control.Answer) error {
 	if s.dies() {
-		return errDied
+		return errCrashed
 	}
 	a.Session, a.RunID = p.session, p.run
 	err := s.box.Answer(ctx, a)
@@ -70,33 +69,33 @@ func (s *env) answer(ctx context.Context, p *paused, a control.Answer) error {
 		return err
 	}
 	if s.dies() {
-		return errDied
+		return errCrashed
 	}
 	return s.wake(ctx, p)
 }
 
-// wake resumes the run if all calls are answered. A repetition does no harm.
+// wake requests a resume if all calls have answers. A repetition is harmless.
 func (s *env) wake(ctx context.Context, p *paused) error {
 	all, err := s.box.Answers(ctx, p.session, p.run)
 	if err != nil || len(all) < len(calls) || p.isResumed() {
 		return err
 	}
 	if s.dies() {
-		return errDied
+		return errCrashed
 	}
 	return s.queue.Request(ctx, control.Command{
 		Kind: control.Resume, Session: p.session, AgentType: "support", RunID: control.ResumeRunID(p.run), Resumes: p.run, Mode: "continue",
 	}, 0)
 }
 
-// handle is a worker. It may die as well; then the command is redelivered.
+// handle is a worker. It may crash as well; then the command is redelivered.
 func (s *env) handle(ctx context.Context, c control.Command) error {
 	for _, p := range s.runs {
 		if p.session != c.Session {
 			continue
 		}
 		if s.dies() {
-			return control.RetryAfter(0, errDied)
+			return control.RetryAfter(0, errCrashed)
 		}
 		if c.Kind == control.Expire {
 			return s.expire(ctx, p)
@@ -130,7 +129,7 @@ func (s *env) resume(ctx context.Context, p *paused, c control.Command) error {
 		s.Errorf("run %s is resumed by %+v with %d answers", p.run, c, len(all))
 	}
 	if s.dies() {
-		return control.RetryAfter(0, errDied)
+		return control.RetryAfter(0, errCrashed)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,8 +155,7 @@ func (p *paused) accept(t *testing.T, a control.Answer) {
 	p.winners[a.CallID] = a
 }
 
-// checkRefused compares the answer in the error of a refused client with the accepted
-// one. The client of the accepted one may not have got its response yet.
+// checkRefused compares the answer in the error of a rejected client with the accepted one. The client of the accepted answer may not have its response yet.
 func (p *paused) checkRefused(t *testing.T, a control.Answer) {
 	t.Helper()
 	p.mu.Lock()
@@ -179,10 +177,8 @@ func given(call, reason string) control.Answer {
 	return a
 }
 
-// Forty runs wait for three calls each. Many clients answer, and each process, workers
-// and deadlines included, may die between any two of its steps; the server is
-// restarted, too. In the end each call has the one answer that was
-// accepted, and each run is resumed with all of them.
+// Forty runs wait for three calls each. Many clients answer, and each process, including workers and deadlines, may crash between any two steps; the server is
+// restarted, too. In the end each call has the one accepted answer, and each run is resumed with all of them.
 func TestDeathBetweenAnySteps(t *testing.T) {
 	const runs, clients = 40, 10
 	srv := startInbox(t)
@@ -191,7 +187,7 @@ func TestDeathBetweenAnySteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &env{
-		T: t, box: newBox(t, srv.JetStream(t), InboxConfig{}), queue: queue,
+		T: t, box: newInbox(t, srv.JetStream(t), InboxConfig{}), queue: queue,
 		done: make(chan struct{}, runs), rng: seedtest.Rand(t),
 	}
 	for i := range runs {
@@ -213,7 +209,7 @@ func TestDeathBetweenAnySteps(t *testing.T) {
 			for i := range 2 * runs {
 				p := s.runs[s.rand(runs)]
 				err := s.answer(t.Context(), p, given(calls[s.rand(len(calls))], fmt.Sprintf("%d-%d", client, i)))
-				if err != nil && !errors.Is(err, errDied) {
+				if err != nil && !errors.Is(err, errCrashed) {
 					t.Error(err)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// The values in docs/workers.md are read, under their keys, and are what we write.
+// The values in docs/workers.md are valid under their keys, and equal the encoded values.
 func TestDocumentedValues(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/workers.md")
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// Names that begin otherwise, and a JetStream domain, which has another API
-// prefix: all that a run that waits needs is there.
+// With another subject prefix, and with a JetStream domain, which has another API prefix, a suspended run works as usual.
 func TestOtherNamesAndDomains(t *testing.T) {
 	srv := natstest.Start(t, natstest.ServerConfig(`jetstream: {domain: "hub"}`))
 	nc := srv.Conn(t)
@@ -33,7 +32,7 @@ func TestOtherNamesAndDomains(t *testing.T) {
 			if err := topology.Ensure(t.Context(), js, topology.Config{Layout: layout}); err != nil {
 				t.Fatal(err)
 			}
-			b := newBox(t, js, InboxConfig{Layout: layout})
+			b := newInbox(t, js, InboxConfig{Layout: layout})
 			hints, stop, err := b.Watch(session, "run-1")
 			if err != nil {
 				t.Fatal(err)

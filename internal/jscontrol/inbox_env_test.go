@@ -14,7 +14,7 @@ import (
 
 var session = chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"}
 
-// start gives a server with the bucket.
+// start starts a server with the bucket.
 func startInbox(t *testing.T, opts ...natstest.Option) *natstest.Server {
 	t.Helper()
 	srv := natstest.Start(t, opts...)
@@ -24,7 +24,7 @@ func startInbox(t *testing.T, opts ...natstest.Option) *natstest.Server {
 	return srv
 }
 
-func newBox(t *testing.T, js jetstream.JetStream, cfg InboxConfig) *Inbox {
+func newInbox(t *testing.T, js jetstream.JetStream, cfg InboxConfig) *Inbox {
 	t.Helper()
 	b, err := NewInbox(js, cfg)
 	if err != nil {

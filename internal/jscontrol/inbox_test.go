@@ -18,7 +18,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// full are answers of all kinds, with all they can have.
+// full has answers of all kinds with all members.
 func fullAnswers() []control.Answer {
 	at := time.UnixMilli(1700000000123)
 	all := []control.Answer{
@@ -36,10 +36,9 @@ func fullAnswers() []control.Answer {
 	return all
 }
 
-// What is answered is what the worker reads, in the order in which it was given,
-// and of this run only.
+// The worker reads the stored answers of its run, in the order in which they were stored.
 func TestAnswersAreRead(t *testing.T) {
-	b := newBox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
 	if got := answers(t, b, "run-1"); got != nil {
 		t.Errorf("before: %+v", got)
 	}
@@ -68,10 +67,10 @@ func TestAnswersAreRead(t *testing.T) {
 	}
 }
 
-// Fifty answers at once, equal or not: one is stored, and the others are refused with it.
+// Of fifty concurrent answers, equal or not, one is stored, and the errors of the others contain it.
 func TestFirstAnswerWins(t *testing.T) {
 	srv := startInbox(t)
-	boxes := []*Inbox{newBox(t, srv.JetStream(t), InboxConfig{}), newBox(t, srv.JetStream(t), InboxConfig{})}
+	boxes := []*Inbox{newInbox(t, srv.JetStream(t), InboxConfig{}), newInbox(t, srv.JetStream(t), InboxConfig{})}
 	for round := range 20 {
 		call := fmt.Sprint("c", round)
 		var all sync.WaitGroup
@@ -105,9 +104,9 @@ func TestFirstAnswerWins(t *testing.T) {
 	}
 }
 
-// Pressing stop twice is once; an interrupt becomes an abort, and an abort stays.
+// A repeated stop request has no effect; an abort replaces an interrupt, and an interrupt does not replace an abort.
 func TestStopIsRaised(t *testing.T) {
-	b := newBox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
 	if s, stopped, err := b.StopRequest(t.Context(), session, "run-1"); stopped || err != nil {
 		t.Fatalf("before: %+v, %v", s, err)
 	}
@@ -137,10 +136,10 @@ func TestStopIsRaised(t *testing.T) {
 	}
 }
 
-// Interrupts and aborts at once: an abort is never lost.
+// Concurrent interrupts and aborts: an abort is never lost.
 func TestStopsAtOnce(t *testing.T) {
 	srv := startInbox(t)
-	boxes := []*Inbox{newBox(t, srv.JetStream(t), InboxConfig{}), newBox(t, srv.JetStream(t), InboxConfig{})}
+	boxes := []*Inbox{newInbox(t, srv.JetStream(t), InboxConfig{}), newInbox(t, srv.JetStream(t), InboxConfig{})}
 	for round := range 20 {
 		run := fmt.Sprint("r", round)
 		var all sync.WaitGroup
@@ -168,7 +167,7 @@ func TestStopsAtOnce(t *testing.T) {
 // A hint is sent after its value was stored: a read after the hint returns the value.
 func TestHintComesAfterTheAnswer(t *testing.T) {
 	srv := startInbox(t)
-	b, other := newBox(t, srv.JetStream(t), InboxConfig{}), newBox(t, srv.JetStream(t), InboxConfig{})
+	b, other := newInbox(t, srv.JetStream(t), InboxConfig{}), newInbox(t, srv.JetStream(t), InboxConfig{})
 	hints, stop, err := b.Watch(session, "run-1")
 	if err != nil {
 		t.Fatal(err)
@@ -204,9 +203,9 @@ func TestHintComesAfterTheAnswer(t *testing.T) {
 	}
 }
 
-// What is wrong is named, and nothing is stored.
+// The error names the invalid field, and nothing is stored.
 func TestRefusedAnswers(t *testing.T) {
-	b := newBox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
 	long, reason := strings.Repeat("ü", control.MaxAnswerID+1), strings.Repeat("x", control.MaxError+1)
 	tests := map[string]struct {
 		change func(*control.Answer)
@@ -277,10 +276,9 @@ func TestRefusedAnswers(t *testing.T) {
 	}
 }
 
-// The largest result that is taken fits a message, and with all its ids the
-// record of the log that it becomes.
+// The largest accepted result fits a message, and the log record that it becomes, with all ids.
 func TestLargestResultFitsTheLog(t *testing.T) {
-	b := newBox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
 	a := result(strings.Repeat("💥", control.MaxAnswerID), `"`+strings.Repeat("<", control.MaxResult-2)+`"`)
 	a.ToolName = strings.Repeat("💥", control.MaxAnswerID)
 	if err := b.Answer(t.Context(), a); err != nil {
@@ -300,11 +298,10 @@ func TestLargestResultFitsTheLog(t *testing.T) {
 	}
 }
 
-// Values that something else wrote under our keys count as not there: they stop
-// neither who reads nor who answers.
+// Malformed values under the keys of the inbox are ignored, by readers and by clients that answer.
 func TestStrayValuesAreReplaced(t *testing.T) {
 	js := startInbox(t).JetStream(t)
-	b := newBox(t, js, InboxConfig{})
+	b := newInbox(t, js, InboxConfig{})
 	kv, err := js.KeyValue(t.Context(), "TR_INBOX")
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +347,7 @@ func TestStrayValuesAreReplaced(t *testing.T) {
 		}
 		wantAnswered(t, b.Answer(t.Context(), result("c1", "2")))
 	}
-	// Deleted by hand: as if it had never been.
+	// A key that was deleted by hand is like one that never existed.
 	if err := kv.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
@@ -362,10 +359,10 @@ func TestStrayValuesAreReplaced(t *testing.T) {
 	}
 }
 
-// What a newer build wrote is left as it is.
+// A value of a newer build is not changed.
 func TestNewerValuesAreLeft(t *testing.T) {
 	js := startInbox(t).JetStream(t)
-	b := newBox(t, js, InboxConfig{})
+	b := newInbox(t, js, InboxConfig{})
 	kv, err := js.KeyValue(t.Context(), "TR_INBOX")
 	if err != nil {
 		t.Fatal(err)
@@ -400,8 +397,8 @@ func TestLostAcknowledgement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBox(t, far, InboxConfig{RetryTimeout: time.Minute})
-	near := newBox(t, srv.JetStream(t), InboxConfig{})
+	b := newInbox(t, far, InboxConfig{RetryTimeout: time.Minute})
+	near := newInbox(t, srv.JetStream(t), InboxConfig{})
 	for i, forget := range []bool{false, true} {
 		call := fmt.Sprint("c", i)
 		proxy.DropReplies()
@@ -413,7 +410,7 @@ func TestLostAcknowledgement(t *testing.T) {
 			}
 			return nil
 		})
-		if forget { // the ids of what was stored are known as long as the window
+		if forget { // the server knows the ids of stored messages for this window
 			shortInboxWindow(t, near.js)
 		}
 		proxy.Restore()
@@ -423,7 +420,7 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 }
 
-// shortInboxWindow makes the server forget the message ids that it has seen.
+// shortInboxWindow makes the server forget message ids quickly.
 func shortInboxWindow(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "KV_TR_INBOX")
@@ -440,7 +437,7 @@ func shortInboxWindow(t *testing.T, js jetstream.JetStream) {
 // The server does not respond within RetryTimeout: the outcome is unknown.
 func TestUnknownOutcome(t *testing.T) {
 	srv := startInbox(t)
-	b := newBox(t, srv.JetStream(t), InboxConfig{RetryTimeout: 300 * time.Millisecond})
+	b := newInbox(t, srv.JetStream(t), InboxConfig{RetryTimeout: 300 * time.Millisecond})
 	srv.Shutdown()
 	if err := b.Answer(t.Context(), result("c1", "1")); !errors.Is(err, chunk.ErrUnknownOutcome) {
 		t.Errorf("answer: %v", err)

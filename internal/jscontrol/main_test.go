@@ -19,11 +19,10 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// limit bounds a wait for something that must come; it is long because the
-// machine is shared.
+// limit is the timeout of a wait; it is long because test machines are shared.
 const limit = 30 * time.Second
 
-// start gives a server with the streams of Tailrace.
+// start starts a server with the streams of Tailrace.
 func start(t *testing.T) *natstest.Server {
 	t.Helper()
 	srv := natstest.Start(t)
@@ -68,7 +67,7 @@ func serve(t *testing.T, q *Queue, handle Handler) *worker {
 	return w
 }
 
-// stop ends the worker in good order.
+// stop shuts the worker down gracefully.
 func (w *worker) stop(t *testing.T) {
 	t.Helper()
 	w.cancel()
@@ -77,7 +76,7 @@ func (w *worker) stop(t *testing.T) {
 	}
 }
 
-// signs records what workers tell the server about their commands.
+// signs records the acknowledgements that workers send for their commands.
 type signs struct {
 	sub  *nats.Subscription
 	mu   sync.Mutex
@@ -112,7 +111,7 @@ func (s *signs) all() []sign {
 	return append([]sign(nil), s.seen...)
 }
 
-// await waits until enough is true of what was seen.
+// await waits until the recorded acknowledgements satisfy enough.
 func (s *signs) await(t *testing.T, what string, enough func([]sign) bool) []sign {
 	t.Helper()
 	for {
@@ -133,7 +132,7 @@ func count(all []sign, what string) int {
 	return n
 }
 
-// logLines is a slog handler that hands out the message of each record.
+// logLines is a slog handler that sends the text of each record to a channel.
 type logLines chan string
 
 func (l logLines) Enabled(context.Context, slog.Level) bool { return true }
@@ -152,7 +151,7 @@ func (l logLines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// left is how many commands are on the queue.
+// left returns the number of commands on the queue.
 func left(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "TR_COMMANDS")

@@ -16,8 +16,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// externalWorker requests runs and handles them with nothing but core NATS and
-// docs/workers.md.
+// externalWorker requests and handles runs with core NATS and docs/workers.md only.
 type externalWorker struct {
 	*testing.T
 
@@ -40,7 +39,7 @@ func (f externalWorker) ask(subject, data string, header ...string) *nats.Msg {
 	return answer
 }
 
-// store publishes and returns the code of the refusal, 0 for none.
+// store publishes a message and returns the error code of the response, 0 for none.
 func (f externalWorker) store(msg *nats.Msg, expected string) int {
 	f.Helper()
 	var header []string
@@ -63,7 +62,7 @@ func (f externalWorker) store(msg *nats.Msg, expected string) int {
 	return answer.Error.Code
 }
 
-// last is the body of the last message of a subject.
+// last returns the body of the last message of a subject.
 func (f externalWorker) last(stream, subject string) string {
 	f.Helper()
 	var answer struct {
@@ -78,7 +77,7 @@ func (f externalWorker) last(stream, subject string) string {
 	return string(answer.Message.Data)
 }
 
-// next is the next delivery of a consumer, which it makes as documented.
+// next returns the next delivery of a consumer that is created as documented.
 func (f externalWorker) next(stream, filter string) *nats.Msg {
 	f.Helper()
 	consumer := `{"stream_name":"` + stream + `","config":{"durable_name":"agent-support","name":"agent-support","filter_subject":"` + filter +
@@ -90,8 +89,7 @@ func (f externalWorker) next(stream, filter string) *nats.Msg {
 	return f.ask("$JS.API.CONSUMER.MSG.NEXT."+stream+".agent-support", `{"batch":1,"expires":30000000000}`)
 }
 
-// A program that keeps to docs/workers.md asks for a run, does it, answers, and
-// is reminded, beside programs that use our packages.
+// A program that follows docs/workers.md requests a run, handles it, stores answers and sets deadlines, alongside programs that use the packages.
 func TestExternalWorker(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -107,7 +105,7 @@ func TestExternalWorker(t *testing.T) {
 	if code := f.store(execute, "0"); code != 0 {
 		t.Fatalf("refused: %d", code)
 	}
-	if code := f.store(execute, "0"); code != 10071 { // replicas would say that they have it
+	if code := f.store(execute, "0"); code != 10071 { // replicas would respond that they have it
 		t.Errorf("once more: %d", code)
 	}
 	if code := f.store(regenerate, "0"); code != 10071 {
@@ -131,7 +129,7 @@ func TestExternalWorker(t *testing.T) {
 	f.ask(work.Reply, "+ACK")
 	wantPending(t, ours, "")
 
-	// What one of us has answered cannot be answered by the other.
+	// A call has one answer, whichever of the two programs stores it first.
 	hints, err := f.nc.SubscribeSync("tr.inbox.acme.s1.s1.run-1.>")
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +156,7 @@ func TestExternalWorker(t *testing.T) {
 		t.Errorf("stop %s", got)
 	}
 
-	// Deadlines go both ways; the documented one has passed.
+	// Deadlines work in both directions; the documented one has passed.
 	deadline := documented(t, "tr.deadlines.")[0]
 	if code := f.store(deadline, ""); code != 0 {
 		t.Fatalf("deadline refused: %d", code)
@@ -170,7 +168,7 @@ func TestExternalWorker(t *testing.T) {
 	f.ask(due.Reply, "+ACK")
 	wantNoDeadlines(t, js)
 
-	// A worker that uses this package serves from the same consumers.
+	// A worker that uses this package reads the same consumers.
 	got := make(chan control.Command, 10)
 	w := serve(t, ours, func(_ context.Context, c control.Command) error { got <- c; return nil })
 	if code := f.store(regenerate, "0"); code != 0 {

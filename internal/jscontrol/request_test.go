@@ -27,7 +27,7 @@ func request(t *testing.T, q *Queue, c control.Command, after control.Revision) 
 	}
 }
 
-// wantBusy: the request was refused because of run.
+// wantBusy checks that the request was rejected because of run.
 func wantBusy(t *testing.T, err error, run string) control.Revision {
 	t.Helper()
 	busy, ok := errors.AsType[*control.BusyError](err)
@@ -37,7 +37,7 @@ func wantBusy(t *testing.T, err error, run string) control.Revision {
 	return busy.Revision
 }
 
-// wantPending: the newest command of session s1 is that of run, "" for none.
+// wantPending checks that the newest command of session s1 is that of run, "" for none.
 func wantPending(t *testing.T, q *Queue, run string) control.Revision {
 	t.Helper()
 	c, revision, err := q.Pending(t.Context(), session1, "support")
@@ -53,8 +53,7 @@ func wantPending(t *testing.T, q *Queue, run string) control.Revision {
 	return revision
 }
 
-// A session has one command, from the moment it was accepted until its worker
-// has acknowledged it.
+// A session has one command, from its acceptance until its worker has acknowledged it.
 func TestOneCommandAtATime(t *testing.T) {
 	srv := start(t)
 	q := newQueue(t, srv.JetStream(t), QueueConfig{})
@@ -69,7 +68,7 @@ func TestOneCommandAtATime(t *testing.T) {
 	if r := wantBusy(t, q.Request(t.Context(), execute("s1", "r2"), 0), "run-1"); r != first {
 		t.Errorf("busy at %d, pending at %d", r, first)
 	}
-	request(t, q, want, 0) // once more: it is there
+	request(t, q, want, 0) // repeated: it is on the queue
 	request(t, q, execute("s2", "r2"), 0)
 
 	// The other commands of a session have the same subject.
@@ -99,8 +98,7 @@ func resume(run, resumed string) control.Command {
 	return control.Command{Kind: control.Resume, Session: session1, AgentType: "support", RunID: run, Resumes: resumed, Mode: "continue"}
 }
 
-// The worker has ended the run in the log and died before the acknowledgement:
-// a client that knows that from the log requests the next command after it. Of several
+// The worker has ended the run in the log and crashed before the acknowledgement: a client that knows that from the log replaces the command. Of several
 // requests exactly one is accepted.
 func TestRequestBehindAFinishedCommand(t *testing.T) {
 	srv := start(t)
@@ -137,13 +135,12 @@ func TestRequestBehindAFinishedCommand(t *testing.T) {
 	}
 	w.stop(t)
 
-	// The command that after names is gone by now: as good as none.
+	// The command that the request replaces is no longer on the queue: the request is accepted.
 	request(t, q, execute("s1", "r9"), old)
 	wantPending(t, q, "r9")
 }
 
-// The newest command is done before an older one is: what is there is the older
-// one, until it is done, too.
+// The newest command is acknowledged before an older one: the pending command is the older one until it is acknowledged.
 func TestPendingAfterAcksOutOfOrder(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -154,7 +151,7 @@ func TestPendingAfterAcksOutOfOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.DeleteMsg(t.Context(), uint64(wantPending(t, q, "r2"))); err != nil { // what an ack does
+	if err := stream.DeleteMsg(t.Context(), uint64(wantPending(t, q, "r2"))); err != nil { // the effect of an ack
 		t.Fatal(err)
 	}
 	wantPending(t, q, "r1")
@@ -166,11 +163,8 @@ func TestPendingAfterAcksOutOfOrder(t *testing.T) {
 	request(t, q, execute("s1", "r3"), 0)
 }
 
-// The same command again is the one that is there; and when that is gone, it is
-// on the queue once more. The server, which would know it by its id for a while,
-// does not keep it from that:
-//  1. a Resume comes too early, finds nothing to do, and is acknowledged,
-//  2. the last answer is stored, and the Resume is requested with reason.
+// A repeated request returns the command that is on the queue; after its acknowledgement, it is published again. The deduplication of the server must not
+// prevent that: 1. a Resume comes too early, finds no answers, and is acknowledged, 2. the last answer is stored, and the Resume is requested again.
 func TestRepeatedRequest(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -192,8 +186,7 @@ func TestRepeatedRequest(t *testing.T) {
 	}
 }
 
-// Fifty requests at once, a hundred times: one is accepted, and the errors of all others
-// name that one.
+// A hundred times fifty concurrent requests: one is accepted, and the errors of all others name it.
 func TestRequestsAtOnce(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -273,8 +266,7 @@ func TestRequestWithLostAcknowledgement(t *testing.T) {
 	}
 }
 
-// The server does not respond within RetryTimeout: the outcome is unknown, which is not
-// a refusal.
+// The server does not respond within RetryTimeout: the outcome is unknown, which is not a rejection.
 func TestRequestWithUnknownOutcome(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -292,7 +284,7 @@ func TestRequestWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// shortenWindow makes the server forget the message ids that it has seen.
+// shortenWindow makes the server forget message ids quickly.
 func shortenWindow(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "TR_COMMANDS")
@@ -306,8 +298,7 @@ func shortenWindow(t *testing.T, js jetstream.JetStream) {
 	}
 }
 
-// The stored command can be read by a newer worker only, or is malformed: the session
-// is busy, and the error tells why.
+// The stored command is malformed or only readable by a newer worker: the session is busy, and the error has the reason.
 func TestBusyWithWhatCannotBeRead(t *testing.T) {
 	tests := map[string]struct {
 		data string
@@ -340,7 +331,7 @@ func TestBusyWithWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// An Expire is not the session's command, and a bad name is refused without a request.
+// An Expire does not count as the session's command, and an invalid name is rejected without a request.
 func TestRefusedRequests(t *testing.T) {
 	q := newQueue(t, start(t).JetStream(t), QueueConfig{})
 	expire := control.Command{Kind: control.Expire, Session: session1, AgentType: "support", RunID: "r1", Deadline: time.Now()}
@@ -355,7 +346,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// Ids of runs are tokens, and functions of what they are made of.
+// Run ids are tokens, and functions of the values that they are built from.
 func TestRunIDs(t *testing.T) {
 	a, b := chunk.RootSession("acme", "s1"), chunk.RootSession("acme", "s2")
 	ids := map[string]string{

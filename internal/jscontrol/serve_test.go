@@ -19,7 +19,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// A command travels whole, and is gone when it is done.
+// A command is delivered with all members, and removed when it is acknowledged.
 func TestCommandTravels(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -37,7 +37,7 @@ func TestCommandTravels(t *testing.T) {
 	}
 }
 
-// Publishing twice is one command, even when the first is done already.
+// Publishing a command twice stores it once, even after the first was acknowledged.
 func TestPublishIsIdempotent(t *testing.T) {
 	srv := start(t)
 	q := newQueue(t, srv.JetStream(t), QueueConfig{})
@@ -53,8 +53,7 @@ func TestPublishIsIdempotent(t *testing.T) {
 	}
 }
 
-// kill -9: the connection goes, nothing is said. Another worker gets the command
-// within AckWait.
+// kill -9: the connection is lost without an acknowledgement. Another worker gets the command within AckWait.
 func TestKilledWorkersCommandComesAgain(t *testing.T) {
 	srv := start(t)
 	cfg := QueueConfig{AckWait: 500 * time.Millisecond}
@@ -76,8 +75,7 @@ func TestKilledWorkersCommandComesAgain(t *testing.T) {
 	natstest.Receive(t, "the second worker", second)
 }
 
-// A worker that is stopped gives its command back at once: the next one
-// does not wait for AckWait, which is a minute here.
+// A worker that is stopped returns its command at once: the next one does not wait for AckWait, which is a minute here.
 func TestStoppedWorkerGivesBack(t *testing.T) {
 	srv := start(t)
 	cfg := QueueConfig{AckWait: 2 * limit}
@@ -118,8 +116,7 @@ func TestHeartbeatKeepsCommand(t *testing.T) {
 	}
 }
 
-// A failed command is redelivered, later each time or when its handler says, and is
-// removed when it succeeds.
+// A failed command is redelivered, with increasing delays or with the delay of the handler, and is removed when it succeeds.
 func TestFailedCommandIsRedelivered(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -166,7 +163,7 @@ func TestFencedWorkerIsSilent(t *testing.T) {
 		if tries.Add(1) == 1 {
 			return fmt.Errorf("write: %w", chunk.ErrFenced)
 		}
-		close(done) // AckWait has passed: the worker that fenced this one must have died
+		close(done) // after AckWait another worker assumes that this one has crashed
 		return nil
 	})
 	publish(t, q, execute("s1", "r1"))
@@ -216,8 +213,7 @@ func TestNewerCommandIsLeft(t *testing.T) {
 	}
 }
 
-// No more than Concurrency at a time; the others wait where another worker
-// finds them.
+// At most Concurrency commands run at a time; the others stay on the queue, where another worker gets them.
 func TestConcurrencyIsBounded(t *testing.T) {
 	srv := start(t)
 	cfg := QueueConfig{Concurrency: 3, AckWait: 2 * limit}
@@ -251,8 +247,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	}
 }
 
-// The server redelivers the command that this worker is running: the handler does not
-// start a second time, and the newest delivery is the one that is acknowledged.
+// The server redelivers the command that this worker is running: the handler does not start a second time, and the newest delivery is acknowledged.
 func TestOwnCommandIsRedelivered(t *testing.T) {
 	srv := start(t)
 	nc := srv.Conn(t)
@@ -288,8 +283,7 @@ func TestOwnCommandIsRedelivered(t *testing.T) {
 	}
 }
 
-// A worker that starts before the server and before the stream gets its work
-// when both are there, and again after the server was restarted.
+// A worker that starts before the server and before the stream gets commands when both exist, and again after a restart of the server.
 func TestServeOutlivesTheServer(t *testing.T) {
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)
@@ -313,7 +307,7 @@ func TestServeOutlivesTheServer(t *testing.T) {
 	w.stop(t)
 }
 
-// The error of Publish tells why a command could not be stored.
+// The error of Publish has the reason why a command was not stored.
 func TestPublishErrors(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)
@@ -367,8 +361,7 @@ func TestConfigNamesTheField(t *testing.T) {
 	}
 }
 
-// What a AfterAck leaves to do is done when the command is gone: the session's next
-// one is taken.
+// AfterAck is called after the command is removed: then the session can get its next one.
 func TestDone(t *testing.T) {
 	srv := start(t)
 	js := srv.JetStream(t)

@@ -52,7 +52,7 @@ func kinds() []control.Command {
 	}
 }
 
-// What is published is what the handler gets, to the last digit.
+// The handler gets the published command, with every digit.
 func TestRoundTrip(t *testing.T) {
 	for _, want := range kinds() {
 		msg, err := encode(subjects.Layout{}, want)
@@ -69,9 +69,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Workers of the first version are left what they can do, and nothing else: they
-// do not know who called a sub-agent.
-func TestOldWorkersGetWhatTheyUnderstand(t *testing.T) {
+// A worker of the first version gets only commands that it can handle: it does not know the parent of a sub-agent.
+func TestOldWorkersGetSupportedCommands(t *testing.T) {
 	for i, want := range []string{`{"version":1,`, `{"version":2,`, `{"version":2,`, `{"version":2,`, `{"version":2,`} {
 		msg, err := encode(subjects.Layout{}, kinds()[i])
 		if err != nil {
@@ -83,7 +82,7 @@ func TestOldWorkersGetWhatTheyUnderstand(t *testing.T) {
 	}
 }
 
-// The CloudEvents SDK reads our message as an event.
+// The CloudEvents SDK reads the message as an event.
 func TestSDKReadsCommand(t *testing.T) {
 	msg, err := encode(subjects.Layout{}, full())
 	if err != nil {
@@ -159,8 +158,7 @@ func TestIDsDoNotMeet(t *testing.T) {
 	})
 }
 
-// Whatever arrives, decode answers with a command that can be sent again as the
-// same one, or with one of its two errors.
+// For any message decode returns a command that encodes to the same command, or one of its two errors.
 func FuzzDecode(f *testing.F) {
 	msg, err := encode(subjects.Layout{}, full())
 	if err != nil {
