@@ -47,8 +47,7 @@ func same(a, b chunk.Record) bool {
 		a.Type == b.Type && a.StoredAt.Equal(b.StoredAt) && a.StoredAt.Location() == b.StoredAt.Location() && bytes.Equal(a.Data, b.Data)
 }
 
-// What comes out is what went in, and of what has grown only the last segment
-// is another one.
+// Unpacking returns the packed records, and a log that has grown changes only its last segment.
 func TestSegments(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var records []chunk.Record
@@ -56,7 +55,7 @@ func TestSegments(t *testing.T) {
 		large := rapid.SampledFrom([]int{10, 10_000, maxSegmentBytes + 10}).Draw(rt, "large")
 		for range rapid.IntRange(1, 120).Draw(rt, "records") {
 			seq += chunk.Seq(rapid.Uint64Range(1, 1<<40).Draw(rt, "seq"))
-			stored += rapid.Int64Range(-1<<40, 1<<50).Draw(rt, "stored") // clocks may go back
+			stored += rapid.Int64Range(-1<<40, 1<<50).Draw(rt, "stored") // clocks may be set to an earlier time
 			ordinal += chunk.Ordinal(rapid.Uint64Range(1, 3).Draw(rt, "ordinal"))
 			records = append(records, chunk.Record{
 				Seq: seq, Session: alice, Epoch: chunk.Epoch(rapid.Uint64().Draw(rt, "epoch")), Ordinal: ordinal,
@@ -78,7 +77,7 @@ func TestSegments(t *testing.T) {
 	})
 }
 
-// Whatever happens to a segment, it is refused.
+// A segment with any change is rejected.
 func TestCorrupt(t *testing.T) {
 	p := pack([]chunk.Record{{Seq: 3, Session: alice, Epoch: 1, Ordinal: 1, Type: "x", StoredAt: time.Unix(1, 0), Data: []byte(`{"type":"x"}`)}})[0]
 	for name, bad := range map[string]func(*Segment, *[]byte){

@@ -12,8 +12,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Bodies of every length around the bounds are read as they were sent, whether they
-// say how long they are, or lie, or do not say; and what they took is given back.
+// Bodies of every length around the bounds are read unchanged, with a correct, a wrong and no content length, and their memory is released.
 func TestBodies(t *testing.T) {
 	const limit = 100 << 10
 	bodies := httpkit.NewBodyLimiter(1 << 20)
@@ -39,8 +38,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Many bodies at the same time: the limit is never exceeded, a rejected body keeps nothing,
-// and in the end all of it is free.
+// Many concurrent bodies: the limit is never exceeded, a rejected body holds no memory, and in the end all of it is free.
 func TestBodiesOfACrowd(t *testing.T) {
 	const most = 1 << 20
 	bodies := httpkit.NewBodyLimiter(most)

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Streams are closed one after the other over the time, new ones are rejected, and Begin returns when the last one has left.
+// Streams are closed one after the other over the time, new ones are rejected, and Begin returns when the last one has ended.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d httpkit.Drain
@@ -52,7 +52,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// Streams that do not leave are counted in the error, and closed before the deadline.
+// Streams that do not end are counted in the error, and closed before the deadline.
 func TestDrainEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d httpkit.Drain

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Accepted connections have the options that Listen promises. Their effect is tested end to end in e2e.
+// Accepted connections have the documented socket options. The tests in e2e check their effect.
 func TestListenBoundsSilence(t *testing.T) {
 	for writeTimeout, userTimeout := range map[time.Duration]int{0: 12_000, time.Minute: 62_000} {
 		listener, err := httpkit.Listen(t.Context(), "127.0.0.1:0", writeTimeout)

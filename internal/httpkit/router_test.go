@@ -92,7 +92,7 @@ func TestRouterChecksOrigins(t *testing.T) {
 	}
 }
 
-// Every route states what a client must be allowed to do.
+// Every route has the scope that a client needs.
 func TestRoutesNeedAScope(t *testing.T) {
 	o := httpkit.Options{Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)}}
 	if _, err := httpkit.NewRouter([]httpkit.Route{{Name: "x", Method: "GET", Path: "/x", Serve: serveID}}, o); err == nil {

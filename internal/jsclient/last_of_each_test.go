@@ -44,7 +44,7 @@ func TestLastOfEach(t *testing.T) {
 	}
 }
 
-// A response that would become too long leaves subjects out; the caller asks for the rest.
+// A response that would be too long omits subjects; the caller requests the rest.
 func TestLastOfEachInPieces(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowDirect: true}); err != nil {

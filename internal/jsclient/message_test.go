@@ -34,7 +34,7 @@ func checkMessage(t *testing.T, m Message, err error, seq uint64, subject string
 	}
 }
 
-// A stream without direct gets has only its leader.
+// A stream without direct access responds only through its leader.
 func TestAt(t *testing.T) {
 	for _, direct := range []bool{true, false} {
 		c := fill(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowDirect: direct}, "s.a", "s.b", "s.a")
@@ -77,7 +77,7 @@ func TestDelete(t *testing.T) {
 	if err := c.Delete(t.Context(), "S", 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, seq := range []uint64{2, 4} { // one that was there, and one that never was
+	for _, seq := range []uint64{2, 4} { // one that was deleted, and one that never existed
 		if err := c.Delete(t.Context(), "S", seq); !errors.Is(err, ErrNotFound) {
 			t.Errorf("message %d is missing: %v", seq, err)
 		}

@@ -12,8 +12,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// A bucket that was left behind goes with its objects, and without those of the
-// bucket beside it.
+// A bucket that is no longer used is deleted with its objects, and without those of another bucket.
 func TestDrop(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	old := openSmall(t, js)

@@ -10,8 +10,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Every head is found once over several pages, while each that is shown is saved
-// again; a tree alone too.
+// Every head is returned once over several pages, while each returned one is saved again; also for a single tree.
 func TestEach(t *testing.T) {
 	st := open(t, natstest.Start(t).JetStream(t), subjects.Layout{})
 	const n = 2*pageHeads + 10

@@ -22,7 +22,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// openSmall opens a store whose values have 64 KiB: then little is large.
+// openSmall opens a store whose values have at most 64 KiB, so that small sessions need objects.
 func openSmall(t *testing.T, js jetstream.JetStream) *Store {
 	t.Helper()
 	if err := topology.Ensure(t.Context(), js, topology.Config{MaxSnapshot: 64 << 10}); err != nil {
@@ -35,7 +35,7 @@ func openSmall(t *testing.T, js jetstream.JetStream) *Store {
 	return st
 }
 
-// large is a session whose head is too large for a value.
+// large returns a session whose head is too large for a value.
 type large struct {
 	*storetest.Log
 
@@ -82,7 +82,7 @@ func mustSave(t *testing.T, st *Store, snap fold.Snapshot, after projector.Revis
 	return r
 }
 
-// held is what the two buckets hold: kinds of keys, and objects.
+// held returns the content of the two buckets: the number of keys by kind, and the objects.
 func held(t *testing.T, js jetstream.JetStream) (keys map[string]int, objects []string) {
 	t.Helper()
 	keys = make(map[string]int)
@@ -119,8 +119,8 @@ func wantObjects(t *testing.T, js jetstream.JetStream, heads, messages int) {
 	}
 }
 
-// A large head is one object at any time, a large message one as long as the session, and a
-// small head none. The client library reads them.
+// A large head is stored as one object at a time, a large message as one object as long as the session exists, and a small head as none. The client library can
+// read the objects.
 func TestObjectsComeAndGo(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
@@ -145,14 +145,13 @@ func TestObjectsComeAndGo(t *testing.T) {
 	log.start(t)
 	r = mustSave(t, st, log.fold(t), r)
 	wantObjects(t, js, 0, 1)
-	// A save that starts again writes the same message, and leaves nothing.
+	// A save that is repeated writes the same message, and leaves no objects.
 	mustSave(t, st, log.fold(t), r)
 	wantObjects(t, js, 0, 1)
 	storetest.Equal(t, "in the end", storetest.Stored(t, st, s1), log.fold(t))
 }
 
-// A process dies at each step of a save; the next save or the deletion removes
-// what it left, and what a head points to stays.
+// A process crashes at each step of a save; the next save or the deletion removes the leftovers, and objects that a head refers to stay.
 func TestDeathWithObjects(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
@@ -185,7 +184,7 @@ func TestDeathWithObjects(t *testing.T) {
 	wantObjects(t, js, 1, 0)
 	storetest.Equal(t, "after a death", storetest.Stored(t, st, s1), log.fold(t))
 
-	// A late collection, with an old head, removes nothing that is needed.
+	// A late cleanup, with an old head, removes nothing that is referenced.
 	log.say(t, "more")
 	old := r
 	r = mustSave(t, st, log.fold(t), r)
@@ -203,7 +202,7 @@ func TestDeathWithObjects(t *testing.T) {
 	wantObjects(t, js, 0, 0)
 }
 
-// Heads are replaced and their objects removed while others read: every read finds one.
+// Heads are replaced and their objects removed during reads: every read returns a head.
 func TestReadersOfLargeHeads(t *testing.T) {
 	srv := natstest.Start(t)
 	st := openSmall(t, srv.JetStream(t))
@@ -238,8 +237,7 @@ func TestReadersOfLargeHeads(t *testing.T) {
 	wantObjects(t, st.js, 1, 0)
 }
 
-// The bucket of objects is lost: heads and messages that were in it are damaged,
-// not waited for, and can be written again.
+// The bucket of objects is lost: heads and messages in it are reported as corrupt without a wait, and can be written again.
 func TestLostObjects(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
@@ -269,8 +267,7 @@ func TestLostObjects(t *testing.T) {
 	storetest.Equal(t, "written again", storetest.Stored(t, st, s1), log.fold(t))
 }
 
-// A slow projector saves a session that was deleted meanwhile: the save is refused and leaves nothing, and it does not damage the session that has
-// started again.
+// A slow projector saves a session that was deleted meanwhile: the save is rejected, leaves no data, and does not damage the session that has started again.
 func TestLateSaveOfWhatWasDeleted(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
@@ -305,7 +302,7 @@ func TestLateSaveOfWhatWasDeleted(t *testing.T) {
 	storetest.Equal(t, "the new one", storetest.Stored(t, st, s1), storetest.Fold(t, second, s1))
 }
 
-// A tombstone that is cleared expires; one that is not is found, as are old heads.
+// A tombstone without remaining data expires; one with data is listed, as are old heads.
 func TestAged(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
@@ -318,7 +315,7 @@ func TestAged(t *testing.T) {
 		r := mustSave(t, st, storetest.Fold(t, log, s), 0)
 		tombstone := fold.Tombstone(s, chunk.Position{Seq: 1, Ordinal: 1}, 1)
 		switch i {
-		case 2: // deleted halfway
+		case 2: // deleted in part
 			mustSave(t, st, tombstone, r)
 		case 4:
 			r = mustSave(t, st, tombstone, r)

@@ -44,14 +44,13 @@ func pages(t *testing.T, st *Store, tenant string, q projector.SessionQuery) (al
 	}
 }
 
-// The list is that of an obvious reference implementation, however the saves of tenants, roots
-// and children are mixed, for every filter and size of a page.
+// The list equals that of a simple reference implementation, for any order of the saves of tenants, roots and children, every filter and every size of a page.
 func TestListAgainstAReference(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	t.Logf("-seed %d", *seed)
 	rng := rand.New(rand.NewPCG(*seed, 1))
-	var reference []fold.Snapshot // as saved, the last at the end
+	var reference []fold.Snapshot // as saved, the latest at the end
 	revisions := make(map[chunk.Session]projector.Revision)
 	for n := range 400 {
 		s := chunk.RootSession([]string{"acme", "other"}[rng.IntN(2)], fmt.Sprintf("s%d", rng.IntN(120)))
@@ -128,7 +127,7 @@ func TestListWhileSaving(t *testing.T) {
 	}
 }
 
-// Other keys and names are ignored, and an invalid cursor is refused.
+// Other keys and invalid names are ignored, and an invalid cursor is rejected.
 func TestListRefuses(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -163,9 +162,8 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkSessions is one page out of many sessions: the first, one from the
-// middle, one that finds no more than one session in two hundred, and what a list
-// without an order would cost: reading all.
+// BenchmarkSessions reads one page out of many sessions: the first, one from the middle, one whose filter matches at most one session in two hundred, and for
+// comparison all sessions, as a list without an index would.
 func BenchmarkSessions(b *testing.B) {
 	for _, sessions := range []int{1000, 100_000} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {

@@ -14,8 +14,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// A part of the messages is that of the head, or an error: a reader with the head of a session that was deleted and has started again does not get
-// messages of the new one, which have the same keys.
+// Range returns messages of the given head, or an error: a reader with the head of a session that was deleted and has started again does not get messages of
+// the new one, which have the same keys.
 func TestRangeOfAnotherLife(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -57,11 +57,11 @@ func TestRangeOfAnotherLife(t *testing.T) {
 	if data, err := st.Range(t.Context(), second.TrimFinished(), now, 0, 2); err != nil || !bytes.Equal(data[1], second.FinishedMessages()[1].Data) {
 		t.Errorf("of the new one: %q, %v", data, err)
 	}
-	// A replica that lags does not have the head that was read from another one. Here it is a head that is not stored yet.
+	// A replica that lags does not have the head that was read from another one. Here a head that is not stored simulates that.
 	if _, err := st.Range(t.Context(), second.TrimFinished(), now+1, 0, 2); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("from a replica that lags: %v, want ErrInconsistent", err)
 	}
-	// An operator deletes a message: the marker in its place is not a message.
+	// An operator deletes a message: the delete marker does not count as a message.
 	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestRangeOfAnotherLife(t *testing.T) {
 	}
 }
 
-// A page has messages that are objects, and an answer that takes several.
+// A page has messages that are objects, and an answer of several messages.
 func TestPageOfLargeMessages(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -107,7 +107,7 @@ func TestPageOfLargeMessages(t *testing.T) {
 	}
 }
 
-// text is large for an even n: too large for a value for n of 4.
+// text returns a large text for an even n; that for n of 4 is too large for a value.
 func text(n int) string {
 	size := []int{900 << 10, 10, 700 << 10, 10, 2 << 20, 10}[n]
 	return strings.Repeat("x", size)

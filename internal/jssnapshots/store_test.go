@@ -43,7 +43,7 @@ func openFor(b *testing.B, js jetstream.JetStream) *Store {
 	return st
 }
 
-// The store in the bucket keeps the contract, as the one in memory does.
+// The store in the bucket passes the contract, as the one in memory does.
 func TestKeepsTheContract(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	n := 0
@@ -54,8 +54,7 @@ func TestKeepsTheContract(t *testing.T) {
 	})
 }
 
-// The keys are those that subjects names: the head, and each finished message
-// once, with the generation in its number.
+// The keys are those that package subjects defines: the head, and each finished message once, with the generation in its number.
 func TestKeys(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -92,8 +91,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Death between the messages and the head: what was written is written again
-// with the same content, and the head that comes in the end counts it.
+// A crash between the messages and the head: the messages are written again with the same content, and the final head counts them.
 func TestDeathBeforeTheHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -117,7 +115,7 @@ func TestDeathBeforeTheHead(t *testing.T) {
 	storetest.Equal(t, "in the end", storetest.Stored(t, st, s1), snap)
 }
 
-// Values of another program under the keys are detected: a malformed head, one of another version or session, a message that was changed.
+// Values of another program under the keys are detected: a malformed head, one of another version or session, a changed message.
 func TestValuesOfAnotherProgram(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -169,7 +167,7 @@ func TestValuesOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// A key that was deleted is like one that never was.
+// A deleted key is like one that never existed.
 func TestDeletedHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -195,7 +193,7 @@ func TestDeletedHead(t *testing.T) {
 	storetest.Equal(t, "saved again", storetest.Stored(t, st, s1), snap)
 }
 
-// Without a bucket every call fails, and a bucket that is created later is found.
+// Without a bucket every call fails, and a bucket that is created later is used.
 func TestNoBucketYet(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st, err := New(js, Config{})
@@ -214,7 +212,7 @@ func TestNoBucketYet(t *testing.T) {
 	}
 }
 
-// Names that are not tokens are refused before any request to the server.
+// Names that are not tokens are rejected before any request to the server.
 func TestHostileSessions(t *testing.T) {
 	st, err := New(natstest.Start(t).JetStream(t), Config{})
 	if err != nil {

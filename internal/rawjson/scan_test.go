@@ -20,7 +20,7 @@ var plainLimits = rawjson.Limits{Levels: levels, Name: maxName, Plain: true}
 // lenient has the options that accept all JSON.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// counts has what a scan finds, counted token by token.
+// counts has the expected results of a scan, counted token by token.
 type counts struct {
 	levels, values, members, longest int
 }
@@ -92,7 +92,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// checkInfo compares a scan of text with the libraries.
+// checkInfo compares a scan of text with the results of the libraries.
 func checkInfo(t *testing.T, text []byte, info rawjson.Info, ok bool) {
 	t.Helper()
 	valid := json.Valid(text) && utf8.Valid(text)

@@ -12,8 +12,8 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// FuzzText writes and reads strings. Both spellings are the same string to the libraries, and WTF-8 comes back as it was, but for surrogate halves that
-// meet: reading joins them.
+// FuzzText writes and reads strings. Both spellings are the same string to the libraries, and WTF-8 is unchanged, except that adjacent surrogate halves are
+// joined.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{
 		"", "a", "😀", "a\"\\\n\x00\x1f\x7f", "\b\f\r\t/", "é\u2028😀", "\xed\xa0\x80", "\xed\xb0\x80\xed\xa0\x80", "\xed\xa0\xbd\xed\xb8\x80", "\xed\xa0\xbd", "\xed\xb8\x80",
@@ -54,7 +54,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// checkUnescaped compares the text of content with the library's.
+// checkUnescaped compares the text of content with the result of the library.
 func checkUnescaped(t *testing.T, content []byte) {
 	t.Helper()
 	got, ok := rawjson.AppendUnescaped(nil, content)
@@ -71,7 +71,7 @@ func checkUnescaped(t *testing.T, content []byte) {
 	}
 }
 
-// isWTF8 decides character by character.
+// isWTF8 checks character by character.
 func isWTF8(s string) bool {
 	for s != "" {
 		r, n := utf8.DecodeRuneInString(s)
@@ -85,7 +85,7 @@ func isWTF8(s string) bool {
 	return true
 }
 
-// joined makes one character of each high surrogate and the low one after it.
+// joined replaces each high surrogate and the low one after it by their character.
 func joined(s string) string {
 	var out []byte
 	for s != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// FuzzWalk takes values apart and compares the pieces with those of the library, at all levels. Malformed text never panics.
+// FuzzWalk splits values and compares the pieces with those of the library, at all levels. Malformed text never panics.
 func FuzzWalk(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"text_delta","step":0}`, `{}`, `[]`, ` {"a":[1,-2.5e+10,true,false,null,"\u00e9\n😀"]} `, `{"a" : {"b":{}} , "c":[ [ ],{ }]}`, `{"a":01}`, "{\"a\":\"\xff\"}",
@@ -74,7 +74,7 @@ func walk(value []byte, pieces *[]string) {
 	}
 }
 
-// tokens lists what walk lists, with the library.
+// tokens returns the same list, computed with the library.
 func tokens(t *testing.T, text []byte) (pieces []string) {
 	t.Helper()
 	dec := jsontext.NewDecoder(bytes.NewReader(text), lenient...)

@@ -42,8 +42,7 @@ func TestWhichCursorWins(t *testing.T) {
 	}
 }
 
-// Rows H01-H20 and Q01, Q02 of the bad-input catalogue: each of them in each of
-// the four places.
+// Rows H01-H20 and Q01, Q02 of the list of invalid inputs, each in each of the four places.
 func TestBadCursors(t *testing.T) {
 	bad := []string{
 		"abc", "-1", "18446744073709551616", "9223372036854775808", "1.5", "0x10", "+5", // H01-H07
@@ -66,7 +65,7 @@ func TestCursorGivenTwice(t *testing.T) {
 	checkCursorError(t, err, sse.HeaderLastEventID, "")
 	_, err = sse.ReadCursors(nil, url.Values{"after": {"5", "5"}}, 1)
 	checkCursorError(t, err, sse.QueryAfter, "")
-	// One that loses must be readable all the same.
+	// A cursor that is not used must be valid, too.
 	_, err = sse.ReadCursors(http.Header{"X-Resume-From-Sequence": {"5"}, "Last-Event-Id": {"x"}}, nil, 1)
 	checkCursorError(t, err, sse.HeaderLastEventID, "")
 }

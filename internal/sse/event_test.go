@@ -46,8 +46,7 @@ func TestUnsafeFieldsAreRefused(t *testing.T) {
 	}
 }
 
-// However the data looks, a client puts together what was sent, with its line
-// breaks made LF, and sees no field of the sender's choice.
+// For any data a client receives it with its line breaks as LF, and no other field.
 func FuzzEvent(f *testing.F) {
 	f.Add("7", "name", []byte("data"))
 	f.Add("7", "", []byte("a\r\n\r\nid: 9\n\n"))

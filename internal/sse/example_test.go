@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/internal/sse"
 )
 
-// A handler that counts, from where its client was.
+// A handler that counts and resumes at the client's position.
 func Example() {
 	counter := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		after, err := sse.ReadCursors(r.Header, r.URL.Query(), 1)

@@ -14,8 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/sse"
 )
 
-// conn is a ResponseWriter that can do what net/http's can, and tells what was
-// done to it.
+// conn is a ResponseWriter with the methods of net/http's, and records the calls.
 type conn struct {
 	header    http.Header
 	status    int
@@ -73,7 +72,7 @@ func TestOpenSendsTheHeaders(t *testing.T) {
 	}
 }
 
-// Many frames and the mark behind them are one flush.
+// Several frames and the cursor event after them are one flush.
 func TestSendIsOneFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConn()
@@ -100,8 +99,7 @@ func TestSendIsOneFlush(t *testing.T) {
 	})
 }
 
-// A client that takes a little at a time is slow, not dead: it may take as long
-// as it likes for a large piece of history.
+// A client that accepts a little at a time is slow but alive: a large part of the history may take any time.
 func TestSlowProgressIsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConn()
@@ -137,7 +135,7 @@ func TestNoProgressIsTheEnd(t *testing.T) {
 	})
 }
 
-// A thousand frames a second do not move the deadline a thousand times.
+// A thousand frames per second do not move the deadline a thousand times.
 func TestDeadlineIsMovedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConn()
@@ -157,7 +155,7 @@ func TestDeadlineIsMovedSeldom(t *testing.T) {
 	})
 }
 
-// A middleware that hides flushing or deadlines is a bug that shows at once.
+// A middleware without flush or deadlines is an error at the first event.
 func TestOpenRefusesAWriterThatCannot(t *testing.T) {
 	type plain struct{ http.ResponseWriter }
 	if err := sse.NewWriter(plain{newConn()}, time.Second).Open(0); !errors.Is(err, http.ErrNotSupported) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Ten bytes more for a text cost the same however long the text is.
+// Ten more bytes for a text cost the same for any length of the text.
 func BenchmarkTextDelta(b *testing.B) {
 	chunk := say(`"kind":"text-delta","path":"sections.0.body","delta":"ten bytes."`)
 	for _, length := range []int{0, 1_000_000} {
@@ -19,7 +19,7 @@ func BenchmarkTextDelta(b *testing.B) {
 				if s.Apply(chunk) == nil {
 					continue
 				}
-				b.StopTimer() // the text is full
+				b.StopTimer() // the text has its maximum length
 				s = State{}
 				if err := s.Apply(start); err != nil {
 					b.Fatal(err)
@@ -30,7 +30,7 @@ func BenchmarkTextDelta(b *testing.B) {
 	}
 }
 
-// A chunk into a value of many others.
+// A chunk for a value with many others.
 func BenchmarkSet(b *testing.B) {
 	for _, members := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {

@@ -28,7 +28,7 @@ type recorded struct {
 	} `json:"expect"`
 }
 
-// decided are the tags of hazards where we refuse what the original takes.
+// decided lists the tags of hazards for which this package rejects chunks that the original accepts.
 var decided = []string{"proto", "index", "off-schema"}
 
 func cases(tb testing.TB) []recorded {
@@ -82,8 +82,8 @@ func TestRecordedCases(t *testing.T) {
 	}
 }
 
-// Where a tag lets us decide otherwise, we give the recorded answer or refuse;
-// what we refuse is listed here, chunk by chunk, so that no refusal is an accident.
+// Where a tag allows a different decision, this package returns the recorded answer or rejects the chunk. The rejected chunks are listed here, so that none is
+// rejected by accident.
 func replayDecided(t *testing.T, c recorded) {
 	t.Helper()
 	refuse, listed := map[string][]int{
@@ -117,7 +117,7 @@ func replayDecided(t *testing.T, c recorded) {
 			if !errors.Is(err, ErrRejected) {
 				t.Errorf("chunk %d: %v, want a refusal", i, err)
 			}
-			// From a chunk on that the original took, its state and ours differ.
+			// From a chunk on that only the original accepted, the two states differ.
 			parted = parted || want.Error == ""
 			continue
 		}
@@ -172,8 +172,7 @@ func checkState(t *testing.T, i int, s *Stream, want []byte, wantUnset []string)
 
 var escapes = regexp.MustCompile(`(?i)(\\ud[89ab][0-9a-f]{2})(\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}`)
 
-// plain is a JSON value as Go knows it. encoding/json would make all lone
-// surrogates the same, so they are replaced by what their escapes look like.
+// plain returns a JSON value as Go values. encoding/json would make all lone surrogates equal, so they are replaced by the text of their escapes.
 func plain(t *testing.T, data []byte) any {
 	t.Helper()
 	data = escapes.ReplaceAllFunc(data, func(e []byte) []byte {
@@ -193,7 +192,7 @@ func plain(t *testing.T, data []byte) any {
 	return v
 }
 
-// pointers are JSON pointers to the places of a tree that are unset.
+// pointers returns JSON pointers to the unset places of a tree.
 func pointers(n *node, at string) []string {
 	if n == nil {
 		return []string{at}
@@ -301,8 +300,7 @@ func reload(tb testing.TB, s *State) *State {
 	return back
 }
 
-// A stream that is done and forgotten has no value and no weight, is read back
-// as it is, and still refuses what comes late. Others keep theirs.
+// A stream that is complete and released has no value and no size, is the same after a save, and still rejects late chunks. Other streams keep their values.
 func TestForget(t *testing.T) {
 	var s State
 	final := `{"type":"structured-data","streamId":"a","dataType":"t","kind":"final","data":{"text":"` + strings.Repeat("x", 1000) + `"}}`

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Lines of anything are applied to a State: it does not panic, stays within the
-// limits, and is the same after a save.
+// FuzzApply applies any lines to a State: it does not panic, stays within the limits, and is the same after a save.
 func FuzzApply(f *testing.F) {
 	for _, c := range cases(f)[:60] {
 		var lines []byte
@@ -34,7 +33,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// Text that Parse takes is a State like any other.
+// Text that Parse accepts is a valid State.
 func FuzzParse(f *testing.F) {
 	for _, c := range cases(f)[:60] {
 		var s State

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reference is the same reducer in the simplest form: Go values, text in UTF-16 as in JavaScript, everything copied each time.
+// The reference is the same reducer in the simplest form: Go values, text in UTF-16 as in JavaScript, copied each time.
 type (
 	refUnset  struct{}
 	refNumber string
@@ -28,7 +28,7 @@ type (
 	refObject []refMember
 )
 
-// act is what a chunk asks for.
+// act is the operation of a chunk.
 type act struct {
 	stream, kind, label string
 	path                []string
@@ -137,7 +137,7 @@ func (w *reference) apply(a act) error {
 	return nil
 }
 
-// walk is old with the change at the end of the path.
+// walk returns old with the change at the end of the path.
 func walk(old any, path []string, a act) (any, error) {
 	if len(path) == 0 {
 		return leaf(old, a)
@@ -207,7 +207,7 @@ func leaf(old any, a act) (any, error) {
 	}
 }
 
-// view is what Stream.AppendView has to say.
+// view returns the expected output of Stream.AppendView.
 func (w *reference) view(id string) string {
 	status := "streaming"
 	if w.done {
@@ -350,7 +350,7 @@ func reloadRapid(t *rapid.T, s *State) *State {
 	return back
 }
 
-// sound checks what always holds: the sizes are true and within the limits.
+// sound checks the invariants: the sizes are correct and within the limits.
 func sound(s *State) error {
 	var all size
 	for stream := range s.Streams() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// say is a chunk of stream s.
+// say returns a chunk of stream s.
 func say(rest string) []byte { return sayTo("s", rest) }
 
 func sayTo(stream, rest string) []byte {
@@ -23,14 +23,13 @@ func set(path, value string) []byte {
 
 const before = `"kind":"set","path":"o","value":{"n":1,"s":"x","l":[1,2],"e":[]}`
 
-// At the door everything is refused that no well-behaved producer sends; what
-// is in the log already is read as the original reads it. A refusal marks the
-// stream and leaves it, and every other one, as it was.
+// Strict input validation rejects everything that a correct producer does not send; a chunk in the log is read as the original reads it. A rejection marks the
+// stream and changes neither its value nor another stream.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		chunk  []byte
-		strict bool // refused when Strict only
+		strict bool // rejected only if Strict
 	}{
 		{"an empty path", set("", "1"), false},
 		{"a double dot", set("a..b", "1"), false},
@@ -108,12 +107,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What lies just within the bounds is applied.
+// Chunks just within the bounds are applied.
 func TestJustWithin(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		chunk  []byte
-		strict bool // applied when Strict too
+		strict bool // also applied if Strict
 	}{
 		{"an index at the end", set("o.l.2", "1"), true},
 		{"index 0 of a new array", set("new.0.0", "1"), true},
@@ -145,8 +144,7 @@ func TestJustWithin(t *testing.T) {
 	}
 }
 
-// Halves of characters find each other however they are written and wherever
-// they were cut; what stays alone leaves as the escape it came as.
+// Halves of characters are joined however they are written and split; a half that stays alone keeps the spelling of its escape.
 func TestHalves(t *testing.T) {
 	for _, c := range []struct {
 		deltas []string // as in JSON
@@ -174,7 +172,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// A clone and its original grow each in its own buffer.
+// A clone and its original grow in separate buffers.
 func TestCloneGrowsAlone(t *testing.T) {
 	var s State
 	apply := func(s *State, path, delta string) {
@@ -213,7 +211,7 @@ func TestNoChunk(t *testing.T) {
 		string(set("a", `{"\ud800":1,"\ud800":2}`)),                       // a name twice, in lone surrogates
 	} {
 		var s State
-		if err := s.Apply(sayTo("", before)); err != nil { // a stream all the same
+		if err := s.Apply(sayTo("", before)); err != nil { // still creates a stream
 			t.Fatal(err)
 		}
 		if err := s.Apply([]byte(text)); !errors.Is(err, ErrRejected) || s.Rejected != 1 || len(s.order) != 1 || s.Stream("").Rejected != 0 {
@@ -222,8 +220,7 @@ func TestNoChunk(t *testing.T) {
 	}
 }
 
-// Ids are data, whatever they look like: the empty one, names of the prototype,
-// wildcards.
+// Ids are data, whatever they contain: the empty id, names of the prototype, wildcards.
 func TestIDsAreData(t *testing.T) {
 	var s State
 	ids := []string{"", "__proto__", "constructor", "*", ">", "a.b", "$JS.API", "\u202e", "s"}
@@ -255,8 +252,7 @@ func TestIDsAreData(t *testing.T) {
 	}
 }
 
-// A stream that only was refused so far is there, marked, and its next chunk may
-// be its first.
+// A stream whose chunks were all rejected exists with a mark, and its next chunk may be its first.
 func TestFailedBeforeItBegan(t *testing.T) {
 	var s State
 	if err := s.Apply(set("a..b", "1")); err == nil {
@@ -274,8 +270,7 @@ func TestFailedBeforeItBegan(t *testing.T) {
 	}
 }
 
-// However the chunks are chosen, the State stays within its limits, and what is
-// refused for them costs nothing that was there.
+// For any chunks the State stays within its limits, and a rejected chunk removes nothing.
 func TestLimits(t *testing.T) {
 	zeros := strings.Repeat(",0", 9_999)
 	for _, c := range []struct {
@@ -325,7 +320,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Deep paths with deep values at their end are within what Parse reads.
+// Deep paths with deep values at their end are within the limits of Parse.
 func TestDeepest(t *testing.T) {
 	var s State
 	path := strings.Repeat("a.", MaxSegments-1) + "a"
@@ -337,8 +332,7 @@ func TestDeepest(t *testing.T) {
 	}
 }
 
-// A text of 256 KiB that comes ten bytes at a time costs its length, not its
-// length squared (which would be 3 GB).
+// A text of 256 KiB in pieces of ten bytes costs time proportional to its length, not to the square of it (which would copy 3 GB).
 func TestLongTextIsNotCopiedOverAndOver(t *testing.T) {
 	var s State
 	chunk := say(`"kind":"text-delta","path":"sections.0.body","delta":"ten bytes."`)
@@ -358,7 +352,7 @@ func TestLongTextIsNotCopiedOverAndOver(t *testing.T) {
 	}
 }
 
-// Parse rejects text that is not a state.
+// Parse rejects invalid states.
 func TestParseRefuses(t *testing.T) {
 	stream := func(rest string) string {
 		return `{"refused":0,"streams":[{"streamId":"s","dataType":"d",` + rest + `}]}`
