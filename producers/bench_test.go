@@ -17,32 +17,30 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// BenchmarkPublish compares a loop of Write, with chunks that never merge, with
-// the baseline: a loop of the client's synchronous PublishMsg with the same
-// headers, guard included, and the same body, which is already encoded. The two
-// take turns on the same server, so that what else the machine does hits both.
+// BenchmarkPublish compares a loop of Write, with chunks that never merge, with the baseline: a loop of the client's synchronous PublishMsg with the same
+// headers, including the expected sequence, and the same encoded body. Both run alternately on the same server, so that other load of the machine affects both.
 func BenchmarkPublish(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
 			srv := natstest.Start(b, natstest.Listen())
 			p := newEnv(b, natstest.Connect(b, srv.URL), 1)
-			ours, baseline := newOurs(b, p, sessions), newBaseline(b, p, sessions)
+			own, baseline := newProducerRounds(b, p, sessions), newBaseline(b, p, sessions)
 			b.ReportAllocs()
-			var tOurs, tBaseline time.Duration
+			var tProducer, tBaseline time.Duration
 			var n atomic.Int64
 			for b.Loop() {
-				tOurs += ours.round(b)
+				tProducer += own.round(b)
 				tBaseline += baseline.round(b)
 				n.Add(int64(sessions * roundSize))
 			}
-			b.ReportMetric(float64(tOurs.Microseconds())/float64(n.Load()), "ours-µs/chunk")
+			b.ReportMetric(float64(tProducer.Microseconds())/float64(n.Load()), "producer-µs/chunk")
 			b.ReportMetric(float64(tBaseline.Microseconds())/float64(n.Load()), "baseline-µs/chunk")
-			b.ReportMetric(tBaseline.Seconds()/tOurs.Seconds(), "ratio")
+			b.ReportMetric(tBaseline.Seconds()/tProducer.Seconds(), "ratio")
 		})
 	}
 }
 
-const roundSize = 100 // chunks of each session before it is the other's turn
+const roundSize = 100 // chunks of each session before the other side runs
 
 func benchChunk() chunk.Chunk {
 	return chunk.Chunk{AgentType: "bench", Timestamp: 1_770_000_000_000, Step: 1, Body: chunk.Custom{EventName: "token", Data: chunk.Value(`"` + fmt.Sprintf("%0150d", 7) + `"`)}}
@@ -53,7 +51,7 @@ type rounds struct {
 	write    func(ctx context.Context, session int) error
 }
 
-// round is how long all sessions take for roundSize chunks each.
+// round returns the time in which all sessions write roundSize chunks each.
 func (r rounds) round(b *testing.B) time.Duration {
 	b.Helper()
 	begin := time.Now()
@@ -72,12 +70,12 @@ func (r rounds) round(b *testing.B) time.Duration {
 	return time.Since(begin)
 }
 
-func newOurs(b *testing.B, p env, sessions int) rounds {
+func newProducerRounds(b *testing.B, p env, sessions int) rounds {
 	b.Helper()
 	producer := p.producer(b, Config{})
 	runs := make([]*Run, sessions)
 	for i := range runs {
-		runs[i] = mustStart(b, producer, chunk.RootSession("ours", "s"+strconv.Itoa(i)))
+		runs[i] = mustStart(b, producer, chunk.RootSession("producer", "s"+strconv.Itoa(i)))
 	}
 	c := benchChunk()
 	return rounds{sessions: sessions, write: func(ctx context.Context, i int) error {
@@ -123,9 +121,8 @@ func newBaseline(b *testing.B, p env, sessions int) rounds {
 	}}
 }
 
-// BenchmarkTokens is a model that speaks as fast as it can: tokens of a few
-// bytes, emitted one by one by each session and flushed at the end. What is
-// merged is one message.
+// BenchmarkTokens simulates a model at maximum speed: each session emits tokens of a few bytes one by one and flushes at the end. Merged tokens are one
+// message.
 func BenchmarkTokens(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
@@ -161,7 +158,7 @@ func BenchmarkTokens(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleRun is what a run costs that has nothing to do.
+// BenchmarkIdleRun measures a run that writes nothing.
 func BenchmarkIdleRun(b *testing.B) {
 	p := local(b)
 	producer := p.producer(b, Config{})

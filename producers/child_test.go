@@ -99,8 +99,7 @@ func TestChildRefused(t *testing.T) {
 	}
 }
 
-// An announced child that cannot start leaves its announcement; starting it
-// again by hand works.
+// A child that cannot start leaves the subagent_start in the log of its parent; it can be started again by hand.
 func TestChildOfARunningSession(t *testing.T) {
 	p := local(t)
 	producer := p.producer(t, Config{})

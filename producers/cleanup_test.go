@@ -41,7 +41,7 @@ func twoTurns(t *testing.T, start func() *Run) (r *Run, minSeq chunk.Seq) {
 	return r, minSeq
 }
 
-// survivors is which ordinals are left.
+// survivors returns the remaining ordinals.
 func survivors(recs []chunk.Record) []int {
 	var all []int
 	for _, rec := range recs {
@@ -50,7 +50,7 @@ func survivors(recs []chunk.Record) []int {
 	return all
 }
 
-// markOf is the mark in the last record.
+// markOf returns the truncation record at the end of the log.
 func markOf(t *testing.T, recs []chunk.Record) chunk.Truncated {
 	t.Helper()
 	c, err := recs[len(recs)-1].Decode()
@@ -140,10 +140,10 @@ func TestCrashAmongTheDeletes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newFakeLog(t, testSession)
 				r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{}) })
-				dies := nats.ErrConnectionClosed
+				errLost := nats.ErrConnectionClosed
 				l.failRemove = func(n int) error {
 					if n > done {
-						return dies
+						return errLost
 					}
 					return nil
 				}
@@ -155,7 +155,7 @@ func TestCrashAmongTheDeletes(t *testing.T) {
 
 				l.failRemove = nil
 				if _, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "execute"}, false); !errors.Is(err, ErrRunning) {
-					t.Fatalf("err = %v, want running: its writer might live", err)
+					t.Fatalf("err = %v, want running: its writer may be running", err)
 				}
 				if _, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "takeover"}, true); err != nil {
 					t.Fatal(err)
@@ -189,8 +189,7 @@ func TestAStartThatCannotFinishACleanup(t *testing.T) {
 	})
 }
 
-// A run whose deletes failed tries them again before it writes anything else,
-// and writes nothing before they are done.
+// A run whose deletes failed retries them before it writes anything else, and writes nothing before they are complete.
 func TestNothingPassesAnUnfinishedCleanup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -252,7 +251,7 @@ func TestCleanupLooksAtTheLogAsReadersDo(t *testing.T) {
 		l.putOther(1, 2, chunk.Chunk{Step: 5, Body: chunk.TextDelta{Delta: "zombie"}})
 		l.stray()
 		r.mu.Lock()
-		r.pos.Seq = l.lastSeq() // as if they had come between our records
+		r.pos.Seq = l.lastSeq() // as if another writer had stored them between two records of this one
 		r.mu.Unlock()
 		if _, err := r.Write(t.Context(), chunk.Chunk{Step: 5, Body: chunk.Custom{EventName: "x", Data: chunk.Value(`1`)}}); err != nil {
 			t.Fatal(err)
@@ -266,7 +265,7 @@ func TestCleanupLooksAtTheLogAsReadersDo(t *testing.T) {
 	})
 }
 
-// A list of removed ordinals that no record could hold becomes several marks.
+// A list of removed ordinals that exceeds the size of a record is split into several truncation records.
 func TestACleanupOfManyPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)

@@ -67,7 +67,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 		if err != nil || seq <= after {
 			t.Fatal(seq, err)
 		}
-		wantConflict(m) // the same again
+		wantConflict(m) // a repetition
 		found, err := log.next(ctx, after)
 		if err != nil || found.seq != seq || !m.is(found) {
 			t.Fatalf("next: %+v, %v", found, err)
@@ -80,7 +80,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 		after = seq
 		seqs = append(seqs, seq)
 	}
-	for range 2 { // a second delete of the same is no error
+	for range 2 { // a second delete of the same sequence is not an error
 		if err := log.remove(ctx, seqs[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 		}
 	}
 	for range log.scan(ctx, scanRange{through: seqs[2]}) {
-		break // a caller that has seen enough
+		break // the caller stops reading
 	}
 	for range log.scan(ctx, scanRange{after: 5, through: 5}) {
 		t.Error("an empty range has something in it")
@@ -222,7 +222,7 @@ func wantNoConsumers(t *testing.T, p env) {
 	})
 }
 
-// A cleanup removes all of a session with some thousand chunks.
+// A cleanup removes all records of a session with some thousand chunks.
 func TestLargeCleanupOnAServer(t *testing.T) {
 	p := local(t)
 	r := mustStart(t, p.producer(t, Config{}), testSession)

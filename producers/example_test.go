@@ -16,8 +16,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// A worker answers: it starts a run, says what its model says, and ends the run.
-// Later one worker hangs in the middle of a run, and another one takes it over.
+// A worker starts a run, writes the output of its model, and ends the run. Later one worker hangs in the middle of a run, and another one takes it over.
 func Example() {
 	ctx := context.Background()
 	js, stop := startNATS(ctx)

@@ -35,7 +35,7 @@ type fakeLog struct {
 	// fault returns the fault of the nth call of publish, counted from 1; nil lets all
 	// pass. It runs without the lock.
 	fault func(n int, m outgoing) fault
-	// failRemove fails deletes; nil lets all pass.
+	// failRemove makes deletes fail; nil lets all pass.
 	failRemove func(n int) error
 	removes    int
 	took       chan struct{} // gets a token for each stored message, if not nil
@@ -44,10 +44,10 @@ type fakeLog struct {
 
 // fault is the fault of one attempt, before and after the log stores it.
 type fault struct {
-	delay  time.Duration // before the guard is asked
-	before error         // not stored, and this is the answer
-	after  error         // stored, if the guard lets it, and this is the answer nevertheless
-	late   time.Duration // answered with after at once, and stored only then
+	delay  time.Duration // before the expected sequence is checked
+	before error         // not stored, and this is the response
+	after  error         // stored if the expected sequence matches, and this is the response nevertheless
+	late   time.Duration // the attempt returns after at once, and the message is stored later
 }
 
 func newFakeLog(t *testing.T, s chunk.Session) *fakeLog {
@@ -114,7 +114,7 @@ func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 	return seq, err
 }
 
-// take does what the server does with a message.
+// take handles a message as the server does.
 func (l *fakeLog) take(m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +222,7 @@ func (l *fakeLog) maxMessageSize() int { return l.limit }
 
 func (*fakeLog) close() {}
 
-// records returns the log as readers decode it.
+// records returns the records as readers decode them.
 func (l *fakeLog) records() []chunk.Record {
 	l.t.Helper()
 	l.mu.Lock()

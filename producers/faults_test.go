@@ -21,18 +21,17 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// loadTest is some sessions that are written while something breaks. Each writer
-// numbers its chunks; in the end the log must be exactly the numbers.
+// loadTest has sessions that are written during faults. Each writer numbers its chunks; in the end the log must contain exactly these numbers.
 type loadTest struct {
 	t       *testing.T
-	p       env // looks at the log, around all faults
+	p       env // reads the log without the faults
 	runs    []*Run
 	acked   [][]chunk.Seq
 	written atomic.Int64
-	news    chan struct{} // gets a token sometimes while chunks are acknowledged
+	news    chan struct{} // gets a token from time to time while chunks are acknowledged
 }
 
-func newStorm(t *testing.T, p env, producer *Producer, writers int) *loadTest {
+func newLoadTest(t *testing.T, p env, producer *Producer, writers int) *loadTest {
 	t.Helper()
 	s := &loadTest{t: t, p: p, news: make(chan struct{}, 1), acked: make([][]chunk.Seq, writers)}
 	for i := range writers {
@@ -41,11 +40,10 @@ func newStorm(t *testing.T, p env, producer *Producer, writers int) *loadTest {
 	return s
 }
 
-func (*loadTest) session(i int) chunk.Session { return chunk.RootSession("storm", "s"+strconv.Itoa(i)) }
+func (*loadTest) session(i int) chunk.Session { return chunk.RootSession("load", "s"+strconv.Itoa(i)) }
 
-// rage writes until stop, while trouble does its work, and returns when all
-// writers have written a few more after it.
-func (s *loadTest) rage(trouble func()) {
+// writeDuring writes while fault runs, and returns when all writers have written a few more chunks after it.
+func (s *loadTest) writeDuring(fault func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -65,7 +63,7 @@ func (s *loadTest) rage(trouble func()) {
 			}
 		})
 	}
-	trouble()
+	fault()
 	stop.Store(true)
 	all.Wait()
 }
@@ -98,8 +96,7 @@ func (s *loadTest) await(n int64) {
 	}
 }
 
-// check holds the log against what was acknowledged: every number once, in
-// order, ordinals without a gap, sequences as returned.
+// check compares the log with the acknowledged chunks: every number once, in order, contiguous ordinals, and the returned sequences.
 func (s *loadTest) check() {
 	s.t.Helper()
 	for i, acked := range s.acked {
@@ -119,10 +116,12 @@ func (s *loadTest) check() {
 	}
 }
 
-// hasty is a Config that does not wait long for answers that will not come.
-func hasty() Config { return Config{AttemptTimeout: 300 * time.Millisecond, RetryTimeout: time.Minute} }
+// shortTimeouts is a Config with a short wait for responses that were lost.
+func shortTimeouts() Config {
+	return Config{AttemptTimeout: 300 * time.Millisecond, RetryTimeout: time.Minute}
+}
 
-// throughProxy is a producer behind a proxy that can lose what the server says.
+// throughProxy returns a producer behind a proxy that can lose responses of the server.
 func throughProxy(t *testing.T, url string, cfg Config) (*natstest.Proxy, *Producer) {
 	t.Helper()
 	proxy := natstest.StartProxy(t, url)
@@ -134,10 +133,10 @@ func throughProxy(t *testing.T, url string, cfg Config) (*natstest.Proxy, *Produ
 	return proxy, newTestProducer(t, js, cfg)
 }
 
-// quiet keeps the client from writing expected trouble to the terminal.
+// quiet drops the log messages of the client about expected faults.
 func quiet(*nats.Conn, *nats.Subscription, error) {}
 
-// watch counts what the server stores in a stream, around the proxy.
+// watch counts the messages that the server stores in a stream, without the proxy.
 func (p env) watch(t *testing.T) <-chan *nats.Msg {
 	t.Helper()
 	stored := make(chan *nats.Msg, 10_000)
@@ -152,8 +151,7 @@ func (p env) watch(t *testing.T) <-chan *nats.Msg {
 	return stored
 }
 
-// Messages arrive and their acknowledgements do not, again and again; then the
-// connection breaks, and comes back (F12, F35).
+// Messages arrive and their acknowledgements are lost, repeatedly; then the connection breaks, and is restored (F12, F35).
 func TestLostAcknowledgements(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	loseAcknowledgements(t, newEnv(t, srv.Conn(t), 1), srv.URL)
@@ -169,16 +167,16 @@ func TestLostAcknowledgementsOfACluster(t *testing.T) {
 func loseAcknowledgements(t *testing.T, p env, url string) {
 	t.Helper()
 	var adopted counter
-	cfg := hasty()
+	cfg := shortTimeouts()
 	cfg.Log = slog.New(&adopted)
 	proxy, producer := throughProxy(t, url, cfg)
-	s := newStorm(t, p, producer, 4)
-	s.rage(func() {
+	s := newLoadTest(t, p, producer, 4)
+	s.writeDuring(func() {
 		for range 2 {
 			s.await(20)
 			arrived := p.watch(t)
 			proxy.DropReplies()
-			awaitRepeats(t, arrived, len(s.runs)) // every writer sends again what is stored already
+			awaitRepeats(t, arrived, len(s.runs)) // every writer sends a message again that is already stored
 			proxy.Restore()
 		}
 	})
@@ -225,33 +223,32 @@ func (c *counter) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The connection is cut every few chunks (F13).
+// The connection is closed every few chunks (F13).
 func TestConnectionIsCutAgainAndAgain(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	p := newEnv(t, srv.Conn(t), 1)
 	proxy, producer := throughProxy(t, srv.URL, Config{})
-	s := newStorm(t, p, producer, 4)
+	s := newLoadTest(t, p, producer, 4)
 	begin := time.Now()
-	s.rage(func() {
+	s.writeDuring(func() {
 		for range 20 {
 			s.await(10)
 			proxy.CloseConnections()
 		}
 	})
 	s.check()
-	// A cut costs a reconnect, not the timeout of an attempt.
+	// A lost connection costs a reconnect, not the timeout of an attempt.
 	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("twenty cuts took %s: attempts wait for answers that cannot come", took)
 	}
 }
 
-// The server is suspended for four seconds. Everything that was sent meanwhile
-// is stored when it resumes, the first attempts and the repeated ones (F07).
+// The server is suspended for four seconds. Everything that was sent meanwhile is stored when it resumes, by the first attempts and the repeated ones (F07).
 func TestServerSuspended(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	p := newEnv(t, srv.Conn(t), 1)
-	s := newStorm(t, p, p.producer(t, hasty()), 4)
-	s.rage(func() {
+	s := newLoadTest(t, p, p.producer(t, shortTimeouts()), 4)
+	s.writeDuring(func() {
 		s.await(40)
 		srv.Stop(t)
 		<-time.After(4 * time.Second) // the fault itself
@@ -261,12 +258,12 @@ func TestServerSuspended(t *testing.T) {
 	s.check()
 }
 
-// kill -9 of a single server, three times, started again on the same files (F04).
+// kill -9 of a single server, three times, restarted on the same files (F04).
 func TestKilledServer(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	p := newEnv(t, srv.Conn(t), 1)
-	s := newStorm(t, p, p.producer(t, hasty()), 8)
-	s.rage(func() {
+	s := newLoadTest(t, p, p.producer(t, shortTimeouts()), 8)
+	s.writeDuring(func() {
 		for range 3 {
 			s.await(100)
 			srv.Kill(t)
@@ -281,8 +278,8 @@ func TestClusterWithoutItsLeader(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	p := newEnv(t, cluster.Conn(t), 3)
 	takeOverBusyRuns(t, p)
-	s := newStorm(t, p, p.producer(t, hasty()), 4)
-	s.rage(func() {
+	s := newLoadTest(t, p, p.producer(t, shortTimeouts()), 4)
+	s.writeDuring(func() {
 		for range 3 {
 			s.await(40)
 			if _, err := p.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN.TR_CHUNKS_0", nil, 5*time.Second); err != nil {
@@ -299,9 +296,8 @@ func TestClusterWithoutItsLeader(t *testing.T) {
 	s.check()
 }
 
-// A worker hangs in the middle of its run, another takes over, and the first one
-// wakes: nothing of it is stored behind the new epoch, not even what was on its
-// way, and it learns so in one publish (F08, G8).
+// A worker hangs in the middle of its run, another takes over, and the first one resumes: none of its records is stored after the new epoch, not even those in
+// flight, and its next publish returns the error (F08, G8).
 func TestTakeoverFencesAWorkerThatWakes(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	p := newEnv(t, srv.Conn(t), 1)
@@ -348,8 +344,7 @@ func wantEpochs(t *testing.T, recs []chunk.Record, want ...chunk.Epoch) {
 	}
 }
 
-// A run that writes as fast as it can is taken over all the same, and what it
-// wrote before counts.
+// A run that writes at maximum speed is taken over nevertheless, and its earlier records remain.
 func TestTakeoverOfABusyRun(t *testing.T) { takeOverBusyRuns(t, local(t)) }
 
 func takeOverBusyRuns(t *testing.T, p env) {
@@ -392,8 +387,7 @@ func takeOverBusyRuns(t *testing.T, p env) {
 	}
 }
 
-// Starts race for one session over different connections: one order, each epoch
-// once, and the last one is not fenced.
+// Concurrent starts for one session over different connections: they have an order, each epoch occurs once, and the last one is not fenced.
 func TestRacingStartsOnAServer(t *testing.T) {
 	p := local(t)
 	const racers = 8
@@ -438,8 +432,7 @@ func TestRacingStartsOnAServer(t *testing.T) {
 	}
 }
 
-// What the server would close the connection for is not sent, and the
-// connection lives (F34).
+// A message for which the server would close the connection is not sent, and the connection stays open (F34).
 func TestOversizedChunkLeavesTheConnectionAlone(t *testing.T) {
 	p := ensurePlace(t, natstest.Start(t).Conn(t), topology.Config{MaxMsgSize: 1 << 20})
 	producer := p.producer(t, Config{MaxChunk: 4 << 20})
@@ -469,7 +462,7 @@ func TestOversizedChunkLeavesTheConnectionAlone(t *testing.T) {
 	}
 }
 
-// A stream with smaller limits than ours refuses the chunk and nothing else.
+// A stream with smaller limits than the default rejects the chunk and nothing else.
 func TestStreamWithASmallerLimit(t *testing.T) {
 	p := local(t)
 	stream, err := p.js.Stream(t.Context(), "TR_CHUNKS_0")
@@ -559,7 +552,7 @@ func TestNoPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	producer := newTestProducer(t, js, hasty())
+	producer := newTestProducer(t, js, shortTimeouts())
 	_, err = producer.Start(t.Context(), testSession, chunk.RunStarted{})
 	if !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "tr.chunks.0.acme.s1.s1") {
 		t.Errorf("err = %v, want no permission for the subject", err)
@@ -588,7 +581,7 @@ func TestClosedConnection(t *testing.T) {
 	}
 }
 
-// The server is down when a run is started and when it writes; both succeed after it is back.
+// The server is down when a run is started and when it writes; both succeed after a restart.
 func TestServerIsAwayForAWhile(t *testing.T) {
 	srv := natstest.Start(t)
 	p := newEnvOf(t, srv)
@@ -620,7 +613,7 @@ func newEnvOf(t *testing.T, srv *natstest.Server) env {
 	return newEnv(t, srv.Conn(t), 1)
 }
 
-// logSeq is the sequence of the nth record of the test's session.
+// logSeq returns the sequence of the nth record of the test's session.
 func (p env) logSeq(t *testing.T, n int) chunk.Seq {
 	t.Helper()
 	recs := p.log(t, testSession)

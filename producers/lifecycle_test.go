@@ -13,7 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// moves are the four calls of the table of helix.md 3.2.
+// moves are the four calls of the table in helix.md 3.2.
 func moves(ctx context.Context, r *Run) map[string]func() error {
 	return map[string]func() error{
 		"End":      func() error { return r.End(ctx, chunk.Value(`1`)) },
@@ -66,8 +66,7 @@ func TestTableOfMoves(t *testing.T) {
 	}
 }
 
-// After a terminal nothing of the run is stored; while paused nothing but the
-// way out of it.
+// After a terminal record nothing of the run is stored; while it is paused only a resume or an end is.
 func TestNothingIsWrittenToAnEndedOrPausedRun(t *testing.T) {
 	for name, want := range map[string]error{"End": ErrEnded, "Fail": ErrEnded, "Pause": ErrPaused} {
 		t.Run(name, func(t *testing.T) {
@@ -152,9 +151,9 @@ func TestOneTerminalWins(t *testing.T) {
 		if ended+failed != 10 || ended*failed != 0 {
 			t.Errorf("%d Ends and %d Fails succeeded, want ten of one kind", ended, failed)
 		}
-		said := l.said()
-		if len(said) != 3 || said[0] != "a" || said[1] != "custom" || !chunk.Type(said[2]).Terminal() {
-			t.Errorf("the log has %q", said)
+		summary := l.summary()
+		if len(summary) != 3 || summary[0] != "a" || summary[1] != "custom" || !chunk.Type(summary[2]).Terminal() {
+			t.Errorf("the log has %q", summary)
 		}
 	})
 }
@@ -243,7 +242,7 @@ func TestEachMethodReportsALoss(t *testing.T) {
 	}
 }
 
-// An end is never refused for its size: what does not fit is left out and named.
+// An end is never rejected because of its size: members that do not fit are omitted and named.
 func TestAnEndIsNeverTooLarge(t *testing.T) {
 	big := strings.Repeat("x", 10<<10)
 	detail := &chunk.ErrorDetail{Message: big}

@@ -43,8 +43,7 @@ func TestBaseMembersAreFilledIn(t *testing.T) {
 	})
 }
 
-// Nothing invalid reaches the log, and nothing that belongs to the stream
-// itself; the error names the field, and the run continues.
+// Invalid chunks, and types that the stream itself writes, are rejected with the name of the field, and the run continues.
 func TestRefusedAtTheDoor(t *testing.T) {
 	opaque := func(kind chunk.Type, raw string) chunk.Chunk {
 		return chunk.Chunk{Body: chunk.Opaque{Kind: kind, Raw: chunk.Value(raw)}}
@@ -109,7 +108,7 @@ func TestUnknownTypesAreStoredWhole(t *testing.T) {
 	}
 }
 
-// Both formats say the same.
+// Both formats have the same content.
 func TestMsgpackStoresTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)

@@ -18,16 +18,12 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
-// The log equals the model, whatever happens between a publish and its
-// acknowledgement. A random program of calls runs against a log with random
-// faults; the model is the list of tokens that calls took. In the end
+// TestLogEqualsModel runs a random program of calls against a log with random faults; the model is the list of tokens that calls accepted. In the end
 //
-//   - tokens are in the log in the order in which they were taken, each once;
-//   - a token whose Write returned nil is there, at the sequence it returned;
-//   - one that is missing was rejected by the server, and its error was returned, or
-//     its run ended in an error or was closed: then nothing behind it is there;
-//   - ordinals have no gap, epochs rise, and the record of a higher epoch is
-//     followed by none of a lower one.
+//   - tokens are in the log in the order in which they were accepted, each once;
+//   - a token whose Write returned nil is there, at the returned sequence;
+//   - a missing token was rejected by the server, and its error was returned, or its run ended in an error or was closed: then no token after it is there;
+//   - ordinals are contiguous, epochs increase, and no record of a lower epoch follows one of a higher epoch.
 func TestLogEqualsModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := program{
@@ -92,12 +88,12 @@ func faultGen() *rapid.Generator[fault] {
 	})
 }
 
-// token is one piece of what the program wrote.
+// token is a part of the text that the program wrote.
 type token struct {
 	text    string
-	life    int // which run wrote it
+	life    int // number of the run that wrote it
 	refused bool
-	written chunk.Seq // what Write returned
+	written chunk.Seq // the result of Write
 }
 
 // simulation is the program's state while it runs.
@@ -108,8 +104,8 @@ type simulation struct {
 	r        *Run
 	life     int
 	tokens   []token
-	broken   map[int]bool // lives that ended in an error, by force or with something queued
-	told     int
+	broken   map[int]bool // runs that ended in an error, by a crash or with queued chunks
+	reported int
 	problems []string
 }
 
@@ -140,7 +136,7 @@ func (p program) run(t *testing.T) []string {
 		time.Sleep(o.sleep)
 	}
 	w.finish()
-	time.Sleep(time.Hour) // what is late arrives
+	time.Sleep(time.Hour) // late messages arrive
 	w.check()
 	return w.problems
 }
@@ -175,9 +171,9 @@ func (w *simulation) countLosses(err error) bool {
 	var n int
 	switch _, malformed := fmt.Sscanf(err.Error(), "%d queued chunks not stored", &n); {
 	case malformed == nil:
-		w.told += n
+		w.reported += n
 	case strings.HasPrefix(err.Error(), "queued chunk: "):
-		w.told++
+		w.reported++
 	}
 	return false
 }
@@ -310,16 +306,16 @@ func (w *simulation) check() {
 	w.match(all.String(), pieces)
 }
 
-// piece is where the text of one record ends.
+// piece is the end of the text of one record.
 type piece struct {
 	end int
 	seq chunk.Seq
 }
 
-// match walks through the log's text with the tokens.
+// match compares the log's text with the tokens.
 func (w *simulation) match(log string, pieces []piece) {
 	at := 0
-	gone := map[int]bool{} // lives of which a token is missing: nothing of them may follow
+	gone := map[int]bool{} // runs of which a token is missing: none of their tokens may follow
 	losses := 0
 	for _, tok := range w.tokens {
 		if strings.HasPrefix(log[at:], tok.text) {
@@ -332,7 +328,7 @@ func (w *simulation) match(log string, pieces []piece) {
 			}
 			i := slices.IndexFunc(pieces, func(p piece) bool { return p.end >= at })
 			if tok.written != 0 && pieces[i].seq != tok.written {
-				w.problemf("%.9s ends at sequence %d, Write said %d", tok.text, pieces[i].seq, tok.written)
+				w.problemf("%.9s ends at sequence %d, Write returned %d", tok.text, pieces[i].seq, tok.written)
 			}
 			continue
 		}
@@ -342,7 +338,7 @@ func (w *simulation) match(log string, pieces []piece) {
 		case tok.refused:
 			losses++
 		case !w.broken[tok.life]:
-			losses++ // given up because the store was full for too long: told
+			losses++ // rejected because the store was full for too long: the error was returned
 			at += w.skipPart(log[at:], tok.text)
 		default:
 			gone[tok.life] = true
@@ -352,12 +348,12 @@ func (w *simulation) match(log string, pieces []piece) {
 	if at != len(log) {
 		w.problemf("the log has a text that was not written: %.40q", log[at:])
 	}
-	if w.told != losses && len(w.broken) == 0 {
-		w.problemf("%d losses, %d told", losses, w.told)
+	if w.reported != losses && len(w.broken) == 0 {
+		w.problemf("%d losses, %d reported", losses, w.reported)
 	}
 }
 
-// skipPart is how much of a long token is there: its run ended among its parts.
+// skipPart returns the length of the part of a long token that is there: its run ended between its parts.
 func (w *simulation) skipPart(log, text string) int {
 	n := 0
 	for n < len(log) && n < len(text) && log[n] == text[n] {

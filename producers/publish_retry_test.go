@@ -49,7 +49,7 @@ func api(code jetstream.ErrorCode) error {
 	return &jetstream.APIError{Code: 500, ErrorCode: code, Description: "the server's words"}
 }
 
-// Whatever happens to the first attempts, the chunk is stored once, and Write returns its sequence.
+// For any faults of the first attempts the chunk is stored once, and Write returns its sequence.
 func TestRetriedFaults(t *testing.T) {
 	for name, f := range map[string]fault{
 		"the acknowledgement is lost":              {after: nats.ErrTimeout},
@@ -211,7 +211,7 @@ func TestTheLastReadFindsIt(t *testing.T) {
 	})
 }
 
-// A log that accepts nothing rejects each attempt, so the chunk is certainly not stored. The chunks queued after it fail with it: no later one may be stored
+// A log that accepts nothing rejects each attempt, so the chunk is certainly not stored. The chunks queued after it fail as well: no later one may be stored
 // before the caller gets the error.
 func TestRetryTimeoutEndsInNotStored(t *testing.T) {
 	for name, cause := range map[string]error{
@@ -279,7 +279,7 @@ func TestAFinalRefusalIsOfOneChunk(t *testing.T) {
 	}
 }
 
-// A refusal that applies to all chunks fails all of them with one attempt.
+// A rejection that applies to all chunks fails all of them after one attempt.
 func TestAFinalRefusalOfEverything(t *testing.T) {
 	for name, cause := range map[string]error{
 		"sealed":       api(codeSealed),

@@ -28,8 +28,8 @@ func emitAll(t *testing.T, r *Run, cs ...chunk.Chunk) {
 	}
 }
 
-// said returns the records after the run_started: the text of deltas, and the type of all others.
-func (l *fakeLog) said() []string {
+// summary returns the records after the run_started: the text of deltas, and the type of all others.
+func (l *fakeLog) summary() []string {
 	l.t.Helper()
 	var all []string
 	for i, rec := range l.records() {
@@ -51,7 +51,7 @@ func (l *fakeLog) said() []string {
 
 func (l *fakeLog) mustHave(want ...string) {
 	l.t.Helper()
-	if got := l.said(); !slices.Equal(got, want) {
+	if got := l.summary(); !slices.Equal(got, want) {
 		l.t.Fatalf("the log has %q, want %q", got, want)
 	}
 }
@@ -196,21 +196,20 @@ func TestDeltasMergeWhileOneIsInFlight(t *testing.T) {
 		if l.calls == 1 {
 			t.Fatal("nothing was published")
 		}
-		l.mustHave(append(splitFirst(l.said()), "{}", "{", "!", "hm", "4", "custom", "56")...)
+		l.mustHave(append(splitFirst(l.summary()), "{}", "{", "!", "hm", "4", "custom", "56")...)
 	})
 }
 
-// splitFirst is how "123" arrived: the goroutine of the pump may have taken the
-// first delta before or after the others came.
-func splitFirst(said []string) []string {
+// splitFirst returns how "123" was stored: the goroutine of the pump may have taken the first delta before or after the others were emitted.
+func splitFirst(summary []string) []string {
 	n := 0
-	for joined := ""; joined != "123" && n < len(said); n++ {
-		joined += said[n]
+	for joined := ""; joined != "123" && n < len(summary); n++ {
+		joined += summary[n]
 	}
-	return said[:n]
+	return summary[:n]
 }
 
-// A character in two halves, as models stream them, comes out whole.
+// A character that a model streams in two halves is joined.
 func TestMergingHealsSurrogatePairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -256,7 +255,7 @@ func TestAFullQueueBlocksWithTheContext(t *testing.T) {
 	})
 }
 
-// The bytes that wait are bounded as well as the records.
+// The size of the queue is limited in bytes as well as in records.
 func TestAQueueFullOfBytesBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -321,7 +320,7 @@ func TestAnAbandonedWriteThatFailsIsReported(t *testing.T) {
 	})
 }
 
-// Many goroutines write; each keeps its own order, and there is one order for all.
+// Many goroutines write; the chunks of each keep their order, and the log has one order of all.
 func TestOrderUnderConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -418,7 +417,7 @@ func TestAnIdleRunHasNoGoroutine(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.running || r.queue.waiting() != 0 || r.inFlight != nil {
-			t.Error("the pump lives on")
+			t.Error("the pump is still running")
 		}
 	})
 }
@@ -508,7 +507,7 @@ func TestALongDeltaIsSplit(t *testing.T) {
 		if seq != r.Position().Seq {
 			t.Errorf("sequence %d, want that of the last part, %d", seq, r.Position().Seq)
 		}
-		if got := strings.Join(l.said(), ""); got != long {
+		if got := strings.Join(l.summary(), ""); got != long {
 			t.Errorf("the parts have %d bytes and differ from the %d of the whole", len(got), len(long))
 		}
 		for _, rec := range l.records() {
@@ -519,7 +518,7 @@ func TestALongDeltaIsSplit(t *testing.T) {
 	})
 }
 
-// The limit of the server applies too, however high that of the Config is.
+// The limit of the server applies too, even if that of the Config is higher.
 func TestNothingIsSentThatTheServerWouldCutTheConnectionFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)

@@ -16,8 +16,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// env is a server with the streams of a Tailrace, and a look at the log that
-// goes around this package.
+// env is a server with the streams of Tailrace, and a reader of the log that does not use this package.
 type env struct {
 	nc *nats.Conn
 	js jetstream.JetStream
@@ -45,7 +44,7 @@ func ensurePlace(tb testing.TB, nc *nats.Conn, cfg topology.Config) env {
 	return env{nc: nc, js: js}
 }
 
-// local is a place in the process of the test.
+// local is an address in the process of the test.
 func local(tb testing.TB) env {
 	tb.Helper()
 	return newEnv(tb, natstest.Start(tb).Conn(tb), 1)
@@ -62,7 +61,7 @@ func newTestProducer(tb testing.TB, js jetstream.JetStream, cfg Config) *Produce
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = producer.Close() }) // what it tells is checked where it matters
+	tb.Cleanup(func() { _ = producer.Close() }) // the error is checked where it matters
 	return producer
 }
 
@@ -75,8 +74,7 @@ func mustStart(tb testing.TB, p *Producer, s chunk.Session, opts ...StartOption)
 	return r
 }
 
-// log reads the records of s one by one from the leader, with nothing between
-// the test and the server.
+// log reads the records of s one by one from the leader, without the proxy.
 func (p env) log(tb testing.TB, s chunk.Session) []chunk.Record {
 	tb.Helper()
 	recs, err := p.read(tb.Context(), s)
@@ -101,7 +99,7 @@ func (p env) read(ctx context.Context, s chunk.Session) ([]chunk.Record, error) 
 	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; {
 		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			break // none further on
+			break // no further message
 		}
 		if err != nil {
 			return nil, err

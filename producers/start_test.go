@@ -18,7 +18,7 @@ import (
 
 func TestARunAfterARun(t *testing.T) {
 	type want struct {
-		execute  error // what Start with mode "execute" says
+		execute  error // the run_started record of mode "execute"
 		position chunk.Position
 	}
 	for name, tc := range map[string]struct {
@@ -138,8 +138,8 @@ func (h *heads) StoredPosition(context.Context, chunk.Session) (chunk.Position, 
 	return h.pos, h.epoch, h.err
 }
 
-// The records of the session have expired, and its snapshot has not: ordinals and epochs continue, or readers of the snapshot would take new records for old
-// ones.
+// The records of the session have expired, and its snapshot has not: ordinals and epochs continue, because readers of the snapshot would otherwise take new
+// records for old ones.
 func TestAnExpiredSessionContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -209,8 +209,8 @@ func TestStartWithFaults(t *testing.T) {
 	}
 }
 
-// Two equal concurrent starts, as when one command is delivered twice, have the same run id, the same bytes and the same ce-id. The acknowledgement of the
-// first is lost. Each must recognise its own record.
+// Two equal concurrent starts, as after a second delivery of a command, have the same run id, the same bytes and the same ce-id. The acknowledgement of the
+// first is lost. Each must identify its own record.
 func TestEqualStartsAreDistinguished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
@@ -283,7 +283,7 @@ func TestRacingStarts(t *testing.T) {
 	}
 }
 
-// ownFlights is a log that several writers share.
+// ownFlights is a log with several writers.
 type ownFlights struct{ *fakeLog }
 
 func (l *ownFlights) publish(_ context.Context, m outgoing, _ <-chan struct{}) (chunk.Seq, error) {
