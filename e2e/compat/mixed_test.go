@@ -15,7 +15,7 @@ func TestOldBinaryReads(t *testing.T) {
 		t.Fatal("TAILRACE_COMPAT_BASE is not set: want the path of an earlier tailrace binary")
 	}
 	dir, want := openStore(t)
-	w := startWorld(t, binary(t), dir)
+	w := startEnv(t, binary(t), dir)
 	w.continueWork(t, want)
 	after := recorded{}
 	for _, x := range want.Answers {
@@ -29,7 +29,7 @@ func TestOldBinaryReads(t *testing.T) {
 		}
 	}
 	w.up.stop(t)
-	w = startWorld(t, base, dir)
+	w = startEnv(t, base, dir)
 	w.compare(t, after)
 	for _, session := range []string{openCall, openApproval, queued, queuedChat} {
 		w.await(t, session, "ended")

@@ -83,7 +83,7 @@ func (m *model) first(text string) bool {
 }
 
 // assistant starts a worker of the agents with a model.
-func (w *world) assistant(t *testing.T) *process {
+func (w *env) assistant(t *testing.T) *process {
 	t.Helper()
 	if w.model == nil {
 		w.model = newModel(t)

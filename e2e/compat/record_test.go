@@ -33,8 +33,8 @@ var layout = subjects.Layout{Partitions: 2}
 // TestRecord writes the archive.
 func TestRecord(t *testing.T) {
 	dir := t.TempDir()
-	w := startWorld(t, binary(t), dir)
-	r := &recorder{world: w, js: w.jetStream(t)}
+	w := startEnv(t, binary(t), dir)
+	r := &recorder{env: w, js: w.jetStream(t)}
 	r.deadLetters(t)
 	r.scenarios(t)
 	r.crash(t)
@@ -57,7 +57,7 @@ func TestRecord(t *testing.T) {
 	if err := unpack(bytes.NewReader(packed), again, &recorded{}); err != nil {
 		t.Fatal(err)
 	}
-	w = startWorld(t, binary(t), again)
+	w = startEnv(t, binary(t), again)
 	want := recorded{Handled: handled}
 	for _, a := range w.questions(t) {
 		want.Answers = append(want.Answers, exchange{a, w.ask(t, a)})
@@ -73,15 +73,15 @@ func TestRecord(t *testing.T) {
 }
 
 type recorder struct {
-	*world
+	*env
 
 	js jetstream.JetStream
 }
 
-func (w *world) jetStream(t *testing.T) jetstream.JetStream {
+func (w *env) jetStream(t *testing.T) jetstream.JetStream {
 	t.Helper()
-	i := slices.IndexFunc(w.env, func(v string) bool { return strings.HasPrefix(v, "TAILRACE_NATS_PORT=") })
-	_, port, _ := strings.Cut(w.env[i], "=")
+	i := slices.IndexFunc(w.vars, func(v string) bool { return strings.HasPrefix(v, "TAILRACE_NATS_PORT=") })
+	_, port, _ := strings.Cut(w.vars[i], "=")
 	js, err := jetstream.New(natstest.Connect(t, "nats://127.0.0.1:"+port))
 	if err != nil {
 		t.Fatal(err)
@@ -362,7 +362,7 @@ func (r *recorder) check(t *testing.T, handled int) {
 
 // read runs a firehose until done is true, and returns the handled records as the command prints them, session by
 // session. (The command of earlier builds mixes the lines of two partitions.)
-func (w *world) read(t *testing.T, name string, done func(lines []string) bool) (lines []string) {
+func (w *env) read(t *testing.T, name string, done func(lines []string) bool) (lines []string) {
 	t.Helper()
 	js := w.jetStream(t)
 	defer js.Conn().Close()
@@ -400,7 +400,7 @@ func (w *world) read(t *testing.T, name string, done func(lines []string) bool) 
 }
 
 // rest returns the records that the durable firehose has not handled.
-func (w *world) rest(t *testing.T, handled []string) []string {
+func (w *env) rest(t *testing.T, handled []string) []string {
 	t.Helper()
 	js, last := w.jetStream(t), map[string]bool{}
 	for p := range layout.PartitionCount() {
@@ -435,7 +435,7 @@ func (w *world) rest(t *testing.T, handled []string) []string {
 
 // questions returns the requests about every listed session, and about sessions
 // that are not listed.
-func (w *world) questions(t *testing.T) []ask {
+func (w *env) questions(t *testing.T) []ask {
 	t.Helper()
 	list := ask{Path: "/v1/sessions?limit=200"}
 	page := ask{Path: "/v1/sessions?limit=5"}
@@ -459,7 +459,7 @@ func (w *world) questions(t *testing.T) []ask {
 }
 
 // about returns the requests about one session and its sub-agents.
-func (w *world) about(t *testing.T, session string) []ask {
+func (w *env) about(t *testing.T, session string) []ask {
 	t.Helper()
 	snap, err := w.snapshot(t, session)
 	if err != nil {

@@ -52,13 +52,13 @@ type exchange struct {
 // open work.
 func TestRecordedStore(t *testing.T) {
 	dir, want := openStore(t)
-	w := startWorld(t, binary(t), dir)
+	w := startEnv(t, binary(t), dir)
 	w.compare(t, want)
 	w.continueWork(t, want)
 }
 
 // compare repeats all recorded requests.
-func (w *world) compare(t *testing.T, want recorded) {
+func (w *env) compare(t *testing.T, want recorded) {
 	t.Helper()
 	failed := 0
 	for _, x := range want.Answers {
@@ -78,7 +78,7 @@ func (w *world) compare(t *testing.T, want recorded) {
 }
 
 // continueWork continues the open work in the store: the firehose, the calls, the queue.
-func (w *world) continueWork(t *testing.T, want recorded) {
+func (w *env) continueWork(t *testing.T, want recorded) {
 	t.Helper()
 	count := func(n int) func([]string) bool { return func(lines []string) bool { return len(lines) >= n } }
 	if difference := firstLine(w.firehose(t, count(len(want.Rest)), "--durable", durable), want.Rest); difference != "" {
@@ -121,7 +121,7 @@ type snapshot struct {
 	text string
 }
 
-func (w *world) snapshot(t *testing.T, session string) (s snapshot, err error) {
+func (w *env) snapshot(t *testing.T, session string) (s snapshot, err error) {
 	t.Helper()
 	got := w.ask(t, ask{Path: "/v1/sessions/" + session + "/snapshot"})
 	if got.Code != http.StatusOK {
@@ -133,7 +133,7 @@ func (w *world) snapshot(t *testing.T, session string) (s snapshot, err error) {
 }
 
 // await waits until a session has a status.
-func (w *world) await(t *testing.T, session, status string) (s snapshot) {
+func (w *env) await(t *testing.T, session, status string) (s snapshot) {
 	t.Helper()
 	natstest.Eventually(t, session+" to be "+status, func(context.Context) (err error) {
 		if s, err = w.snapshot(t, session); err == nil && s.Status != status {
@@ -145,7 +145,7 @@ func (w *world) await(t *testing.T, session, status string) (s snapshot) {
 }
 
 // awaitSaved waits until the projector has saved all sessions, and all snapshots match the log.
-func (w *world) awaitSaved(t *testing.T) {
+func (w *env) awaitSaved(t *testing.T) {
 	t.Helper()
 	natstest.Eventually(t, "the projector", func(context.Context) error {
 		got := w.ask(t, ask{Args: []string{"verify", "--all", "--json"}})
@@ -157,7 +157,7 @@ func (w *world) awaitSaved(t *testing.T) {
 }
 
 // reply answers the pending call of a session.
-func (w *world) reply(t *testing.T, session, members string) {
+func (w *env) reply(t *testing.T, session, members string) {
 	t.Helper()
 	s := w.await(t, session, "paused")
 	if len(s.PendingCalls) != 1 {

@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 
 const stream = "TR_CHUNKS_0" // of the log
 
-// env is a server with the log and the bucket, a hand that writes into the
-// log, and what a projector is made of.
+// env is a server with the log and the bucket, and the parts of a projector.
 type env struct {
 	tb     testing.TB
 	srv    *natstest.Server // nil when it is a process
@@ -47,12 +46,12 @@ type env struct {
 func newEnv(tb testing.TB) *env {
 	tb.Helper()
 	srv := natstest.Start(tb)
-	w := newWorldOn(tb, func() *nats.Conn { return srv.Conn(tb) })
+	w := newEnvOn(tb, func() *nats.Conn { return srv.Conn(tb) })
 	w.srv = srv
 	return w
 }
 
-func newWorldOn(tb testing.TB, conn func() *nats.Conn) *env {
+func newEnvOn(tb testing.TB, conn func() *nats.Conn) *env {
 	tb.Helper()
 	nc := conn()
 	js, err := jetstream.New(nc)

@@ -277,7 +277,7 @@ func (w *env) unpin() {
 // acknowledgement, one after the other.
 func TestKilledBetweenSaveAndAck(t *testing.T) {
 	srv := natstest.StartProcess(t)
-	w := newWorldOn(t, func() *nats.Conn { return srv.Conn(t) })
+	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
 	url := w.js.Conn().ConnectedUrl()
 	a := storetest.NewAuthor(storetest.NewLog(), s1, 28)
 	for range 10 {
@@ -295,7 +295,7 @@ func TestKilledBetweenSaveAndAck(t *testing.T) {
 // again.
 func TestTwoProcesses(t *testing.T) {
 	srv := natstest.StartProcess(t)
-	w := newWorldOn(t, func() *nats.Conn { return srv.Conn(t) })
+	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
 	url := w.js.Conn().ConnectedUrl()
 	a, b := storetest.NewAuthor(storetest.NewLog(), s1, 29), storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 30)
 	a.WithCleanups, b.WithCleanups = false, false

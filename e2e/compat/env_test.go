@@ -43,16 +43,16 @@ func binary(t *testing.T) string {
 // The settings of the recorded streams: messages expire after a hundred years.
 const century = "876000h"
 
-// world is the processes of one binary on one data directory.
-type world struct {
+// env is the processes of one binary on one data directory.
+type env struct {
 	bin   string
-	env   []string
+	vars  []string
 	up    *process
 	edges map[string]string // name to URL
 	model *model
 }
 
-// The edges of a world: for clients of version 6; for clients of version 7 with the output of sub-agents and with the
+// The edges of an env: for clients of version 6; for clients of version 7 with the output of sub-agents and with the
 // agent server; and with a view.
 const (
 	plain = "plain"
@@ -64,16 +64,16 @@ const viewsFile = `{"default":"customer","selectable":["support"],"views":{"cust
 "types":["*"],"except":["thinking","tool_arg_stream_delta"],"subAgents":true,"hide":{"tool_start":["arguments"],
 "tool_approval_request":["input"],"tool_input_error":["partialInput"],"custom":["data.n"],"*":["agentType"]}}}}`
 
-// startWorld runs `tailrace up` on a directory, without workers, and two more edges.
-func startWorld(t *testing.T, bin, dir string, env ...string) *world {
+// startEnv runs `tailrace up` on a directory, without workers, and two more edges.
+func startEnv(t *testing.T, bin, dir string, vars ...string) *env {
 	t.Helper()
 	port := fmt.Sprint(natstest.ReservePort(t))
-	w := &world{bin: bin, edges: make(map[string]string)}
-	w.env = append(os.Environ(), "TAILRACE_DATA_DIR="+dir, "TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=",
+	w := &env{bin: bin, edges: make(map[string]string)}
+	w.vars = append(os.Environ(), "TAILRACE_DATA_DIR="+dir, "TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=",
 		"TAILRACE_MAX_AGE="+century, "TAILRACE_COMMAND_MAX_AGE="+century, "TAILRACE_INBOX_MAX_AGE="+century, "TAILRACE_DEADLETTER_MAX_AGE="+century,
 		"TAILRACE_SNAPSHOT_TTL=0s", "TAILRACE_PARTITIONS=2", "TAILRACE_ARCHIVE_AFTER="+century, "TAILRACE_ALLOW_DELETE=true",
 		"TAILRACE_CHAT_AGENT=assistant,demo", "TAILRACE_DEMO=false", "TAILRACE_HEARTBEAT=10m", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=error")
-	w.env = append(w.env, env...)
+	w.vars = append(w.vars, vars...)
 	file := filepath.Join(t.TempDir(), "views.json")
 	if err := os.WriteFile(file, []byte(viewsFile), 0o600); err != nil {
 		t.Fatal(err)
@@ -103,10 +103,10 @@ type process struct {
 var urlLine = regexp.MustCompile(`http://[0-9.:]+`)
 
 // start runs a role until the end of the test, or until it is stopped.
-func (w *world) start(t *testing.T, role string, env ...string) *process {
+func (w *env) start(t *testing.T, role string, vars ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), w.bin, role), done: make(chan struct{})}
-	p.cmd.Env, p.cmd.Stderr = append(slices.Clone(w.env), env...), t.Output()
+	p.cmd.Env, p.cmd.Stderr = append(slices.Clone(w.vars), vars...), t.Output()
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -175,7 +175,7 @@ type answer struct {
 	Body   string      `json:"body"`
 }
 
-func (w *world) ask(t *testing.T, a ask) answer {
+func (w *env) ask(t *testing.T, a ask) answer {
 	t.Helper()
 	if len(a.Args) > 0 {
 		return w.command(t, nil, a)
@@ -190,7 +190,7 @@ func (w *world) ask(t *testing.T, a ask) answer {
 }
 
 // request sends one request and reads the answer, up to Until.
-func (w *world) request(ctx context.Context, method string, a ask, body string) (got answer, err error) {
+func (w *env) request(ctx context.Context, method string, a ask, body string) (got answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.edges[cmp.Or(a.Edge, plain)]+a.Path, strings.NewReader(body))
 	if err != nil {
 		return got, err
@@ -215,7 +215,7 @@ func (w *world) request(ctx context.Context, method string, a ask, body string) 
 }
 
 // post sends a request that changes data.
-func (w *world) post(t *testing.T, path, body string, want int) {
+func (w *env) post(t *testing.T, path, body string, want int) {
 	t.Helper()
 	got, err := w.request(t.Context(), http.MethodPost, ask{Path: path}, body)
 	if err != nil || got.Code != want {
@@ -243,13 +243,13 @@ func readUntil(in io.Reader, until string, events bool) (string, error) {
 }
 
 // command runs one command of the binary; Until ends a command that does not exit. Its standard error is not recorded.
-func (w *world) command(t *testing.T, in io.Reader, a ask) answer {
+func (w *env) command(t *testing.T, in io.Reader, a ask) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.bin, a.Args...)
 	var errs bytes.Buffer
-	cmd.Env, cmd.Stdin, cmd.Stderr = w.env, in, &errs
+	cmd.Env, cmd.Stdin, cmd.Stderr = w.vars, in, &errs
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -312,12 +312,12 @@ func mask(a ask, got answer) answer {
 
 // firehose runs `tailrace firehose` until done is true for its output, and returns the output session by session,
 // because partitions are read concurrently. The last record of a deleted session expires, so it is omitted.
-func (w *world) firehose(t *testing.T, done func(lines []string) bool, args ...string) []string {
+func (w *env) firehose(t *testing.T, done func(lines []string) bool, args ...string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.bin, append([]string{"firehose", "--from-start", "--json"}, args...)...)
-	cmd.Env, cmd.Stderr = w.env, t.Output()
+	cmd.Env, cmd.Stderr = w.vars, t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
