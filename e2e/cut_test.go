@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -36,7 +35,7 @@ const (
 func TestCutClientsWhileTheServerDies(t *testing.T) {
 	server := natstest.StartProcess(t)
 	w := newEdgeEnv(t, edgeEnvConfig{
-		write: server.Conn(t), feed: server.Conn(t), hub: cutMemory, edge: sseedge.Config{AttachTimeout: 500 * time.Millisecond},
+		write: server.Conn(t), feed: server.Conn(t), edge: sseedge.Config{AttachTimeout: 500 * time.Millisecond, HubBytes: cutMemory},
 	})
 	w.runCuts(t, 4, func() {
 		server.Kill(t)
@@ -49,13 +48,13 @@ func TestCutClientsWhileTheServerDies(t *testing.T) {
 // consumers of the edge move too, or lag behind the leader.
 func TestCutClientsWhileTheLeaderMoves(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
-	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t), hub: cutMemory})
+	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t), edge: sseedge.Config{HubBytes: cutMemory}})
 	w.runCuts(t, 8, func() { cluster.StepDown(t, "TR_CHUNKS_0") })
 }
 
 // cutMemory is less than the size of the records, so that clients have to read
 // from the log.
-var cutMemory = hub.Config{MaxMemory: 1 << 20, PageBytes: 64 << 10}
+const cutMemory = 1 << 20
 
 // runCuts writes the sessions while their clients read them, and calls fault at
 // equal distances of the written records.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -44,7 +46,6 @@ type edgeEnvConfig struct {
 	feed      *nats.Conn // of the edge's feed; defaults to write
 	history   *nats.Conn // of the edge's reads of history; defaults to feed
 	heartbeat time.Duration
-	hub       hub.Config
 	edge      sseedge.Config
 }
 
@@ -68,19 +69,15 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 	w := &edgeEnv{producer: producer, reader: newReader(t, cfg.write, consumers.Config{})}
 	ofEdge := consumers.Config{Heartbeat: cfg.heartbeat, Log: log}
 	w.feed = newReader(t, cfg.feed, ofEdge)
-	cfg.hub.Encode, cfg.hub.Log = helix.Encode, log
 	cfg.edge.RetryDelay, cfg.edge.Log = 100*time.Millisecond, log
-	w.hub, err = hub.New(newReader(t, cfg.history, ofEdge), w.feed, cfg.hub)
+	edge, err := sseedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t}, cfg.edge)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge, err := sseedge.New(w.hub, noSnapshots{t}, cfg.edge)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.hub = edge.Shared().Hub
 	ctx, cancel := context.WithCancel(context.Background())
 	var running errgroup.Group
-	running.Go(func() error { return w.hub.Run(ctx) })
+	running.Go(func() error { return edge.Run(ctx) })
 	front := httptest.NewServer(edge)
 	w.url = front.URL
 	t.Cleanup(func() {
@@ -92,6 +89,21 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 		}
 	})
 	return w
+}
+
+// separateLog reads history and live records with two readers.
+type separateLog struct {
+	hub.Log
+
+	feed hub.Feed
+}
+
+func (l separateLog) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
+	return l.feed.Tip(ctx, partition)
+}
+
+func (l separateLog) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return l.feed.Feed(ctx, partition, after)
 }
 
 func jetStream(t *testing.T, nc *nats.Conn) jetstream.JetStream {

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
 )
@@ -127,7 +126,7 @@ func newFaultyEnv(t *testing.T, server *natstest.Server, cfg edgeEnvConfig) (*ed
 	t.Helper()
 	proxy := natstest.StartFaultProxy(t, server.URL)
 	cfg.write, cfg.feed = server.Conn(t), natstest.Connect(t, proxy.URL)
-	cfg.hub = hub.Config{MaxMemory: 256 << 10, PageBytes: 32 << 10}
+	cfg.edge.HubBytes = 256 << 10
 	return newEdgeEnv(t, cfg), proxy
 }
 

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/sseedge"
 )
 
 var seed = flag.Uint64("seed", 0, "seed of the random tests; 0 selects a random one and logs it")
@@ -60,7 +60,7 @@ func TestResumeIsExact(t *testing.T) {
 func newResumeEnv(t *testing.T) *edgeEnv {
 	t.Helper()
 	// The memory is small, so that clients have to read from the log.
-	return newEdgeEnv(t, edgeEnvConfig{write: natstest.Start(t).Conn(t), hub: hub.Config{MaxMemory: 64 << 10, PageBytes: 8 << 10}})
+	return newEdgeEnv(t, edgeEnvConfig{write: natstest.Start(t).Conn(t), edge: sseedge.Config{HubBytes: 64 << 10}})
 }
 
 // writtenTree is a tree that was written while clients followed it.

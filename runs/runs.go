@@ -38,7 +38,11 @@ type Config struct {
 	// Layout names subjects, streams and buckets. All programs of one Tailrace share it.
 	Layout subjects.Layout
 
-	// RequestTimeout bounds one answer of a user, or one request of a chat. Defaults to 15 seconds.
+	// UseArchives lets reads take the history of a session from its archive, see consumers.Config.
+	UseArchives bool
+
+	// RequestTimeout bounds one answer of a user, or one request of a surface of package sseedge until its stream begins. It is longer than a queue and an inbox
+	// need to find out whether something was stored. Defaults to 15 seconds.
 	RequestTimeout time.Duration
 
 	// Log receives errors of the server. Defaults to none.
@@ -65,7 +69,7 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, UseArchives: cfg.UseArchives, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
@@ -78,7 +82,7 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	return &Client{service: service, snapshots: snapshots}, nil
 }
 
-// Service returns the logic of the Client, for the HTTP surfaces of package sseedge.
+// Service returns the logic of the Client, for packages chat and agentserver of sseedge.
 func (c *Client) Service() *conversation.Service { return c.service }
 
 // Snapshots returns a reader of fresh snapshots and pages of messages.

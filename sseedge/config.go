@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
 // Config configures an Edge. The zero Config is ready for production behind a proxy that checks host names.
 type Config struct {
+	// Layout is that of the log; the Edge uses its partitions.
+	Layout subjects.Layout
+
 	// Tenant is whose sessions are served. Defaults to "default".
 	Tenant string
 
@@ -43,8 +49,13 @@ type Config struct {
 	// Limits bound the streams that are open at once.
 	Limits Limits
 
-	// Views are the audience views, for streams and pages alike; the hub needs an encoding for each, see view.Encodings. Defaults to none: every client gets
-	// everything.
+	// HubBytes bounds the memory for live and recent records, which all streams share. Defaults to 256 MiB.
+	HubBytes int64
+
+	// BodyBytes bounds the memory of all request bodies that are being read. Defaults to 256 MiB; a negative number is unlimited.
+	BodyBytes int64
+
+	// Views are the audience views, for streams and pages alike. Defaults to none: every client gets everything.
 	Views *view.Views
 
 	// Sessions lists sessions. Defaults to none: they are not listed.
@@ -58,6 +69,9 @@ type Config struct {
 	// believed. Defaults to none: the peer of a connection is the client.
 	TrustedProxies []netip.Prefix
 
+	// Origins are those whose pages may post to the surfaces that are mounted, as CORS takes them. Defaults to none: only pages of the own origin may.
+	Origins []string
+
 	// Host reports whether a host, without its port, is served here. Defaults to every host; LoopbackHost is the rule for an edge without an authenticating
 	// proxy.
 	Host func(host string) bool
@@ -66,8 +80,7 @@ type Config struct {
 	// for all of them.
 	Checks []HealthCheck
 
-	// Metrics is where the edge and its hub register theirs, all tailrace_*.
-	// Defaults to nil: nothing is registered.
+	// Metrics is where the Edge and its surfaces register theirs, all tailrace_*. Defaults to nil: nothing is registered.
 	Metrics prometheus.Registerer
 
 	// Log receives errors of dependencies, never tokens, queries or other text of clients. Defaults to none.
@@ -105,10 +118,29 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.Origins = slices.Clone(c.Origins)
 	return c
 }
 
+// hub returns the configuration of the hub. A page of history is a small part of the memory, so that a few readers of old records do not evict all others.
+func (c Config) hub() hub.Config {
+	cfg := hub.Config{
+		Encode: helix.Encode, Encodings: view.Encodings(c.Views, hub.Encode(helix.Encode)),
+		Partitions: c.Layout.PartitionCount(), Partition: c.Layout.Partition, MaxMemory: c.HubBytes, Log: c.Log,
+	}
+	if c.HubBytes != 0 {
+		cfg.PageBytes = int(min(1<<20, max(1, c.HubBytes/16)))
+	}
+	return cfg
+}
+
 func (c Config) validate() error {
+	if err := c.Layout.Validate(); err != nil {
+		return err
+	}
+	if c.HubBytes < 0 {
+		return fmt.Errorf("HubBytes is %d, want more than 0", c.HubBytes)
+	}
 	if c.Tenant != "" {
 		if err := subjects.CheckToken("Tenant", c.Tenant); err != nil {
 			return err

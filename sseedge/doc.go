@@ -9,9 +9,10 @@
 //	DELETE /v1/sessions/{id}         if there is a Config.Eraser
 //	GET /healthz, /readyz            the process; the process and its dependencies
 //
-// The caller runs the hub.Hub, and provides snapshots:
+// The caller provides the log and the snapshots, and runs the Edge:
 //
-//	edge, err := sseedge.New(h, snapshots, sseedge.Config{})
+//	edge, err := sseedge.New(log, snapshots, sseedge.Config{})
+//	go edge.Run(ctx)
 //	handler, err := sseedge.CORS([]string{"https://app.example"}, edge)
 //	server := sseedge.NewServer(sseedge.ServerConfig{}, handler)
 //	listener, err := sseedge.Listen(ctx, ":8080", 0) // detects hosts that disappear
@@ -20,6 +21,8 @@
 //	server.SetKeepAlivesEnabled(false) // HTTP/2 clients must not reconnect on the same connection
 //	edge.Drain(ctx)                    // not ready, no new streams, then the open ones close one by one
 //	server.Shutdown(ctx)               // no stream is left that it would wait for
+//
+// Packages chat and agentserver add further paths to an Edge.
 //
 // # Guarantees for clients
 //

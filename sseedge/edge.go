@@ -1,14 +1,22 @@
 package sseedge
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// Edge is an http.Handler. It starts no goroutine.
+// Log is the log of the sessions: their history, and what is written live.
+type Log interface {
+	hub.Log
+	hub.Feed
+}
+
+// Edge is an http.Handler.
 type Edge struct {
 	hub       *hub.Hub
 	snapshots Snapshots
@@ -17,32 +25,40 @@ type Edge struct {
 	cfg       Config
 	respond   *httpkit.Responder
 	router    *httpkit.Router
-	limiter   *StreamLimiter
+	surfaces  []Surface
+	limiter   *httpkit.StreamLimiter
+	bodies    *httpkit.BodyLimiter
 	metrics   *metrics
 	streams   httpkit.Drain
 }
 
-// New returns an Edge over a Hub, which the caller runs.
-func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
-	if h == nil || snapshots == nil {
-		return nil, errors.New("hub or snapshots is nil, want both")
-	}
+// New returns an Edge over a log. Its streams wait for Run.
+func New(log Log, snapshots Snapshots, cfg Config) (*Edge, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if err := checkViews(h, cfg.Views); err != nil {
-		return nil, err
-	}
 	cfg = cfg.withDefaults()
+	return newEdge(log, snapshots, cfg, cfg.hub())
+}
+
+// newEdge takes a Config with defaults.
+func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*Edge, error) {
+	if log == nil || snapshots == nil {
+		return nil, errors.New("log or snapshots is nil, want both")
+	}
+	h, err := hub.New(log, log, hubConfig)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
 	e := &Edge{
 		hub:       h,
 		snapshots: snapshots,
 		cfg:       cfg,
-		limiter:   NewStreamLimiter(cfg.Limits, cfg.TrustedProxies, cfg.Log),
+		limiter:   httpkit.NewStreamLimiter(cfg.Limits, cfg.TrustedProxies, cfg.Log),
+		bodies:    httpkit.NewBodyLimiter(cfg.BodyBytes),
 	}
 	e.past, _ = snapshots.(History)
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}
-	var err error
 	e.router, err = httpkit.NewRouter(e.routes(), httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody, Respond: e.respond})
 	if err != nil {
 		return nil, err
@@ -55,8 +71,15 @@ func New(h *hub.Hub, snapshots Snapshots, cfg Config) (*Edge, error) {
 	return e, nil
 }
 
+// Run follows the log until ctx ends, and then returns nil. It may be called once. When it returns, all streams end; drain the Edge before.
+func (e *Edge) Run(ctx context.Context) error { return e.hub.Run(ctx) }
+
 // ServeHTTP serves one request.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s := e.surfaceOf(r); s != nil {
+		s.ServeHTTP(e.metrics.watch(w, r, s.RouteName), r)
+		return
+	}
 	w = e.metrics.watch(w, r, e.router.Name)
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {
 		// No route reads a body. Without this net/http would read it before it responds, as slowly as it arrives. (In HTTP/2 the stream is reset, and the
@@ -69,6 +92,3 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.router.ServeHTTP(w, r)
 }
-
-// StreamLimiter returns the limiter of the Edge, for surfaces beside it.
-func (e *Edge) StreamLimiter() *StreamLimiter { return e.limiter }

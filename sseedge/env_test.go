@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/sseedge"
@@ -37,7 +36,7 @@ type env struct {
 }
 
 type worldConfig struct {
-	hub    hub.Config
+	hub    hub.Config // sizes only
 	edge   sseedge.Config
 	server sseedge.ServerConfig
 	tcp    bool // over loopback instead of memory
@@ -49,16 +48,11 @@ type worldConfig struct {
 func newEnv(tb testing.TB, cfg worldConfig) *env {
 	tb.Helper()
 	w := &env{t: tb, log: newLog()}
-	if cfg.hub.Encode == nil {
-		cfg.hub.Encode = helix.Encode
-	}
 	var err error
-	if w.hub, err = hub.New(w.log, w.log, cfg.hub); err != nil {
+	if w.edge, err = sseedge.NewWithHub(w.log, snapshotsOf{w.log, cfg.remembered}, cfg.edge, cfg.hub); err != nil {
 		tb.Fatal(err)
 	}
-	if w.edge, err = sseedge.New(w.hub, snapshotsOf{w.log, cfg.remembered}, cfg.edge); err != nil {
-		tb.Fatal(err)
-	}
+	w.hub = w.edge.Shared().Hub
 	w.server = sseedge.NewServer(cfg.server, w.edge)
 	w.serve(cfg.tcp)
 	return w
@@ -80,7 +74,7 @@ func (w *env) serve(tcp bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := w.hub.Run(ctx); err != nil {
+		if err := w.edge.Run(ctx); err != nil {
 			w.t.Error(err)
 		}
 	})

@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -24,12 +22,7 @@ func Example() {
 	log.Append(s, chunk.TypeTextDelta, `"delta":"lo"`)
 	log.Append(s, chunk.TypeStreamEnd, `"streamId":"s1"`)
 
-	h, err := hub.New(log, log, hub.Config{Encode: helix.Encode})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	edge, err := sseedge.New(h, snapshotsOf{log: log}, sseedge.Config{})
+	edge, err := sseedge.New(log, snapshotsOf{log: log}, sseedge.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -39,7 +32,7 @@ func Example() {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() {
-		if err := h.Run(ctx); err != nil {
+		if err := edge.Run(ctx); err != nil {
 			fmt.Println(err)
 		}
 	})

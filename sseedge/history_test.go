@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -85,7 +84,7 @@ type presentOnly struct{ sseedge.Snapshots }
 func TestNoPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
-		edge, err := sseedge.New(w.hub, presentOnly{page{}}, sseedge.Config{})
+		edge, err := sseedge.New(w.log, presentOnly{page{}}, sseedge.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +117,7 @@ func TestEarlierStatesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
 		slow := long{snapshotsOf{log: w.log}, make(chan struct{})}
-		edge, err := sseedge.New(w.hub, slow, sseedge.Config{HistoryTimeout: time.Minute})
+		edge, err := sseedge.New(w.log, slow, sseedge.Config{HistoryTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +162,7 @@ var weak = regexp.MustCompile(`^W/"\d+-[0-9a-f]{24}"$`)
 func TestETag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := audiences
-		w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}, edge: sseedge.Config{Views: views}})
+		w := newEnv(t, worldConfig{edge: sseedge.Config{Views: views}})
 		moments(w)
 		get := func(path string, header http.Header) *httptest.ResponseRecorder {
 			return w.record(http.MethodGet, "/v1/sessions/s1/snapshot"+path, header)

@@ -114,16 +114,8 @@ func (m *metrics) moved(reason chunk.TruncationReason) {
 	m.resumes.WithLabelValues(outcome).Inc()
 }
 
-// Instrument is a handler beside the Edge whose requests are counted with those of
-// the Edge, under the route that name gives them: one of few.
-func (e *Edge) Instrument(name func(*http.Request) string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(e.metrics.watch(w, r, name), r)
-	})
-}
-
-// watch returns a ResponseWriter that counts the answer to a request. What a
-// handler beside the Edge hands on to it is counted there.
+// watch returns a ResponseWriter that counts the response to a request. A request that a Surface hands on to the Edge is counted under the route of the
+// Surface.
 func (m *metrics) watch(w http.ResponseWriter, r *http.Request, name func(*http.Request) string) http.ResponseWriter {
 	if m == nil {
 		return w

@@ -388,21 +388,8 @@ func TestMetricsAreWellFormed(t *testing.T) {
 				t.Errorf("no %s in\n%s", series, text)
 			}
 		}
-		if _, err := sseedge.New(w.hub, snapshotsOf{}, sseedge.Config{Metrics: reg}); err == nil {
+		if _, err := sseedge.New(w.log, snapshotsOf{}, sseedge.Config{Metrics: reg}); err == nil {
 			t.Error("two edges count into the same metrics")
 		}
 	})
-}
-
-// A handler beside the edge is counted with the edge, and only once for a request that it passes on.
-func TestHandlersBesideAreCounted(t *testing.T) {
-	w, reg := newCounted(t, worldConfig{tcp: true})
-	name := func(*http.Request) string { return "beside" }
-	handler := w.edge.Instrument(name, w.edge)
-	for _, path := range []string{"/healthz", "/nowhere"} {
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
-	}
-	checkMetrics(t, reg, `requests_total{code="200",route="beside"} 1
-requests_total{code="404",route="beside"} 1
-`, "requests")
 }

@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 func TestSnapshot(t *testing.T) {
@@ -89,12 +88,10 @@ func TestReady(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	log := newLog()
-	h, err := hub.New(log, log, hub.Config{Encode: helix.Encode})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for want, cfg := range map[string]sseedge.Config{
+		"prefix":         {Layout: subjects.Layout{Prefix: "a..b"}},
 		"tenant":         {Tenant: "a.b"},
+		"HubBytes":       {HubBytes: -1},
 		"Heartbeat":      {Heartbeat: -1},
 		"WriteTimeout":   {WriteTimeout: -1},
 		"AttachTimeout":  {AttachTimeout: -1},
@@ -103,11 +100,11 @@ func TestConfigIsChecked(t *testing.T) {
 		"DrainPeriod":    {DrainPeriod: -1},
 		"check":          {Checks: []sseedge.HealthCheck{{Name: "x"}}},
 	} {
-		if _, err := sseedge.New(h, snapshotsOf{log: log}, cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
+		if _, err := sseedge.New(log, snapshotsOf{log: log}, cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
 	if _, err := sseedge.New(nil, nil, sseedge.Config{}); err == nil {
-		t.Error("an edge without a hub")
+		t.Error("an edge without a log")
 	}
 }

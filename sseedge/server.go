@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -47,17 +46,3 @@ const Off = -1
 
 // Limits bound the event streams that are open at the same time on one edge.
 type Limits = httpkit.Limits
-
-// StreamLimiter counts open streams against Limits. Surfaces beside an Edge share that of the Edge.
-type StreamLimiter = httpkit.StreamLimiter
-
-// NewStreamLimiter returns a StreamLimiter for surfaces without an Edge. proxies are as Config.TrustedProxies. log may be nil.
-func NewStreamLimiter(limits Limits, proxies []netip.Prefix, log *slog.Logger) *StreamLimiter {
-	return httpkit.NewStreamLimiter(limits, proxies, log)
-}
-
-// BodyLimiter bounds the memory of all request bodies that are being read.
-type BodyLimiter = httpkit.BodyLimiter
-
-// NewBodyLimiter returns a BodyLimiter of limit bytes; 0 is 256 MiB, a negative number unlimited.
-func NewBodyLimiter(limit int64) *BodyLimiter { return httpkit.NewBodyLimiter(limit) }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
@@ -86,7 +85,7 @@ func TestSessions(t *testing.T) {
 		{bound, "?view=audit", 400, codeBadParameter},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views, Sessions: someSessions()}})
+			w := newEnv(t, worldConfig{edge: sseedge.Config{Views: tt.views, Sessions: someSessions()}})
 			rec := w.record(http.MethodGet, "/v1/sessions"+tt.query, nil)
 			got := rec.Body.String()
 			if rec.Code != tt.status || got != tt.want && (tt.status == 200 || !strings.Contains(got, tt.want)) || rec.Header().Get("Cache-Control") != "no-store" {

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
@@ -40,8 +39,8 @@ func child(id, rest string) string {
 func getTree(t *testing.T, f families, views *audience.Views, path string) (status int, body string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}})
-		edge, err := sseedge.New(w.hub, f, sseedge.Config{Views: views})
+		w := newEnv(t, worldConfig{})
+		edge, err := sseedge.New(w.log, f, sseedge.Config{Views: views})
 		if err != nil {
 			t.Fatal(err)
 		}

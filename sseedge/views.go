@@ -2,24 +2,11 @@ package sseedge
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
-
-// checkViews makes sure that what a request may choose can be served: a hub that
-// does not know a view would fail every stream in it.
-func checkViews(h *hub.Hub, views *view.Views) error {
-	for _, name := range views.Names() {
-		if !h.HasEncoding(name) {
-			return fmt.Errorf("the hub has no encoding %q, want one for each view", name)
-		}
-	}
-	return nil
-}
 
 // readView returns the view that serves the request, "" for none: the one it names, if it may, or the default one. Which views exist is not reported.
 func (q query) readView(views *view.Views) (string, *problem) {

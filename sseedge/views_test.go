@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
@@ -31,10 +29,6 @@ func mustViews(cfg audience.Config) *audience.Views {
 		panic(err)
 	}
 	return views
-}
-
-func encodingsOf(views *audience.Views) map[string]hub.Encode {
-	return audience.Encodings(views, hub.Encode(helix.Encode))
 }
 
 // anonymous is a chunk without the name of the agent that said it.
@@ -82,7 +76,7 @@ func TestViewsOfStreams(t *testing.T) {
 		{bound, kid + "&view=staff", http.StatusOK, secret},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(tt.views)}, edge: sseedge.Config{Views: tt.views}})
+			w := newEnv(t, worldConfig{edge: sseedge.Config{Views: tt.views}})
 			for _, s := range []chunk.Session{theRoot, theRoot.Child("kid-1"), chunk.RootSession("default", "other")} {
 				w.log.Append(s, chunk.TypeToolStart, `"toolCallId":"c1","toolName":"open",`+secret)
 				w.log.Append(s, chunk.TypeStreamEnd, `"streamId":"x","finalOutput":{"key":"s3cret"}`)
@@ -126,8 +120,8 @@ func (page) Snapshot(_ context.Context, _ chunk.Session, want sseedge.SnapshotQu
 // Pages are seen through the same views as streams.
 func TestViewsOfPages(t *testing.T) {
 	views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
-	w := newEnv(t, worldConfig{hub: hub.Config{Encodings: encodingsOf(views)}})
-	edge, err := sseedge.New(w.hub, page{}, sseedge.Config{Views: views})
+	w := newEnv(t, worldConfig{})
+	edge, err := sseedge.New(w.log, page{}, sseedge.Config{Views: views})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,13 +153,5 @@ func TestViewsOfPages(t *testing.T) {
 		if rec.Code != tt.status || got != tt.want && (tt.want[0] == '{' || !strings.Contains(got, tt.want)) {
 			t.Errorf("%s: %d %s\nwant %d %s", tt.path, rec.Code, got, tt.status, tt.want)
 		}
-	}
-}
-
-// An edge that could not serve a view that it offers is not made.
-func TestViewWithoutEncoding(t *testing.T) {
-	w := newEnv(t, worldConfig{})
-	if _, err := sseedge.New(w.hub, page{}, sseedge.Config{Views: audiences}); err == nil || !strings.Contains(err.Error(), `no encoding "audit"`) {
-		t.Errorf("err = %v", err)
 	}
 }

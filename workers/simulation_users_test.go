@@ -11,6 +11,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	logic "github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/agentserver"
 	"github.com/tailrace/tailrace/sseedge/chat"
 )
@@ -111,27 +114,25 @@ func (a *simProcess) edge() (http.Handler, error) {
 		}
 	}
 	const timeout = time.Hour // requests may be paused by the scheduler
-	talk, err := chat.New(chat.Config{
-		Snapshots: w.reader, Commands: queue, Inbox: w.inbox, Follower: noFollower{},
-		AgentTypes: types, Tenant: a.t.root.Tenant, StartTimeout: timeout,
-	})
+	service, err := logic.New(logic.Ports{Snapshots: w.reader, Queue: queue, Inbox: w.inbox},
+		logic.Config{AgentTypes: types, RequestTimeout: timeout})
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := agentserver.New(agentserver.Config{
-		Conversation: talk.Conversation(), StartWaiter: noFollower{}, EventsHandler: http.NotFoundHandler(),
-		Tenant: a.t.root.Tenant, RequestTimeout: timeout,
-	})
+	edge, err := sseedge.New(memlog.New(), noSnapshots{}, sseedge.Config{Tenant: a.t.root.Tenant})
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if tasks.Match(r.URL.Path) {
-			tasks.ServeHTTP(w, r)
-			return
-		}
-		talk.ServeHTTP(w, r)
-	}), nil
+	ended, cancel := context.WithCancel(a.t.x.w.t.Context())
+	cancel()
+	if err := edge.Run(ended); err != nil { // no request waits for live records
+		return nil, err
+	}
+	if _, err := chat.New(edge, service, chat.Config{}); err != nil {
+		return nil, err
+	}
+	_, err = agentserver.New(edge, service, agentserver.Config{})
+	return edge, err
 }
 
 type controlledEdgeQueue struct {
@@ -149,13 +150,9 @@ func (q controlledEdgeQueue) Pending(ctx context.Context, s chunk.Session, agent
 	return c, at, err
 }
 
-// noFollower is a log without live records.
-type noFollower struct{}
+// noSnapshots are those of the edge, which no client requests.
+type noSnapshots struct{}
 
-var errNoFollower = errors.New("no live records")
-
-func (noFollower) Follow(context.Context, chunk.Session, chunk.Position) (chat.RecordStream, error) {
-	return nil, errNoFollower
+func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
+	return sseedge.Snapshot{}, chunk.ErrUnknownSession
 }
-
-func (noFollower) WaitStarted(context.Context, chunk.Session) error { return errNoFollower }

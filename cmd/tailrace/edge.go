@@ -12,13 +12,8 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/agentserver"
-	"github.com/tailrace/tailrace/sseedge/chat"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
@@ -36,11 +31,7 @@ func runEdge(ctx context.Context, t terminal, args []string) error {
 // that a taken port fails immediately and probes get a response.
 type httpServer struct {
 	b        *app
-	hub      *hub.Hub
 	edge     *sseedge.Edge
-	chats    *chat.Service
-	agents   *agentserver.Server
-	bodies   *sseedge.BodyLimiter
 	server   *http.Server
 	listener net.Listener
 	ops      *ops
@@ -81,14 +72,6 @@ func (f *httpServer) build(more []route) error {
 	if err != nil {
 		return err
 	}
-	layout := f.b.cfg.layout()
-	f.hub, err = hub.New(reader, reader, hub.Config{
-		Encode: helix.Encode, Encodings: withChats(view.Encodings(views, hub.Encode(helix.Encode))),
-		Partitions: f.b.cfg.Partitions, Partition: layout.Partition, MaxMemory: f.b.cfg.HubBytes, Log: f.b.log,
-	})
-	if err != nil {
-		return err
-	}
 	snapshots, err := f.b.snapshotAdapter(reader)
 	if err != nil {
 		return err
@@ -97,11 +80,15 @@ func (f *httpServer) build(more []route) error {
 	if err != nil {
 		return err
 	}
+	layout := f.b.cfg.layout()
 	cfg := sseedge.Config{
-		Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
+		Layout: layout, Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
 		Checks:         []sseedge.HealthCheck{{Name: "nats", Probe: f.b.ready}},
 		Limits:         f.b.cfg.limits(),
+		HubBytes:       f.b.cfg.HubBytes,
+		BodyBytes:      f.b.cfg.BodyBytes,
 		TrustedProxies: f.b.cfg.TrustedProxies,
+		Origins:        f.b.cfg.CORSOrigins,
 		Views:          views,
 		Sessions:       sessionLister{store},
 		Metrics:        f.b.metrics,
@@ -116,22 +103,12 @@ func (f *httpServer) build(more []route) error {
 			return err
 		}
 	}
-	if f.edge, err = sseedge.New(f.hub, snapshots, cfg); err != nil {
-		return err
-	}
-	f.bodies = sseedge.NewBodyLimiter(f.b.cfg.BodyBytes)
-	if f.chats, err = f.newChats(snapshots); err != nil {
+	if f.edge, err = sseedge.New(reader, snapshots, cfg); err != nil {
 		return err
 	}
 	f.ops.assemble(f.b, f.edge.Probes())
-	if f.chats != nil {
-		more = append(more, route{match: f.chats.Match, handler: f.edge.Instrument(f.chats.RouteName, f.chats)})
-	}
-	if f.agents, err = f.newAgentServer(); err != nil {
+	if err := f.mountAgents(); err != nil {
 		return err
-	}
-	if f.agents != nil {
-		more = append(more, route{match: f.agents.Match, handler: f.edge.Instrument(f.agents.RouteName, f.agents)})
 	}
 	return f.assembleServer(more)
 }
@@ -232,9 +209,9 @@ func (f *httpServer) serve() error {
 // flight.
 func (f *httpServer) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	hubCtx, stopHub := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopHub()
-	group.Go(func() error { return f.hub.Run(hubCtx) })
+	edgeCtx, stopEdge := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopEdge()
+	group.Go(func() error { return f.edge.Run(edgeCtx) })
 	group.Go(func() error {
 		if err := f.serve(); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -247,23 +224,10 @@ func (f *httpServer) run(ctx context.Context) error {
 		// Otherwise HTTP/2 clients would reconnect on their existing
 		// connections.
 		f.server.SetKeepAlivesEnabled(false)
-		defer stopHub()
+		defer stopEdge()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.b.cfg.Drain+5*time.Second)
 		defer cancel()
-		return errors.Join(f.drain(ending), f.server.Shutdown(ending), f.ops.close())
+		return errors.Join(f.edge.Drain(ending), f.server.Shutdown(ending), f.ops.close())
 	})
-	return group.Wait()
-}
-
-// drain ends the streams of all handlers concurrently.
-func (f *httpServer) drain(ctx context.Context) error {
-	var group errgroup.Group
-	if f.agents != nil {
-		group.Go(func() error { return f.agents.Drain(ctx) })
-	}
-	group.Go(func() error { return f.edge.Drain(ctx) })
-	if f.chats != nil {
-		group.Go(func() error { return f.chats.Drain(ctx) })
-	}
 	return group.Wait()
 }

@@ -20,8 +20,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
@@ -495,12 +493,7 @@ func (unavailable) Delete(context.Context, chunk.Session) error { return errUnav
 // refusedWhileDraining sends requests to a draining edge with an unavailable log.
 func (h *env) refusedWhileDraining() {
 	h.t.Helper()
-	log := memlog.New()
-	streams, err := hub.New(log, log, hub.Config{Encode: helix.Encode})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	edge, err := sseedge.New(streams, unavailable{}, sseedge.Config{Sessions: unavailable{}, Eraser: unavailable{}})
+	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Sessions: unavailable{}, Eraser: unavailable{}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

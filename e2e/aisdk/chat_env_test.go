@@ -22,14 +22,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/chunk"
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/jscontrol"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/runs"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
@@ -69,29 +68,29 @@ func newEnv(t *testing.T, opt dialect.Options) *env {
 	return w
 }
 
+// noSnapshots are those of the edge, which no client here requests.
+type noSnapshots struct{}
+
+func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
+	return sseedge.Snapshot{}, chunk.ErrUnknownSession
+}
+
 // edge starts an edge.
 func (w *env) edge() {
 	w.t.Helper()
 	js := w.connect()
 	reader, err := consumers.New(js, consumers.Config{})
 	w.must(err)
-	store, err := jssnapshots.New(js, jssnapshots.Config{})
+	client, err := runs.New(js, runs.Config{AgentTypes: []string{"actor"}, Log: w.log})
 	w.must(err)
-	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{})
+	edge, err := sseedge.New(reader, noSnapshots{}, sseedge.Config{Log: w.log})
 	w.must(err)
-	box, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{})
-	w.must(err)
-	h, err := hub.New(reader, reader, hub.Config{Encode: chat.Encode, Log: w.log})
-	w.must(err)
-	service, err := chat.New(chat.Config{
-		Snapshots: projector.NewReader(store, reader), Commands: queue, Inbox: box, Follower: chat.HubFollower{HubFollower: h},
-		AgentTypes: []string{"actor"}, Dialect: w.opt, Log: w.log,
-	})
+	_, err = chat.New(edge, client.Service(), chat.Config{Dialect: w.opt})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var running errgroup.Group
-	running.Go(func() error { return h.Run(ctx) })
-	front := httptest.NewServer(service)
+	running.Go(func() error { return edge.Run(ctx) })
+	front := httptest.NewServer(edge)
 	w.t.Cleanup(func() {
 		front.CloseClientConnections()
 		front.Close()

@@ -14,15 +14,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/jscontrol"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/subjects"
@@ -117,46 +113,24 @@ func (f *folding) copyFrames(context.Context, int) (figures, error) {
 	})
 }
 
-// chats starts an edge that serves only chats, with a hub with empty memory. No
+// chats starts an edge that serves chats, with a hub with empty memory. No
 // projector runs.
 func (l *harness) chats(ctx context.Context) (*httpSite, error) {
-	h, err := hub.New(l.reader, l.reader, hub.Config{Encode: chat.Encode})
-	if err != nil {
-		return nil, err
-	}
-	store, err := jssnapshots.New(l.js, jssnapshots.Config{})
-	if err != nil {
-		return nil, err
-	}
-	queue, err := jscontrol.NewQueue(l.js, jscontrol.QueueConfig{})
-	if err != nil {
-		return nil, err
-	}
-	box, err := jscontrol.NewInbox(l.js, jscontrol.InboxConfig{})
-	if err != nil {
-		return nil, err
-	}
-	handler, err := chat.New(chat.Config{
-		Snapshots: projector.NewReader(store, l.reader), Commands: queue, Inbox: box,
-		Follower: chat.HubFollower{HubFollower: h}, AgentTypes: []string{"bench"},
-		StartTimeout: time.Minute, // a thousand concurrent starts are not the subject of the measurement
+	client, err := runs.New(l.js, runs.Config{
+		AgentTypes:     []string{"bench"},
+		RequestTimeout: time.Minute, // a thousand concurrent starts are not the subject of the measurement
 	})
 	if err != nil {
 		return nil, err
 	}
-	site, err := serve(ctx, sseedge.NewServer(sseedge.ServerConfig{}, handler))
+	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running errgroup.Group
-	running.Go(func() error { return h.Run(ctx) })
-	stop := site.close
-	site.close = func() error {
-		cancel()
-		return errors.Join(stop(), running.Wait())
+	if _, err := chat.New(made, client.Service(), chat.Config{}); err != nil {
+		return nil, err
 	}
-	return site, nil
+	return serveEdge(ctx, made)
 }
 
 // firstByte measures the time from the POST of a new chat to the first event of

@@ -60,27 +60,32 @@ type edge struct {
 }
 
 func (l *harness) edge(ctx context.Context) (*edge, error) {
-	h, err := hub.New(l.reader, l.reader, hub.Config{Encode: helix.Encode})
+	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{})
 	if err != nil {
 		return nil, err
 	}
-	handler, err := sseedge.New(h, noSnapshots{}, sseedge.Config{})
+	site, err := serveEdge(ctx, made)
 	if err != nil {
 		return nil, err
 	}
-	site, err := serve(ctx, sseedge.NewServer(sseedge.ServerConfig{}, handler))
+	return &edge{httpSite: site, hub: made.Shared().Hub}, nil
+}
+
+// serveEdge serves and runs an edge.
+func serveEdge(ctx context.Context, made *sseedge.Edge) (*httpSite, error) {
+	site, err := serve(ctx, sseedge.NewServer(sseedge.ServerConfig{}, made))
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running errgroup.Group
-	running.Go(func() error { return h.Run(ctx) })
+	running.Go(func() error { return made.Run(ctx) })
 	stop := site.close
 	site.close = func() error {
 		cancel()
 		return errors.Join(stop(), running.Wait())
 	}
-	return &edge{httpSite: site, hub: h}, nil
+	return site, nil
 }
 
 // noSnapshots has no snapshots, because the clients of the benchmarks request

@@ -142,6 +142,9 @@ func New(p Ports, cfg Config) (*Service, error) {
 // Observe sets the observer. It must be called before the first request.
 func (s *Service) Observe(o Observer) { s.observe = o }
 
+// RequestTimeout returns Config.RequestTimeout, for surfaces that wait for the log.
+func (s *Service) RequestTimeout() time.Duration { return s.cfg.RequestTimeout }
+
 // Serve decides a request and carries out its plans until one is final. The State is the one that the plan was made from. A client that goes away does not
 // cancel it: what the client sent is carried out, so that a client that lost the connection and one that reloads see the same.
 func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {

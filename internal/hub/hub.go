@@ -133,13 +133,13 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	}
 }
 
-// HasEncoding reports whether requests may name this encoding.
-func (h *Hub) HasEncoding(name string) bool { return h.encode(name) != nil }
-
 // encode returns the function of an encoding, or nil if the name is unknown.
 func (h *Hub) encode(name string) Encode {
-	if name == "" {
+	switch name {
+	case "":
 		return h.cfg.Encode
+	case recordEncoding:
+		return encodeRecord
 	}
 	return h.cfg.Encodings[name]
 }

@@ -19,5 +19,10 @@
 //
 // The surface is unauthenticated. Any client that can reach the handler can start runs, and read and stop those of other clients.
 //
+// New mounts them on an Edge; the logic is that of a runs.Client:
+//
+//	client, err := runs.New(js, runs.Config{AgentTypes: []string{"search"}})
+//	server, err := agentserver.New(edge, client.Service(), agentserver.Config{})
+//
 // No agent runs here. Package conversation turns a request into a command on a queue, or an answer or a stop request in an inbox, and a worker does the rest.
 package agentserver

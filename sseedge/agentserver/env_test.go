@@ -18,14 +18,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/jscontrol"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/topology"
@@ -38,7 +36,8 @@ type env struct {
 	t      *testing.T
 	srv    *natstest.Server
 	reader *projector.Reader
-	queue  *jscontrol.Queue
+	logic  *conversation.Service
+	edge   *sseedge.Edge
 	server *Server
 	url    string
 }
@@ -56,53 +55,49 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-func newEnv(t *testing.T, change func(*Config)) *env {
+// edgeConfig is all that an edge is made of.
+type edgeConfig struct {
+	Config
+
+	edge   sseedge.Config
+	client runs.Config
+}
+
+func newEnv(t *testing.T, change func(*edgeConfig)) *env {
 	t.Helper()
 	w := &env{t: t, srv: natstest.Start(t)}
 	js := w.srv.JetStream(t)
 	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	log := must(consumers.New(js, consumers.Config{}))(t)
-	w.reader = projector.NewReader(must(jssnapshots.New(js, jssnapshots.Config{}))(t), log)
-	w.queue = must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(t)
-	w.serve(js, log, change)
+	w.serve(js, change)
 	return w
 }
 
 // serve assembles an edge as cmd/tailrace does.
-func (w *env) serve(js jetstream.JetStream, log *consumers.Reader, change func(*Config)) {
+func (w *env) serve(js jetstream.JetStream, change func(*edgeConfig)) {
 	w.t.Helper()
-	h := must(hub.New(log, log, hub.Config{
-		Encode: helix.Encode, Encodings: map[string]hub.Encode{"/chat": chat.Encode},
-	}))(w.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := h.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	box := must(jscontrol.NewInbox(js, jscontrol.InboxConfig{}))(w.t)
-	types := []string{"helper", "other"}
-	edge := must(sseedge.New(h, pages{w.reader}, sseedge.Config{Tenant: tenant}))(w.t)
-	chats := must(chat.New(chat.Config{
-		Snapshots: w.reader, Commands: w.queue, Inbox: box, Follower: chat.HubFollower{HubFollower: h, Encoding: "/chat"}, AgentTypes: types, Tenant: tenant,
-	}))(w.t)
-	cfg := Config{
-		Conversation: chats.Conversation(), StartWaiter: HubWaiter{h}, EventsHandler: edge, Tenant: tenant, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+	cfg := edgeConfig{
+		edge:   sseedge.Config{Tenant: tenant, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))},
+		client: runs.Config{AgentTypes: []string{"helper", "other"}},
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	w.server = must(New(cfg))(w.t)
-	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if w.server.Match(r.URL.Path) {
-			w.server.ServeHTTP(rw, r)
-			return
+	log := must(consumers.New(js, consumers.Config{}))(w.t)
+	client := must(runs.New(js, cfg.client))(w.t)
+	w.reader, w.logic = client.Snapshots(), client.Service()
+	w.edge = must(sseedge.New(log, pages{w.reader}, cfg.edge))(w.t)
+	must(chat.New(w.edge, w.logic, chat.Config{}))(w.t)
+	w.server = must(New(w.edge, w.logic, cfg.Config))(w.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.edge.Run(ctx); err != nil {
+			w.t.Error(err)
 		}
-		edge.ServeHTTP(rw, r)
-	}))
+	})
+	site := httptest.NewServer(w.edge)
 	w.url = site.URL
 	w.t.Cleanup(func() {
 		site.CloseClientConnections()

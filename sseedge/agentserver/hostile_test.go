@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/memlog"
+	"github.com/tailrace/tailrace/sseedge"
 )
 
 // Invalid requests are refused with a code, and no run is requested.
@@ -68,7 +70,7 @@ func TestHostileRequests(t *testing.T) {
 
 // A page of another site can make a browser post, and may not.
 func TestPagesOfOtherOrigins(t *testing.T) {
-	w := newEnv(t, func(c *Config) { c.Origins = []string{"https://ours.example"} })
+	w := newEnv(t, func(c *edgeConfig) { c.edge.Origins = []string{"https://ours.example"} })
 	for origin, want := range map[string]int{"https://evil.example": http.StatusForbidden, "https://ours.example": http.StatusOK} {
 		resp, err := w.try(t.Context(), http.MethodPost, "/agents/start", startS1, http.Header{"Origin": {origin}})
 		if err != nil {
@@ -83,44 +85,40 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 
 // While the log cannot be asked, nothing is said about sessions.
 func TestWithoutALog(t *testing.T) {
-	w := newEnv(t, func(c *Config) {
-		c.StartWaiter, c.RequestTimeout = unreachableWaiter{}, 200*time.Millisecond
-	})
+	w := newEnv(t, func(c *edgeConfig) { c.client.RequestTimeout = 200 * time.Millisecond })
+	w.server.waitStarted = func(context.Context, chunk.Session) error { return chunk.ErrNotStored }
 	w.post("/start", startS1)
 	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1", ""); got.String() != "503 UNAVAILABLE" {
 		t.Errorf("%s %s", got, got.body)
 	}
 }
 
-// unreachableWaiter is a log that cannot be asked.
-type unreachableWaiter struct{}
-
-func (unreachableWaiter) WaitStarted(context.Context, chunk.Session) error { return chunk.ErrNotStored }
-
 // What is missing or wrong is named.
 func TestConfigIsChecked(t *testing.T) {
-	good := newEnv(t, nil).server.cfg
+	w := newEnv(t, nil)
 	for name, c := range map[string]struct {
-		change func(*Config)
-		want   string
+		cfg  Config
+		want string
 	}{
-		"no events":      {func(c *Config) { c.EventsHandler = nil }, "Events"},
-		"bad tenant":     {func(c *Config) { c.Tenant = "a b" }, "Tenant"},
-		"bad prefix":     {func(c *Config) { c.Prefix = "/a/" }, "Prefix"},
-		"no slash":       {func(c *Config) { c.Prefix = "agents" }, "Prefix"},
-		"bad body":       {func(c *Config) { c.MaxBody = -1 }, "MaxBody"},
-		"RequestTimeout": {func(c *Config) { c.RequestTimeout = -1 }, "RequestTimeout"},
-		"bad origin":     {func(c *Config) { c.Origins = []string{"ours"} }, "Origins"},
+		"bad prefix": {Config{Prefix: "/a/"}, "Prefix"},
+		"no slash":   {Config{Prefix: "agents"}, "Prefix"},
+		"bad body":   {Config{MaxBody: -1}, "MaxBody"},
 	} {
-		cfg := good
-		c.change(&cfg)
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(w.edge, w.logic, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %s in it", name, err, c.want)
 		}
 	}
-	cfg := good
-	cfg.Prefix = "/"
-	if s, err := New(cfg); err != nil || !s.Match("/start") || s.Match("/agents/start") {
+	if _, err := New(w.edge, nil, Config{}); err == nil {
+		t.Error("no logic: want an error")
+	}
+	if _, err := New(nil, w.logic, Config{}); err == nil {
+		t.Error("no edge: want an error")
+	}
+	strange := must(sseedge.New(memlog.New(), pages{}, sseedge.Config{Origins: []string{"ours"}}))(t)
+	if _, err := New(strange, w.logic, Config{}); err == nil || !strings.Contains(err.Error(), "Origins") {
+		t.Errorf("bad origin: error %v, want Origins in it", err)
+	}
+	if s, err := New(w.edge, w.logic, Config{Prefix: "/"}); err != nil || !s.Match("/start") || s.Match("/agents/start") {
 		t.Errorf("the prefix / is not none: %v", err)
 	}
 }

@@ -28,13 +28,10 @@ func (s *Server) routes() []httpkit.Route {
 	}
 }
 
-// Routes returns all routes, as "POST /agents/start".
-func (s *Server) Routes() []string { return s.router.Routes() }
-
-// RouteName returns the name in metrics of the route of a request.
+// RouteName implements sseedge.Surface.
 func (s *Server) RouteName(r *http.Request) string { return s.router.Name(r) }
 
-// Match reports whether a path is one of this surface.
+// Match implements sseedge.Surface.
 func (s *Server) Match(path string) bool { return s.router.Match(path) }
 
 // ServeHTTP serves one request.
@@ -45,12 +42,12 @@ func (s *Server) session(id string) (chunk.Session, *problem) {
 	if subjects.CheckToken("sessionId", id) != nil {
 		return chunk.Session{}, badSession
 	}
-	return chunk.RootSession(s.cfg.Tenant, id), nil
+	return chunk.RootSession(s.shared.Tenant, id), nil
 }
 
 // read reads the body of a POST into v. Unknown members are ignored. Depth is left to the parser, whose limit is 10,000, and to the log.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *problem {
-	return s.cfg.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, httpkit.Into(v, wrongBody))
+	return s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, httpkit.Into(v, wrongBody))
 }
 
 const wrongBody = "the body is not what this path takes"

@@ -18,8 +18,7 @@ import (
 // A request that waits for a run to start counts as a stream, and is sent to another
 // edge when this one is stopped.
 func TestWaitingIsBounded(t *testing.T) {
-	limiter := sseedge.NewStreamLimiter(sseedge.Limits{PerSession: 1}, nil, nil)
-	w := newEnv(t, func(cfg *Config) { cfg.Streams = limiter })
+	w := newEnv(t, func(cfg *edgeConfig) { cfg.edge.Limits.PerSession = 1 })
 	if got := w.post("/start", startS1); got.status != http.StatusOK {
 		t.Fatalf("start: %s", got)
 	}
@@ -43,7 +42,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	if got := w.status("s1"); got.status != http.StatusOK {
 		t.Errorf("status while draining: %s", got)
 	}
-	leave, p := limiter.Acquire(&http.Request{RemoteAddr: "198.51.100.1:1"}, chunk.RootSession(tenant, "s1"))
+	leave, p := w.edge.Shared().Streams.Acquire(&http.Request{RemoteAddr: "198.51.100.1:1"}, chunk.RootSession(tenant, "s1"))
 	if p != nil {
 		t.Fatalf("the place is not free: %v", p)
 	}
@@ -52,7 +51,7 @@ func TestWaitingIsBounded(t *testing.T) {
 
 // Requests that are being read have a bound on their memory and on their time.
 func TestBodiesAreBounded(t *testing.T) {
-	w := newEnv(t, func(cfg *Config) { cfg.Bodies = sseedge.NewBodyLimiter(1) })
+	w := newEnv(t, func(cfg *edgeConfig) { cfg.edge.BodyBytes = 1 })
 	for _, path := range []string{"/start", "/resume", "/submit-tool-result", "/interrupt", "/abort"} {
 		if got := w.post(path, startS1); got.String() != "503 TOO_MANY_BODIES" || got.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %s", path, got)
@@ -82,7 +81,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), httpkit.CodeBodyTimeout) {
 		t.Errorf("a body that does not come: %d %s, %v", resp.StatusCode, text, err)
 	}
-	if n := w.server.cfg.Bodies.InUse(); n != 0 {
+	if n := w.edge.Shared().Bodies.InUse(); n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Every route is in the document, and every operation of the document is a route.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	routes := newEnv(t, nil).server.Routes()
+	routes := newEnv(t, nil).server.router.Routes()
 	slices.Sort(routes)
 	if documented := openapitest.Load(t).Operations("agents"); !slices.Equal(routes, documented) {
 		t.Errorf("the server has\n%q, the document\n%q", routes, documented)

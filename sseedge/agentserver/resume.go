@@ -27,7 +27,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	ctx, cancel := s.withRequestTimeout(r.Context())
 	defer cancel()
-	run, refusal := s.cfg.Conversation.Resume(ctx, req)
+	run, refusal := s.logic.Resume(ctx, req)
 	return s.writeStartResponse(w, req.Session.ID, run, refusal)
 }
 

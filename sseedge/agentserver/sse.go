@@ -33,13 +33,13 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *problem {
 	events := r.Clone(r.Context())
 	events.URL.Path, events.URL.RawPath = "/v1/sessions/"+session.ID+"/events", ""
 	events.URL.RawQuery = query.Encode()
-	s.cfg.EventsHandler.ServeHTTP(w, events)
+	s.edge.ServeHTTP(w, events)
 	return nil
 }
 
 // wait is awaitBegin in the place of a stream.
 func (s *Server) wait(r *http.Request, session chunk.Session) *problem {
-	release, p := s.cfg.Streams.Acquire(r, session)
+	release, p := s.shared.Streams.Acquire(r, session)
 	if p != nil {
 		return p
 	}
@@ -58,12 +58,12 @@ func (s *Server) wait(r *http.Request, session chunk.Session) *problem {
 
 // awaitBegin returns when the log has the session, if it was started.
 func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *problem {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.logic.RequestTimeout())
 	defer cancel()
-	started, refusal := s.cfg.Conversation.Started(ctx, session)
+	started, refusal := s.logic.Started(ctx, session)
 	var err error
 	if refusal == nil && !started {
-		err = s.cfg.StartWaiter.WaitStarted(ctx, session)
+		err = s.waitStarted(ctx, session)
 	}
 	switch {
 	case refusal == nil && err == nil:
@@ -71,12 +71,12 @@ func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *problem
 	case ctx.Err() != nil && (err != nil || refusal.Reason == conversation.ReasonUnavailable):
 		return notStarted
 	case err != nil:
-		refusal = s.cfg.Conversation.Failed(ctx, session, "events", err)
+		refusal = s.logic.Failed(ctx, session, "events", err)
 	}
 	return problemOf(refusal)
 }
 
 // withRequestTimeout returns the context of a request. A client that goes away does not cancel it.
 func (s *Server) withRequestTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), s.cfg.RequestTimeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), s.logic.RequestTimeout())
 }

@@ -40,7 +40,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	ctx, cancel := s.withRequestTimeout(r.Context())
 	defer cancel()
-	run, refusal := s.cfg.Conversation.Start(ctx, req)
+	run, refusal := s.logic.Start(ctx, req)
 	return s.writeStartResponse(w, req.Session.ID, run, refusal)
 }
 
@@ -52,7 +52,7 @@ func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p 
 		return req, badAgentType
 	}
 	req.AgentType = b.AgentType
-	if p := problemOf(s.cfg.Conversation.CheckAgent(b.AgentType)); p != nil {
+	if p := problemOf(s.logic.CheckAgent(b.AgentType)); p != nil {
 		return req, p
 	}
 	if !isNull(b.State) {
@@ -161,7 +161,7 @@ func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]s
 		}
 	}
 	if dropped > 0 {
-		s.cfg.Log.Warn("metadata over the budget dropped", "messages", dropped)
+		s.shared.Log.Warn("metadata over the budget dropped", "messages", dropped)
 	}
 	return nil
 }

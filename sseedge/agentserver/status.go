@@ -46,7 +46,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	ctx, cancel := s.withRequestTimeout(r.Context())
 	defer cancel()
-	st, refusal := s.cfg.Conversation.Status(ctx, session)
+	st, refusal := s.logic.Status(ctx, session)
 	if refusal != nil {
 		return problemOf(refusal)
 	}

@@ -38,7 +38,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request, kind control.StopK
 	}
 	ctx, cancel := s.withRequestTimeout(r.Context())
 	defer cancel()
-	run, refusal := s.cfg.Conversation.Stop(ctx, session, kind, b.Reason)
+	run, refusal := s.logic.Stop(ctx, session, kind, b.Reason)
 	if refusal != nil {
 		return problemOf(refusal)
 	}

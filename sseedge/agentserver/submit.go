@@ -29,7 +29,7 @@ const (
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) *problem {
 	var session chunk.Session
 	var answer conversation.SubmittedAnswer
-	p := s.cfg.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, func(text []byte) (p *problem) {
+	p := s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, func(text []byte) (p *problem) {
 		var b struct {
 			SessionID string `json:"sessionId"`
 		}
@@ -49,7 +49,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	result, p := resultOf(s.cfg.Conversation.Answer(r.Context(), session, "", answer))
+	result, p := resultOf(s.logic.Answer(r.Context(), session, "", answer))
 	if p != nil {
 		return p
 	}

@@ -76,7 +76,7 @@ func (s *sender) answer() (text string, away bool) {
 func (e *edge) deferredPause(what string, ok func(int64) bool) {
 	e.t.Helper()
 	natstest.Eventually(e.t, what, func(context.Context) error {
-		if n := e.service.cfg.Bodies.InUse(); !ok(n) {
+		if n := e.service.shared.Bodies.InUse(); !ok(n) {
 			return fmt.Errorf("%d bytes", n)
 		}
 		return nil
@@ -90,7 +90,7 @@ func TestSlowBodies(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
 	for _, length := range []int{8 << 20, -1} {
-		e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodyLimiter(most) })
+		e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = most })
 		e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
 		e.base = fmt.Sprint("/api/chat/slow", max(length, 0))
 		piece := strings.Repeat(" ", 200<<10)
@@ -104,7 +104,7 @@ func TestSlowBodies(t *testing.T) {
 			t.Errorf("one too many gets %s, and is sent away: %t", got, away)
 		}
 		want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
-		if n := e.service.cfg.Bodies.InUse(); n > most {
+		if n := e.service.shared.Bodies.InUse(); n > most {
 			t.Errorf("%d bytes are held, want %d at most", n, most)
 		}
 		for _, s := range slow {
@@ -122,7 +122,7 @@ func TestLiesAboutContentLength(t *testing.T) {
 	const liars = 100 // clients that announce 800 MiB together
 	w := newEnv(t)
 	w.work(answer)
-	e := w.newEdge(func(cfg *Config) { cfg.Bodies = sseedge.NewBodyLimiter(1 << 20) })
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = 1 << 20 })
 	e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
 	for range liars {
 		e.send(t, 8<<20, "{")

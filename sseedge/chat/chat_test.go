@@ -354,7 +354,7 @@ func TestDrain(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(c *Config) { c.Streams = sseedge.NewStreamLimiter(sseedge.Limits{Streams: 1}, nil, nil) })
+	e := w.newEdge(func(c *edgeConfig) { c.edge.Limits = sseedge.Limits{Streams: 1} })
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
 	if got := e.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, `"TOO_MANY_STREAMS"`) {
@@ -365,7 +365,7 @@ func TestLimit(t *testing.T) {
 // What is refused, and how.
 func TestRefused(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(c *Config) { c.MaxBody = 600 << 10 })
+	e := w.newEdge(func(c *edgeConfig) { c.MaxBody = 600 << 10 })
 	w.work(asking("c1", "a1"))
 	want(t, e.get("/snapshot", nil), `404 {"error":"there is no such chat","code":"STREAM_NOT_FOUND"}`)
 	e.post("", chatBody("", user("u1", "hi")))
@@ -430,7 +430,7 @@ func TestRefused(t *testing.T) {
 // A page of another origin cannot post in the name of the user that opened it.
 func TestCrossOrigin(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(c *Config) { c.Origins = []string{"https://app.example"} })
+	e := w.newEdge(func(c *edgeConfig) { c.edge.Origins = []string{"https://app.example"} })
 	w.work(answer)
 	for origin, status := range map[string]int{"https://evil.example": 403, "https://app.example": 200} {
 		resp, err := e.try(http.MethodPost, "", chatBody("", user("u1", "hi")), http.Header{"Origin": {origin}, "Sec-Fetch-Site": {"cross-site"}})

@@ -11,6 +11,11 @@
 // No agent runs here. Package conversation turns a request into commands on a queue and answers in an inbox; a worker does the rest, and its records are
 // followed in the log and written as AI SDK frames (package codec/aisdk). So any edge serves any chat, and a closed connection stops nothing.
 //
+// New mounts them on an Edge, which provides limits, metrics and live records; the logic is that of a runs.Client:
+//
+//	client, err := runs.New(js, runs.Config{AgentTypes: []string{"support"}})
+//	chats, err := chat.New(edge, client.Service(), chat.Config{})
+//
 // # How a response ends
 //
 // Cleanly after the last record of the message, or where the run waits for the user: the client sends no answer while a response is open. In every other case

@@ -33,7 +33,7 @@ const page = "../../docs/chat.md"
 // that the page shows.
 func TestThePageIsSpoken(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(cfg *Config) {
+	e := w.newEdge(func(cfg *edgeConfig) {
 		cfg.Dialect.ClientTool = func(name string) bool { return strings.HasPrefix(name, "page_") }
 	})
 	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(support)})
@@ -297,12 +297,12 @@ func TestThePageIsComplete(t *testing.T) {
 	for _, code := range []string{conversation.CodeDeadline, conversation.CodeAbandoned, conversation.CodeToolFailed} {
 		words = append(words, "`"+code+"`")
 	}
-	cfg := Config{}.withDefaults()
+	logic := newEnv(t).newEdge(nil).service.logic
 	words = append(words,
-		fmt.Sprintf("| %d MiB |", cfg.MaxBody>>20), fmt.Sprintf("| %d KiB of JSON |", conversation.MaxRecord>>10),
+		fmt.Sprintf("| %d MiB |", defaultMaxBody>>20), fmt.Sprintf("| %d KiB of JSON |", conversation.MaxRecord>>10),
 		fmt.Sprintf("| %d KiB |", conversation.MaxMetadata>>10), fmt.Sprintf("| %d characters |", conversation.MaxID),
 		fmt.Sprintf("| %d |", conversation.MaxTurn), fmt.Sprintf("| %d |", conversation.MaxDepth), fmt.Sprintf("| %d |", conversation.MaxMessages),
-		fmt.Sprintf("| %g seconds |", cfg.StartTimeout.Seconds()))
+		fmt.Sprintf("| %g seconds |", logic.RequestTimeout().Seconds()))
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			t.Errorf("the page does not have %s", word)

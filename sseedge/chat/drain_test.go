@@ -17,7 +17,7 @@ import (
 func TestDrainIsGradual(t *testing.T) {
 	const pages = 8
 	w := newEnv(t)
-	one, two := w.newEdge(func(cfg *Config) { cfg.DrainPeriod = time.Hour }), w.newEdge(nil)
+	one, two := w.newEdge(func(cfg *edgeConfig) { cfg.edge.DrainPeriod = time.Hour }), w.newEdge(nil)
 	gate := make(chan struct{})
 	w.work(slowly(gate))
 	message := chatBody("", user("u1", "hi"))
@@ -78,7 +78,7 @@ func TestDrainIsGradual(t *testing.T) {
 // stuck is a log that cannot be read.
 type stuck struct{ asked chan struct{} }
 
-func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (RecordStream, error) {
+func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (recordStream, error) {
 	select {
 	case l.asked <- struct{}{}:
 	case <-ctx.Done():
@@ -93,7 +93,7 @@ func TestDrainBeforeTheFirstWord(t *testing.T) {
 	w := newEnv(t)
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		log := stuck{make(chan struct{})}
-		e := w.newEdge(func(cfg *Config) { cfg.Follower = log })
+		e := w.newEdge(func(cfg *edgeConfig) { cfg.follow = log.Follow })
 		body := ""
 		if method == http.MethodPost {
 			body = chatBody("", user("u1", "hi"))

@@ -23,7 +23,6 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
-	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -31,6 +30,7 @@ import (
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -88,41 +88,61 @@ func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
 	return projector.NewReader(store, log), nil
 }
 
+// noSnapshots are those of the edge, which no test here asks for.
+type noSnapshots struct{}
+
+func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
+	return sseedge.Snapshot{}, chunk.ErrUnknownSession
+}
+
 // edge is one node that serves chats.
 type edge struct {
 	t       testing.TB
+	front   *sseedge.Edge
 	service *Service
 	server  *httptest.Server
 	stop    func()
 	base    string // path of the chat, "" for that of s1
 }
 
-func (w *env) newEdge(change func(*Config)) *edge {
+// edgeConfig is all that an edge of chats is made of.
+type edgeConfig struct {
+	Config
+
+	edge   sseedge.Config
+	ports  conversation.Ports
+	follow func(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error) // nil is the hub
+}
+
+func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	w.t.Helper()
 	js := w.srv.JetStream(w.t)
-	log := must(consumers.New(js, consumers.Config{}))(w.t)
-	h := must(hub.New(log, log, hub.Config{Encode: Encode}))(w.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := h.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	cfg := Config{
-		Snapshots:  must(newReader(w.t, w.srv))(w.t),
-		Commands:   must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(w.t),
-		Inbox:      must(jscontrol.NewInbox(js, jscontrol.InboxConfig{}))(w.t),
-		Follower:   HubFollower{HubFollower: h},
-		AgentTypes: []string{agentType},
-		Tenant:     "acme",
-		Dialect:    aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }},
-		Log:        slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg := edgeConfig{
+		Config: Config{Dialect: aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}},
+		edge:   sseedge.Config{Tenant: "acme", Log: log},
+		ports: conversation.Ports{
+			Snapshots: must(newReader(w.t, w.srv))(w.t),
+			Queue:     must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(w.t),
+			Inbox:     must(jscontrol.NewInbox(js, jscontrol.InboxConfig{}))(w.t),
+		},
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	e := &edge{t: w.t, service: must(New(cfg))(w.t)}
+	front := must(sseedge.New(must(consumers.New(js, consumers.Config{}))(w.t), noSnapshots{}, cfg.edge))(w.t)
+	logic := must(conversation.New(cfg.ports, conversation.Config{AgentTypes: []string{agentType}, Log: log}))(w.t)
+	e := &edge{t: w.t, front: front, service: must(New(front, logic, cfg.Config))(w.t)}
+	if cfg.follow != nil {
+		e.service.follow = cfg.follow
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := front.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
 	e.server = httptest.NewServer(e.service)
 	e.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	e.stop = sync.OnceFunc(func() {

@@ -40,13 +40,10 @@ func (s *Service) routes() []httpkit.Route {
 	}
 }
 
-// Routes returns all routes, as "GET /api/chat/{id}".
-func (s *Service) Routes() []string { return s.router.Routes() }
-
-// RouteName returns the name in metrics of the route of a request.
+// RouteName implements sseedge.Surface.
 func (s *Service) RouteName(r *http.Request) string { return s.router.Name(r) }
 
-// Match reports whether a path belongs to the chats.
+// Match implements sseedge.Surface: all paths below /api/chat are its own.
 func (s *Service) Match(path string) bool {
 	return path == chatsPath || strings.HasPrefix(path, chatsPath+"/")
 }
@@ -57,11 +54,8 @@ type target struct {
 	agentType string
 }
 
-// ServeHTTP serves one request.
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
-
 // session is the chat that a request is about.
-func (s *Service) session(id string) chunk.Session { return chunk.RootSession(s.cfg.Tenant, id) }
+func (s *Service) session(id string) chunk.Session { return chunk.RootSession(s.shared.Tenant, id) }
 
 // post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
 func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *Problem {
@@ -125,5 +119,5 @@ func (s *Service) admit(r *http.Request, session chunk.Session) (leave func(), p
 	if s.open.Draining() {
 		return nil, draining
 	}
-	return s.cfg.Streams.Acquire(r, session)
+	return s.shared.Streams.Acquire(r, session)
 }

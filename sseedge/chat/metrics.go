@@ -19,8 +19,7 @@ import (
 
 // metrics is what a Service counts. Labels have few values, all of them ours: no
 // chat, no agent, no tenant. A nil *metrics counts nothing; that is what a Service
-// without Config.Metrics has. Requests by route and status are the Edge's to count,
-// see sseedge.Edge.Instrument.
+// on an Edge without metrics has. Requests by route and status are the Edge's to count.
 type metrics struct {
 	streams     prometheus.GaugeFunc
 	bodies      prometheus.GaugeFunc
@@ -37,7 +36,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 	m := &metrics{
 		streams: gauge("streams", "Chat responses that are open.", func() float64 { return float64(s.open.Len()) }),
-		bodies:  gauge("body_bytes", "Memory of request bodies that are being read.", func() float64 { return float64(s.cfg.Bodies.InUse()) }),
+		bodies:  gauge("body_bytes", "Memory of request bodies that are being read.", func() float64 { return float64(s.shared.Bodies.InUse()) }),
 		posts: counters("posts_total", "outcome",
 			"POSTs of messages by outcome: execute or resume (a run was requested, possibly again), submit (answers were stored), abandon, sweep; attach, replay, up_to_date or rejection (a stream only); or the code of the problem.", postOutcomes),
 		resumes: counters("resumes_total", "outcome",

@@ -11,7 +11,7 @@ import (
 
 // Every route is in the document, and every operation of the document is a route.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	routes := newEnv(t).newEdge(nil).service.Routes()
+	routes := newEnv(t).newEdge(nil).service.router.Routes()
 	slices.Sort(routes)
 	if documented := openapitest.Load(t).Operations("chat"); !slices.Equal(routes, documented) {
 		t.Errorf("the service has\n%q, the document\n%q", routes, documented)

@@ -22,7 +22,8 @@ import (
 type watched struct {
 	conversation.Snapshots
 	conversation.Queue
-	Follower
+
+	follow func(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error)
 
 	snapshots, pendings, requests, follows, tails atomic.Int32
 
@@ -46,9 +47,9 @@ func (c *watched) Request(ctx context.Context, cmd control.Command, after contro
 	return c.Queue.Request(ctx, cmd, after)
 }
 
-func (c *watched) Follow(ctx context.Context, root chunk.Session, after chunk.Position) (RecordStream, error) {
+func (c *watched) Follow(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error) {
 	c.follows.Add(1)
-	tail, err := c.Follower.Follow(ctx, root, after)
+	tail, err := c.follow(ctx, root, after)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +58,14 @@ func (c *watched) Follow(ctx context.Context, root chunk.Session, after chunk.Po
 }
 
 type watchedTail struct {
-	RecordStream
+	recordStream
 
 	c *watched
 }
 
 func (t *watchedTail) Close() {
 	t.c.tails.Add(-1)
-	t.RecordStream.Close()
+	t.recordStream.Close()
 }
 
 func (c *watched) String() string {
@@ -74,10 +75,11 @@ func (c *watched) String() string {
 func (w *env) newWatchedEdge(rival func()) (*edge, *watched) {
 	w.t.Helper()
 	c := &watched{rival: rival}
-	e := w.newEdge(func(cfg *Config) {
-		c.Snapshots, c.Queue, c.Follower = cfg.Snapshots, cfg.Commands, cfg.Follower
-		cfg.Snapshots, cfg.Commands, cfg.Follower = c, c, c
+	e := w.newEdge(func(cfg *edgeConfig) {
+		c.Snapshots, c.Queue = cfg.ports.Snapshots, cfg.ports.Queue
+		cfg.ports.Snapshots, cfg.ports.Queue = c, c
 	})
+	c.follow, e.service.follow = e.service.follow, c.Follow
 	return e, c
 }
 
@@ -158,7 +160,7 @@ func TestAskedForWithMore(t *testing.T) {
 func TestDrainBehindAStoredMessage(t *testing.T) {
 	w := newEnv(t)
 	log := stuck{make(chan struct{})}
-	e := w.newEdge(func(cfg *Config) { cfg.Follower = log })
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.follow = log.Follow })
 	got := make(chan string)
 	go func() { got <- e.post("", chatBody("", user("u1", "hi"))) }()
 	<-log.asked

@@ -13,23 +13,23 @@ type prefetch struct {
 }
 
 type prefetchResult struct {
-	tail RecordStream
+	tail recordStream
 	err  error
 }
 
 // startPrefetch starts to follow the log after a state while the run of a turn is requested. The caller must take or drop the result.
 func (s *Service) startPrefetch(ctx context.Context, v conversation.State) conversation.Ahead {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StartTimeout)
+	ctx, cancel := s.withTimeout(context.WithoutCancel(ctx))
 	a := &prefetch{cancel: cancel, following: make(chan prefetchResult, 1)}
 	go func() {
-		tail, err := s.cfg.Follower.Follow(ctx, v.Session, v.Position)
+		tail, err := s.follow(ctx, v.Session, v.Position)
 		a.following <- prefetchResult{tail, err}
 	}()
 	return a
 }
 
-// take waits for the RecordStream, or for ctx to end.
-func (a *prefetch) take(ctx context.Context) (RecordStream, error) {
+// take waits for the recordStream, or for ctx to end.
+func (a *prefetch) take(ctx context.Context) (recordStream, error) {
 	select {
 	case f := <-a.following:
 		a.cancel()

@@ -37,13 +37,13 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (re
 		return req, problemOf(refusal)
 	}
 	if dropped > 0 {
-		s.cfg.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", req.Session.String(), "messages", dropped)
+		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", req.Session.String(), "messages", dropped)
 	}
 	return req, nil
 }
 
 func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *Problem) *Problem {
-	return s.cfg.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody, Depth: conversation.MaxDepth}, parse)
+	return s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody, Depth: conversation.MaxDepth}, parse)
 }
 
 // readCursor returns the last event that the client of a GET has, CS-1. A header that is not a sequence is ignored, CS-2: the headers are fixed when a page loads,

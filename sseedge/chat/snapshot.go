@@ -18,7 +18,7 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *P
 }
 
 func (s *Service) page(ctx context.Context, to target) (json.RawMessage, *Problem) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	session := s.session(to.id)
 	v, snap, refusal := s.logic.Look(ctx, session, to.agentType)

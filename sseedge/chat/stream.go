@@ -21,7 +21,7 @@ type stream struct {
 	plan    *conversation.Stream
 	view    conversation.State
 	message *aisdk.MessageWriter
-	tail    RecordStream
+	tail    recordStream
 	out     *sse.Writer
 	buffer  []byte
 	did     account
@@ -62,7 +62,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 	reason := st.did.close(ctx, err)
 	if err != nil {
 		// A clean end would be taken for the end of the answer.
-		s.cfg.Log.Log(ctx, levelOf(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
+		s.shared.Log.Log(ctx, levelOf(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
@@ -74,7 +74,7 @@ func (st *stream) prepare(ctx context.Context) *Problem {
 	if st.plan.Show == conversation.ShowEmpty {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
+	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
 	return st.read(ctx)
 }
@@ -105,7 +105,7 @@ func (st *stream) follow(ctx context.Context, after chunk.Position) (err error) 
 		st.plan.Ahead = nil
 		st.tail, err = a.take(ctx)
 	} else {
-		st.tail, err = st.service.cfg.Follower.Follow(ctx, st.view.Session, after)
+		st.tail, err = st.service.follow(ctx, st.view.Session, after)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func (st *stream) begin(w http.ResponseWriter, protocol int) {
 		// response.
 		h.Set("Connection", "close")
 	}
-	st.out = sse.NewWriter(w, st.service.cfg.WriteTimeout)
+	st.out = sse.NewWriter(w, st.service.shared.WriteTimeout)
 	if protocol > 1 {
 		st.out.SetMultiplexed()
 	}
@@ -156,7 +156,7 @@ func (st *stream) write(ctx context.Context) error {
 	if err := st.takeAll(ctx, st.ahead); err != nil {
 		return err
 	}
-	tick := time.NewTicker(st.service.cfg.Heartbeat)
+	tick := time.NewTicker(st.service.shared.Heartbeat)
 	defer tick.Stop()
 	for !st.message.Done() {
 		records, err := st.tail.Next(ctx, tick.C)
@@ -233,7 +233,7 @@ func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.R
 	if rec.Ordinal == st.view.Position.Ordinal+1 && len(started.Input) == len(st.view.Command.Input) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
+	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
 	v, err := st.look(ctx)
 	if err == nil && v.Answer != st.plan.MessageID {
@@ -278,7 +278,7 @@ func (st *stream) paused(ctx context.Context, rec chunk.Record, own bool) error 
 
 // checkPause checks whether the user has to answer while the run is paused.
 func (st *stream) checkPause(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
+	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
 	v, err := st.look(ctx)
 	if err != nil {
@@ -301,12 +301,12 @@ func (st *stream) heartbeat(ctx context.Context) error {
 	if st.awaited == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, st.service.cfg.StartTimeout)
+	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
 	v, err := st.look(ctx)
 	switch {
 	case err != nil:
-		st.service.cfg.Log.DebugContext(ctx, "state of the chat not available", "session", st.view.Session.String(), "error", err)
+		st.service.shared.Log.DebugContext(ctx, "state of the chat not available", "session", st.view.Session.String(), "error", err)
 		return nil // it is still true what we know
 	case v.Awaited() == st.awaited || v.HasRun(st.awaited):
 		return nil

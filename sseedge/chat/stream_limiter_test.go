@@ -13,7 +13,7 @@ import (
 // A request without a free stream is refused before it has an effect.
 func TestNothingIsDoneBehindARefusal(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(cfg *Config) { cfg.Streams = sseedge.NewStreamLimiter(sseedge.Limits{Streams: 1}, nil, nil) })
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits = sseedge.Limits{Streams: 1} })
 	e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	e.base = "/api/chat/other"
 	if got := e.post("", chatBody("", user("u1", "hi"))); !strings.HasPrefix(got, "503 ") {
@@ -28,8 +28,9 @@ func TestNothingIsDoneBehindARefusal(t *testing.T) {
 // address it claims without a trusted proxy, and whether it posts or only loads a page.
 func TestLimitOfAnAddress(t *testing.T) {
 	w := newEnv(t)
-	limiter := sseedge.NewStreamLimiter(sseedge.Limits{PerAddress: 1}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, nil)
-	e := w.newEdge(func(cfg *Config) { cfg.Streams = limiter })
+	e := w.newEdge(func(cfg *edgeConfig) {
+		cfg.edge.Limits, cfg.edge.TrustedProxies = sseedge.Limits{PerAddress: 1}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
 	from := func(address string) http.Header { return http.Header{"X-Forwarded-For": {address}} }
 	refused := func(what, got string) {
 		t.Helper()
@@ -59,9 +60,8 @@ func TestLimitOfAnAddress(t *testing.T) {
 func TestLimiterIsShared(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
-	limiter := sseedge.NewStreamLimiter(sseedge.Limits{PerSession: 1}, nil, nil)
-	e := w.newEdge(func(cfg *Config) { cfg.Streams = limiter })
-	leave, err := limiter.Acquire(&http.Request{RemoteAddr: "198.51.100.1:1"}, chunk.RootSession("acme", "s1"))
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits.PerSession = 1 })
+	leave, err := e.front.Shared().Streams.Acquire(&http.Request{RemoteAddr: "198.51.100.1:1"}, chunk.RootSession("acme", "s1"))
 	if err != nil {
 		t.Fatal(err)
 	}

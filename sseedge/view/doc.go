@@ -9,10 +9,7 @@
 //		Default: "customer",
 //	})
 //	…
-//	h, err := hub.New(log, feed, hub.Config{
-//		Encode: helix.Encode, Encodings: view.Encodings(views, hub.Encode(helix.Encode)),
-//	})
-//	edge, err := sseedge.New(h, snapshots, sseedge.Config{Views: views})
+//	edge, err := sseedge.New(log, snapshots, sseedge.Config{Views: views})
 //
 // # Output
 //

@@ -1,0 +1,51 @@
+package sseedge
+
+import (
+	"context"
+	"net/http"
+	"path"
+
+	"github.com/tailrace/tailrace/internal/httpkit"
+)
+
+// Surface is a group of paths that an Edge serves in addition to its own, as those of packages chat and agentserver.
+type Surface interface {
+	http.Handler
+
+	// Match reports whether the Surface serves a path.
+	Match(path string) bool
+
+	// RouteName returns the name of the route of a request in metrics. There must be few of them.
+	RouteName(r *http.Request) string
+
+	// Drain rejects new streams, closes the open ones and returns when the last one has ended, or when ctx ends.
+	Drain(ctx context.Context) error
+}
+
+// Mount makes the Edge serve a Surface for the hosts that it serves itself. Requests of the Surface are counted with those of the Edge, and Drain drains it.
+// Mount must be called before the first request. Packages chat and agentserver mount themselves.
+func (e *Edge) Mount(s Surface) { e.surfaces = append(e.surfaces, s) }
+
+// Shared returns the settings, the limits and the live records that the surfaces of this module take from the Edge.
+func (e *Edge) Shared() *httpkit.Shared {
+	return &httpkit.Shared{
+		Tenant: e.cfg.Tenant, Origins: e.cfg.Origins, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
+		Streams: e.limiter, Bodies: e.bodies, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
+	}
+}
+
+// surfaceOf returns the Surface that serves a request, nil if it is the Edge itself. A path that is not clean, and a host that is not served, are for the Edge
+// to reject. It is not inlined, so that its frame is not on the stack of open streams.
+//
+//go:noinline
+func (e *Edge) surfaceOf(r *http.Request) Surface {
+	if len(e.surfaces) == 0 || path.Clean(r.URL.Path) != r.URL.Path || !e.cfg.Host(httpkit.Hostname(r.Host)) {
+		return nil
+	}
+	for _, s := range e.surfaces {
+		if s.Match(r.URL.Path) {
+			return s
+		}
+	}
+	return nil
+}
