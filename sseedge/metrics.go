@@ -3,7 +3,6 @@ package sseedge
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,8 +19,6 @@ import (
 // is bytes that all clients share, and to look into it once for each of them
 // would cost more than it tells.
 type metrics struct {
-	hub *hub.Hub
-
 	connections prometheus.GaugeFunc
 	connects    *prometheus.CounterVec
 	disconnects *prometheus.CounterVec
@@ -33,29 +30,24 @@ type metrics struct {
 	catchup     prometheus.Histogram
 }
 
-const namespace = "tailrace"
-
-// seconds are the buckets of all durations.
-var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-
 // newMetrics registers the metrics of an edge.
 func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 	m := &metrics{
-		hub:         e.hub,
-		connections: prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts("edge_connections", "Event streams that are open.")), func() float64 { return float64(e.streams.Len()) }),
-		connects: counters("edge_connects_total", "outcome",
+		connections: httpkit.Gauge("edge_connections", "Event streams that are open.", func() float64 { return float64(e.streams.Len()) }),
+		connects: httpkit.Counters("edge_connects_total", "outcome",
 			"Requests for an event stream, by outcome: opened, ended (a complete session, 204), or the code of the problem.", connectOutcomes),
-		disconnects: counters("edge_disconnects_total", "reason",
-			"Event streams that ended, by reason: end (the session is complete), client (disconnected), slow, drain or error.", endings),
-		resumes: counters("edge_resumes_total", "outcome",
+		disconnects: httpkit.Counters("edge_disconnects_total", "reason",
+			"Event streams that ended, by reason: end (the session is complete), client (disconnected), slow, drain or error.", httpkit.EndReasons),
+		resumes: httpkit.Counters("edge_resumes_total", "outcome",
 			"Cursors of clients, by outcome: exact, or the reason why the client was moved to another position (also later, within a stream).", resumeOutcomes),
 		requests: httpkit.NewRequestMetrics(),
-		events:   prometheus.NewCounter(prometheus.CounterOpts(opts("edge_events_sent_total", "Events sent on event streams."))),
-		bytes:    prometheus.NewCounter(prometheus.CounterOpts(opts("edge_bytes_sent_total", "Bytes of these events."))),
-		delivery: histogram("edge_delivery_seconds", "Time from the storage of the newest record of a batch to the end of its write. Live batches only; compares the clocks of two machines."),
-		catchup:  histogram("edge_catchup_seconds", "Time from the opening of a stream to the end of its backlog; not of streams without one."),
+		events:   httpkit.Counter("edge_events_sent_total", "Events sent on event streams."),
+		bytes:    httpkit.Counter("edge_bytes_sent_total", "Bytes of these events."),
+		delivery: httpkit.Histogram("edge_delivery_seconds", "Time from the storage of the newest record of a batch to the end of its write. Live batches only; compares the clocks of two machines."),
+		catchup:  httpkit.Histogram("edge_catchup_seconds", "Time from the opening of a stream to the end of its backlog; not of streams without one."),
 	}
-	if err := reg.Register(m); err != nil {
+	all := httpkit.Collectors{m.connections, m.connects, m.disconnects, m.resumes, m.requests, m.events, m.bytes, m.delivery, m.catchup, hubMetrics{e.hub}}
+	if err := reg.Register(all); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return m, nil
@@ -65,11 +57,10 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 // kind is a rise and not a beginning.
 var (
 	connectOutcomes = []string{
-		"opened", "ended", outcome(noStream), outcome(draining), outcome(unavailable),
-		outcome(httpkit.EdgeLimit), outcome(httpkit.TenantLimit), outcome(httpkit.AddressLimit), outcome(httpkit.SessionLimit),
+		"opened", "ended", noStream.Label(), draining.Label(), unavailable.Label(),
+		httpkit.EdgeLimit.Label(), httpkit.TenantLimit.Label(), httpkit.AddressLimit.Label(), httpkit.SessionLimit.Label(),
 	}
 	resumeOutcomes = []string{resumeExact, resumeTruncated, resumeEpoch, resumeFuture, resumeUnknown}
-	endings        = []string{endClean, endClient, endSlow, endDrain, endError}
 )
 
 const (
@@ -79,9 +70,6 @@ const (
 	resumeFuture    = "future"
 	resumeUnknown   = "unknown" // of another session, or malformed
 )
-
-// outcome is the code of a refusal as a label.
-func outcome(p *problem) string { return strings.ToLower(p.Code) }
 
 func (m *metrics) connected(outcome string) {
 	if m != nil {
@@ -123,30 +111,22 @@ func (m *metrics) watch(w http.ResponseWriter, r *http.Request, name func(*http.
 	return m.requests.Watch(w, r, name)
 }
 
-// Describe and Collect make it one prometheus.Collector, which is registered as
-// a whole or not at all.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, part := range m.parts() {
-		part.Describe(ch)
-	}
+// hubMetrics are the figures of hub.Stats. The hub itself does not import Prometheus.
+type hubMetrics struct{ hub *hub.Hub }
+
+// Describe implements prometheus.Collector.
+func (hubMetrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range hubStats {
 		ch <- d.desc
 	}
 }
 
-// Collect asks the hub, once.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, part := range m.parts() {
-		part.Collect(ch)
-	}
+// Collect implements prometheus.Collector. It asks the hub once.
+func (m hubMetrics) Collect(ch chan<- prometheus.Metric) {
 	stats := m.hub.Stats()
 	for _, d := range hubStats {
 		ch <- prometheus.MustNewConstMetric(d.desc, d.kind, d.value(stats))
 	}
-}
-
-func (m *metrics) parts() []prometheus.Collector {
-	return []prometheus.Collector{m.connections, m.connects, m.disconnects, m.resumes, m.requests, m.events, m.bytes, m.delivery, m.catchup}
 }
 
 type hubStat struct {
@@ -155,7 +135,6 @@ type hubStat struct {
 	value func(hub.Stats) float64
 }
 
-// hubStats are the figures of hub.Stats. The hub itself knows no Prometheus.
 var hubStats = []hubStat{
 	gauge("hub_topics", "Sessions, each with its sub-agents, in memory.", func(s hub.Stats) int64 { return int64(s.Topics) }),
 	gauge("hub_watchers", "Cursors that are open.", func(s hub.Stats) int64 { return int64(s.Cursors) }),
@@ -175,21 +154,5 @@ func counter(name, help string, value func(hub.Stats) int64) hubStat {
 }
 
 func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, nil, nil)
-}
-
-func opts(name, help string) prometheus.Opts {
-	return prometheus.Opts{Namespace: namespace, Name: name, Help: help}
-}
-
-func counters(name, label, help string, values []string) *prometheus.CounterVec {
-	vec := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), []string{label})
-	for _, value := range values {
-		vec.WithLabelValues(value)
-	}
-	return vec
-}
-
-func histogram(name, help string) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: seconds})
+	return prometheus.NewDesc("tailrace_"+name, help, nil, nil)
 }

@@ -53,7 +53,7 @@ var (
 // rejectStream responds to a request for an event stream with a problem. An EventSource never retries after a 503; it gets a retry time, and the connection is
 // aborted.
 func (e *Edge) rejectStream(w http.ResponseWriter, r *http.Request, p *problem) {
-	e.metrics.connected(outcome(p))
+	e.metrics.connected(p.Label())
 	if p.Status != http.StatusServiceUnavailable || !sse.IsEventSource(r.Header) {
 		e.respond.Problem(w, p)
 		return

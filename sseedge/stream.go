@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/sse"
 )
@@ -192,12 +193,12 @@ func (s *stream) begin(w http.ResponseWriter, protocol int) error {
 //go:noinline
 func (s *stream) finish(ctx context.Context, err error) {
 	reason := s.stats.close(ctx, err)
-	s.edge.cfg.Log.Log(ctx, logLevel(reason), "stream ended", "reason", reason, "session", s.subscriptions[0].req.Session.String(),
+	s.edge.cfg.Log.Log(ctx, httpkit.EndLevel(reason), "stream ended", "reason", reason, "session", s.subscriptions[0].req.Session.String(),
 		"duration", time.Since(s.stats.opened), "events", s.stats.events, "bytes", s.stats.bytes, "error", err)
-	if reason == endDrain {
+	if reason == httpkit.EndDrain {
 		s.writeRetryHint()
 	}
-	if reason != endClean {
+	if reason != httpkit.EndClean {
 		panic(http.ErrAbortHandler)
 	}
 }

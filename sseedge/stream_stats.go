@@ -4,22 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
-)
-
-// Why a stream ended.
-const (
-	endClean  = "end"    // the session is complete
-	endClient = "client" // it is gone
-	endSlow   = "slow"   // it took nothing for Config.WriteTimeout
-	endDrain  = "drain"
-	endError  = "error" // the log is unavailable, or has no record to continue with
 )
 
 // streamStats is what one stream did, from when it was opened to its end.
@@ -76,40 +64,17 @@ func (m *metrics) open() streamStats {
 	return streamStats{m: m, opened: time.Now()}
 }
 
-// close ends it. err is what ended the stream, ctx the context it ran in.
+// close ends it. err is what ended the stream, io.EOF if all sessions are complete; ctx is the context it ran in.
 func (a *streamStats) close(ctx context.Context, err error) (reason string) {
-	reason = endReason(ctx, err)
-	if reason == endClean {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	reason = httpkit.EndReason(ctx, err)
+	if reason == httpkit.EndClean {
 		a.caughtUp()
 	}
 	if a.m != nil {
 		a.m.disconnects.WithLabelValues(reason).Inc()
 	}
 	return reason
-}
-
-// endReason tells the reasons apart. A write that fails ends the context as well,
-// so a slow client is looked for before one that is gone. The kernel may be the
-// first to find it slow (see Listen): it sees that the window stays closed, while
-// its own buffer still takes what is written.
-func endReason(ctx context.Context, err error) string {
-	switch {
-	case errors.Is(err, io.EOF):
-		return endClean
-	case errors.Is(context.Cause(ctx), httpkit.ErrDrained):
-		return endDrain
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
-		return endSlow
-	case ctx.Err() != nil:
-		return endClient
-	}
-	return endError
-}
-
-// logLevel returns Info for reasons that an operator should see.
-func logLevel(reason string) slog.Level {
-	if reason == endSlow || reason == endError {
-		return slog.LevelInfo
-	}
-	return slog.LevelDebug
 }

@@ -12,9 +12,7 @@ type RequestMetrics struct{ *prometheus.CounterVec }
 
 // NewRequestMetrics returns the counter tailrace_requests_total, which the caller registers.
 func NewRequestMetrics() *RequestMetrics {
-	return &RequestMetrics{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "tailrace", Name: "requests_total", Help: "Requests by route and status code.",
-	}, []string{"route", "code"})}
+	return &RequestMetrics{prometheus.NewCounterVec(prometheus.CounterOpts(opts("requests_total", "Requests by route and status code.")), []string{"route", "code"})}
 }
 
 // Watch returns a ResponseWriter that counts the response to r under the route that name returns. A response that is counted already stays as it is.
@@ -51,3 +49,51 @@ func (w *statusRecorder) Write(b []byte) (int, error) {
 
 // Unwrap is for http.ResponseController, which flushes and sets deadlines.
 func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Collectors are one prometheus.Collector: they are registered together or not at all.
+type Collectors []prometheus.Collector
+
+// Describe implements prometheus.Collector.
+func (c Collectors) Describe(ch chan<- *prometheus.Desc) {
+	for _, one := range c {
+		one.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c Collectors) Collect(ch chan<- prometheus.Metric) {
+	for _, one := range c {
+		one.Collect(ch)
+	}
+}
+
+// seconds are the buckets of all durations.
+var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
+func opts(name, help string) prometheus.Opts {
+	return prometheus.Opts{Namespace: "tailrace", Name: name, Help: help}
+}
+
+// Gauge returns the gauge tailrace_name.
+func Gauge(name, help string, value func() float64) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), value)
+}
+
+// Counter returns the counter tailrace_name.
+func Counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts(opts(name, help)))
+}
+
+// Counters returns the counter tailrace_name with one label. Its values exist from the start, so that the first event of a kind is an increase.
+func Counters(name, label, help string, values []string) *prometheus.CounterVec {
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), []string{label})
+	for _, value := range values {
+		vec.WithLabelValues(value)
+	}
+	return vec
+}
+
+// Histogram returns the histogram tailrace_name of a duration in seconds.
+func Histogram(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "tailrace", Name: name, Help: help, Buckets: seconds})
+}

@@ -43,6 +43,9 @@ func NewProblem(status int, code, title, detail string) *Problem {
 	return &Problem{Status: status, Code: code, Title: title, Detail: detail}
 }
 
+// Label returns the code as a label of metrics.
+func (p *Problem) Label() string { return strings.ToLower(p.Code) }
+
 // Invalid returns the Problem of a request that does not have the required form, for surfaces that read bodies.
 func Invalid(title string) *Problem {
 	return NewProblem(http.StatusBadRequest, CodeValidation, title, "")
@@ -78,7 +81,7 @@ func (p *Problem) encode(form Form) ([]byte, error) {
 			Code   string `json:"code"`
 			Detail string `json:"detail,omitempty"`
 			Error  string `json:"error"`
-		}{"urn:tailrace:problem:" + strings.ToLower(p.Code), p.Title, p.Status, p.Code, p.Detail, p.Title}
+		}{"urn:tailrace:problem:" + p.Label(), p.Title, p.Status, p.Code, p.Detail, p.Title}
 	} else {
 		base = struct {
 			Error string `json:"error"`

@@ -11,9 +11,9 @@ import (
 
 // routes returns all routes, below the prefix.
 func (s *Server) routes() []httpkit.Route {
-	route := func(method, path, scope string, serve func(http.ResponseWriter, *http.Request) *problem) httpkit.Route {
+	route := func(method, path, scope string, serve func(http.ResponseWriter, *http.Request) *httpkit.Problem) httpkit.Route {
 		name := "agents_" + strings.ReplaceAll(strings.TrimPrefix(path, "/"), "-", "_")
-		return httpkit.Route{Name: name, Method: method, Path: path, Scope: scope, Serve: func(w http.ResponseWriter, r *http.Request, _ string) *problem {
+		return httpkit.Route{Name: name, Method: method, Path: path, Scope: scope, Serve: func(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 			return serve(w, r)
 		}}
 	}
@@ -38,7 +38,7 @@ func (s *Server) Match(path string) bool { return s.router.Match(path) }
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // session is the root session with an id that a request names.
-func (s *Server) session(id string) (chunk.Session, *problem) {
+func (s *Server) session(id string) (chunk.Session, *httpkit.Problem) {
 	if subjects.CheckToken("sessionId", id) != nil {
 		return chunk.Session{}, badSession
 	}
@@ -46,7 +46,7 @@ func (s *Server) session(id string) (chunk.Session, *problem) {
 }
 
 // read reads the body of a POST into v. Unknown members are ignored. Depth is left to the parser, whose limit is 10,000, and to the log.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *problem {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *httpkit.Problem {
 	return s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, httpkit.Into(v, wrongBody))
 }
 

@@ -14,39 +14,31 @@ const (
 	codeFailed    = "STREAM_FAILED"
 )
 
-type problem = httpkit.Problem
-
-func invalid(text string) *problem { return httpkit.Invalid(text) }
-
-func newProblem(status int, text, code string) *problem {
-	return httpkit.NewProblem(status, code, text, "")
-}
-
 var (
-	badSession   = invalid("sessionId: want 1 to 64 letters, digits, - or _")
-	badAgentType = invalid("agentType: want 1 to 64 letters, digits, - or _")
-	badMessage   = invalid("message: want a text, or a list of 1 to 64 messages with content")
+	badSession   = httpkit.Invalid("sessionId: want 1 to 64 letters, digits, - or _")
+	badAgentType = httpkit.Invalid("agentType: want 1 to 64 letters, digits, - or _")
+	badMessage   = httpkit.Invalid("message: want a text, or a list of 1 to 64 messages with content")
 
-	noSession    = newProblem(http.StatusNotFound, "there is no such session", httpkit.CodeNotFound)
-	unknownAgent = newProblem(http.StatusNotFound, "there is no such agent", httpkit.CodeNotFound)
-	otherAgent   = invalid("this session is with another agent")
-	completed    = newProblem(http.StatusConflict, "the session is over", codeCompleted)
-	running      = newProblem(http.StatusConflict, "a run is at work; wait for it or stop it", codeExecution)
-	awaiting     = newProblem(http.StatusConflict, "the run waits for answers; submit them", codeExecution)
-	streamLost   = newProblem(http.StatusGone, "the answer cannot be shown any more; load the conversation again", codeFailed)
-	unavailable  = newProblem(http.StatusServiceUnavailable, "the session cannot be reached at present; try again", httpkit.CodeUnavailable)
-	notStarted   = newProblem(http.StatusServiceUnavailable, "no worker has begun with the run yet; try again", httpkit.CodeUnavailable)
-	contended    = newProblem(http.StatusServiceUnavailable, "others are changing this session at the same time; try again", httpkit.CodeUnavailable)
-	draining     = newProblem(http.StatusServiceUnavailable, "this server is being stopped; try again", httpkit.CodeDraining)
+	noSession    = httpkit.NewProblem(http.StatusNotFound, httpkit.CodeNotFound, "there is no such session", "")
+	unknownAgent = httpkit.NewProblem(http.StatusNotFound, httpkit.CodeNotFound, "there is no such agent", "")
+	otherAgent   = httpkit.Invalid("this session is with another agent")
+	completed    = httpkit.NewProblem(http.StatusConflict, codeCompleted, "the session is over", "")
+	running      = httpkit.NewProblem(http.StatusConflict, codeExecution, "a run is at work; wait for it or stop it", "")
+	awaiting     = httpkit.NewProblem(http.StatusConflict, codeExecution, "the run waits for answers; submit them", "")
+	streamLost   = httpkit.NewProblem(http.StatusGone, codeFailed, "the answer cannot be shown any more; load the conversation again", "")
+	unavailable  = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the session cannot be reached at present; try again", "")
+	notStarted   = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "no worker has begun with the run yet; try again", "")
+	contended    = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "others are changing this session at the same time; try again", "")
+	draining     = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeDraining, "this server is being stopped; try again", "")
 )
 
 // problemOf returns the problem of a refusal, nil for none.
-func problemOf(r *conversation.Refusal) *problem {
+func problemOf(r *conversation.Refusal) *httpkit.Problem {
 	if r == nil {
 		return nil
 	}
 	if r.Reason == conversation.ReasonInvalid {
-		return invalid(r.Text)
+		return httpkit.Invalid(r.Text)
 	}
 	if p, ok := problems[r.Reason]; ok {
 		return p
@@ -55,20 +47,20 @@ func problemOf(r *conversation.Refusal) *problem {
 }
 
 // problems are those of the refusals of package conversation. ReasonAnswered and ReasonExpired are no problems here, see submit.
-var problems = map[conversation.Reason]*problem{
-	conversation.ReasonUnstorable:    invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
+var problems = map[conversation.Reason]*httpkit.Problem{
+	conversation.ReasonUnstorable:    httpkit.Invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
 	conversation.ReasonTooLarge:      httpkit.BodyTooLarge,
-	conversation.ReasonBadID:         invalid("an id is longer than 256 characters, or missing"),
+	conversation.ReasonBadID:         httpkit.Invalid("an id is longer than 256 characters, or missing"),
 	conversation.ReasonUnknownAgent:  unknownAgent,
 	conversation.ReasonOtherAgent:    otherAgent,
 	conversation.ReasonNoSession:     noSession,
 	conversation.ReasonOver:          completed,
 	conversation.ReasonRunning:       running,
 	conversation.ReasonAwaiting:      awaiting,
-	conversation.ReasonUnknownCall:   newProblem(http.StatusNotFound, "nothing waits for this answer", httpkit.CodeNotFound),
-	conversation.ReasonStillRunning:  newProblem(http.StatusConflict, "the answer is still running; wait until it asks", codeExecution),
-	conversation.ReasonWrongKind:     invalid("this call waits for another kind of answer"),
-	conversation.ReasonWrongApproval: invalid("this is not the approval that is waited for"),
+	conversation.ReasonUnknownCall:   httpkit.NewProblem(http.StatusNotFound, httpkit.CodeNotFound, "nothing waits for this answer", ""),
+	conversation.ReasonStillRunning:  httpkit.NewProblem(http.StatusConflict, codeExecution, "the answer is still running; wait until it asks", ""),
+	conversation.ReasonWrongKind:     httpkit.Invalid("this call waits for another kind of answer"),
+	conversation.ReasonWrongApproval: httpkit.Invalid("this is not the approval that is waited for"),
 	conversation.ReasonContended:     contended,
 	conversation.ReasonLost:          unavailable,
 	conversation.ReasonUnavailable:   unavailable,

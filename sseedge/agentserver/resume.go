@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // resumeRequest is the body of POST /resume.
@@ -16,7 +17,7 @@ type resumeRequest struct {
 
 // resume serves POST /resume: it continues a run that was interrupted, with a message or without, or one that has all its answers and was not resumed yet. A run
 // that is in progress, or waits for answers, is returned as it is; but not if there is a message, which would be lost.
-func (s *Server) resume(w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) resume(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	var b resumeRequest
 	if p := s.read(w, r, &b); p != nil {
 		return p
@@ -31,7 +32,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) *problem {
 	return s.writeStartResponse(w, req.Session.ID, run, refusal)
 }
 
-func (s *Server) resumeRequest(b resumeRequest) (req conversation.ResumeRequest, p *problem) {
+func (s *Server) resumeRequest(b resumeRequest) (req conversation.ResumeRequest, p *httpkit.Problem) {
 	if req.Session, p = s.session(b.SessionID); p != nil || isNull(b.Message) {
 		return req, p
 	}

@@ -17,10 +17,10 @@ import (
 // A parent asks for the events as soon as /start has answered, when no worker may
 // have begun. Of such a session the log knows nothing, and the parent would be
 // told that it does not exist. It is let wait instead.
-func (s *Server) sse(w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return invalid("the query cannot be read")
+		return httpkit.Invalid("the query cannot be read")
 	}
 	session, p := s.session(query.Get("sessionId"))
 	if p == nil && !query.Has("root") { // a sub-agent is in the log of its root
@@ -38,7 +38,7 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 // wait is awaitBegin in the place of a stream.
-func (s *Server) wait(r *http.Request, session chunk.Session) *problem {
+func (s *Server) wait(r *http.Request, session chunk.Session) *httpkit.Problem {
 	release, p := s.shared.Streams.Acquire(r, session)
 	if p != nil {
 		return p
@@ -57,7 +57,7 @@ func (s *Server) wait(r *http.Request, session chunk.Session) *problem {
 }
 
 // awaitBegin returns when the log has the session, if it was started.
-func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *problem {
+func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *httpkit.Problem {
 	ctx, cancel := context.WithTimeout(ctx, s.logic.RequestTimeout())
 	defer cancel()
 	started, refusal := s.logic.Started(ctx, session)

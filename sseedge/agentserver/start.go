@@ -29,7 +29,7 @@ type startResponse struct {
 }
 
 // start serves POST /start. A session that is running or paused is returned as it is, whatever the request says; one that is complete is refused, AS-3.
-func (s *Server) start(w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) start(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	var b startRequest
 	if p := s.read(w, r, &b); p != nil {
 		return p
@@ -44,7 +44,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) *problem {
 	return s.writeStartResponse(w, req.Session.ID, run, refusal)
 }
 
-func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p *problem) {
+func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p *httpkit.Problem) {
 	if req.Session, p = s.session(b.SessionID); p != nil {
 		return req, p
 	}
@@ -57,7 +57,7 @@ func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p 
 	}
 	if !isNull(b.State) {
 		if b.State.Kind() != '{' {
-			return req, invalid("state: want an object")
+			return req, httpkit.Invalid("state: want an object")
 		}
 		req.Params = chunk.Value(b.State)
 	}
@@ -67,7 +67,7 @@ func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p 
 	return req, s.addMetadata(req.Input, b.Metadata)
 }
 
-func (s *Server) writeStartResponse(w http.ResponseWriter, id, run string, refusal *conversation.Refusal) *problem {
+func (s *Server) writeStartResponse(w http.ResponseWriter, id, run string, refusal *conversation.Refusal) *httpkit.Problem {
 	if refusal != nil {
 		return problemOf(refusal)
 	}
@@ -96,7 +96,7 @@ const (
 )
 
 // readMessage reads a text, or a list of messages.
-func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *problem) {
+func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *httpkit.Problem) {
 	switch {
 	case isNull(raw):
 		return nil, badMessage
@@ -119,7 +119,7 @@ func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *problem
 		out[i] = chunk.InputMessage{Content: *m.Content, ClientMessageID: m.ClientMessageID}
 		for _, f := range m.Files {
 			if f.URL == "" || f.MediaType == "" {
-				return nil, invalid("files: want url and mediaType")
+				return nil, httpkit.Invalid("files: want url and mediaType")
 			}
 			out[i].Files = append(out[i].Files, chunk.InputFile{URL: f.URL, MediaType: f.MediaType, Filename: f.Filename})
 		}
@@ -127,7 +127,7 @@ func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *problem
 			continue
 		}
 		if m.Metadata.Kind() != '{' {
-			return nil, invalid("metadata: want an object")
+			return nil, httpkit.Invalid("metadata: want an object")
 		}
 		value, p := s.metadata(m.Metadata)
 		if p != nil {
@@ -139,12 +139,12 @@ func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *problem
 }
 
 // addMetadata gives messages without metadata that of the session, CS-9. Metadata over the budget is dropped everywhere, CS-10; the messages are kept.
-func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]string) *problem {
+func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]string) *httpkit.Problem {
 	var own *chunk.Value
 	if len(session) > 0 {
 		text, err := json.Marshal(session, json.Deterministic(true))
 		if err != nil {
-			return invalid("metadata: want texts")
+			return httpkit.Invalid("metadata: want texts")
 		}
 		value := chunk.Value(text)
 		own = &value
@@ -167,10 +167,10 @@ func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]s
 }
 
 // metadata is an object without white space, which counts for nothing.
-func (s *Server) metadata(raw jsontext.Value) (chunk.Value, *problem) {
+func (s *Server) metadata(raw jsontext.Value) (chunk.Value, *httpkit.Problem) {
 	raw = raw.Clone()
 	if err := raw.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
-		return nil, invalid("metadata: want an object")
+		return nil, httpkit.Invalid("metadata: want an object")
 	}
 	return chunk.Value(raw), nil
 }

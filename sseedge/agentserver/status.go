@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -39,7 +40,7 @@ type child struct {
 }
 
 // status serves GET /status: for a parent that lost its stream, the result of the session.
-func (s *Server) status(w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) status(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	session, p := s.session(r.URL.Query().Get("sessionId"))
 	if p != nil {
 		return p

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // stopRequest is the body of POST /interrupt and POST /abort.
@@ -18,16 +19,16 @@ type stopping struct {
 	RunID     string `json:"runId"`
 }
 
-func (s *Server) interrupt(w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) interrupt(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	return s.stop(w, r, control.StopInterrupt)
 }
 
-func (s *Server) abort(w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) abort(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	return s.stop(w, r, control.StopAbort)
 }
 
 // stop serves both: 202, the stop request is stored and will take effect also if the worker fails. /status and /sse report when it has.
-func (s *Server) stop(w http.ResponseWriter, r *http.Request, kind control.StopKind) *problem {
+func (s *Server) stop(w http.ResponseWriter, r *http.Request, kind control.StopKind) *httpkit.Problem {
 	var b stopRequest
 	if p := s.read(w, r, &b); p != nil {
 		return p

@@ -26,10 +26,10 @@ const (
 
 // submit serves POST /submit-tool-result. Of any number of answers to a call the first counts; later ones get it, CS-16. An answer to another kind of call, or to
 // another approval, is refused, CS-14.
-func (s *Server) submit(w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) submit(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	var session chunk.Session
 	var answer conversation.SubmittedAnswer
-	p := s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, func(text []byte) (p *problem) {
+	p := s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, func(text []byte) (p *httpkit.Problem) {
 		var b struct {
 			SessionID string `json:"sessionId"`
 		}
@@ -58,7 +58,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-func resultOf(r *conversation.Refusal) (submission, *problem) {
+func resultOf(r *conversation.Refusal) (submission, *httpkit.Problem) {
 	switch {
 	case r == nil:
 		return submission{Status: accepted}, nil

@@ -266,7 +266,7 @@ func TestThePageListsRefusals(t *testing.T) {
 		got[row[1]+" "+row[2]] = true
 	}
 	want := make(map[string]bool)
-	for _, p := range []*Problem{
+	for _, p := range []*httpkit.Problem{
 		badID, badSession, httpkit.BodyUnreadable, httpkit.BodyTooLarge, inputTooLarge, httpkit.UnsupportedMedia, httpkit.CrossOrigin, httpkit.NotFound, noChat,
 		otherAgent, unknownAgent, running, delegating, changed, noMessage, streamLost, notStreaming, unavailable, contended, draining,
 		httpkit.Internal, stillRunning, unknownCall, wrongKind, wrongID, httpkit.TooManyBodies, httpkit.BodyTimeout,

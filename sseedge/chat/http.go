@@ -16,15 +16,15 @@ const (
 
 // routes returns all routes of a Service.
 func (s *Service) routes() []httpkit.Route {
-	route := func(name, method, path string, serve func(http.ResponseWriter, *http.Request, target) *Problem) httpkit.Route {
+	route := func(name, method, path string, serve func(http.ResponseWriter, *http.Request, target) *httpkit.Problem) httpkit.Route {
 		scope := httpkit.ScopeWrite
 		if method == http.MethodGet {
 			scope = httpkit.ScopeRead
 		}
-		return httpkit.Route{Name: name, Method: method, Path: path, Scope: scope, Serve: func(w http.ResponseWriter, r *http.Request, id string) *Problem {
+		return httpkit.Route{Name: name, Method: method, Path: path, Scope: scope, Serve: func(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 			q, err := httpkit.ParseQuery(r.URL)
 			if err != nil {
-				return invalid(err.Error())
+				return httpkit.Invalid(err.Error())
 			}
 			return serve(w, r, target{id: id, agentType: q.Get("agentType")})
 		}}
@@ -58,22 +58,22 @@ type target struct {
 func (s *Service) session(id string) chunk.Session { return chunk.RootSession(s.shared.Tenant, id) }
 
 // post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
-func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *Problem {
+func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	req, p := s.receive(w, r, to)
 	if p == nil {
 		p = s.reply(w, r, req)
 	}
 	if p != nil {
-		s.metrics.posted(codeLabel(p))
+		s.metrics.posted(p.Label())
 	}
 	return p
 }
 
 // get serves GET /api/chat/{id} and /stream.
-func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *Problem {
+func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	p := s.reply(w, r, conversation.Request{Session: s.session(to.id), AgentType: to.agentType, Cursor: readCursor(r.Header)})
 	if p != nil {
-		s.metrics.resumed(codeLabel(p))
+		s.metrics.resumed(p.Label())
 	}
 	return p
 }
@@ -81,7 +81,7 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *Proble
 // reply decides a request and answers it, or says why not. A POST takes the place
 // of its stream before anything else: what it says is not carried out behind a
 // refusal. Most GETs find that there is nothing to see.
-func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation.Request) *Problem {
+func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation.Request) *httpkit.Problem {
 	did := s.metrics.account()
 	if req.Post {
 		leave, p := s.admit(r, req.Session)
@@ -115,7 +115,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation
 }
 
 // admit takes the place of a stream, or says why there is none.
-func (s *Service) admit(r *http.Request, session chunk.Session) (leave func(), p *Problem) {
+func (s *Service) admit(r *http.Request, session chunk.Session) (leave func(), p *httpkit.Problem) {
 	if s.open.Draining() {
 		return nil, draining
 	}

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,22 +32,23 @@ type metrics struct {
 // newMetrics registers the metrics of a Service.
 func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 	m := &metrics{
-		streams: gauge("streams", "Chat responses that are open.", func() float64 { return float64(s.open.Len()) }),
-		bodies:  gauge("body_bytes", "Memory of request bodies that are being read.", func() float64 { return float64(s.shared.Bodies.InUse()) }),
-		posts: counters("posts_total", "outcome",
+		streams: httpkit.Gauge("chat_streams", "Chat responses that are open.", func() float64 { return float64(s.open.Len()) }),
+		bodies:  httpkit.Gauge("chat_body_bytes", "Memory of request bodies that are being read.", func() float64 { return float64(s.shared.Bodies.InUse()) }),
+		posts: httpkit.Counters("chat_posts_total", "outcome",
 			"POSTs of messages by outcome: execute or resume (a run was requested, possibly again), submit (answers were stored), abandon, sweep; attach, replay, up_to_date or rejection (a stream only); or the code of the problem.", postOutcomes),
-		resumes: counters("resumes_total", "outcome",
+		resumes: httpkit.Counters("chat_resumes_total", "outcome",
 			"GETs of returning pages by outcome: whole (from the start of the answer), tail (from the cursor), nothing (204), or the code of the problem.", resumeOutcomes),
-		disconnects: counters("disconnects_total", "reason",
-			"Chat responses that ended, by reason: end (complete), client (disconnected), slow, drain or error.", endings),
-		answers: counters("answers_total", "outcome",
+		disconnects: httpkit.Counters("chat_disconnects_total", "reason",
+			"Chat responses that ended, by reason: end (complete), client (disconnected), slow, drain or error.", httpkit.EndReasons),
+		answers: httpkit.Counters("chat_answers_total", "outcome",
 			"User answers to tool calls, by outcome: accepted, already_answered or call_expired (there is another one), rejected (no run waits for it).", answerOutcomes),
-		commands: counters("commands_total", "outcome",
+		commands: httpkit.Counters("chat_commands_total", "outcome",
 			"Requests for commands, by outcome: requested (possibly again), busy (lost the compare-and-set) or failed.", commandOutcomes),
-		frame: histogram("first_frame_seconds", "Time from the end of reading a POST to its first frame. The message is stored by then."),
-		begun: histogram("first_answer_seconds", "Time from the end of reading a POST that requested a run to the first frame of that run, including the wait for a worker."),
+		frame: httpkit.Histogram("chat_first_frame_seconds", "Time from the end of reading a POST to its first frame. The message is stored by then."),
+		begun: httpkit.Histogram("chat_first_answer_seconds", "Time from the end of reading a POST that requested a run to the first frame of that run, including the wait for a worker."),
 	}
-	if err := reg.Register(m); err != nil {
+	all := httpkit.Collectors{m.streams, m.bodies, m.posts, m.resumes, m.disconnects, m.answers, m.commands, m.frame, m.begun}
+	if err := reg.Register(all); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return m, nil
@@ -62,15 +60,14 @@ var (
 	postOutcomes = append([]string{
 		label(conversation.PathExecute), label(conversation.PathResume), label(conversation.PathSubmit), label(conversation.PathAbandon), label(conversation.PathExpireCalls),
 		label(conversation.PathAttach), label(conversation.PathReplay), label(conversation.PathUpToDate), label(conversation.PathRejection),
-		codeLabel(running), codeLabel(httpkit.TooManyBodies), codeLabel(httpkit.BodyTimeout), codeLabel(httpkit.BodyTooLarge), codeLabel(httpkit.UnsupportedMedia), codeLabel(badID),
-		codeLabel(noChat), strings.ToLower(codeAnswered), strings.ToLower(codeExpiredCall),
+		running.Label(), httpkit.TooManyBodies.Label(), httpkit.BodyTimeout.Label(), httpkit.BodyTooLarge.Label(), httpkit.UnsupportedMedia.Label(), badID.Label(),
+		noChat.Label(), strings.ToLower(codeAnswered), strings.ToLower(codeExpiredCall),
 	}, streamOutcomes...)
-	resumeOutcomes = append([]string{resumeWhole, resumeTail, resumeNothing, codeLabel(badID)}, streamOutcomes...)
+	resumeOutcomes = append([]string{resumeWhole, resumeTail, resumeNothing, badID.Label()}, streamOutcomes...)
 	streamOutcomes = []string{
-		codeLabel(unavailable), codeLabel(draining), codeLabel(streamLost), codeLabel(notStreaming), codeLabel(httpkit.Internal),
+		unavailable.Label(), draining.Label(), streamLost.Label(), notStreaming.Label(), httpkit.Internal.Label(),
 		"too_many_streams", "too_many_streams_of_tenant", "too_many_streams_of_address", "too_many_streams_of_session",
 	}
-	endings         = []string{endClean, endClient, endSlow, endDrain, endError}
 	answerOutcomes  = []string{answerAccepted, answerRejected, strings.ToLower(codeAnswered), strings.ToLower(codeExpiredCall)}
 	commandOutcomes = []string{commandRequested, commandBusy, commandFailed}
 )
@@ -87,9 +84,6 @@ const (
 	commandBusy      = "busy"
 	commandFailed    = "failed"
 )
-
-// codeLabel is the code of a refusal as a label.
-func codeLabel(p *Problem) string { return strings.ToLower(p.Code) }
 
 // label is a path as one.
 func label(p conversation.Path) string {
@@ -121,7 +115,7 @@ func (m *metrics) accepted() {
 // refused counts an answer that is refused because there is another one.
 func (m *metrics) refused(r *conversation.Refusal) {
 	if m != nil && r.First != nil {
-		m.answers.WithLabelValues(codeLabel(problemOf(r))).Inc()
+		m.answers.WithLabelValues(problemOf(r).Label()).Inc()
 	}
 }
 
@@ -199,85 +193,9 @@ func (a *account) sent(begun bool) {
 
 // close ends it. err is what ended the stream, ctx the context it ran in.
 func (a *account) close(ctx context.Context, err error) (reason string) {
-	reason = whyEnded(ctx, err)
+	reason = httpkit.EndReason(ctx, err)
 	if a.m != nil {
 		a.m.disconnects.WithLabelValues(reason).Inc()
 	}
 	return reason
-}
-
-// Why a response is over.
-const (
-	endClean  = "end"
-	endClient = "client" // it is gone
-	endSlow   = "slow"   // it took nothing for Config.WriteTimeout
-	endDrain  = "drain"
-	endError  = "error" // ours
-)
-
-// whyEnded tells the reasons apart. A write that fails ends the context as well,
-// so a slow client is looked for before one that is gone. The kernel may be the
-// first to find it slow.
-func whyEnded(ctx context.Context, err error) string {
-	switch {
-	case err == nil:
-		return endClean
-	case errors.Is(context.Cause(ctx), httpkit.ErrDrained):
-		return endDrain
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
-		return endSlow
-	case ctx.Err() != nil:
-		return endClient
-	}
-	return endError
-}
-
-// levelOf returns Info for reasons that an operator should see.
-func levelOf(reason string) slog.Level {
-	if reason == endSlow || reason == endError {
-		return slog.LevelInfo
-	}
-	return slog.LevelDebug
-}
-
-// Describe and Collect make it one prometheus.Collector, which is registered as
-// a whole or not at all.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, part := range m.parts() {
-		part.Describe(ch)
-	}
-}
-
-// Collect is Collector's.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, part := range m.parts() {
-		part.Collect(ch)
-	}
-}
-
-func (m *metrics) parts() []prometheus.Collector {
-	return []prometheus.Collector{m.streams, m.bodies, m.posts, m.resumes, m.disconnects, m.answers, m.commands, m.frame, m.begun}
-}
-
-// seconds are the buckets of all durations, as the Edge has them.
-var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-
-func opts(name, help string) prometheus.Opts {
-	return prometheus.Opts{Namespace: "tailrace", Subsystem: "chat", Name: name, Help: help}
-}
-
-func gauge(name, help string, value func() float64) prometheus.GaugeFunc {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), value)
-}
-
-func counters(name, label, help string, values []string) *prometheus.CounterVec {
-	vec := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), []string{label})
-	for _, value := range values {
-		vec.WithLabelValues(value)
-	}
-	return vec
-}
-
-func histogram(name, help string) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "tailrace", Subsystem: "chat", Name: name, Help: help, Buckets: seconds})
 }

@@ -19,23 +19,14 @@ const (
 	codeExpiredCall = "CALL_EXPIRED"
 )
 
-// Problem is a refusal. ALREADY_ANSWERED and CALL_EXPIRED have the answer that counts as the member first.
-type Problem = httpkit.Problem
-
-func invalid(text string) *Problem { return httpkit.Invalid(text) }
-
-func newProblem(status int, text, code string) *Problem {
-	return httpkit.NewProblem(status, code, text, "")
-}
-
 // problemOf returns the problem of a refusal, nil for none.
-func problemOf(r *conversation.Refusal) *Problem {
+func problemOf(r *conversation.Refusal) *httpkit.Problem {
 	if r == nil {
 		return nil
 	}
 	switch r.Reason {
 	case conversation.ReasonInvalid:
-		return invalid(r.Text)
+		return httpkit.Invalid(r.Text)
 	case conversation.ReasonAnswered, conversation.ReasonExpired:
 		p := *problems[r.Reason]
 		p.More = map[string]any{"first": conversation.NewOutcome(*r.First)}
@@ -48,11 +39,11 @@ func problemOf(r *conversation.Refusal) *Problem {
 }
 
 // problems are those of the refusals of package conversation.
-var problems = map[conversation.Reason]*Problem{
-	conversation.ReasonUnstorable:    invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
+var problems = map[conversation.Reason]*httpkit.Problem{
+	conversation.ReasonUnstorable:    httpkit.Invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
 	conversation.ReasonTooLarge:      inputTooLarge,
 	conversation.ReasonBadID:         badID,
-	conversation.ReasonNothingAsked:  invalid("there is nothing to answer"),
+	conversation.ReasonNothingAsked:  httpkit.Invalid("there is nothing to answer"),
 	conversation.ReasonNoMessage:     noMessage,
 	conversation.ReasonUnknownAgent:  unknownAgent,
 	conversation.ReasonOtherAgent:    otherAgent,
@@ -65,32 +56,32 @@ var problems = map[conversation.Reason]*Problem{
 	conversation.ReasonStillRunning:  stillRunning,
 	conversation.ReasonWrongKind:     wrongKind,
 	conversation.ReasonWrongApproval: wrongID,
-	conversation.ReasonAnswered:      newProblem(http.StatusConflict, "this question was answered already", codeAnswered),
-	conversation.ReasonExpired:       newProblem(http.StatusGone, "the time for this answer is over", codeExpiredCall),
+	conversation.ReasonAnswered:      httpkit.NewProblem(http.StatusConflict, codeAnswered, "this question was answered already", ""),
+	conversation.ReasonExpired:       httpkit.NewProblem(http.StatusGone, codeExpiredCall, "the time for this answer is over", ""),
 	conversation.ReasonContended:     contended,
 	conversation.ReasonUnavailable:   unavailable,
 }
 
 var (
-	badID         = invalid("an id is longer than 256 characters, or missing")
-	badSession    = invalid("this is no id of a chat: want 1 to 64 letters, digits, - or _")
-	inputTooLarge = newProblem(http.StatusRequestEntityTooLarge, "the message is too large", httpkit.CodeTooLarge)
+	badID         = httpkit.Invalid("an id is longer than 256 characters, or missing")
+	badSession    = httpkit.Invalid("this is no id of a chat: want 1 to 64 letters, digits, - or _")
+	inputTooLarge = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "the message is too large", "")
 
-	noChat       = newProblem(http.StatusNotFound, "there is no such chat", codeNotFound)
-	otherAgent   = invalid("this chat is with another agent")
-	unknownAgent = invalid("there is no such agent")
-	running      = newProblem(http.StatusConflict, "an answer is already running; wait for it or stop it", codeExecution)
-	delegating   = newProblem(http.StatusConflict, "the answer waits for other agents; wait for it or stop it", codeExecution)
-	changed      = newProblem(http.StatusConflict, "the conversation has gone on; load it again", codeExecution)
-	noMessage    = invalid("no message to regenerate")
-	streamLost   = newProblem(http.StatusGone, "the answer cannot be shown any more; load the conversation again", codeFailed)
-	notStreaming = newProblem(http.StatusInternalServerError, "the answer has begun but cannot be shown at present; reconnect", codeCreation)
-	unavailable  = newProblem(http.StatusServiceUnavailable, "the chat cannot be reached at present; try again", httpkit.CodeUnavailable)
-	contended    = newProblem(http.StatusServiceUnavailable, "others are changing this chat at the same time; try again", httpkit.CodeUnavailable)
-	draining     = newProblem(http.StatusServiceUnavailable, "this server is being stopped; try again", httpkit.CodeDraining)
+	noChat       = httpkit.NewProblem(http.StatusNotFound, codeNotFound, "there is no such chat", "")
+	otherAgent   = httpkit.Invalid("this chat is with another agent")
+	unknownAgent = httpkit.Invalid("there is no such agent")
+	running      = httpkit.NewProblem(http.StatusConflict, codeExecution, "an answer is already running; wait for it or stop it", "")
+	delegating   = httpkit.NewProblem(http.StatusConflict, codeExecution, "the answer waits for other agents; wait for it or stop it", "")
+	changed      = httpkit.NewProblem(http.StatusConflict, codeExecution, "the conversation has gone on; load it again", "")
+	noMessage    = httpkit.Invalid("no message to regenerate")
+	streamLost   = httpkit.NewProblem(http.StatusGone, codeFailed, "the answer cannot be shown any more; load the conversation again", "")
+	notStreaming = httpkit.NewProblem(http.StatusInternalServerError, codeCreation, "the answer has begun but cannot be shown at present; reconnect", "")
+	unavailable  = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the chat cannot be reached at present; try again", "")
+	contended    = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "others are changing this chat at the same time; try again", "")
+	draining     = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeDraining, "this server is being stopped; try again", "")
 
-	stillRunning = newProblem(http.StatusConflict, "the answer is still running; wait until it asks", codeExecution)
-	unknownCall  = newProblem(http.StatusNotFound, "nothing waits for this answer", codeUnknownCall)
-	wrongKind    = invalid("this call waits for another kind of answer")
-	wrongID      = invalid("this is not the approval that is waited for")
+	stillRunning = httpkit.NewProblem(http.StatusConflict, codeExecution, "the answer is still running; wait until it asks", "")
+	unknownCall  = httpkit.NewProblem(http.StatusNotFound, codeUnknownCall, "nothing waits for this answer", "")
+	wrongKind    = httpkit.Invalid("this call waits for another kind of answer")
+	wrongID      = httpkit.Invalid("this is not the approval that is waited for")
 )

@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // history returns the records of the turn up to the state, run_started first.
@@ -63,7 +64,7 @@ func openingOf(v *conversation.State) (chunk.Record, bool) {
 
 // replay makes frames of what was said before: all of it, or nothing of what the
 // client has. They go out when the response has begun.
-func (st *stream) replay(history []chunk.Record) *Problem {
+func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 	history = slices.DeleteFunc(history, func(rec chunk.Record) bool { return st.isEarlierCall(rec) })
 	if n := len(history); n > 0 {
 		st.last = history[n-1].Seq
@@ -123,7 +124,7 @@ func (st *stream) deferPause(history []chunk.Record) []chunk.Record {
 
 // replayNew is for a client that continues its own message: it gets the records since the pause at which its response ended. Its number of steps identifies that
 // pause: another tab may have answered, and the run may have paused again since.
-func (st *stream) replayNew(history []chunk.Record) *Problem {
+func (st *stream) replayNew(history []chunk.Record) *httpkit.Problem {
 	from, ok := st.resumePoint(history)
 	if !ok {
 		return running

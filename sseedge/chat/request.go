@@ -11,10 +11,10 @@ import (
 )
 
 // receive reads the body of a POST.
-func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (req conversation.Request, p *Problem) {
+func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (req conversation.Request, p *httpkit.Problem) {
 	var id string
 	var dropped int
-	p = s.readBody(w, r, func(text []byte) *Problem {
+	p = s.readBody(w, r, func(text []byte) *httpkit.Problem {
 		var refusal *conversation.Refusal
 		req, id, dropped, refusal = conversation.ParsePost(text)
 		return problemOf(refusal)
@@ -42,7 +42,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (re
 	return req, nil
 }
 
-func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *Problem) *Problem {
+func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *httpkit.Problem) *httpkit.Problem {
 	return s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody, Depth: conversation.MaxDepth}, parse)
 }
 

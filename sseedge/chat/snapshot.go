@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // snapshot serves GET /api/chat/{id}/snapshot: the state with which a page begins, see conversation.State.Page.
-func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *Problem {
+func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	page, p := s.page(r.Context(), to)
 	if p != nil {
 		return p
@@ -17,7 +19,7 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *P
 	return nil
 }
 
-func (s *Service) page(ctx context.Context, to target) (json.RawMessage, *Problem) {
+func (s *Service) page(ctx context.Context, to target) (json.RawMessage, *httpkit.Problem) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	session := s.session(to.id)

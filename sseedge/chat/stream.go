@@ -38,7 +38,7 @@ type stream struct {
 }
 
 // serve answers with a stream, or says why not.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversation.Stream, v conversation.State, did account) *Problem {
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversation.Stream, v conversation.State, did account) *httpkit.Problem {
 	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
 	defer st.close()
 	ctx, leave, ok := s.open.Enter(r.Context())
@@ -48,7 +48,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 	defer leave()
 	switch p := st.prepare(ctx); {
 	case p == streamLost && r.Method == http.MethodGet:
-		s.metrics.resumed(codeLabel(streamLost))
+		s.metrics.resumed(streamLost.Label())
 		w.WriteHeader(http.StatusNoContent) // what is left of it is in the snapshot
 		return nil
 	case p != nil && errors.Is(context.Cause(ctx), httpkit.ErrDrained):
@@ -62,7 +62,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 	reason := st.did.close(ctx, err)
 	if err != nil {
 		// A clean end would be taken for the end of the answer.
-		s.shared.Log.Log(ctx, levelOf(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
+		s.shared.Log.Log(ctx, httpkit.EndLevel(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
@@ -70,7 +70,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 
 // prepare reads what the message has said so far. It is done before the headers
 // go out, so that what cannot be read is refused with a status of its own.
-func (st *stream) prepare(ctx context.Context) *Problem {
+func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 	if st.plan.Show == conversation.ShowEmpty {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (st *stream) prepare(ctx context.Context) *Problem {
 	return st.read(ctx)
 }
 
-func (st *stream) read(ctx context.Context) *Problem {
+func (st *stream) read(ctx context.Context) *httpkit.Problem {
 	v := &st.view
 	after := v.TurnStart
 	if v.Opening() {
@@ -110,7 +110,7 @@ func (st *stream) follow(ctx context.Context, after chunk.Position) (err error) 
 	return err
 }
 
-func (st *stream) unreadable(ctx context.Context, err error) *Problem {
+func (st *stream) unreadable(ctx context.Context, err error) *httpkit.Problem {
 	if p := problemOf(st.service.logic.Failed(ctx, st.view.Session, "stream", err)); p != unavailable {
 		return p
 	}

@@ -12,7 +12,7 @@ import (
 
 // answers serves POST /api/chat/{id}/answers: one answer, for clients that do not post whole messages. 204: it is stored, and the run continues if it was the
 // last one that the run waits for. If another answer was first the response is 409 with that answer, also if both are equal.
-func (s *Service) answers(w http.ResponseWriter, r *http.Request, to target) *Problem {
+func (s *Service) answers(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	if p := s.submit(w, r, to); p != nil {
 		return p
 	}
@@ -21,9 +21,9 @@ func (s *Service) answers(w http.ResponseWriter, r *http.Request, to target) *Pr
 	return nil
 }
 
-func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *Problem {
+func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	var c conversation.SubmittedAnswer
-	p := s.readBody(w, r, func(text []byte) (p *Problem) {
+	p := s.readBody(w, r, func(text []byte) (p *httpkit.Problem) {
 		var refusal *conversation.Refusal
 		c, refusal = conversation.ParseAnswer(text)
 		return problemOf(refusal)
@@ -41,7 +41,7 @@ type stopRequest struct {
 
 // stop serves POST /api/chat/{id}/stop: the answer in flight ends at its next step. 202 with the run, or 204 when there is none. A closed connection is not a
 // stop request.
-func (s *Service) stop(w http.ResponseWriter, r *http.Request, to target) *Problem {
+func (s *Service) stop(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	run, p := s.interrupt(w, r, to)
 	if p != nil {
 		return p
@@ -55,7 +55,7 @@ func (s *Service) stop(w http.ResponseWriter, r *http.Request, to target) *Probl
 	return nil
 }
 
-func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (run string, p *Problem) {
+func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (run string, p *httpkit.Problem) {
 	var b stopRequest
 	if hasBody(r) {
 		if p := s.readBody(w, r, httpkit.Into(&b, "the body is no object with a reason")); p != nil {
