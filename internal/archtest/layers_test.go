@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -235,9 +236,11 @@ func TestLayersExist(t *testing.T) {
 	}
 }
 
+// list asks for one platform, so that the answer is the same on all machines.
 func list(t *testing.T) []listed {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Imports,Deps,GoFiles", module+"/...")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
