@@ -72,7 +72,7 @@ type Store interface {
 
 	// Save stores the finished messages that snap holds, then its head if the stored head still has the Revision. Errors:
 	// ErrConflict if it has not, a *TooLargeError if a part of snap is too large. Any other error leaves open whether the head
-	// was stored. Save retains nothing of snap. It treats the head of a fold.Tombstone like any other head.
+	// was stored. Save retains nothing of snap. It treats the head of a tombstone like any other head.
 	Save(ctx context.Context, snap fold.Snapshot, after Revision) (Revision, error)
 }
 

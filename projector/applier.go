@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// applier folds records onto a snapshot in whatever order they arrive: it reads missing records from the log, rolls back when a
+// applier folds records in whatever order they arrive: it reads missing records from the log, rolls back when a
 // truncated record requires it, and skips invalid records.
 type applier struct {
 	log replayer
@@ -29,69 +29,74 @@ type applier struct {
 // cleanup causes one.
 const maxCatchUpRounds = 1000
 
-// apply folds one delivered record. Afterwards the snapshot is at the record or later.
-func (f *applier) apply(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
-	next, err := f.step(ctx, s, rec)
+// apply folds one delivered record. Afterwards the folder is at the record or later.
+func (a *applier) apply(ctx context.Context, f *fold.Folder, rec chunk.Record) error {
+	err := a.step(ctx, f, rec)
 	switch {
-	case err == nil:
-		return next, nil
 	case errors.Is(err, fold.ErrRefold):
-		c := catchUp{applier: f, snap: next}
+		c := catchUp{applier: a, folder: f}
 		c.rollBack(ctx, rec, err)
 		return c.run(ctx)
 	case errors.Is(err, fold.ErrLogRolledBack):
-		return f.catchUp(ctx, fold.New(rec.Session))
+		*f = *fold.New(rec.Session)
+		return a.catchUp(ctx, f)
 	case errors.Is(err, fold.ErrGap):
-		return f.fillGap(ctx, next, rec)
+		return a.fillGap(ctx, f, rec)
 	}
-	return next, err
+	return err
 }
 
 // fillGap reads the records before rec. If the log has an unexplained gap, for example because two messages have the same
 // ordinal, the fold continues with rec.
-func (f *applier) fillGap(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
-	s, err := f.catchUp(ctx, s)
+func (a *applier) fillGap(ctx context.Context, f *fold.Folder, rec chunk.Record) error {
+	err := a.catchUp(ctx, f)
 	var truncated *chunk.TruncatedError
 	if errors.As(err, &truncated) && truncated.Reason == chunk.TruncatedGap {
-		s = fold.SkipGap(s, rec, fold.GapExpired)
-		return f.apply(ctx, s, rec)
+		f.SkipGap(rec, fold.GapExpired)
+		return a.apply(ctx, f, rec)
 	}
-	if err == nil && s.Position.Ordinal < rec.Ordinal {
+	if err == nil && f.Position().Ordinal < rec.Ordinal {
 		// A lagging replica delivered rec and does not have it.
-		err = fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", s.Session, s.Position.Ordinal, rec.Ordinal)
+		err = fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", f.Session(), f.Position().Ordinal, rec.Ordinal)
 	}
-	return s, err
+	return err
 }
 
 // step applies one record, or skips it if it is invalid.
-func (f *applier) step(ctx context.Context, s fold.Snapshot, rec chunk.Record) (fold.Snapshot, error) {
-	if f.stepped != nil {
-		defer f.stepped()
+func (a *applier) step(ctx context.Context, f *fold.Folder, rec chunk.Record) error {
+	if a.stepped != nil {
+		defer a.stepped()
 	}
-	before := s.Position
-	s, err := fold.Apply(s, rec)
+	before := f.Position()
+	err := f.Apply(rec)
 	switch {
 	case fold.IsPermanent(err):
-		return f.skip(ctx, s, rec, err.Error())
-	case err == nil && s.Position != before && f.applied != nil:
-		f.applied(rec.Type)
+		return a.skip(ctx, f, rec, err.Error())
+	case err == nil && f.Position() != before && a.applied != nil:
+		a.applied(rec.Type)
 	}
-	return s, err
+	return err
 }
 
 // skip reports a record and then skips it. The other order would lose the report of a record whose dead letter could not be
 // written: it would be skipped already when the session is retried.
-func (f *applier) skip(ctx context.Context, s fold.Snapshot, rec chunk.Record, reason string) (fold.Snapshot, error) {
-	if f.skipped != nil {
-		if err := f.skipped(ctx, rec, reason); err != nil {
-			return s, err
+func (a *applier) skip(ctx context.Context, f *fold.Folder, rec chunk.Record, reason string) error {
+	if a.skipped != nil {
+		if err := a.skipped(ctx, rec, reason); err != nil {
+			return err
 		}
 	}
-	return fold.Skip(s, rec, reason)
+	return f.Skip(rec, reason)
 }
 
-// catchUp folds the log after s to its current end. It returns chunk.ErrUnknownSession if both s and the log are empty.
-func (f *applier) catchUp(ctx context.Context, s fold.Snapshot) (fold.Snapshot, error) {
-	c := catchUp{applier: f, snap: s}
+// catchUp folds the log after f to its current end. It returns chunk.ErrUnknownSession if both f and the log are empty.
+func (a *applier) catchUp(ctx context.Context, f *fold.Folder) error {
+	c := catchUp{applier: a, folder: f}
 	return c.run(ctx)
+}
+
+// continueFrom folds the log after a snapshot to its current end.
+func (a *applier) continueFrom(ctx context.Context, s fold.Snapshot) (*fold.Folder, error) {
+	f := fold.From(s)
+	return f, a.catchUp(ctx, f)
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// catchUp folds the rest of the log onto a snapshot. It takes several rounds if a truncated record requires a rollback or a
+// catchUp folds the rest of the log onto a folder. It takes several rounds if a truncated record requires a rollback or a
 // concurrent cleanup deletes records.
 type catchUp struct {
 	*applier
 
-	snap          fold.Snapshot
-	fromAvailable bool      // the next round starts at the first available record after snap
+	folder        *fold.Folder
+	fromAvailable bool      // the next round starts at the first available record after folder
 	fallback      *rollback // where to continue if a rollback turns out to be impossible
 	startExpired  bool      // a rollback was impossible because the start of the log has expired
 	removals      futureRemovals
@@ -39,25 +39,22 @@ type rollback struct {
 	truncation chunk.Record
 }
 
-func (c *catchUp) run(ctx context.Context) (fold.Snapshot, error) {
+func (c *catchUp) run(ctx context.Context) error {
 	for range maxCatchUpRounds {
-		c.snap = fold.MarkRemoved(c.snap, c.removals.removed)
-		records := c.log.Replay(ctx, chunk.Range{Session: c.snap.Session, After: c.snap.Position, FromOldest: c.fromAvailable})
+		c.folder.MarkRemoved(c.removals.removed)
+		records := c.log.Replay(ctx, chunk.Range{Session: c.folder.Session(), After: c.folder.Position(), FromOldest: c.fromAvailable})
 		repeat, err := c.round(ctx, records)
-		if errors.Is(err, chunk.ErrUnknownSession) && c.snap.Position != (chunk.Position{}) {
-			return c.snap, nil // the log has expired, the snapshot has not
+		if errors.Is(err, chunk.ErrUnknownSession) && c.folder.Position() != (chunk.Position{}) {
+			return nil // the log has expired, the snapshot has not
 		}
 		if err != nil {
 			err = c.recover(err)
 		}
-		if err != nil {
-			return c.snap, err
-		}
-		if !repeat {
-			return c.snap, nil
+		if err != nil || !repeat {
+			return err
 		}
 	}
-	return c.snap, fmt.Errorf("session %s: catch-up not finished after %d rounds", c.snap.Session, maxCatchUpRounds)
+	return fmt.Errorf("session %s: catch-up not finished after %d rounds", c.folder.Session(), maxCatchUpRounds)
 }
 
 // round folds one replay of the log. It reports whether another round is needed, because a truncated record rolled the fold
@@ -71,16 +68,16 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 		if err != nil {
 			return true, err
 		}
-		if rec.Ordinal <= c.snap.Position.Ordinal {
+		if rec.Ordinal <= c.folder.Position().Ordinal {
 			continue
 		}
-		c.snap = fold.SkipGap(c.snap, rec, reason)
+		c.folder.SkipGap(rec, reason)
 		reason, c.fromAvailable = fold.GapRemoved, false
-		if c.snap, err = c.step(ctx, c.snap, rec); errors.Is(err, fold.ErrRefold) {
+		if err = c.step(ctx, c.folder, rec); errors.Is(err, fold.ErrRefold) {
 			if c.rollBack(ctx, rec, err) {
 				return true, nil
 			}
-			err = c.skipTruncation(c.snap, rec)
+			err = c.skipTruncation(rec)
 		}
 		if err != nil {
 			return false, err
@@ -99,9 +96,10 @@ func (c *catchUp) rollBack(ctx context.Context, truncation chunk.Record, cause e
 	}
 	c.lookAhead(ctx, truncation)
 	if toStart && c.fallback == nil {
-		c.fallback = &rollback{snap: c.snap, truncation: truncation}
+		c.fallback = &rollback{snap: c.folder.Snapshot(), truncation: truncation}
 	}
-	c.snap, c.fromAvailable = back.Base, false
+	c.folder.Reset(back.Base)
+	c.fromAvailable = false
 	return true
 }
 
@@ -143,7 +141,7 @@ func (f *futureRemovals) add(removed []chunk.OrdinalRange, truncation chunk.Ordi
 
 // recover decides how to continue after a replay failed; it returns err if the fold cannot continue.
 func (c *catchUp) recover(err error) error {
-	started := c.snap.Position != (chunk.Position{})
+	started := c.folder.Position() != (chunk.Position{})
 	var truncated *chunk.TruncatedError
 	if !errors.As(err, &truncated) {
 		return err
@@ -154,7 +152,8 @@ func (c *catchUp) recover(err error) error {
 	case chunk.TruncatedExpired:
 		if c.fallback != nil && !started {
 			c.startExpired = true
-			return c.skipTruncation(c.fallback.snap, c.fallback.truncation)
+			c.folder.Reset(c.fallback.snap)
+			return c.skipTruncation(c.fallback.truncation)
 		}
 		return c.skipGap(err)
 	case chunk.TruncatedGap:
@@ -165,7 +164,8 @@ func (c *catchUp) recover(err error) error {
 		if !started {
 			return err
 		}
-		c.snap, c.fallback, c.startExpired, c.removals = fold.New(c.snap.Session), nil, false, futureRemovals{}
+		*c.folder = *fold.New(c.folder.Session())
+		c.fallback, c.startExpired, c.removals = nil, false, futureRemovals{}
 		return nil
 	default:
 		return err
@@ -183,8 +183,8 @@ func (c *catchUp) skipGap(err error) error {
 
 // skipTruncation skips a truncated record that removes records which have expired from the log. They stay in the snapshot,
 // which records a fault.
-func (c *catchUp) skipTruncation(at fold.Snapshot, truncation chunk.Record) error {
-	s, err := fold.Skip(fold.SkipGap(at, truncation, fold.GapExpired), truncation, "it takes back more than the log still has")
-	c.snap, c.fallback = s, nil
-	return err
+func (c *catchUp) skipTruncation(truncation chunk.Record) error {
+	c.fallback = nil
+	c.folder.SkipGap(truncation, fold.GapExpired)
+	return c.folder.Skip(truncation, "it takes back more than the log still has")
 }

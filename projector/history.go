@@ -27,7 +27,7 @@ func (r *Reader) SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq)
 	case head.Deleted():
 		return fold.Snapshot{}, fmt.Errorf("session %s, deleted since: %w", s, chunk.ErrUnknownSession)
 	default:
-		base = fold.New(s)
+		base = fold.New(s).Snapshot()
 	}
 	snap, err := r.foldPrefix(ctx, p, base)
 	if errors.Is(err, chunk.ErrUnknownSession) && head.Position.Seq > seq && !p.reachedEnd {
@@ -46,7 +46,7 @@ func (r *Reader) SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id s
 	if head.Deleted() {
 		return r.foldToCheckpoint(ctx, head, id)
 	}
-	snap, err := r.foldToCheckpoint(ctx, fold.New(s), id)
+	snap, err := r.foldToCheckpoint(ctx, fold.New(s).Snapshot(), id)
 	if !errors.Is(err, chunk.ErrTruncated) && !errors.Is(err, chunk.ErrUnknownSession) || head.Position == (chunk.Position{}) {
 		return snap, err
 	}
@@ -92,7 +92,7 @@ func isCheckpoint(rec chunk.Record, id string) bool {
 func (r *Reader) foldPrefix(ctx context.Context, p *boundedLog, base fold.Snapshot) (fold.Snapshot, error) {
 	snap, err := r.complete(ctx, p, base)
 	if errors.Is(err, fold.ErrInconsistent) {
-		snap, err = r.complete(ctx, p, fold.New(base.Session))
+		snap, err = r.complete(ctx, p, fold.New(base.Session).Snapshot())
 	}
 	if err == nil && snap.Position == (chunk.Position{}) {
 		err = fmt.Errorf("session %s, at that time: %w", base.Session, chunk.ErrUnknownSession)

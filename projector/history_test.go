@@ -130,7 +130,7 @@ func TestDeletedSession(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	checkpoints(t, log)
 	last := log.Append(t, s1, 4, chunk.StreamFailed{Error: "deleted"})
-	if _, err := store.Save(t.Context(), fold.Tombstone(s1, last.Position(), last.Epoch), 0); err != nil {
+	if _, err := store.Save(t.Context(), fold.NewTombstone(s1, last.Position(), last.Epoch), 0); err != nil {
 		t.Fatal(err)
 	}
 	reader := projector.NewReader(store, log)

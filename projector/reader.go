@@ -30,7 +30,7 @@ const (
 )
 
 // Snapshot returns the complete fold of s up to the current end of its log: every record up to its Position and none after it.
-// The caller owns the result. Errors: chunk.ErrUnknownSession if neither the store nor the log has the session;
+// Errors: chunk.ErrUnknownSession if neither the store nor the log has the session;
 // *chunk.TruncatedError if records in the middle of the log are missing and no head follows the gap; fold.ErrInconsistent if
 // stored messages are missing and the log cannot replace them; those of store and log. If records after the head have expired,
 // or there is no head and the start of the log has expired, the snapshot covers what is available and its Faults count the lost
@@ -49,7 +49,7 @@ func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, 
 			return snap, err
 		}
 	}
-	snap, err := r.complete(ctx, r.log, fold.New(s))
+	snap, err := r.complete(ctx, r.log, fold.New(s).Snapshot())
 	if err == nil && snap.Faults.Lost > 0 || errors.Is(err, chunk.ErrUnknownSession) {
 		err = fmt.Errorf("session %s: %w, and the log has lost the beginning", s, fold.ErrInconsistent)
 	}
@@ -81,11 +81,11 @@ func (r *Reader) MessagePage(ctx context.Context, s chunk.Session, w fold.PageQu
 }
 
 func (r *Reader) page(ctx context.Context, log replayer, head fold.Snapshot, revision Revision, w fold.PageQuery) (*fold.MessagePage, error) {
-	snap, err := applyTail(ctx, log, head)
+	f, err := applyTail(ctx, log, head)
 	if err != nil {
 		return nil, err
 	}
-	page, err := snap.MessagePage(w)
+	page, err := f.Snapshot().MessagePage(w)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (r *Reader) head(ctx context.Context, s chunk.Session) (fold.Snapshot, erro
 func (r *Reader) load(ctx context.Context, s chunk.Session) (fold.Snapshot, Revision, error) {
 	head, revision, err := r.store.Load(ctx, s)
 	if isUnusable(err) {
-		return fold.New(s), 0, nil
+		return fold.New(s).Snapshot(), 0, nil
 	}
 	return head, revision, err
 }
@@ -174,26 +174,26 @@ func (l endOfLog) Replay(_ context.Context, of chunk.Range) iter.Seq2[chunk.Reco
 
 // applyTail folds the rest of the log onto a head. It returns chunk.ErrUnknownSession for a session that was deleted and has
 // not started again.
-func applyTail(ctx context.Context, log replayer, head fold.Snapshot) (fold.Snapshot, error) {
-	f := applier{log: log}
-	snap, err := f.catchUp(ctx, head)
-	if err == nil && snap.Deleted() {
-		return snap, fmt.Errorf("session %s, deleted: %w", head.Session, chunk.ErrUnknownSession)
+func applyTail(ctx context.Context, log replayer, head fold.Snapshot) (*fold.Folder, error) {
+	a := applier{log: log}
+	f, err := a.continueFrom(ctx, head)
+	if err == nil && f.Snapshot().Deleted() {
+		return f, fmt.Errorf("session %s, deleted: %w", head.Session, chunk.ErrUnknownSession)
 	}
-	return snap, err
+	return f, err
 }
 
 // complete is applyTail with the messages that were finished before the head.
 func (r *Reader) complete(ctx context.Context, log replayer, head fold.Snapshot) (fold.Snapshot, error) {
-	snap, err := applyTail(ctx, log, head)
-	if err != nil || snap.HasAllMessages() {
+	f, err := applyTail(ctx, log, head)
+	if snap := f.Snapshot(); err != nil || snap.HasAllMessages() {
 		return snap, err
 	}
-	missing, err := r.store.Messages(ctx, snap)
-	if err != nil {
-		return snap, err
+	missing, err := r.store.Messages(ctx, f.Snapshot())
+	if err == nil {
+		err = f.Attach(missing)
 	}
-	return snap.AttachFinished(missing)
+	return f.Snapshot(), err
 }
 
 // isUnusable reports whether a fold must start at the beginning of the log, because there is no head to start from.

@@ -63,13 +63,13 @@ type rebuild struct {
 	applier
 
 	from, to Store
-	toOther  bool          // to is another store than from
-	snap     fold.Snapshot // the fold of the log; the next attempt continues from it
+	toOther  bool         // to is another store than from
+	folder   *fold.Folder // folds the log; the next attempt continues from it
 	result   RebuildResult
 }
 
 func newRebuild(from, to Store, log Log, s chunk.Session) *rebuild {
-	r := &rebuild{from: from, to: to, snap: fold.New(s), result: RebuildResult{Session: s}}
+	r := &rebuild{from: from, to: to, folder: fold.New(s), result: RebuildResult{Session: s}}
 	r.applier = applier{log: log, skipped: func(_ context.Context, rec chunk.Record, _ string) error {
 		r.result.Skipped = append(r.result.Skipped, rec.Position())
 		return nil
@@ -95,23 +95,24 @@ func (r *rebuild) run(ctx context.Context) (RebuildResult, error) {
 
 // once stores the result. It returns ErrConflict if another writer has replaced the head.
 func (r *rebuild) once(ctx context.Context) error {
-	target, revision, err := r.to.Load(ctx, r.result.Session)
-	if err != nil && !replaceable(err) {
-		return err
+	target, revision, targetErr := r.to.Load(ctx, r.result.Session)
+	if targetErr != nil && !replaceable(targetErr) {
+		return targetErr
 	}
-	snap, err := r.build(ctx, target, err)
+	snap, err := r.build(ctx, target, targetErr)
 	r.result.Position = snap.Position
 	if err != nil || r.result.Outcome == Kept {
 		return err
 	}
-	// Load again: the fold may have consumed target.
-	same, err := r.isStored(ctx, snap)
-	if err != nil {
-		return err
-	}
-	if same {
-		r.result.Outcome, r.result.Reason = Unchanged, ""
-		return nil
+	if targetErr == nil {
+		same, err := r.isStored(ctx, target, snap)
+		if err != nil {
+			return err
+		}
+		if same {
+			r.result.Outcome, r.result.Reason = Unchanged, ""
+			return nil
+		}
 	}
 	_, err = r.to.Save(ctx, snap, revision)
 	return err
@@ -127,16 +128,15 @@ func (r *rebuild) build(ctx context.Context, target fold.Snapshot, targetErr err
 	}
 	r.result.Outcome, r.result.Reason = Replaced, ""
 	if r.toOther && targetErr == nil && !old.Deleted() {
-		lost := target.Faults.Lost
-		snap, err := r.catchUp(ctx, target)
-		if err != nil || snap.Faults.Lost == lost {
+		f, err := r.continueFrom(ctx, target)
+		if snap := f.Snapshot(); err != nil || snap.Faults.Lost == target.Faults.Lost {
 			return snap, err
 		}
 		// Some of the new records have expired; the first store may have them.
 	}
 	reason, err := r.foldLog(ctx, old, oldErr)
 	if err != nil || reason == "" {
-		return r.snap, err
+		return r.folder.Snapshot(), err
 	}
 	r.result.Reason = reason
 	if !r.toOther {
@@ -147,33 +147,31 @@ func (r *rebuild) build(ctx context.Context, target fold.Snapshot, targetErr err
 	return r.copyStored(ctx)
 }
 
-// foldLog sets r.snap to the fold of the whole log. It returns a reason if the stored snapshot contains more than that.
+// foldLog folds the whole log. It returns a reason if the stored snapshot contains more than that.
 func (r *rebuild) foldLog(ctx context.Context, old fold.Snapshot, oldErr error) (reason string, err error) {
 	if old.Deleted() {
 		return "the session was deleted", nil
 	}
 	stored := !errors.Is(oldErr, ErrNoSnapshot)
-	was, lost := old.Position.Ordinal, old.Faults.Lost
-	snap, err := r.catchUp(ctx, r.snap)
+	err = r.catchUp(ctx, r.folder)
 	if errors.Is(err, chunk.ErrUnknownSession) && stored {
 		return "the log has nothing of the session any more", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	r.snap = snap
-	switch {
+	switch snap := r.folder.Snapshot(); {
 	case !stored:
 		return "", nil
-	case snap.Faults.Lost > lost:
+	case snap.Faults.Lost > old.Faults.Lost:
 		return "the log has lost records of the session", nil
-	case snap.Position.Ordinal >= was:
+	case snap.Position.Ordinal >= old.Position.Ordinal:
 		return "", nil
 	}
 	// The log was rolled back, and the stored snapshot cannot continue from there; or this is a lagging replica, or the records
 	// before a truncated record expired one by one.
-	tip, err := r.catchUp(ctx, old)
-	if err == nil && tip.Position.Ordinal >= was {
+	tip, err := r.continueFrom(ctx, old)
+	if err == nil && tip.Position().Ordinal >= old.Position.Ordinal {
 		reason = "the log ends before the stored snapshot"
 	}
 	return reason, err
@@ -189,21 +187,19 @@ func (r *rebuild) copyStored(ctx context.Context) (fold.Snapshot, error) {
 	if err != nil {
 		return old, err
 	}
-	if old, err = old.AttachFinished(data); err != nil {
+	f := fold.From(old)
+	if err := f.Attach(data); err != nil {
 		return old, err
 	}
-	return r.catchUp(ctx, old)
+	err = r.catchUp(ctx, f)
+	return f.Snapshot(), err
 }
 
-// isStored reports whether the target store has snap already, with all its messages.
-func (r *rebuild) isStored(ctx context.Context, snap fold.Snapshot) (bool, error) {
-	head, _, err := r.to.Load(ctx, r.result.Session)
-	if isUnusable(err) || err == nil && !bytes.Equal(head.AppendHead(nil), snap.AppendHead(nil)) {
+// isStored reports whether the target store, whose head is target, has snap already, with all its messages.
+func (r *rebuild) isStored(ctx context.Context, target, snap fold.Snapshot) (bool, error) {
+	if !bytes.Equal(target.AppendHead(nil), snap.AppendHead(nil)) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	missing, err := checkMessages(ctx, r.to, head)
+	missing, err := checkMessages(ctx, r.to, target)
 	return len(missing) == 0, err
 }

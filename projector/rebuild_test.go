@@ -118,7 +118,7 @@ func TestRebuildDeletedSession(t *testing.T) {
 	log, store, other := storetest.NewLog(), storetest.NewMemory(), storetest.NewMemory()
 	records := storetest.NewAuthor(log, s1, 15).Write(t, 60)
 	expectRebuildTo(t, store, other, log, projector.Replaced)
-	tombstone := fold.Tombstone(s1, records[len(records)-1].Position(), 1)
+	tombstone := fold.NewTombstone(s1, records[len(records)-1].Position(), 1)
 	if _, err := store.Save(t.Context(), tombstone, 0); err != nil {
 		t.Fatal(err)
 	}

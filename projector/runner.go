@@ -216,7 +216,7 @@ func (r *Runner) updateMemory(s *session) {
 	r.memory -= s.memoryBytes
 	s.memoryBytes = 0
 	if s.loaded {
-		s.memoryBytes = s.snap.MemoryBytes()
+		s.memoryBytes = s.folder.MemoryBytes()
 	}
 	r.memory += s.memoryBytes
 	r.unacked += len(s.unacked) - s.countedUnacked

@@ -22,8 +22,8 @@ type session struct {
 	memoryBytes    int
 	countedUnacked int // of unacked, in the sum of the Runner
 
-	loaded        bool // snap and revision are valid
-	snap          fold.Snapshot
+	loaded        bool // folder and revision are valid
+	folder        *fold.Folder
 	revision      Revision
 	stored        storedState   // state of the stored head
 	triedOrdinal  chunk.Ordinal // position of the last attempt to save
@@ -47,6 +47,9 @@ type storedState struct {
 
 func stateOf(s fold.Snapshot) storedState { return storedState{s.Position, s.Epoch} }
 
+// unload makes the next attempt load the session again.
+func (s *session) unload() { s.loaded, s.folder = false, nil }
+
 // wait returns the time until the next save is due; false if there is nothing to save.
 func (s *session) wait() (time.Duration, bool) {
 	if len(s.unacked) == 0 {
@@ -60,7 +63,7 @@ func (s *session) wait() (time.Duration, bool) {
 
 // fail makes the next attempt load the session again, after a delay that grows.
 func (s *session) fail() {
-	s.loaded, s.snap = false, fold.Snapshot{}
+	s.unload()
 	s.failures++
 	s.retryAt = time.Now().Add(min(s.cfg.StallTimeout, minPause<<min(s.failures, 20)))
 }
@@ -74,7 +77,7 @@ const maxIdle = time.Hour
 // process folds the delivered records and saves the session if a save is due.
 func (s *session) process(ctx context.Context) error {
 	if len(s.unacked) == 0 && time.Since(s.lastDelivery) > maxIdle {
-		s.loaded, s.snap = false, fold.Snapshot{}
+		s.unload()
 	}
 	s.lastDelivery = time.Now()
 	inbox := s.inbox
@@ -89,13 +92,12 @@ func (s *session) process(ctx context.Context) error {
 		return err
 	}
 	for _, d := range inbox {
-		var err error
-		if s.snap, err = s.fold.apply(ctx, s.snap, d.Record); err != nil {
+		if err := s.fold.apply(ctx, s.folder, d.Record); err != nil {
 			return err
 		}
 		s.savePointSeen = s.savePointSeen || isSavePoint(d.Record.Type)
 	}
-	if wait, _ := s.wait(); s.savePointSeen || wait <= 0 || s.snap.Position.Ordinal >= s.triedOrdinal+chunk.Ordinal(s.cfg.SaveRecords) {
+	if wait, _ := s.wait(); s.savePointSeen || wait <= 0 || s.folder.Position().Ordinal >= s.triedOrdinal+chunk.Ordinal(s.cfg.SaveRecords) {
 		return s.save(ctx)
 	}
 	return nil
@@ -129,16 +131,16 @@ func (s *session) load(ctx context.Context) error {
 	head, revision, err := s.store.Load(ctx, s.id)
 	switch {
 	case errors.Is(err, ErrNoSnapshot):
-		head, revision = fold.New(s.id), 0
+		head, revision = fold.New(s.id).Snapshot(), 0
 	case replaceable(err):
 		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "session refold started", slog.String("session", s.id.String()), slog.Any("reason", err))
-		head = fold.New(s.id)
+		head = fold.New(s.id).Snapshot()
 	case err != nil:
 		return err
 	}
-	s.snap, s.revision, s.stored, s.triedOrdinal = head, revision, stateOf(head), head.Position.Ordinal
+	s.folder, s.revision, s.stored, s.triedOrdinal = fold.From(head), revision, stateOf(head), head.Position.Ordinal
 	if s.failures > 0 {
-		if s.snap, err = s.fold.catchUp(ctx, s.snap); err != nil {
+		if err := s.fold.catchUp(ctx, s.folder); err != nil {
 			return err
 		}
 	}
@@ -157,18 +159,19 @@ func (s *session) save(ctx context.Context) error {
 		if err := s.load(ctx); err != nil {
 			return err
 		}
-		if stateOf(s.snap) == s.stored {
+		snap := s.folder.Snapshot()
+		if stateOf(snap) == s.stored {
 			return s.acknowledge()
 		}
-		s.triedOrdinal, s.savePointSeen = s.snap.Position.Ordinal, false
+		s.triedOrdinal, s.savePointSeen = snap.Position.Ordinal, false
 		start := time.Now()
-		revision, err := s.store.Save(ctx, s.snap, s.revision)
+		revision, err := s.store.Save(ctx, snap, s.revision)
 		switch {
 		case err == nil:
 			s.stats.saved.Add(1)
-			s.cfg.Observe.Saved(s.snap.MemoryBytes(), time.Since(start))
-			s.revision, s.stored = revision, stateOf(s.snap)
-			s.snap = s.snap.TrimFinished()
+			s.cfg.Observe.Saved(s.folder.MemoryBytes(), time.Since(start))
+			s.revision, s.stored = revision, stateOf(snap)
+			s.folder.Trim()
 			return s.acknowledge()
 		case errors.Is(err, ErrTooLarge):
 			return s.ackUnsaved(ctx, err)
@@ -191,9 +194,7 @@ func (s *session) reload(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
 		return err
 	}
-	var err error
-	s.snap, err = s.fold.catchUp(ctx, s.snap)
-	return err
+	return s.fold.catchUp(ctx, s.folder)
 }
 
 // ackUnsaved acknowledges a snapshot that the store cannot hold. Nothing is lost: the stored head stays, and readers fold the
@@ -207,8 +208,8 @@ func (s *session) ackUnsaved(ctx context.Context, err error) error {
 // acknowledge acknowledges the deliveries that the snapshot contains. If an Ack fails the record is redelivered, which changes
 // nothing.
 func (s *session) acknowledge() error {
-	if s.snap.Position.Ordinal < s.unackedThrough {
-		return fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", s.id, s.snap.Position.Ordinal, s.unackedThrough)
+	if through := s.folder.Position().Ordinal; through < s.unackedThrough {
+		return fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", s.id, through, s.unackedThrough)
 	}
 	for _, a := range s.unacked {
 		if err := a.Ack(); err != nil {
@@ -216,9 +217,9 @@ func (s *session) acknowledge() error {
 		}
 	}
 	s.unacked, s.unackedThrough = nil, 0
-	if s.snap.Deleted() {
+	if s.folder.Snapshot().Deleted() {
 		// A tombstone expires, and then the session starts again at ordinal 1. A cached session would ignore those records.
-		s.loaded, s.snap = false, fold.Snapshot{}
+		s.unload()
 	}
 	return nil
 }

@@ -55,6 +55,6 @@ var ErrBadCursor = errors.New("invalid session list cursor")
 // ExpiredHead is a session whose head was saved before a given time.
 type ExpiredHead struct {
 	Session chunk.Session
-	Saved   time.Time
+	SavedAt time.Time
 	Deleted bool // the head is a tombstone without an expiry
 }

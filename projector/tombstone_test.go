@@ -20,7 +20,7 @@ func TestReadTombstone(t *testing.T) {
 	s := chunk.RootSession("acme", "s1")
 	storetest.NewAuthor(log, s, 1).Write(t, 50)
 	last := log.Append(t, s, 1, chunk.StreamFailed{Error: "the session was deleted"})
-	if _, err := store.Save(t.Context(), fold.Tombstone(s, last.Position(), last.Epoch), 0); err != nil {
+	if _, err := store.Save(t.Context(), fold.NewTombstone(s, last.Position(), last.Epoch), 0); err != nil {
 		t.Fatal(err)
 	}
 	reader := projector.NewReader(store, log)

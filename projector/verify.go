@@ -116,14 +116,17 @@ func checkKnown(ctx context.Context, log Log, s chunk.Session) error {
 // foldTo folds the log from its first record through an ordinal. It returns chunk.ErrTruncated if the log does not start with
 // record 1.
 func foldTo(ctx context.Context, log Log, s chunk.Session, last chunk.Ordinal) (fold.Snapshot, error) {
-	f := applier{log: &boundedLog{log: log, isBeyond: func(rec chunk.Record) bool { return rec.Ordinal > last }}}
-	return f.catchUp(ctx, fold.New(s))
+	a := applier{log: &boundedLog{log: log, isBeyond: func(rec chunk.Record) bool { return rec.Ordinal > last }}}
+	f := fold.New(s)
+	err := a.catchUp(ctx, f)
+	return f.Snapshot(), err
 }
 
 // foldToEnd folds a stored head and the log from its start to the same end.
 func foldToEnd(ctx context.Context, log Log, head fold.Snapshot) (stored, now fold.Snapshot, err error) {
-	f := applier{log: log}
-	if stored, err = f.catchUp(ctx, head); err != nil {
+	a := applier{log: log}
+	f, err := a.continueFrom(ctx, head)
+	if stored = f.Snapshot(); err != nil {
 		return stored, now, err
 	}
 	now, err = foldTo(ctx, log, head.Session, stored.Position.Ordinal)
@@ -134,7 +137,7 @@ func foldToEnd(ctx context.Context, log Log, head fold.Snapshot) (stored, now fo
 func checkMessages(ctx context.Context, store Store, head fold.Snapshot) ([]fold.Difference, error) {
 	data, err := store.Messages(ctx, head)
 	if err == nil {
-		_, err = head.AttachFinished(data)
+		err = fold.From(head).Attach(data)
 	}
 	if errors.Is(err, fold.ErrInconsistent) {
 		return []fold.Difference{{Member: "messages", Stored: err.Error(), Now: fmt.Sprintf("%d messages", head.FinishedCount())}}, nil

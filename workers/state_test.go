@@ -45,14 +45,14 @@ func document(t *rapid.T, name string) chunk.Value {
 func TestDiffYieldsTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := chunk.RootSession("t", "s")
-		snap, now, ordinal := fold.New(s), chunk.Value(nil), 0
+		f, now, ordinal := fold.New(s), chunk.Value(nil), 0
 		write := func(body chunk.Body) {
 			ordinal++
 			data, err := chunk.Chunk{AgentID: "s", AgentType: "a", Timestamp: 1, Step: 1, Body: body}.AppendJSON(nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			snap, err = fold.Apply(snap, chunk.Record{
+			err = f.Apply(chunk.Record{
 				Seq: chunk.Seq(ordinal), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: body.Type(), StoredAt: time.UnixMilli(1), Data: data,
 			})
 			if err != nil {
@@ -71,6 +71,7 @@ func TestDiffYieldsTarget(t *testing.T) {
 			} else if canonical(to) != canonical(orEmpty(now)) {
 				t.Fatalf("diff of %s and %s is empty", now, to)
 			}
+			snap := f.Snapshot()
 			if snap.Faults.RejectedPatches > 0 {
 				t.Fatalf("fold rejects %+v: %+v", ops, snap.Faults)
 			}

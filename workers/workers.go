@@ -286,13 +286,13 @@ func (w *Workers) snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot,
 		return snap, err
 	}
 	// The position of a deleted session is still stored.
-	snap = fold.New(s)
+	snap = fold.New(s).Snapshot()
 	snap.Position, snap.Epoch, err = w.reader.StoredPosition(ctx, s)
 	return snap, err
 }
 
-// catchUp applies records to snap, which it consumes, up to at or later. refolded reports that the snapshot
-// was loaded again instead.
+// catchUp applies the records after snap up to at or later. refolded reports that the snapshot was loaded
+// again instead.
 func (w *Workers) catchUp(ctx context.Context, snap fold.Snapshot, at chunk.Position) (now fold.Snapshot, refolded bool, err error) {
 	if snap.Position.Ordinal >= at.Ordinal && snap.Position.Seq >= at.Seq {
 		return snap, false, nil
@@ -318,15 +318,16 @@ func (w *Workers) applyTail(ctx context.Context, snap fold.Snapshot) (fold.Snaps
 	if snap.Position.Seq == 0 {
 		return snap, false
 	}
+	f := fold.From(snap)
 	for rec, err := range w.log.Replay(ctx, chunk.Range{Session: snap.Session, After: snap.Position}) {
+		if err == nil {
+			err = f.Apply(rec)
+		}
 		if err != nil {
 			return snap, false
 		}
-		if snap, err = fold.Apply(snap, rec); err != nil {
-			return snap, false
-		}
 	}
-	return snap, true
+	return f.Snapshot(), true
 }
 
 // sleep blocks for d. It reports false if ctx ends first.

@@ -131,14 +131,15 @@ func (s *rebuildEnv) falsify(session chunk.Session) {
 		if rec.Ordinal == head.Position.Ordinal {
 			rec.Seq = head.Position.Seq
 		}
-		if wrong, err = fold.Apply(wrong, rec); fold.IsPermanent(err) {
-			wrong, err = fold.Skip(wrong, rec, "poison")
+		err := wrong.Apply(rec)
+		if fold.IsPermanent(err) {
+			err = wrong.Skip(rec, "poison")
 		}
 		if err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	if _, err := s.store.Save(s.t.Context(), wrong, revision); err != nil {
+	if _, err := s.store.Save(s.t.Context(), wrong.Snapshot(), revision); err != nil {
 		s.t.Fatal(err)
 	}
 }

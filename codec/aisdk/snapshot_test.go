@@ -13,7 +13,7 @@ var _ = func() struct{} { aisdk.AnswerParts = answerParts; return struct{}{} }()
 // answerParts folds the log of one session without the removed records, and returns the last answer; the id is empty if there is none.
 func answerParts(log []chunk.Record, isRemoved func(i int) bool) (id string, parts []chunk.Value, err error) {
 	session := log[0].Session.Tree()
-	s := fold.New(session)
+	f := fold.New(session)
 	var removed []chunk.OrdinalRange
 	for _, rec := range log {
 		if rec.Type != chunk.TypeTruncated {
@@ -26,16 +26,16 @@ func answerParts(log []chunk.Record, isRemoved func(i int) bool) (id string, par
 		b, _ := chunk.As[chunk.Truncated](c)
 		removed = append(removed, b.Removed...)
 	}
-	s = fold.MarkRemoved(s, removed)
+	f.MarkRemoved(removed)
 	for i, rec := range log {
 		if rec.Session != session || isRemoved(i) {
 			continue
 		}
-		if s, err = fold.Apply(s, rec); err != nil {
+		if err := f.Apply(rec); err != nil {
 			return "", nil, fmt.Errorf("%s: %w", rec.Type, err)
 		}
 	}
-	messages := s.Frontend(true, 0).Messages
+	messages := f.Snapshot().Frontend(true, 0).Messages
 	if len(messages) == 0 || messages[len(messages)-1].Role != fold.Assistant {
 		return "", nil, nil
 	}

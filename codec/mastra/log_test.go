@@ -50,9 +50,9 @@ func TestWrittenByProducers(t *testing.T) {
 			}
 			w.close()
 			for id, want := range snapshots(t, r) {
-				got := fold.New(session)
+				got := fold.New(session).Snapshot()
 				if id != root.ID {
-					got = fold.New(session.Child(id))
+					got = fold.New(session.Child(id)).Snapshot()
 				}
 				for rec, err := range reader.Replay(ctx, chunk.Range{Session: got.Session}) {
 					if err != nil {

@@ -150,18 +150,19 @@ func log(tb testing.TB, steps []step) map[string][]chunk.Record {
 // foldAll folds all records of a session.
 func foldAll(tb testing.TB, records []chunk.Record) fold.Snapshot {
 	tb.Helper()
-	return apply(tb, fold.New(records[0].Session), records)
+	return apply(tb, fold.New(records[0].Session).Snapshot(), records)
 }
 
 // apply folds records and fails the test if one of them is a fault.
 func apply(tb testing.TB, s fold.Snapshot, records []chunk.Record) fold.Snapshot {
 	tb.Helper()
+	folder := fold.From(s)
 	for _, rec := range records {
-		var err error
-		if s, err = fold.Apply(s, rec); err != nil {
+		if err := folder.Apply(rec); err != nil {
 			tb.Fatalf("%s: %v", rec.Data, err)
 		}
 	}
+	s = folder.Snapshot()
 	if f := s.Faults; f.Skipped+f.RejectedPatches+f.RejectedPieces+f.Lost > 0 {
 		tb.Fatalf("faults: %+v", f)
 	}

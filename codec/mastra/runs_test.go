@@ -77,7 +77,7 @@ func TestRecordedRunsFoldAtEachCut(t *testing.T) {
 			for id, records := range log(t, translate(t, r)) {
 				want := stored(foldAll(t, records))
 				for cut := range records {
-					s := apply(t, fold.New(records[0].Session), records[:cut])
+					s := apply(t, fold.New(records[0].Session).Snapshot(), records[:cut])
 					if got := stored(apply(t, reload(t, s), records[cut:])); got != want {
 						t.Fatalf("%s, cut after %d:\n got %s\nwant %s", id, cut, got, want)
 					}
@@ -105,10 +105,11 @@ func reload(tb testing.TB, s fold.Snapshot) fold.Snapshot {
 	for _, f := range s.FinishedMessages() {
 		data = append(data, f.Data)
 	}
-	if back, err = back.AttachFinished(data); err != nil {
+	f := fold.From(back)
+	if err := f.Attach(data); err != nil {
 		tb.Fatal(err)
 	}
-	return back
+	return f.Snapshot()
 }
 
 // Mastra repeats the complete history at the end of a run. The fold of the earlier chunks has the same content: every text, every call with input and outcome,

@@ -128,21 +128,21 @@ func (l *log) survivors(first, n int) []chunk.Record {
 // snapshot returns the fold of the root's session over the first n records.
 func (l *log) snapshot(n int) fold.Snapshot {
 	l.tb.Helper()
-	s := fold.New(root)
+	folder := fold.New(root)
 	for _, rec := range l.survivors(0, n) {
 		if rec.Session != root {
 			continue
 		}
-		next, err := fold.Apply(fold.SkipGap(s, rec, fold.GapRemoved), rec)
+		folder.SkipGap(rec, fold.GapRemoved)
+		err := folder.Apply(rec)
 		if errors.Is(err, fold.ErrInvalidRecord) {
-			next, err = fold.Skip(s, rec, err.Error())
+			err = folder.Skip(rec, err.Error())
 		}
 		if err != nil {
 			l.tb.Fatalf("fold %d: %v", rec.Seq, err)
 		}
-		s = next
 	}
-	return s
+	return folder.Snapshot()
 }
 
 // turn is one assistant message: the records [first, last) and its id.

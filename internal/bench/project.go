@@ -92,13 +92,12 @@ func (f *folding) measured(do func(i int, rec chunk.Record) error) (figures, err
 
 // fold trims finished messages as often as a Runner does after a save.
 func (f *folding) fold(context.Context, int) (figures, error) {
-	snap := fold.New(f.session)
-	return f.measured(func(i int, rec chunk.Record) (err error) {
+	folder := fold.New(f.session)
+	return f.measured(func(i int, rec chunk.Record) error {
 		if i%200 == 199 {
-			snap = snap.TrimFinished()
+			folder.Trim()
 		}
-		snap, err = fold.Apply(snap, rec)
-		return err
+		return folder.Apply(rec)
 	})
 }
 

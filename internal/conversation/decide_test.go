@@ -43,7 +43,7 @@ type history struct {
 
 func begin(t failer) *history {
 	t.Helper()
-	return &history{t: t, snap: fold.New(testSession)}
+	return &history{t: t, snap: fold.New(testSession).Snapshot()}
 }
 
 func (s *history) write(bodies ...chunk.Body) *history {
@@ -63,14 +63,15 @@ func (s *history) write(bodies ...chunk.Body) *history {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		snap, err := fold.Apply(s.snap, chunk.Record{
+		f := fold.From(s.snap)
+		err = f.Apply(chunk.Record{
 			Seq: chunk.Seq(10 * s.n), Session: testSession, Epoch: chunk.Epoch(s.epoch), Ordinal: chunk.Ordinal(s.n),
 			Type: body.Type(), StoredAt: testNow, Data: data,
 		})
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.snap = snap
+		s.snap = f.Snapshot()
 	}
 	return s
 }

@@ -69,7 +69,7 @@ func (s *Service) newState(session chunk.Session, agentType string) State {
 // fillState fills in what the snapshot says, or the error that came in its place.
 func (s *Service) fillState(ctx context.Context, v State, snap fold.Snapshot, err error, d detail) (State, fold.Snapshot, error) {
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		return v, fold.New(v.Session), nil
+		return v, fold.New(v.Session).Snapshot(), nil
 	}
 	if err != nil {
 		return v, fold.Snapshot{}, fmt.Errorf("snapshot: %w", err)

@@ -50,11 +50,11 @@ func inputMessages(from int, input []chunk.InputMessage) []fold.UIMessage {
 		return nil // the queue would not have taken it
 	}
 	s := chunk.RootSession("t", "s")
-	snap, err := fold.Apply(fold.New(s), chunk.Record{Seq: 1, Session: s, Epoch: 1, Ordinal: 1, Type: chunk.TypeRunStarted, Data: run})
-	if err != nil {
+	f := fold.New(s)
+	if err := f.Apply(chunk.Record{Seq: 1, Session: s, Epoch: 1, Ordinal: 1, Type: chunk.TypeRunStarted, Data: run}); err != nil {
 		return nil
 	}
-	messages := snap.Frontend(false, 0).Messages
+	messages := f.Snapshot().Frontend(false, 0).Messages
 	for i, m := range messages {
 		if index, ok := fold.MessageIndex(m.ID); ok {
 			messages[i].ID = fold.MessageID(from + index)

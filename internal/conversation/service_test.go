@@ -78,7 +78,7 @@ func newService(t *testing.T, p *fakePorts) *Service {
 
 // A command that another request stores between load and request is not replaced: the state is loaded again, and the caller gets that run.
 func TestStartLosesTheCompareAndSet(t *testing.T) {
-	p := &fakePorts{snap: fold.New(testSession)}
+	p := &fakePorts{snap: fold.New(testSession).Snapshot()}
 	other := &control.Command{Kind: control.Execute, Session: testSession, AgentType: agentType, RunID: "other"}
 	p.before = func(int) { p.command, p.revision = other, 7 }
 	run, r := newService(t, p).Start(t.Context(), StartRequest{Session: testSession, AgentType: agentType})
@@ -140,7 +140,7 @@ func TestUnreadableCommandIsWork(t *testing.T) {
 // A command that this build cannot read counts as work also before the first run of a session: no second command is stored.
 func TestUnreadableCommandOfANewSession(t *testing.T) {
 	unreadable := &control.BusyError{Command: control.Command{Session: testSession, AgentType: agentType}, Revision: 3, Unreadable: control.ErrUnsupported}
-	p := &fakePorts{snap: fold.New(testSession), pending: unreadable}
+	p := &fakePorts{snap: fold.New(testSession).Snapshot(), pending: unreadable}
 	service := newService(t, p)
 	if st, r := service.Status(t.Context(), testSession); r != nil || st.Phase != PhaseRunning {
 		t.Errorf("status %+v, %+v", st, r)
@@ -166,7 +166,7 @@ func TestResumeAfterAnAbort(t *testing.T) {
 
 // An error of a port is returned as a refusal, and nothing is requested.
 func TestPortsFail(t *testing.T) {
-	p := &fakePorts{snap: fold.New(testSession), pending: errors.New("no server")}
+	p := &fakePorts{snap: fold.New(testSession).Snapshot(), pending: errors.New("no server")}
 	_, r := newService(t, p).Start(t.Context(), StartRequest{Session: testSession, AgentType: agentType})
 	if r == nil || r.Reason != ReasonUnavailable || p.requests != 0 {
 		t.Errorf("got %+v, %d requests", r, p.requests)

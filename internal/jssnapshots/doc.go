@@ -32,6 +32,6 @@
 //
 // # Deletion and listing
 //
-// A session is deleted by saving a fold.Tombstone over its head and calling DeleteData; package erase does both, and deletes the log. Sessions lists the
+// A session is deleted by saving a tombstone over its head and calling DeleteData; package erase does both, and deletes the log. Sessions lists the
 // sessions of a tenant by headers that each head has.
 package jssnapshots

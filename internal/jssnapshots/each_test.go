@@ -17,7 +17,7 @@ func TestEach(t *testing.T) {
 	save := func(s chunk.Session) {
 		snap, revision, err := st.Load(t.Context(), s)
 		if err != nil {
-			snap = fold.New(s)
+			snap = fold.New(s).Snapshot()
 		}
 		if _, err := st.Save(t.Context(), snap, revision); err != nil {
 			t.Fatal(err)

@@ -194,7 +194,7 @@ func TestDeathWithObjects(t *testing.T) {
 	storetest.Equal(t, "after a late collection", storetest.Stored(t, st, s1), log.fold(t))
 
 	die()
-	tombstone := fold.Tombstone(s1, log.fold(t).Position, 9)
+	tombstone := fold.NewTombstone(s1, log.fold(t).Position, 9)
 	r = mustSave(t, st, tombstone, r)
 	if found, err := st.DeleteData(t.Context(), tombstone, r, r); err != nil || !found {
 		t.Errorf("clear: %v, %v", found, err)
@@ -260,7 +260,7 @@ func TestLostObjects(t *testing.T) {
 	if !errors.Is(err, projector.ErrCorrupt) {
 		t.Fatalf("load: %v, want ErrDamaged", err)
 	}
-	if _, err := st.Messages(t.Context(), log.fold(t).TrimFinished()); !errors.Is(err, fold.ErrInconsistent) {
+	if _, err := st.Messages(t.Context(), storetest.Trimmed(log.fold(t))); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("messages: %v, want ErrInconsistent", err)
 	}
 	mustSave(t, st, log.fold(t), r)
@@ -277,7 +277,7 @@ func TestLateSaveOfWhatWasDeleted(t *testing.T) {
 	log.start(t)
 	late := log.fold(t)
 
-	tombstone := fold.Tombstone(s1, chunk.Position{Seq: 100, Ordinal: 100}, 9)
+	tombstone := fold.NewTombstone(s1, chunk.Position{Seq: 100, Ordinal: 100}, 9)
 	deleted := mustSave(t, st, tombstone, r)
 	if _, err := st.DeleteData(t.Context(), tombstone, deleted, deleted); err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestAged(t *testing.T) {
 		log := storetest.NewLog()
 		storetest.NewAuthor(log, s, 1).Write(t, 20)
 		r := mustSave(t, st, storetest.Fold(t, log, s), 0)
-		tombstone := fold.Tombstone(s, chunk.Position{Seq: 1, Ordinal: 1}, 1)
+		tombstone := fold.NewTombstone(s, chunk.Position{Seq: 1, Ordinal: 1}, 1)
 		switch i {
 		case 2: // deleted in part
 			mustSave(t, st, tombstone, r)

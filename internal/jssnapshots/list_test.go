@@ -57,13 +57,13 @@ func TestListAgainstAReference(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			s = s.Child("kid")
 		}
-		snap := fold.New(s)
+		snap := fold.New(s).Snapshot()
 		snap.Position = chunk.Position{Seq: chunk.Seq(n + 1), Ordinal: chunk.Ordinal(n + 1)}
 		snap.Status = []fold.Status{fold.Active, fold.Ended, fold.Failed}[rng.IntN(3)]
 		snap.AgentType = []string{"planner", "writer", ""}[rng.IntN(3)]
 		snap.Created, snap.Run.StartedAt = int64(n+1), int64(n+2)
 		if rng.IntN(20) == 0 {
-			snap = fold.Tombstone(s, snap.Position, 1)
+			snap = fold.NewTombstone(s, snap.Position, 1)
 		}
 		revisions[s] = mustSave(t, st, snap, revisions[s])
 		reference = append(slices.DeleteFunc(reference, func(old fold.Snapshot) bool { return old.Session == s }), snap)
@@ -98,7 +98,7 @@ func TestListWhileSaving(t *testing.T) {
 	revisions := make(map[string]projector.Revision)
 	touch := func(id string) {
 		t.Helper()
-		snap := fold.New(chunk.RootSession("acme", id))
+		snap := fold.New(chunk.RootSession("acme", id)).Snapshot()
 		revisions[id] = mustSave(t, st, snap, revisions[id])
 	}
 	for n := range 40 {
@@ -225,7 +225,7 @@ func fill(b *testing.B, js jetstream.JetStream, sessions int) {
 		case 2:
 			s = s.Child("kid")
 		}
-		snap := fold.New(s)
+		snap := fold.New(s).Snapshot()
 		snap.AgentType = "planner"
 		if n%200 == 0 {
 			snap.Status = fold.Failed

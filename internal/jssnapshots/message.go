@@ -110,7 +110,7 @@ func anyOf(places map[string]int) string {
 }
 
 // saveMessages writes the finished messages that a snapshot holds.
-func (s *saving) saveMessages(ctx context.Context, finished []fold.FinishedMessages) error {
+func (s *saving) saveMessages(ctx context.Context, finished []fold.FinishedMessage) error {
 	group, all := errgroup.WithContext(ctx)
 	group.SetLimit(s.cfg.Parallel)
 	for _, f := range finished {
@@ -126,7 +126,7 @@ func (s *saving) saveMessages(ctx context.Context, finished []fold.FinishedMessa
 }
 
 // saveMessage writes one message. Usually it is the first to do so; a process that died before it saved the head has written the same.
-func (s *saving) saveMessage(ctx context.Context, f fold.FinishedMessages) error {
+func (s *saving) saveMessage(ctx context.Context, f fold.FinishedMessage) error {
 	what := fmt.Sprintf("message %d", f.Index)
 	if len(f.Data) > s.cfg.MaxValueBytes {
 		return s.tooLarge(s.session, what, len(f.Data), s.cfg.MaxValueBytes)

@@ -30,7 +30,7 @@ func TestRangeOfAnotherLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tombstone := fold.Tombstone(s1, first.Position, first.Epoch+1)
+	tombstone := fold.NewTombstone(s1, first.Position, first.Epoch+1)
 	deleted, err := st.Save(t.Context(), tombstone, old)
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +54,11 @@ func TestRangeOfAnotherLife(t *testing.T) {
 	if _, err := st.Range(t.Context(), head, old, 0, 2); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("started again: %v, want ErrInconsistent", err)
 	}
-	if data, err := st.Range(t.Context(), second.TrimFinished(), now, 0, 2); err != nil || !bytes.Equal(data[1], second.FinishedMessages()[1].Data) {
+	if data, err := st.Range(t.Context(), storetest.Trimmed(second), now, 0, 2); err != nil || !bytes.Equal(data[1], second.FinishedMessages()[1].Data) {
 		t.Errorf("of the new one: %q, %v", data, err)
 	}
 	// A replica that lags does not have the head that was read from another one. Here a head that is not stored simulates that.
-	if _, err := st.Range(t.Context(), second.TrimFinished(), now+1, 0, 2); !errors.Is(err, fold.ErrInconsistent) {
+	if _, err := st.Range(t.Context(), storetest.Trimmed(second), now+1, 0, 2); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("from a replica that lags: %v, want ErrInconsistent", err)
 	}
 	// An operator deletes a message: the delete marker does not count as a message.
@@ -73,7 +73,7 @@ func TestRangeOfAnotherLife(t *testing.T) {
 	if err := kv.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Messages(t.Context(), second.TrimFinished()); !errors.Is(err, fold.ErrInconsistent) {
+	if _, err := st.Messages(t.Context(), storetest.Trimmed(second)); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("deleted by hand: %v, want ErrInconsistent", err)
 	}
 }

@@ -14,18 +14,18 @@ import (
 // foldTo is our own fold of the log through a sequence, record by record.
 func (w *env) foldTo(s chunk.Session, seq chunk.Seq) fold.Snapshot {
 	w.tb.Helper()
-	snap := fold.New(s)
+	folder := fold.New(s)
 	for rec, err := range w.log.Replay(w.tb.Context(), chunk.Range{Session: s, Through: seq}) {
 		if err == nil {
-			if snap, err = fold.Apply(snap, rec); fold.IsPermanent(err) {
-				snap, err = fold.Skip(snap, rec, err.Error())
+			if err = folder.Apply(rec); fold.IsPermanent(err) {
+				err = folder.Skip(rec, err.Error())
 			}
 		}
 		if err != nil {
 			w.tb.Fatal(err)
 		}
 	}
-	return snap
+	return folder.Snapshot()
 }
 
 // Snapshots that are read while chunks arrive, each compared with our own fold to

@@ -140,7 +140,7 @@ func TestListOnReplicas(t *testing.T) {
 	c := newReplicated(t)
 	var want []string // those that are not saved again, the last one first
 	save := func(id string, seq int) {
-		snap := fold.New(chunk.RootSession("acme", id))
+		snap := fold.New(chunk.RootSession("acme", id)).Snapshot()
 		snap.Position = chunk.Position{Seq: chunk.Seq(seq), Ordinal: chunk.Ordinal(seq)}
 		natstest.Eventually(t, "a save of "+id, func(ctx context.Context) error {
 			_, revision, err := c.store.Load(ctx, snap.Session)

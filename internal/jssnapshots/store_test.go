@@ -143,7 +143,7 @@ func TestValuesOfAnotherProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := head.AttachFinished(data); !errors.Is(err, fold.ErrInconsistent) {
+	if err := fold.From(head).Attach(data); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("a changed message: %v, want ErrInconsistent", err)
 	}
 	for _, c := range []struct {
@@ -203,7 +203,7 @@ func TestNoBucketYet(t *testing.T) {
 	if _, _, err := st.Load(t.Context(), s1); !errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, projector.ErrNoSnapshot) {
 		t.Errorf("load: %v", err)
 	}
-	if _, err := st.Save(t.Context(), fold.New(s1), 0); !errors.Is(err, jetstream.ErrBucketNotFound) {
+	if _, err := st.Save(t.Context(), fold.New(s1).Snapshot(), 0); !errors.Is(err, jetstream.ErrBucketNotFound) {
 		t.Errorf("save: %v", err)
 	}
 	open(t, js, subjects.Layout{})
@@ -222,7 +222,7 @@ func TestHostileSessions(t *testing.T) {
 		if _, _, err := st.Load(t.Context(), s); err == nil || errors.Is(err, projector.ErrNoSnapshot) {
 			t.Errorf("load %s: %v", s, err)
 		}
-		if _, err := st.Save(t.Context(), fold.New(s), 0); err == nil {
+		if _, err := st.Save(t.Context(), fold.New(s).Snapshot(), 0); err == nil {
 			t.Errorf("save %s went through", s)
 		}
 	}

@@ -250,15 +250,15 @@ func TestReplay(t *testing.T) {
 	for i, rec := range records {
 		var err error
 		if i == 1 {
-			old, err = fold.Skip(old, rec, "unreadable")
+			err = old.Skip(rec, "unreadable")
 		} else {
-			old, err = fold.Apply(old, rec)
+			err = old.Apply(rec)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.store.Save(t.Context(), old, 0); err != nil {
+	if _, err := w.store.Save(t.Context(), old.Snapshot(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.dead.Add(t.Context(), records[1], "unreadable"); err != nil {
@@ -301,17 +301,16 @@ func TestReplay(t *testing.T) {
 // A session whose first records have expired is not refolded: the stored snapshot has more.
 func TestReplayWithoutTheLog(t *testing.T) {
 	w := newDeadLetterEnv(t)
-	snap := fold.New(s1)
-	var err error
+	f := fold.New(s1)
 	var records []chunk.Record
 	for o := range chunk.Ordinal(3) {
 		rec := w.record(o+1, chunk.TextDelta{Delta: "x"})
 		records = append(records, rec)
-		if snap, err = fold.Apply(snap, rec); err != nil {
+		if err := f.Apply(rec); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.store.Save(t.Context(), snap, 0); err != nil {
+	if _, err := w.store.Save(t.Context(), f.Snapshot(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.dead.Add(t.Context(), records[2], "x"); err != nil {

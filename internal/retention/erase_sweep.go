@@ -29,7 +29,7 @@ func (e *Eraser) Sweep(ctx context.Context, now time.Time) (removed int, err err
 			return removed, err
 		}
 		for _, head := range heads {
-			expired := e.cfg.TTL > 0 && head.Saved.Before(now.Add(-e.cfg.TTL))
+			expired := e.cfg.TTL > 0 && head.SavedAt.Before(now.Add(-e.cfg.TTL))
 			if !head.Deleted && !expired {
 				continue
 			}
@@ -74,7 +74,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		if !old || last.Seq > 0 {
 			return false, nil // written to, and no projector has saved it yet
 		}
-		head = fold.Tombstone(s, head.Position, head.Epoch)
+		head = fold.NewTombstone(s, head.Position, head.Epoch)
 		if r, err = e.store.Save(ctx, head, r); err != nil {
 			if errors.Is(err, projector.ErrConflict) {
 				return false, nil // written to meanwhile

@@ -338,7 +338,7 @@ func (d *deletion) writeTombstone(ctx context.Context) error {
 		case d.last == (chunk.Position{}) && !d.found:
 			return nil // no data, no tombstone
 		}
-		d.tombstone = fold.Tombstone(d.session, d.last, d.epoch)
+		d.tombstone = fold.NewTombstone(d.session, d.last, d.epoch)
 		d.found = d.found || revision != 0 && !head.Deleted()
 		d.revision, err = d.store.Save(ctx, d.tombstone, revision)
 		if !errors.Is(err, projector.ErrConflict) {

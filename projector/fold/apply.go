@@ -7,14 +7,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Apply folds one record onto s and returns the result. It consumes s, except if it returns an error other than ErrRefold: then
-// it returns s unchanged.
-//
-// A record at or before the position of the snapshot changes nothing, so Apply is idempotent. A record that is not the next one
-// returns ErrGap, an unreadable body ErrInvalidRecord, a record of another session ErrWrongSession, a truncated record that
-// removes applied records a *RefoldError, and a log that was rolled back ErrLogRolledBack. A record of a fenced epoch and a
-// record of a type that this build does not know only advance the position.
-func Apply(s Snapshot, rec chunk.Record) (Snapshot, error) {
+// applyRecord folds one record onto s and returns the result, see Folder.Apply. It consumes s, except if it returns an error:
+// then it returns s unchanged.
+func applyRecord(s Snapshot, rec chunk.Record) (Snapshot, error) {
 	if rec.Session != s.Session {
 		return s, fmt.Errorf("%w: %s, want %s", ErrWrongSession, rec.Session, s.Session)
 	}
@@ -44,9 +39,8 @@ func Apply(s Snapshot, rec chunk.Record) (Snapshot, error) {
 	return s, nil
 }
 
-// Skip skips a record that cannot be folded: it counts the record, adds a fault to the snapshot and advances the position. It
-// returns ErrGap if the record is not the next one. It consumes s like Apply.
-func Skip(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
+// skipRecord skips a record that cannot be folded, see Folder.Skip. It consumes s like applyRecord.
+func skipRecord(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
 	if s.isApplied(rec) {
 		return s, nil
 	}
@@ -77,9 +71,8 @@ const (
 	GapExpired
 )
 
-// SkipGap makes rec the next record of s although records before it are missing from the log, for the given reason. Apply rec
-// afterwards. It consumes s.
-func SkipGap(s Snapshot, rec chunk.Record, why GapReason) Snapshot {
+// skipGap makes rec the next record of s, see Folder.SkipGap. It consumes s.
+func skipGap(s Snapshot, rec chunk.Record, why GapReason) Snapshot {
 	if rec.Ordinal <= s.Position.Ordinal+1 || s.next(rec, nil) {
 		return s
 	}

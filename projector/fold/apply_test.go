@@ -10,12 +10,12 @@ import (
 // begun returns a session with a run and one piece of text, at ordinal 2.
 func begun(t *testing.T) Snapshot {
 	t.Helper()
-	s := New(session)
+	s := newSnapshot(session)
 	for i, body := range []chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "a"}} {
 		rec := record(t, i+1, body)
 		rec.Epoch = 5
 		var err error
-		if s, err = Apply(s, rec); err != nil {
+		if s, err = applyRecord(s, rec); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestRejectedRecordsChangeNothing(t *testing.T) {
 			rec := record(t, 3, chunk.TextDelta{Delta: "b"})
 			rec.Epoch = 5
 			c.change(&rec)
-			s, err := Apply(s, rec)
+			s, err := applyRecord(s, rec)
 			if !errors.Is(err, c.want) || IsPermanent(err) != errors.Is(c.want, ErrInvalidRecord) {
 				t.Errorf("err = %v, want %v", err, c.want)
 			}
@@ -71,7 +71,7 @@ func TestIgnoredRecords(t *testing.T) {
 			rec := record(t, 3, chunk.TextDelta{Delta: "b"})
 			rec.Epoch = 5
 			c.change(&rec)
-			s, err := Apply(begun(t), rec)
+			s, err := applyRecord(begun(t), rec)
 			if err != nil || s.Position != rec.Position() {
 				t.Fatalf("position %+v, %v", s.Position, err)
 			}
@@ -88,8 +88,8 @@ func TestIgnoredRecords(t *testing.T) {
 func TestSkipExpired(t *testing.T) {
 	rec := record(t, 10, chunk.TextDelta{Delta: "z"})
 	rec.Epoch = 5
-	s := SkipGap(begun(t), rec, GapExpired)
-	s, err := Apply(s, rec)
+	s := skipGap(begun(t), rec, GapExpired)
+	s, err := applyRecord(s, rec)
 	if err != nil || s.Faults.Lost != 7 || s.Position != rec.Position() || len(s.Faults.Recent) != 1 {
 		t.Errorf("faults %+v at %+v, %v; want 7 lost", s.Faults, s.Position, err)
 	}

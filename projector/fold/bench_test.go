@@ -49,17 +49,16 @@ func BenchmarkApply(b *testing.B) {
 			log := stream(b, n)
 			b.ReportAllocs()
 			b.ResetTimer()
-			s, i := New(session), 0
+			f, i := New(session), 0
 			for b.Loop() {
 				if i == len(log) {
-					s, i = New(session), 0
+					f, i = New(session), 0
 				}
-				var err error
-				if s, err = Apply(s, log[i]); err != nil {
+				if err := f.Apply(log[i]); err != nil {
 					b.Fatal(err)
 				}
 				if i++; i%200 == 0 {
-					s = s.TrimFinished()
+					f.Trim()
 				}
 			}
 		})
@@ -69,7 +68,7 @@ func BenchmarkApply(b *testing.B) {
 // BenchmarkLink measures the part of the chain over the records.
 func BenchmarkLink(b *testing.B) {
 	log := stream(b, 1000)
-	s := New(session)
+	s := newSnapshot(session)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		s.link(log[i%len(log)])
@@ -82,7 +81,7 @@ func BenchmarkStructuredStep(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10, 1<<20 - 4096} {
 		for _, changes := range []bool{false, true} {
 			b.Run(fmt.Sprintf("stream=%d/changes=%t", size, changes), func(b *testing.B) {
-				s := New(session)
+				s := newSnapshot(session)
 				add := func(step int64, body chunk.Body) {
 					c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
 					data, err := c.AppendJSON(nil)
@@ -90,7 +89,7 @@ func BenchmarkStructuredStep(b *testing.B) {
 						b.Fatal(err)
 					}
 					rec := chunk.Record{Seq: s.Position.Seq + 1, Session: session, Epoch: 1, Ordinal: s.Position.Ordinal + 1, Type: body.Type(), Data: data}
-					if s, err = Apply(s, rec); err != nil {
+					if s, err = applyRecord(s, rec); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -127,7 +126,7 @@ func BenchmarkDecodeOnly(b *testing.B) {
 
 // BenchmarkLongText measures a delta of a long text; the cost must not depend on the length.
 func BenchmarkLongText(b *testing.B) {
-	s, err := Apply(New(session), record(b, 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+	s, err := applyRecord(newSnapshot(session), record(b, 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -135,7 +134,7 @@ func BenchmarkLongText(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		rec.Ordinal, rec.Seq = s.Position.Ordinal+1, s.Position.Seq+1
-		if s, err = Apply(s, rec); err != nil {
+		if s, err = applyRecord(s, rec); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -143,10 +142,10 @@ func BenchmarkLongText(b *testing.B) {
 
 // BenchmarkAppendHead measures the encoding of a head.
 func BenchmarkAppendHead(b *testing.B) {
-	s := New(session)
+	s := newSnapshot(session)
 	for _, rec := range stream(b, 10_000) {
 		var err error
-		if s, err = Apply(s, rec); err != nil {
+		if s, err = applyRecord(s, rec); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -159,10 +158,10 @@ func BenchmarkAppendHead(b *testing.B) {
 }
 
 func BenchmarkParseHead(b *testing.B) {
-	s := New(session)
+	s := newSnapshot(session)
 	for _, rec := range stream(b, 10_000) {
 		var err error
-		if s, err = Apply(s, rec); err != nil {
+		if s, err = applyRecord(s, rec); err != nil {
 			b.Fatal(err)
 		}
 	}

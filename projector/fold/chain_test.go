@@ -19,14 +19,14 @@ func TestChain(t *testing.T) {
 				change(&rec)
 			}
 			var err error
-			if s, err = Apply(s, rec); err != nil {
+			if s, err = applyRecord(s, rec); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return s
 	}
 	want := fold(func(*chunk.Record) {}).Chain()
-	if want.FirstOrdinal != 1 || want.String() == New(session).Chain().String() {
+	if want.FirstOrdinal != 1 || want.String() == newSnapshot(session).Chain().String() {
 		t.Fatalf("chain %+v", want)
 	}
 	if got := fold(func(rec *chunk.Record) { rec.StoredAt = time.UnixMilli(7) }).Chain(); got != want {
@@ -48,16 +48,16 @@ func TestChainAfterGap(t *testing.T) {
 	rec := record(t, 10, chunk.TextDelta{Delta: "z"})
 	rec.Epoch = 5
 	after := func(s Snapshot) Chain {
-		s, err := Apply(SkipGap(s, rec, GapExpired), rec)
+		s, err := applyRecord(skipGap(s, rec, GapExpired), rec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s.Chain()
 	}
-	if one, other := after(begun(t)), after(New(session)); one != other || one.FirstOrdinal != 10 {
+	if one, other := after(begun(t)), after(newSnapshot(session)); one != other || one.FirstOrdinal != 10 {
 		t.Errorf("%+v and %+v, want the same since 10", one, other)
 	}
-	if c := Tombstone(session, chunk.Position{Seq: 300, Ordinal: 9}, 1).Chain(); c.FirstOrdinal != 10 {
+	if c := NewTombstone(session, chunk.Position{Seq: 300, Ordinal: 9}, 1).Chain(); c.FirstOrdinal != 10 {
 		t.Errorf("the chain of the tombstone starts at %d", c.FirstOrdinal)
 	}
 }

@@ -1,17 +1,16 @@
-// Package fold computes the snapshot of a session from its records: a pure function from a Snapshot and a record to the next
-// Snapshot, without clock and I/O.
+// Package fold computes the snapshot of a session from its records, without clock and I/O.
 //
-//	s := fold.New(session)
+//	f := fold.New(session)
 //	for rec, err := range records {
 //		…
-//		s, err = fold.Apply(s, rec)
+//		err = f.Apply(rec)
 //		switch {
-//		case errors.Is(err, fold.ErrGap):    // read the records in between first
-//		case errors.Is(err, fold.ErrInvalidRecord): // count it, then s = fold.Skip(s, rec, reason)
-//		case errors.Is(err, fold.ErrRefold): // continue from RefoldError.Base
+//		case errors.Is(err, fold.ErrGap):           // read the records in between first
+//		case errors.Is(err, fold.ErrInvalidRecord): // count it, then f.Skip(rec, reason)
+//		case errors.Is(err, fold.ErrRefold):        // f.Reset to RefoldError.Base
 //		}
 //	}
-//	page := s.Frontend(false, now) // what a browser loads
+//	page := f.Snapshot().Frontend(false, now) // what a browser loads
 //
 // # Contents of a snapshot
 //
@@ -25,8 +24,9 @@
 //
 // # Ownership
 //
-// Apply, Skip and SkipGap consume their argument: use their result and drop the argument. Therefore the cost of a delta depends
-// on its own length and not on the message. To fold two histories from one snapshot, load it twice.
+// A Folder has one owner. A Snapshot is a value that nothing changes: it may be kept, read concurrently, and several Folders may
+// continue from it. The cost of a delta depends on its own length and not on the message, because a Folder changes the open
+// messages in place. Only its first change after a call of Snapshot copies them.
 //
 // # Removed records
 //

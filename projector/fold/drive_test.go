@@ -21,7 +21,7 @@ func read(t failer, s Snapshot, log []chunk.Record) Snapshot {
 		if rec.Ordinal <= s.Position.Ordinal {
 			continue
 		}
-		s = take(t, SkipGap(s, rec, GapRemoved), rec, log)
+		s = take(t, skipGap(s, rec, GapRemoved), rec, log)
 	}
 	return s
 }
@@ -29,13 +29,13 @@ func read(t failer, s Snapshot, log []chunk.Record) Snapshot {
 // take applies one record like the projector; log is the content of the log at that time.
 func take(t failer, s Snapshot, rec chunk.Record, log []chunk.Record) Snapshot {
 	t.Helper()
-	next, err := Apply(s, rec)
+	next, err := applyRecord(s, rec)
 	var refold *RefoldError
 	switch {
 	case err == nil:
 		return next
 	case errors.Is(err, ErrInvalidRecord):
-		next, err := Skip(s, rec, err.Error())
+		next, err := skipRecord(s, rec, err.Error())
 		if err != nil {
 			t.Fatalf("skip %d: %v", rec.Ordinal, err)
 		}
@@ -53,7 +53,7 @@ func take(t failer, s Snapshot, rec chunk.Record, log []chunk.Record) Snapshot {
 // been deleted when their truncated record is applied.
 func whole(t failer, a *generator, n int, deleted bool) Snapshot {
 	t.Helper()
-	s := New(session)
+	s := newSnapshot(session)
 	for i, rec := range a.all[:n] {
 		log := a.all[:i+1]
 		if deleted {
@@ -84,7 +84,7 @@ func reload(t failer, s Snapshot) Snapshot {
 	for _, f := range s.FinishedMessages() {
 		data = append(data, f.Data)
 	}
-	if back, err = back.AttachFinished(data); err != nil {
+	if back, err = back.attachFinished(data); err != nil {
 		t.Fatalf("attach: %v", err)
 	}
 	return back

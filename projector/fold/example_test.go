@@ -9,21 +9,21 @@ import (
 
 // Folding a log returns what a page loads. While the answer is in flight the page ends with the question, and the stream after
 // its cursor contains the answer.
-func ExampleApply() {
+func ExampleFolder() {
 	session := chunk.RootSession("acme", "s1")
 	log := []string{
 		`{"type":"run_started","agentId":"s1","agentType":"cook","timestamp":1,"step":0,"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"Soup?"}]}`,
 		`{"type":"text_delta","agentId":"s1","agentType":"cook","timestamp":2,"step":1,"delta":"Yes, "}`,
 		`{"type":"text_delta","agentId":"s1","agentType":"cook","timestamp":3,"step":1,"delta":"please."}`,
 	}
-	s := fold.New(session)
+	folder := fold.New(session)
 	for i, line := range log {
 		c, err := chunk.Decode([]byte(line))
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		s, err = fold.Apply(s, chunk.Record{
+		err = folder.Apply(chunk.Record{
 			Seq: chunk.Seq(100 + i), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: c.Type(), Data: []byte(line),
 		})
 		if err != nil {
@@ -31,6 +31,7 @@ func ExampleApply() {
 			return
 		}
 	}
+	s := folder.Snapshot()
 	page, whole := s.Frontend(false, 0), s.Frontend(true, 0)
 	fmt.Println(page.Status, page.StreamSequence, string(page.Messages[0].AppendJSON(nil)))
 	fmt.Println(whole.StreamSequence, string(whole.Messages[1].AppendJSON(nil)))

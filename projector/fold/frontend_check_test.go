@@ -16,7 +16,7 @@ import (
 // Applications that post a conversation to their own server run that check there.
 func TestHistoryIsValid(t *testing.T) {
 	laws(t, 60, func(t *rapid.T, a *generator) {
-		s := New(session)
+		s := newSnapshot(session)
 		for i, rec := range a.all {
 			s = take(t, s, rec, a.all[:i+1])
 			for _, partial := range []bool{false, true} {

@@ -11,7 +11,7 @@ import (
 // server, a call that ended without a decision has no approval, and no member name makes the client reject a value.
 func TestPartsAsBuilt(t *testing.T) {
 	for _, reloads := range []bool{false, true} {
-		sc := &script{t: t, s: New(session), reloads: reloads}
+		sc := &script{t: t, s: newSnapshot(session), reloads: reloads}
 		yes := true
 		custom := func(name, data string) { sc.applyChunk(1, chunk.Custom{EventName: name, Data: chunk.Value(data)}) }
 		sc.applyChunk(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})

@@ -11,7 +11,7 @@ import (
 
 // FuzzParseHead checks that any stored head is rejected, or is a snapshot that can be written, read, shown and folded.
 func FuzzParseHead(f *testing.F) {
-	s := New(session)
+	s := newSnapshot(session)
 	for i, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "q\xed\xa0\x80"}}},
 		chunk.TextDelta{Delta: "a"},
@@ -20,7 +20,7 @@ func FuzzParseHead(f *testing.F) {
 		chunk.StepEnd{}, chunk.StreamFailed{Error: "e"},
 	} {
 		var err error
-		if s, err = Apply(s, record(f, i+1, body)); err != nil {
+		if s, err = applyRecord(s, record(f, i+1, body)); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(s.AppendHead(nil))
@@ -45,7 +45,7 @@ func FuzzParseHead(f *testing.F) {
 			rec := record(t, i+1, body)
 			rec.Session, rec.Epoch = s.Session, s.Epoch
 			rec.Ordinal, rec.Seq = s.Position.Ordinal+1, s.Position.Seq+1
-			if next, err := Apply(s, rec); err == nil {
+			if next, err := applyRecord(s, rec); err == nil {
 				s = next
 			}
 		}

@@ -68,7 +68,7 @@ func TestTranscripts(t *testing.T) {
 // golden folds a log and compares, or updates, everything except the log.
 func golden(t *testing.T, file string, archive *txtar.Archive, log []chunk.Record) {
 	t.Helper()
-	s := New(log[0].Session)
+	s := newSnapshot(log[0].Session)
 	for i, rec := range log {
 		s = take(t, s, rec, log[:i+1])
 	}
@@ -151,7 +151,7 @@ func parseLog(t *testing.T, data []byte) []chunk.Record {
 // TestEveryType folds each type, full and minimal, in a session without matching records: no chunk panics, and the stored form
 // can be read.
 func TestEveryType(t *testing.T) {
-	s := New(session)
+	s := newSnapshot(session)
 	for i, sample := range chunktest.All() {
 		data, err := sample.Chunk.AppendJSON(nil)
 		if err != nil {
@@ -159,12 +159,12 @@ func TestEveryType(t *testing.T) {
 		}
 		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: sample.Chunk.Type(), Data: data}
 		before := s
-		if s, err = Apply(s, rec); err != nil {
+		if s, err = applyRecord(s, rec); err != nil {
 			// A truncated record that lists applied ordinals rolls back.
 			if sample.Chunk.Type() != chunk.TypeTruncated {
 				t.Fatalf("%s: %v", sample.Name, err)
 			}
-			if s, err = Skip(before, rec, err.Error()); err != nil {
+			if s, err = skipRecord(before, rec, err.Error()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -178,7 +178,7 @@ func TestEveryType(t *testing.T) {
 // TestArbitraryChunks does the same with arbitrary valid chunks: all strings, values and numbers.
 func TestArbitraryChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := New(session)
+		s := newSnapshot(session)
 		for i, c := range rapid.SliceOfN(chunktest.Chunks(), 1, 15).Draw(t, "chunks") {
 			if c.Type() == chunk.TypeTruncated {
 				continue
@@ -188,7 +188,7 @@ func TestArbitraryChunks(t *testing.T) {
 				t.Fatal(err)
 			}
 			rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: session, Epoch: 1, Ordinal: s.Position.Ordinal + 1, Type: c.Type(), Data: data}
-			if s, err = Apply(s, rec); err != nil {
+			if s, err = applyRecord(s, rec); err != nil {
 				t.Fatalf("%s: %v", data, err)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 // ErrInconsistent reports finished messages that do not match the hash in the head.
 var ErrInconsistent = errors.New("the finished messages do not belong to this head")
 
-// FinishedMessages is a message that no record can change.
-type FinishedMessages struct {
+// FinishedMessage is a message that no record can change.
+type FinishedMessage struct {
 	Index int // index in the session, from 0
 
 	// Generation distinguishes two messages with the same index, one of which was removed: it is the ordinal of the truncated
@@ -26,8 +26,8 @@ type FinishedMessages struct {
 // history holds the messages of a session: the finished ones, of which only the newer ones may be in memory, then the open
 // ones.
 type history struct {
-	trimmed  int                // number of finished messages that are not in memory
-	finished []FinishedMessages // the others, in order
+	trimmed  int               // number of finished messages that are not in memory
+	finished []FinishedMessage // the others, in order
 	chain    [sha256.Size]byte
 	spans    []span // generations of the finished messages, nil if all are 0
 
@@ -122,13 +122,13 @@ func (h *history) finishOne(m *message) {
 			h.drop(t.callID)
 		}
 	}
-	f := FinishedMessages{Index: m.index, Generation: h.generation(m.index), Data: appendMessage(nil, m)}
+	f := FinishedMessage{Index: m.index, Generation: h.generation(m.index), Data: appendMessage(nil, m)}
 	h.finished = append(h.finished, f)
 	h.chain = link(h.chain, f)
 }
 
 // link chains the content of a finished message to all earlier ones.
-func link(chain [sha256.Size]byte, f FinishedMessages) [sha256.Size]byte {
+func link(chain [sha256.Size]byte, f FinishedMessage) [sha256.Size]byte {
 	sum := sha256.New()
 	sum.Write(chain[:])
 	sum.Write(f.Data)
@@ -207,7 +207,7 @@ func (h *history) base() history {
 func (s Snapshot) FinishedCount() int { return s.messages.finishedCount() }
 
 // FinishedMessages returns the finished messages in memory: the last ones. They are read-only.
-func (s Snapshot) FinishedMessages() []FinishedMessages { return s.messages.finished }
+func (s Snapshot) FinishedMessages() []FinishedMessage { return s.messages.finished }
 
 // Generation returns the generation of finished message n, which need not be in memory.
 func (s Snapshot) Generation(n int) chunk.Ordinal { return s.messages.generation(n) }
@@ -215,8 +215,7 @@ func (s Snapshot) Generation(n int) chunk.Ordinal { return s.messages.generation
 // HasAllMessages reports whether all finished messages are in memory. Only then Frontend shows all of them.
 func (s Snapshot) HasAllMessages() bool { return s.messages.trimmed == 0 }
 
-// TrimFinished removes the finished messages from memory after they were stored. The fold does not need them.
-func (s Snapshot) TrimFinished() Snapshot {
+func (s Snapshot) trimFinished() Snapshot {
 	s.messages.trimmed, s.messages.finished = s.FinishedCount(), nil
 	return s
 }
@@ -224,16 +223,15 @@ func (s Snapshot) TrimFinished() Snapshot {
 // TrimmedCount returns the number of finished messages that are not in memory: those before the first of FinishedMessages.
 func (s Snapshot) TrimmedCount() int { return s.messages.trimmed }
 
-// AttachFinished adds the finished messages that are not in memory: the data of all of them, in order. It returns
-// ErrInconsistent if they are not the messages that s was folded with.
-func (s Snapshot) AttachFinished(missing [][]byte) (Snapshot, error) {
+// attachFinished adds the finished messages that are not in memory, see Folder.Attach.
+func (s Snapshot) attachFinished(missing [][]byte) (Snapshot, error) {
 	h := &s.messages
 	if len(missing) != h.trimmed {
 		return s, fmt.Errorf("%w: %d messages, want %d", ErrInconsistent, len(missing), h.trimmed)
 	}
-	finished := make([]FinishedMessages, 0, h.finishedCount())
+	finished := make([]FinishedMessage, 0, h.finishedCount())
 	for n, data := range missing {
-		finished = append(finished, FinishedMessages{Index: n, Generation: h.generation(n), Data: data})
+		finished = append(finished, FinishedMessage{Index: n, Generation: h.generation(n), Data: data})
 	}
 	finished = append(finished, h.finished...)
 	var chain [sha256.Size]byte
@@ -247,12 +245,15 @@ func (s Snapshot) AttachFinished(missing [][]byte) (Snapshot, error) {
 	return s, nil
 }
 
-// MemoryBytes returns approximately the memory of s in bytes.
-func (s Snapshot) MemoryBytes() int {
-	n := s.ownMemory()
+func (s *Snapshot) memoryBytes() int {
+	n := s.ownMemory() + s.streams.memoryBytes()
 	for _, b := range []*Snapshot{s.turn, s.step} {
-		if b != nil {
-			n += b.ownMemory()
+		if b == nil {
+			continue
+		}
+		n += b.ownMemory()
+		if b.streams.state != s.streams.state {
+			n += b.streams.memoryBytes()
 		}
 	}
 	for i := range s.messages.finished {
@@ -264,9 +265,6 @@ func (s Snapshot) MemoryBytes() int {
 func (s *Snapshot) ownMemory() int {
 	const fixed, perPart = 2048, 256
 	n := fixed + len(s.State) + len(s.Run.Output) + maxErrorText*len(s.Errors)
-	if s.streams.state != nil && !s.streams.shared {
-		n += s.streams.state.MemoryBytes()
-	}
 	for i := range s.messages.open {
 		m := &s.messages.open[i]
 		for j := range m.parts {

@@ -13,7 +13,7 @@ import (
 // separately, for longer logs, and shrink failures.
 func TestLaws(t *testing.T) {
 	laws(t, 16, func(t *rapid.T, a *generator) {
-		plain, saved, twice := New(session), New(session), New(session)
+		plain, saved, twice := newSnapshot(session), newSnapshot(session), newSnapshot(session)
 		for i, rec := range a.all {
 			log := a.survivors(i + 1)
 			plain = take(t, plain, rec, log)
@@ -29,7 +29,7 @@ func TestLaws(t *testing.T) {
 		equal(t, "twice", twice, plain)
 		checkReference(t, a, plain)
 		if n := len(a.all); n > 0 && len(plain.removedAhead) == 0 {
-			equal(t, "remaining records", read(t, New(session), a.survivors(n)), plain)
+			equal(t, "remaining records", read(t, newSnapshot(session), a.survivors(n)), plain)
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestPrefixSaveLoadRestIsAll(t *testing.T) {
 // TestSaveAndLoadAfterEveryRecord does the same after every record, which also proves that the stored form is complete.
 func TestSaveAndLoadAfterEveryRecord(t *testing.T) {
 	laws(t, 40, func(t *rapid.T, a *generator) {
-		plain, saved := New(session), New(session)
+		plain, saved := newSnapshot(session), newSnapshot(session)
 		for i, rec := range a.all {
 			plain = take(t, plain, rec, a.all[:i+1])
 			saved = take(t, reload(t, saved), rec, a.all[:i+1])
@@ -63,15 +63,15 @@ func TestSaveAndLoadAfterEveryRecord(t *testing.T) {
 // TestTrimmedFoldsTheSame checks that a snapshot without its finished messages folds to the same head.
 func TestTrimmedFoldsTheSame(t *testing.T) {
 	laws(t, 60, func(t *rapid.T, a *generator) {
-		want, lean := New(session), New(session)
-		var finished []FinishedMessages // the stored messages
+		want, lean := newSnapshot(session), newSnapshot(session)
+		var finished []FinishedMessage // the stored messages
 		for i, rec := range a.all {
 			want = take(t, want, rec, a.all[:i+1])
 			lean = take(t, lean, rec, a.all[:i+1])
 			first := lean.FinishedCount() - len(lean.FinishedMessages())
 			finished = append(finished[:min(first, len(finished))], lean.FinishedMessages()...)
 			finished = finished[:lean.FinishedCount()]
-			lean = lean.TrimFinished()
+			lean = lean.trimFinished()
 		}
 		data := make([][]byte, len(finished))
 		for i, f := range finished {
@@ -80,7 +80,7 @@ func TestTrimmedFoldsTheSame(t *testing.T) {
 				t.Fatalf("message %d: index %d, generation %d, want %d", i, f.Index, f.Generation, lean.Generation(i))
 			}
 		}
-		lean, err := lean.AttachFinished(data)
+		lean, err := lean.attachFinished(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestTrimmedFoldsTheSame(t *testing.T) {
 // TestTwiceIsOnce checks that a record that is applied again, immediately or later, changes nothing.
 func TestTwiceIsOnce(t *testing.T) {
 	laws(t, 60, func(t *rapid.T, a *generator) {
-		once, twice := New(session), New(session)
+		once, twice := newSnapshot(session), newSnapshot(session)
 		for i, rec := range a.all {
 			once = take(t, once, rec, a.all[:i+1])
 			twice = take(t, twice, rec, a.all[:i+1])
@@ -108,7 +108,7 @@ func TestTwiceIsOnce(t *testing.T) {
 func TestAnyOrderOfDelivery(t *testing.T) {
 	laws(t, 60, func(t *rapid.T, a *generator) {
 		want := whole(t, a, len(a.all), false)
-		s := New(session)
+		s := newSnapshot(session)
 		for _, rec := range rapid.Permutation(a.all).Draw(t, "order") {
 			s = take(t, s, rec, a.all)
 		}
@@ -124,7 +124,7 @@ func TestCleanUpIsConsistent(t *testing.T) {
 			if n < len(a.all) && a.all[n-1].Type != chunk.TypeTruncated {
 				continue
 			}
-			survivors := read(t, New(session), a.survivors(n))
+			survivors := read(t, newSnapshot(session), a.survivors(n))
 			if len(survivors.removedAhead) > 0 {
 				t.Fatalf("unexplained: %v", survivors.removedAhead)
 			}
@@ -143,7 +143,7 @@ func TestCleanUpAfterReload(t *testing.T) {
 		for i, rec := range a.all[cut:] {
 			s = take(t, s, rec, a.survivors(cut+i+1))
 		}
-		equal(t, "reloaded", s, read(t, New(session), a.survivors(len(a.all))))
+		equal(t, "reloaded", s, read(t, newSnapshot(session), a.survivors(len(a.all))))
 	})
 }
 
@@ -163,14 +163,14 @@ func TestCleanUpHalfThrough(t *testing.T) {
 			}
 			return log
 		}
-		s := New(session)
+		s := newSnapshot(session)
 		for i, rec := range a.all {
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
-				s = read(t, New(session), look(i))
+				s = read(t, newSnapshot(session), look(i))
 			}
 			s = take(t, s, rec, look(i+1))
 		}
-		equal(t, "half through", s, read(t, New(session), a.survivors(len(a.all))))
+		equal(t, "half through", s, read(t, newSnapshot(session), a.survivors(len(a.all))))
 	})
 }
 
@@ -192,16 +192,16 @@ func TestOneNameOneContent(t *testing.T) {
 				content[n] = string(f.Data)
 			}
 		}
-		s := New(session)
+		s := newSnapshot(session)
 		for i, rec := range a.all {
 			s = take(t, s, rec, a.survivors(i+1))
 			note(s)
 		}
 		// A reader of the remaining records, after each of them.
 		log := a.survivors(len(a.all))
-		r := New(session)
+		r := newSnapshot(session)
 		for _, rec := range log {
-			r = take(t, SkipGap(r, rec, GapRemoved), rec, log)
+			r = take(t, skipGap(r, rec, GapRemoved), rec, log)
 			note(r)
 		}
 	})
@@ -212,9 +212,9 @@ func TestOneNameOneContent(t *testing.T) {
 func TestPageIsTheSnapshotAtItsCursor(t *testing.T) {
 	laws(t, 60, func(t *rapid.T, a *generator) {
 		log := a.survivors(len(a.all))
-		s := read(t, New(session), log)
+		s := read(t, newSnapshot(session), log)
 		page := s.Frontend(false, 5)
-		at := New(session)
+		at := newSnapshot(session)
 		for _, rec := range log {
 			if rec.Seq <= page.StreamSequence {
 				at = read(t, at, append(log[:0:0], rec))
@@ -233,7 +233,7 @@ func TestPageIsTheSnapshotAtItsCursor(t *testing.T) {
 func TestHeadStaysSmall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newGenerator(t)
-		s := New(session)
+		s := newSnapshot(session)
 		size := 0
 		for turn := range 30 {
 			from := len(a.all)
@@ -248,7 +248,7 @@ func TestHeadStaysSmall(t *testing.T) {
 			for i, rec := range a.all[from:] {
 				s = take(t, s, rec, a.all[:from+i+1])
 			}
-			s = s.TrimFinished()
+			s = s.trimFinished()
 			if head := len(s.AppendHead(nil)); turn == 0 {
 				size = head
 			} else if head > size+size/4+1000 {

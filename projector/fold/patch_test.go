@@ -108,7 +108,7 @@ func TestGoodPatches(t *testing.T) {
 
 // TestRejectedPatchIsCounted checks that a rejected patch is counted with a fault and does not change the state.
 func TestRejectedPatchIsCounted(t *testing.T) {
-	s := New(session)
+	s := newSnapshot(session)
 	for i, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"},
 		chunk.StatePatch{Patches: []chunk.PatchOp{op("add", "/a", "1")}},
@@ -117,7 +117,7 @@ func TestRejectedPatchIsCounted(t *testing.T) {
 	} {
 		rec := record(t, i+1, body)
 		var err error
-		if s, err = Apply(s, rec); err != nil {
+		if s, err = applyRecord(s, rec); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,15 +131,15 @@ func TestRejectedPatchIsCounted(t *testing.T) {
 
 // TestFaultsAreBounded checks that the head keeps only the latest faults but counts all of them.
 func TestFaultsAreBounded(t *testing.T) {
-	s := New(session)
+	s := newSnapshot(session)
 	for i := range 100 {
 		rec := record(t, i+1, chunk.TextDelta{Delta: "x"})
 		rec.Data = []byte("no JSON")
-		if _, err := Apply(s, rec); !IsPermanent(err) {
+		if _, err := applyRecord(s, rec); !IsPermanent(err) {
 			t.Fatalf("err = %v, want ErrInvalidRecord", err)
 		}
 		var err error
-		if s, err = Skip(s, rec, fmt.Sprintf("reason %d\n", i)+strings.Repeat("é", 300)); err != nil {
+		if s, err = skipRecord(s, rec, fmt.Sprintf("reason %d\n", i)+strings.Repeat("é", 300)); err != nil {
 			t.Fatal(err)
 		}
 	}

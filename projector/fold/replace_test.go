@@ -13,7 +13,7 @@ import (
 func TestReplaced(t *testing.T) {
 	for _, reloads := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reloads=%t", reloads), func(t *testing.T) {
-			sc := &script{t: t, s: New(session), reloads: reloads}
+			sc := &script{t: t, s: newSnapshot(session), reloads: reloads}
 			ask := func(n int, content, client, replaces string) {
 				in := chunk.InputMessage{Content: content, ClientMessageID: &client}
 				if replaces != "" {

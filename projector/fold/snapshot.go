@@ -21,8 +21,8 @@ const (
 	Failed Status = "failed" // the last run failed; see Failure
 )
 
-// Snapshot is the state of one session up to a record. The zero value is not usable; New returns the snapshot before the first
-// record.
+// Snapshot is the state of one session up to a record. It is read-only, and no Folder changes it. The zero value is not usable;
+// a new Folder returns the snapshot before the first record.
 type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of the fold change their one copy in place
 	Session   chunk.Session
 	AgentType string // name of the agent's definition, "" until a record contains it
@@ -65,7 +65,7 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	step         *Snapshot            // state before the latest step, nil if that is turn
 	stepStart    bool                 // a step was opened that has no output yet
 	replaced     []indexRange         // indexes of replaced messages, in order
-	deleted      bool                 // see Tombstone
+	deleted      bool                 // see NewTombstone
 }
 
 // Run is one execution of the session.
@@ -147,7 +147,7 @@ type Pending struct {
 
 // Faults counts the records that could not be folded. They do not stop the session.
 type Faults struct {
-	Skipped         int64 // invalid records, see Skip
+	Skipped         int64 // invalid records, see Folder.Skip
 	RejectedPatches int64 // state patches that were rejected as a whole
 	RejectedPieces  int64 // pieces of structured data that were rejected
 	Lost            int64 // records that had expired before they were folded
@@ -163,22 +163,22 @@ type Fault struct {
 
 const maxFaults = 16
 
-// New returns the snapshot of s before its first record.
-func New(s chunk.Session) Snapshot {
+// newSnapshot returns the snapshot of s before its first record.
+func newSnapshot(s chunk.Session) Snapshot {
 	return Snapshot{Session: s, Status: Ended, messages: history{shown: noMessage}, chain: Chain{FirstOrdinal: 1}}
 }
 
-// Tombstone returns an empty snapshot that marks s as deleted up to position at. It is stored like any other snapshot, so a
+// NewTombstone returns an empty snapshot that marks s as deleted up to position at. It is stored like any other snapshot, so a
 // late writer cannot restore the deleted session: records up to at change nothing, and a head that was loaded earlier cannot
 // replace the tombstone. The first record after at makes it a normal snapshot.
-func Tombstone(s chunk.Session, at chunk.Position, e chunk.Epoch) Snapshot {
-	g := New(s)
+func NewTombstone(s chunk.Session, at chunk.Position, e chunk.Epoch) Snapshot {
+	g := newSnapshot(s)
 	g.Position, g.Epoch, g.deleted = at, e, true
 	g.startChain(at.Ordinal + 1)
 	return g
 }
 
-// Deleted reports whether s is a Tombstone.
+// Deleted reports whether s is a tombstone, see NewTombstone.
 func (s Snapshot) Deleted() bool { return s.deleted }
 
 // HasUnexplainedGap reports whether records before the position are missing whose truncated record is still ahead.

@@ -44,6 +44,13 @@ func (st *streams) base() streams {
 	return *st
 }
 
+func (st *streams) memoryBytes() int {
+	if st.state == nil {
+		return 0
+	}
+	return st.state.MemoryBytes()
+}
+
 // beginTurn removes the ids that were kept for the turn.
 func (st *streams) beginTurn() {
 	if st.state == nil {

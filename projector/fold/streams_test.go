@@ -60,9 +60,9 @@ func (sc *script) views() string {
 // both runs a script with and without reloads, and compares the results.
 func both(t *testing.T, play func(sc *script)) {
 	t.Helper()
-	plain := &script{t: t, s: New(session)}
+	plain := &script{t: t, s: newSnapshot(session)}
 	play(plain)
-	saved := &script{t: t, s: New(session), reloads: true}
+	saved := &script{t: t, s: newSnapshot(session), reloads: true}
 	play(saved)
 	equal(t, "with saves and loads", saved.s, plain.s)
 }
@@ -109,7 +109,7 @@ func TestIDsAreReusable(t *testing.T) {
 		if got := sc.views(); got != `{"streamId":"long","dataType":"t","status":"streaming","data":{"l":[1,1,1,1]}}` {
 			sc.t.Errorf("streams %s", got)
 		}
-		if n := len(sc.s.TrimFinished().streams.state.AppendJSON(nil)); n > 300 {
+		if n := len(sc.s.trimFinished().streams.state.AppendJSON(nil)); n > 300 {
 			sc.t.Errorf("the head has %d bytes of streams", n)
 		}
 	})

@@ -70,7 +70,7 @@ func TestOpenCallsCanBeCompleted(t *testing.T) {
 				Seq: s.Position.Seq + 1, Session: session, Epoch: max(1, s.Epoch), Ordinal: s.Position.Ordinal + 1,
 				Type: chunk.TypeToolEnd, StoredAt: time.UnixMilli(1), Data: data,
 			}
-			if s, err = Apply(s, rec); err != nil {
+			if s, err = applyRecord(s, rec); err != nil {
 				t.Fatalf("call %d: %v", n, err)
 			}
 		}

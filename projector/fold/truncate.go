@@ -31,9 +31,8 @@ func (s Snapshot) applyTruncation(rec chunk.Record, truncation chunk.Truncated) 
 	return s, nil
 }
 
-// MarkRemoved makes s skip records that later truncated records remove, according to a reader that has read ahead. Records that
-// s has applied are left to the truncated records. It consumes s.
-func MarkRemoved(s Snapshot, removed []chunk.OrdinalRange) Snapshot {
+// markRemoved makes s skip records that later truncated records remove, see Folder.MarkRemoved. It consumes s.
+func markRemoved(s Snapshot, removed []chunk.OrdinalRange) Snapshot {
 	if ahead := after(addRanges(nil, removed), int64(s.Position.Ordinal)); len(ahead) > 0 {
 		s.removedAhead = addRanges(s.removedAhead, ahead)
 	}
@@ -53,7 +52,7 @@ func (s Snapshot) rollbackBase(first int64, removed []chunk.OrdinalRange) Snapsh
 			back.turn = s.turn
 		}
 	default:
-		back = New(s.Session)
+		back = newSnapshot(s.Session)
 	}
 	// Keep the records that other truncated records remove. Otherwise two truncated records whose records are still in the log
 	// would roll the fold back alternately, without end.
@@ -68,7 +67,8 @@ func after(set []chunk.OrdinalRange, ordinal int64) []chunk.OrdinalRange {
 
 // restore returns an earlier state with those of its finished messages that are in memory.
 func (s Snapshot) restore(b *Snapshot) Snapshot {
-	back := *b.base()
+	copied := *b // base marks its receiver, and snapshots share b
+	back := *copied.base()
 	if keep := back.messages.trimmed - s.messages.trimmed; keep >= 0 {
 		back.messages.trimmed = s.messages.trimmed
 		back.messages.finished = s.messages.finished[:keep:keep]

@@ -44,7 +44,7 @@ func TestVersion1IsRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s, err = s.AttachFinished(messages); err != nil {
+			if s, err = s.attachFinished(messages); err != nil {
 				t.Fatal(err)
 			}
 			contains(t, "page", s.Frontend(false, 0).AppendJSON(nil), page)
@@ -71,7 +71,7 @@ func foldFurther(t *testing.T, s Snapshot) {
 			rec.Epoch = s.Epoch
 		}
 		var err error
-		if s, err = Apply(s, rec); err != nil {
+		if s, err = applyRecord(s, rec); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -81,16 +81,15 @@ func session(t *testing.T, without []chunk.Type, change func(typ chunk.Type, dat
 
 func pageOf(t *testing.T, records []chunk.Record) []byte {
 	t.Helper()
-	s := fold.New(root)
+	f := fold.New(root)
 	for _, rec := range records {
-		var err error
-		if s, err = fold.Apply(s, rec); errors.Is(err, fold.ErrInvalidRecord) {
+		if err := f.Apply(rec); errors.Is(err, fold.ErrInvalidRecord) {
 			t.Fatalf("%s: %v", rec.Data, err)
 		} else if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return s.Frontend(true, 17).AppendJSON(nil)
+	return f.Snapshot().Frontend(true, 17).AppendJSON(nil)
 }
 
 // ids matches ids whose value does not link chunks in the fold of a session.

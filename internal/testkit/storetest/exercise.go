@@ -63,7 +63,7 @@ func emptyStore(t *testing.T, st projector.Store) {
 	if _, revision, err := st.Load(t.Context(), session); !errors.Is(err, projector.ErrNoSnapshot) || revision != 0 {
 		t.Errorf("revision %d, %v; want 0, ErrNoSnapshot", revision, err)
 	}
-	if data, err := st.Messages(t.Context(), fold.New(session)); err != nil || len(data) != 0 {
+	if data, err := st.Messages(t.Context(), fold.New(session).Snapshot()); err != nil || len(data) != 0 {
 		t.Errorf("messages %v, %v", data, err)
 	}
 }
@@ -82,21 +82,21 @@ func messagesAreShared(t *testing.T, st projector.Store) {
 	t.Helper()
 	log := NewLog()
 	a := NewAuthor(log, session, 2)
-	snap, revision := fold.New(session), projector.Revision(0)
+	f, revision := fold.New(session), projector.Revision(0)
 	for range 20 {
 		for _, rec := range a.Write(t, 20) {
-			var err error
-			if snap, err = fold.Apply(snap, rec); fold.IsPermanent(err) {
-				snap, err = fold.Skip(snap, rec, err.Error())
+			err := f.Apply(rec)
+			if fold.IsPermanent(err) {
+				err = f.Skip(rec, err.Error())
 			}
 			if errors.Is(err, fold.ErrRefold) {
-				snap = Fold(t, log, session)
+				f.Reset(Fold(t, log, session))
 			} else if err != nil {
 				t.Fatal(err)
 			}
 		}
-		revision = save(t, st, snap, revision)
-		snap = snap.TrimFinished() // the next save writes only what is new
+		revision = save(t, st, f.Snapshot(), revision)
+		f.Trim() // the next save writes only what is new
 		want := Fold(t, log, session)
 		Equal(t, "in between", Stored(t, st, session), want)
 	}
@@ -197,7 +197,7 @@ func tombstoneConflict(t *testing.T, st projector.Store) {
 	NewAuthor(log, session, 3).Write(t, 100)
 	snap := Fold(t, log, session)
 	revision := save(t, st, snap, 0)
-	tombstone := fold.Tombstone(session, snap.Position, snap.Epoch+1)
+	tombstone := fold.NewTombstone(session, snap.Position, snap.Epoch+1)
 	stored := save(t, st, tombstone, revision)
 	for _, after := range []projector.Revision{revision, 0} {
 		if _, err := st.Save(t.Context(), snap, after); !errors.Is(err, projector.ErrConflict) {
@@ -212,8 +212,7 @@ func tombstoneConflict(t *testing.T, st projector.Store) {
 
 func missingMessages(t *testing.T, st projector.Store) {
 	t.Helper()
-	snap := snapshot(t, session, 300).TrimFinished()
-	if _, err := st.Messages(t.Context(), snap); !errors.Is(err, fold.ErrInconsistent) {
+	if _, err := st.Messages(t.Context(), Trimmed(snapshot(t, session, 300))); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("err = %v, want ErrInconsistent", err)
 	}
 }
@@ -221,25 +220,24 @@ func missingMessages(t *testing.T, st projector.Store) {
 func ranges(t *testing.T, st projector.Store) {
 	t.Helper()
 	log := NewLog()
-	snap, revision := fold.New(session), projector.Revision(0)
+	f, revision := fold.New(session), projector.Revision(0)
 	for n := range 300 { // more than one batch
 		input := []chunk.InputMessage{{Content: strings.Repeat("question ", n)}}
 		for _, rec := range []chunk.Record{
 			log.Append(t, session, 0, chunk.RunStarted{RunID: strconv.Itoa(n), Epoch: 1, Mode: "execute", Input: input}),
 			log.Append(t, session, 1, chunk.TextDelta{Delta: strings.Repeat("answer ", n)}),
 		} {
-			var err error
-			if snap, err = fold.Apply(snap, rec); err != nil {
+			if err := f.Apply(rec); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if n%100 == 50 {
-			revision = save(t, st, snap, revision)
-			snap = snap.TrimFinished()
+			revision = save(t, st, f.Snapshot(), revision)
+			f.Trim()
 		}
 	}
-	held := len(snap.FinishedMessages())
-	revision = save(t, st, snap, revision)
+	held := len(f.Snapshot().FinishedMessages())
+	revision = save(t, st, f.Snapshot(), revision)
 	head, _, err := st.Load(t.Context(), session)
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +273,7 @@ func manyWriters(t *testing.T, st projector.Store) {
 			for {
 				snap, revision, err := st.Load(t.Context(), session)
 				if errors.Is(err, projector.ErrNoSnapshot) {
-					snap = fold.New(session)
+					snap = fold.New(session).Snapshot()
 				} else if err != nil {
 					t.Errorf("load: %v", err)
 					return
@@ -284,11 +282,12 @@ func manyWriters(t *testing.T, st projector.Store) {
 				if n == len(records) {
 					return
 				}
-				if snap, err = fold.Apply(snap, records[n]); err != nil {
+				f := fold.From(snap)
+				if err := f.Apply(records[n]); err != nil {
 					t.Errorf("apply: %v", err)
 					return
 				}
-				if _, err = st.Save(t.Context(), snap, revision); err != nil && !errors.Is(err, projector.ErrConflict) {
+				if _, err = st.Save(t.Context(), f.Snapshot(), revision); err != nil && !errors.Is(err, projector.ErrConflict) {
 					t.Errorf("save: %v", err)
 					return
 				}

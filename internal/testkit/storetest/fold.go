@@ -48,8 +48,16 @@ func Stored(tb testing.TB, store projector.Store, s chunk.Session) fold.Snapshot
 	if err != nil {
 		tb.Fatalf("messages of %s: %v", s, err)
 	}
-	if snap, err = snap.AttachFinished(data); err != nil {
+	f := fold.From(snap)
+	if err := f.Attach(data); err != nil {
 		tb.Fatalf("messages of %s: %v", s, err)
 	}
-	return snap
+	return f.Snapshot()
+}
+
+// Trimmed returns s without its finished messages.
+func Trimmed(s fold.Snapshot) fold.Snapshot {
+	f := fold.From(s)
+	f.Trim()
+	return f.Snapshot()
 }
