@@ -11,7 +11,7 @@
 //	if errors.Is(err, chunk.ErrUnknownSession) {
 //		return notFound()
 //	}
-//	page := snap.Frontend(false, now)
+//	page := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Timestamp: now})
 //
 // Reader.MessagePage returns a page of messages at a cost that does not depend on the length of the session.
 //

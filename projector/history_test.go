@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -147,7 +148,7 @@ func TestDeletedSession(t *testing.T) {
 		}
 	}
 	again := log.Append(t, s1, 0, chunk.RunStarted{RunID: "r2", Epoch: 2, Mode: "execute", Input: []chunk.InputMessage{{Content: "hi again"}}})
-	if snap, err := reader.Snapshot(t.Context(), s1); err != nil || snap.Position != again.Position() || len(snap.Frontend(true, 0).Messages) != 1 {
+	if snap, err := reader.Snapshot(t.Context(), s1); err != nil || snap.Position != again.Position() || len(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).Messages) != 1 {
 		t.Errorf("restarted: %+v, %v", snap.Position, err)
 	}
 	if snap, err := reader.SnapshotAt(t.Context(), s1, again.Seq); err != nil || snap.Position != again.Position() {
@@ -193,7 +194,7 @@ func TestCheckpoint(t *testing.T) {
 		if err != nil || snap.Position != rec.Position() {
 			t.Fatalf("%s: %+v, %v; want %+v", id, snap.Position, err, rec.Position())
 		}
-		page := snap.Checkpoint(id, 5)
+		page := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Checkpoint: &id, Timestamp: 5})
 		if page.Status != fold.Ended || *page.CheckpointID != id || page.StreamSequence != rec.Seq || len(page.Messages) != 2 || len(page.Messages[1].Parts) != n+1 {
 			t.Errorf("%s: %s", id, page.AppendJSON(nil))
 		}

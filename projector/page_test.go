@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -44,7 +45,7 @@ func TestPages(t *testing.T) {
 		reader := projector.NewReader(store, log)
 		for range 12 {
 			w := fold.PageQuery{Limit: 1 + rng.IntN(12), Partial: rng.IntN(2) == 0}
-			all := snap.Frontend(w.Partial, 7)
+			all := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: w.Partial, Timestamp: 7})
 			if n := len(all.Messages); n > 0 && rng.IntN(3) > 0 {
 				w.Before = all.Messages[rng.IntN(n)].ID
 			}
@@ -52,7 +53,7 @@ func TestPages(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%+v: %v", w, err)
 			}
-			got, want := string(page.Frontend(7).AppendJSON(nil)), string(cut(all, w).AppendJSON(nil))
+			got, want := string(aisdk.Page(page, 7).AppendJSON(nil)), string(cut(all, w).AppendJSON(nil))
 			if got != want {
 				t.Fatalf("%+v:\n got %s\nwant %s", w, got, want)
 			}
@@ -61,10 +62,10 @@ func TestPages(t *testing.T) {
 }
 
 // cut returns the page as a part of the whole snapshot, for sessions without sub-agents.
-func cut(all fold.FrontendSnapshot, w fold.PageQuery) fold.FrontendSnapshot {
+func cut(all aisdk.FrontendSnapshot, w fold.PageQuery) aisdk.FrontendSnapshot {
 	end := len(all.Messages)
 	if w.Before != "" {
-		end = slices.IndexFunc(all.Messages, func(m fold.UIMessage) bool { return m.ID == w.Before })
+		end = slices.IndexFunc(all.Messages, func(m aisdk.UIMessage) bool { return m.ID == w.Before })
 	}
 	begin, before := max(0, end-w.Limit), ""
 	if begin > 0 {
@@ -89,7 +90,7 @@ func TestPageReadsLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := page.Frontend(0)
+		f := aisdk.Page(page, 0)
 		if n := store.Reads() - before; n > 100 || n >= snap.FinishedCount() || len(f.Messages) != 5 || *f.Before == "" {
 			t.Errorf("%d of %d messages were read for %d", n, snap.FinishedCount(), len(f.Messages))
 		}
@@ -112,7 +113,7 @@ func TestPageOfChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := page.Frontend(0)
+	f := aisdk.Page(page, 0)
 	if len(f.Children) != 1 || f.Children[0].Session != "b" || f.Children[0].Status != fold.ChildEnded || len(f.Messages) != 2 {
 		t.Errorf("children %+v, messages %+v", f.Children, f.Messages)
 	}
@@ -158,7 +159,7 @@ func TestInconsistentPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(page.Frontend(7).AppendJSON(nil)), string(cut(snap.Frontend(false, 7), fold.PageQuery{Limit: 3}).AppendJSON(nil)); got != want {
+	if got, want := string(aisdk.Page(page, 7).AppendJSON(nil)), string(cut(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Timestamp: 7}), fold.PageQuery{Limit: 3}).AppendJSON(nil)); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	log.Expire(s1, snap.Position.Ordinal)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -251,7 +252,7 @@ func TestIdleSessionIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Equal(t, "idle", snap, head)
-	if page, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 2}); err != nil || page.Frontend(0).StreamSequence != snap.Frontend(false, 0).StreamSequence {
+	if page, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 2}); err != nil || aisdk.Page(page, 0).StreamSequence != aisdk.Snapshot(snap, aisdk.SnapshotOptions{}).StreamSequence {
 		t.Errorf("page: %v, or a wrong position", err)
 	}
 	if _, err := reader.Snapshot(t.Context(), chunk.RootSession("t", "unknown")); !errors.Is(err, chunk.ErrUnknownSession) {

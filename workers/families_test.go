@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -171,7 +172,7 @@ func TestRunFailure(t *testing.T) {
 			if snap.Failure.Message != test.want || *snap.Failure.Detail.Code != test.code {
 				t.Errorf("failure %q (%s), want %q (%s)", snap.Failure.Message, *snap.Failure.Detail.Code, test.want, test.code)
 			}
-			text, err := json.Marshal(snap.Frontend(true, 0))
+			text, err := json.Marshal(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}))
 			if err != nil || strings.Contains(string(text), "sk-123") {
 				t.Errorf("users see %s (%v)", text, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -117,7 +118,7 @@ func TestStopAtAnyTime(t *testing.T) {
 		if len(snap.OpenCalls()) > 0 || len(snap.Pending) > 0 {
 			t.Errorf("%s: open calls %+v, pending %+v", what, snap.OpenCalls(), snap.Pending)
 		}
-		for _, child := range snap.Frontend(true, 0).Children {
+		for _, child := range aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).Children {
 			if child.Status == fold.ChildRunning {
 				t.Errorf("%s: child %s is running", what, child.Session)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -277,7 +278,7 @@ assistant: They have answered.`
 	if got := conversation(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	children := snap.Frontend(true, 0).Children
+	children := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).Children
 	for i, want := range []fold.ChildStatus{fold.ChildEnded, fold.ChildEnded, fold.ChildFailed} {
 		if len(children) != 3 || children[i].Status != want {
 			t.Fatalf("children %+v", children)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -155,7 +156,7 @@ var checkpointIDs = regexp.MustCompile(`cpv1-[A-Za-z0-9_-]+-s(\d+)-t\d+-[0-9a-f]
 
 // historyOf returns the parts of a snapshot that do not depend on crashes.
 func historyOf(snap fold.Snapshot) string {
-	f := snap.Frontend(true, 0)
+	f := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true})
 	var b strings.Builder
 	for _, m := range f.Messages {
 		b.Write(m.AppendJSON(nil))

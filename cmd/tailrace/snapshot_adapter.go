@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -37,13 +38,13 @@ func (p snapshotAdapter) Snapshot(ctx context.Context, s chunk.Session, w sseedg
 		if err != nil {
 			return sseedge.Snapshot{}, err
 		}
-		return asPage(page.Frontend(now())), nil
+		return asPage(aisdk.Page(page, now())), nil
 	}
 	snap, err := p.reader.Snapshot(ctx, s)
 	if err != nil {
 		return sseedge.Snapshot{}, err
 	}
-	return asPage(snap.Frontend(w.Partial, now())), nil
+	return asPage(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: w.Partial, Timestamp: now()})), nil
 }
 
 // SnapshotAt implements sseedge.History. All sessions of a partition share its sequences, so
@@ -60,7 +61,7 @@ func (p snapshotAdapter) SnapshotAt(ctx context.Context, s chunk.Session, seq ch
 	if err != nil {
 		return sseedge.Snapshot{}, err
 	}
-	return asPage(snap.Frontend(partial, now())), nil
+	return asPage(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: partial, Timestamp: now()})), nil
 }
 
 // SnapshotAtCheckpoint implements sseedge.History.
@@ -69,12 +70,12 @@ func (p snapshotAdapter) SnapshotAtCheckpoint(ctx context.Context, s chunk.Sessi
 	if err != nil {
 		return sseedge.Snapshot{}, err
 	}
-	return asPage(snap.Checkpoint(id, now())), nil
+	return asPage(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Checkpoint: &id, Timestamp: now()})), nil
 }
 
 func now() int64 { return time.Now().UnixMilli() }
 
-func asPage(page fold.FrontendSnapshot) sseedge.Snapshot {
+func asPage(page aisdk.FrontendSnapshot) sseedge.Snapshot {
 	out := sseedge.Snapshot{
 		Position:    chunk.Position{Seq: page.StreamSequence, Ordinal: page.Ordinal},
 		Status:      string(page.Status),

@@ -1,12 +1,14 @@
 package aisdk_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // answer returns a turn of one step with n text deltas.
@@ -143,4 +145,45 @@ func TestTurnAllocatesLittle(t *testing.T) {
 	}); n > 60 {
 		t.Errorf("%v allocations for %d records, want at most 60", n, len(log))
 	}
+}
+
+// BenchmarkSnapshot measures the conversion of a conversation of 50 turns with 3 steps each.
+func BenchmarkSnapshot(b *testing.B) {
+	session := chunk.RootSession("acme", "s1")
+	f, n := fold.New(session), 0
+	add := func(step int64, body chunk.Body) {
+		n++
+		data, err := chunk.Chunk{AgentID: session.ID, AgentType: "a", Timestamp: 1, Step: step, Body: body}.AppendJSON(nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		rec := chunk.Record{Seq: chunk.Seq(n), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(n), Type: body.Type(), Data: data}
+		if err := f.Apply(rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for turn := range 50 {
+		add(0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "a question of some length"}}})
+		for step := range int64(3) {
+			add(step+1, chunk.StepStart{})
+			for range 20 {
+				add(step+1, chunk.TextDelta{Delta: "some words of an answer, which has twenty pieces. "})
+			}
+			id := fmt.Sprintf("c%d-%d", turn, step)
+			add(step+1, chunk.ToolStart{ToolCallID: id, ToolName: "search", Arguments: chunk.Value(`{"query":"something to look for","n":10}`)})
+			hits := chunk.Value(`{"hits":[{"title":"one","url":"https://example.com/1"},{"title":"two","url":"https://example.com/2"}]}`)
+			add(step+1, chunk.ToolEnd{ToolCallID: id, ToolName: "search", Result: hits})
+			add(step+1, chunk.SourceURL{SourceID: "s1", URL: "https://example.com/1"})
+			add(step+1, chunk.Custom{EventName: "progress", Data: chunk.Value(`{"done":3,"of":10,"what":"a longer text in here"}`)})
+			add(step+1, chunk.StepEnd{})
+		}
+		add(4, chunk.StreamEnd{StreamID: session.ID})
+	}
+	s := f.Snapshot()
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = aisdk.Snapshot(s, aisdk.SnapshotOptions{Partial: true}).AppendJSON(dst[:0])
+	}
+	b.SetBytes(int64(len(dst)))
 }

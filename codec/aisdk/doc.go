@@ -34,6 +34,10 @@
 // All other data-* chunks are transient: the client passes them to the application and does not keep them, so the message that it builds matches the
 // snapshot. A replay leaves out the transient chunks that describe the state at the time.
 //
+// # Snapshots
+//
+// Snapshot and Page return what a page loads before it follows the stream: the conversation with the parts that a client would have built from it.
+//
 // # Built and loaded
 //
 // The parts that a client builds are those of the snapshot, except for

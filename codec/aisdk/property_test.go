@@ -332,14 +332,10 @@ func snapshotParts(t *rapid.T, log []chunk.Record) []*uiPart {
 	return lastAnswer(t, log, "msg-1")
 }
 
-// AnswerParts returns the id and the parts of the answer that the snapshot of a log ends with. An external test sets it, because package fold imports
-// this one.
-var AnswerParts func(log []chunk.Record, removed func(i int) bool) (id string, parts []chunk.Value, err error)
-
 // lastAnswer returns the parts of the answer that the snapshot of a log ends with.
 func lastAnswer(t *rapid.T, log []chunk.Record, id string) []*uiPart {
 	t.Helper()
-	got, raws, err := AnswerParts(log, removedOrdinals(log))
+	got, raws, err := answerParts(log, removedOrdinals(log))
 	if err != nil {
 		t.Fatal(err)
 	}

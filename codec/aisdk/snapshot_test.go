@@ -1,19 +1,16 @@
-package aisdk_test
+package aisdk
 
 import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-var _ = func() struct{} { aisdk.AnswerParts = answerParts; return struct{}{} }()
-
 // answerParts folds the log of one session without the removed records, and returns the last answer; the id is empty if there is none.
 func answerParts(log []chunk.Record, isRemoved func(i int) bool) (id string, parts []chunk.Value, err error) {
-	session := log[0].Session.Tree()
-	f := fold.New(session)
+	root := log[0].Session.Tree()
+	f := fold.New(root)
 	var removed []chunk.OrdinalRange
 	for _, rec := range log {
 		if rec.Type != chunk.TypeTruncated {
@@ -28,14 +25,14 @@ func answerParts(log []chunk.Record, isRemoved func(i int) bool) (id string, par
 	}
 	f.MarkRemoved(removed)
 	for i, rec := range log {
-		if rec.Session != session || isRemoved(i) {
+		if rec.Session != root || isRemoved(i) {
 			continue
 		}
 		if err := f.Apply(rec); err != nil {
 			return "", nil, fmt.Errorf("%s: %w", rec.Type, err)
 		}
 	}
-	messages := f.Snapshot().Frontend(true, 0).Messages
+	messages := Snapshot(f.Snapshot(), SnapshotOptions{Partial: true}).Messages
 	if len(messages) == 0 || messages[len(messages)-1].Role != fold.Assistant {
 		return "", nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
@@ -70,7 +71,7 @@ func TestWrittenByProducers(t *testing.T) {
 
 // page returns the messages that a browser loads, without members that depend on the log.
 func page(s fold.Snapshot) string {
-	f := s.Frontend(false, 0)
+	f := aisdk.Snapshot(s, aisdk.SnapshotOptions{})
 	return asJSON(part{
 		"messages": f.Messages, "status": f.Status, "usage": f.Usage, "children": f.Children,
 		"pending": len(f.PendingCalls), "output": f.Run.Output, "finish": f.Run.FinishReason, "failure": f.Failure, "errors": len(f.Errors),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -73,7 +74,7 @@ type part = map[string]any
 func answer(tb testing.TB, s fold.Snapshot) []part {
 	tb.Helper()
 	var parts []part
-	for _, m := range s.Frontend(false, 0).Messages {
+	for _, m := range aisdk.Snapshot(s, aisdk.SnapshotOptions{}).Messages {
 		if m.Role != fold.Assistant {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -175,7 +176,7 @@ func (l *log) turns() []turn {
 // n records.
 func (l *log) want(n int, id string) []byte {
 	l.tb.Helper()
-	for _, m := range l.snapshot(n).Frontend(true, 0).Messages {
+	for _, m := range aisdk.Snapshot(l.snapshot(n), aisdk.SnapshotOptions{Partial: true}).Messages {
 		if m.ID == id {
 			return m.AppendJSON(nil)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -182,7 +183,7 @@ func (g *longSession) page(ctx context.Context, _ int) (figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		got := page.Frontend(0)
+		got := aisdk.Page(page, 0)
 		times[i] = time.Since(start)
 		if err := g.exact(got.Ordinal); err != nil {
 			return nil, err

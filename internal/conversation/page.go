@@ -4,18 +4,20 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // Page returns the snapshot with which a page begins. It leaves out the answer in flight, however long it is: the page gets all of it from the stream,
 // spec/aisdk.md section 9, rule 1. It includes messages that were requested already, also if no worker has started the run.
-func (v *State) Page(snap fold.Snapshot) fold.FrontendSnapshot {
-	now := v.Now.UnixMilli()
+func (v *State) Page(snap fold.Snapshot) aisdk.FrontendSnapshot {
+	o := aisdk.SnapshotOptions{Timestamp: v.Now.UnixMilli()}
 	c := v.Waiting()
 	switch {
 	case c != nil && OpensTurn(c):
-		page := snap.Frontend(true, now) // what is said of earlier messages is theirs
+		o.Partial = true
+		page := aisdk.Snapshot(snap, o) // what is said of earlier messages is theirs
 		page.Status, page.AgentType = fold.Active, v.AgentType
 		page.Messages = append(replaced(page.Messages, c), inputMessages(v.Count, c.Input)...)
 		return page
@@ -23,20 +25,20 @@ func (v *State) Page(snap fold.Snapshot) fold.FrontendSnapshot {
 		snap.Status = fold.Active // it is, or will be in a moment: its message comes from the stream
 	case v.subAgentAwaitsUser():
 		snap.Status = fold.Active // so is its message, with the question in it
-		page := snap.Frontend(false, now)
+		page := aisdk.Snapshot(snap, o)
 		page.Status = fold.Paused
 		return page
 	}
-	return snap.Frontend(false, now)
+	return aisdk.Snapshot(snap, o)
 }
 
 // replaced are the messages before the one whose place a command takes.
-func replaced(messages []fold.UIMessage, c *control.Command) []fold.UIMessage {
+func replaced(messages []aisdk.UIMessage, c *control.Command) []aisdk.UIMessage {
 	place, ok := fold.MessageIndex(c.Replaces)
 	if !ok {
 		return messages
 	}
-	return slices.DeleteFunc(messages, func(m fold.UIMessage) bool {
+	return slices.DeleteFunc(messages, func(m aisdk.UIMessage) bool {
 		index, ok := fold.MessageIndex(m.ID)
 		return ok && index >= place
 	})
@@ -44,7 +46,7 @@ func replaced(messages []fold.UIMessage, c *control.Command) []fold.UIMessage {
 
 // inputMessages are the messages of a command as the log will show them, from a
 // number on.
-func inputMessages(from int, input []chunk.InputMessage) []fold.UIMessage {
+func inputMessages(from int, input []chunk.InputMessage) []aisdk.UIMessage {
 	run, err := chunk.Chunk{AgentID: "s", AgentType: "a", Body: chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: input}}.AppendJSON(nil)
 	if err != nil {
 		return nil // the queue would not have taken it
@@ -54,7 +56,7 @@ func inputMessages(from int, input []chunk.InputMessage) []fold.UIMessage {
 	if err := f.Apply(chunk.Record{Seq: 1, Session: s, Epoch: 1, Ordinal: 1, Type: chunk.TypeRunStarted, Data: run}); err != nil {
 		return nil
 	}
-	messages := f.Snapshot().Frontend(false, 0).Messages
+	messages := aisdk.UIMessages(f.Snapshot().Messages(0))
 	for i, m := range messages {
 		if index, ok := fold.MessageIndex(m.ID); ok {
 			messages[i].ID = fold.MessageID(from + index)

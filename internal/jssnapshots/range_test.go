@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
@@ -101,7 +102,7 @@ func TestPageOfLargeMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := page.Frontend(0).AppendJSON(nil), whole.Frontend(0).AppendJSON(nil); !bytes.Equal(got, want) {
+		if got, want := aisdk.Page(page, 0).AppendJSON(nil), aisdk.Page(whole, 0).AppendJSON(nil); !bytes.Equal(got, want) {
 			t.Errorf("%+v: %.200q of %d bytes, want %.200q of %d", w, got, len(got), want, len(want))
 		}
 	}

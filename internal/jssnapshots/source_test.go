@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
@@ -150,8 +151,8 @@ func TestMalformedAndPoison(t *testing.T) {
 		t.Errorf("foreign %d %q, stats %+v; want 3 and 1 skipped", p.source.MalformedCount(), told, p.runner.Stats())
 	}
 	snap, err := w.reader.Snapshot(t.Context(), s1)
-	if err != nil || !strings.Contains(string(snap.Frontend(true, 0).AppendJSON(nil)), `"good"`) {
-		t.Errorf("%s, %v", snap.Frontend(true, 0).AppendJSON(nil), err)
+	if err != nil || !strings.Contains(string(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).AppendJSON(nil)), `"good"`) {
+		t.Errorf("%s, %v", aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).AppendJSON(nil), err)
 	}
 }
 

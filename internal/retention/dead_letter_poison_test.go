@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
@@ -134,7 +135,7 @@ func TestPoison(t *testing.T) {
 	if f := snap.Faults; f.Skipped != skipped || f.Lost != lost || f.RejectedPatches != 1 {
 		t.Errorf("faults %+v; want %d skipped, %d lost, 1 patch", f, skipped, lost)
 	}
-	if page := string(snap.Frontend(true, 0).AppendJSON(nil)); !strings.Contains(page, want.String()) || strings.Contains(page, "BAD") {
+	if page := string(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).AppendJSON(nil)); !strings.Contains(page, want.String()) || strings.Contains(page, "BAD") {
 		t.Errorf("page %s\nwant in it %s", page, want.String())
 	}
 	w.complete(at)

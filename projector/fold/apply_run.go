@@ -140,7 +140,7 @@ func (s *Snapshot) pauseRun() {
 func (s *Snapshot) awaitClients(m *message) {
 	for i := range m.parts {
 		t := m.parts[i].tool
-		if t == nil || t.state != inputAvailable || t.providerExecuted || s.isDelegated(t.callID) {
+		if t == nil || t.state != CallOpen || t.providerExecuted || s.isDelegated(t.callID) {
 			continue
 		}
 		if at := s.messages.locations()[t.callID]; at.index == m.index && at.part == i {
@@ -336,7 +336,7 @@ func (s *Snapshot) addPending(p Pending) {
 // awaitClient adds a call that the client must execute, if it has no outcome yet and does not wait for an approval.
 func (s *Snapshot) awaitClient(callID string, deadline int64) {
 	t, _ := s.find(callID)
-	if t == nil || t.state.hasOutcome() || t.state == approvalRequested {
+	if t == nil || t.state.hasOutcome() || t.state == CallAwaitingApproval {
 		return
 	}
 	s.addPending(Pending{Kind: PendingClient, CallID: callID, ToolName: t.name, RunID: s.Run.ID, Deadline: deadline})

@@ -70,11 +70,14 @@ func (s *Snapshot) currentMessage(rec chunk.Record) *message {
 	return opened
 }
 
+// stepStart is the step boundary as it is stored.
+const stepStart = `{"type":"step-start"}`
+
 // startStep adds the step boundary before the first part of a step. A step without parts has no boundary.
 func (s *Snapshot) startStep(m *message) {
 	if s.stepStart {
 		s.stepStart = false
-		m.parts = append(m.parts, part{raw: chunk.Value(`{"type":"step-start"}`)})
+		m.parts = append(m.parts, part{raw: chunk.Value(stepStart)})
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 		s.toolInputError(rec, b)
 	case chunk.ToolOutputError:
 		if t := s.openCall(rec, b.ToolCallID, b.ToolName); t != nil {
-			t.state, t.errorText, t.providerExecuted = outputError, b.Error, true
+			t.state, t.errorText, t.providerExecuted = CallFailed, b.Error, true
 			s.completeCall(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:
@@ -40,7 +40,7 @@ func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart) {
 		return
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
-	t.state, t.input, t.rawInput = inputStreaming, nil, nil
+	t.state, t.input, t.rawInput = CallStreaming, nil, nil
 }
 
 func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart) {
@@ -57,9 +57,9 @@ func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd) {
 		return
 	}
 	if b.Error != nil {
-		t.state, t.errorText = outputError, *b.Error
+		t.state, t.errorText = CallFailed, *b.Error
 	} else {
-		t.state, t.output = outputAvailable, orNull(b.Result)
+		t.state, t.output = CallDone, orNull(b.Result)
 	}
 	if b.ProviderExecuted != nil && *b.ProviderExecuted {
 		t.providerExecuted = true
@@ -73,7 +73,7 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError) {
 		return
 	}
 	s.closeText()
-	t.state, t.errorText, t.rawInput = outputError, b.Error, nil
+	t.state, t.errorText, t.rawInput = CallFailed, b.Error, nil
 	t.input = nil
 	if b.PartialInput != nil {
 		t.input = *b.PartialInput
@@ -93,7 +93,7 @@ func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest
 	if b.IsAutomatic != nil && *b.IsAutomatic {
 		return
 	}
-	t.state, t.approval = approvalRequested, &approval{id: b.ApprovalID}
+	t.state, t.approval = CallAwaitingApproval, &Approval{ID: b.ApprovalID}
 	s.addPending(Pending{
 		Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID, Deadline: deadline,
 	})
@@ -106,13 +106,13 @@ func (s *Snapshot) approvalResponse(rec chunk.Record, b chunk.ToolApprovalRespon
 	}
 	s.removePending(b.ToolCallID)
 	approved := b.Approved
-	decided := &approval{id: b.ApprovalID, approved: &approved, reason: b.Reason}
+	decided := &Approval{ID: b.ApprovalID, Approved: &approved, Reason: b.Reason}
 	switch {
 	case !approved:
-		t.state, t.approval = outputDenied, decided
+		t.state, t.approval = CallDenied, decided
 		s.completeCall(b.ToolCallID)
-	case t.state == approvalRequested:
-		t.state, t.approval = approvalResponded, decided
+	case t.state == CallAwaitingApproval:
+		t.state, t.approval = CallApproved, decided
 	}
 }
 
@@ -125,7 +125,7 @@ func (s *Snapshot) call(rec chunk.Record, id, name string) *tool {
 		return t
 	}
 	m := s.currentMessage(rec)
-	t := &tool{callID: id, name: name, state: inputAvailable, providerExecuted: isSubagent(name)}
+	t := &tool{callID: id, name: name, state: CallOpen, providerExecuted: isSubagent(name)}
 	m.parts = append(m.parts, part{kind: toolPart, tool: t})
 	s.messages.setLocation(id, callLocation{index: m.index, part: len(m.parts) - 1, known: true})
 	return t
@@ -153,7 +153,7 @@ func (s *Snapshot) openCall(rec chunk.Record, id, name string) *tool {
 // streaming returns the tool part of a call whose arguments are streaming, nil if there is none.
 func (s *Snapshot) streaming(id string) *tool {
 	t, _ := s.find(id)
-	if t == nil || t.state != inputStreaming {
+	if t == nil || t.state != CallStreaming {
 		return nil
 	}
 	return t
@@ -175,8 +175,8 @@ func (s *Snapshot) find(id string) (*tool, *message) {
 // setInput sets the input of a call. An earlier decision about the call stays.
 func (t *tool) setInput(input chunk.Value) {
 	t.input, t.rawInput = orNull(input), nil
-	if t.state != approvalRequested && t.state != approvalResponded {
-		t.state = inputAvailable
+	if t.state != CallAwaitingApproval && t.state != CallApproved {
+		t.state = CallOpen
 	}
 }
 

@@ -10,7 +10,7 @@
 //		case errors.Is(err, fold.ErrRefold):        // f.Reset to RefoldError.Base
 //		}
 //	}
-//	page := f.Snapshot().Frontend(false, now) // what a browser loads
+//	page := aisdk.Snapshot(f.Snapshot(), aisdk.SnapshotOptions{}) // what a browser loads
 //
 // # Contents of a snapshot
 //
@@ -38,5 +38,5 @@
 // truncated record removes records before the turn, the fold restarts at the start of the log. The same code folds the
 // remaining records in all cases.
 //
-// The copy from the start of the turn has a second use: it is what a page shows while the answer is in flight (see Frontend).
+// The copy from the start of the turn has a second use: it is what a page shows while the answer is in flight (see Snapshot.BeforeAnswer).
 package fold

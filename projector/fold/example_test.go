@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -32,7 +33,7 @@ func ExampleFolder() {
 		}
 	}
 	s := folder.Snapshot()
-	page, whole := s.Frontend(false, 0), s.Frontend(true, 0)
+	page, whole := aisdk.Snapshot(s, aisdk.SnapshotOptions{}), aisdk.Snapshot(s, aisdk.SnapshotOptions{Partial: true})
 	fmt.Println(page.Status, page.StreamSequence, string(page.Messages[0].AppendJSON(nil)))
 	fmt.Println(whole.StreamSequence, string(whole.Messages[1].AppendJSON(nil)))
 	// Output:

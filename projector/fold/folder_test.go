@@ -66,7 +66,7 @@ func TestSnapshotsDoNotChange(t *testing.T) {
 		}
 		var list []taken
 		read := func(s Snapshot) {
-			list = append(list, taken{s, stored(s), string(s.Frontend(true, 0).AppendJSON(nil))})
+			list = append(list, taken{s, stored(s), string(BrowserForm(s, true, 0).JSON)})
 		}
 		f := New(session)
 		for i, rec := range a.all {
@@ -89,7 +89,7 @@ func TestSnapshotsDoNotChange(t *testing.T) {
 			if got := stored(at.snap); got != at.stored {
 				t.Fatalf("snapshot %d is\n%s, was\n%s", i, got, at.stored)
 			}
-			if got := string(at.snap.Frontend(true, 0).AppendJSON(nil)); got != at.page {
+			if got := string(BrowserForm(at.snap, true, 0).JSON); got != at.page {
 				t.Fatalf("page %d is\n%s, was\n%s", i, got, at.page)
 			}
 		}

@@ -20,7 +20,7 @@ func TestHistoryIsValid(t *testing.T) {
 		for i, rec := range a.all {
 			s = take(t, s, rec, a.all[:i+1])
 			for _, partial := range []bool{false, true} {
-				if err := checkHistory(s.Frontend(partial, 0)); err != nil {
+				if err := checkHistory(BrowserForm(s, partial, 0)); err != nil {
 					t.Fatalf("after %d: %v", rec.Seq, err)
 				}
 			}
@@ -59,7 +59,7 @@ func TestUnusualCallsAreValid(t *testing.T) {
 			for _, b := range c.bodies {
 				sc.applyChunk(1, b)
 			}
-			f := sc.s.Frontend(true, 0)
+			f := BrowserForm(sc.s, true, 0)
 			if err := checkHistory(f); err != nil {
 				sc.t.Error(err)
 			}
@@ -72,7 +72,7 @@ func TestUnusualCallsAreValid(t *testing.T) {
 }
 
 // checkHistory is a model of the strict check.
-func checkHistory(f FrontendSnapshot) error {
+func checkHistory(f Page) error {
 	for _, m := range f.Messages {
 		if len(m.Parts) == 0 || m.ID == "" || m.Role != User && m.Role != Assistant {
 			return fmt.Errorf("message %q of %q has %d parts", m.ID, m.Role, len(m.Parts))

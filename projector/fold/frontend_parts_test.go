@@ -34,7 +34,7 @@ func TestPartsAsBuilt(t *testing.T) {
 			`{"type":"dynamic-tool","toolName":"t","toolCallId":"c2","state":"approval-requested","input":{},"approval":{"id":"a"},"providerExecuted":true}`,
 			`{"type":"dynamic-tool","toolName":"t","toolCallId":"c3","state":"output-error","input":{},"errorText":"abandoned","providerExecuted":true}`,
 		}
-		parts := sc.s.Frontend(false, 0).Messages[0].Parts
+		parts := BrowserForm(sc.s, false, 0).Messages[0].Parts
 		if len(parts) != len(want) {
 			t.Fatalf("%d parts, want %d", len(parts), len(want))
 		}

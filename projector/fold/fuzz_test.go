@@ -40,7 +40,7 @@ func FuzzParseHead(f *testing.F) {
 		if second := again.AppendHead(nil); !bytes.Equal(first, second) {
 			t.Fatalf("not the same twice:\n%s\n%s", first, second)
 		}
-		_ = s.Frontend(false, 0).AppendJSON(nil)
+		_ = BrowserForm(s, false, 0).JSON
 		for i, body := range []chunk.Body{chunk.TextDelta{Delta: "x"}, chunk.ToolEnd{ToolCallID: "c", ToolName: "t", Result: chunk.Value("1")}, chunk.StreamPaused{}, chunk.RunStarted{RunID: "n", Epoch: 1, Mode: "execute"}} {
 			rec := record(t, i+1, body)
 			rec.Session, rec.Epoch = s.Session, s.Epoch

@@ -75,8 +75,8 @@ func golden(t *testing.T, file string, archive *txtar.Archive, log []chunk.Recor
 	equal(t, "reload", reload(t, s), s)
 	got := []txtar.File{
 		archive.Files[0],
-		{Name: "page.json", Data: pretty(t, s.Frontend(false, 0).AppendJSON(nil))},
-		{Name: "partial.json", Data: pretty(t, s.Frontend(true, 0).AppendJSON(nil))},
+		{Name: "page.json", Data: pretty(t, BrowserForm(s, false, 0).JSON)},
+		{Name: "partial.json", Data: pretty(t, BrowserForm(s, true, 0).JSON)},
 		{Name: "head.json", Data: pretty(t, s.AppendHead(nil))},
 	}
 	for _, f := range s.FinishedMessages() {
@@ -169,8 +169,8 @@ func TestEveryType(t *testing.T) {
 			}
 		}
 		equal(t, sample.Name, reload(t, s), s)
-		if !json.Valid(s.Frontend(true, 0).AppendJSON(nil)) {
-			t.Fatalf("%s: no JSON: %s", sample.Name, s.Frontend(true, 0).AppendJSON(nil))
+		if !json.Valid(BrowserForm(s, true, 0).JSON) {
+			t.Fatalf("%s: no JSON: %s", sample.Name, BrowserForm(s, true, 0).JSON)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestArbitraryChunks(t *testing.T) {
 			}
 		}
 		equal(t, "reload", reload(t, s), s)
-		for _, page := range [][]byte{s.AppendHead(nil), s.Frontend(true, 0).AppendJSON(nil), s.Frontend(false, 0).AppendJSON(nil)} {
+		for _, page := range [][]byte{s.AppendHead(nil), BrowserForm(s, true, 0).JSON, BrowserForm(s, false, 0).JSON} {
 			if !json.Valid(page) {
 				t.Fatalf("no JSON: %s", page)
 			}

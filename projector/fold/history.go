@@ -203,6 +203,16 @@ func (h *history) base() history {
 	return b
 }
 
+// all returns the messages of s. It decodes the finished ones.
+func (s *Snapshot) all() []message {
+	list := make([]message, 0, len(s.messages.finished)+len(s.messages.open))
+	r := reader{}
+	for _, f := range s.messages.finished {
+		list = append(list, r.message(f.Data))
+	}
+	return append(list, s.messages.open...)
+}
+
 // FinishedCount returns the number of finished messages of the session, in memory or not.
 func (s Snapshot) FinishedCount() int { return s.messages.finishedCount() }
 
@@ -212,7 +222,7 @@ func (s Snapshot) FinishedMessages() []FinishedMessage { return s.messages.finis
 // Generation returns the generation of finished message n, which need not be in memory.
 func (s Snapshot) Generation(n int) chunk.Ordinal { return s.messages.generation(n) }
 
-// HasAllMessages reports whether all finished messages are in memory. Only then Frontend shows all of them.
+// HasAllMessages reports whether all finished messages are in memory. Only then Messages returns all of them.
 func (s Snapshot) HasAllMessages() bool { return s.messages.trimmed == 0 }
 
 func (s Snapshot) trimFinished() Snapshot {

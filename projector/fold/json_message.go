@@ -14,14 +14,15 @@ func appendMessage(dst []byte, m *message) []byte {
 	o.Text("clientId", m.clientID)
 	o.Raw("metadata", m.metadata)
 	o.List("parts", len(m.parts), func(dst []byte, i int) []byte { return appendPart(dst, &m.parts[i]) })
-	o.List("children", len(m.children), func(dst []byte, i int) []byte { return m.children[i].append(dst) })
+	o.List("children", len(m.children), func(dst []byte, i int) []byte { return m.children[i].AppendJSON(dst) })
 	o.Int("first", int64(m.first))
 	o.Int("last", int64(m.last))
 	o.Flag("closed", m.closed)
 	return o.End()
 }
 
-func (c Child) append(dst []byte) []byte {
+// AppendJSON appends c as it is stored and as clients get it.
+func (c Child) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.String("session", c.Session)
 	o.Text("type", c.Type)
@@ -34,55 +35,27 @@ func (c Child) append(dst []byte) []byte {
 func appendPart(dst []byte, p *part) []byte {
 	switch p.kind {
 	case textPart:
-		return p.appendText(dst, "text")
+		return appendText(dst, "text", p.text, p.open)
 	case reasoningPart:
-		return p.appendText(dst, "reasoning")
+		return appendText(dst, "reasoning", p.text, p.open)
 	case toolPart:
-		return p.tool.append(dst)
+		c := p.tool.typed()
+		return c.AppendJSON(dst)
 	default:
 		return append(dst, p.raw...)
 	}
 }
 
-func (p *part) appendText(dst []byte, kind string) []byte {
+func appendText[T ~string | ~[]byte](dst []byte, kind string, text T, streaming bool) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", kind)
-	o.Bytes("text", p.text)
-	if p.open {
+	o.Name("text")
+	o.Dst = rawjson.AppendQuoted(o.Dst, text)
+	if streaming {
 		o.String("state", "streaming")
 	} else {
 		o.String("state", "done")
 	}
-	return o.End()
-}
-
-func (t *tool) append(dst []byte) []byte {
-	o := rawjson.Begin(dst)
-	o.String("type", "dynamic-tool")
-	o.String("toolName", t.name)
-	o.String("toolCallId", t.callID)
-	o.String("state", string(t.state))
-	if t.state == inputStreaming {
-		o.Bytes("rawInput", t.rawInput)
-	}
-	o.Raw("input", t.input)
-	if t.state == outputAvailable {
-		o.Raw("output", t.output)
-	}
-	if t.state == outputError {
-		o.String("errorText", t.errorText)
-	}
-	if t.approval != nil {
-		o.Name("approval")
-		a := rawjson.Begin(o.Dst)
-		a.String("id", t.approval.id)
-		if t.approval.approved != nil {
-			a.Bool("approved", *t.approval.approved)
-		}
-		a.Maybe("reason", t.approval.reason)
-		o.Dst = a.End()
-	}
-	o.Flag("providerExecuted", t.providerExecuted)
 	return o.End()
 }
 

@@ -276,6 +276,9 @@ func (r *reader) message(raw []byte) message {
 }
 
 func (r *reader) part(raw []byte) part {
+	if isRaw(raw) {
+		return part{raw: raw}
+	}
 	m := r.members(raw)
 	switch r.str(m["type"]) {
 	case "text":
@@ -291,16 +294,16 @@ func (r *reader) part(raw []byte) part {
 
 func (r *reader) tool(m map[string]chunk.Value) *tool {
 	t := &tool{
-		callID: r.str(m["toolCallId"]), name: r.str(m["toolName"]), state: toolState(r.str(m["state"])),
+		callID: r.str(m["toolCallId"]), name: r.str(m["toolName"]), state: CallState(r.str(m["state"])),
 		rawInput: r.bytes(m["rawInput"]), input: m["input"], output: m["output"], errorText: r.str(m["errorText"]),
 		providerExecuted: r.flag(m["providerExecuted"]),
 	}
 	if raw, ok := m["approval"]; ok {
 		a := r.members(raw)
-		t.approval = &approval{id: r.str(a["id"]), reason: r.maybe(a["reason"])}
+		t.approval = &Approval{ID: r.str(a["id"]), Reason: r.maybe(a["reason"])}
 		if raw, ok := a["approved"]; ok {
 			approved := r.flag(raw)
-			t.approval.approved = &approved
+			t.approval.Approved = &approved
 		}
 	}
 	return t

@@ -47,19 +47,19 @@ func (s *Snapshot) writeState(o *rawjson.Object, outer *Snapshot) {
 	o.String("status", string(s.Status))
 	if s.Failure != nil {
 		o.Name("failure")
-		o.Dst = s.Failure.append(o.Dst)
+		o.Dst = s.Failure.AppendJSON(o.Dst)
 	}
 	o.Name("run")
-	o.Dst = s.Run.append(o.Dst)
+	o.Dst = s.Run.AppendJSON(o.Dst)
 	o.Maybe("checkpointId", s.CheckpointID)
 	o.String("records", s.chain.String())
 	o.Int("recordsSince", int64(s.chain.FirstOrdinal))
 	o.Name("usage")
-	o.Dst = s.Usage.append(o.Dst)
+	o.Dst = s.Usage.AppendJSON(o.Dst)
 	s.writeLarge(o, outer)
 	o.List("pending", len(s.Pending), func(dst []byte, i int) []byte { return s.Pending[i].append(dst) })
 	o.Name("faults")
-	o.Dst = s.Faults.append(o.Dst)
+	o.Dst = s.Faults.AppendJSON(o.Dst)
 	o.List("gone", len(s.removedAhead), func(dst []byte, i int) []byte {
 		return appendPair(dst, s.removedAhead[i].First, s.removedAhead[i].Last)
 	})
@@ -89,8 +89,8 @@ func (s *Snapshot) writeLarge(o *rawjson.Object, outer *Snapshot) {
 	default: // not the same in memory; after a load it would be
 		unless(o, "sameStructured", "structured", s.streams.state.AppendJSON(nil), outer.streams.state.AppendJSON(nil))
 	}
-	writeList(o, "past", "samePast", s.PastRuns, outer.PastRuns, func(r Run, dst []byte) []byte { return r.append(dst) })
-	writeList(o, "errors", "sameErrors", s.Errors, outer.Errors, Error.append)
+	writeList(o, "past", "samePast", s.PastRuns, outer.PastRuns, func(r Run, dst []byte) []byte { return r.AppendJSON(dst) })
+	writeList(o, "errors", "sameErrors", s.Errors, outer.Errors, Error.AppendJSON)
 }
 
 // unless writes a value, or the member same if the value equals the other one.
@@ -116,7 +116,8 @@ func writeList[T any](o *rawjson.Object, name, same string, list, other []T, ele
 	}
 }
 
-func (e Error) append(dst []byte) []byte {
+// AppendJSON appends e as it is stored and as clients get it.
+func (e Error) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.Int("seq", int64(e.Seq))
 	o.Text("runId", e.RunID)
@@ -149,7 +150,8 @@ func appendPair(dst []byte, a, b int64) []byte {
 	return append(dst, ']')
 }
 
-func (r *Run) append(dst []byte) []byte {
+// AppendJSON appends r as it is stored and as clients get it.
+func (r *Run) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.Text("id", r.ID)
 	o.Text("status", string(r.Status))
@@ -162,7 +164,7 @@ func (r *Run) append(dst []byte) []byte {
 	o.Text("finishReason", r.FinishReason)
 	o.Flag("interrupted", r.Interrupted)
 	o.Name("usage")
-	o.Dst = r.Usage.append(o.Dst)
+	o.Dst = r.Usage.AppendJSON(o.Dst)
 	o.Raw("output", r.Output)
 	if r.Parent != nil {
 		o.Name("parent")
@@ -174,7 +176,8 @@ func (r *Run) append(dst []byte) []byte {
 	return o.End()
 }
 
-func (u Usage) append(dst []byte) []byte {
+// AppendJSON appends u as it is stored and as clients get it.
+func (u Usage) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.Int("inputTokens", u.Input)
 	o.Int("outputTokens", u.Output)
@@ -183,7 +186,8 @@ func (u Usage) append(dst []byte) []byte {
 	return o.End()
 }
 
-func (f *Failure) append(dst []byte) []byte {
+// AppendJSON appends f as it is stored and as clients get it.
+func (f *Failure) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.String("message", f.Message)
 	if d := f.Detail; d != nil {
@@ -201,22 +205,23 @@ func (f *Failure) append(dst []byte) []byte {
 	return o.End()
 }
 
-func (p Pending) append(dst []byte) []byte {
+func (p Pending) append(dst []byte) []byte { return PendingCall{Pending: p}.AppendJSON(dst) }
+
+// AppendJSON appends c as it is stored, and as clients get it with its input.
+func (c PendingCall) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
-	p.write(&o)
+	o.String("kind", string(c.Kind))
+	o.String("toolCallId", c.CallID)
+	o.String("toolName", c.ToolName)
+	o.Text("runId", c.RunID)
+	o.Text("approvalId", c.ApprovalID)
+	o.Int("deadline", c.Deadline)
+	o.Raw("input", c.Input)
 	return o.End()
 }
 
-func (p Pending) write(o *rawjson.Object) {
-	o.String("kind", string(p.Kind))
-	o.String("toolCallId", p.CallID)
-	o.String("toolName", p.ToolName)
-	o.Text("runId", p.RunID)
-	o.Text("approvalId", p.ApprovalID)
-	o.Int("deadline", p.Deadline)
-}
-
-func (f *Faults) append(dst []byte) []byte {
+// AppendJSON appends f as it is stored and as clients get it.
+func (f *Faults) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.Int("skipped", f.Skipped)
 	o.Int("patches", f.RejectedPatches)
@@ -231,4 +236,15 @@ func (f *Faults) append(dst []byte) []byte {
 		return m.End()
 	})
 	return o.End()
+}
+
+func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = element(v, dst)
+	}
+	return append(dst, ']')
 }

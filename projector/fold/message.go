@@ -2,6 +2,7 @@ package fold
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -68,39 +69,21 @@ const (
 	toolPart
 )
 
-type toolState string
-
-const (
-	inputStreaming    toolState = "input-streaming"
-	inputAvailable    toolState = "input-available"
-	approvalRequested toolState = "approval-requested"
-	approvalResponded toolState = "approval-responded"
-	outputAvailable   toolState = "output-available"
-	outputError       toolState = "output-error"
-	outputDenied      toolState = "output-denied"
-)
-
 // hasOutcome reports whether the call is complete.
-func (st toolState) hasOutcome() bool {
-	return st == outputAvailable || st == outputError || st == outputDenied
+func (st CallState) hasOutcome() bool {
+	return st == CallDone || st == CallFailed || st == CallDenied
 }
 
 type tool struct {
 	callID           string
 	name             string
-	state            toolState
+	state            CallState
 	rawInput         []byte      // arguments so far, while they are streaming; WTF-8
 	input            chunk.Value // nil if unknown
 	output           chunk.Value // of output-available
 	errorText        string      // of output-error
-	approval         *approval
+	approval         *Approval
 	providerExecuted bool
-}
-
-type approval struct {
-	id       string
-	approved *bool // nil if undecided
-	reason   *string
 }
 
 // subagentTool is the prefix of the names of tools that are sub-agents. finishTool is the internal tool that carries the
@@ -147,4 +130,22 @@ func (m *message) clone() message {
 	copied.parts = parts
 	copied.children = slices.Clone(m.children)
 	return copied
+}
+
+// MessageID returns the id of the message with an index in the history of the session.
+func MessageID(index int) string { return messagePrefix + strconv.Itoa(index) }
+
+const messagePrefix = "msg-"
+
+// isHidden reports whether the metadata of a message hides it from users: a member "hidden" that is true, or "true".
+func isHidden(metadata chunk.Value) bool {
+	if !isObject(metadata) {
+		return false
+	}
+	m, err := members(metadata)
+	if err != nil {
+		return false
+	}
+	flag := string(m["hidden"])
+	return flag == "true" || flag == `"true"`
 }

@@ -23,7 +23,7 @@ type PageQuery struct {
 //	for from, to := page.MissingRange(); from < to; from, to = page.MissingRange() {
 //		err = page.AddMessages(read(from, to))
 //	}
-//	return page.Frontend(now)
+//	return aisdk.Page(page, now)
 type MessagePage struct {
 	snap Snapshot // the snapshot whose messages are shown
 	now  Snapshot // the current snapshot
@@ -42,7 +42,10 @@ func (s Snapshot) MessagePage(w PageQuery) (*MessagePage, error) {
 	if w.Limit < 1 {
 		return nil, fmt.Errorf("Limit is %d, want 1 or more", w.Limit)
 	}
-	at := s.visible(w.Partial)
+	at := s
+	if !w.Partial {
+		at = s.BeforeAnswer()
+	}
 	p := &MessagePage{snap: at, now: s, before: noMessage, limit: w.Limit, batchSize: 2*w.Limit + 2}
 	end := at.messages.count()
 	if w.Before != "" {
@@ -61,14 +64,17 @@ func (s Snapshot) MessagePage(w PageQuery) (*MessagePage, error) {
 	return p, nil
 }
 
-// Snapshot returns the snapshot whose messages MissingRange names.
+// Snapshot returns the snapshot whose messages are shown, and which MissingRange names.
 func (p *MessagePage) Snapshot() Snapshot { return p.snap }
+
+// Current returns the snapshot with the answer in flight.
+func (p *MessagePage) Current() Snapshot { return p.now }
 
 // MissingRange returns that finished messages from..to-1 are needed next; none if from equals to.
 func (p *MessagePage) MissingRange() (from, to int) {
 	// The first step of the oldest visible message may be missing. But that message is one more than requested, and only shows
 	// that older ones exist.
-	if len(p.snap.uiMessages(p.list)) > p.limit {
+	if len(p.snap.shown(p.list)) > p.limit {
 		return p.from, p.from
 	}
 	return max(0, p.from-p.batchSize), p.from
@@ -104,16 +110,29 @@ func (p *MessagePage) checkBefore() error {
 	return nil
 }
 
-// Frontend returns what a browser loads, with only the messages of the page and the sub-agents that they called.
-func (p *MessagePage) Frontend(timestamp int64) FrontendSnapshot {
-	messages, list, older := p.snap.uiMessages(p.list), p.list, ""
-	if n := len(messages) - p.limit; n > 0 {
-		messages = slices.Clip(messages[n:])
-		older = messages[0].ID
-		first := slices.IndexFunc(list, func(m message) bool { return MessageID(m.shown) == older })
-		list = list[first:]
+// Messages returns the messages of the page, and the hidden and replaced ones between them. older is the id to request the page
+// before it with, "" if there are no older messages.
+func (p *MessagePage) Messages() (list []Message, older string) {
+	shown, first := p.snap.shown(p.list), 0
+	if n := len(shown) - p.limit; n > 0 {
+		older = MessageID(shown[n])
+		first = slices.IndexFunc(p.list, func(m message) bool { return m.shown == shown[n] })
 	}
-	f := p.snap.frontend(&p.now, list, timestamp)
-	f.Messages, f.Before = messages, &older
-	return f
+	return p.snap.typedAll(p.list[first:]), older
+}
+
+// shown returns the indexes under which users see the messages of a list: the steps of a turn are shown as one message, hidden,
+// replaced and empty ones are not shown.
+func (s *Snapshot) shown(list []message) []int {
+	var out []int
+	for i := range list {
+		m := &list[i]
+		if len(m.parts) == 0 || isHidden(m.metadata) || s.isReplaced(m.index) {
+			continue
+		}
+		if n := len(out); n == 0 || out[n-1] != m.shown {
+			out = append(out, m.shown)
+		}
+	}
+	return out
 }

@@ -383,7 +383,7 @@ func checkReference(t failer, a *generator, s Snapshot) {
 	for _, rec := range a.survivors(len(a.all)) {
 		w.take(rec)
 	}
-	got, _ := refParse(chunk.Value(s.Frontend(true, 0).AppendJSON(nil))).(map[string]any)
+	got, _ := refParse(chunk.Value(BrowserForm(s, true, 0).JSON)).(map[string]any)
 	want := w.page()
 	for _, c := range []struct {
 		what      string

@@ -43,7 +43,7 @@ func TestReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if older := page.Frontend(0); len(older.Messages) != 0 {
+			if older := BrowserPage(page); len(older.Messages) != 0 {
 				t.Errorf("before the edit: %v, want no messages", older.Messages)
 			}
 		})
@@ -53,7 +53,7 @@ func TestReplaced(t *testing.T) {
 func (sc *script) shows(want ...string) {
 	sc.t.Helper()
 	var got []string
-	for _, m := range sc.s.Frontend(false, 0).Messages {
+	for _, m := range BrowserForm(sc.s, false, 0).Messages {
 		got = append(got, m.ID)
 	}
 	if !slices.Equal(got, want) {

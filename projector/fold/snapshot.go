@@ -184,8 +184,40 @@ func (s Snapshot) Deleted() bool { return s.deleted }
 // HasUnexplainedGap reports whether records before the position are missing whose truncated record is still ahead.
 func (s Snapshot) HasUnexplainedGap() bool { return len(s.removedAhead) > 0 }
 
-// InFlight reports whether an answer is in flight: a turn is open and a run is active. Frontend omits that answer.
+// InFlight reports whether an answer is in flight: a turn is open and a run is active.
 func (s Snapshot) InFlight() bool { return s.Status == Active && s.turn != nil }
+
+// BeforeAnswer returns the state just before the answer in flight, s itself if there is none. The stream after its position has
+// the whole answer, with the same ids.
+func (s Snapshot) BeforeAnswer() Snapshot {
+	if s.InFlight() {
+		return s.restore(s.turn)
+	}
+	return s
+}
+
+// PendingCall is a pending call with its input.
+type PendingCall struct {
+	Pending
+
+	Input chunk.Value // nil if unknown
+}
+
+// PendingCalls returns the pending calls, oldest first.
+func (s Snapshot) PendingCalls() []PendingCall {
+	var out []PendingCall
+	for _, p := range s.Pending {
+		call := PendingCall{Pending: p}
+		if t, _ := s.find(p.CallID); t != nil {
+			call.Input = t.input
+		}
+		out = append(out, call)
+	}
+	return out
+}
+
+// OpenData returns the structured data that is not final yet, as structured.Stream.AppendView writes it.
+func (s Snapshot) OpenData() []chunk.Value { return s.streams.openStreams() }
 
 // TurnStart returns the position of the record that opened the turn: the cursor just before the answer. It is zero if the
 // session started without a run_started record.

@@ -51,7 +51,7 @@ func (sc *script) piece(step int64, id, rest string) {
 // views returns the open streams as one text.
 func (sc *script) views() string {
 	var out []string
-	for _, v := range sc.s.Frontend(true, 0).Structured {
+	for _, v := range BrowserForm(sc.s, true, 0).Structured {
 		out = append(out, string(v))
 	}
 	return strings.Join(out, "\n")
@@ -80,7 +80,7 @@ func TestPiecesAreRemoved(t *testing.T) {
 		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"t":"one again"}}` {
 			sc.t.Errorf("streams %s", got)
 		}
-		if n := len(sc.s.Frontend(true, 0).Messages); n != 0 {
+		if n := len(BrowserForm(sc.s, true, 0).Messages); n != 0 {
 			sc.t.Errorf("%d messages, want none", n)
 		}
 	})
@@ -100,7 +100,7 @@ func TestIDsAreReusable(t *testing.T) {
 		if got := sc.s.Faults.RejectedPieces; got != 4 {
 			sc.t.Errorf("%d rejected, want the late ones", got)
 		}
-		for turn, m := range sc.s.Frontend(true, 0).Messages {
+		for turn, m := range BrowserForm(sc.s, true, 0).Messages {
 			want := fmt.Sprintf(`{"type":"data-structured","id":"d","data":{"dataType":"t","status":"done","data":%d}}`, turn)
 			if len(m.Parts) != 1 || string(m.Parts[0]) != want {
 				sc.t.Errorf("turn %d has %s, want %s", turn, m.Parts, want)

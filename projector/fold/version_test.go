@@ -47,8 +47,8 @@ func TestVersion1IsRead(t *testing.T) {
 			if s, err = s.attachFinished(messages); err != nil {
 				t.Fatal(err)
 			}
-			contains(t, "page", s.Frontend(false, 0).AppendJSON(nil), page)
-			contains(t, "partial", s.Frontend(true, 0).AppendJSON(nil), partial)
+			contains(t, "page", BrowserForm(s, false, 0).JSON, page)
+			contains(t, "partial", BrowserForm(s, true, 0).JSON, partial)
 			if s.Chain().FirstOrdinal != s.Position.Ordinal+1 {
 				t.Errorf("the chain begins at %d, want after %d", s.Chain().FirstOrdinal, s.Position.Ordinal)
 			}
@@ -75,7 +75,7 @@ func foldFurther(t *testing.T, s Snapshot) {
 			t.Fatal(err)
 		}
 	}
-	messages := s.Frontend(false, 0).Messages
+	messages := BrowserForm(s, false, 0).Messages
 	if last := messages[len(messages)-1]; s.Run.Status != RunEnded || len(last.Parts) != 1 || !bytes.Contains(last.Parts[0], []byte(`"this"`)) {
 		t.Errorf("folded to %s", stored(s))
 	}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge/view"
@@ -89,7 +90,7 @@ func pageOf(t *testing.T, records []chunk.Record) []byte {
 			t.Fatal(err)
 		}
 	}
-	return f.Snapshot().Frontend(true, 17).AppendJSON(nil)
+	return aisdk.Snapshot(f.Snapshot(), aisdk.SnapshotOptions{Partial: true, Timestamp: 17}).AppendJSON(nil)
 }
 
 // ids matches ids whose value does not link chunks in the fold of a session.

@@ -1,11 +1,11 @@
-package fold
+package aisdk
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // FrontendSnapshot is the snapshot that a browser loads: the six members of spec section 5.1 and in addition the session, its
@@ -18,29 +18,29 @@ import (
 //	 "chain":{"since":1,"sum":"…"},                        of the records up to streamSequence
 //	 "run":{…},"pastRuns":[…],"structured":[…],
 //	 "errors":[…],"error":{…},"faults":{…},                if there are any
-//	 "before":"msg-4"}                                     of a MessagePage; null if there are no older messages
+//	 "before":"msg-4"}                                     of a Page; null if there are no older messages
 type FrontendSnapshot struct {
 	State          chunk.Value // nil is written as null
 	Messages       []UIMessage
 	StreamSequence chunk.Seq     // resume after it: no record is missing or duplicated
 	Ordinal        chunk.Ordinal // of the record at StreamSequence; not part of the JSON
-	Status         Status
+	Status         fold.Status
 	CheckpointID   *string
 	Timestamp      int64 // Unix milliseconds
 	Session        chunk.Session
 	AgentType      string
-	Children       []Child
-	PendingCalls   []PendingCall
-	Usage          Usage
-	Chain          Chain
-	Run            Run
-	PastRuns       []Run
+	Children       []fold.Child
+	PendingCalls   []fold.PendingCall
+	Usage          fold.Usage
+	Chain          fold.Chain
+	Run            fold.Run
+	PastRuns       []fold.Run
 	Structured     []chunk.Value // open streams, as structured.Stream.AppendView writes them
-	Errors         []Error
-	Failure        *Failure
-	Faults         Faults
+	Errors         []fold.Error
+	Failure        *fold.Failure
+	Faults         fold.Faults
 
-	// Before is set if Messages are a page of the conversation, see MessagePage: the id to request older ones with, empty if
+	// Before is set if Messages are a page of the conversation, see Page: the id to request older ones with, empty if
 	// there are none.
 	Before *string
 }
@@ -48,115 +48,106 @@ type FrontendSnapshot struct {
 // UIMessage is a message in the form of the AI SDK.
 type UIMessage struct {
 	ID       string
-	Role     Role
+	Role     fold.Role
 	Parts    []chunk.Value
 	Metadata chunk.Value // nil for none
 }
 
-// PendingCall is a pending call with its input.
-type PendingCall struct {
-	Pending
+// SnapshotOptions selects what a FrontendSnapshot shows.
+type SnapshotOptions struct {
+	// Partial includes an answer in flight: everything up to the position of the snapshot, for reading and not for resuming a chat. Otherwise everything is
+	// in the state just before that answer, including the cursor: the stream from there has the whole answer, with the same ids.
+	Partial bool
 
-	Input chunk.Value // nil if unknown
+	// Checkpoint is the id of a checkpoint, which the last record of the snapshot must have saved; nil for none. It shows everything up to that record as a
+	// session that has ended. Clients read it, or start again from it.
+	Checkpoint *string
+
+	Timestamp int64 // Unix milliseconds
 }
 
-// MessageID returns the id of the message with an index in the history of the session.
-func MessageID(index int) string { return messagePrefix + strconv.Itoa(index) }
-
-const messagePrefix = "msg-"
-
-// Frontend returns s as a browser loads it. Without partial it omits an answer in flight, and everything is in the state just
-// before that answer, including the cursor: the stream from there contains the whole answer, with the same ids. With partial
-// the snapshot covers everything up to its position; it is for reading, not for resuming a chat.
-//
-// Frontend omits hidden messages. The snapshot must be HasAllMessages.
-func (s Snapshot) Frontend(partial bool, timestamp int64) FrontendSnapshot {
-	at := s.visible(partial)
-	list := at.all()
-	f := at.frontend(&s, list, timestamp)
-	f.Messages = at.uiMessages(list)
+// Snapshot returns s as a browser loads it, without hidden messages. s must be HasAllMessages.
+func Snapshot(s fold.Snapshot, o SnapshotOptions) FrontendSnapshot {
+	at := s
+	if !o.Partial && o.Checkpoint == nil {
+		at = s.BeforeAnswer()
+	}
+	list := at.AllMessages()
+	if o.Checkpoint != nil {
+		closeTexts(list)
+	}
+	f := snapshotOf(&at, &s, list, o.Timestamp)
+	if o.Checkpoint != nil {
+		f.Status, f.CheckpointID, f.Failure = fold.Ended, o.Checkpoint, nil
+	}
 	return f
 }
 
-// visible returns s, or the state of s before the answer in flight.
-func (s Snapshot) visible(partial bool) Snapshot {
-	if s.InFlight() && !partial {
-		return s.restore(s.turn)
+// closeTexts ends the texts that more was to follow.
+func closeTexts(list []fold.Message) {
+	for i := range list {
+		for j := range list[i].Parts {
+			list[i].Parts[j].Streaming = false
+		}
 	}
-	return s
 }
 
-// frontend returns the visible form of s without its messages, with the current status of the session; list holds the messages
-// whose sub-agents are shown.
-func (s *Snapshot) frontend(now *Snapshot, list []message, timestamp int64) FrontendSnapshot {
+// Page returns what a browser loads, with only the messages of a page and the sub-agents that they called.
+func Page(p *fold.MessagePage, timestamp int64) FrontendSnapshot {
+	at, now := p.Snapshot(), p.Current()
+	list, older := p.Messages()
+	f := snapshotOf(&at, &now, list, timestamp)
+	f.Before = &older
+	return f
+}
+
+// snapshotOf returns the form of at, with the current status of the session; list has the messages that are shown.
+func snapshotOf(at, now *fold.Snapshot, list []fold.Message, timestamp int64) FrontendSnapshot {
 	f := FrontendSnapshot{
-		State: s.State, StreamSequence: s.Position.Seq, Ordinal: s.Position.Ordinal, Status: now.Status, CheckpointID: s.CheckpointID,
-		Timestamp: timestamp, Session: s.Session, AgentType: now.AgentType,
-		Usage: s.Usage, Failure: s.Failure, Faults: s.Faults,
-		Chain: s.chain, Run: s.Run, PastRuns: s.PastRuns, Structured: s.streams.openStreams(), Errors: s.Errors,
-		PendingCalls: s.pendingCalls(),
+		State: at.State, Messages: UIMessages(list), StreamSequence: at.Position.Seq, Ordinal: at.Position.Ordinal, Status: now.Status,
+		CheckpointID: at.CheckpointID, Timestamp: timestamp, Session: at.Session, AgentType: now.AgentType,
+		Usage: at.Usage, Failure: at.Failure, Faults: at.Faults,
+		Chain: at.Chain(), Run: at.Run, PastRuns: at.PastRuns, Structured: at.OpenData(), Errors: at.Errors,
+		PendingCalls: at.PendingCalls(),
 	}
 	for i := range list {
-		f.Children = append(f.Children, list[i].children...)
+		f.Children = append(f.Children, list[i].Children...)
 	}
 	f.Children = latestChildren(f.Children)
 	return f
 }
 
-// all returns the messages of s. It decodes the finished ones.
-func (s *Snapshot) all() []message {
-	list := make([]message, 0, len(s.messages.finished)+len(s.messages.open))
-	r := reader{}
-	for _, f := range s.messages.finished {
-		list = append(list, r.message(f.Data))
-	}
-	return append(list, s.messages.open...)
-}
-
-// uiMessages joins the steps of a turn to one message, and omits hidden, replaced and empty ones.
-func (s *Snapshot) uiMessages(list []message) []UIMessage {
+// UIMessages joins the steps of a turn to one message, and omits hidden, replaced and empty ones.
+func UIMessages(list []fold.Message) []UIMessage {
 	var out []UIMessage
 	var parts uiParts
-	last := noMessage // index of the last message of out
+	last := -1 // index of the last message of out
 	for i := range list {
 		m := &list[i]
-		if len(m.parts) == 0 || isHidden(m.metadata) || s.isReplaced(m.index) {
+		if len(m.Parts) == 0 || m.Hidden || m.Replaced {
 			continue
 		}
-		if last == noMessage || m.shown != last {
-			last = m.shown
-			out = append(out, UIMessage{ID: MessageID(m.shown), Role: m.role})
+		if last < 0 || m.Shown != last {
+			last = m.Shown
+			out = append(out, UIMessage{ID: fold.MessageID(m.Shown), Role: m.Role})
 			parts = newUIParts()
 		}
 		ui := &out[len(out)-1]
-		if m.metadata != nil {
-			ui.Metadata = m.metadata
+		if m.Metadata != nil {
+			ui.Metadata = m.Metadata
 		}
-		for j := range m.parts {
-			ui.Parts = parts.add(ui.Parts, &m.parts[j])
+		for j := range m.Parts {
+			ui.Parts = parts.add(ui.Parts, &m.Parts[j])
 		}
 	}
 	return out
 }
 
-// isHidden reports whether the metadata of a message hides it from users: a member "hidden" that is true, or "true".
-func isHidden(metadata chunk.Value) bool {
-	if !isObject(metadata) {
-		return false
-	}
-	m, err := members(metadata)
-	if err != nil {
-		return false
-	}
-	flag := string(m["hidden"])
-	return flag == "true" || flag == `"true"`
-}
-
 // latestChildren returns the last entry of each sub-agent, in the place of its first: the end of a sub-agent may have an entry
 // apart from its start.
-func latestChildren(list []Child) []Child {
+func latestChildren(list []fold.Child) []fold.Child {
 	place := make(map[string]int, len(list))
-	var out []Child
+	var out []fold.Child
 	for _, c := range list {
 		if i, ok := place[c.Session]; ok {
 			out[i] = c
@@ -166,18 +157,6 @@ func latestChildren(list []Child) []Child {
 		out = append(out, c)
 	}
 	return out
-}
-
-func (s *Snapshot) pendingCalls() []PendingCall {
-	var out []PendingCall
-	for _, p := range s.Pending {
-		call := PendingCall{Pending: p}
-		if t, _ := s.find(p.CallID); t != nil {
-			call.Input = t.input
-		}
-		out = append(out, call)
-	}
-	return slices.Clip(out)
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -206,11 +185,11 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	id.Text("agentType", f.AgentType)
 	o.Dst = id.End()
 	o.Name("children")
-	o.Dst = appendList(o.Dst, f.Children, Child.append)
+	o.Dst = appendList(o.Dst, f.Children, fold.Child.AppendJSON)
 	o.Name("pendingCalls")
-	o.Dst = appendList(o.Dst, f.PendingCalls, PendingCall.append)
+	o.Dst = appendList(o.Dst, f.PendingCalls, fold.PendingCall.AppendJSON)
 	o.Name("usage")
-	o.Dst = f.Usage.append(o.Dst)
+	o.Dst = f.Usage.AppendJSON(o.Dst)
 	o.Name("chain")
 	c := rawjson.Begin(o.Dst)
 	c.Int("since", int64(f.Chain.FirstOrdinal))
@@ -218,20 +197,20 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o.Dst = c.End()
 	if f.Run.Status != "" {
 		o.Name("run")
-		o.Dst = f.Run.append(o.Dst)
+		o.Dst = f.Run.AppendJSON(o.Dst)
 	}
-	appendIfAny(&o, "pastRuns", f.PastRuns, func(r Run, dst []byte) []byte { return r.append(dst) })
+	appendIfAny(&o, "pastRuns", f.PastRuns, func(r fold.Run, dst []byte) []byte { return r.AppendJSON(dst) })
 	appendIfAny(&o, "structured", f.Structured, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
-	appendIfAny(&o, "errors", f.Errors, Error.append)
+	appendIfAny(&o, "errors", f.Errors, fold.Error.AppendJSON)
 	if f.Failure != nil {
 		o.Name("error")
-		o.Dst = f.Failure.append(o.Dst)
+		o.Dst = f.Failure.AppendJSON(o.Dst)
 	}
 	if f.Faults.Skipped+f.Faults.RejectedPatches+f.Faults.RejectedPieces+f.Faults.Lost > 0 {
 		// The counts without the reasons: reasons are for operators.
 		o.Name("faults")
-		counts := Faults{Skipped: f.Faults.Skipped, RejectedPatches: f.Faults.RejectedPatches, RejectedPieces: f.Faults.RejectedPieces, Lost: f.Faults.Lost}
-		o.Dst = counts.append(o.Dst)
+		counts := fold.Faults{Skipped: f.Faults.Skipped, RejectedPatches: f.Faults.RejectedPatches, RejectedPieces: f.Faults.RejectedPieces, Lost: f.Faults.Lost}
+		o.Dst = counts.AppendJSON(o.Dst)
 	}
 	switch {
 	case f.Before == nil:
@@ -249,6 +228,13 @@ func appendIfAny[T any](o *rawjson.Object, name string, list []T, element func(T
 		o.Name(name)
 		o.Dst = appendList(o.Dst, list, element)
 	}
+}
+
+func orNull(v chunk.Value) chunk.Value {
+	if len(v) == 0 {
+		return chunk.Value("null")
+	}
+	return v
 }
 
 func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {
@@ -270,12 +256,5 @@ func (m UIMessage) AppendJSON(dst []byte) []byte {
 	o.Name("parts")
 	o.Dst = appendList(o.Dst, m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
 	o.Raw("metadata", m.Metadata)
-	return o.End()
-}
-
-func (c PendingCall) append(dst []byte) []byte {
-	o := rawjson.Begin(dst)
-	c.write(&o)
-	o.Raw("input", c.Input)
 	return o.End()
 }

@@ -1,0 +1,42 @@
+package fold
+
+import "github.com/tailrace/tailrace/chunk"
+
+// OpenCalls returns the calls without an outcome that a record may still complete, with the names of their tools, oldest first.
+func (s Snapshot) OpenCalls() []Call {
+	var out []Call
+	for i := range s.messages.open {
+		m := &s.messages.open[i]
+		for j := range m.parts {
+			t := m.parts[j].tool
+			if t == nil || t.state.hasOutcome() {
+				continue
+			}
+			if at := s.messages.locations()[t.callID]; !at.known || at.index != m.index || at.part != j {
+				continue
+			}
+			c := Call{ID: t.callID, ToolName: t.name, Input: t.input}
+			if t.approval != nil {
+				c.ApprovalID = t.approval.ID
+				c.Approved = t.approval.Approved != nil && *t.approval.Approved
+			}
+			for k := range m.children {
+				if m.children[k].CallID == t.callID && m.children[k].Status == ChildRunning {
+					c.Child = &m.children[k]
+				}
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Call is a tool call without an outcome.
+type Call struct {
+	ID         string
+	ToolName   string
+	Input      chunk.Value // nil while it is streaming
+	ApprovalID string      // of a call that requested approval, "" otherwise
+	Approved   bool        // the call was approved
+	Child      *Child      // the sub-agent that is running for it, nil if there is none
+}

@@ -1,0 +1,338 @@
+package fold
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// Message is an entry of the history in the form that models use: a user input, or the output of one step of an answer. It is
+// read-only. Its strings are WTF-8, as in package chunk.
+type Message struct {
+	Index    int         // index in the session, from 0
+	Shown    int         // index of the message that users see it in
+	Role     Role        //
+	Hidden   bool        // users do not see it
+	Replaced bool        // another message has replaced it, see ReplacesMember
+	ClientID string      // the id that the client gave to it, "" for none
+	Metadata chunk.Value // nil for none
+	Parts    []Part
+	Children []Child // sub-agents that the step called
+}
+
+// ID returns the id of the message. Browsers show all steps of an answer under the id of the first one, MessageID(m.Shown).
+func (m Message) ID() string { return MessageID(m.Index) }
+
+// Text returns the text parts, joined, with U+FFFD for what is not UTF-8.
+func (m Message) Text() string {
+	var b strings.Builder
+	for i := range m.Parts {
+		if m.Parts[i].Kind == PartText {
+			b.WriteString(m.Parts[i].Text)
+		}
+	}
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
+}
+
+// Calls returns the tool calls with their outcomes.
+func (m Message) Calls() []ToolCall {
+	var calls []ToolCall
+	for i := range m.Parts {
+		if c := m.Parts[i].Call; c != nil {
+			calls = append(calls, *c)
+		}
+	}
+	return calls
+}
+
+// PartKind is the kind of a part.
+type PartKind string
+
+// The kinds of parts. A part of another kind was stored by a newer version of the code.
+const (
+	PartText      PartKind = "text"
+	PartReasoning PartKind = "reasoning"
+	PartCall      PartKind = "call"
+	PartFile      PartKind = "file"
+	PartSource    PartKind = "source"
+	PartData      PartKind = "data"
+	PartStepStart PartKind = "step-start" // a boundary, without content
+)
+
+// Part is one part of a message.
+type Part struct {
+	Kind      PartKind
+	Text      string    // of text and reasoning
+	Streaming bool      // of text and reasoning: more may follow
+	Call      *ToolCall // of a tool call
+	File      *File     // of a file
+	Source    *Source   // of a source
+	Data      *Data     // of data
+
+	raw chunk.Value // as it is stored, if that never changes
+}
+
+// File is a file in a message.
+type File struct {
+	URL       string // a data URL or a hosted one
+	MediaType string
+	Filename  string // "" if it has none
+}
+
+// Source is a source that the answer is based on: a page, which has a URL, or a document, which has a media type.
+type Source struct {
+	ID, URL, MediaType, Title, Filename string // "" for those that it does not have
+}
+
+// Data is a value of the application or of structured data.
+type Data struct {
+	Name  string  // of the custom event, "structured" for structured data
+	ID    *string // of structured data, nil otherwise: a later part of the turn with the same id replaces it
+	Value chunk.Value
+}
+
+// ToolCall is a tool call with its outcome.
+type ToolCall struct {
+	ID               string
+	Name             string
+	State            CallState
+	Input            chunk.Value // nil if unknown
+	Output           chunk.Value // of CallDone
+	Error            string      // of CallFailed and CallDenied
+	Approval         *Approval   // nil if it never needed one
+	ProviderExecuted bool        // it runs on the server
+
+	rawInput []byte // arguments so far, of CallStreaming
+}
+
+// CallState is the state of a call.
+type CallState string
+
+// The states of a call.
+const (
+	CallStreaming        CallState = "input-streaming"    // its input is incomplete
+	CallOpen             CallState = "input-available"    // without an outcome
+	CallAwaitingApproval CallState = "approval-requested" // waits for a user's decision
+	CallApproved         CallState = "approval-responded" // approved and not yet run
+	CallDone             CallState = "output-available"
+	CallFailed           CallState = "output-error"
+	CallDenied           CallState = "output-denied" // a user has denied it
+)
+
+// Approval is the approval that a call needs.
+type Approval struct {
+	ID       string
+	Approved *bool // nil if undecided
+	Reason   *string
+}
+
+// Denial returns the error of a call that a user has denied.
+func Denial(reason string) string {
+	if reason == "" {
+		return "call denied"
+	}
+	return "call denied: " + reason
+}
+
+// Messages returns the history for a model from message number from on: every step separately, including hidden messages and
+// the output of an unfinished answer, without replaced messages. It omits finished messages that are not in memory.
+func (s Snapshot) Messages(from int) []Message {
+	var out []Message
+	r := reader{}
+	for i := max(0, from-s.messages.trimmed); i < len(s.messages.finished); i++ {
+		if !s.isReplaced(s.messages.finished[i].Index) {
+			m := r.message(s.messages.finished[i].Data)
+			out = append(out, s.typed(&m))
+		}
+	}
+	for i := range s.messages.open {
+		if m := &s.messages.open[i]; m.index >= from && !s.isReplaced(m.index) {
+			out = append(out, s.typed(m))
+		}
+	}
+	return out
+}
+
+// AllMessages returns all messages, including replaced ones. It omits finished messages that are not in memory.
+func (s Snapshot) AllMessages() []Message { return s.typedAll(s.all()) }
+
+func (s *Snapshot) typedAll(list []message) []Message {
+	out := make([]Message, len(list))
+	for i := range list {
+		out[i] = s.typed(&list[i])
+	}
+	return out
+}
+
+func (s *Snapshot) typed(m *message) Message {
+	out := Message{
+		Index: m.index, Shown: m.shown, Role: m.role, Hidden: isHidden(m.metadata), Replaced: s.isReplaced(m.index),
+		ClientID: m.clientID, Metadata: m.metadata, Parts: make([]Part, len(m.parts)), Children: m.children,
+	}
+	for i := range m.parts {
+		out.Parts[i] = m.parts[i].typed()
+	}
+	return out
+}
+
+func (p *part) typed() Part {
+	switch p.kind {
+	case textPart:
+		return Part{Kind: PartText, Text: string(p.text), Streaming: p.open}
+	case reasoningPart:
+		return Part{Kind: PartReasoning, Text: string(p.text), Streaming: p.open}
+	case toolPart:
+		c := p.tool.typed()
+		if c.State == CallDenied {
+			c.Error = Denial("")
+			if c.Approval != nil && c.Approval.Reason != nil {
+				c.Error = Denial(*c.Approval.Reason)
+			}
+		}
+		return Part{Kind: PartCall, Call: &c}
+	default:
+		return typedRaw(p.raw)
+	}
+}
+
+// isRaw reports whether a part is known to be a valid one that is stored as it is, without the cost of its members.
+func isRaw(raw []byte) bool {
+	if string(raw) == stepStart {
+		return true
+	}
+	for _, kind := range []string{`{"type":"file",`, `{"type":"source-`, `{"type":"data-`} {
+		if len(raw) < len(kind) || string(raw[:len(kind)]) != kind {
+			continue
+		}
+		types, plain := 0, true
+		err := rawjson.EachMember(raw, func(name rawjson.Text, _ []byte) bool {
+			if name.Is("type") {
+				types++
+			}
+			plain = plain && bytes.IndexByte(name, '\\') < 0
+			return plain
+		})
+		return err == nil && plain && types == 1
+	}
+	return false
+}
+
+func typedRaw(raw chunk.Value) Part {
+	p := Part{raw: raw}
+	if string(raw) == stepStart {
+		p.Kind = PartStepStart
+		return p
+	}
+	var r reader
+	err := rawjson.EachMember(raw, func(name rawjson.Text, value []byte) bool {
+		if name.Is("type") {
+			p.setType(r.str(value))
+			return r.err == nil
+		}
+		switch {
+		case p.File != nil:
+			r.file(p.File, name, value)
+		case p.Source != nil:
+			r.source(p.Source, name, value)
+		case p.Data != nil && name.Is("id"):
+			p.Data.ID = r.maybe(value)
+		case p.Data != nil && name.Is("data"):
+			p.Data.Value = value
+		}
+		return r.err == nil
+	})
+	if err != nil || r.err != nil {
+		return Part{raw: raw}
+	}
+	return p
+}
+
+// setType prepares p for the members of its type, which is the first member.
+func (p *Part) setType(name string) {
+	switch custom, isData := strings.CutPrefix(name, "data-"); {
+	case name == "file":
+		p.Kind, p.File = PartFile, &File{}
+	case name == "source-url" || name == "source-document":
+		p.Kind, p.Source = PartSource, &Source{}
+	case isData:
+		p.Kind, p.Data = PartData, &Data{Name: custom}
+	}
+}
+
+func (r *reader) file(f *File, name rawjson.Text, value []byte) {
+	switch {
+	case name.Is("url"):
+		f.URL = r.str(value)
+	case name.Is("mediaType"):
+		f.MediaType = r.str(value)
+	case name.Is("filename"):
+		f.Filename = r.str(value)
+	}
+}
+
+func (r *reader) source(s *Source, name rawjson.Text, value []byte) {
+	switch {
+	case name.Is("sourceId"):
+		s.ID = r.str(value)
+	case name.Is("url"):
+		s.URL = r.str(value)
+	case name.Is("mediaType"):
+		s.MediaType = r.str(value)
+	case name.Is("title"):
+		s.Title = r.str(value)
+	case name.Is("filename"):
+		s.Filename = r.str(value)
+	}
+}
+
+func (t *tool) typed() ToolCall {
+	return ToolCall{
+		ID: t.callID, Name: t.name, State: t.state, Input: t.input, Output: t.output, Error: t.errorText, Approval: t.approval,
+		ProviderExecuted: t.providerExecuted, rawInput: t.rawInput,
+	}
+}
+
+// AppendJSON appends the part as it is stored, which is the form of the AI SDK.
+func (p *Part) AppendJSON(dst []byte) []byte {
+	switch p.Kind {
+	case PartText, PartReasoning:
+		return appendText(dst, string(p.Kind), p.Text, p.Streaming)
+	case PartCall:
+		return p.Call.AppendJSON(dst)
+	default:
+		return append(dst, p.raw...)
+	}
+}
+
+// AppendJSON appends the call as it is stored, which is the form of the AI SDK.
+func (c *ToolCall) AppendJSON(dst []byte) []byte {
+	o := rawjson.Begin(dst)
+	o.String("type", "dynamic-tool")
+	o.String("toolName", c.Name)
+	o.String("toolCallId", c.ID)
+	o.String("state", string(c.State))
+	if c.State == CallStreaming {
+		o.Bytes("rawInput", c.rawInput)
+	}
+	o.Raw("input", c.Input)
+	if c.State == CallDone {
+		o.Raw("output", c.Output)
+	}
+	if c.State == CallFailed {
+		o.String("errorText", c.Error)
+	}
+	if c.Approval != nil {
+		o.Name("approval")
+		a := rawjson.Begin(o.Dst)
+		a.String("id", c.Approval.ID)
+		if c.Approval.Approved != nil {
+			a.Bool("approved", *c.Approval.Approved)
+		}
+		a.Maybe("reason", c.Approval.Reason)
+		o.Dst = a.End()
+	}
+	o.Flag("providerExecuted", c.ProviderExecuted)
+	return o.End()
+}
