@@ -288,22 +288,14 @@ func (o *workerEnv) check(t *testing.T, i int) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, m := range snap.Transcript(0) {
+	for _, m := range snap.Messages(0) {
 		if m.Role != fold.Assistant {
 			continue
 		}
-		for _, raw := range m.Parts {
-			var p struct {
-				Text     string          `json:"text"`
-				ToolName string          `json:"toolName"`
-				Output   json.RawMessage `json:"output"`
-			}
-			if err := json.Unmarshal(raw, &p); err != nil {
-				t.Fatal(err)
-			}
+		for _, p := range m.Parts {
 			b.WriteString(p.Text)
-			if p.ToolName != "" {
-				fmt.Fprintf(&b, "[%s %s]", p.ToolName, p.Output)
+			if p.Call != nil {
+				fmt.Fprintf(&b, "[%s %s]", p.Call.Name, []byte(p.Call.Output))
 			}
 		}
 	}

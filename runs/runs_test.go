@@ -111,7 +111,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("the status is %+v", st)
 	}
 	snap, err := w.client.Snapshots().Snapshot(t.Context(), session)
-	if messages := snap.Transcript(0); err != nil || len(messages) != 3 { // the user's, and one for each step
+	if messages := snap.Messages(0); err != nil || len(messages) != 3 { // the user's, and one for each step
 		t.Errorf("the snapshot has %+v, %v", messages, err)
 	}
 	_, err = w.client.Stop(t.Context(), session, runs.Abort, "late")

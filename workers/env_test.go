@@ -86,15 +86,15 @@ func types(bodies []chunk.Body) string {
 // conversation returns the conversation, one line for each part.
 func conversation(snap fold.Snapshot) string {
 	var lines []string
-	for _, m := range messagesOf(snap.Transcript(0)) {
+	for _, m := range withoutBoundaries(snap.Messages(0)) {
 		for _, p := range m.Parts {
 			switch {
-			case p.Tool != nil:
-				lines = append(lines, fmt.Sprintf("%s: %s(%s) %s %s%s", m.Role, p.Tool.Name, p.Tool.Input, p.Tool.State, []byte(p.Tool.Output), p.Tool.Error))
+			case p.Call != nil:
+				lines = append(lines, fmt.Sprintf("%s: %s(%s) %s %s%s", m.Role, p.Call.Name, p.Call.Input, p.Call.State, []byte(p.Call.Output), p.Call.Error))
 			case p.Text != "":
 				lines = append(lines, fmt.Sprintf("%s: %s", m.Role, p.Text))
 			default:
-				lines = append(lines, fmt.Sprintf("%s: %s", m.Role, p.Raw))
+				lines = append(lines, fmt.Sprintf("%s: %s", m.Role, p.AppendJSON(nil)))
 			}
 		}
 	}

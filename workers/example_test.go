@@ -90,7 +90,7 @@ type reply struct {
 }
 
 // model is a fake model that answers the end of the history.
-func model(history []workers.HistoryMessage) reply {
+func model(history []workers.Message) reply {
 	last := history[len(history)-1]
 	for _, call := range last.Calls() {
 		return reply{text: "Yes: " + strings.Trim(call.Output.String(), `"`) + "."}

@@ -91,7 +91,7 @@ assistant: Pea soup.`
 	if snap.Faults.RejectedPatches+snap.Faults.Skipped != 0 {
 		t.Errorf("faults %+v", snap.Faults)
 	}
-	calls := messagesOf(snap.Transcript(0))
+	calls := snap.Messages(0)
 	if id := calls[2].Calls()[0].ID; id != "call_1_1" {
 		t.Errorf("the second call_1 is %s, want call_1_1", id)
 	}

@@ -130,7 +130,7 @@ func (t *Turn) completeCall(ctx context.Context, step int64, c fold.Call, o outc
 		if o.reason != nil {
 			reason = *o.reason
 		}
-		o = outcomeError(CodeDenied, deniedText(reason))
+		o = outcomeError(CodeDenied, fold.Denial(reason))
 	}
 	if c.Child != nil {
 		if err := t.emit(ctx, step, chunk.SubagentEnd{

@@ -313,8 +313,7 @@ func clip(s string) string {
 
 // lastText returns the last text of the answer of a run.
 func lastText(snap fold.Snapshot) string {
-	list := messagesOf(snap.Transcript(snap.TurnMessages()))
-	for _, m := range slices.Backward(list) {
+	for _, m := range slices.Backward(snap.Messages(snap.TurnMessages())) {
 		if text := m.Text(); m.Role == fold.Assistant && text != "" {
 			return text
 		}

@@ -36,8 +36,8 @@ type Turn struct {
 
 	mu          sync.Mutex // guards everything below
 	snap        fold.Snapshot
-	messages    []HistoryMessage
-	finished    []HistoryMessage        // the messages that no later record can change
+	messages    []Message
+	finished    []Message               // the messages that no later record can change
 	read        int                     // number of finished messages
 	ids         map[string]bool         // of all calls
 	writeErr    error                   // permanent write error: the command moves to another worker
@@ -83,7 +83,7 @@ func (t *Turn) Input() []chunk.InputMessage {
 
 // Messages returns the history for a model, oldest first, with the input and the committed steps of this
 // turn. The caller must not modify it.
-func (t *Turn) Messages() []HistoryMessage {
+func (t *Turn) Messages() []Message {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.messages
@@ -306,9 +306,9 @@ func (t *Turn) setSnapshot(snap fold.Snapshot, refolded bool) {
 	if refolded || t.read > snap.FinishedCount() {
 		t.read, t.finished, t.ids = 0, nil, make(map[string]bool)
 	}
-	list := messagesOf(snap.Transcript(t.read))
+	list := withoutBoundaries(snap.Messages(t.read))
 	n := 0 // number of finished messages in list
-	for n < len(list) && list[n].index < snap.FinishedCount() {
+	for n < len(list) && list[n].Index < snap.FinishedCount() {
 		n++
 	}
 	t.finished = append(t.finished, list[:n]...)

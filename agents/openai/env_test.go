@@ -149,14 +149,13 @@ func (w *env) ended(s chunk.Session) fold.Snapshot {
 }
 
 // answered returns the text of all answers.
-func answered(snap fold.Snapshot) string { return partsText(snap, "text") }
+func answered(snap fold.Snapshot) string { return partsText(snap, fold.PartText) }
 
-func partsText(snap fold.Snapshot, kind string) string {
+func partsText(snap fold.Snapshot, kind fold.PartKind) string {
 	var b strings.Builder
-	for _, m := range snap.Transcript(0) {
-		for _, raw := range m.Parts {
-			var p struct{ Type, Text string }
-			if m.Role == fold.Assistant && unmarshal(raw, &p) && p.Type == kind {
+	for _, m := range snap.Messages(0) {
+		for _, p := range m.Parts {
+			if m.Role == fold.Assistant && p.Kind == kind {
 				b.WriteString(p.Text)
 			}
 		}

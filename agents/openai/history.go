@@ -30,7 +30,7 @@ type historyCall struct{ id, name, args string }
 
 // entriesOf converts the history. Every call has its outcome directly after its message, as both APIs
 // require.
-func entriesOf(list []workers.HistoryMessage) []entry {
+func entriesOf(list []workers.Message) []entry {
 	var out []entry
 	for _, m := range list {
 		if m.Role == fold.User {
@@ -53,7 +53,7 @@ func entriesOf(list []workers.HistoryMessage) []entry {
 	return out
 }
 
-func userEntries(m workers.HistoryMessage) []entry {
+func userEntries(m workers.Message) []entry {
 	e := entry{role: userRole, text: m.Text()}
 	for _, p := range m.Parts {
 		if p.File != nil {

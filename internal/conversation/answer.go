@@ -132,7 +132,7 @@ func (s *Service) unawaited(ctx context.Context, v *State, snap fold.Snapshot, c
 		if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
 			return s.Failed(ctx, v.Session, "look", err)
 		}
-		addCalls(v.Calls, child, agent)
+		addCalls(v.Calls, child.Messages(0), agent)
 		snap = child
 	} else {
 		id = c.CallID

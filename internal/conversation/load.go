@@ -136,7 +136,7 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 		}
 		v.MaxSeq = max(v.MaxSeq, w.MaxSeq)
 		if v.Calls != nil {
-			addCalls(v.Calls, snap, child.Session)
+			addCalls(v.Calls, snap.Messages(0), child.Session)
 		}
 		b, grandchildren := branchOf(snap, w.AgentType)
 		if b != nil {

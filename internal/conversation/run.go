@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
-
-	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -261,8 +258,8 @@ func outputOf(snap fold.Snapshot) chunk.Value {
 	if len(snap.Run.Output) > 0 {
 		return snap.Run.Output
 	}
-	for _, m := range slices.Backward(snap.Transcript(snap.TurnMessages())) {
-		if text := textOf(m); m.Role == fold.Assistant && text != "" {
+	for _, m := range slices.Backward(snap.Messages(snap.TurnMessages())) {
+		if text := m.Text(); m.Role == fold.Assistant && text != "" {
 			v, err := chunk.ValueOf(text)
 			if err != nil { // the log has only valid texts
 				return nil
@@ -271,20 +268,6 @@ func outputOf(snap fold.Snapshot) chunk.Value {
 		}
 	}
 	return nil
-}
-
-func textOf(m fold.TranscriptMessage) string {
-	var text strings.Builder
-	for _, raw := range m.Parts {
-		var part struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		}
-		if jsonv2.Unmarshal(raw, &part, lenient) == nil && part.Type == "text" {
-			text.WriteString(part.Text)
-		}
-	}
-	return text.String()
 }
 
 // exists reports whether the log or the queue has the session.

@@ -2,9 +2,8 @@ package conversation
 
 import (
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -89,7 +88,7 @@ func (w *PendingCall) expired(now time.Time) bool {
 
 // Call is a call in the messages of the log.
 type Call struct {
-	State      string // as a part has it
+	State      fold.CallState
 	ApprovalID string
 	Approved   *bool
 	Reason     string
@@ -100,7 +99,7 @@ type Call struct {
 // answered reports whether the call needs no further answer.
 func (c *Call) answered() bool {
 	switch c.State {
-	case "output-available", "output-error", "output-denied", "approval-responded":
+	case fold.CallDone, fold.CallFailed, fold.CallDenied, fold.CallApproved:
 		return true
 	}
 	return false
@@ -139,8 +138,9 @@ func (v *State) setSnapshot(snap fold.Snapshot) {
 // setMessages sets what is in the messages, which are many in a long chat, and are only needed for requests that send something.
 func (v *State) setMessages(snap fold.Snapshot) {
 	v.Inputs, v.Calls, v.SubAgentSessions = snap.Inputs(), make(map[string]Call), make(map[string]bool)
-	addCalls(v.Calls, snap, "")
-	for _, m := range snap.Transcript(0) {
+	list := snap.Messages(0)
+	addCalls(v.Calls, list, "")
+	for _, m := range list {
 		for _, child := range m.Children {
 			v.SubAgentSessions[child.Session] = true
 		}
@@ -150,32 +150,28 @@ func (v *State) setMessages(snap fold.Snapshot) {
 // isReplaced reports whether an edit or a new answer took the place of a message.
 func (v *State) isReplaced(index int) bool { return v.replaced != nil && v.replaced(index) }
 
-// addCalls reads the calls from the messages; those of a sub-agent get its
+// addCalls adds the calls in the messages; those of a sub-agent get its
 // session in front.
-func addCalls(calls map[string]Call, snap fold.Snapshot, agent string) {
-	for _, m := range snap.Transcript(0) {
-		if m.Role != fold.Assistant {
-			continue
-		}
-		for _, raw := range m.Parts {
-			var p part
-			if err := json.Unmarshal(raw, &p, lenient); err != nil || p.Type != "dynamic-tool" {
-				continue // a part of another kind; ours can be read
-			}
-			c := Call{State: p.State, Output: chunk.Value(p.Output)}
-			if p.ErrorText != nil {
-				c.Error = *p.ErrorText
+func addCalls(calls map[string]Call, list []fold.Message, agent string) {
+	for _, m := range list {
+		for _, p := range m.Calls() {
+			c := Call{State: p.State, Output: p.Output}
+			if p.State == fold.CallFailed {
+				c.Error = validText(p.Error)
 			}
 			if p.Approval != nil {
 				c.ApprovalID, c.Approved = p.Approval.ID, p.Approval.Approved
 				if p.Approval.Reason != nil {
-					c.Reason = *p.Approval.Reason
+					c.Reason = validText(*p.Approval.Reason)
 				}
 			}
-			calls[clientCallID(agent, p.ToolCallID)] = c
+			calls[clientCallID(agent, p.ID)] = c
 		}
 	}
 }
+
+// validText returns a text of a record as JSON for a client can hold it: half of a surrogate pair is not UTF-8.
+func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // clientCallID is the id of a call as a chat shows it, codec/aisdk.
 func clientCallID(agent, call string) string {

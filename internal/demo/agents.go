@@ -96,7 +96,7 @@ func turnOf(t *workers.Turn) string {
 	turn := ""
 	for _, m := range t.Messages() {
 		if m.Role == fold.User {
-			turn = m.ID
+			turn = m.ID()
 		}
 	}
 	return turn

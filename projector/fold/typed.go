@@ -102,7 +102,7 @@ type ToolCall struct {
 	Output           chunk.Value // of CallDone
 	Error            string      // of CallFailed and CallDenied
 	Approval         *Approval   // nil if it never needed one
-	ProviderExecuted bool        // it runs on the server
+	ProviderExecuted bool        // a client must not run it
 
 	rawInput []byte // arguments so far, of CallStreaming
 }

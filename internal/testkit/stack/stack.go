@@ -161,10 +161,10 @@ func (s *Stack) Bodies(id chunk.Session) (all []chunk.Body) {
 // Conversation returns the messages of a snapshot, one line for each part.
 func Conversation(snap fold.Snapshot) string {
 	var lines []string
-	for _, m := range snap.Transcript(0) {
+	for _, m := range snap.Messages(0) {
 		for _, p := range m.Parts {
-			if text := p.String(); !strings.Contains(text, `"type":"step-start"`) {
-				lines = append(lines, string(m.Role)+" "+text)
+			if p.Kind != fold.PartStepStart {
+				lines = append(lines, string(m.Role)+" "+string(p.AppendJSON(nil)))
 			}
 		}
 	}
