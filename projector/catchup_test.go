@@ -51,7 +51,7 @@ func crashed(tb testing.TB, log *storetest.Log, turns int, random *rand.Rand) {
 		}
 		if random.IntN(5) > 0 {
 			log.Append(tb, s1, 0, chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "takeover"})
-			log.Mark(tb, s1, 1+random.Int64N(steps))
+			log.AppendTruncation(tb, s1, 1+random.Int64N(steps))
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestSnapshotAt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 4))
 	for seed := range uint64(12) {
 		log, store := storetest.NewLog(), storetest.NewMemory()
-		a := storetest.NewAuthor(log, s1, 100+seed)
+		a := storetest.NewSessionGenerator(log, s1, 100+seed)
 		a.Write(t, 1+rng.IntN(60))
 		stored(t, store, log, s1)
 		a.Write(t, rng.IntN(60))
@@ -69,7 +69,7 @@ func TestSnapshotAtBetweenRecords(t *testing.T) {
 // truncated and a later one is served.
 func TestSnapshotAtExpiredLog(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 31)
+	a := storetest.NewSessionGenerator(log, s1, 31)
 	a.WithCleanups = false
 	a.Write(t, 100)
 	head := stored(t, store, log, s1)
@@ -104,7 +104,7 @@ func TestSnapshotAtExpiredLog(t *testing.T) {
 // TestSnapshotAtAfterGap checks that an unexplained gap is skipped and counted, as Snapshot does.
 func TestSnapshotAtAfterGap(t *testing.T) {
 	log := storetest.NewLog()
-	a := storetest.NewAuthor(log, s1, 33)
+	a := storetest.NewSessionGenerator(log, s1, 33)
 	a.WithCleanups = false
 	records := a.Write(t, 100)
 	log.DropRecord(s1, 50)
@@ -159,7 +159,7 @@ func TestDeletedSession(t *testing.T) {
 // TestSnapshotAtInconsistentHead checks that a head with missing messages is replaced by a fold of the log.
 func TestSnapshotAtInconsistentHead(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	records := storetest.NewAuthor(log, s1, 32).Write(t, 200)
+	records := storetest.NewSessionGenerator(log, s1, 32).Write(t, 200)
 	want := stored(t, store, log, s1)
 	store.DropMessages(s1)
 	snap, err := projector.NewReader(store, log).SnapshotAt(t.Context(), s1, records[len(records)-1].Seq)

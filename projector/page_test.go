@@ -29,7 +29,7 @@ func TestPages(t *testing.T) {
 	rng, psst := rand.New(rand.NewPCG(seed, 1)), chunk.Value(`{"hidden":true}`)
 	for range 25 {
 		log, store := storetest.NewLog(), storetest.NewMemory()
-		a := storetest.NewAuthor(log, s1, rng.Uint64())
+		a := storetest.NewSessionGenerator(log, s1, rng.Uint64())
 		for range rng.IntN(3) {
 			a.Write(t, 1+rng.IntN(150))
 			hidden := chunk.RunStarted{
@@ -78,7 +78,7 @@ func cut(all aisdk.FrontendSnapshot, w fold.PageQuery) aisdk.FrontendSnapshot {
 // TestPageReadsLittle checks that the cost of a page depends on its size and not on the session.
 func TestPageReadsLittle(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 5)
+	a := storetest.NewSessionGenerator(log, s1, 5)
 	a.WithCleanups = false
 	a.Write(t, 20_000)
 	snap := stored(t, store, log, s1)
@@ -149,7 +149,7 @@ func TestPageErrors(t *testing.T) {
 // TestInconsistentPage checks that the log replaces missing stored messages; if it cannot, the page is an error.
 func TestInconsistentPage(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 6)
+	a := storetest.NewSessionGenerator(log, s1, 6)
 	a.WithCleanups = false
 	a.Write(t, 300)
 	snap := stored(t, store, log, s1)

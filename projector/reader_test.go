@@ -21,7 +21,7 @@ func TestReadWhileChunksArrive(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	_, _ = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 11})
 	reader := projector.NewReader(store, log)
-	a := storetest.NewAuthor(log, s1, 7)
+	a := storetest.NewSessionGenerator(log, s1, 7)
 	a.WithCleanups = false // so that a prefix of the log does not change
 	wrote := make(chan []chunk.Record, 1000)
 	go func() {
@@ -65,7 +65,7 @@ func TestReadWithoutARunner(t *testing.T) {
 	if pos, epoch, err := reader.StoredPosition(t.Context(), s1); err != nil || pos != (chunk.Position{}) || epoch != 0 {
 		t.Errorf("head %+v %d %v, want zeros", pos, epoch, err)
 	}
-	records := storetest.NewAuthor(log, s1, 8).Write(t, 200)
+	records := storetest.NewSessionGenerator(log, s1, 8).Write(t, 200)
 	snap, err := reader.Snapshot(t.Context(), s1)
 	if err != nil || snap.Position != records[len(records)-1].Position() || !snap.HasAllMessages() {
 		t.Errorf("position %+v, %v; want the last of %d", snap.Position, err, len(records))
@@ -91,7 +91,7 @@ func TestHeadAndTail(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for seed := range uint64(60) {
 		log, store := storetest.NewLog(), storetest.NewMemory()
-		a := storetest.NewAuthor(log, s1, seed)
+		a := storetest.NewSessionGenerator(log, s1, seed)
 		a.Write(t, 1+rng.IntN(120))
 		head := stored(t, store, log, s1)
 		a.Write(t, rng.IntN(120))
@@ -113,7 +113,7 @@ func TestHeadAndTail(t *testing.T) {
 // TestReadAfterTheLogExpired reads a stored session whose log has expired.
 func TestReadAfterTheLogExpired(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 10)
+	a := storetest.NewSessionGenerator(log, s1, 10)
 	a.WithCleanups = false
 	a.Write(t, 200)
 	head := stored(t, store, log, s1)
@@ -145,7 +145,7 @@ func TestReadAfterTheLogExpired(t *testing.T) {
 // and counts the lost ones.
 func TestReadExpiredLogWithoutHead(t *testing.T) {
 	log := storetest.NewLog()
-	a := storetest.NewAuthor(log, s1, 11)
+	a := storetest.NewSessionGenerator(log, s1, 11)
 	a.WithCleanups = false
 	a.Write(t, 100)
 	log.Expire(s1, 40)
@@ -169,7 +169,7 @@ func TestTruncationBeyondTheLog(t *testing.T) {
 	turn("r2")
 	head := stored(t, store, log, s1)
 	log.Expire(s1, 2)
-	truncation, ok := log.Mark(t, s1, 1) // removes "two" from both turns
+	truncation, ok := log.AppendTruncation(t, s1, 1) // removes "two" from both turns
 	if !ok {
 		t.Fatal("no truncated record")
 	}
@@ -187,7 +187,7 @@ func TestTruncationBeyondTheLog(t *testing.T) {
 // attempts.
 func TestInconsistentHead(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	storetest.NewAuthor(log, s1, 12).Write(t, 300)
+	storetest.NewSessionGenerator(log, s1, 12).Write(t, 300)
 	want := stored(t, store, log, s1)
 	reader := projector.NewReader(store, log)
 	tries := 0
@@ -243,7 +243,7 @@ func TestUnexplainedGap(t *testing.T) {
 // unknown session.
 func TestIdleSessionIsNotRead(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	storetest.NewAuthor(log, s1, 13).Write(t, 100)
+	storetest.NewSessionGenerator(log, s1, 13).Write(t, 100)
 	head := stored(t, store, log, s1)
 	reader := projector.NewReader(store, log)
 	before := log.ReplayCount()
@@ -294,7 +294,7 @@ func TestHeadNewerThanTheEnd(t *testing.T) {
 	for name, known := range map[string]bool{"a new session": false, "a known session": true} {
 		t.Run(name, func(t *testing.T) {
 			log, store := storetest.NewLog(), storetest.NewMemory()
-			a := storetest.NewAuthor(log, s1, 14)
+			a := storetest.NewSessionGenerator(log, s1, 14)
 			if known {
 				a.Write(t, 50)
 				stored(t, store, log, s1)

@@ -32,7 +32,7 @@ func expectRebuildTo(t *testing.T, from, to projector.Store, log projector.Log, 
 // TestRebuild checks that Rebuild repairs wrong snapshots and does not write correct ones.
 func TestRebuild(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 11)
+	a := storetest.NewSessionGenerator(log, s1, 11)
 	a.Write(t, 300)
 	expectRebuild(t, store, log, projector.Replaced)
 	expectFinding(t, store, log, projector.Same)
@@ -60,7 +60,7 @@ func TestRebuild(t *testing.T) {
 func anotherLog(t *testing.T) *storetest.Log {
 	t.Helper()
 	log := storetest.NewLog()
-	storetest.NewAuthor(log, s1, 99).Write(t, 20)
+	storetest.NewSessionGenerator(log, s1, 99).Write(t, 20)
 	return log
 }
 
@@ -68,7 +68,7 @@ func anotherLog(t *testing.T) *storetest.Log {
 // folds the rest of the log onto it.
 func TestRebuildExpiredLog(t *testing.T) {
 	log, store, other := storetest.NewLog(), storetest.NewMemory(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 12)
+	a := storetest.NewSessionGenerator(log, s1, 12)
 	a.WithCleanups = false // so that no truncated record removes expired records
 	a.Write(t, 200)
 	was := storetest.Text(stored(t, store, log, s1))
@@ -116,7 +116,7 @@ func catchUpStored(t *testing.T, store projector.Store, log projector.Log) {
 // TestRebuildDeletedSession checks that a deleted session stays deleted in both stores while its log still exists.
 func TestRebuildDeletedSession(t *testing.T) {
 	log, store, other := storetest.NewLog(), storetest.NewMemory(), storetest.NewMemory()
-	records := storetest.NewAuthor(log, s1, 15).Write(t, 60)
+	records := storetest.NewSessionGenerator(log, s1, 15).Write(t, 60)
 	expectRebuildTo(t, store, other, log, projector.Replaced)
 	tombstone := fold.NewTombstone(s1, records[len(records)-1].Position(), 1)
 	if _, err := store.Save(t.Context(), tombstone, 0); err != nil {
@@ -140,7 +140,7 @@ func TestRebuildNothing(t *testing.T) {
 		t.Errorf("err = %v, want ErrUnknownSession", err)
 	}
 	// A session that is not stored and has lost the start of its log is saved as it is.
-	records := storetest.NewAuthor(log, s1, 13).Write(t, 60)
+	records := storetest.NewSessionGenerator(log, s1, 13).Write(t, 60)
 	log.Expire(s1, records[10].Ordinal)
 	expectRebuild(t, store, log, projector.Replaced)
 	expectFinding(t, store, log, projector.Unprovable)
@@ -150,7 +150,7 @@ func TestRebuildNothing(t *testing.T) {
 // since do.
 func TestRebuildWithGap(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 16)
+	a := storetest.NewSessionGenerator(log, s1, 16)
 	a.WithCleanups = false
 	records := a.Write(t, 100)
 	log.DropRecord(s1, records[40].Ordinal)
@@ -179,7 +179,7 @@ func TestRebuildReportsSkipped(t *testing.T) {
 func TestRebuildDuringRunner(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	_, _ = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 3})
-	a := storetest.NewAuthor(log, s1, 14)
+	a := storetest.NewSessionGenerator(log, s1, 14)
 	conflicts := 0
 	for range 60 {
 		q.put(a.Write(t, 9)...)

@@ -28,7 +28,7 @@ func TestRunnerSavesDeliveries(t *testing.T) {
 	r, _ := start(t, q, store, log, projector.Config{SaveAfter: 5 * time.Millisecond})
 	for i := range 20 {
 		s := chunk.RootSession("acme", fmt.Sprintf("s%d", i))
-		q.put(storetest.NewAuthor(log, s, uint64(i)).Write(t, 150)...)
+		q.put(storetest.NewSessionGenerator(log, s, uint64(i)).Write(t, 150)...)
 	}
 	q.drained(t)
 	for i := range 20 {
@@ -101,7 +101,7 @@ func TestRunnerCrash(t *testing.T) {
 	sessions := []chunk.Session{s1, chunk.RootSession("acme", "s2"), s1.Child("c")}
 	var generators []*storetest.SessionGenerator
 	for i, s := range sessions {
-		generators = append(generators, storetest.NewAuthor(log, s, uint64(i+10)))
+		generators = append(generators, storetest.NewSessionGenerator(log, s, uint64(i+10)))
 	}
 	q := newQueue()
 	q.batch = 7
@@ -176,7 +176,7 @@ func TestTwoRunners(t *testing.T) {
 	one, two := newQueue(), newQueue()
 	r1, _ := start(t, one, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 3})
 	r2, _ := start(t, two, store, log, projector.Config{SaveAfter: time.Millisecond, SaveRecords: 3})
-	a := storetest.NewAuthor(log, s1, 3)
+	a := storetest.NewSessionGenerator(log, s1, 3)
 	for range 40 {
 		for _, rec := range a.Write(t, 20) {
 			one.put(rec) // a server sends a late record to both
@@ -195,7 +195,7 @@ func TestTwoRunners(t *testing.T) {
 // it.
 func TestConflictReloads(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-	a := storetest.NewAuthor(log, s1, 4)
+	a := storetest.NewSessionGenerator(log, s1, 4)
 	first := a.Write(t, 50)
 	r, _ := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
 	q.put(first...)
@@ -223,7 +223,7 @@ func TestConflictReloads(t *testing.T) {
 // TestAnyOrder delivers records several times in random order.
 func TestAnyOrder(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-	records := storetest.NewAuthor(log, s1, 5).Write(t, 300)
+	records := storetest.NewSessionGenerator(log, s1, 5).Write(t, 300)
 	records = append(records, records...)
 	rand.New(rand.NewPCG(5, 5)).Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
 	_, _ = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
@@ -309,7 +309,7 @@ func TestSessionsAreEvicted(t *testing.T) {
 	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Hour, SaveRecords: 1 << 30, MaxSessions: 3})
 	var generators []*storetest.SessionGenerator
 	for i := range 12 {
-		generators = append(generators, storetest.NewAuthor(log, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i)))
+		generators = append(generators, storetest.NewSessionGenerator(log, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i)))
 	}
 	for range 5 {
 		for _, a := range generators {
@@ -343,7 +343,7 @@ func TestOutage(t *testing.T) {
 		log.Fault = func(chunk.Session) error { return store.Fault("") }
 		r, stop := start(t, q, store, log, projector.Config{})
 		defer stop()
-		q.put(storetest.NewAuthor(log, s1, 6).Write(t, 100)...)
+		q.put(storetest.NewSessionGenerator(log, s1, 6).Write(t, 100)...)
 		time.Sleep(time.Minute)
 		if q.unacked() < 100 || r.Stats().Saved > 0 || r.Stats().Failures < 3 || r.Stats().Failures > 40 {
 			t.Errorf("%d unacknowledged, stats %+v", q.unacked(), r.Stats())
@@ -425,7 +425,7 @@ func TestLogRolledBack(t *testing.T) {
 func TestStallTimeoutIsPerRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-		a := storetest.NewAuthor(log, s1, 31)
+		a := storetest.NewSessionGenerator(log, s1, 31)
 		a.WithCleanups = false
 		records := a.Write(t, 200)
 		r, stop := start(t, q, store, slow{log}, projector.Config{})

@@ -18,7 +18,7 @@ import (
 func TestReadTombstone(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	s := chunk.RootSession("acme", "s1")
-	storetest.NewAuthor(log, s, 1).Write(t, 50)
+	storetest.NewSessionGenerator(log, s, 1).Write(t, 50)
 	last := log.Append(t, s, 1, chunk.StreamFailed{Error: "the session was deleted"})
 	if _, err := store.Save(t.Context(), fold.NewTombstone(s, last.Position(), last.Epoch), 0); err != nil {
 		t.Fatal(err)
@@ -58,13 +58,13 @@ func TestSessionRestartsAfterExpiry(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- runner.Run(ctx) }()
-		storetest.NewAuthor(old, s, 1).Write(t, 100)
+		storetest.NewSessionGenerator(old, s, 1).Write(t, 100)
 		source.put(old.Records(s)...)
 		time.Sleep(time.Minute)
 		store.DropSession(s)
 		time.Sleep(2 * time.Hour)
 
-		author := storetest.NewAuthor(recreated, s, 2)
+		author := storetest.NewSessionGenerator(recreated, s, 2)
 		author.WithCleanups = false
 		author.Write(t, 30)
 		records := recreated.Records(s)

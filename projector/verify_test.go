@@ -29,7 +29,7 @@ func expectFinding(t *testing.T, store projector.Store, log projector.Log, want 
 func TestVerifySame(t *testing.T) {
 	for seed := range uint64(20) {
 		log, store := storetest.NewLog(), storetest.NewMemory()
-		a := storetest.NewAuthor(log, s1, seed)
+		a := storetest.NewSessionGenerator(log, s1, seed)
 		a.Write(t, 10)
 		for range 8 {
 			stored(t, store, log, s1)
@@ -68,7 +68,7 @@ func TestVerifyRolledBackLog(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	stored(t, store, log60(t, log), s1)
 	back := storetest.NewLog()
-	a := storetest.NewAuthor(back, s1, 22)
+	a := storetest.NewSessionGenerator(back, s1, 22)
 	a.WithCleanups = false
 	a.Write(t, 20)
 	expectFinding(t, store, back, projector.Unprovable)
@@ -79,7 +79,7 @@ func TestVerifyRolledBackLog(t *testing.T) {
 // log60 has a session of about 60 records.
 func log60(t *testing.T, log *storetest.Log) *storetest.Log {
 	t.Helper()
-	a := storetest.NewAuthor(log, s1, 21)
+	a := storetest.NewSessionGenerator(log, s1, 21)
 	a.WithCleanups = false
 	a.Write(t, 60)
 	return log
@@ -88,7 +88,7 @@ func log60(t *testing.T, log *storetest.Log) *storetest.Log {
 // TestVerifyMessages checks that stored messages which do not match the hash in the head are a difference.
 func TestVerifyMessages(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
-	a := storetest.NewAuthor(log, s1, 3)
+	a := storetest.NewSessionGenerator(log, s1, 3)
 	a.Write(t, 1)
 	for stored(t, store, log, s1).FinishedCount() == 0 {
 		a.Write(t, 40)
@@ -104,7 +104,7 @@ func TestVerifyUnprovable(t *testing.T) {
 	if _, err := projector.VerifySnapshot(t.Context(), store, log, s1); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("err = %v, want ErrUnknownSession", err)
 	}
-	records := storetest.NewAuthor(log, s1, 4).Write(t, 60)
+	records := storetest.NewSessionGenerator(log, s1, 4).Write(t, 60)
 	expectFinding(t, store, log, projector.Unsaved)
 	stored(t, store, log, s1)
 	log.Expire(s1, 5)

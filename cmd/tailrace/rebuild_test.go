@@ -61,7 +61,7 @@ func newRebuildEnv(t *testing.T) *rebuildEnv {
 // write publishes records of a random session.
 func (s *rebuildEnv) write(session chunk.Session, seed uint64, n int) {
 	s.t.Helper()
-	a := storetest.NewAuthor(s.draft, session, seed)
+	a := storetest.NewSessionGenerator(s.draft, session, seed)
 	a.WithCleanups = false
 	for _, rec := range a.Write(s.t, n) {
 		subject, err := siteLayout.Subject(session)
@@ -120,7 +120,7 @@ func (s *rebuildEnv) falsify(session chunk.Session) {
 		s.t.Fatal(err)
 	}
 	other := storetest.NewLog()
-	a := storetest.NewAuthor(other, session, 1000)
+	a := storetest.NewSessionGenerator(other, session, 1000)
 	a.WithCleanups = false
 	a.Write(s.t, int(head.Position.Ordinal))
 	wrong := fold.New(session)

@@ -290,7 +290,7 @@ func TestLateSaveOfWhatWasDeleted(t *testing.T) {
 	}
 
 	second := storetest.NewLog()
-	storetest.NewAuthor(second, s1, 9).Write(t, 100)
+	storetest.NewSessionGenerator(second, s1, 9).Write(t, 100)
 	_, now, err := st.Load(t.Context(), s1)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestAged(t *testing.T) {
 	for i := range 7 {
 		s := chunk.RootSession("acme", fmt.Sprintf("s%d", i))
 		log := storetest.NewLog()
-		storetest.NewAuthor(log, s, 1).Write(t, 20)
+		storetest.NewSessionGenerator(log, s, 1).Write(t, 20)
 		r := mustSave(t, st, storetest.Fold(t, log, s), 0)
 		tombstone := fold.NewTombstone(s, chunk.Position{Seq: 1, Ordinal: 1}, 1)
 		switch i {

@@ -132,7 +132,7 @@ func TestListRefuses(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewAuthor(log, s1, 3).Write(t, 50)
+	storetest.NewSessionGenerator(log, s1, 3).Write(t, 50)
 	mustSave(t, st, storetest.Fold(t, log, s1), 0)
 	for subject, header := range map[string]string{"h.acme.x.x": "", "h.acme.y.y": "{", "h.acme.z": `{"status":"ended"}`, "h.acme.v.v": `{"status":7}`} {
 		m := nats.NewMsg("$KV.TR_SNAPSHOTS." + subject)

@@ -21,7 +21,7 @@ func TestRangeOfAnotherLife(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewAuthor(log, s1, 1).Write(t, 100)
+	storetest.NewSessionGenerator(log, s1, 1).Write(t, 100)
 	first := storetest.Fold(t, log, s1)
 	old, err := st.Save(t.Context(), first, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestRangeOfAnotherLife(t *testing.T) {
 		t.Errorf("deleted: %v, want ErrInconsistent", err)
 	}
 	newLog := storetest.NewLog()
-	storetest.NewAuthor(newLog, s1, 2).Write(t, 100)
+	storetest.NewSessionGenerator(newLog, s1, 2).Write(t, 100)
 	second := storetest.Fold(t, newLog, s1)
 	if first.Generation(0) != second.Generation(0) {
 		t.Fatal("the keys differ")

@@ -22,7 +22,7 @@ func (w *env) fill(b *testing.B, sessions, each int) map[chunk.Session]chunk.Pos
 	draft := storetest.NewLog()
 	var lines [][]chunk.Record
 	for i := range sessions {
-		a := storetest.NewAuthor(draft, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i))
+		a := storetest.NewSessionGenerator(draft, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i))
 		a.WithCleanups = false
 		lines = append(lines, a.Write(b, each)[:each])
 	}

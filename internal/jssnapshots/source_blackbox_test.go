@@ -40,7 +40,7 @@ func TestReadWhileChunksArrive(t *testing.T) {
 	var writing sync.WaitGroup
 	var all [][]chunk.Record
 	for i, s := range sessions {
-		a := storetest.NewAuthor(draft, s, seed+uint64(i))
+		a := storetest.NewSessionGenerator(draft, s, seed+uint64(i))
 		a.WithCleanups = false
 		all = append(all, a.Write(t, 400))
 	}

@@ -52,7 +52,7 @@ func TestOrphansComeWithThePartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 21).Write(t, 100))
+	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s1, 21).Write(t, 100))
 	ctx, die := context.WithCancel(t.Context())
 	defer die()
 	n := 0
@@ -99,7 +99,7 @@ func TestLateAcknowledgements(t *testing.T) {
 // records.
 func TestBucketRecreated(t *testing.T) {
 	w := newEnv(t)
-	quiet, busy := storetest.NewAuthor(storetest.NewLog(), s1, 22), storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 23)
+	quiet, busy := storetest.NewSessionGenerator(storetest.NewLog(), s1, 22), storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", "s2"), 23)
 	deleteBucket := func() {
 		t.Helper()
 		if err := w.js.DeleteKeyValue(t.Context(), w.layout.Snapshots()); err != nil {
@@ -136,7 +136,7 @@ func TestBucketRecreated(t *testing.T) {
 // A consumer without metadata, of an older version, is used from its position.
 func TestConsumerWithoutABucket(t *testing.T) {
 	w := newEnv(t)
-	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 24).Write(t, 50))
+	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s1, 24).Write(t, 50))
 	src, err := NewSource(w.js, SourceConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestConsumerWithoutABucket(t *testing.T) {
 	w.allAcknowledged()
 	p.stop()
 	again := w.project(SourceConfig{})
-	w.copy(storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 25).Write(t, 5))
+	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", "s2"), 25).Write(t, 5))
 	w.caughtUp(chunk.RootSession("acme", "s2"))
 	if n := again.runner.Stats().Delivered; n > 50 {
 		t.Errorf("%d deliveries, want only the new ones", n)
@@ -171,7 +171,7 @@ func TestConsumerWithoutABucket(t *testing.T) {
 // The lag is reported, and is 0 when everything is saved.
 func TestLag(t *testing.T) {
 	w := newEnv(t)
-	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 26).Write(t, 30))
+	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s1, 26).Write(t, 30))
 	registry := prometheus.NewRegistry()
 	metrics, err := NewSourceMetrics(registry)
 	if err != nil {
@@ -234,7 +234,7 @@ func TestDeadBetweenSaveAndAck(t *testing.T) {
 	draft := storetest.NewLog()
 	var authors []*storetest.SessionGenerator
 	for i := range 4 {
-		a := storetest.NewAuthor(draft, chunk.RootSession("acme", fmt.Sprint("s", i)), uint64(i))
+		a := storetest.NewSessionGenerator(draft, chunk.RootSession("acme", fmt.Sprint("s", i)), uint64(i))
 		a.WithCleanups = false // the log keeps what crashes leave, and each mark reads it again
 		authors = append(authors, a)
 	}
@@ -279,7 +279,7 @@ func TestKilledBetweenSaveAndAck(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
 	url := w.js.Conn().ConnectedUrl()
-	a := storetest.NewAuthor(storetest.NewLog(), s1, 28)
+	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 28)
 	for range 10 {
 		w.copy(a.Write(t, 40))
 		startChild(t, childJob{URL: url, Die: 1}).awaitDeath(t)
@@ -297,7 +297,7 @@ func TestTwoProcesses(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
 	url := w.js.Conn().ConnectedUrl()
-	a, b := storetest.NewAuthor(storetest.NewLog(), s1, 29), storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 30)
+	a, b := storetest.NewSessionGenerator(storetest.NewLog(), s1, 29), storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", "s2"), 30)
 	a.WithCleanups, b.WithCleanups = false, false
 	write := func(check bool) {
 		t.Helper()
@@ -332,7 +332,7 @@ func TestTwoProcesses(t *testing.T) {
 // than those that the projectors have read: a new session, and one that continues after its snapshot.
 func TestStreamRecreated(t *testing.T) {
 	w := newEnv(t)
-	old := storetest.NewAuthor(storetest.NewLog(), s1, 33)
+	old := storetest.NewSessionGenerator(storetest.NewLog(), s1, 33)
 	old.WithCleanups = false
 	one, two := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second}), w.project(SourceConfig{TakeoverTimeout: 3 * time.Second})
 	w.copy(old.Write(t, 100))
@@ -344,7 +344,7 @@ func TestStreamRecreated(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.ensure()
-		other := storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", fmt.Sprint("new", round)), uint64(34+round))
+		other := storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", fmt.Sprint("new", round)), uint64(34+round))
 		w.copy(other.Write(t, 10))
 		w.copy(old.Write(t, 10))
 		w.caughtUp(other.Session)

@@ -77,7 +77,7 @@ func (m *concurrentWriter) newer(s chunk.Session) {
 func TestHeadsOfAnotherWriter(t *testing.T) {
 	t.Logf("-writer.seed=%d", *writerSeed)
 	w, rng := newEnv(t), rand.New(rand.NewPCG(*writerSeed, 1))
-	a := storetest.NewAuthor(storetest.NewLog(), s1, *writerSeed)
+	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, *writerSeed)
 	m := w.concurrentWriter(s1)
 	p := w.project(SourceConfig{})
 	w.copy(a.Write(t, 30))
@@ -127,8 +127,8 @@ func TestHeadsOfAnotherWriter(t *testing.T) {
 // Another writer never stops: the projector continues with other sessions.
 func TestWriterWithoutEnd(t *testing.T) {
 	w := newEnv(t)
-	a := storetest.NewAuthor(storetest.NewLog(), s1, 31)
-	other := storetest.NewAuthor(storetest.NewLog(), chunk.RootSession("acme", "s2"), 32)
+	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 31)
+	other := storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", "s2"), 32)
 	m := w.concurrentWriter(s1)
 	w.project(SourceConfig{})
 	ctx, stop := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ func TestLogToBucket(t *testing.T) {
 	draft := storetest.NewLog()
 	var authors []*storetest.SessionGenerator
 	for i := range 10 {
-		a := storetest.NewAuthor(draft, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i))
+		a := storetest.NewSessionGenerator(draft, chunk.RootSession("acme", fmt.Sprintf("s%d", i)), uint64(i))
 		authors = append(authors, a)
 	}
 	for round := range 6 {
@@ -55,7 +55,7 @@ func TestLogToBucket(t *testing.T) {
 func TestConsumerDeleted(t *testing.T) {
 	w := newEnv(t)
 	p := w.project(SourceConfig{})
-	a := storetest.NewAuthor(storetest.NewLog(), s1, 1)
+	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 1)
 	for range 3 {
 		w.copy(a.Write(t, 50))
 		w.caughtUp(s1)
@@ -74,7 +74,7 @@ func TestConsumerDeleted(t *testing.T) {
 // One of two has the partition. When it ends, regularly or by death, the other one gets it, with everything that was not saved.
 func TestHandOver(t *testing.T) {
 	w := newEnv(t)
-	a := storetest.NewAuthor(storetest.NewLog(), s1, 3)
+	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 3)
 	one := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 2 * time.Second})
 	w.copy(a.Write(t, 60))
 	w.caughtUp(s1)
@@ -160,7 +160,7 @@ func TestMalformedAndPoison(t *testing.T) {
 func TestThingsGoAndComeBack(t *testing.T) {
 	w := newEnv(t)
 	w.project(SourceConfig{})
-	a := storetest.NewAuthor(storetest.NewLog(), s1, 4)
+	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 4)
 	w.copy(a.Write(t, 80))
 	w.caughtUp(s1)
 
@@ -207,7 +207,7 @@ func TestOtherSettings(t *testing.T) {
 // An error of take ends the Source; nothing is acknowledged.
 func TestTakeFails(t *testing.T) {
 	w := newEnv(t)
-	w.copy(storetest.NewAuthor(storetest.NewLog(), s1, 5).Write(t, 3))
+	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s1, 5).Write(t, 3))
 	src, err := NewSource(w.js, SourceConfig{})
 	if err != nil {
 		t.Fatal(err)

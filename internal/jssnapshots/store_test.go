@@ -63,7 +63,7 @@ func TestKeys(t *testing.T) {
 	log.Append(t, s1, 1, chunk.TextDelta{Delta: "one"})
 	log.Append(t, s1, 1, chunk.StepEnd{})
 	log.Append(t, s1, 2, chunk.TextDelta{Delta: "two"})
-	if _, ok := log.Mark(t, s1, 1); !ok {
+	if _, ok := log.AppendTruncation(t, s1, 1); !ok {
 		t.Fatal("no mark")
 	}
 	log.Append(t, s1, 2, chunk.TextDelta{Delta: "two again"})
@@ -96,7 +96,7 @@ func TestDeathBeforeTheHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewAuthor(log, s1, 1).Write(t, 200)
+	storetest.NewSessionGenerator(log, s1, 1).Write(t, 200)
 	snap := storetest.Fold(t, log, s1)
 	b, err := st.open(t.Context())
 	if err != nil {
@@ -120,7 +120,7 @@ func TestValuesOfAnotherProgram(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewAuthor(log, s1, 2).Write(t, 200)
+	storetest.NewSessionGenerator(log, s1, 2).Write(t, 200)
 	if _, err := st.Save(t.Context(), storetest.Fold(t, log, s1), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestDeletedHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewAuthor(log, s1, 3).Write(t, 50)
+	storetest.NewSessionGenerator(log, s1, 3).Write(t, 50)
 	snap := storetest.Fold(t, log, s1)
 	if _, err := st.Save(t.Context(), snap, 0); err != nil {
 		t.Fatal(err)

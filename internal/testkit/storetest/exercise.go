@@ -45,7 +45,7 @@ var session = chunk.RootSession("acme", "s1")
 func snapshot(t *testing.T, s chunk.Session, n int) fold.Snapshot {
 	t.Helper()
 	log := NewLog()
-	NewAuthor(log, s, 1).Write(t, n)
+	NewSessionGenerator(log, s, 1).Write(t, n)
 	return Fold(t, log, s)
 }
 
@@ -81,7 +81,7 @@ func savedIsLoaded(t *testing.T, st projector.Store) {
 func messagesAreShared(t *testing.T, st projector.Store) {
 	t.Helper()
 	log := NewLog()
-	a := NewAuthor(log, session, 2)
+	a := NewSessionGenerator(log, session, 2)
 	f, revision := fold.New(session), projector.Revision(0)
 	for range 20 {
 		for _, rec := range a.Write(t, 20) {
@@ -194,7 +194,7 @@ func twoMegabytes(t *testing.T, st projector.Store) {
 func tombstoneConflict(t *testing.T, st projector.Store) {
 	t.Helper()
 	log := NewLog()
-	NewAuthor(log, session, 3).Write(t, 100)
+	NewSessionGenerator(log, session, 3).Write(t, 100)
 	snap := Fold(t, log, session)
 	revision := save(t, st, snap, 0)
 	tombstone := fold.NewTombstone(session, snap.Position, snap.Epoch+1)

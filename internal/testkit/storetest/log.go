@@ -66,9 +66,9 @@ func (l *Log) AppendRaw(s chunk.Session, typ chunk.Type, data []byte) chunk.Reco
 	return rec
 }
 
-// Mark writes a truncated record that removes the chunks of steps after the given one, and returns it; false if there are none.
+// AppendTruncation appends a truncated record that removes the chunks of steps after the given one, and returns it; false if there are none.
 // DeleteRemoved deletes the removed records.
-func (l *Log) Mark(tb testing.TB, s chunk.Session, step int64) (chunk.Record, bool) {
+func (l *Log) AppendTruncation(tb testing.TB, s chunk.Session, step int64) (chunk.Record, bool) {
 	tb.Helper()
 	var removed []chunk.OrdinalRange
 	for _, rec := range l.Records(s) {

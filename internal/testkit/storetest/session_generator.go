@@ -23,8 +23,8 @@ type SessionGenerator struct {
 	call int
 }
 
-// NewAuthor returns a SessionGenerator. The same seed writes the same records.
-func NewAuthor(log *Log, s chunk.Session, seed uint64) *SessionGenerator {
+// NewSessionGenerator returns a SessionGenerator. The same seed writes the same records.
+func NewSessionGenerator(log *Log, s chunk.Session, seed uint64) *SessionGenerator {
 	return &SessionGenerator{Session: s, WithCleanups: true, log: log, rng: rand.New(rand.NewPCG(seed, 7))}
 }
 
@@ -58,7 +58,7 @@ func (a *SessionGenerator) Write(tb testing.TB, n int) []chunk.Record {
 		case a.WithCleanups:
 			write(chunk.RunStarted{RunID: fmt.Sprintf("r%d", a.run), Epoch: 1, Mode: "takeover"})
 			a.step = max(0, a.step-1)
-			if truncation, ok := a.log.Mark(tb, a.Session, a.step); ok {
+			if truncation, ok := a.log.AppendTruncation(tb, a.Session, a.step); ok {
 				out = append(out, truncation)
 			}
 		}
