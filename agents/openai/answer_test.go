@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -10,8 +9,6 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
-
-func unmarshal(text []byte, v any) bool { return json.Unmarshal(text, v) == nil }
 
 // An answer is streamed with its reasoning and usage. A null error in every piece is ignored.
 func TestAnswer(t *testing.T) {

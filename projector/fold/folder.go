@@ -1,6 +1,10 @@
 package fold
 
-import "github.com/tailrace/tailrace/chunk"
+import (
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+)
 
 // Folder folds the records of one session. It has one owner: its methods must not be called concurrently. Its results, and what
 // is passed to it, are copies: later records change no Snapshot that was returned earlier.
@@ -95,6 +99,6 @@ func (f *Folder) own() {
 	own := *f.s.base()
 	own.removedAhead, own.turn, own.step = f.s.removedAhead, f.s.turn, f.s.step
 	// Without Clip two Folders that continue from one snapshot would append to the same array.
-	own.messages.trimmed, own.messages.finished = held.trimmed, held.finished[:len(held.finished):len(held.finished)]
+	own.messages.trimmed, own.messages.finished = held.trimmed, slices.Clip(held.finished)
 	f.s, f.shared = own, false
 }

@@ -3,6 +3,7 @@ package fold
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +104,7 @@ func TestTypedParts(t *testing.T) {
 			{Kind: PartCall, Call: &ToolCall{ID: "k3", Name: "t", State: CallFailed, Input: chunk.Value(`{}`), Error: "boom", ProviderExecuted: true}},
 			{Kind: PartText, Text: " more", Streaming: true},
 		}
-		got := append(list[0].Parts, list[1].Parts...)
+		got := slices.Concat(list[0].Parts, list[1].Parts)
 		if len(got) != len(want) {
 			t.Fatalf("%d parts, want %d", len(got), len(want))
 		}
