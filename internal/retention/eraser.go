@@ -91,6 +91,9 @@ func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
 	found, done := false, make(map[chunk.Session]bool)
 	for next := []chunk.Session{s}; len(next) > 0; {
 		for _, one := range next {
+			if done[one] {
+				continue
+			}
 			was, err := e.one(ctx, one)
 			if err != nil {
 				return fmt.Errorf("delete %s: %w", one, err)
@@ -108,7 +111,7 @@ func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
 	return nil
 }
 
-// others returns the sessions of the tree of a root that are not done.
+// others returns the sessions of the tree of a root that are not done, some twice.
 func (e *Eraser) others(ctx context.Context, s chunk.Session, done map[chunk.Session]bool) ([]chunk.Session, error) {
 	if s != s.Tree() {
 		return nil, nil
@@ -130,15 +133,7 @@ func (e *Eraser) others(ctx context.Context, s chunk.Session, done map[chunk.Ses
 			all = append(all, session)
 		}
 	}
-	var others []chunk.Session
-	seen := make(map[chunk.Session]bool)
-	for _, one := range all {
-		if !done[one] && !seen[one] {
-			seen[one] = true
-			others = append(others, one)
-		}
-	}
-	return others, nil
+	return slices.DeleteFunc(all, func(one chunk.Session) bool { return done[one] }), nil
 }
 
 func (e *Eraser) stream(s chunk.Session) string {
