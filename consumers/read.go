@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
@@ -160,7 +161,11 @@ func (rd *readState) open(ctx context.Context) error {
 }
 
 func (rd *readState) attach(ctx context.Context) error {
-	if indexes := rd.indexes(ctx); rd.scope == chunk.ScopeTree || len(indexes) > 0 {
+	var indexes map[string]*archive.Index
+	if rd.cfg.UseArchives {
+		indexes = rd.archives.Indexes(ctx, rd.session, rd.scope)
+	}
+	if rd.scope == chunk.ScopeTree || len(indexes) > 0 {
 		return rd.openMerge(ctx, indexes)
 	}
 	return rd.openOrdered(ctx)

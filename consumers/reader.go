@@ -39,7 +39,7 @@ func New(js jetstream.JetStream, cfg Config) (*Reader, error) {
 		cfg.OnMalformed = warnMalformed(cfg.Log)
 	}
 	client := jsclient.New(js)
-	return &Reader{cfg: cfg, client: client, archives: archive.NewReader(client, cfg.Layout)}, nil
+	return &Reader{cfg: cfg, client: client, archives: archive.NewReader(client, cfg.Layout, cfg.Log)}, nil
 }
 
 // Last returns the last record of s, as the leader of its stream has it: after a writer got the confirmation of a record, Last returns that record or a

@@ -53,7 +53,7 @@ func (rd *readState) openMerge(ctx context.Context, indexes map[string]*archive.
 	case rd.after.Seq > chunk.Seq(state.Last):
 		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
 	}
-	archives := rd.openArchives(ctx, indexes, state)
+	archives := rd.archives.Open(ctx, indexes, state, rd.after.Seq)
 	switch {
 	case len(sessions)-len(archives) > maxMergeSessions, rd.scope == chunk.ScopeSession && len(archives) == 0:
 		return rd.openOrdered(ctx)
@@ -61,37 +61,6 @@ func (rd *readState) openMerge(ctx context.Context, indexes map[string]*archive.
 		sessions = []string{rd.root}
 	}
 	return rd.attachAll(ctx, sessions, archives, state)
-}
-
-// indexes returns the indexes of the archives of the scope, as far as there are any. An error of an archive is not an error of the read, which then reads
-// the log.
-func (rd *readState) indexes(ctx context.Context) (indexes map[string]*archive.Index) {
-	if !rd.cfg.UseArchives {
-		return nil
-	}
-	err := rd.client.Attempt(ctx, func(ctx context.Context) (err error) {
-		indexes, err = rd.archives.Indexes(ctx, rd.session, rd.scope)
-		return err
-	})
-	if err != nil {
-		rd.cfg.Log.Debug("archives not listed", slog.Any("error", err))
-	}
-	return indexes
-}
-
-// openArchives returns the archives that match the log, by subject, and none after an error.
-func (rd *readState) openArchives(ctx context.Context, indexes map[string]*archive.Index, state jsclient.State) (archives map[string]*archive.Session) {
-	if len(indexes) == 0 {
-		return nil
-	}
-	err := rd.client.Attempt(ctx, func(ctx context.Context) (err error) {
-		archives, err = rd.archives.Open(ctx, indexes, state, rd.after.Seq)
-		return err
-	})
-	if err != nil {
-		rd.cfg.Log.Debug("archives not read", slog.Any("error", err))
-	}
-	return archives
 }
 
 // list returns the subjects of the tree and the end up to which the list is complete.

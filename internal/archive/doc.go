@@ -6,9 +6,9 @@
 // A Reader compares the index with the log before it uses an archive; see Index.MatchesLog. If the log has expired, was purged, cleaned up or recreated, the
 // archive does not match and is not read:
 //
-//	indexes, err := reader.Indexes(ctx, session, chunk.ScopeSession)
+//	indexes := reader.Indexes(ctx, session, chunk.ScopeSession)
 //	... // then the state of the log
-//	archives, err := reader.Open(ctx, indexes, state, after)
+//	archives := reader.Open(ctx, indexes, state, after)
 //	rec, err := archives[subject].Next(ctx)
 //
 // In the object bucket an archive uses two subjects, which are not those of named objects, so that one purge with Keys removes the archives of a session or

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sort"
 
@@ -12,19 +13,32 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Reader opens archives. Its methods may be called concurrently. It sends each request once: after an error the caller reads the log.
+// Reader opens archives. Its methods may be called concurrently. It tries everything once: an archive that cannot be opened is logged and read as if there
+// were none, because the log has the same records.
 type Reader struct {
 	client *jsclient.Client
 	layout subjects.Layout
+	log    *slog.Logger
 }
 
 // NewReader returns a Reader of the archives of a layout.
-func NewReader(client *jsclient.Client, layout subjects.Layout) *Reader {
-	return &Reader{client: client, layout: layout}
+func NewReader(client *jsclient.Client, layout subjects.Layout, log *slog.Logger) *Reader {
+	return &Reader{client: client, layout: layout, log: log}
 }
 
 // Indexes returns the indexes of the archives of s, or with chunk.ScopeTree of all sessions of its tree, by the subject of the session in the log.
-func (r *Reader) Indexes(ctx context.Context, s chunk.Session, scope chunk.Scope) (map[string]*Index, error) {
+func (r *Reader) Indexes(ctx context.Context, s chunk.Session, scope chunk.Scope) (found map[string]*Index) {
+	err := r.client.Attempt(ctx, func(ctx context.Context) (err error) {
+		found, err = r.indexes(ctx, s, scope)
+		return err
+	})
+	if err != nil {
+		r.log.Debug("archives not listed", slog.Any("session", s), slog.Any("error", err))
+	}
+	return found
+}
+
+func (r *Reader) indexes(ctx context.Context, s chunk.Session, scope chunk.Scope) (map[string]*Index, error) {
 	keys, err := r.indexKeys(ctx, s, scope)
 	if err != nil {
 		return nil, err
@@ -72,7 +86,21 @@ func (r *Reader) indexKeys(ctx context.Context, s chunk.Session, scope chunk.Sco
 
 // Open opens the archives that have exactly what the log has, each at its first record after a sequence, and returns them by the subject of the session in
 // the log. It omits archives that have no such record. log is the state of the stream with the number of messages of each of the sessions.
-func (r *Reader) Open(ctx context.Context, indexes map[string]*Index, log jsclient.State, after chunk.Seq) (map[string]*Session, error) {
+func (r *Reader) Open(ctx context.Context, indexes map[string]*Index, log jsclient.State, after chunk.Seq) (sessions map[string]*Session) {
+	if len(indexes) == 0 {
+		return nil
+	}
+	err := r.client.Attempt(ctx, func(ctx context.Context) (err error) {
+		sessions, err = r.open(ctx, indexes, log, after)
+		return err
+	})
+	if err != nil {
+		r.log.Debug("archives not opened", slog.Any("error", err))
+	}
+	return sessions
+}
+
+func (r *Reader) open(ctx context.Context, indexes map[string]*Index, log jsclient.State, after chunk.Seq) (map[string]*Session, error) {
 	sessions := make(map[string]*Session)
 	for subject, x := range indexes {
 		if log.Subjects[subject] == 0 {
