@@ -58,7 +58,7 @@ type projectorParts struct {
 	log         *consumers.Reader
 	deadLetters *retention.DeadLetters
 	runners     *metrics.Projector
-	sources     *jssnapshots.SourceMetrics
+	sources     *metrics.Source
 }
 
 func (b *app) newProjector() (*projectorParts, error) {
@@ -80,14 +80,14 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if p.runners, err = metrics.NewProjector(b.metrics); err != nil {
 		return nil, err
 	}
-	p.sources, err = jssnapshots.NewSourceMetrics(b.metrics)
+	p.sources, err = metrics.NewSource(b.metrics)
 	return p, err
 }
 
 // run projects one partition.
 func (p *projectorParts) run(ctx context.Context, partition int) error {
 	source, err := jssnapshots.NewSource(p.b.js, jssnapshots.SourceConfig{
-		Layout: p.b.cfg.layout(), Partition: partition, OnMalformed: p.addMalformed, Metrics: p.sources, Log: p.b.log,
+		Layout: p.b.cfg.layout(), Partition: partition, OnMalformed: p.addMalformed, Observe: p.sources, Log: p.b.log,
 	})
 	if err != nil {
 		return err

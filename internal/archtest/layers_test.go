@@ -134,11 +134,7 @@ var testOnly = []string{
 }
 
 // exceptions are imports that break a rule today, with the reason. One that is not needed any more fails the test.
-var exceptions = map[string]string{
-	"internal/jssnapshots imports github.com/prometheus/: metrics belong to the HTTP side and to programs": "the metrics of the source become an observer",
-	"runs imports github.com/prometheus/: metrics belong to the HTTP side and to programs":                 "the metrics of the source become an observer",
-	"workers imports github.com/prometheus/: metrics belong to the HTTP side and to programs":              "the metrics of the source become an observer",
-}
+var exceptions = map[string]string{}
 
 type listed struct {
 	ImportPath string   `json:"ImportPath"`

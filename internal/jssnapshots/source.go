@@ -207,7 +207,9 @@ func (s *Source) deliver(ctx context.Context, entries []jsreader.Entry, take fun
 	ackers := make([]acker, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		s.cfg.Metrics.delivered(e)
+		if s.cfg.Observe != nil && e.Deliveries > 1 {
+			s.cfg.Observe.Redelivered()
+		}
 		ackers[i] = acker{pinned, e.Receipt()}
 		rec, err := s.record(e)
 		if err == nil {

@@ -40,8 +40,8 @@ type SourceConfig struct {
 	// OnMalformed, if not nil, is called for malformed messages. If it fails, the message is delivered again after AckWait, a few times.
 	OnMalformed func(ctx context.Context, f Malformed) error
 
-	// Metrics, if not nil, gets lag and redeliveries; the Sources of one process share it.
-	Metrics *SourceMetrics
+	// Observe, if not nil, gets lag and redeliveries; the Sources of one process share it.
+	Observe SourceObserver
 
 	// Log, if not nil, gets warnings and errors.
 	Log *slog.Logger

@@ -13,8 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsreader"
@@ -78,18 +76,15 @@ func TestOrphansComeWithThePartition(t *testing.T) {
 // change nothing.
 func TestLateAcknowledgements(t *testing.T) {
 	w := newEnv(t)
-	metrics, err := NewSourceMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.projectSaving(SourceConfig{AckWait: time.Second, Metrics: metrics}, projector.Config{SaveAfter: 2500 * time.Millisecond, SaveRecords: 1 << 20}, nil)
+	var seen observed
+	w.projectSaving(SourceConfig{AckWait: time.Second, Observe: &seen}, projector.Config{SaveAfter: 2500 * time.Millisecond, SaveRecords: 1 << 20}, nil)
 	draft := storetest.NewLog()
 	w.copy([]chunk.Record{draft.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})})
 	for i := range 50 {
 		w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)})})
 	}
 	w.caughtUp(s1)
-	if n := testutil.ToFloat64(metrics.redelivered); n == 0 {
+	if _, _, redelivered := seen.values(); redelivered == 0 {
 		t.Error("nothing was delivered again")
 	}
 	w.allAcknowledged()
@@ -172,24 +167,22 @@ func TestConsumerWithoutABucket(t *testing.T) {
 func TestLag(t *testing.T) {
 	w := newEnv(t)
 	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s1, 26).Write(t, 30))
-	registry := prometheus.NewRegistry()
-	metrics, err := NewSourceMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	src, err := NewSource(w.js, SourceConfig{Metrics: metrics})
+	var seen observed
+	src, err := NewSource(w.js, SourceConfig{Observe: &seen})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := src.Run(t.Context(), func(context.Context, []projector.Delivery) error { return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
+	if n, _, _ := seen.values(); n != unknownLag {
+		t.Errorf("%d records after the Source has ended, want that its lag is unknown", n)
+	}
 	if err := src.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	messages, seconds := metrics.messages.WithLabelValues("0"), metrics.seconds.WithLabelValues("0")
-	if n, age := testutil.ToFloat64(messages), testutil.ToFloat64(seconds); n < 30 || age <= 0 || age > 60 {
-		t.Errorf("%v messages, %v s; want 30 and some", n, age)
+	if n, age, _ := seen.values(); n < 30 || age <= 0 || age > time.Minute {
+		t.Errorf("%d records, the oldest of %s; want 30 and some", n, age)
 	}
 	p := w.project(SourceConfig{})
 	w.caughtUp(s1)
@@ -198,9 +191,40 @@ func TestLag(t *testing.T) {
 	if err := src.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n, age := testutil.ToFloat64(messages), testutil.ToFloat64(seconds); n != 0 || age != 0 {
-		t.Errorf("%v messages, %v s; want none", n, age)
+	if n, age, _ := seen.values(); n != 0 || age != 0 {
+		t.Errorf("%d records, the oldest of %s; want none", n, age)
 	}
+}
+
+// unknownLag is more than any log has.
+const unknownLag = 1 << 62
+
+// observed is a SourceObserver that keeps the last lag of partition 0 and counts.
+type observed struct {
+	mu          sync.Mutex // guards the fields below
+	records     uint64
+	oldest      time.Duration
+	redelivered int
+}
+
+func (o *observed) Redelivered() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.redelivered++
+}
+
+func (o *observed) Lag(_ int, records uint64, oldest time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.records, o.oldest = records, oldest
+}
+
+func (o *observed) LagUnknown(int) { o.Lag(0, unknownLag, 0) }
+
+func (o *observed) values() (records uint64, oldest time.Duration, redelivered int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.records, o.oldest, o.redelivered
 }
 
 // dyingStore is a Store whose caller is dead after a number of saves: later saves have no effect.

@@ -19,7 +19,9 @@ const pollInterval = 3 * time.Second
 
 // watch checks whether the bucket is still the same, and measures the lag. It ends with ctx, which it stops when the bucket was recreated.
 func (s *Source) watch(ctx context.Context, stop context.CancelCauseFunc) {
-	defer s.cfg.Metrics.forget(s.cfg.Partition)
+	if s.cfg.Observe != nil {
+		defer s.cfg.Observe.LagUnknown(s.cfg.Partition)
+	}
 	for {
 		err := s.check(ctx)
 		if errors.Is(err, ErrBucketRecreated) {
@@ -46,7 +48,7 @@ func (s *Source) check(ctx context.Context) error {
 
 // measure reports what is not acknowledged. Every Source of a partition reports the same, also one that does not have the partition.
 func (s *Source) measure(ctx context.Context) error {
-	if s.cfg.Metrics == nil {
+	if s.cfg.Observe == nil {
 		return nil
 	}
 	c, err := s.js.Consumer(ctx, s.stream(), s.cfg.Name)
@@ -56,18 +58,18 @@ func (s *Source) measure(ctx context.Context) error {
 	info := c.CachedInfo()
 	behind := info.NumPending + uint64(max(0, info.NumAckPending))
 	if behind == 0 {
-		s.cfg.Metrics.lag(s.cfg.Partition, 0, 0)
+		s.cfg.Observe.Lag(s.cfg.Partition, 0, 0)
 		return nil
 	}
 	oldest, err := s.client.Next(ctx, s.stream(), s.cfg.Layout.AllFilter(s.cfg.Partition), info.AckFloor.Stream+1)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		s.cfg.Metrics.lag(s.cfg.Partition, 0, 0)
+		s.cfg.Observe.Lag(s.cfg.Partition, 0, 0)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.cfg.Metrics.lag(s.cfg.Partition, behind, max(0, time.Since(oldest.Stored)))
+	s.cfg.Observe.Lag(s.cfg.Partition, behind, max(0, time.Since(oldest.Stored)))
 	return nil
 }
 

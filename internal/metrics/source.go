@@ -1,4 +1,4 @@
-package jssnapshots
+package metrics
 
 import (
 	"fmt"
@@ -7,19 +7,21 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 )
 
-// SourceMetrics are shared by the Sources of a process. A nil *SourceMetrics counts nothing.
-type SourceMetrics struct {
+// Source implements jssnapshots.SourceObserver. All Sources of a process share one.
+type Source struct {
 	messages    *prometheus.GaugeVec
 	seconds     *prometheus.GaugeVec
 	redelivered prometheus.Counter
 }
 
-// NewSourceMetrics registers the metrics.
-func NewSourceMetrics(reg prometheus.Registerer) (*SourceMetrics, error) {
-	m := &SourceMetrics{
+var _ jssnapshots.SourceObserver = (*Source)(nil)
+
+// NewSource registers the metrics of the Sources of a process with reg.
+func NewSource(reg prometheus.Registerer) (*Source, error) {
+	m := &Source{
 		messages: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tailrace_projector_lag_messages",
 			Help: "Records that are not in a saved snapshot yet, by partition. All replicas report the same: take the maximum.",
@@ -40,22 +42,18 @@ func NewSourceMetrics(reg prometheus.Registerer) (*SourceMetrics, error) {
 	return m, nil
 }
 
-func (m *SourceMetrics) delivered(e *jsreader.Entry) {
-	if m != nil && e.Deliveries > 1 {
-		m.redelivered.Inc()
-	}
-}
+// Redelivered counts a delivery that was not the first of its record.
+func (m *Source) Redelivered() { m.redelivered.Inc() }
 
-func (m *SourceMetrics) lag(partition int, messages uint64, age time.Duration) {
+// Lag sets the lag of a partition.
+func (m *Source) Lag(partition int, records uint64, oldest time.Duration) {
 	label := strconv.Itoa(partition)
-	m.messages.WithLabelValues(label).Set(float64(messages))
-	m.seconds.WithLabelValues(label).Set(age.Seconds())
+	m.messages.WithLabelValues(label).Set(float64(records))
+	m.seconds.WithLabelValues(label).Set(oldest.Seconds())
 }
 
-// forget removes the lag of a partition that is not watched any more.
-func (m *SourceMetrics) forget(partition int) {
-	if m != nil {
-		m.messages.DeleteLabelValues(strconv.Itoa(partition))
-		m.seconds.DeleteLabelValues(strconv.Itoa(partition))
-	}
+// LagUnknown removes the lag of a partition.
+func (m *Source) LagUnknown(partition int) {
+	m.messages.DeleteLabelValues(strconv.Itoa(partition))
+	m.seconds.DeleteLabelValues(strconv.Itoa(partition))
 }
