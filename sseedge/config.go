@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -59,7 +60,7 @@ type Config struct {
 	Views *view.Views
 
 	// Sessions lists sessions. Defaults to none: they are not listed.
-	Sessions SessionLister
+	Sessions projector.Lister
 
 	// Eraser deletes sessions. Defaults to none: nothing can be deleted. The edge is unauthenticated: any client that can reach it can delete sessions whose id
 	// it knows, so run it behind an authenticating proxy.

@@ -6,41 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 )
-
-// SessionLister lists the sessions of a tenant. It may be asked by many requests at
-// once.
-type SessionLister interface {
-	// Sessions returns the sessions that were saved last, newest first, and the cursor of the next page, "" at the end. There may be fewer than q.Limit, or none,
-	// before the end. The error is ErrBadCursor if q.Before was not returned by it.
-	Sessions(ctx context.Context, tenant string, q SessionQuery) (list []SessionInfo, next string, err error)
-}
-
-// SessionQuery says which sessions are asked for.
-type SessionQuery struct {
-	Status    string // active, paused, ended or failed; "" for any
-	AgentType string // "" for any
-	Limit     int    // at most so many, more than 0
-	Before    string // "" from the beginning
-}
-
-// SessionInfo is a root session as it was saved last. The log may be further.
-type SessionInfo struct {
-	Session   chunk.Session
-	AgentType string // "" when it is not known
-	Status    string
-	Seq       chunk.Seq // how far it was saved
-	Created   time.Time
-	StartedAt time.Time // its latest run; zero when there was none
-	SavedAt   time.Time
-}
-
-// ErrBadCursor reports a SessionQuery.Before that is not a cursor of the list.
-var ErrBadCursor = errors.New("there is no such place in the list of sessions")
 
 type sessionsPage struct {
 	Sessions []json.RawMessage `json:"sessions"`
@@ -63,8 +34,8 @@ type listedPage struct {
 	Timestamp      int64     `json:"timestamp"`
 }
 
-func (l SessionInfo) page() listedPage {
-	p := listedPage{Status: l.Status, StreamSequence: l.Seq, Created: l.Created.UnixMilli(), Timestamp: l.SavedAt.UnixMilli()}
+func asListed(l projector.SessionInfo) listedPage {
+	p := listedPage{Status: string(l.Status), StreamSequence: l.Position.Seq, Created: l.Created.UnixMilli(), Timestamp: l.SavedAt.UnixMilli()}
 	p.Session.Tenant, p.Session.Root, p.Session.ID, p.Session.AgentType = l.Session.Tenant, l.Session.Root, l.Session.ID, l.AgentType
 	if !l.StartedAt.IsZero() {
 		began := l.StartedAt.UnixMilli()
@@ -102,19 +73,19 @@ func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *proble
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 	defer cancel()
-	list, next, err := e.cfg.Sessions.Sessions(ctx, e.cfg.Tenant, listing)
+	list, err := e.cfg.Sessions.Sessions(ctx, e.cfg.Tenant, listing)
 	switch {
-	case errors.Is(err, ErrBadCursor):
+	case errors.Is(err, projector.ErrBadCursor):
 		return sessionsPage{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
 	case err != nil:
 		e.cfg.Log.Warn("session list failed", "error", err)
 		return sessionsPage{}, unavailable
 	}
-	page := sessionsPage{Sessions: make([]json.RawMessage, len(list))}
-	if next != "" {
-		page.Before = &next
+	page := sessionsPage{Sessions: make([]json.RawMessage, len(list.Sessions))}
+	if list.Next != "" {
+		page.Before = &list.Next
 	}
-	for i, l := range list {
+	for i, l := range list.Sessions {
 		if page.Sessions[i], p = e.shownListed(name, l); p != nil {
 			return sessionsPage{}, p
 		}
@@ -122,8 +93,8 @@ func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *proble
 	return page, nil
 }
 
-func (e *Edge) shownListed(view string, l SessionInfo) (json.RawMessage, *problem) {
-	text, err := json.Marshal(l.page())
+func (e *Edge) shownListed(view string, l projector.SessionInfo) (json.RawMessage, *problem) {
+	text, err := json.Marshal(asListed(l))
 	if err != nil {
 		e.cfg.Log.Error("session encoding failed", "session", l.Session.String(), "error", err)
 		return nil, httpkit.Internal
@@ -136,19 +107,21 @@ const (
 	maxBefore    = 256 // bytes of ?before=
 )
 
-func (q query) readListing() (SessionQuery, *problem) {
+func (q query) readListing() (projector.SessionQuery, *problem) {
 	limit, p := q.readLimit()
 	if p != nil {
-		return SessionQuery{}, p
+		return projector.SessionQuery{}, p
 	}
-	l := SessionQuery{Status: q.values.Get("status"), AgentType: q.values.Get("agentType"), Limit: limit, Before: q.values.Get("before")}
+	l := projector.SessionQuery{
+		Status: fold.Status(q.values.Get("status")), AgentType: q.values.Get("agentType"), Limit: limit, Before: q.values.Get("before"),
+	}
 	switch {
-	case l.Status != "" && !slices.Contains([]string{"active", "paused", "ended", "failed"}, l.Status):
-		return SessionQuery{}, badRequest(codeBadParameter, "there is no such status", "status: want active, paused, ended or failed")
+	case l.Status != "" && !slices.Contains([]fold.Status{fold.Active, fold.Paused, fold.Ended, fold.Failed}, l.Status):
+		return projector.SessionQuery{}, badRequest(codeBadParameter, "there is no such status", "status: want active, paused, ended or failed")
 	case len(l.AgentType) > maxAgentType:
-		return SessionQuery{}, badRequest(codeBadParameter, "this is no type of an agent", "agentType: want at most 256 bytes")
+		return projector.SessionQuery{}, badRequest(codeBadParameter, "this is no type of an agent", "agentType: want at most 256 bytes")
 	case len(l.Before) > maxBefore:
-		return SessionQuery{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
+		return projector.SessionQuery{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
 	}
 	return l, nil
 }

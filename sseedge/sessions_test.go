@@ -12,37 +12,40 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
 // directory lists these sessions, and pages by their number.
-type directory []sseedge.SessionInfo
+type directory []projector.SessionInfo
 
-func (d directory) Sessions(_ context.Context, tenant string, q sseedge.SessionQuery) ([]sseedge.SessionInfo, string, error) {
+func (d directory) Sessions(_ context.Context, tenant string, q projector.SessionQuery) (projector.SessionPage, error) {
 	from := 0
 	if q.Before != "" {
 		var err error
 		if from, err = strconv.Atoi(q.Before); err != nil {
-			return nil, "", errors.Join(err, sseedge.ErrBadCursor)
+			return projector.SessionPage{}, errors.Join(err, projector.ErrBadCursor)
 		}
 	}
-	var list []sseedge.SessionInfo
+	var page projector.SessionPage
 	for n, l := range slices.All(d[from:]) {
-		if len(list) == q.Limit {
-			return list, strconv.Itoa(from + n), nil
+		if len(page.Sessions) == q.Limit {
+			page.Next = strconv.Itoa(from + n)
+			return page, nil
 		}
 		if l.Session.Tenant == tenant && (q.Status == "" || l.Status == q.Status) && (q.AgentType == "" || l.AgentType == q.AgentType) {
-			list = append(list, l)
+			page.Sessions = append(page.Sessions, l)
 		}
 	}
-	return list, "", nil
+	return page, nil
 }
 
 func someSessions() directory {
-	listed := func(id, agent, status string) sseedge.SessionInfo {
-		return sseedge.SessionInfo{
-			Session: chunk.RootSession("default", id), AgentType: agent, Status: status, Seq: 7,
+	listed := func(id, agent string, status fold.Status) projector.SessionInfo {
+		return projector.SessionInfo{
+			Session: chunk.RootSession("default", id), AgentType: agent, Status: status, Position: chunk.Position{Seq: 7},
 			Created: time.UnixMilli(1000), StartedAt: time.UnixMilli(2000), SavedAt: time.UnixMilli(3000),
 		}
 	}

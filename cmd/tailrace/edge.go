@@ -90,7 +90,7 @@ func (f *httpServer) build(more []route) error {
 		TrustedProxies: f.b.cfg.TrustedProxies,
 		Origins:        f.b.cfg.CORSOrigins,
 		Views:          views,
-		Sessions:       sessionLister{store},
+		Sessions:       store,
 		Metrics:        f.b.metrics,
 	}
 	if f.loopback() {

@@ -24,6 +24,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -485,8 +486,8 @@ func (unavailable) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuer
 	return sseedge.Snapshot{}, errUnavailable
 }
 
-func (unavailable) Sessions(context.Context, string, sseedge.SessionQuery) ([]sseedge.SessionInfo, string, error) {
-	return nil, "", errUnavailable
+func (unavailable) Sessions(context.Context, string, projector.SessionQuery) (projector.SessionPage, error) {
+	return projector.SessionPage{}, errUnavailable
 }
 func (unavailable) Delete(context.Context, chunk.Session) error { return errUnavailable }
 
