@@ -151,8 +151,4 @@ func (q controlledEdgeQueue) Pending(ctx context.Context, s chunk.Session, agent
 }
 
 // noSnapshots are those of the edge, which no client requests.
-type noSnapshots struct{}
-
-func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	return sseedge.Snapshot{}, chunk.ErrUnknownSession
-}
+type noSnapshots struct{ sseedge.Snapshots }

@@ -22,7 +22,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tailrace/tailrace/chunk"
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
 	"github.com/tailrace/tailrace/consumers"
@@ -69,11 +68,7 @@ func newEnv(t *testing.T, opt dialect.Options) *env {
 }
 
 // noSnapshots are those of the edge, which no client here requests.
-type noSnapshots struct{}
-
-func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	return sseedge.Snapshot{}, chunk.ErrUnknownSession
-}
+type noSnapshots struct{ sseedge.Snapshots }
 
 // edge starts an edge.
 func (w *env) edge() {

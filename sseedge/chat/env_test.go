@@ -89,11 +89,7 @@ func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
 }
 
 // noSnapshots are those of the edge, which no test here asks for.
-type noSnapshots struct{}
-
-func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	return sseedge.Snapshot{}, chunk.ErrUnknownSession
-}
+type noSnapshots struct{ sseedge.Snapshots }
 
 // edge is one node that serves chats.
 type edge struct {
