@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -20,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -94,17 +92,10 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 // separateLog reads history and live records with two readers.
 type separateLog struct {
 	hub.Log
-
-	feed hub.Feed
+	feed
 }
 
-func (l separateLog) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
-	return l.feed.Tip(ctx, partition)
-}
-
-func (l separateLog) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
-	return l.feed.Feed(ctx, partition, after)
-}
+type feed = hub.Feed
 
 func jetStream(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 	t.Helper()
