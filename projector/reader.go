@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -215,12 +216,5 @@ func pause(ctx context.Context, n int) error {
 	if n == 0 {
 		return ctx.Err()
 	}
-	t := time.NewTimer(minPause << (n - 1))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return wait.Sleep(ctx, minPause<<(n-1))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -265,12 +266,8 @@ const (
 func (w *Workers) withShutdownTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(max(0, w.cfg.ShutdownTimeout))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
+		if wait.Sleep(own, w.cfg.ShutdownTimeout) == nil {
 			cancel()
-		case <-own.Done():
 		}
 	})
 	return own, func() {
@@ -301,13 +298,13 @@ func (w *Workers) catchUp(ctx context.Context, snap fold.Snapshot, at chunk.Posi
 	if snap, ok := w.applyTail(ctx, snap); ok && snap.Position.Ordinal >= at.Ordinal {
 		return snap, false, nil
 	}
-	for wait := 10 * time.Millisecond; ; wait *= 2 {
+	for delay := 10 * time.Millisecond; ; delay *= 2 {
 		snap, err := w.reader.Snapshot(ctx, s)
 		if err != nil || snap.Position.Ordinal >= at.Ordinal {
 			return snap, true, err
 		}
 		// The replica that was read lags behind the leader.
-		if wait > 5*time.Second || !sleep(ctx, wait) {
+		if delay > 5*time.Second || wait.Sleep(ctx, delay) != nil {
 			return snap, true, fmt.Errorf("session %s: log replica lags: read up to record %d, want %d", s, snap.Position.Ordinal, at.Ordinal)
 		}
 	}
@@ -328,16 +325,4 @@ func (w *Workers) applyTail(ctx context.Context, snap fold.Snapshot) (fold.Snaps
 		}
 	}
 	return f.Snapshot(), true
-}
-
-// sleep blocks for d. It reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -3,9 +3,9 @@ package openai
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -68,24 +68,16 @@ func (t *attempts) after(f *failure) bool {
 	if !f.retryable() || t.count >= t.retry.Attempts || f.after > t.retry.MaxRetryAfter {
 		return false
 	}
-	delay := min(t.retry.MaxDelay, t.retry.InitialDelay<<min(t.count-1, 16))
-	delay -= time.Duration(rand.Int64N(int64(delay)/2 + 1))
-	t.delay = max(delay, f.after)
+	backoff := wait.Backoff{First: t.retry.InitialDelay, Max: t.retry.MaxDelay, Jitter: true}
+	t.delay = max(backoff.Delay(t.count), f.after)
 	return true
 }
 
 // wait blocks for the delay before the next attempt.
 func (t *attempts) wait(ctx context.Context) error {
-	if t.delay <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(t.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		t.delay = 0
-		return nil
-	case <-ctx.Done():
+	if wait.Sleep(ctx, t.delay) != nil {
 		return context.Cause(ctx)
 	}
+	t.delay = 0
+	return nil
 }

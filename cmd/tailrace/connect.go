@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -108,7 +109,7 @@ func (b *app) ensureTopology(ctx context.Context) error {
 // is logged once.
 func (b *app) recreateStreams(ctx context.Context) error {
 	for logged := ""; ; {
-		if err := pause(ctx, 5*time.Second); err != nil {
+		if err := wait.Sleep(ctx, 5*time.Second); err != nil {
 			return err
 		}
 		err := b.ensureTopology(ctx)
@@ -133,7 +134,7 @@ func (b *app) waitForNATS(ctx context.Context, what string, do func(context.Cont
 			b.log.Warn("nats unavailable, waiting", "op", what, "server", b.cfg.natsURL(), "error", err)
 			logged = true
 		}
-		if err := pause(ctx, 500*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -152,17 +153,6 @@ func isUnavailable(err error) bool {
 	}
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.Code == 503
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // ready is the check of /readyz.

@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -215,7 +216,7 @@ func (t *tally) report(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var reporting sync.WaitGroup
 	reporting.Go(func() {
-		for pause(ctx, 2*time.Second) == nil {
+		for wait.Sleep(ctx, 2*time.Second) == nil {
 			t.mu.Lock()
 			fmt.Fprintf(t.progress, "%s so far\n", t.summary())
 			t.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -315,7 +316,7 @@ var loadAgain = &Refusal{}
 // with that command.
 func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*State, *fold.Snapshot) (*control.Command, *Refusal)) (State, *Refusal) {
 	for round := range MaxRounds {
-		if round > 3 && !pause(ctx, time.Duration(round)*5*time.Millisecond) {
+		if round > 3 && wait.Sleep(ctx, time.Duration(round)*5*time.Millisecond) != nil {
 			break
 		}
 		v, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // MaxRounds is how many steps a request may take, races that it loses included.
@@ -16,7 +17,7 @@ const MaxRounds = 16
 // and are a refusal here.
 func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 	for round := range MaxRounds {
-		if round > 3 && !pause(ctx, time.Duration(round)*5*time.Millisecond) {
+		if round > 3 && wait.Sleep(ctx, time.Duration(round)*5*time.Millisecond) != nil {
 			break
 		}
 		optimistic := round == 0 && req.says()
@@ -175,16 +176,4 @@ func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, 
 	}
 	s.cfg.Log.WarnContext(ctx, "request failed", "op", op, "session", session.String(), "error", err)
 	return refusal(ReasonUnavailable)
-}
-
-// pause waits for d and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -139,8 +140,8 @@ func TestRequestsWhileLeadersChange(t *testing.T) {
 	var runs ledger
 	handle := func(ctx context.Context, c control.Command) error {
 		runs.begin(c)
-		if !pause(ctx, rand.N(60*time.Millisecond)) {
-			return ctx.Err()
+		if err := wait.Sleep(ctx, rand.N(60*time.Millisecond)); err != nil {
+			return err
 		}
 		runs.finish(c)
 		return nil
@@ -168,7 +169,7 @@ func TestRequestsWhileLeadersChange(t *testing.T) {
 	for changes := 0; ctx.Err() == nil && (changes < 30 || runs.count() < enough); changes++ {
 		// There may be no leader, and a leader that stepped down may not respond: both are allowed.
 		_, _ = conn.Request("$JS.API.STREAM.LEADER.STEPDOWN.TR_COMMANDS", nil, time.Second)
-		pause(ctx, rand.N(600*time.Millisecond))
+		_ = wait.Sleep(ctx, rand.N(600*time.Millisecond))
 	}
 	cancel()
 	asking.Wait()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -25,8 +26,6 @@ type Handler func(ctx context.Context, c control.Command) error
 
 const (
 	requestTimeout = 2 * time.Second // for one question to the server
-	firstBackoff   = 50 * time.Millisecond
-	lastBackoff    = time.Second
 
 	pullWait      = 10 * time.Second // one pull request; the next follows
 	pullHeartbeat = time.Second      // two of them missing: the server was restarted and forgot the request
@@ -111,24 +110,26 @@ func (s *server) deadlines(agentType string) source {
 	}
 }
 
+var pullBackoff = wait.Backoff{First: 50 * time.Millisecond, Max: time.Second}
+
 // serve pulls until ctx ends (nil) or the connection is closed (an error).
 func (s *server) serve(ctx context.Context, from source) error {
 	slots := make(chan struct{}, s.cfg.Concurrency)
-	backoff := firstBackoff
+	failures := 0
 	for ctx.Err() == nil {
 		started := time.Now()
 		err := s.pull(ctx, from, slots)
 		if errors.Is(err, nats.ErrConnectionClosed) {
 			return err
 		}
-		if time.Since(started) > lastBackoff {
-			backoff = firstBackoff
+		if time.Since(started) > pullBackoff.Max {
+			failures = 0
 		}
+		failures++
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Log.WarnContext(ctx, "command fetch failed", "stream", from.stream, "agentType", from.agentType, "error", err)
-			pause(ctx, backoff)
+			_ = wait.Sleep(ctx, pullBackoff.Delay(failures))
 		}
-		backoff = min(2*backoff, lastBackoff)
 	}
 	return nil
 }
@@ -310,16 +311,4 @@ func clip(s string) string {
 		return s
 	}
 	return s[:most]
-}
-
-// pause waits for d and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
