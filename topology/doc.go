@@ -14,6 +14,8 @@
 //		return err // describes the problem and its remedy
 //	}
 //
+// `tailrace setup` is Ensure in a process of its own. Streams returns the configurations, for other tools; `tailrace setup --print` prints them.
+//
 // Ensure creates missing streams and never changes existing ones. If a stream differs, it returns a *DiffError with one line for each setting, because a
 // program cannot know which side is right, and wrong settings lose data silently: a lower limit trims sessions, a missing partition hides them.
 //

@@ -31,6 +31,19 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	return diffError(diffs)
 }
 
+// Streams returns what Ensure creates: the configuration of each stream and of the streams of the buckets. The error names the wrong field of cfg.
+func Streams(cfg Config) ([]jetstream.StreamConfig, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	var all []jetstream.StreamConfig
+	for _, stream := range cfg.streams() {
+		all = append(all, stream.StreamConfig)
+	}
+	return all, nil
+}
+
 // Check compares like Ensure and creates nothing: a missing stream is a difference too.
 func Check(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	missing, err := check(ctx, js, cfg)
@@ -43,7 +56,7 @@ func Check(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 			Stream: want.Name,
 			Got:    "is missing",
 			Want:   "a stream that listens on " + want.Subjects[0],
-			Remedy: "run `tailrace up` or a program whose account may create streams",
+			Remedy: "run `tailrace setup` or a program whose account may create streams",
 		})
 	}
 	return diffError(diffs)

@@ -50,7 +50,7 @@ func startWorker(t *testing.T, server *natstest.Server, args ...string) *transcr
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Ensure(t.Context(), server.JetStream(t), (&app{cfg: cfg}).topologyConfig()); err != nil {
+	if err := topology.Ensure(t.Context(), server.JetStream(t), cfg.topology()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

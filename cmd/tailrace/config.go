@@ -16,6 +16,7 @@ import (
 
 	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // envPrefix starts the name of every variable.
@@ -74,6 +75,8 @@ type config struct {
 	Partitions int           `envconfig:"PARTITIONS" default:"1" desc:"number of chunk streams"`
 	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
 	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
+
+	CheckStreams bool `envconfig:"CHECK_STREAMS" default:"false" desc:"only check streams and buckets at the start and create none, for a NATS account that may not; run 'setup' with another account before"`
 
 	CommandMaxAge time.Duration `envconfig:"COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
 	InboxMaxAge   time.Duration `envconfig:"INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
@@ -209,6 +212,15 @@ func (c config) validate() error {
 		return err
 	}
 	return subjects.CheckToken("tenant", c.Tenant)
+}
+
+// topology returns the configuration of the streams and buckets.
+func (c config) topology() topology.Config {
+	return topology.Config{
+		Layout: c.layout(), Replicas: c.Replicas, MaxAge: c.MaxAge,
+		CommandMaxAge: c.CommandMaxAge, InboxMaxAge: c.InboxMaxAge,
+		DeadLetterMaxAge: c.DeadLetterMaxAge, DeadLetterMaxBytes: c.DeadLetterMaxBytes,
+	}
 }
 
 func (c config) layout() subjects.Layout {

@@ -86,22 +86,18 @@ func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 	return opts
 }
 
-// topologyConfig returns the configuration of the streams and buckets.
-func (b *app) topologyConfig() topology.Config {
-	return topology.Config{
-		Layout: b.cfg.layout(), Replicas: b.cfg.Replicas, MaxAge: b.cfg.MaxAge,
-		CommandMaxAge: b.cfg.CommandMaxAge, InboxMaxAge: b.cfg.InboxMaxAge,
-		DeadLetterMaxAge: b.cfg.DeadLetterMaxAge, DeadLetterMaxBytes: b.cfg.DeadLetterMaxBytes,
-	}
-}
-
 // ensureTopology creates and checks the streams. It retries while the server is
 // unavailable; a stream with another configuration ends the process with the
 // difference.
 func (b *app) ensureTopology(ctx context.Context) error {
-	return b.waitForNATS(ctx, "streams", func(ctx context.Context) error {
-		return topology.Ensure(ctx, b.js, b.topologyConfig())
-	})
+	return b.waitForNATS(ctx, "streams", b.ensureTopologyOnce)
+}
+
+func (b *app) ensureTopologyOnce(ctx context.Context) error {
+	if b.cfg.CheckStreams {
+		return topology.Check(ctx, b.js, b.cfg.topology())
+	}
+	return topology.Ensure(ctx, b.js, b.cfg.topology())
 }
 
 // recreateStreams recreates streams that are deleted while the process runs, until
@@ -162,7 +158,7 @@ func (b *app) ready(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := topology.Check(ctx, b.js, b.topologyConfig()); err != nil {
+	if err := topology.Check(ctx, b.js, b.cfg.topology()); err != nil {
 		return fmt.Errorf("streams: %w", err)
 	}
 	return nil
@@ -174,7 +170,7 @@ func (b *app) close() { b.nc.Close() }
 // command must not change the system of another operator.
 func (b *app) verifyTopology(ctx context.Context) error {
 	return b.waitForNATS(ctx, "streams", func(ctx context.Context) error {
-		return topology.Check(ctx, b.js, b.topologyConfig())
+		return topology.Check(ctx, b.js, b.cfg.topology())
 	})
 }
 

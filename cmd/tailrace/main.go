@@ -38,6 +38,7 @@ type command struct {
 func subcommands() []command {
 	return []command{
 		{"up", "", "run everything in one process: NATS server, projector, edge, worker", runUp},
+		{"setup", "[--print]", "create the missing streams and buckets and check the others, once", runSetup},
 		{"edge", "", "serve event streams, snapshots and chats over HTTP", runEdge},
 		{"projector", "", "fold sessions into snapshots", runProjector},
 		{"worker", "", "run the agents of a model, or the demo agent", runWorker},

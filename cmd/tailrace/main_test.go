@@ -63,7 +63,7 @@ func TestAgesOfStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	js := natstest.Start(t).JetStream(t)
-	if err := topology.Ensure(t.Context(), js, (&app{cfg: cfg}).topologyConfig()); err != nil {
+	if err := topology.Ensure(t.Context(), js, cfg.topology()); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]time.Duration{
@@ -81,7 +81,7 @@ func TestAgesOfStreams(t *testing.T) {
 		t.Errorf("defaults are %s and %s, %v, want 0s", cfg.CommandMaxAge, cfg.InboxMaxAge, err)
 	}
 	cfg.CommandMaxAge = time.Minute
-	if err := topology.Ensure(t.Context(), js, (&app{cfg: cfg}).topologyConfig()); err == nil || !strings.Contains(err.Error(), "want at least 2m0s") {
+	if err := topology.Ensure(t.Context(), js, cfg.topology()); err == nil || !strings.Contains(err.Error(), "want at least 2m0s") {
 		t.Errorf("an age below the duplicate window: err = %v", err)
 	}
 }

@@ -132,7 +132,7 @@ func (f *rebuildFlags) remove(ctx context.Context, t terminal, b *app) error {
 
 // other returns the store of the bucket to fill, created like the live one.
 func (f *rebuildFlags) other(ctx context.Context, b *app) (*jssnapshots.Store, error) {
-	beside := b.topologyConfig()
+	beside := b.cfg.topology()
 	beside.Layout.SnapshotBucket = f.to
 	if err := topology.Ensure(ctx, b.js, beside); err != nil {
 		return nil, err

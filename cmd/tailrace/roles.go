@@ -9,7 +9,6 @@ import (
 
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // role is one service. It runs until ctx ends and tolerates an unavailable NATS
@@ -41,13 +40,13 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// withStreams creates and checks the streams and runs the services. While NATS
+// withStreams creates and checks the streams, or only checks them, and runs the services. While NATS
 // is unavailable the services start anyway: they retry and report not ready.
 // Streams with another configuration end the process, at the start or when NATS
 // becomes available.
 func (b *app) withStreams(ctx context.Context, services ...func(context.Context) error) error {
 	first, cancel := context.WithTimeout(ctx, 2*time.Second)
-	err := topology.Ensure(first, b.js, b.topologyConfig())
+	err := b.ensureTopologyOnce(first)
 	cancel()
 	if err != nil && !isUnavailable(err) {
 		return err

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+
+	"github.com/tailrace/tailrace/topology"
+)
+
+// runSetup creates the missing streams and buckets and checks the others. With --print it only prints what it would create, without a server.
+func runSetup(ctx context.Context, t terminal, args []string) error {
+	var printOnly bool
+	cfg, rest, err := arguments(t, "setup", args, func(flags *flag.FlagSet) {
+		flags.BoolVar(&printOnly, "print", false, "print the configuration of each stream and bucket as one line of JSON, and connect to no server")
+	})
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return usageError{fmt.Errorf("unexpected argument %q", rest[0])}
+	}
+	streams, err := topology.Streams(cfg.topology())
+	if err != nil {
+		return usageError{err}
+	}
+	if printOnly {
+		lines := json.NewEncoder(t.out)
+		for _, stream := range streams {
+			if err := lines.Encode(stream); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	cfg.CheckStreams = false
+	b, err := connect(cfg, cfg.logger(t.err))
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if err := b.ensureTopology(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.out, "%d streams exist with these settings\n", len(streams))
+	return nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// setup creates all streams and may be repeated; with other settings it fails and changes nothing. A role that only checks streams needs setup before.
+func TestSetup(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	tailrace := func(want int, args ...string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var out, errs strings.Builder
+		args = append(args, "--nats-url", server.URL, "--partitions", "2")
+		if code := run(ctx, terminal{in: strings.NewReader(""), out: &out, err: &errs}, args); code != want {
+			t.Fatalf("%v: exit code %d, want %d: %s", args, code, want, errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	if got := tailrace(exitError, "projector", "--check-streams", "--ops-listen", ""); !strings.Contains(got, "TR_CHUNKS_0: is missing") || !strings.Contains(got, "`tailrace setup`") {
+		t.Errorf("without streams: %s", got)
+	}
+	names := server.JetStream(t).StreamNames(t.Context())
+	for name := range names.Name() {
+		t.Errorf("--check-streams created %s", name)
+	}
+	for range 2 {
+		if got := tailrace(exitOK, "setup", "--check-streams"); got != "8 streams exist with these settings\n" {
+			t.Errorf("setup: %s", got)
+		}
+	}
+	if err := topology.Check(t.Context(), server.JetStream(t), config{Partitions: 2}.topology()); err != nil {
+		t.Error(err)
+	}
+	if got := tailrace(exitError, "setup", "--max-age", "1h"); !strings.Contains(got, "max age is 72h0m0s, want 1h0m0s") {
+		t.Errorf("with another setting: %s", got)
+	}
+	tailrace(exitOK, "publish", "--session", "s1", "--check-streams")
+	tailrace(exitUsage, "setup", "now")
+	tailrace(exitUsage, "setup", "--prefix", "a b")
+}
+
+// setup --print needs no server, and streams that are made of its lines pass the check.
+func TestSetupPrint(t *testing.T) {
+	var out, errs strings.Builder
+	args := []string{"setup", "--print", "--nats-url", "nats://127.0.0.1:1", "--partitions", "2", "--max-age", "5h"}
+	if code := run(t.Context(), terminal{out: &out, err: &errs}, args); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	cfg := config{Partitions: 2, MaxAge: 5 * time.Hour}.topology()
+	want, err := topology.Streams(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js := natstest.Start(t).JetStream(t)
+	var got []jetstream.StreamConfig
+	for line := range strings.Lines(out.String()) {
+		var stream jetstream.StreamConfig
+		if err := json.Unmarshal([]byte(line), &stream); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if _, err := js.CreateStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, stream)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if err := topology.Check(t.Context(), js, cfg); err != nil {
+		t.Error(err)
+	}
+}
