@@ -71,8 +71,9 @@ type Store interface {
 	Range(ctx context.Context, snap fold.Snapshot, head Revision, from, to int) ([][]byte, error)
 
 	// Save stores the finished messages that snap holds, then its head if the stored head still has the Revision. Errors:
-	// ErrConflict if it has not, a *TooLargeError if a part of snap is too large. Any other error leaves open whether the head
-	// was stored. Save retains nothing of snap. It treats the head of a tombstone like any other head.
+	// ErrConflict if it has not, or if this call has replaced the head and the response was lost; a *TooLargeError if a part of
+	// snap is too large. Any other error leaves open whether the head was stored. Save retains nothing of snap. It treats the
+	// head of a tombstone like any other head.
 	Save(ctx context.Context, snap fold.Snapshot, after Revision) (Revision, error)
 }
 

@@ -71,8 +71,9 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 	case time.Since(m.Stored) < st.cfg.WriteGrace:
 		return nil
 	}
-	ttl := []jetstream.PublishOpt{jetstream.WithMsgTTL(tombstoneTTL)}
-	_, err = st.put(ctx, b, key, write{data: tombstone.AppendHead(nil), header: index(tombstone), expect: &seq, opts: ttl})
+	header := index(tombstone)
+	header.Set(jetstream.MsgTTLHeader, tombstoneTTL.String())
+	_, err = st.put(ctx, b, key, write{data: tombstone.AppendHead(nil), header: header, expect: &seq})
 	if errors.Is(err, projector.ErrConflict) {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -191,6 +192,45 @@ func TestDeletedHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Equal(t, "saved again", storetest.Stored(t, st, s1), snap)
+}
+
+// The response to a write is lost. The repetition of a message finds the same message, that of a head a conflict, and the next load has the head.
+func TestLostResponses(t *testing.T) {
+	srv := natstest.Start(t, natstest.Listen())
+	open(t, srv.JetStream(t), subjects.Layout{})
+	proxy := natstest.StartFaultProxy(t, srv.URL)
+	js, err := jetstream.New(natstest.Connect(t, proxy.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := open(t, js, subjects.Layout{})
+	lose := func() (lost *atomic.Int32) {
+		lost = new(atomic.Int32)
+		proxy.SetResponseFaults(func(answer []byte) bool {
+			return strings.Contains(string(answer), `"stream":"KV_TR_SNAPSHOTS"`) && lost.CompareAndSwap(0, 1)
+		})
+		return lost
+	}
+	log := storetest.NewLog()
+	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r1", Mode: "execute"})
+	log.Append(t, s1, 1, chunk.TextDelta{Delta: "one"})
+	first := storetest.Fold(t, log, s1)
+	lost := lose()
+	if _, err := st.Save(t.Context(), first, 0); !errors.Is(err, projector.ErrConflict) || lost.Load() == 0 {
+		t.Errorf("the response for a head is lost: %v", err)
+	}
+	stored, revision, err := st.Load(t.Context(), s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Equal(t, "the head", stored, first)
+	log.Append(t, s1, 1, chunk.StreamEnd{StreamID: "s1"})
+	second := storetest.Fold(t, log, s1)
+	lost = lose()
+	if _, err := st.Save(t.Context(), second, revision); err != nil || lost.Load() == 0 {
+		t.Errorf("the response for a message is lost: %v", err)
+	}
+	storetest.Equal(t, "with the message", storetest.Stored(t, st, s1), second)
 }
 
 // Without a bucket every call fails, and a bucket that is created later is used.

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -111,7 +112,7 @@ func (st *Store) writeObject(ctx context.Context, b *bucket, s chunk.Session, ob
 
 func (st *Store) putObject(ctx context.Context, subject string, data []byte) error {
 	_, err := st.js.Publish(ctx, st.api.PublishSubject(subject), data)
-	if refusedForSize(err) {
+	if jsclient.IsTooLarge(err) {
 		return errTooLarge
 	}
 	if err != nil {
@@ -223,46 +224,36 @@ type write struct {
 	data   []byte
 	header nats.Header
 	expect *uint64 // last sequence of the key, nil for any
-	opts   []jetstream.PublishOpt
 }
 
-// put writes a key. The error is projector.ErrConflict if the key has another sequence than expected, and errTooLarge if the server rejects the size.
+// retryTimeout is the retry budget of one write.
+const retryTimeout = 5 * time.Second
+
+// put writes a key. The error is projector.ErrConflict if the key has another sequence than expected, and errTooLarge if the server rejects the size. A
+// conflict may be with this write itself, if the response to its first attempt was lost.
 func (st *Store) put(ctx context.Context, b *bucket, key string, w write) (uint64, error) {
 	m := &nats.Msg{Subject: st.api.PublishSubject(b.subject(key)), Header: w.header, Data: w.data}
 	if m.Header == nil {
 		m.Header = nats.Header{}
 	}
-	opts := w.opts
-	if w.expect != nil {
-		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(*w.expect))
-	}
-	ack, err := st.js.PublishMsg(ctx, m, opts...)
-	switch {
-	case err == nil:
+	if w.expect == nil { // a note, which is not repeated: the server might store the repetition after the next state of the note
+		ack, err := st.js.PublishMsg(ctx, m)
+		if err != nil {
+			return 0, fmt.Errorf("write %s: %w", key, err)
+		}
 		return ack.Sequence, nil
-	case isConflict(err):
-		return 0, projector.ErrConflict
-	case refusedForSize(err):
-		return 0, errTooLarge
 	}
-	return 0, fmt.Errorf("write %s: %w", key, err)
+	seq, err := st.api.Put(ctx, jsclient.Put{Msg: m, ExpectedSeq: w.expect, RetryTimeout: retryTimeout})
+	switch {
+	case errors.Is(err, jsclient.ErrConflict):
+		return 0, projector.ErrConflict
+	case errors.Is(err, chunk.ErrTooLarge):
+		return 0, errTooLarge
+	case err != nil:
+		return 0, fmt.Errorf("write %s: %w", key, err)
+	}
+	return seq, nil
 }
 
 // errTooLarge reports that the limits of the server were lowered after they were read.
 var errTooLarge = errors.New("message size rejected by the server")
-
-const (
-	errCodeTooLarge  = 10054 // a message over the stream's limit
-	errCodeSequence  = 10071 // the key has another sequence
-	errCodeContended = 10164 // another write to the key is in progress
-)
-
-func isConflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == errCodeSequence || api.ErrorCode == errCodeContended)
-}
-
-func refusedForSize(err error) bool {
-	var api *jetstream.APIError
-	return errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &api) && api.ErrorCode == errCodeTooLarge
-}
