@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,7 @@ type PinnedConfig struct {
 //   - The client that becomes the pinned one resets the consumer to its ack floor, and drops what it got until then. From there on deliveries are
 //     contiguous and in order, and each has the next delivery number.
 //   - A delivery number that is not the next one means that a delivery was lost or went to another client: the reader resets the consumer again.
+//   - While take works, the reader sends a request from time to time that keeps the pin and gets nothing: the server counts the time since the last request.
 //   - A pinned client that attaches again, for example after a reconnect, continues without a reset if the server has not delivered more than what came.
 //
 // A reset discards the acknowledgements above the ack floor. If one message stays unacknowledged, the server delivers everything after it once more. The
@@ -85,7 +87,8 @@ type Pinned struct {
 	countable bool   // received is known
 	received  uint64 // deliveries of the consumer that came before it was lost
 
-	entries  []Entry // of the present call of take
+	entries  []Entry                  // of the present call of take
+	taking   atomic.Pointer[nats.Msg] // keeps the pin; nil while take does not work
 	attached atomic.Uint64
 
 	// resetConsumer resets the consumer to its ack floor and returns the next sequence. A test replaces it by that of an old server.
@@ -151,6 +154,11 @@ func (p *Pinned) Ack(receipts ...Receipt) error {
 func (p *Pinned) Run(ctx context.Context, take func(context.Context, []Entry) error) error {
 	p.listen()
 	defer p.close()
+	ctx, stop := context.WithCancel(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { p.keepPin(ctx) })
+	defer keeper.Wait()
+	defer stop()
 	p.active = false // so that the server delivers again what an earlier Run has delivered and take has not acknowledged
 	if err := p.reattach(ctx, p.cfg.OpenTimeout); err != nil {
 		return err
@@ -158,7 +166,10 @@ func (p *Pinned) Run(ctx context.Context, take func(context.Context, []Entry) er
 	for {
 		batch, err := p.nextBatch(ctx)
 		if len(batch) > 0 || errors.Is(err, errWake) {
-			if err := take(ctx, batch); err != nil {
+			p.taking.Store(p.keepAlive())
+			err := take(ctx, batch)
+			p.taking.Store(nil)
+			if err != nil {
 				return err
 			}
 		}
@@ -170,6 +181,38 @@ func (p *Pinned) Run(ctx context.Context, take func(context.Context, []Entry) er
 		}
 		if err = p.recover(ctx, err); err != nil {
 			return err
+		}
+	}
+}
+
+// keepAlive returns the request that keeps the pin, nil for a client that is not pinned. The server delivers nothing for it, because each message is larger
+// than a byte, and its responses go nowhere.
+func (p *Pinned) keepAlive() *nats.Msg {
+	if !p.active {
+		return nil
+	}
+	return &nats.Msg{
+		Subject: p.nextSubject(), Reply: p.conn.NewInbox(),
+		Data: fmt.Appendf(nil, `{"batch":1,"max_bytes":1,"expires":%d%s}`, p.keepInterval(), p.pin),
+	}
+}
+
+func (p *Pinned) keepInterval() time.Duration { return p.cfg.TakeoverTimeout / 3 }
+
+// keepPin keeps the pin while take works, until ctx ends.
+func (p *Pinned) keepPin(ctx context.Context) {
+	ticker := time.NewTicker(p.keepInterval())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if request := p.taking.Load(); request != nil {
+			if err := p.conn.PublishMsg(request); err != nil {
+				p.log.Debug("pin not kept", slog.String("consumer", p.cfg.Name), slog.String("stream", p.stream), slog.Any("error", err))
+			}
 		}
 	}
 }

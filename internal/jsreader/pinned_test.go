@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -312,6 +313,63 @@ func TestOneClientAtATime(t *testing.T) {
 	one.Release(t.Context())
 	publish(t, js, "s.a", 20)
 	contiguous(t, two.has(t, 20), 41, 60)
+}
+
+// A take that needs longer than TakeoverTimeout, with as many deliveries as the server sends ahead, does not lose the pin to a client that waits for it.
+func TestSlowTakeKeepsThePin(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 20)
+	requests := make(chan *nats.Msg, 1000)
+	sub, err := js.Conn().ChanSubscribe("$JS.API.CONSUMER.MSG.NEXT."+testStream+".sink", requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	small := func(cfg *PinnedConfig) { cfg.Ahead, cfg.Batch, cfg.Request = 2, 1, 2 }
+	slow, other := newClient(t, srv, small), newClient(t, srv, small)
+	ctx, cancel := context.WithCancel(t.Context())
+	taken, resume, ended := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- slow.Run(ctx, func(_ context.Context, entries []Entry) error {
+			select {
+			case taken <- struct{}{}:
+			default:
+			}
+			<-resume
+			slow.mu.Lock()
+			slow.got = append(slow.got, entries...)
+			slow.mu.Unlock()
+			return slow.Ack(entries[0].Receipt())
+		})
+	}()
+	unblock := sync.OnceFunc(func() { close(resume) })
+	slow.stop = sync.OnceValue(func() error { cancel(); unblock(); return <-ended })
+	t.Cleanup(func() { _ = slow.stop() }) // the test has checked the error, or failed
+	natstest.Receive(t, "a delivery", taken)
+	other.run(t)
+	pin := consumerInfo(t, js).PriorityGroups[0].PinnedClientID
+	lost := time.NewTimer(10 * slow.cfg.TakeoverTimeout)
+	defer lost.Stop()
+	for kept := 0; kept < 7; { // one every third of TakeoverTimeout
+		select {
+		case m := <-requests:
+			if strings.Contains(string(m.Data), pin) {
+				kept++
+			}
+		case <-lost.C:
+			t.Fatalf("%d requests of the pinned client %q while take works, want 7; now %q is pinned",
+				kept, pin, consumerInfo(t, js).PriorityGroups[0].PinnedClientID)
+		}
+	}
+	if got := consumerInfo(t, js).PriorityGroups[0].PinnedClientID; got != pin {
+		t.Errorf("client %q is pinned, want still %q", got, pin)
+	}
+	unblock()
+	contiguous(t, slow.has(t, 20), 1, 20)
+	awaitAckFloor(t, js, 20)
+	if err := slow.stop(); !errors.Is(err, context.Canceled) || slow.Attached() != 1 || len(other.entries()) > 0 {
+		t.Errorf("%v, attached %d times, %d deliveries to the other client; want 1, none", err, slow.Attached(), len(other.entries()))
+	}
 }
 
 // A consumer that was deleted is created again after what is acknowledged, not at the start and not at the end of the stream.

@@ -295,7 +295,12 @@ func (p *pull) ask() error {
 	req = append(req, '}')
 	p.unbounded = false
 	p.asked += batch
-	return p.conn.PublishRequest(p.client.APISubject("CONSUMER.MSG.NEXT.")+p.stream+"."+p.consumer, p.sub.Subject, req)
+	return p.conn.PublishRequest(p.nextSubject(), p.sub.Subject, req)
+}
+
+// nextSubject is where the consumer gets requests.
+func (p *pull) nextSubject() string {
+	return p.client.APISubject("CONSUMER.MSG.NEXT.") + p.stream + "." + p.consumer
 }
 
 // handleMsg handles a message of the stream or the status of a request.

@@ -105,7 +105,7 @@ func (s *Source) Release(ctx context.Context) {
 	}
 }
 
-// read puts what is delivered into the queue, over all interruptions. The queue lets the reader keep the pin while the Runner is busy.
+// read puts what is delivered into the queue, over all interruptions. The queue lets the server deliver while the Runner is busy.
 func (s *Source) read(ctx context.Context, queue chan<- jsreader.Entry) error {
 	enqueue := func(ctx context.Context, entries []jsreader.Entry) error {
 		for _, e := range entries {
