@@ -34,15 +34,18 @@ func (p *position) compare(ctx context.Context, c *jsclient.Client, stream strin
 		return ErrRecreated
 	}
 	if state.Last < p.seq {
-		return p.behind(state)
+		return p.behind(ctx, c, stream, state)
 	}
 	p.behindSince = time.Time{}
 	if p.stored.IsZero() {
 		return nil
 	}
 	m, err := jsclient.Request(ctx, func(ctx context.Context) (jsclient.Message, error) { return c.At(ctx, stream, p.seq) })
+	if err == nil && !m.Stored.Equal(p.stored) && state.Replicas > 1 {
+		m, err = jsclient.Request(ctx, func(ctx context.Context) (jsclient.Message, error) { return c.Next(ctx, stream, ">", p.seq) })
+	}
 	switch {
-	case errors.Is(err, jsclient.ErrNotFound):
+	case errors.Is(err, jsclient.ErrNotFound), err == nil && m.Seq > p.seq:
 		return nil // deleted since then, which proves nothing
 	case err != nil:
 		return err
@@ -52,16 +55,28 @@ func (p *position) compare(ctx context.Context, c *jsclient.Client, stream strin
 	return nil
 }
 
-// behind handles a stream that ends before the position: it was rolled back, unless its leader was just elected and still applies its log.
-func (p *position) behind(state jsclient.State) error {
+// behind handles a stream that ends before the position: it was rolled back, unless its leader was just elected and still applies its log, or the state
+// is that of another replica. While a stream has no leader, each of its replicas returns its own state, and a replica may lag for a long time. So the leader
+// decides: it returns ErrRecreated only if the leader has nothing from the position on either.
+func (p *position) behind(ctx context.Context, c *jsclient.Client, stream string, state jsclient.State) error {
 	if state.Replicas <= 1 {
 		return ErrRecreated
 	}
 	if p.behindSince.IsZero() {
 		p.behindSince = time.Now()
 	}
-	if time.Since(p.behindSince) > newLeaderGrace {
-		return ErrRecreated
+	if time.Since(p.behindSince) <= newLeaderGrace {
+		return errBehind
 	}
-	return errors.New("stream leader behind the position of the reader")
+	_, err := jsclient.Request(ctx, func(ctx context.Context) (jsclient.Message, error) { return c.Next(ctx, stream, ">", p.seq) })
+	switch {
+	case errors.Is(err, jsclient.ErrNotFound):
+		return ErrRecreated
+	case err != nil:
+		return err
+	}
+	return errBehind
 }
+
+// errBehind: the next attempt to attach finds out more.
+var errBehind = errors.New("stream replica behind the position of the reader")
