@@ -127,6 +127,7 @@ func (s *Source) read(ctx context.Context, queue chan<- jsreader.Entry) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, jsreader.ErrRecreated):
+			s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "log stream deleted, recreated or rolled back", slog.String("stream", s.stream()))
 			return ErrStreamRecreated
 		case errors.Is(err, jsreader.ErrConfigMismatch), errors.Is(err, ErrBucketRecreated):
 			return err

@@ -1,11 +1,14 @@
 package jssnapshots
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -358,7 +361,9 @@ func TestStreamRecreated(t *testing.T) {
 	w := newEnv(t)
 	old := storetest.NewSessionGenerator(storetest.NewLog(), s1, 33)
 	old.WithCleanups = false
-	one, two := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second}), w.project(SourceConfig{TakeoverTimeout: 3 * time.Second})
+	var logged safeBuffer
+	cfg := SourceConfig{TakeoverTimeout: 3 * time.Second, Log: slog.New(slog.NewTextHandler(&logged, nil))}
+	one, two := w.project(cfg), w.project(cfg)
 	w.copy(old.Write(t, 100))
 	w.caughtUp(s1)
 	<-one.begun
@@ -390,4 +395,25 @@ func TestStreamRecreated(t *testing.T) {
 		}
 		w.allAcknowledged()
 	}
+	if n := strings.Count(logged.String(), `msg="log stream deleted, recreated or rolled back" stream=`+stream); n != 6 {
+		t.Errorf("logged %d times, want once for each projector and round:\n%s", n, logged.String())
+	}
+}
+
+// safeBuffer is a bytes.Buffer that several goroutines may use.
+type safeBuffer struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
