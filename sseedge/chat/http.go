@@ -79,11 +79,14 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpki
 }
 
 // reply decides a request and answers it, or says why not. A POST takes the place
-// of its stream before anything else: what it says is not carried out behind a
+// of its stream before it is decided: what it says is not carried out behind a
 // refusal. Most GETs find that there is nothing to see.
 func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation.Request) *httpkit.Problem {
 	did := s.metrics.account()
 	if req.Post {
+		if p := problemOf(s.logic.CheckAgent(req.AgentType)); p != nil {
+			return p // not 503: the same request would be refused later too
+		}
 		leave, p := s.admit(r, req.Session)
 		if p != nil {
 			return p

@@ -24,6 +24,27 @@ func TestNothingIsDoneBehindARefusal(t *testing.T) {
 	}
 }
 
+// A request for an unknown agent is refused for that, also without a free stream and while the edge is drained: to repeat it elsewhere would not help.
+func TestUnknownAgentBeforeTheLimits(t *testing.T) {
+	w := newEnv(t)
+	e := w.newEdge(func(cfg *Config) { cfg.Streams = sseedge.NewStreamLimiter(sseedge.Limits{Streams: 1}, nil, nil) })
+	e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
+	e.base = "/api/chat/other"
+	unknown := chatBody(`,"agentType":"other"`, user("u1", "hi"))
+	if got := e.post("", unknown); !strings.HasPrefix(got, "400 ") {
+		t.Errorf("with a full limiter: %s, want 400", got)
+	}
+	if err := e.service.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.post("", unknown); !strings.HasPrefix(got, "400 ") {
+		t.Errorf("while the edge is drained: %s, want 400", got)
+	}
+	if got := e.post("", chatBody("", user("u1", "hi"))); !strings.HasPrefix(got, "503 ") {
+		t.Errorf("a known agent while the edge is drained: %s, want 503", got)
+	}
+}
+
 // A client has no more chats open than an address may have streams, whatever
 // address it claims without a trusted proxy, and whether it posts or only loads a page.
 func TestLimitOfAnAddress(t *testing.T) {
