@@ -15,7 +15,6 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // poison is one message of another program.
@@ -87,8 +86,8 @@ func poisons() []poison {
 // Another program writes each kind of poison, with a valid record after it: the snapshot has all valid records and counts the others, every poison becomes
 // an entry with its bytes, and no record is held up.
 func TestPoison(t *testing.T) {
-	w := newDeadLetterEnv(t)
-	w.project()
+	w := newEnv(t)
+	t.Cleanup(w.project())
 	w.record(1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	last, at := chunk.Ordinal(1), make(map[chunk.Seq]poison)
 	var lost, skipped int64
@@ -105,7 +104,7 @@ func TestPoison(t *testing.T) {
 			subject = "tr.chunks.0.acme.s1.s1"
 		}
 		p.sent = header
-		at[w.write(subject, header, []byte(p.data)).Seq] = p
+		at[w.putMessage(subject, header, []byte(p.data)).Seq] = p
 		switch {
 		case p.takes && p.reason == ReasonRecord:
 			skipped++
@@ -123,9 +122,8 @@ func TestPoison(t *testing.T) {
 			w.record(last, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "replace", Path: "/a/b", Value: &one}}})
 		}
 	}
-	reader := projector.NewReader(w.store, w.log)
 	natstest.Eventually(t, "the snapshot", func(ctx context.Context) error {
-		if pos, _, err := reader.StoredPosition(ctx, s1); err != nil || pos != good.Position() {
+		if pos, _, err := w.snapshots.StoredPosition(ctx, s1); err != nil || pos != good.Position() {
 			return fmt.Errorf("at %+v, %w", pos, err)
 		}
 		return nil
@@ -152,7 +150,7 @@ func TestPoison(t *testing.T) {
 }
 
 // complete checks that the entries are just the poison, each once and whole.
-func (w *deadLetterEnv) complete(at map[chunk.Seq]poison) {
+func (w *env) complete(at map[chunk.Seq]poison) {
 	w.Helper()
 	entries := w.entries()
 	if len(entries) != len(at) {

@@ -11,53 +11,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/topology"
 )
-
-// deadLetterEnv is a server with all streams, and writes to the log.
-type deadLetterEnv struct {
-	*testing.T
-
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	dead  *DeadLetters
-	added addedReasons
-	log   *consumers.Reader
-	store *jssnapshots.Store
-}
-
-func newDeadLetterEnv(t *testing.T) *deadLetterEnv {
-	t.Helper()
-	w := &deadLetterEnv{T: t, nc: natstest.Start(t).Conn(t)}
-	var err error
-	if w.js, err = jetstream.New(w.nc); err != nil {
-		t.Fatal(err)
-	}
-	if err = topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if w.dead, err = NewDeadLetters(w.js, DeadLetterConfig{Observe: &w.added}); err != nil {
-		t.Fatal(err)
-	}
-	if w.log, err = consumers.New(w.js, consumers.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if w.store, err = jssnapshots.New(w.js, jssnapshots.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
 
 // addedReasons is a DeadLetterObserver that keeps what it gets.
 type addedReasons struct {
@@ -71,8 +32,8 @@ func (a *addedReasons) Added(reason Reason) {
 	a.all = append(a.all, reason)
 }
 
-// write stores a message in the log and returns its origin.
-func (w *deadLetterEnv) write(subject string, header nats.Header, data []byte) Origin {
+// putMessage stores a message in the log and returns its origin.
+func (w *env) putMessage(subject string, header nats.Header, data []byte) Origin {
 	w.Helper()
 	ack, err := w.js.PublishMsg(w.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
 	if err != nil {
@@ -90,13 +51,13 @@ func (w *deadLetterEnv) write(subject string, header nats.Header, data []byte) O
 }
 
 // record writes a record of s1 and reads it back.
-func (w *deadLetterEnv) record(o chunk.Ordinal, body chunk.Body) chunk.Record {
+func (w *env) record(o chunk.Ordinal, body chunk.Body) chunk.Record {
 	w.Helper()
 	m, err := codec.Encode(codec.Envelope{Session: s1, Epoch: 1, Ordinal: o}, chunk.Chunk{AgentID: s1.ID, AgentType: "t", Timestamp: 1, Body: body})
 	if err != nil {
 		w.Fatal(err)
 	}
-	at := w.write("tr.chunks.0.acme.s1.s1", m.Header, m.Data)
+	at := w.putMessage("tr.chunks.0.acme.s1.s1", m.Header, m.Data)
 	rec, err := codec.Decode(codec.Stored{Session: s1, Seq: at.Seq, At: at.Stored, Header: m.Header, Data: m.Data})
 	if err != nil {
 		w.Fatal(err)
@@ -104,7 +65,7 @@ func (w *deadLetterEnv) record(o chunk.Ordinal, body chunk.Body) chunk.Record {
 	return rec
 }
 
-func (w *deadLetterEnv) entries() []DeadLetter {
+func (w *env) entries() []DeadLetter {
 	w.Helper()
 	var all []DeadLetter
 	for entry, err := range w.dead.All(w.Context()) {
@@ -118,11 +79,11 @@ func (w *deadLetterEnv) entries() []DeadLetter {
 
 // An entry has the bytes of its message, headers included, its origin and the reason. A message that is added twice has one entry.
 func TestAddedOnce(t *testing.T) {
-	w := newDeadLetterEnv(t)
+	w := newEnv(t)
 	header := nats.Header{"Zebra": {"2", "1"}, "apple": {"spaces and \\ and \u00fc"}, "Nats-Expected-Last-Subject-Sequence": {"0"}}
 	data := []byte("\x00\xff not json \r\n")
-	at := w.write("tr.chunks.0.acme.s1.s1", header, data)
-	stray := w.write("tr.chunks.0.acme.s1.*\u00fc", nil, []byte("{}"))
+	at := w.putMessage("tr.chunks.0.acme.s1.s1", header, data)
+	stray := w.putMessage("tr.chunks.0.acme.s1.*\u00fc", nil, []byte("{}"))
 	for range 2 {
 		if err := w.dead.AddMalformed(t.Context(), 0, at, errors.New("no envelope\nat all\x1b[31m")); err != nil {
 			t.Fatal(err)
@@ -175,8 +136,8 @@ func TestAddedOnce(t *testing.T) {
 // An entry reports why its message is missing: it has expired, its sequence holds another message, or it is too large together with the headers of the
 // entry.
 func TestMissingMessages(t *testing.T) {
-	w := newDeadLetterEnv(t)
-	at := w.write("tr.chunks.0.acme.s1.s1", nil, []byte("x"))
+	w := newEnv(t)
+	at := w.putMessage("tr.chunks.0.acme.s1.s1", nil, []byte("x"))
 	other := at
 	other.Stored = at.Stored.Add(time.Second)
 	gone := at
@@ -195,7 +156,7 @@ func TestMissingMessages(t *testing.T) {
 	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	large := w.write("tr.chunks.0.acme.s1.s1", nil, bytes.Repeat([]byte("y"), 1000))
+	large := w.putMessage("tr.chunks.0.acme.s1.s1", nil, bytes.Repeat([]byte("y"), 1000))
 	if err := w.dead.AddMalformed(t.Context(), 0, large, errors.New("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -218,11 +179,11 @@ func TestMissingMessages(t *testing.T) {
 
 // A message of another program in the stream can be listed and deleted, and does not hide the entries after it.
 func TestMessageOfAnotherProgram(t *testing.T) {
-	w := newDeadLetterEnv(t)
+	w := newEnv(t)
 	if _, err := w.js.Publish(t.Context(), "tr.deadletters.acme.s1.s1.x", []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.dead.AddMalformed(t.Context(), 0, w.write("tr.chunks.0.acme.s1.s1", nil, nil), errors.New("x")); err != nil {
+	if err := w.dead.AddMalformed(t.Context(), 0, w.putMessage("tr.chunks.0.acme.s1.s1", nil, nil), errors.New("x")); err != nil {
 		t.Fatal(err)
 	}
 	all := w.entries()
@@ -240,7 +201,7 @@ func TestMessageOfAnotherProgram(t *testing.T) {
 // An older build could not read a record; this one can. Replay adds it to the snapshot and deletes the entry, while a Runner has the old snapshot in memory
 // and continues.
 func TestReplay(t *testing.T) {
-	w := newDeadLetterEnv(t)
+	w := newEnv(t)
 	records := []chunk.Record{
 		w.record(1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}),
 		w.record(2, chunk.TextDelta{Delta: "one "}),
@@ -265,9 +226,9 @@ func TestReplay(t *testing.T) {
 	if err := w.dead.Add(t.Context(), records[1], "unreadable"); err != nil {
 		t.Fatal(err)
 	}
-	poison := w.write("tr.chunks.0.acme.s1.s1", codec.EncodeJSON(codec.Envelope{Session: s1, Epoch: 1, Ordinal: 4},
+	poison := w.putMessage("tr.chunks.0.acme.s1.s1", codec.EncodeJSON(codec.Envelope{Session: s1, Epoch: 1, Ordinal: 4},
 		codec.Header{Type: chunk.TypeTextDelta, Timestamp: 1}, nil).Header, []byte(`{"type":"text_delta","delta":7}`))
-	w.project()
+	t.Cleanup(w.project())
 	natstest.Eventually(t, "the poison", func(context.Context) error {
 		if len(w.entries()) < 2 {
 			return errors.New("not added yet")
@@ -284,9 +245,8 @@ func TestReplay(t *testing.T) {
 	}
 	storetest.Equal(t, "refolded", storetest.Stored(t, w.store, s1), storetest.Fold(t, w.log, s1))
 	last := w.record(5, chunk.TextDelta{Delta: "three"})
-	reader := projector.NewReader(w.store, w.log)
 	natstest.Eventually(t, "the next record", func(ctx context.Context) error {
-		pos, _, err := reader.StoredPosition(ctx, s1)
+		pos, _, err := w.snapshots.StoredPosition(ctx, s1)
 		if err == nil && pos != last.Position() {
 			err = errors.New("not yet")
 		}
@@ -301,7 +261,7 @@ func TestReplay(t *testing.T) {
 
 // A session whose first records have expired is not refolded: the stored snapshot has more.
 func TestReplayWithoutTheLog(t *testing.T) {
-	w := newDeadLetterEnv(t)
+	w := newEnv(t)
 	f := fold.New(s1)
 	var records []chunk.Record
 	for o := range chunk.Ordinal(3) {
@@ -332,28 +292,4 @@ func TestReplayWithoutTheLog(t *testing.T) {
 	if len(w.entries()) != 1 {
 		t.Error("the entry is gone")
 	}
-}
-
-// project runs a projector until the test ends.
-func (w *deadLetterEnv) project() {
-	w.Helper()
-	source, err := jssnapshots.NewSource(w.js, jssnapshots.SourceConfig{OnMalformed: func(ctx context.Context, f jssnapshots.Malformed) error {
-		return w.dead.AddMalformed(ctx, f.Partition, Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
-	}})
-	if err != nil {
-		w.Fatal(err)
-	}
-	runner, err := projector.NewRunner(source, w.store, w.log, projector.Config{SaveAfter: 20 * time.Millisecond, DeadLetter: w.dead})
-	if err != nil {
-		w.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan error, 1)
-	go func() { done <- runner.Run(ctx) }()
-	w.Cleanup(func() {
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			w.Error(err)
-		}
-	})
 }

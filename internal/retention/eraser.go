@@ -81,7 +81,8 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg}, nil
 }
 
-// Delete removes s, and if s is a root all sessions of its tree. After a nil error only the tombstones and last records remain. The error is
+// Delete removes s, and if s is a root all sessions of its tree. After a nil error only the tombstones and last records remain, and for a moment an object
+// of a projector that was saving the session, which removes it when it finds the tombstone. The error is
 // chunk.ErrUnknownSession if there is no such session. After any other error some data may remain: call Delete again. If a run that is fenced but has not
 // noticed it yet calls a sub-agent, that is a new session; Delete also finds it as long as it finds other sessions of the tree.
 func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {

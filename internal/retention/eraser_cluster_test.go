@@ -16,7 +16,7 @@ import (
 // each failure; in the end no data is left.
 func TestDeleteOnReplicas(t *testing.T) {
 	nodes := natstest.StartCluster(t, 3)
-	w := newEraseEnvOn(t, nodes.Conn(t), topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
+	w := newEnvOn(t, nodes.Conn(t), topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
 	const chunks, heads, objects = "TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"
 	for _, stream := range []string{chunks, heads, objects} {
 		nodes.AwaitCurrent(t, stream)
@@ -55,7 +55,7 @@ func TestDeleteOnReplicas(t *testing.T) {
 }
 
 // persist deletes s, with a retry after each failure.
-func (w *eraseEnv) persist(s chunk.Session) error {
+func (w *env) persist(s chunk.Session) error {
 	var errs []error
 	for range 20 {
 		ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)

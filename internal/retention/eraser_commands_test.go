@@ -18,7 +18,7 @@ import (
 // The inbox, the commands and the deadlines of a session are deleted with it, also if no worker has started it yet. Other sessions keep theirs, also one
 // with the same name in another tree.
 func TestCommandsAndInbox(t *testing.T) {
-	w := newEraseEnv(t)
+	w := newEnv(t)
 	queue, err := jscontrol.NewQueue(w.js, jscontrol.QueueConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func holds(ctx context.Context, js jetstream.JetStream, name string, want uint64
 
 // A session is deleted while its worker runs. The worker is fenced, and its command is not redelivered: the session stays deleted.
 func TestCommandDoesNotRestartADeletedSession(t *testing.T) {
-	w := newEraseEnv(t)
+	w := newEnv(t)
 	queue, err := jscontrol.NewQueue(w.js, jscontrol.QueueConfig{AckWait: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 // The dead letters of a session are deleted with it, those of other sessions stay.
 func TestDeadLetters(t *testing.T) {
-	w := newEraseEnv(t)
+	w := newEnv(t)
 	s := chunk.RootSession("acme", "s1")
 	m := codec.EncodeJSON(codec.Envelope{Session: s, Epoch: 1, Ordinal: 1},
 		codec.Header{Type: chunk.TypeTextDelta, Timestamp: 1}, []byte(`{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"x"}`))

@@ -34,7 +34,7 @@ func (k *killed) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 }
 
 // sweepLater is the loop of a process that sweeps an hour from now.
-func (w *eraseEnv) sweepLater(ctx context.Context, store SnapshotStore) error {
+func (w *env) sweepLater(ctx context.Context, store SnapshotStore) error {
 	e, err := NewEraser(w.js, store, EraserConfig{})
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (w *eraseEnv) sweepLater(ctx context.Context, store SnapshotStore) error {
 // A process crashes after it has written tombstones. The loop of a second process finds them and is killed in the middle; the loop of a third process
 // completes the deletions.
 func TestAnotherLoopFinishes(t *testing.T) {
-	w := newEraseEnv(t)
+	w := newEnv(t)
 	stop := w.project()
 	var all []chunk.Session
 	for n, step := range []string{"purge", "clear", "purge", "clear"} {

@@ -1,9 +1,0 @@
-package retention
-
-import (
-	"testing"
-
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
-)
-
-func TestMain(m *testing.M) { natstest.Main(m) }
