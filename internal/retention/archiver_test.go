@@ -92,6 +92,22 @@ func TestArchiveIsRead(t *testing.T) {
 	}
 }
 
+// A large tree is read from archives, if only a few of its sessions have none.
+func TestLargeTree(t *testing.T) {
+	w := newArchiveEnv(t, ArchiverConfig{})
+	records := len(w.run(alice, 5))
+	w.archiveSession(alice)
+	for n := range 8 {
+		kid := alice.Child(fmt.Sprint("kid", n))
+		records += len(w.run(kid, 5))
+		w.archiveSession(kid)
+	}
+	w.run(alice.Child("new"), 5)
+	if n, want := w.agree(alice), uint64(5+records); n != want {
+		t.Errorf("%d records from archives, want %d", n, want)
+	}
+}
+
 // The log changes after it was archived: the archive does not match and is not read.
 func TestChangedLog(t *testing.T) {
 	for name, change := range map[string]func(w *archiveEnv, recs []chunk.Record){

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -117,43 +119,39 @@ func TestEveryArchives(t *testing.T) {
 	}
 }
 
-// A sweep that fails is logged and retried, and the loop ends with its context.
+// A sweep that fails is logged and retried sooner than after the interval, and the loop ends with its context.
 func TestEveryRetries(t *testing.T) {
-	l := newLeases(t, 1, 10*time.Millisecond)[0]
-	var logged bytes.Buffer
-	ctx, cancel := context.WithCancel(t.Context())
-	sweeps := 0
-	err := Every(ctx, l, func(context.Context) error {
-		if sweeps++; sweeps == 3 {
-			cancel()
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		start, results := time.Now(), []string{"broken 1", "broken 2", "", "broken 3", "broken 4", "broken 5", "broken 6", "broken 7", ""}
+		var at []time.Duration
+		err := every(ctx, time.Hour, func(context.Context) error {
+			at = append(at, time.Since(start))
+			result := results[len(at)-1]
+			if len(at) == len(results) {
+				cancel()
+			}
+			if result != "" {
+				return errors.New(result)
+			}
 			return nil
+		}, slog.New(slog.NewTextHandler(&logged, nil)))
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
 		}
-		return fmt.Errorf("broken %d", sweeps)
-	}, slog.New(slog.NewTextHandler(&logged, nil)))
-	if !errors.Is(err, context.Canceled) || sweeps != 3 {
-		t.Errorf("%d sweeps, %v", sweeps, err)
-	}
-	for _, want := range []string{`lease=sweep error="broken 1"`, `lease=sweep error="broken 2"`} {
-		if strings.Count(logged.String(), want) != 1 {
-			t.Errorf("not logged once: %s in\n%s", want, logged.String())
+		var delays []time.Duration
+		for i := range at[1:] {
+			delays = append(delays, at[i+1]-at[i])
 		}
-	}
-}
-
-func TestSweepDelay(t *testing.T) {
-	for _, c := range []struct {
-		interval time.Duration
-		failures int
-		want     time.Duration
-	}{
-		{time.Hour, 0, time.Hour},
-		{time.Hour, 1, 10 * time.Second},
-		{time.Hour, 2, 20 * time.Second},
-		{time.Hour, 1000, time.Minute},
-		{time.Second, 3, time.Second},
-	} {
-		if got := sweepDelay(c.interval, c.failures); got != c.want {
-			t.Errorf("every %s, %d failures: %s, want %s", c.interval, c.failures, got, c.want)
+		const s = time.Second
+		if want := []time.Duration{10 * s, 20 * s, time.Hour, 10 * s, 20 * s, 40 * s, 60 * s, 60 * s}; !slices.Equal(delays, want) {
+			t.Errorf("delays %v, want %v", delays, want)
 		}
-	}
+		for _, result := range results {
+			if result != "" && strings.Count(logged.String(), fmt.Sprintf("error=%q", result)) != 1 {
+				t.Errorf("%q not logged once in\n%s", result, logged.String())
+			}
+		}
+	})
 }
