@@ -8,11 +8,12 @@
 // All calls may be repeated: the id of a run is a function of the request. A request becomes a command on the queue, or an answer or a stop request in an inbox;
 // a worker (package workers) does the rest. Package consumers follows the records of a session.
 //
-// Every error is an *Error; one whose context ended has the reason "unavailable" or "contended". Is of an *Error reports chunk.ErrUnknownSession,
+// Every error is an *Error; one whose context ended has ReasonUnavailable or ReasonContended. Is of an *Error reports chunk.ErrUnknownSession,
 // chunk.ErrInvalid or chunk.ErrTooLarge for the reasons of that meaning. Answer stores the answer even if the context ends meanwhile.
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -121,17 +122,19 @@ type Answer struct {
 	Approved   bool
 	Reason     string
 
-	// Result is that of a client tool, Error why there is none.
+	// Result is that of a client tool, Error why there is none. One of them is set; the zero Result is null.
 	Result chunk.Value
 	Error  *string
 }
 
 // Answer stores an answer, and requests the resume of the run if it was the last one that the run waits for. Of several answers to one call the first counts:
-// the others get an *Error with ReasonAnswered.
+// the others get an *Error with ReasonAnswered, or ReasonExpired if the deadline of the call had passed, and the answer that counts in First.
 func (c *Client) Answer(ctx context.Context, id chunk.Session, a Answer) error {
-	submitted := conversation.SubmittedAnswer{Kind: control.ClientResult, CallID: a.CallID, Result: a.Result, Error: a.Error}
+	submitted := conversation.SubmittedAnswer{
+		Kind: control.ClientResult, CallID: a.CallID, ApprovalID: a.ApprovalID, Approved: a.Approved, Reason: a.Reason, Result: a.Result, Error: a.Error,
+	}
 	if a.ApprovalID != "" {
-		submitted.Kind, submitted.ApprovalID, submitted.Approved, submitted.Reason = control.Approval, a.ApprovalID, a.Approved, a.Reason
+		submitted.Kind = control.Approval
 	}
 	return errorOf(id, c.service.Answer(ctx, id, "", submitted))
 }
@@ -170,11 +173,37 @@ func (c *Client) Status(ctx context.Context, id chunk.Session) (Status, error) {
 	return st, errorOf(id, r)
 }
 
+// Reason is why a request was refused.
+type Reason = conversation.Reason
+
+// The reasons of an Error.
+const (
+	ReasonInvalid       = conversation.ReasonInvalid       // Text says what is wrong with the request
+	ReasonUnstorable    = conversation.ReasonUnstorable    // nested too deeply, or a part is too long
+	ReasonTooLarge      = conversation.ReasonTooLarge      // for a record of the log
+	ReasonUnknownAgent  = conversation.ReasonUnknownAgent  // not one of Config.AgentTypes
+	ReasonOtherAgent    = conversation.ReasonOtherAgent    // the session has another agent type
+	ReasonNoSession     = conversation.ReasonNoSession     // neither the log nor the queue knows it
+	ReasonOver          = conversation.ReasonOver          // the session is complete
+	ReasonRunning       = conversation.ReasonRunning       // a run is in progress or requested
+	ReasonAwaiting      = conversation.ReasonAwaiting      // the run waits for answers
+	ReasonLost          = conversation.ReasonLost          // the log does not hold the records any more
+	ReasonUnknownCall   = conversation.ReasonUnknownCall   // no run waits for this answer
+	ReasonStillRunning  = conversation.ReasonStillRunning  // the call is not waiting yet
+	ReasonWrongKind     = conversation.ReasonWrongKind     // the call waits for another kind of answer
+	ReasonWrongApproval = conversation.ReasonWrongApproval // the call waits for another approval
+	ReasonAnswered      = conversation.ReasonAnswered      // First is the answer that counts
+	ReasonExpired       = conversation.ReasonExpired       // First is the answer that counts: the deadline passed
+	ReasonContended     = conversation.ReasonContended     // other requests changed the session in every round; repeat the call
+	ReasonUnavailable   = conversation.ReasonUnavailable   // the log, the queue or the inbox cannot be reached; repeat the call
+)
+
 // Error is a refusal.
 type Error struct {
 	Session chunk.Session
-	Reason  string // as "running", "over", "answered", "unknown-agent", "unavailable"
-	Text    string // "" or what is wrong with the request
+	Reason  Reason
+	Text    string  // "" or what is wrong with the request
+	First   *Answer // of ReasonAnswered and ReasonExpired: the answer that counts
 }
 
 func (e *Error) Error() string {
@@ -187,12 +216,12 @@ func (e *Error) Error() string {
 
 // Is reports the error of package chunk that e means.
 func (e *Error) Is(target error) bool {
-	switch conversation.Reason(e.Reason) {
-	case conversation.ReasonNoSession:
+	switch e.Reason {
+	case ReasonNoSession:
 		return target == chunk.ErrUnknownSession
-	case conversation.ReasonInvalid, conversation.ReasonUnstorable, conversation.ReasonBadID:
+	case ReasonInvalid, ReasonUnstorable:
 		return target == chunk.ErrInvalid
-	case conversation.ReasonTooLarge:
+	case ReasonTooLarge:
 		return target == chunk.ErrTooLarge
 	}
 	return false
@@ -202,5 +231,13 @@ func errorOf(id chunk.Session, r *conversation.Refusal) error {
 	if r == nil {
 		return nil
 	}
-	return &Error{Session: id, Reason: string(r.Reason), Text: r.Text}
+	e := &Error{Session: id, Reason: r.Reason, Text: r.Text}
+	if first := r.First; first != nil {
+		e.First = &Answer{CallID: first.CallID, ApprovalID: first.ApprovalID, Approved: first.Approved, Reason: first.Reason, Result: first.Result}
+		if first.Failed() {
+			text := cmp.Or(first.Error, first.ErrorCode)
+			e.First.Error = &text
+		}
+	}
+	return e
 }

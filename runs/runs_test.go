@@ -3,6 +3,7 @@ package runs_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -78,11 +79,13 @@ func (w *env) start(id string) (chunk.Session, string) {
 	return session, run
 }
 
-func wantReason(t *testing.T, err error, reason string) {
+func wantReason(t *testing.T, err error, reason runs.Reason) *runs.Error {
 	t.Helper()
-	if refused, ok := errors.AsType[*runs.Error](err); !ok || refused.Reason != reason {
-		t.Errorf("got %v, want the reason %s", err, reason)
+	refused, ok := errors.AsType[*runs.Error](err)
+	if !ok || refused.Reason != reason {
+		t.Fatalf("got %v, want the reason %s", err, reason)
 	}
+	return refused
 }
 
 // A session from its start to its end, with every call repeated.
@@ -99,14 +102,28 @@ func TestClient(t *testing.T) {
 		t.Errorf("resume of a run that waits: %s, %v", got, err)
 	}
 	_, err := w.client.Resume(t.Context(), session, chunk.InputMessage{Content: "more"})
-	wantReason(t, err, "awaiting")
-	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c9", Result: chunk.Value("1")}), "unknown-call")
-	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c1", ApprovalID: "a", Approved: true}), "wrong-kind")
+	wantReason(t, err, runs.ReasonAwaiting)
+	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c9", Result: chunk.Value("1")}), runs.ReasonUnknownCall)
+	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c1", ApprovalID: "a", Approved: true}), runs.ReasonWrongKind)
+	failed := "no browser"
+	for _, both := range []runs.Answer{
+		{CallID: "c1", Result: chunk.Value("1"), Error: &failed},
+		{CallID: "c1", Result: chunk.Value("1"), Approved: true},
+		{CallID: "c1", ApprovalID: "a", Approved: true, Result: chunk.Value("1")},
+		{CallID: "c1", ApprovalID: "a", Error: &failed},
+	} {
+		if e := wantReason(t, w.client.Answer(t.Context(), session, both), runs.ReasonInvalid); !errors.Is(e, chunk.ErrInvalid) || e.Text == "" {
+			t.Errorf("%+v: %v", both, e)
+		}
+	}
 	answer := runs.Answer{CallID: "c1", Result: chunk.Value(`{"city":"Ulm"}`)}
 	if err := w.client.Answer(t.Context(), session, answer); err != nil {
 		t.Fatal(err)
 	}
-	wantReason(t, w.client.Answer(t.Context(), session, answer), "answered")
+	late := runs.Answer{CallID: "c1", Error: &failed}
+	if e := wantReason(t, w.client.Answer(t.Context(), session, late), runs.ReasonAnswered); e.First == nil || !reflect.DeepEqual(*e.First, answer) {
+		t.Errorf("the answer that counts is %+v, want %+v", e.First, answer)
+	}
 	if st := w.await(session, runs.PhaseCompleted); string(st.Output) != `"done"` || st.RunID == run {
 		t.Errorf("the status is %+v", st)
 	}
@@ -115,9 +132,9 @@ func TestClient(t *testing.T) {
 		t.Errorf("the snapshot has %+v, %v", messages, err)
 	}
 	_, err = w.client.Stop(t.Context(), session, runs.Abort, "late")
-	wantReason(t, err, "over")
+	wantReason(t, err, runs.ReasonOver)
 	_, err = w.client.Start(t.Context(), runs.Start{Session: session, AgentType: "helper"})
-	wantReason(t, err, "over")
+	wantReason(t, err, runs.ReasonOver)
 }
 
 // A run that waits is aborted; unknown sessions and agents are refused.
@@ -129,7 +146,7 @@ func TestClientStops(t *testing.T) {
 		if got, err := w.client.Stop(t.Context(), session, runs.Abort, "enough"); err == nil && got != run {
 			t.Errorf("stopped %s, want %s", got, run)
 		} else if err != nil {
-			wantReason(t, err, "over") // the second request came after the abort
+			wantReason(t, err, runs.ReasonOver) // the second request came after the abort
 		}
 	}
 	for {
@@ -146,5 +163,5 @@ func TestClientStops(t *testing.T) {
 		t.Errorf("status of an unknown session: %v", err)
 	}
 	_, err := w.client.Start(t.Context(), runs.Start{Session: unknown, AgentType: "other"})
-	wantReason(t, err, "unknown-agent")
+	wantReason(t, err, runs.ReasonUnknownAgent)
 }

@@ -33,26 +33,48 @@ func (b submission) candidate() (SubmittedAnswer, *Refusal) {
 	if b.ToolCallID == "" || !idFits(b.ToolCallID) || !idFits(b.ApprovalID) {
 		return c, refusal(ReasonBadID)
 	}
+	c.Result = chunk.Value(b.Result)
 	switch c.Kind {
 	case control.ClientResult:
-		if (len(b.Result) > 0) == (b.Error != nil) {
-			return c, invalid("want a result or an error, and not both")
-		}
-		if b.Error == nil {
-			c.Result = chunk.Value(b.Result)
+		if len(b.Result) == 0 && b.Error == nil {
+			return c, wantResult
 		}
 		if b.Approved != nil {
-			return c, invalid("a result is no approval")
+			return c, isNoApproval
 		}
 	case control.Approval:
-		if b.Approved == nil || b.ApprovalID == "" || len(b.Result) > 0 || b.Error != nil {
-			return c, invalid("want approvalId and approved, and no result")
+		if b.Approved == nil || b.ApprovalID == "" {
+			return c, wantApproval
 		}
 		c.Approved = *b.Approved
-	default:
-		return c, invalid("this kind is unknown: want client-tool-result or approval-response")
 	}
-	return c, nil
+	return c, c.check()
+}
+
+var (
+	wantResult   = invalid("want a result or an error, and not both")
+	wantApproval = invalid("want approvalId and approved, and no result")
+	isNoApproval = invalid("a result is no approval")
+)
+
+// check rejects an answer that says two things. The zero Result is null: an answer of a Go program may have neither a result nor an error.
+func (c SubmittedAnswer) check() *Refusal {
+	switch c.Kind {
+	case control.ClientResult:
+		switch {
+		case len(c.Result) > 0 && c.Error != nil:
+			return wantResult
+		case c.Approved:
+			return isNoApproval
+		}
+	case control.Approval:
+		if len(c.Result) > 0 || c.Error != nil {
+			return wantApproval
+		}
+	default:
+		return invalid("this kind is unknown: want client-tool-result or approval-response")
+	}
+	return nil
 }
 
 // ParseAnswer parses one answer, spec/helix.md section 6.5. Unknown members are ignored.
@@ -69,7 +91,10 @@ func ParseAnswer(text []byte) (SubmittedAnswer, *Refusal) {
 func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string, c SubmittedAnswer) *Refusal {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	r := s.store(ctx, Request{Session: id, AgentType: agentType}, c)
+	r := c.check()
+	if r == nil {
+		r = s.store(ctx, Request{Session: id, AgentType: agentType}, c)
+	}
 	if r != nil {
 		s.observe.refused(r)
 	}
