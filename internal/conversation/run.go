@@ -37,6 +37,8 @@ func (s *Service) Start(ctx context.Context, req StartRequest) (run string, r *R
 		switch {
 		case v.exists() && v.AgentType != c.AgentType:
 			return nil, refusal(ReasonOtherAgent)
+		case v.isUnnamed():
+			return nil, refusal(ReasonRunning)
 		case !v.exists():
 			return c, nil
 		case v.isComplete():
@@ -91,6 +93,8 @@ func (s *Service) decideResume(ctx context.Context, v *State, snap *fold.Snapsho
 		return nil, refusal(ReasonNoSession)
 	case v.isComplete():
 		return nil, refusal(ReasonOver)
+	case v.isUnnamed():
+		return nil, refusal(ReasonRunning)
 	case req.Key != "" && v.resumedBy(req), req.Key == "" && (v.working() || v.isAborting()):
 		return nil, nil
 	case v.working(), v.isAborting(): // an abort of an interrupted run is not part of working: the resume would be stored after it
@@ -179,14 +183,17 @@ type OpenCalls struct {
 // OpenChild is a sub-agent that is still running.
 type OpenChild struct{ Session, AgentType, CallID string }
 
-// Status returns the state of a session.
+// Status returns the state of a session. ReasonRunning: a newer build has started the session, and its run is not known here yet.
 func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusal) {
 	v, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
 	if err != nil {
 		return Status{}, s.Failed(ctx, id, "look", err)
 	}
-	if !v.exists() {
+	switch {
+	case !v.exists():
 		return Status{}, refusal(ReasonNoSession)
+	case v.isUnnamed():
+		return Status{}, refusal(ReasonRunning)
 	}
 	st := Status{RunID: v.latestRun(), Phase: PhaseRunning, StreamStatus: snap.Status, Sequence: snap.Position.Seq}
 	if v.Waiting() != nil {
@@ -273,6 +280,9 @@ func outputOf(snap fold.Snapshot) chunk.Value {
 
 // exists reports whether the log or the queue has the session.
 func (v *State) exists() bool { return v.Known || v.Command != nil }
+
+// isUnnamed reports whether the first run of a session is requested by a command that this build cannot read: there is no run id to return.
+func (v *State) isUnnamed() bool { return !v.Known && v.Command != nil && v.Command.RunID == "" }
 
 // isComplete reports whether no record follows.
 func (v *State) isComplete() bool {

@@ -42,6 +42,9 @@ func (p *fakePorts) Pending(context.Context, chunk.Session, string) (control.Com
 }
 
 func (p *fakePorts) Request(_ context.Context, c control.Command, after control.Revision) error {
+	if busy, ok := errors.AsType[*control.BusyError](p.pending); ok {
+		return busy
+	}
 	p.requests++
 	if p.before != nil {
 		p.before(p.requests)
@@ -137,16 +140,28 @@ func TestUnreadableCommandIsWork(t *testing.T) {
 	}
 }
 
-// A command that this build cannot read counts as work also before the first run of a session: no second command is stored.
+// A command that this build cannot read counts as work also before the first run of a session: no second command is stored. The run has no id here, so
+// every request is refused as a chat refuses a message, and none gets an empty id.
 func TestUnreadableCommandOfANewSession(t *testing.T) {
 	unreadable := &control.BusyError{Command: control.Command{Session: testSession, AgentType: agentType}, Revision: 3, Unreadable: control.ErrUnsupported}
 	p := &fakePorts{snap: fold.New(testSession).Snapshot(), pending: unreadable}
 	service := newService(t, p)
-	if st, r := service.Status(t.Context(), testSession); r != nil || st.Phase != PhaseRunning {
-		t.Errorf("status %+v, %+v", st, r)
+	post := posts(t, "", "u1")
+	post.Session = testSession
+	chat, _ := service.Serve(t.Context(), &post)
+	_, status := service.Status(t.Context(), testSession)
+	_, start := service.Start(t.Context(), StartRequest{Session: testSession, AgentType: agentType})
+	_, resume := service.Resume(t.Context(), ResumeRequest{Session: testSession})
+	_, message := service.Resume(t.Context(), ResumeRequest{Session: testSession, Key: "k"})
+	for name, r := range map[string]*Refusal{
+		"chat": chat.Refusal, "status": status, "start": start, "resume": resume, "resume with a message": message,
+	} {
+		if r == nil || r.Reason != ReasonRunning {
+			t.Errorf("%s: %+v, want a run in progress", name, r)
+		}
 	}
-	if _, r := service.Resume(t.Context(), ResumeRequest{Session: testSession, Key: "k"}); r == nil || r.Reason != ReasonRunning || p.requests != 0 {
-		t.Errorf("resume with a message: %+v, %d requests", r, p.requests)
+	if p.requests != 0 {
+		t.Errorf("%d requests, want none", p.requests)
 	}
 }
 
