@@ -381,16 +381,22 @@ func (p *pull) streamState(ctx context.Context) (jsclient.State, error) {
 // request, after it got the request to delete the consumer.
 func (p *pull) persist(ctx context.Context, timeout time.Duration, attach func(context.Context) error, final func(error) bool) error {
 	began, warned := time.Now(), false
+	trying := ctx
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		trying, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	for attempt := 1; ; attempt++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		p.forgetStatus()
-		err := p.client.Requests(ctx, attach)
+		err := p.client.Requests(trying, attach)
 		switch {
 		case err == nil || final(err):
 			return err
-		case timeout > 0 && time.Since(began) > timeout:
+		case timeout > 0 && time.Since(began) >= timeout:
 			return fmt.Errorf("no response from NATS within %s: %w", timeout, err)
 		case !warned && time.Since(began) > p.warnAfter:
 			warned = true

@@ -148,6 +148,25 @@ func TestNoResponders(t *testing.T) {
 	}
 }
 
+// An attempt to attach that makes many slow requests begins none of them after the timeout of the caller.
+func TestOpenTimeoutEndsAnAttempt(t *testing.T) {
+	_, js := newStream(t)
+	o := NewOrdered(jsclient.New(js), OrderedConfig{Stream: testStream})
+	asked := 0
+	attach := func(ctx context.Context) error {
+		for range 100 {
+			if _, err := jsclient.Request(ctx, func(context.Context) (bool, error) { asked++; <-time.After(50 * time.Millisecond); return true, nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := o.persist(t.Context(), 200*time.Millisecond, attach, o.final)
+	if !errors.Is(err, context.DeadlineExceeded) || asked > 5 {
+		t.Errorf("err = %v after %d requests, want the deadline after at most 5", err, asked)
+	}
+}
+
 // A consumer whose count is wrong reports that nothing is there before it has delivered what it announced, and keeps reporting it. The read does not
 // end with that.
 func TestConsumerWithAWrongCount(t *testing.T) {
