@@ -146,9 +146,9 @@ func TestUnreadableCommandOfANewSession(t *testing.T) {
 	unreadable := &control.BusyError{Command: control.Command{Session: testSession, AgentType: agentType}, Revision: 3, Unreadable: control.ErrUnsupported}
 	p := &fakePorts{snap: fold.New(testSession).Snapshot(), pending: unreadable}
 	service := newService(t, p)
-	post := posts(t, "", "u1")
-	post.Session = testSession
-	chat, _ := service.Serve(t.Context(), &post)
+	posted := post(t, "", "u1")
+	posted.Session = testSession
+	chat, _ := service.Serve(t.Context(), &posted)
 	_, status := service.Status(t.Context(), testSession)
 	_, start := service.Start(t.Context(), StartRequest{Session: testSession, AgentType: agentType})
 	_, resume := service.Resume(t.Context(), ResumeRequest{Session: testSession})

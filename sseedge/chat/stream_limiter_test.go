@@ -27,7 +27,7 @@ func TestNothingIsDoneBehindARefusal(t *testing.T) {
 // A request for an unknown agent is refused for that, also without a free stream and while the edge is drained: to repeat it elsewhere would not help.
 func TestUnknownAgentBeforeTheLimits(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(cfg *Config) { cfg.Streams = sseedge.NewStreamLimiter(sseedge.Limits{Streams: 1}, nil, nil) })
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits = sseedge.Limits{Streams: 1} })
 	e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	e.base = "/api/chat/other"
 	unknown := chatBody(`,"agentType":"other"`, user("u1", "hi"))
