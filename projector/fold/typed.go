@@ -11,9 +11,9 @@ import (
 // Message is an entry of the history in the form that models use: a user input, or the output of one step of an answer. It is
 // read-only. Its strings are WTF-8, as in package chunk.
 type Message struct {
-	Index    int         // index in the session, from 0
-	Shown    int         // index of the message that users see it in
-	Role     Role        //
+	Index    int // index in the session, from 0
+	Shown    int // index of the message that users see it in
+	Role     Role
 	Hidden   bool        // users do not see it
 	Replaced bool        // another message has replaced it, see ReplacesMember
 	ClientID string      // the id that the client gave to it, "" for none
