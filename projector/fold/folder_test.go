@@ -2,6 +2,7 @@ package fold
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -92,6 +93,24 @@ func TestSnapshotsDoNotChange(t *testing.T) {
 			if got := string(BrowserForm(at.snap, true, 0).JSON); got != at.page {
 				t.Fatalf("page %d is\n%s, was\n%s", i, got, at.page)
 			}
+		}
+	})
+}
+
+// TestSnapshotIsReadWhileFolding reads each snapshot while its Folder continues, as the agent of a worker does: `go test -race`
+// finds memory that both use.
+func TestSnapshotIsReadWhileFolding(t *testing.T) {
+	laws(t, 60, func(t *rapid.T, a *generator) {
+		f := New(session)
+		var readers sync.WaitGroup
+		defer readers.Wait()
+		for i, rec := range a.all {
+			s := f.Snapshot()
+			readers.Go(func() {
+				_, _, _, _ = stored(s), BrowserForm(s, false, 0), s.OpenCalls(), s.Inputs()
+				_ = From(s).Skip(rec, "not this one")
+			})
+			drive(t, f, rec, a.all[:i+1])
 		}
 	})
 }
