@@ -23,6 +23,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -119,9 +120,14 @@ func newReader(t *testing.T, nc *nats.Conn, cfg consumers.Config) *consumers.Rea
 // records no client needs one.
 type noSnapshots struct{ t *testing.T }
 
-func (n noSnapshots) Snapshot(_ context.Context, s chunk.Session, _ sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
+func (n noSnapshots) Snapshot(_ context.Context, s chunk.Session) (fold.Snapshot, error) {
 	n.t.Errorf("a client of %s requested a snapshot", s)
-	return sseedge.Snapshot{}, errors.New("no snapshots in this test")
+	return fold.Snapshot{}, errors.New("no snapshots in this test")
+}
+
+func (n noSnapshots) MessagePage(ctx context.Context, s chunk.Session, _ fold.PageQuery) (*fold.MessagePage, error) {
+	_, err := n.Snapshot(ctx, s)
+	return nil, err
 }
 
 // write writes a random history: text, tools, concurrent sub-agents, pauses.

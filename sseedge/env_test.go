@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +18,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -33,6 +35,8 @@ type env struct {
 	dial   func() (net.Conn, error)
 	client *http.Client
 	close  func()
+
+	snapshots snapshotsOf
 }
 
 type worldConfig struct {
@@ -41,15 +45,16 @@ type worldConfig struct {
 	server sseedge.ServerConfig
 	tcp    bool // over loopback instead of memory
 
-	remembered map[string]string // see snapshotsOf
+	remembered map[string]fold.Status // see snapshotsOf
 }
 
 // newEnv starts everything; the test's cleanup ends it.
 func newEnv(tb testing.TB, cfg worldConfig) *env {
 	tb.Helper()
 	w := &env{t: tb, log: newLog()}
+	w.snapshots = newSnapshots(w.log, cfg.remembered)
 	var err error
-	if w.edge, err = sseedge.NewWithHub(w.log, snapshotsOf{w.log, cfg.remembered}, cfg.edge, cfg.hub); err != nil {
+	if w.edge, err = sseedge.NewWithHub(w.log, w.snapshots, cfg.edge, cfg.hub); err != nil {
 		tb.Fatal(err)
 	}
 	w.hub = w.edge.Shared().Hub
@@ -179,102 +184,73 @@ type memoryAddr struct{}
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory" }
 
-// snapshotsOf folds nothing: the edge uses only the position of a snapshot.
+// snapshotsOf folds the log of a test, and remembers sessions that have expired.
 type snapshotsOf struct {
-	log        *memlog.Log
-	remembered map[string]string // status of sessions that expired at sequence 9
+	*projector.Reader
+
+	store      *storetest.Memory
+	remembered map[string]fold.Status // of sessions that expired at sequence 9
 }
 
-func (s snapshotsOf) Snapshot(ctx context.Context, session chunk.Session, want sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
+func newSnapshots(log *memlog.Log, remembered map[string]fold.Status) snapshotsOf {
+	store := storetest.NewMemory()
+	return snapshotsOf{projector.NewReader(store, completed{log}), store, remembered}
+}
+
+// save stores the present snapshot of a session.
+func (s snapshotsOf) save(tb testing.TB, session chunk.Session) {
+	tb.Helper()
+	snap, err := s.Snapshot(tb.Context(), session)
+	if err == nil {
+		_, err = s.store.Save(tb.Context(), snap, 0)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (s snapshotsOf) MessagePage(ctx context.Context, session chunk.Session, q fold.PageQuery) (*fold.MessagePage, error) {
 	if status, ok := s.remembered[session.ID]; ok {
-		return sseedge.Snapshot{Status: status, Position: chunk.Position{Seq: 9, Ordinal: 9}}, nil
+		snap := fold.New(session).Snapshot()
+		snap.Status, snap.Position = status, chunk.Position{Seq: 9, Ordinal: 9}
+		return snap.MessagePage(q)
 	}
-	if _, err := s.log.Last(ctx, session); err != nil {
-		return sseedge.Snapshot{}, err
-	}
-	records := s.log.Session(session)
-	if wasDeleted(records) {
-		return sseedge.Snapshot{}, chunk.ErrUnknownSession
-	}
-	return part(foldOf(records, want.Partial), want)
+	return s.Reader.MessagePage(ctx, session, q)
 }
 
-func (s snapshotsOf) SnapshotAt(_ context.Context, session chunk.Session, seq chunk.Seq, partial bool) (sseedge.Snapshot, error) {
-	if seq > s.log.End() {
-		return sseedge.Snapshot{}, &chunk.TruncatedError{Session: session, Reason: chunk.TruncatedFuture, After: seq}
-	}
-	records := s.log.Session(session)
-	beyond := slices.IndexFunc(records, func(rec chunk.Record) bool { return rec.Seq > seq })
-	switch {
-	case wasDeleted(records):
-		return sseedge.Snapshot{}, chunk.ErrUnknownSession
-	case len(records) > 0 && records[0].Ordinal > 1:
-		return sseedge.Snapshot{}, &chunk.TruncatedError{Session: session, Reason: chunk.TruncatedExpired}
-	case len(records) == 0, beyond == 0:
-		return sseedge.Snapshot{}, chunk.ErrUnknownSession
-	case beyond < 0:
-		beyond = len(records)
-	}
-	return foldOf(records[:beyond], partial), nil
-}
+// completed is a log in which the members that a test left out of a body have a value: the edge needs none of them, a fold does. It has no session that was
+// deleted, as if the store had the tombstone.
+type completed struct{ *memlog.Log }
 
-// SnapshotAtCheckpoint takes "cp-17" for the one that the record at 17 made.
-func (s snapshotsOf) SnapshotAtCheckpoint(ctx context.Context, session chunk.Session, id string) (sseedge.Snapshot, error) {
-	for _, rec := range s.log.Session(session) {
-		if rec.Type == chunk.TypeCheckpointCreated && id == fmt.Sprintf("cp-%d", rec.Seq) {
-			snap, err := s.SnapshotAt(ctx, session, rec.Seq, true)
-			snap.Status = "ended"
-			return snap, err
+func (c completed) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		if wasDeleted(c.Session(of.Session)) {
+			yield(chunk.Record{}, chunk.ErrUnknownSession)
+			return
+		}
+		for rec, err := range c.Log.Replay(ctx, of) {
+			if err == nil {
+				rec.Data = complete(rec)
+			}
+			if !yield(rec, err) {
+				return
+			}
 		}
 	}
-	return sseedge.Snapshot{}, chunk.ErrUnknownCheckpoint
 }
 
-func foldOf(records []chunk.Record, partial bool) sseedge.Snapshot {
-	snap := sseedge.Snapshot{Status: "active", GeneratedAt: time.Now().UnixMilli()}
-	var at, start chunk.Position
-	for _, rec := range records {
-		switch rec.Type {
-		case chunk.TypeRunStarted:
-			start, snap.Status = at, "active"
-		case chunk.TypeStreamEnd:
-			snap.Status = "ended"
-		case chunk.TypeStreamFailed:
-			snap.Status = "failed"
-		case chunk.TypeTextDelta:
-			id := fmt.Sprintf("msg-%d", len(snap.Messages))
-			snap.Messages = append(snap.Messages, sseedge.UIMessage{ID: id, JSON: chunk.Value(`{"id":"` + id + `"}`)})
-		}
-		at = rec.Position()
+func complete(rec chunk.Record) []byte {
+	if _, err := rec.Decode(); err == nil {
+		return rec.Data
 	}
-	snap.Position = at
-	if snap.Status == "active" && !partial && start.Seq != 0 {
-		snap.Position = start
-	}
-	snap.JSON = fmt.Appendf(nil, `{"streamSequence":%d,"timestamp":%d}`, snap.Position.Seq, snap.GeneratedAt)
-	return snap
-}
-
-// part is a snapshot with what is wanted of its messages.
-func part(snap sseedge.Snapshot, want sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	if want.Messages == 0 {
-		return snap, nil
-	}
-	end, before := len(snap.Messages), "null"
-	if want.Before != "" {
-		end = slices.IndexFunc(snap.Messages, func(m sseedge.UIMessage) bool { return m.ID == want.Before })
-	}
-	if end < 0 {
-		return snap, chunk.ErrUnknownMessage
-	}
-	start := max(0, end-want.Messages)
-	if start > 0 {
-		snap.Before = &snap.Messages[start].ID
-		before = strconv.Quote(*snap.Before)
-	}
-	snap.Messages = snap.Messages[start:end]
-	snap.JSON = fmt.Appendf(bytes.TrimSuffix(snap.JSON, []byte("}")), `,"before":%s}`, before)
-	return snap, nil
+	members := map[chunk.Type]string{
+		chunk.TypeRunStarted:        fmt.Sprintf(`"runId":"r%d","epoch":1,"mode":"execute","input":[]`, rec.Seq),
+		chunk.TypeTextDelta:         `"delta":"x"`,
+		chunk.TypeCheckpointCreated: fmt.Sprintf(`"runId":"r","checkpointId":"cp-%d","stepCount":1`, rec.Seq),
+		chunk.TypeStreamEnd:         `"streamId":"x"`,
+		chunk.TypeStreamFailed:      `"error":"x"`,
+	}[rec.Type]
+	return fmt.Appendf(bytes.TrimSuffix(bytes.Clone(rec.Data), []byte("}")), ",%s}", members)
 }
 
 func newLog() *memlog.Log { return memlog.New() }

@@ -22,7 +22,7 @@ func Example() {
 	log.Append(s, chunk.TypeTextDelta, `"delta":"lo"`)
 	log.Append(s, chunk.TypeStreamEnd, `"streamId":"s1"`)
 
-	edge, err := sseedge.New(log, snapshotsOf{log: log}, sseedge.Config{})
+	edge, err := sseedge.New(log, newSnapshots(log, nil), sseedge.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,7 +12,9 @@ import (
 	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/sse"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // snapshotQuery selects the state of a session. The zero snapshotQuery is the present state without the message in flight.
@@ -74,15 +76,15 @@ func (q query) readPartial() (bool, *problem) {
 }
 
 // loadSnapshot is the snapshot at a moment.
-func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (Snapshot, *problem) {
+func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *problem) {
 	if m.at == 0 && m.checkpoint == "" {
-		return e.load(ctx, s, SnapshotQuery{Partial: m.partial, Messages: m.messages})
+		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages})
 	}
 	if e.past == nil {
-		return Snapshot{}, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")
+		return aisdk.FrontendSnapshot{}, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")
 	}
 	if !e.rewinds.begin(s) {
-		return Snapshot{}, busy
+		return aisdk.FrontendSnapshot{}, busy
 	}
 	defer e.rewinds.end(s)
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.HistoryTimeout)
@@ -91,11 +93,11 @@ func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuer
 	return snap, e.pastProblem(s, err)
 }
 
-func (e *Edge) loadHistory(ctx context.Context, s chunk.Session, m snapshotQuery) (Snapshot, error) {
+func (e *Edge) loadHistory(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, error) {
 	if m.checkpoint != "" {
-		return e.past.SnapshotAtCheckpoint(ctx, s, m.checkpoint)
+		return e.readCheckpoint(ctx, s, m.checkpoint)
 	}
-	return e.past.SnapshotAt(ctx, s, m.at, m.partial)
+	return e.readAt(ctx, s, m.at, m.partial)
 }
 
 func (e *Edge) pastProblem(s chunk.Session, err error) *problem {
@@ -145,13 +147,13 @@ func (r *historyLimiter) end(s chunk.Session) {
 // etag identifies the content of a page: two pages with the same etag differ only in the time at which they were made, hence it is a weak one. It begins with
 // the sequence, for readability. The hash is of what is sent, so that it also changes with the build that made the page, and when a stream is recreated and
 // counts from 1; and of the query, so that pages of different queries differ.
-func (m snapshotQuery) etag(view string, snap Snapshot, page []byte) string {
+func (m snapshotQuery) etag(view string, snap aisdk.FrontendSnapshot, page []byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %t %d %d %q", view, m.partial, m.messages, m.at, m.checkpoint)
-	before, after, _ := bytes.Cut(page, fmt.Appendf(nil, `"timestamp":%d`, snap.GeneratedAt))
+	before, after, _ := bytes.Cut(page, fmt.Appendf(nil, `"timestamp":%d`, snap.Timestamp))
 	sum.Write(before)
 	sum.Write(after)
-	return fmt.Sprintf(`W/"%d-%x"`, snap.Position.Seq, sum.Sum(nil)[:12])
+	return fmt.Sprintf(`W/"%d-%x"`, snap.StreamSequence, sum.Sum(nil)[:12])
 }
 
 // matches reports whether a request has what etag names, RFC 9110 section 13.1.2:

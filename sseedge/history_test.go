@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// moments is a session of two runs, the second of which is running, with other
+// moments is a session with a run that has ended and one that is running, with other
 // sessions between its records: 1, 3, 5 and 7 are its own.
 func moments(w *env) {
-	w.log.Append(s1, chunk.TypeTextDelta, "")
+	w.log.Append(s1, chunk.TypeStreamEnd, "")
 	w.log.Append(theRoot, chunk.TypeTextDelta, "")
 	w.log.Append(s1, chunk.TypeCheckpointCreated, "")
 	w.log.Append(theRoot, chunk.TypeTextDelta, "")
@@ -30,14 +31,16 @@ func moments(w *env) {
 
 func TestMoments(t *testing.T) {
 	for query, want := range map[string]string{
-		"at=1":                                   `{"streamSequence":1,`,
-		"at=2":                                   `{"streamSequence":1,`,
-		"at=3":                                   `{"streamSequence":3,`,
-		"at=6":                                   `{"streamSequence":3,`, // before the message in flight
-		"at=6&partial=1":                         `{"streamSequence":5,`,
-		"at=8&partial=1":                         `{"streamSequence":7,`, // of another session, but written
-		"at=":                                    `{"streamSequence":3,`,
-		"checkpoint=cp-3":                        `{"streamSequence":3,`,
+		"at=1":                                   `"streamSequence":1,`,
+		"at=2":                                   `"streamSequence":1,`,
+		"at=3":                                   `"streamSequence":1,`, // the checkpoint is in flight
+		"at=3&partial=1":                         `"streamSequence":3,`,
+		"at=6":                                   `"streamSequence":5,`, // of another session, but written
+		"at=8":                                   `"streamSequence":5,`, // before the message in flight
+		"at=6&partial=1":                         `"streamSequence":5,`,
+		"at=8&partial=1":                         `"streamSequence":7,`,
+		"at=":                                    `"streamSequence":5,`,
+		"checkpoint=cp-3":                        `"streamSequence":3,`,
 		"at=9":                                   `400 "code":"SEQUENCE_IN_FUTURE"`,
 		"at=0":                                   `400 "code":"BAD_CURSOR"`,
 		"at=-1":                                  `400 "code":"BAD_CURSOR"`,
@@ -84,7 +87,7 @@ type presentOnly struct{ sseedge.Snapshots }
 func TestNoPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
-		edge, err := sseedge.New(w.log, presentOnly{page{}}, sseedge.Config{})
+		edge, err := sseedge.New(w.log, presentOnly{pages(t)}, sseedge.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,10 +108,10 @@ type long struct {
 	begun chan struct{}
 }
 
-func (l long) SnapshotAt(ctx context.Context, _ chunk.Session, _ chunk.Seq, _ bool) (sseedge.Snapshot, error) {
+func (l long) SnapshotAt(ctx context.Context, _ chunk.Session, _ chunk.Seq) (fold.Snapshot, error) {
 	l.begun <- struct{}{}
 	<-ctx.Done()
-	return sseedge.Snapshot{}, ctx.Err()
+	return fold.Snapshot{}, ctx.Err()
 }
 
 // The fold of an earlier state has a time limit. One session has one such fold at a
@@ -116,7 +119,8 @@ func (l long) SnapshotAt(ctx context.Context, _ chunk.Session, _ chunk.Seq, _ bo
 func TestEarlierStatesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
-		slow := long{snapshotsOf{log: w.log}, make(chan struct{})}
+		w.log.Append(s1, chunk.TypeTextDelta, "") // ?at=1 is not in the future
+		slow := long{newSnapshots(w.log, nil), make(chan struct{})}
 		edge, err := sseedge.New(w.log, slow, sseedge.Config{HistoryTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -159,7 +160,7 @@ func TestMetricsOfResumes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var cfg worldConfig
 				if strings.HasPrefix(tt.name, "all of it") {
-					cfg.remembered = map[string]string{"s1": "ended"}
+					cfg.remembered = map[string]fold.Status{"s1": fold.Ended}
 				}
 				w, reg := newCounted(t, cfg)
 				w.log.Append(s1, chunk.TypeRunStarted, "")
@@ -274,7 +275,7 @@ func TestMetricsOfEndings(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				w, reg := newCounted(t, worldConfig{
-					remembered: map[string]string{"expired": "active"},
+					remembered: map[string]fold.Status{"expired": fold.Active},
 					server:     sseedge.ServerConfig{H2C: true},
 					edge:       sseedge.Config{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
 				})

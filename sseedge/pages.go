@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // The sizes of a page of messages.
@@ -38,13 +40,13 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *prob
 	if p == nil {
 		m, p = q.parseSnapshotQuery()
 	}
-	var snap Snapshot
+	var snap aisdk.FrontendSnapshot
 	if p == nil {
 		snap, p = e.loadSnapshot(r.Context(), s, m)
 	}
 	var page []byte
 	if p == nil {
-		page, p = e.shownPage(name, s, snap.JSON)
+		page, p = e.shownPage(name, s, snap.AppendJSON(nil))
 	}
 	if p != nil {
 		return p
@@ -91,12 +93,16 @@ func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (mess
 	if p != nil {
 		return messagePage{}, p
 	}
-	snap, p := e.load(ctx, s, SnapshotQuery{Partial: partial, Messages: limit, Before: q.values.Get("before")})
+	snap, p := e.load(ctx, s, fold.PageQuery{Partial: partial, Limit: limit, Before: q.values.Get("before")})
 	if p != nil {
 		return messagePage{}, p
 	}
 	shown, p := e.shownMessages(name, s, bodies(snap.Messages))
-	return messagePage{Messages: shown, Before: snap.Before}, p
+	page := messagePage{Messages: shown}
+	if snap.Before != nil && *snap.Before != "" {
+		page.Before = snap.Before
+	}
+	return page, p
 }
 
 // readPage reads what every page of a session has: whose it is, and in which view.
@@ -123,10 +129,10 @@ func readCount(name, text string) (int, *problem) {
 	return n, nil
 }
 
-func (e *Edge) load(ctx context.Context, s chunk.Session, w SnapshotQuery) (Snapshot, *problem) {
+func (e *Edge) load(ctx context.Context, s chunk.Session, q fold.PageQuery) (aisdk.FrontendSnapshot, *problem) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 	defer cancel()
-	snap, err := e.snapshots.Snapshot(ctx, s, w)
+	snap, err := e.read(ctx, s, q)
 	return snap, e.loadProblem(s, err)
 }
 
@@ -151,17 +157,10 @@ func (e *Edge) writeJSON(w http.ResponseWriter, session string, v any) {
 	e.respond.JSON(w, http.StatusOK, v)
 }
 
-func bodies(messages []UIMessage) []json.RawMessage {
+func bodies(messages []aisdk.UIMessage) []json.RawMessage {
 	list := make([]json.RawMessage, len(messages))
 	for i, m := range messages {
-		list[i] = orNull(m.JSON)
+		list[i] = m.AppendJSON(nil)
 	}
 	return list
-}
-
-func orNull(v chunk.Value) json.RawMessage {
-	if len(v) == 0 {
-		return json.RawMessage("null")
-	}
-	return json.RawMessage(v)
 }

@@ -3,12 +3,16 @@ package sseedge_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -16,16 +20,34 @@ import (
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
+		w.log.Append(s1, chunk.TypeStreamEnd, "")
+		w.log.Append(s1, chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"hi"}]`)
 		w.log.Append(s1, chunk.TypeTextDelta, "")
-		w.log.Append(s1, chunk.TypeRunStarted, "")
-		w.log.Append(s1, chunk.TypeTextDelta, "")
+		snap, err := newSnapshots(w.log, nil).Snapshot(t.Context(), s1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := func(q fold.PageQuery) string {
+			p, err := snap.MessagePage(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(aisdk.Page(p, time.Now().UnixMilli()).AppendJSON(nil))
+		}
+		whole := func(partial bool) string {
+			return string(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: partial, Timestamp: time.Now().UnixMilli()}).AppendJSON(nil))
+		}
+		present, partial := whole(false), whole(true)
+		if !strings.Contains(present, `"streamSequence":2,`) || !strings.Contains(partial, `"streamSequence":3,`) {
+			t.Fatalf("%s\n%s", present, partial)
+		}
 		for path, want := range map[string]string{
-			"/v1/sessions/s1/snapshot":           `{"streamSequence":1,"timestamp":946684800000}`,
-			"/v1/sessions/s1/snapshot?partial=0": `{"streamSequence":1,"timestamp":946684800000}`,
-			"/v1/sessions/s1/snapshot?partial=1": `{"streamSequence":3,"timestamp":946684800000}`,
+			"/v1/sessions/s1/snapshot":           present,
+			"/v1/sessions/s1/snapshot?partial=0": present,
+			"/v1/sessions/s1/snapshot?partial=1": partial,
 
-			"/v1/sessions/s1/snapshot?messages=2":           `{"streamSequence":1,"timestamp":946684800000,"before":null}`,
-			"/v1/sessions/s1/snapshot?messages=1&partial=1": `{"streamSequence":3,"timestamp":946684800000,"before":"msg-1"}`,
+			"/v1/sessions/s1/snapshot?messages=2":           page(fold.PageQuery{Limit: 2}),
+			"/v1/sessions/s1/snapshot?messages=1&partial=1": page(fold.PageQuery{Limit: 1, Partial: true}),
 		} {
 			rec := w.record(http.MethodGet, path, nil)
 			if rec.Code != http.StatusOK || rec.Body.String() != want || rec.Header().Get("Content-Type") != "application/json" ||
@@ -46,16 +68,24 @@ func TestSnapshot(t *testing.T) {
 func TestMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
-		for range 7 {
-			w.log.Append(s1, chunk.TypeTextDelta, "")
+		for n := range 7 {
+			w.log.Append(s1, chunk.TypeRunStarted, fmt.Sprintf(`"runId":"r%d","epoch":1,"mode":"execute","input":[{"content":"hi"}]`, n))
+			w.log.Append(s1, chunk.TypeStreamEnd, "")
+		}
+		list := func(from, to int) string {
+			var messages []string
+			for n := from; n <= to; n++ {
+				messages = append(messages, fmt.Sprintf(`{"id":"msg-%d","role":"user","parts":[{"type":"text","text":"hi","state":"done"}]}`, n))
+			}
+			return `{"messages":[` + strings.Join(messages, ",") + `],"before":`
 		}
 		for query, want := range map[string]string{
-			"":                      `{"messages":[{"id":"msg-0"},{"id":"msg-1"},{"id":"msg-2"},{"id":"msg-3"},{"id":"msg-4"},{"id":"msg-5"},{"id":"msg-6"}],"before":null}`,
-			"?limit=3":              `{"messages":[{"id":"msg-4"},{"id":"msg-5"},{"id":"msg-6"}],"before":"msg-4"}`,
-			"?limit=3&before=msg-4": `{"messages":[{"id":"msg-1"},{"id":"msg-2"},{"id":"msg-3"}],"before":"msg-1"}`,
-			"?limit=3&before=msg-1": `{"messages":[{"id":"msg-0"}],"before":null}`,
-			"?limit=3&before=msg-0": `{"messages":[],"before":null}`,
-			"?limit=200":            `{"messages":[{"id":"msg-0"},{"id":"msg-1"},{"id":"msg-2"},{"id":"msg-3"},{"id":"msg-4"},{"id":"msg-5"},{"id":"msg-6"}],"before":null}`,
+			"":                      list(0, 6) + `null}`,
+			"?limit=3":              list(4, 6) + `"msg-4"}`,
+			"?limit=3&before=msg-4": list(1, 3) + `"msg-1"}`,
+			"?limit=3&before=msg-1": list(0, 0) + `null}`,
+			"?limit=3&before=msg-0": list(0, -1) + `null}`,
+			"?limit=200":            list(0, 6) + `null}`,
 		} {
 			rec := w.record(http.MethodGet, "/v1/sessions/s1/messages"+query, nil)
 			if rec.Code != http.StatusOK || rec.Body.String() != want {
@@ -100,7 +130,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"DrainPeriod":    {DrainPeriod: -1},
 		"check":          {Checks: []sseedge.HealthCheck{{Name: "x"}}},
 	} {
-		if _, err := sseedge.New(log, snapshotsOf{log: log}, cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
+		if _, err := sseedge.New(log, newSnapshots(log, nil), cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // maxResyncs is how often a subscription is moved to a snapshot without getting a single frame there.
@@ -19,23 +20,23 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 	v.detach()
 	for v.resyncs < maxResyncs {
 		v.resyncs++
-		snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), SnapshotQuery{Partial: v.resyncs == maxResyncs, Messages: 1})
+		snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: v.resyncs == maxResyncs, Limit: 1})
 		if err != nil {
 			return err
 		}
 		req := v.req
-		req.After, req.StreamEpoch = snap.Position, ""
+		req.After, req.StreamEpoch = position(snap), ""
 		cur, err := v.edge.hub.Subscribe(ctx, req)
 		switch {
 		case errors.Is(err, chunk.ErrTruncated):
 			continue
-		case errors.Is(err, hub.ErrEnded), errors.Is(err, chunk.ErrUnknownSession) && snap.over():
+		case errors.Is(err, hub.ErrEnded), errors.Is(err, chunk.ErrUnknownSession) && over(snap):
 			v.complete = true
 		case err != nil:
 			return err
 		}
 		v.cur = cur
-		v.move(cause, snap.Position.Seq)
+		v.move(cause, snap.StreamSequence)
 		return nil
 	}
 	return errors.Join(errLogUnavailable, cause)
@@ -44,7 +45,7 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 // attachExpired serves a session of which the log holds nothing. The snapshots may still have it: then nothing can be streamed, and a client that has all of it
 // is done, while any other is moved to the snapshot.
 func (v *subscription) attachExpired(ctx context.Context) error {
-	snap, err := v.edge.snapshots.Snapshot(ctx, v.target(), SnapshotQuery{Partial: true, Messages: 1})
+	snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: true, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -56,12 +57,12 @@ func (v *subscription) attachExpired(ctx context.Context) error {
 		return nil
 	case !errors.Is(err, chunk.ErrUnknownSession):
 		return err
-	case v.req.After.Seq == snap.Position.Seq:
+	case v.req.After.Seq == snap.StreamSequence:
 		return hub.ErrEnded
 	}
 	cause := &chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq}
-	v.move(cause, snap.Position.Seq)
-	v.complete = snap.over()
+	v.move(cause, snap.StreamSequence)
+	v.complete = over(snap)
 	return nil
 }
 

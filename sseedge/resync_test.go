@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // A client whose cursor cannot be served receives the reason, and the same response
@@ -27,29 +28,32 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 		then   []string // ids behind the event
 	}{
 		{
-			name: "beyond the end", cursor: "4711", reason: "future", from: 4, then: []string{"5", "6", "7"},
+			name: "beyond the end", cursor: "4711", reason: "future", from: 5, then: []string{"6", "7"},
 		},
 		{
-			name: "far beyond any end", cursor: "9223372036854775807", reason: "future", from: 4, then: []string{"5", "6", "7"},
+			name: "far beyond any end", cursor: "9223372036854775807", reason: "future", from: 5, then: []string{"6", "7"},
 		},
 		{
-			name: "of another session", cursor: "3", reason: "foreign", from: 4, then: []string{"5", "6", "7"},
+			name: "of another session", cursor: "3", reason: "foreign", from: 5, then: []string{"6", "7"},
 		},
 		{
-			name: "before the first sequence", cursor: "1", reason: "expired", from: 4, then: []string{"5", "6", "7"},
+			name: "before the first sequence", cursor: "1", reason: "expired", from: 5, then: []string{"6", "7"},
 			setup: func(w *env) { w.log.Expire(3) },
 		},
 		{
-			name: "no cursor, and the beginning is gone", cursor: "", reason: "expired", from: 4, then: []string{"5", "6", "7"},
+			name: "no cursor, and the beginning is gone", cursor: "", reason: "expired", from: 5, then: []string{"6", "7"},
 			setup: func(w *env) { w.log.Expire(3) },
 		},
 		{
-			name: "removed by a clean-up", cursor: "6", reason: "cleanup", from: 4, then: []string{"5", "8"},
+			name: "removed by a clean-up", cursor: "7", reason: "cleanup", from: 5, then: []string{"6", "8"},
 			setup: func(w *env) { w.log.Cleanup(s1, 1, 5) },
 		},
 		{
-			name: "the message in flight is not in the log any more", cursor: "1", reason: "expired", from: 7, then: nil,
-			setup: func(w *env) { w.log.Expire(6) },
+			name: "the message in flight is not in the log any more", cursor: "1", reason: "expired", from: 5, then: []string{"7"}, // once more, when the log is read
+			setup: func(w *env) {
+				w.snapshots.save(w.t, s1)
+				w.log.Expire(6)
+			},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,8 +63,8 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 				w.log.Append(kid, chunk.TypeTextDelta, "")   // 2
 				w.log.Append(other, chunk.TypeStreamEnd, "") // 3
 				w.log.Append(s1, chunk.TypeStreamEnd, "")    // 4
-				w.log.Append(s1, chunk.TypeRunStarted, "")   // 5, the message in flight
-				w.log.AppendAt(s1, chunk.TypeTextDelta, 2, "")
+				w.log.Append(s1, chunk.TypeRunStarted, "")   // 5, the message in flight follows
+				w.log.Append(s1, chunk.TypeTextDelta, "")
 				w.log.AppendAt(s1, chunk.TypeTextDelta, 2, "")
 				if tt.setup != nil {
 					tt.setup(w)
@@ -77,6 +81,9 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 				first := f.events[0]
 				if first.Type != "truncated" || first.Reason != tt.reason || first.ResumeFrom != tt.from || f.ids[0] != fmt.Sprint(tt.from) {
 					t.Errorf("got %+v with id %s, want %s from %d", first, f.ids[0], tt.reason, tt.from)
+				}
+				if len(f.events) > 1 && (f.events[1].Type == "truncated") != (tt.then[0] == "7") {
+					t.Errorf("then %+v", f.events[1])
 				}
 				then := f.ids[1 : len(f.ids)-1]
 				if strings.Join(then, " ") != strings.Join(tt.then, " ") {
@@ -164,7 +171,7 @@ func TestPurgeUnderASlowReader(t *testing.T) {
 func TestExpiredSession(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		status string
+		status fold.Status
 		cursor string
 		code   int
 		how    ending
@@ -176,7 +183,7 @@ func TestExpiredSession(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newEnv(t, worldConfig{remembered: map[string]string{"old": tt.status}})
+				w := newEnv(t, worldConfig{remembered: map[string]fold.Status{"old": tt.status}})
 				f := newFollower(w, "/v1/sessions/old/events")
 				f.lastEventID = tt.cursor
 				how, code, err := f.connect(soon(t), -1)

@@ -2,75 +2,85 @@ package sseedge
 
 import (
 	"context"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Snapshots is where pages start from. It may be asked by many requests at once.
+// Snapshots is where pages start from; projector.Reader is one. It may be asked by many requests at once.
 type Snapshots interface {
-	// Snapshot is the fold of s up to the present end of its log, as of the
-	// call: fresh and exact, also when the projector lags. The errors are
-	// chunk.ErrUnknownSession when neither the log nor the store has the session,
-	// and chunk.ErrUnknownMessage when there is none of the id Before.
-	Snapshot(ctx context.Context, s chunk.Session, w SnapshotQuery) (Snapshot, error)
-}
+	// Snapshot is the fold of s up to the present end of its log, as of the call: fresh and exact, also when the projector lags. The error is
+	// chunk.ErrUnknownSession when neither the log nor the store has the session.
+	Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
 
-// SnapshotQuery selects parts of a session. The zero SnapshotQuery is the whole conversation without the message in flight.
-type SnapshotQuery struct {
-	// Partial includes the message in flight; the position is that of the last record.
-	// Without it the position of the snapshot is just before that message.
-	Partial bool
-
-	// Messages is how many messages are wanted, the last ones, and what is not
-	// wanted should not cost anything. 0: all.
-	Messages int
-
-	// Before is the id of a message, when Messages is not 0: those before it are
-	// wanted. "": those at the end.
-	Before string
+	// MessagePage is Snapshot with the messages that are asked for; the others should not cost anything. The error is also chunk.ErrUnknownMessage when there
+	// is none of the id Before.
+	MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error)
 }
 
 // History is implemented by Snapshots that can also return earlier states. A call may take up to Config.HistoryTimeout, and there is one at a time for a
 // session.
 type History interface {
-	// SnapshotAt returns what Snapshot returned when the log ended at a sequence. The errors, in addition to those of Snapshot: a *chunk.TruncatedError, with the
-	// reason future if the sequence is beyond the end of the log, with any other if it has expired.
-	SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq, partial bool) (Snapshot, error)
+	// SnapshotAt returns what Snapshot returned when the log ended at a sequence, which the log has reached. The errors, in addition to those of Snapshot: a
+	// *chunk.TruncatedError if the sequence has expired.
+	SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.Snapshot, error)
 
-	// SnapshotAtCheckpoint returns the content of a checkpoint: everything up to its record, whose
-	// position it has, with the status ended. The errors, in addition to those of SnapshotAt:
-	// chunk.ErrUnknownCheckpoint.
-	SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id string) (Snapshot, error)
+	// SnapshotAtCheckpoint returns everything up to the record of a checkpoint. The errors, in addition to those of SnapshotAt: chunk.ErrUnknownCheckpoint.
+	SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error)
 }
 
-// Snapshot is what one session amounts to at a position.
-type Snapshot struct {
-	// Position is the exclusive cursor after which a stream continues. Its Ordinal is that of the record at Seq, or 0 if it is not known.
-	Position chunk.Position
-
-	Status string // active, paused, ended or failed
-
-	// JSON is the whole snapshot as a browser loads it: the JSON object of
-	// spec/helix.md section 5.1, with members of its maker's own beside. It is
-	// served as it is.
-	JSON chunk.Value
-
-	// GeneratedAt is the member timestamp of JSON, in Unix milliseconds: the one thing in
-	// it that the log does not say.
-	GeneratedAt int64
-
-	Messages []UIMessage // in the order of the conversation, for pages of history
-
-	// Before is the id to ask for older messages with, nil when there are none. If
-	// so many were wanted it is a member "before" of JSON as well, or null.
-	Before *string
+// read returns the present state as a browser loads it, with all messages if q has no Limit.
+func (e *Edge) read(ctx context.Context, s chunk.Session, q fold.PageQuery) (aisdk.FrontendSnapshot, error) {
+	if q.Limit > 0 {
+		page, err := e.snapshots.MessagePage(ctx, s, q)
+		if err != nil {
+			return aisdk.FrontendSnapshot{}, err
+		}
+		return aisdk.Page(page, now()), nil
+	}
+	snap, err := e.snapshots.Snapshot(ctx, s)
+	if err != nil {
+		return aisdk.FrontendSnapshot{}, err
+	}
+	return aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: q.Partial, Timestamp: now()}), nil
 }
 
-// UIMessage is one message of the conversation.
-type UIMessage struct {
-	ID   string
-	JSON chunk.Value // the UI message, as the page wants it
+// readAt returns an earlier state as a browser loads it. All sessions of a partition share its sequences, so a sequence after the last record of this session
+// may exist.
+func (e *Edge) readAt(ctx context.Context, s chunk.Session, seq chunk.Seq, partial bool) (aisdk.FrontendSnapshot, error) {
+	tip, err := e.hub.Tip(ctx, s)
+	if err != nil {
+		return aisdk.FrontendSnapshot{}, err
+	}
+	if seq > tip.Seq {
+		return aisdk.FrontendSnapshot{}, &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedFuture, After: seq}
+	}
+	snap, err := e.past.SnapshotAt(ctx, s, seq)
+	if err != nil {
+		return aisdk.FrontendSnapshot{}, err
+	}
+	return aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: partial, Timestamp: now()}), nil
+}
+
+// readCheckpoint returns the content of a checkpoint as a browser loads it.
+func (e *Edge) readCheckpoint(ctx context.Context, s chunk.Session, id string) (aisdk.FrontendSnapshot, error) {
+	snap, err := e.past.SnapshotAtCheckpoint(ctx, s, id)
+	if err != nil {
+		return aisdk.FrontendSnapshot{}, err
+	}
+	return aisdk.Snapshot(snap, aisdk.SnapshotOptions{Checkpoint: &id, Timestamp: now()}), nil
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// position is the exclusive cursor after which a stream continues. Its Ordinal is 0 if it is not known.
+func position(snap aisdk.FrontendSnapshot) chunk.Position {
+	return chunk.Position{Seq: snap.StreamSequence, Ordinal: snap.Ordinal}
 }
 
 // over reports whether no record follows until a new run is started.
-func (s Snapshot) over() bool { return s.Status == "ended" || s.Status == "failed" }
+func over(snap aisdk.FrontendSnapshot) bool {
+	return snap.Status == fold.Ended || snap.Status == fold.Failed
+}

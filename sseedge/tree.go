@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -103,11 +104,11 @@ type sessionTree struct {
 }
 
 func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (sessionTree, *problem) {
-	snap, p := e.load(ctx, s, SnapshotQuery{Partial: true})
+	snap, p := e.load(ctx, s, fold.PageQuery{Partial: true})
 	if p != nil {
 		return sessionTree{}, p
 	}
-	page, p := e.shownPage(view, s, snap.JSON)
+	page, p := e.shownPage(view, s, snap.AppendJSON(nil))
 	if p != nil {
 		return sessionTree{}, p
 	}

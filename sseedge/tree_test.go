@@ -1,8 +1,6 @@
 package sseedge_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,36 +9,49 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
-// families are the children of sessions, as pages tell them.
-type families map[string]string
+// families are sessions of one tree, each with the sub-agents that it calls.
+type families map[string][]kid
 
-func (f families) Snapshot(_ context.Context, s chunk.Session, want sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	children, ok := f[s.ID]
-	switch {
-	case !want.Partial || want.Messages != 0:
-		return sseedge.Snapshot{}, errors.New("sub-agents would be missing")
-	case s.Root != "top" || !ok:
-		return sseedge.Snapshot{}, fmt.Errorf("%s: %w", s, chunk.ErrUnknownSession)
-	case children == "away":
-		return sseedge.Snapshot{}, errAway
-	}
-	return sseedge.Snapshot{Status: "active", JSON: chunk.Value(fmt.Sprintf(
-		`{"state":null,"messages":[],"streamSequence":9,"status":"active","session":{"id":%q,"agentType":"boss"},"children":[%s]}`, s.ID, children))}, nil
+// kid is a sub-agent and its result, nil while it is running.
+type kid struct {
+	id     string
+	result chunk.Value
 }
 
-func child(id, rest string) string {
-	return fmt.Sprintf(`{"session":%q,"type":"helper","callId":"c-%s","status":"running"%s}`, id, id, rest)
+// snapshots are of the runs in which the sub-agents are called, which are running. The log of the session "away" cannot be read.
+func (f families) snapshots(t *testing.T) sseedge.Snapshots {
+	t.Helper()
+	log := storetest.NewLog()
+	log.Fault = func(s chunk.Session) error {
+		if s.ID == "away" {
+			return errAway
+		}
+		return nil
+	}
+	for id, kids := range f {
+		s := chunk.RootSession("default", "top").Child(id)
+		log.Append(t, s, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+		for _, k := range kids {
+			log.Append(t, s, 1, chunk.SubagentStart{SubAgentType: "helper", SubSessionID: k.id, CallID: "c-" + k.id})
+			if k.result != nil {
+				log.Append(t, s, 1, chunk.SubagentEnd{SubAgentType: "helper", SubSessionID: k.id, CallID: "c-" + k.id, Result: k.result})
+			}
+		}
+	}
+	return projector.NewReader(storetest.NewMemory(), log)
 }
 
 func getTree(t *testing.T, f families, views *audience.Views, path string) (status int, body string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
-		edge, err := sseedge.New(w.log, f, sseedge.Config{Views: views})
+		edge, err := sseedge.New(w.log, f.snapshots(t), sseedge.Config{Views: views})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,16 +64,21 @@ func getTree(t *testing.T, f families, views *audience.Views, path string) (stat
 
 // A tree has children of children, and the results that their callers received.
 func TestTree(t *testing.T) {
+	secret, null := chunk.Value(`{"key":"s3cret"}`), chunk.Value("null")
 	f := families{
-		"top":   child("kid-1", `,"result":{"key":"s3cret"}`) + "," + child("kid-2", "") + "," + child("not a session", ""),
-		"kid-1": child("kid-3", `,"result":null`),
-		"kid-3": child("kid-1", "") + "," + child("top", ""), // round and round
+		"top":   {{"kid-1", secret}, {"kid-2", nil}, {"not a session", nil}},
+		"kid-1": {{"kid-3", null}},
+		"kid-3": {{"kid-1", nil}, {"top", nil}}, // round and round
 	}
-	node := func(id, rest, children string) string {
-		return fmt.Sprintf(`{"session":%q,"type":"helper","callId":"c-%s","status":"running"%s,"children":[%s]}`, id, id, rest, children)
+	node := func(id string, result chunk.Value, children string) string {
+		rest := `"status":"running"`
+		if result != nil {
+			rest = `"status":"ended","result":` + string(result)
+		}
+		return fmt.Sprintf(`{"session":%q,"type":"helper","callId":"c-%s",%s,"children":[%s]}`, id, id, rest, children)
 	}
-	kid3 := node("kid-3", `,"result":null`, node("kid-1", "", "")+","+node("top", "", ""))
-	all := node("kid-1", `,"result":{"key":"s3cret"}`, kid3) + "," + node("kid-2", "", "") + "," + node("not a session", "", "")
+	kid3 := node("kid-3", null, node("kid-1", nil, "")+","+node("top", nil, ""))
+	all := node("kid-1", secret, kid3) + "," + node("kid-2", nil, "") + "," + node("not a session", nil, "")
 	blind := mustViews(audience.Config{Views: map[string]audience.View{
 		"public": {Preset: audience.Public},
 		"names":  {Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{chunk.TypeSubagentEnd: {"result"}, chunk.TypeToolEnd: {"result"}}, SubAgents: true},
@@ -76,18 +92,18 @@ func TestTree(t *testing.T) {
 		want   string
 		not    []string
 	}{
-		{nil, "/v1/sessions/top/tree", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[` + all + `]}`, nil},
-		{nil, "/v1/sessions/kid-3/tree?root=top", http.StatusOK, `{"session":"kid-3","type":"boss","status":"active","children":[` +
-			node("kid-1", "", node("kid-3", `,"result":null`, "")) + "," + node("top", "", node("kid-1", `,"result":{"key":"s3cret"}`, "")+","+node("kid-2", "", "")+","+node("not a session", "", "")) + `]}`, nil},
+		{nil, "/v1/sessions/top/tree", http.StatusOK, `{"session":"top","type":"agent","status":"active","children":[` + all + `]}`, nil},
+		{nil, "/v1/sessions/kid-3/tree?root=top", http.StatusOK, `{"session":"kid-3","type":"agent","status":"active","children":[` +
+			node("kid-1", nil, node("kid-3", null, "")) + "," + node("top", nil, node("kid-1", secret, "")+","+node("kid-2", nil, "")+","+node("not a session", nil, "")) + `]}`, nil},
 		{nil, "/v1/sessions/unknown/tree", http.StatusNotFound, "STREAM_NOT_FOUND", nil},
 		{nil, "/v1/sessions/top/tree?view=staff", http.StatusBadRequest, codeBadParameter, nil},
 		{nil, "/v1/sessions/top/tree?root=a.b", http.StatusBadRequest, "BAD_SESSION_ID", nil},
-		{blind, "/v1/sessions/top/tree", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[]}`, nil},
-		{blind, "/v1/sessions/top/tree?view=", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[]}`, nil},
+		{blind, "/v1/sessions/top/tree", http.StatusOK, `{"session":"top","type":"agent","status":"active","children":[]}`, nil},
+		{blind, "/v1/sessions/top/tree?view=", http.StatusOK, `{"session":"top","type":"agent","status":"active","children":[]}`, nil},
 		{blind, "/v1/sessions/top/tree?view=unknown", http.StatusBadRequest, codeBadParameter, nil},
-		{blind, "/v1/sessions/top/tree?view=staff", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[` + all + `]}`, nil},
+		{blind, "/v1/sessions/top/tree?view=staff", http.StatusOK, `{"session":"top","type":"agent","status":"active","children":[` + all + `]}`, nil},
 		{blind, "/v1/sessions/top/tree?view=names", http.StatusOK, `"children":[`, []string{"s3cret"}},
-		{blind, "/v1/sessions/top/tree?view=shy", http.StatusOK, `{"session":"top","type":"boss","status":"active","children":[`, []string{"kid-3"}},
+		{blind, "/v1/sessions/top/tree?view=shy", http.StatusOK, `{"session":"top","type":"agent","status":"active","children":[`, []string{"kid-3"}},
 	} {
 		status, got := getTree(t, f, tt.views, tt.path)
 		if status != tt.status || got != tt.want && (strings.HasSuffix(tt.want, "}") || !strings.Contains(got, tt.want)) {
@@ -99,26 +115,26 @@ func TestTree(t *testing.T) {
 			}
 		}
 	}
-	if status, got := getTree(t, families{"top": child("kid-1", ""), "kid-1": "away"}, nil, "/v1/sessions/top/tree"); status != http.StatusServiceUnavailable {
+	if status, got := getTree(t, families{"top": {{"away", nil}}, "away": nil}, nil, "/v1/sessions/top/tree"); status != http.StatusServiceUnavailable {
 		t.Errorf("half a tree: %d %s", status, got)
 	}
 }
 
 // Too deep or too wide, and the tree says where it was not followed.
 func TestTreeIsBounded(t *testing.T) {
-	deep := families{"top": child("kid-1", "")}
+	deep := families{"top": {{"kid-1", nil}}}
 	for n := 1; n < 20; n++ {
-		deep[fmt.Sprint("kid-", n)] = child(fmt.Sprint("kid-", n+1), "")
+		deep[fmt.Sprint("kid-", n)] = []kid{{fmt.Sprint("kid-", n+1), nil}}
 	}
 	_, got := getTree(t, deep, nil, "/v1/sessions/top/tree")
 	if strings.Count(got, `"callId"`) != 8 || strings.Count(got, `"more":true`) != 1 {
 		t.Errorf("deep: %s", got)
 	}
-	var kids []string
+	var kids []kid
 	for n := range 300 {
-		kids = append(kids, child(fmt.Sprint("kid-", n), ""))
+		kids = append(kids, kid{fmt.Sprint("kid-", n), nil})
 	}
-	_, got = getTree(t, families{"top": strings.Join(kids, ",")}, nil, "/v1/sessions/top/tree")
+	_, got = getTree(t, families{"top": kids}, nil, "/v1/sessions/top/tree")
 	if strings.Count(got, `"callId"`) != 300 || strings.Count(got, `"more":true`) != 101 {
 		t.Errorf("wide: %s", got)
 	}

@@ -1,7 +1,7 @@
 package sseedge_test
 
 import (
-	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
@@ -99,59 +101,64 @@ func TestViewsOfStreams(t *testing.T) {
 
 const codeBadParameter = "BAD_PARAMETER"
 
-// page is a snapshot of a session with a thought and a call.
-type page struct{}
-
-func (page) Snapshot(_ context.Context, _ chunk.Session, want sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	const (
-		asked    = `{"id":"msg-0","role":"user","parts":[{"type":"text","text":"why?","state":"done"}]}`
-		thought  = `{"id":"msg-1","role":"assistant","parts":[{"type":"reasoning","text":"s3cret","state":"done"}]}`
-		answered = `{"id":"msg-2","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"open","toolCallId":"c1","state":"output-available","input":{"key":"s3cret"},"output":"s3cret"}]}`
-	)
-	return part(sseedge.Snapshot{
-		Position: chunk.Position{Seq: 9}, Status: "ended",
-		JSON: chunk.Value(`{"state":{"key":"s3cret"},"messages":[` + asked + `,` + thought + `,` + answered + `],"streamSequence":9,"status":"ended","faults":{"skipped":1}}`),
-		Messages: []sseedge.UIMessage{
-			{ID: "msg-0", JSON: chunk.Value(asked)}, {ID: "msg-1", JSON: chunk.Value(thought)}, {ID: "msg-2", JSON: chunk.Value(answered)},
-		},
-	}, want)
+// pages are snapshots of two sessions with a question, a thought and a call.
+func pages(tb testing.TB) sseedge.Snapshots {
+	tb.Helper()
+	log := storetest.NewLog()
+	secret := chunk.Value(`"s3cret"`)
+	for _, s := range []chunk.Session{s1, chunk.RootSession("default", "other").Child(s1.ID)} {
+		log.Append(tb, s, 0, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "why?"}}})
+		log.Append(tb, s, 1, chunk.Thinking{Content: "s3cret", IsComplete: true})
+		log.Append(tb, s, 1, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "", Value: &secret}}})
+		log.Append(tb, s, 0, chunk.StreamEnd{StreamID: "r1"})
+		log.Append(tb, s, 0, chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "execute"})
+		log.Append(tb, s, 1, chunk.ToolStart{ToolCallID: "c1", ToolName: "open", Arguments: chunk.Value(`{"key":"s3cret"}`)})
+		log.Append(tb, s, 1, chunk.ToolEnd{ToolCallID: "c1", ToolName: "open", Result: secret})
+		log.AppendRaw(s, chunk.TypeTextDelta, []byte(`{"type":"text_delta"}`)) // a fault
+		log.Append(tb, s, 0, chunk.StreamEnd{StreamID: "r2"})
+	}
+	return projector.NewReader(storetest.NewMemory(), log)
 }
 
 // Pages are seen through the same views as streams.
 func TestViewsOfPages(t *testing.T) {
-	views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
-	w := newEnv(t, worldConfig{})
-	edge, err := sseedge.New(w.log, page{}, sseedge.Config{Views: views})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const (
-		asked    = `{"id":"msg-0","role":"user","parts":[{"type":"text","text":"why?","state":"done"}]}`
-		answered = `{"id":"msg-2","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"open","toolCallId":"c1","state":"output-available","input":null,"output":null}]}`
-	)
-	for _, tt := range []struct {
-		path   string
-		status int
-		want   string
-	}{
-		{"snapshot", http.StatusOK, `{"state":null,"messages":[` + asked + `,` + answered + `],"streamSequence":9,"status":"ended"}`},
-		{"snapshot?view=public&partial=1", http.StatusOK, `{"state":null,"messages":[` + asked + `,` + answered + `],"streamSequence":9,"status":"ended"}`},
-		{"messages", http.StatusOK, `{"messages":[` + asked + `,` + answered + `],"before":null}`},
-		{"messages?limit=1&before=msg-2", http.StatusOK, `{"messages":[],"before":"msg-1"}`},
-		{"snapshot?messages=1", http.StatusOK, `"status":"ended","before":"msg-2"}`},
-		{"messages?root=other", http.StatusOK, `{"messages":[],"before":null}`},
-		{"snapshot?root=other", http.StatusOK, `{"state":null,"messages":[],"streamSequence":9,"status":"ended"}`},
-		{"snapshot?view=staff", http.StatusOK, `s3cret`},
-		{"messages?view=staff", http.StatusOK, `s3cret`},
-		{"snapshot?view=audit", http.StatusBadRequest, codeBadParameter},
-		{"messages?view=audit", http.StatusBadRequest, codeBadParameter},
-		{"messages?view=public&view=staff", http.StatusBadRequest, codeBadParameter},
-	} {
-		rec := httptest.NewRecorder()
-		edge.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/sessions/s1/"+tt.path, nil))
-		got := rec.Body.String()
-		if rec.Code != tt.status || got != tt.want && (tt.want[0] == '{' || !strings.Contains(got, tt.want)) {
-			t.Errorf("%s: %d %s\nwant %d %s", tt.path, rec.Code, got, tt.status, tt.want)
+	synctest.Test(t, func(t *testing.T) {
+		views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
+		w := newEnv(t, worldConfig{})
+		edge, err := sseedge.New(w.log, pages(t), sseedge.Config{Views: views})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		const (
+			asked    = `{"id":"msg-0","role":"user","parts":[{"type":"text","text":"why?","state":"done"}]}`
+			answered = `{"id":"msg-2","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"open","toolCallId":"c1","state":"output-available","input":null,"output":null}]}`
+			rest     = `"status":"ended","checkpointId":null,"timestamp":946684800000,"session":{"tenant":"default","root":"%s","id":"s1","agentType":"agent"},"children":[],"pendingCalls":[],"usage":{}`
+		)
+		end := func(root string) string { return fmt.Sprintf(rest, root) }
+		for _, tt := range []struct {
+			path   string
+			status int
+			want   string
+		}{
+			{"snapshot", http.StatusOK, `{"state":null,"messages":[` + asked + `,` + answered + `],"streamSequence":9,` + end("s1") + `}`},
+			{"snapshot?view=public&partial=1", http.StatusOK, `{"state":null,"messages":[` + asked + `,` + answered + `],"streamSequence":9,` + end("s1") + `}`},
+			{"messages", http.StatusOK, `{"messages":[` + asked + `,` + answered + `],"before":null}`},
+			{"messages?limit=1&before=msg-2", http.StatusOK, `{"messages":[],"before":"msg-1"}`},
+			{"snapshot?messages=1", http.StatusOK, end("s1") + `,"before":"msg-2"}`},
+			{"messages?root=other", http.StatusOK, `{"messages":[],"before":null}`},
+			{"snapshot?root=other", http.StatusOK, `{"state":null,"messages":[],"streamSequence":18,` + end("other") + `}`},
+			{"snapshot?view=staff", http.StatusOK, `s3cret`},
+			{"messages?view=staff", http.StatusOK, `s3cret`},
+			{"snapshot?view=audit", http.StatusBadRequest, codeBadParameter},
+			{"messages?view=audit", http.StatusBadRequest, codeBadParameter},
+			{"messages?view=public&view=staff", http.StatusBadRequest, codeBadParameter},
+		} {
+			rec := httptest.NewRecorder()
+			edge.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/sessions/s1/"+tt.path, nil))
+			got := rec.Body.String()
+			if rec.Code != tt.status || got != tt.want && (tt.want[0] == '{' || !strings.Contains(got, tt.want)) {
+				t.Errorf("%s: %d %s\nwant %d %s", tt.path, rec.Code, got, tt.status, tt.want)
+			}
+		}
+	})
 }

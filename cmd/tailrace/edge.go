@@ -72,7 +72,7 @@ func (f *httpServer) build(more []route) error {
 	if err != nil {
 		return err
 	}
-	snapshots, err := f.b.snapshotAdapter(reader)
+	snapshots, err := f.b.snapshotReader(reader)
 	if err != nil {
 		return err
 	}

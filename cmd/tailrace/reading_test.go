@@ -25,6 +25,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -482,8 +483,12 @@ type unavailable struct{}
 
 var errUnavailable = errors.New("unavailable")
 
-func (unavailable) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	return sseedge.Snapshot{}, errUnavailable
+func (unavailable) Snapshot(context.Context, chunk.Session) (fold.Snapshot, error) {
+	return fold.Snapshot{}, errUnavailable
+}
+
+func (unavailable) MessagePage(context.Context, chunk.Session, fold.PageQuery) (*fold.MessagePage, error) {
+	return nil, errUnavailable
 }
 
 func (unavailable) Sessions(context.Context, string, projector.SessionQuery) (projector.SessionPage, error) {

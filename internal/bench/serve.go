@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -92,8 +93,12 @@ func serveEdge(ctx context.Context, made *sseedge.Edge) (*httpSite, error) {
 // none.
 type noSnapshots struct{}
 
-func (noSnapshots) Snapshot(context.Context, chunk.Session, sseedge.SnapshotQuery) (sseedge.Snapshot, error) {
-	return sseedge.Snapshot{}, chunk.ErrUnknownSession
+func (noSnapshots) Snapshot(context.Context, chunk.Session) (fold.Snapshot, error) {
+	return fold.Snapshot{}, chunk.ErrUnknownSession
+}
+
+func (noSnapshots) MessagePage(context.Context, chunk.Session, fold.PageQuery) (*fold.MessagePage, error) {
+	return nil, chunk.ErrUnknownSession
 }
 
 // eventsOf returns the path of the events of a session on the edge.

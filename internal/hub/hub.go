@@ -133,6 +133,15 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	}
 }
 
+// Tip returns the end of the stream that s belongs to, as its leader knows it.
+func (h *Hub) Tip(ctx context.Context, s chunk.Session) (chunk.Tip, error) {
+	p, err := h.partition(s)
+	if err != nil {
+		return chunk.Tip{}, err
+	}
+	return h.feed.Tip(ctx, p.n)
+}
+
 // encode returns the function of an encoding, or nil if the name is unknown.
 func (h *Hub) encode(name string) Encode {
 	switch name {

@@ -87,7 +87,7 @@ func (w *env) serve(js jetstream.JetStream, change func(*edgeConfig)) {
 	log := must(consumers.New(js, consumers.Config{}))(w.t)
 	client := must(runs.New(js, cfg.client))(w.t)
 	w.reader, w.logic = client.Snapshots(), client.Service()
-	w.edge = must(sseedge.New(log, noSnapshots{}, cfg.edge))(w.t)
+	w.edge = must(sseedge.New(log, w.reader, cfg.edge))(w.t)
 	must(chat.New(w.edge, w.logic, chat.Config{}))(w.t)
 	w.server = must(New(w.edge, w.logic, cfg.Config))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,9 +106,6 @@ func (w *env) serve(js jetstream.JetStream, change func(*edgeConfig)) {
 		running.Wait()
 	})
 }
-
-// noSnapshots are those of the edge, which no test here asks for.
-type noSnapshots struct{ sseedge.Snapshots }
 
 // work serves the agent until the test ends.
 func (w *env) work(agent workers.AgentFunc) {

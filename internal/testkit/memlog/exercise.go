@@ -281,6 +281,11 @@ func testReplayExpired(t *testing.T, w TestLog) {
 	got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[3].Position()}))
 	equal(t, got, recs[4:])
 	reason(t, err)
+	for _, after := range []chunk.Position{{}, recs[1].Position()} {
+		got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: after, FromOldest: true}))
+		equal(t, got, recs[4:])
+		reason(t, err)
+	}
 	// The beginning of the child is available, that of the tree is not.
 	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true}))
 	reason(t, err, chunk.TruncatedExpired)

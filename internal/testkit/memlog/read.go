@@ -12,7 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Replay implements hub.Log. It does not support FromOldest, which no hub sets.
+// Replay implements hub.Log and projector.Log.
 func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
 		r, err := l.reader(ctx, of)
@@ -29,13 +29,13 @@ func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record
 }
 
 func (l *Log) reader(ctx context.Context, of chunk.Range) (*reader, error) {
-	r := &reader{log: l, session: of.Session, at: of.After.Seq, through: of.Through}
+	r := &reader{log: l, session: of.Session, at: of.After.Seq, through: of.Through, fromOldest: of.FromOldest}
 	if r.through == 0 {
 		r.through = math.MaxUint64
 	}
 	switch {
-	case of.FromOldest:
-		return nil, errors.New("memlog: FromOldest is not supported")
+	case of.Tree && of.FromOldest:
+		return nil, errors.New("memlog: FromOldest of a tree is not supported")
 	case of.Tree && of.After.Ordinal > 0:
 		return nil, errors.New("memlog: an ordinal is of one session, not of a tree")
 	case of.Tree:
@@ -65,6 +65,8 @@ type reader struct {
 	through chunk.Seq
 	seen    map[chunk.Session]chunk.Ordinal
 	given   bool // a record was yielded
+
+	fromOldest bool // the first record need not follow
 }
 
 func (r *reader) run(ctx context.Context, of func(chunk.Session) bool, yield func(chunk.Record, error) bool) {
@@ -127,6 +129,8 @@ func (r *reader) check(i int) chunk.TruncationReason {
 	switch {
 	case !r.given && r.at == 0 && rec.Session != r.session && r.rootExpired():
 		return chunk.TruncatedExpired
+	case r.fromOldest && !r.given && rec.Ordinal > seen:
+		return ""
 	case rec.Ordinal == seen+1:
 		return ""
 	case rec.Ordinal == 1:
