@@ -24,7 +24,7 @@ type submission struct {
 	Reason     string             `json:"reason"`
 }
 
-// candidate checks what can be checked without the chat, CS-13 and CS-15.
+// candidate checks what does not depend on the state of the chat, CS-13 and CS-15.
 func (b submission) candidate() (SubmittedAnswer, *Refusal) {
 	c := SubmittedAnswer{Kind: b.Kind, CallID: b.ToolCallID, ApprovalID: b.ApprovalID, Reason: b.Reason, Error: b.Error}
 	if b.Kind == "" {
@@ -101,7 +101,7 @@ func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string
 	return r
 }
 
-// store stores an answer. Requesting the resume is left to a request that only looks: it carries out what there is to do.
+// store stores an answer. It does not request the resume: the next request that loads the state does.
 func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Refusal {
 	if r := s.CheckAgent(req.AgentType); r != nil {
 		return r
@@ -141,14 +141,13 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 		answer = first.Answer
 	}
 	if late || answer.ErrorCode == CodeDeadline {
-		answer.CallID = c.CallID // of a sub-agent's call the inbox has its own id
+		answer.CallID = c.CallID // the inbox has the id of the call in the sub-agent's session
 		return alreadyAnswered(answer)
 	}
 	return nil
 }
 
-// unawaited is for an answer to a call that nothing waits for: it has an outcome, it
-// is yet to be asked, or it was never there.
+// unawaited returns the refusal of an answer to a call that no run waits for: the call has an outcome, was not made yet, or does not exist.
 func (s *Service) unawaited(ctx context.Context, v *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
 	agent, id, nested := strings.Cut(c.CallID, "/")
 	if nested && v.SubAgentSessions[agent] {
@@ -172,7 +171,8 @@ func (s *Service) unawaited(ctx context.Context, v *State, snap fold.Snapshot, c
 	}
 }
 
-// callInFlight is for an answer to a call without an outcome while a run is in progress: the call does not wait yet, or its answer is not in the log yet.
+// callInFlight returns the refusal of an answer to a call without an outcome while a run is in progress: the call does not wait yet, or its answer is not in
+// the log yet.
 func (s *Service) callInFlight(ctx context.Context, snap fold.Snapshot, callID, clientID string) *Refusal {
 	for _, p := range snap.Pending {
 		if p.CallID != callID {

@@ -10,16 +10,15 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 )
 
-// answerSet is what a request answers, sorted.
+// answerSet has the answers of a request, sorted.
 type answerSet struct {
 	intents  []control.Answer // to calls without an answer, CS-18
-	known    bool             // an answer that counts already, CS-19
-	lost     *control.Answer  // the one that counts, where another was given first
-	rejected []Rejection      // to nothing that waits for it, CS-20
+	known    bool             // equal to the accepted answer, CS-19
+	lost     *control.Answer  // the accepted answer, if another one was accepted first
+	rejected []Rejection      // to calls that do not wait, CS-20
 }
 
-// sort looks at every answer in the message that a request brings. Most were
-// given long ago: a client sends the whole message, as often as it posts.
+// sort classifies every answer in the message of a request. Most are old: a client sends the whole message with each POST.
 func (r Request) sort(v *State) answerSet {
 	var s answerSet
 	if r.Answered == nil {
@@ -50,13 +49,13 @@ func (r Request) sort(v *State) answerSet {
 	return s
 }
 
-// completed is for an answer to a call that no run waits for any more, or that does not exist.
+// completed returns the rejection of an answer to a call that no run waits for any more, or that does not exist.
 func (s *answerSet) completed(v *State, c SubmittedAnswer) {
 	call, known := v.Calls[c.CallID]
 	agent, _, nested := strings.Cut(c.CallID, "/")
 	switch {
 	case !known && nested && v.SubAgentSessions[agent]:
-		s.known = true // its sub-agent has long ended
+		s.known = true // its sub-agent ended earlier
 	case !known && c.Kind == control.Approval && runOf(c.ApprovalID) != "" && runOf(c.ApprovalID) != v.Run.ID:
 		s.reject(v, c, StaleRun)
 	case !known:
@@ -79,7 +78,7 @@ func (s *answerSet) reject(v *State, c SubmittedAnswer, reason RejectionReason) 
 	})
 }
 
-// addIntent takes one answer to each call, the first.
+// addIntent adds the first answer to each call.
 func (s *answerSet) addIntent(a control.Answer) {
 	for _, other := range s.intents {
 		if other.Session == a.Session && other.CallID == a.CallID {
@@ -89,7 +88,7 @@ func (s *answerSet) addIntent(a control.Answer) {
 	s.intents = append(s.intents, a)
 }
 
-// mismatch says why an answer is not one to this call, CS-14.
+// mismatch returns the reason why an answer does not match its call, CS-14, "" if it does.
 func (w *PendingCall) mismatch(c SubmittedAnswer) RejectionReason {
 	switch {
 	case w.Kind != c.Kind:
@@ -102,7 +101,7 @@ func (w *PendingCall) mismatch(c SubmittedAnswer) RejectionReason {
 	return ApprovalMismatch
 }
 
-// runOf is the run part of an approval id.
+// runOf returns the run in an approval id.
 func runOf(approvalID string) string {
 	run, _, found := strings.Cut(approvalID, "::")
 	if !found {
@@ -111,7 +110,7 @@ func runOf(approvalID string) string {
 	return run
 }
 
-// take is a candidate as an answer to the call.
+// take returns a candidate as an answer to the call.
 func (w *PendingCall) take(c SubmittedAnswer) control.Answer {
 	a := w.answer()
 	switch {
@@ -125,7 +124,7 @@ func (w *PendingCall) take(c SubmittedAnswer) control.Answer {
 	return a
 }
 
-// same reports whether two answers to a call say the same.
+// same reports whether two answers to a call are equal.
 func same(a, b control.Answer) bool {
 	return a.Kind == b.Kind && a.Approved == b.Approved && a.ApprovalID == b.ApprovalID &&
 		a.Failed() == b.Failed() && a.Error == b.Error && a.ErrorCode == b.ErrorCode && sameJSON(a.Result, b.Result)
@@ -143,7 +142,7 @@ func compact(v chunk.Value) []byte {
 	return text
 }
 
-// Outcome is the answer that counts, as JSON for a client whose answer came later.
+// Outcome is the accepted answer, as JSON for a client whose answer came later.
 type Outcome struct {
 	Kind       control.AnswerKind `json:"kind"`
 	ToolCallID string             `json:"toolCallId"`
@@ -171,7 +170,7 @@ func NewOutcome(first control.Answer) *Outcome {
 	return o
 }
 
-// alreadyAnswered refuses an answer because there is another one.
+// alreadyAnswered returns the refusal of an answer to a call that has one.
 func alreadyAnswered(first control.Answer) *Refusal {
 	if first.ErrorCode == CodeDeadline {
 		return &Refusal{Reason: ReasonExpired, First: &first}

@@ -39,7 +39,7 @@ import (
 
 // Snapshots returns the folds of sessions. *projector.Reader implements it.
 type Snapshots interface {
-	// Snapshot returns the fold of a session up to the present end of its log, complete and exact, or chunk.ErrUnknownSession.
+	// Snapshot returns the complete fold of a session up to the current end of its log, or chunk.ErrUnknownSession.
 	Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
 }
 
@@ -49,14 +49,14 @@ type Queue interface {
 	Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error)
 }
 
-// Inbox keeps answers and stop requests. *jscontrol.Inbox implements it; its documentation is the contract.
+// Inbox stores answers and stop requests. *jscontrol.Inbox implements it; its documentation is the contract.
 type Inbox interface {
 	Answer(ctx context.Context, a control.Answer) error
 	Answers(ctx context.Context, s chunk.Session, run string) ([]control.Answer, error)
 	Stop(ctx context.Context, s control.Stop) error
 }
 
-// Ports are what a Service works on. All are required.
+// Ports are the dependencies of a Service. All are required.
 type Ports struct {
 	Snapshots Snapshots
 	Queue     Queue
@@ -90,20 +90,20 @@ func (o *Observer) refused(r *Refusal) {
 
 // Config configures a Service. AgentTypes is required.
 type Config struct {
-	// AgentTypes are those that may be started. The first is that of a new session whose request names none.
+	// AgentTypes are the agent types that may be started. The first one is the default for a new session.
 	AgentTypes []string
 
-	// RequestTimeout bounds one request. It is longer than a queue and an inbox need to find out whether something was stored. Defaults to 15 seconds.
+	// RequestTimeout bounds one request. It is longer than the time in which the queue and the inbox resolve an unknown outcome. Defaults to 15 seconds.
 	RequestTimeout time.Duration
 
-	// Clock is the time by which deadlines are checked. Defaults to time.Now.
+	// Clock returns the time that deadlines are compared with. Defaults to time.Now.
 	Clock func() time.Time
 
 	// Log receives errors of the ports, never texts of users. Defaults to none.
 	Log *slog.Logger
 }
 
-// Service is the logic of conversations. It may be used by many goroutines, and starts none that outlives a request.
+// Service is the logic of conversations. It is safe for concurrent use, and starts no goroutine that outlives a request.
 type Service struct {
 	ports   Ports
 	cfg     Config
@@ -172,7 +172,7 @@ func (s *Service) Look(ctx context.Context, id chunk.Session, agentType string) 
 	return v, snap, nil
 }
 
-// Load is Look without a check of the agent type, with the error of a port as it is.
+// Load is Look without a check of the agent type, and returns the error of a port unchanged.
 func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) (State, fold.Snapshot, error) {
 	return s.loadState(ctx, id, s.typesOf(agentType), withBranches)
 }

@@ -9,11 +9,9 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Decide returns what to do next for a request in a state: the seven paths of spec/helix.md section 6 as spec/aisdk.md overrides them. It is pure and total:
-// every request has a plan.
-//
-// A plan that changes something is one step; when it is done the request is decided again. So a request that is repeated, by a client that lost the response
-// or at another edge, needs no rule: its step is done already.
+// Decide returns the next step for a request in a state: the seven paths of spec/helix.md section 6 as spec/aisdk.md overrides them. It is pure and total:
+// every request has a plan. A plan that changes the state is one step, after which the request is decided again. So a request that is repeated, by a client
+// that lost the response or at another edge, needs no rule: its step is already done.
 func Decide(req Request, v State) Plan {
 	if req.AgentType != "" && v.Known && req.AgentType != v.AgentType {
 		return refuseWith(ReasonOtherAgent)
@@ -48,11 +46,11 @@ func Decide(req Request, v State) Plan {
 	return decideGet(req, &v)
 }
 
-// decideUnknown is for a session of which nothing is known.
+// decideUnknown decides a request for an unknown session.
 func decideUnknown(req Request, v *State, asked intent) Plan {
 	switch {
 	case !req.Post:
-		return Plan{Path: PathNoContent} // not 404: with resume, every new page asks
+		return Plan{Path: PathNoContent} // not 404: with resume, every new page sends this request
 	case asked.state == newTurn:
 		return execute(v, asked)
 	case asked.state == intentInvalid:
@@ -66,21 +64,21 @@ func decideUnknown(req Request, v *State, asked intent) Plan {
 	return refuseWith(ReasonNoSession)
 }
 
-// decideTurn is for a request with a new message.
+// decideTurn decides a request with a new message.
 func decideTurn(v *State, asked intent) Plan {
 	open := v.open()
 	switch {
 	case v.working(): // CS-23
 		return refuseWith(ReasonRunning)
 	case slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind == control.SubagentResult }):
-		return refuseWith(ReasonDelegating) // a message must not land between a call and its result
+		return refuseWith(ReasonDelegating) // a message must not be stored between a call and its result
 	case len(open) > 0:
 		return Plan{Path: PathAbandon, Store: abandon(open)}
 	}
 	return execute(v, asked)
 }
 
-// decideGet is for a page that asks for the answer in flight, spec/aisdk.md section 9.
+// decideGet decides the request of a page for the answer in flight, spec/aisdk.md section 9.
 func decideGet(req Request, v *State) Plan {
 	cursor := chunk.Seq(0)
 	if req.Cursor != nil {
@@ -93,8 +91,8 @@ func decideGet(req Request, v *State) Plan {
 	if c := v.Waiting(); c != nil && OpensTurn(c) {
 		return Plan{Path: PathAttach, Stream: &Stream{MessageID: v.next(c), Run: c.RunID}}
 	}
-	// Rule 2: at or before the start of the message is all of it. A cursor that the
-	// log has not reached is one of another life of the stream, and says nothing.
+	// Rule 2: a cursor at or before the start of the message gets all of it, and so does a cursor after the end of the log, which belongs to another
+	// incarnation of the stream.
 	s := &Stream{MessageID: v.Answer, Run: v.Awaited()}
 	if cursor > v.TurnStart.Seq && cursor <= v.MaxSeq {
 		s.Show, s.After = ShowTail, cursor // rule 3
@@ -105,7 +103,7 @@ func decideGet(req Request, v *State) Plan {
 	return Plan{Path: PathReplay, Stream: s}
 }
 
-// decidePost is for a POST that brings nothing new: it was sent before, or another request was first.
+// decidePost decides a POST without new content: it was sent before, or another request was first.
 func decidePost(req Request, v *State, asked intent, rejected []Rejection) Plan {
 	if asked.state == repeated {
 		return decideRepeated(v, asked)
@@ -126,8 +124,7 @@ func decidePost(req Request, v *State, asked intent, rejected []Rejection) Plan 
 	return Plan{Path: PathUpToDate, Stream: &Stream{MessageID: held.ID, Show: ShowEmpty, Rejected: rejected}}
 }
 
-// decideRepeated is for a message that was sent before. The client has nothing of
-// the answer, or it would have shown that, CS-31: it gets all of it.
+// decideRepeated decides a repeated message. The client has no part of the answer, or it would have shown it, CS-31: it gets all of it.
 func decideRepeated(v *State, asked intent) Plan {
 	if c := v.Waiting(); c != nil && OpensTurn(c) {
 		if !asked.isOf(c) {
@@ -145,18 +142,18 @@ func decideRepeated(v *State, asked intent) Plan {
 	return Plan{Path: PathReplay, Stream: s}
 }
 
-// OpensTurn reports whether a command begins a message of its own.
+// OpensTurn reports whether a command starts a message of its own.
 func OpensTurn(c *control.Command) bool {
 	return c.Kind == control.Execute || c.Kind == control.Resume && len(c.Input) > 0
 }
 
-// Opening reports whether a turn is about to begin.
+// Opening reports whether a turn is requested and has not started.
 func (v *State) Opening() bool { c := v.Waiting(); return c != nil && OpensTurn(c) }
 
-// next is the id of the message that a command will begin.
+// next returns the id of the message that a command will start.
 func (v *State) next(c *control.Command) string { return fold.MessageID(v.Count + len(c.Input)) }
 
-// Awaited is the run that is asked for and has not begun, "" when there is none.
+// Awaited returns the run that is requested and has not started, "" if there is none.
 func (v *State) Awaited() string {
 	if c := v.Waiting(); c != nil {
 		return c.RunID
@@ -166,8 +163,7 @@ func (v *State) Awaited() string {
 
 func refuse(r *Refusal) Plan { return Plan{Path: PathRefused, Refusal: r} }
 
-// reject tells a client that none of its answers is taken, without touching the
-// message that it holds.
+// reject returns a plan that rejects all answers of a client without changing the message that it has.
 func reject(req Request, rejected []Rejection) Plan {
 	s := &Stream{Show: ShowEmpty, Rejected: rejected}
 	if req.Answered != nil {
@@ -176,7 +172,7 @@ func reject(req Request, rejected []Rejection) Plan {
 	return Plan{Path: PathRejection, Stream: s}
 }
 
-// execute asks for the run of a turn.
+// execute requests the run of a turn.
 func execute(v *State, asked intent) Plan {
 	c := asked.command
 	c.Kind, c.Session, c.AgentType = control.Execute, v.Session, v.AgentType
@@ -200,7 +196,7 @@ func sweep(v *State) []control.Answer {
 	return failAll(late, "nobody answered in time", CodeDeadline)
 }
 
-// abandon fails the open calls of a user who sends a message instead of answers, CS-24.
+// abandon fails the pending calls of a user who sends a message instead of answers, CS-24.
 func abandon(open []PendingCall) []control.Answer {
 	return failAll(open, "the call was abandoned: the person said something else instead", CodeAbandoned)
 }
@@ -225,7 +221,7 @@ func failAll(waits []PendingCall, text, code string) []control.Answer {
 	return out
 }
 
-// answer is an answer to the call that says nothing yet.
+// answer returns an answer to the call without a result.
 func (w *PendingCall) answer() control.Answer {
 	return control.Answer{Session: w.Session, RunID: w.RunID, CallID: w.CallID, ToolName: w.ToolName, Kind: w.Kind, ApprovalID: w.Approval}
 }

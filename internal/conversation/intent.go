@@ -11,14 +11,14 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// intent is what a request asks an agent to answer.
+// intent is the classification of a request for a run.
 type intent struct {
 	state   intentKind
-	problem *Refusal        // of impossible
+	problem *Refusal        // the reason, of impossible
 	command control.Command // of newTurn: run, input and what it replaces
-	isLast  bool            // of repeated: the present turn is the one
-	run     string          // of repeated: the run that was asked for, if its id is known
-	message string          // of repeated: the id of the message that was sent
+	isLast  bool            // of repeated: it is the current turn
+	run     string          // of repeated: the requested run, if its id is known
+	message string          // of repeated: the id of the sent message
 }
 
 type intentKind int
@@ -26,16 +26,16 @@ type intentKind int
 const (
 	nothing       intentKind = iota
 	newTurn                  // a message without an answer, or a regeneration
-	repeated                 // it was asked for before
-	intentInvalid            // there is no such message
+	repeated                 // it was requested before
+	intentInvalid            // the message does not exist
 )
 
-// isOf reports whether a command is the one that was asked for.
+// isOf reports whether a command is the requested one.
 func (w intent) isOf(c *control.Command) bool {
 	return c.RunID == w.run && w.run != "" || w.message != "" && lastInput(c) == w.message
 }
 
-// lastInput is the id that the client gave the last message of a command.
+// lastInput returns the client's id of the last message of a command.
 func lastInput(c *control.Command) string {
 	if n := len(c.Input); n > 0 && c.Input[n-1].ClientMessageID != nil {
 		return *c.Input[n-1].ClientMessageID
@@ -43,7 +43,7 @@ func lastInput(c *control.Command) string {
 	return ""
 }
 
-// intentOf finds out what a request asks for, and whether that was asked before.
+// intentOf classifies a request, and detects whether it is a repetition.
 func (r Request) intentOf(v *State) intent {
 	switch {
 	case !r.Post:
@@ -57,7 +57,7 @@ func (r Request) intentOf(v *State) intent {
 	}
 	last := r.Turn[len(r.Turn)-1]
 	switch known := v.input(last.ID); {
-	case known == nil: // also to regenerate the answer to a message that never arrived
+	case known == nil: // also to regenerate the answer to a message that was not received
 		return r.newMessageIntent(v)
 	case r.Trigger == Regenerate:
 		return r.regenerateIntent(v, v.known(r.Turn))
@@ -67,8 +67,7 @@ func (r Request) intentOf(v *State) intent {
 	return intent{state: repeated, message: last.ID, isLast: v.isLastInput(last.ID)}
 }
 
-// newMessageIntent is for a message that the log does not have. Those before it that the
-// log does have, because their answer never came or failed, are not sent again.
+// newMessageIntent classifies a message that the log does not have. Earlier messages of the log without an answer, or with a failed one, are not sent again.
 func (r Request) newMessageIntent(v *State) intent {
 	first := len(r.Turn)
 	for first > 0 && v.input(r.Turn[first-1].ID) == nil {
@@ -88,8 +87,8 @@ func (r Request) newMessageIntent(v *State) intent {
 	return w
 }
 
-// editIntent is for a message that replaces the one with its id, and everything after that. The id does not show whether it was sent before: it was if the
-// present turn begins with it and replaces a message.
+// editIntent classifies a message that replaces the one with its id, and all later ones. The id does not show whether it was sent before: it was if the current
+// turn starts with it and replaces a message.
 func (r Request) editIntent(v *State, last Input, known *fold.Input) intent {
 	digest := digestOf(last.Message)
 	if c := v.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == last.ID && digestOf(c.Input[len(c.Input)-1]) == digest {
@@ -105,7 +104,7 @@ func (r Request) editIntent(v *State, last Input, known *fold.Input) intent {
 	return intent{state: newTurn, command: replacing(run, known.Index, []Input{last})}
 }
 
-// regenerateIntent is for another answer to messages that the log has.
+// regenerateIntent classifies a request for another answer to messages of the log.
 func (r Request) regenerateIntent(v *State, turn []fold.Input) intent {
 	if len(turn) == 0 {
 		return intent{state: intentInvalid, problem: refusal(ReasonNoMessage)}
@@ -154,9 +153,8 @@ func inputsOf(turn []Input) []chunk.InputMessage {
 	return out
 }
 
-// input is the message that a client calls by an id: its own, or the one that a
-// snapshot gave it. Of several, as after an edit, it is the last one that still
-// has its place. nil: there is none.
+// input returns the message with an id: the client's own, or that of a snapshot. Of several, as after an edit, it is the last one that was not replaced. It
+// returns nil if there is none.
 func (v *State) input(id string) *fold.Input {
 	if id == "" {
 		return nil
@@ -175,7 +173,7 @@ func isCalled(in *fold.Input, id string) bool {
 	return in.ClientID == id || fold.MessageID(in.Index) == id
 }
 
-// idOf is what a client calls a message.
+// idOf returns the client's id of a message.
 func idOf(in fold.Input) string {
 	if in.ClientID != "" {
 		return in.ClientID
@@ -196,7 +194,7 @@ func (v *State) known(turn []Input) []fold.Input {
 	return out
 }
 
-// turnBefore are the messages that an answer was given to.
+// turnBefore returns the messages that an answer belongs to.
 func (v *State) turnBefore(answer string) []fold.Input {
 	index, ok := fold.MessageIndex(answer)
 	if !ok {
@@ -212,7 +210,7 @@ func (v *State) turnBefore(answer string) []fold.Input {
 	return out
 }
 
-// isLastInput reports whether a message is the last one of the present turn.
+// isLastInput reports whether a message is the last one of the current turn.
 func (v *State) isLastInput(id string) bool {
 	in := v.input(id)
 	answer, ok := fold.MessageIndex(v.Answer)
@@ -229,7 +227,7 @@ func (v *State) HasRun(id string) bool {
 	return v.Run.ID == id || v.TurnRun.ID == id || slices.ContainsFunc(v.Past, func(r fold.Run) bool { return r.ID == id })
 }
 
-// digestOf tells what a message says, whatever it is called.
+// digestOf returns a hash of the content of a message, without its id.
 func digestOf(m chunk.InputMessage) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", m.Content)

@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// detail is how much of a session is loaded.
+// detail selects the parts of a session to load.
 type detail int
 
 const (
@@ -66,7 +66,7 @@ func (s *Service) newState(session chunk.Session, agentType string) State {
 	return State{Now: s.cfg.Clock(), Session: session, AgentType: agentType}
 }
 
-// fillState fills in what the snapshot says, or the error that came in its place.
+// fillState sets the fields from a snapshot, or returns the error of loading it.
 func (s *Service) fillState(ctx context.Context, v State, snap fold.Snapshot, err error, d detail) (State, fold.Snapshot, error) {
 	if errors.Is(err, chunk.ErrUnknownSession) {
 		return v, fold.New(v.Session).Snapshot(), nil
@@ -102,13 +102,13 @@ func (s *Service) readCommand(ctx context.Context, v *State) error {
 	return nil
 }
 
-// The bounds of a tree that is loaded. Deeper sub-agents run, but their questions reach no user.
+// The bounds of a loaded tree. Deeper sub-agents run, but their pending calls are not shown to the user.
 const (
 	maxBranchDepth = 8
 	maxBranches    = 128
 )
 
-// readBranches finds the runs of the tree that are paused, and what was answered.
+// readBranches finds the suspended runs of the tree, and their answers.
 func (s *Service) readBranches(ctx context.Context, v *State, snap fold.Snapshot) error {
 	after, resumed := v.after(), v.Waiting() != nil
 	b, children := branchOf(snap, v.AgentType)
@@ -132,7 +132,7 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 			return err
 		}
 		if !w.Known {
-			continue // it is about to begin
+			continue // it will start soon
 		}
 		v.MaxSeq = max(v.MaxSeq, w.MaxSeq)
 		if v.Calls != nil {
@@ -152,7 +152,7 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 	return nil
 }
 
-// loadChild is look for a sub-agent, without the branches.
+// loadChild loads the state of a sub-agent, without the branches.
 func (s *Service) loadChild(ctx context.Context, session chunk.Session, agentType string) (State, fold.Snapshot, error) {
 	v := State{Session: session, AgentType: agentType}
 	if err := s.readCommand(ctx, &v); err != nil {
@@ -169,7 +169,7 @@ func (s *Service) loadChild(ctx context.Context, session chunk.Session, agentTyp
 	return v, snap, nil
 }
 
-// branchOf returns what the run of a session waits for, nil if it is not paused, and the sub-agents that are running for it.
+// branchOf returns the calls that the run of a session waits for, nil if it is not suspended, and the running sub-agents.
 func branchOf(snap fold.Snapshot, agentType string) (*SuspendedRun, []fold.Child) {
 	var children []fold.Child
 	b := &SuspendedRun{Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID}
@@ -195,8 +195,7 @@ func branchOf(snap fold.Snapshot, agentType string) (*SuspendedRun, []fold.Child
 	return b, children
 }
 
-// addBranch adds a branch with what was answered. agent is its sub-agent, "" for
-// the session's own run.
+// addBranch adds a branch with its answers. agent is its sub-agent, "" for the session's own run.
 func (s *Service) addBranch(ctx context.Context, v *State, b SuspendedRun, agent string) error {
 	answers, err := s.ports.Inbox.Answers(ctx, b.Session, b.RunID)
 	if err != nil {

@@ -22,7 +22,7 @@ func (v *State) Page(snap fold.Snapshot) aisdk.FrontendSnapshot {
 		page.Messages = append(replaced(page.Messages, c), inputMessages(v.Count, c.Input)...)
 		return page
 	case v.InFlight():
-		snap.Status = fold.Active // it is, or will be in a moment: its message comes from the stream
+		snap.Status = fold.Active // it is active, or will be soon: its message comes from the stream
 	case v.subAgentAwaitsUser():
 		snap.Status = fold.Active // so is its message, with the question in it
 		page := aisdk.Snapshot(snap, o)
@@ -49,7 +49,7 @@ func replaced(messages []aisdk.UIMessage, c *control.Command) []aisdk.UIMessage 
 func inputMessages(from int, input []chunk.InputMessage) []aisdk.UIMessage {
 	run, err := chunk.Chunk{AgentID: "s", AgentType: "a", Body: chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: input}}.AppendJSON(nil)
 	if err != nil {
-		return nil // the queue would not have taken it
+		return nil // the queue rejects such input
 	}
 	s := chunk.RootSession("t", "s")
 	f := fold.New(s)

@@ -5,11 +5,10 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 )
 
-// Path says which way a request goes, for tests and logs.
+// Path names the plan for a request, for tests and logs.
 type Path string
 
-// The paths, spec/helix.md section 6.6. Those with a store or a command are steps:
-// when one is done the state is loaded and the request decided again.
+// The paths, spec/helix.md section 6.6. Plans with answers or a command are steps: when one is done the state is loaded and the request decided again.
 const (
 	PathRefused     Path = "refused"
 	PathNoContent   Path = "nothing"   // 204
@@ -20,20 +19,18 @@ const (
 	PathResume      Path = "resume"    // 3: the run continues
 	PathAttach      Path = "attach"    // 5
 	PathReplay      Path = "replay"    // 6
-	PathUpToDate    Path = "upToDate"  // 6, by a client that has it all: an empty turn
+	PathUpToDate    Path = "upToDate"  // 6, for a client that has all of it: an empty turn
 	PathRejection   Path = "rejection" // 7
 )
 
-// Plan is what to do next for a request: store answers, or put one command on the
-// queue, or say something. Of the fields behind Path one is set, but for
-// PathNoContent none.
+// Plan is the next step for a request: answers to store, one command for the queue, or the response. One of the fields after Path is set; PathNoContent has none.
 type Plan struct {
 	Path Path
 
-	// Store are answers to store. That another answer was first is a conflict if the path is PathSubmit, and nothing otherwise.
+	// Store has answers to store. If another answer was first, that is a conflict if the path is PathSubmit, and ignored otherwise.
 	Store []control.Answer
 
-	// Command is to be requested behind the revision CommandRevision.
+	// Command is to be requested with CommandRevision as the expected revision.
 	Command *control.Command
 	After   control.Revision
 
@@ -43,13 +40,12 @@ type Plan struct {
 
 // Stream is an answer as a stream.
 type Stream struct {
-	MessageID string // "" for none: what is rejected belongs to no message
+	MessageID string // "" for none: the rejected answer belongs to no message
 	Show      Show
 	After     chunk.Seq // of ShowTail: the last event that the client has
-	Steps     int       // of ShowNew: how many steps the client has begun to show
+	Steps     int       // of ShowNew: number of steps that the client has shown
 
-	// Run is the run that the stream waits for, "" when it is there: until its
-	// run_started the chat may not change.
+	// Run is the run that the stream waits for, "" if it has started: the state may change before its run_started.
 	Run string
 
 	Rejected []Rejection
@@ -57,27 +53,25 @@ type Stream struct {
 	Ahead Ahead // what Request.OnExecute returned, nil for none
 }
 
-// Show says what of a message a stream shows.
+// Show selects the part of a message that a stream shows.
 type Show int
 
 // What a stream shows.
 const (
-	// ShowWhole is the message from its start: for a client that has nothing of it.
+	// ShowWhole is the message from its start, for a client that has no part of it.
 	ShowWhole Show = iota
 
-	// ShowTail is what follows a cursor inside the message, without start: for a
-	// client that has the rest under the same part ids.
+	// ShowTail is the part after a cursor inside the message, without start, for a client that has the rest under the same part ids.
 	ShowTail
 
-	// ShowNew is start and what the client's own message has not: for a POST that
-	// continues it.
+	// ShowNew is start and the part that the client's own message does not have, for a POST that continues it.
 	ShowNew
 
 	// ShowEmpty is start and finish.
 	ShowEmpty
 )
 
-// Rejection is an answer that is not taken, spec/helix.md section 6.7.
+// Rejection is a rejected answer, spec/helix.md section 6.7.
 type Rejection struct {
 	Reason       RejectionReason    `json:"reason"`
 	ToolCallID   string             `json:"toolCallId,omitempty"`
@@ -87,7 +81,7 @@ type Rejection struct {
 	CurrentRunID string             `json:"currentRunId,omitempty"`
 }
 
-// RejectionReason is why an answer is not taken.
+// RejectionReason is the reason of a Rejection.
 type RejectionReason string
 
 // The reasons.

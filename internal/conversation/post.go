@@ -21,12 +21,12 @@ const (
 	MaxDepth    = 64       // objects and arrays inside one another, in a body
 	MaxMessages = 10_000   // in a body
 	MaxTurn     = 64       // messages of a user that are sent at once
-	maxParts    = 10_000   // in a message that is looked at
+	maxParts    = 10_000   // in a message that is read
 	MaxMetadata = 64 << 10 // bytes of one message's metadata, CS-10
 	MaxID       = 256      // characters, CS-15
 )
 
-// Trigger is why the client asks, spec/aisdk.md section 7.
+// Trigger is the reason of a request, spec/aisdk.md section 7.
 type Trigger string
 
 // The triggers of the AI SDK.
@@ -35,44 +35,38 @@ const (
 	Regenerate Trigger = "regenerate-message"
 )
 
-// Request is what a client wants, once everything that is not of interest was
-// left out: what Decide decides about.
+// Request is the part of a client's request that Decide needs.
 type Request struct {
 	Session   chunk.Session
-	AgentType string // that the client named, "" for none
+	AgentType string // from the client, "" for none
 
-	// Post: the client sends something, and adds what it gets to what it has. A
-	// GET only looks, CS-26.
+	// Post: the client sends content, and adds the response to the message that it has. A GET only reads, CS-26.
 	Post    bool
 	Trigger Trigger
 
-	// MessageID is the message that the client names: one that it edited, the
-	// answer that it continues, or the one to regenerate.
+	// MessageID is the message that the client names: an edited one, the answer that it continues, or the one to regenerate.
 	MessageID string
 
-	// Turn is the trailing run of a user's messages, oldest first, CS-7.
+	// Turn has the last consecutive messages of the user, oldest first, CS-7.
 	Turn []Input
 
-	// Answered is the message of the assistant that may contain answers to calls:
-	// the one that is named, or the last one before Turn. nil: there is none.
+	// Answered is the message of the assistant that may contain answers to calls: the named one, or the last one before Turn. nil: there is none.
 	Answered *AssistantMessage
 
-	// Cursor is the last event that the client has, of a GET; nil: it does not say.
+	// Cursor is the last event that the client has received, of a GET; nil if it has none.
 	Cursor *chunk.Seq
 
-	// Nonce names the request itself. It replaces the id of a message that
-	// has none.
+	// Nonce identifies the request. It replaces the id of a message without one.
 	Nonce string
 
-	// RequestedRun is the run that this request has asked for in an earlier round, so that
-	// it does not ask for another: the first may be over by now.
+	// RequestedRun is the run that an earlier round of this request has requested, so that it does not request another: the first may have ended.
 	RequestedRun string
 
-	// OnExecute is called when the run of a turn is about to be requested, with the state before it. What it returns is in the Stream of the plan if the run
-	// was requested, and is dropped otherwise. May be nil.
+	// OnExecute is called before the run of a turn is requested, with the state before it. Its result is in the Stream of the plan if the run was requested,
+	// and is dropped otherwise. May be nil.
 	OnExecute func(ctx context.Context, v State) Ahead
 
-	// LastPath is the last step that was carried out for it.
+	// LastPath is the last step that was carried out for the request.
 	LastPath Path
 }
 
@@ -81,23 +75,22 @@ type Ahead interface{ Drop() }
 
 // Input is a message of a user.
 type Input struct {
-	ID      string // that the client gave it, "" for none
+	ID      string // from the client, "" for none
 	Message chunk.InputMessage
 }
 
-// AssistantMessage is what a client has of an answer.
+// AssistantMessage is the client's copy of an answer.
 type AssistantMessage struct {
 	ID      string
 	Last    bool // it is the last message
-	Steps   int  // step-start parts: how many steps of it the client has begun to show
+	Steps   int  // number of step-start parts: the steps that the client has shown
 	Answers []SubmittedAnswer
 }
 
-// SubmittedAnswer is an answer to a call in the message that holds the call, CS-17. It
-// may be one that was given long ago.
+// SubmittedAnswer is an answer to a call in the message that contains the call, CS-17. It may be old.
 type SubmittedAnswer struct {
 	Kind       control.AnswerKind
-	CallID     string // as the client knows it: of a sub-agent's call, with its agent
+	CallID     string // as the client has it: of a sub-agent's call, with its agent
 	ToolName   string
 	ApprovalID string
 	Approved   bool
@@ -106,11 +99,10 @@ type SubmittedAnswer struct {
 	Error      *string
 }
 
-// lenient are options for JSON from browsers and models: half of a surrogate pair is no reason to reject a request.
+// lenient has options for JSON from browsers and models: a request with a lone surrogate is not rejected.
 var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// body is what DefaultChatTransport posts. Members that are not here, which
-// applications add, are ignored.
+// body is the body that DefaultChatTransport posts. Other members, which applications add, are ignored.
 type body struct {
 	ID        string            `json:"id"`
 	Messages  *[]jsontext.Value `json:"messages"`
@@ -148,11 +140,11 @@ type part struct {
 	} `json:"approval"`
 }
 
-// parsed is a Request with what the caller may want to say about it.
+// parsed is a Request with details for the caller.
 type parsed struct {
 	Request
 
-	id      string // of the chat, as the body has it
+	id      string // of the chat, from the body
 	dropped int    // messages whose metadata was too large, CS-10
 }
 
@@ -215,8 +207,7 @@ func (m *message) read(raw jsontext.Value) *Refusal {
 
 func idFits(id string) bool { return len(id) <= 4*MaxID && utf8.RuneCountInString(id) <= MaxID }
 
-// readMessages finds the trailing run and the message that may hold answers. The
-// rest is what the client believes; the log knows better.
+// readMessages finds the messages of the turn and the message that may contain answers. Other messages are ignored, because the log has them.
 func (p *parsed) readMessages(list []message, sessionMetadata jsontext.Value) *Refusal {
 	first := len(list)
 	for first > 0 && list[first-1].Role == "user" {
@@ -278,8 +269,7 @@ func (m *message) eachPart(see func(part) *Refusal) *Refusal {
 	return nil
 }
 
-// readInput makes an input of a message of a user, CS-8: its text and its
-// files. Other parts are the client's own.
+// readInput converts a message of a user, CS-8: its text and its files. Other parts are ignored.
 func (p *parsed) readInput(m *message, sessionMetadata jsontext.Value) (Input, *Refusal) {
 	in := Input{ID: m.ID}
 	if m.ID != "" {
@@ -316,8 +306,7 @@ func (p *parsed) readInput(m *message, sessionMetadata jsontext.Value) (Input, *
 	return in, bad
 }
 
-// readMetadata keeps what fits into the budget, CS-10. What is too large is left
-// out; the message is kept.
+// readMetadata returns the metadata that fits into the budget, CS-10. Larger metadata is dropped; the message is kept.
 func (p *parsed) readMetadata(raw jsontext.Value) (*chunk.Value, *Refusal) {
 	if isNull(raw) {
 		return nil, nil
@@ -337,8 +326,8 @@ func (p *parsed) readMetadata(raw jsontext.Value) (*chunk.Value, *Refusal) {
 	return &value, nil
 }
 
-// readAssistant finds the answers in a message of the assistant, CS-17. Results
-// of tools that our side ran are no answers, CS-20; an approval of one is.
+// readAssistant finds the answers in a message of the assistant, CS-17. Results of server-side tools are not answers, CS-20; an approval of a server-side tool
+// is one.
 func readAssistant(m *message) (AssistantMessage, *Refusal) {
 	a := AssistantMessage{ID: m.ID}
 	bad := m.eachPart(func(p part) *Refusal {

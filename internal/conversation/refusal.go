@@ -4,12 +4,12 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 )
 
-// Reason is why a request is refused. Each surface maps it to its own status, code and sentence.
+// Reason is the reason of a Refusal. Each surface maps it to its own status, code and sentence.
 type Reason string
 
 // The reasons.
 const (
-	ReasonInvalid       Reason = "invalid"        // Text says what is wrong with the request
+	ReasonInvalid       Reason = "invalid"        // Text has the reason
 	ReasonUnstorable    Reason = "unstorable"     // nested too deeply, or a part is too long
 	ReasonTooLarge      Reason = "too-large"      // for a record of the log
 	ReasonBadID         Reason = "bad-id"         // longer than 256 characters, or missing
@@ -28,13 +28,13 @@ const (
 	ReasonStillRunning  Reason = "still-running"  // the call is not waiting yet
 	ReasonWrongKind     Reason = "wrong-kind"     // the call waits for another kind of answer
 	ReasonWrongApproval Reason = "wrong-approval" // the call waits for another approval
-	ReasonAnswered      Reason = "answered"       // First is the answer that counts
-	ReasonExpired       Reason = "expired"        // First is the answer that counts: the deadline passed
+	ReasonAnswered      Reason = "answered"       // First is the accepted answer
+	ReasonExpired       Reason = "expired"        // First is the accepted answer: the deadline passed
 	ReasonContended     Reason = "contended"      // other requests changed the session in every round
-	ReasonUnavailable   Reason = "unavailable"    // the log, the queue or the inbox cannot be reached
+	ReasonUnavailable   Reason = "unavailable"    // the log, the queue or the inbox is unavailable
 )
 
-// Refusal is why a request is not carried out. It has no HTTP status.
+// Refusal is a request that is not carried out, with the reason. It has no HTTP status.
 type Refusal struct {
 	Reason Reason
 	Text   string          // of ReasonInvalid, for users

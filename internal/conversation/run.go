@@ -16,7 +16,7 @@ import (
 
 // The methods of this file are for callers that delegate whole sessions. ctx bounds each call; the caller decides whether it ends with its client.
 
-// StartRequest asks for the one run of a new session.
+// StartRequest requests the only run of a new session.
 type StartRequest struct {
 	Session   chunk.Session
 	AgentType string
@@ -24,8 +24,8 @@ type StartRequest struct {
 	Params    chunk.Value
 }
 
-// Start requests a run and returns its id. The id is a function of the session alone: of two callers that start a session at the same time, both get the same
-// run. A session that is running or paused is returned as it is, whatever the request says; one that is complete is refused with ReasonOver.
+// Start requests a run and returns its id. The id is a function of the session alone: if two callers start a session concurrently, both get the same run. A
+// session that is running or paused is returned unchanged, whatever the request contains; a completed one is refused with ReasonOver.
 func (s *Service) Start(ctx context.Context, req StartRequest) (run string, r *Refusal) {
 	if r := s.CheckAgent(req.AgentType); r != nil {
 		return "", r
@@ -49,7 +49,7 @@ func (s *Service) Start(ctx context.Context, req StartRequest) (run string, r *R
 	return v.latestRun(), r
 }
 
-// ResumeRequest asks for a run that continues one which was interrupted, or which has all its answers.
+// ResumeRequest requests a run that continues one that was interrupted, or that has all its answers.
 type ResumeRequest struct {
 	Session chunk.Session
 	Input   []chunk.InputMessage // may be empty
@@ -261,7 +261,7 @@ func (s *Service) openCalls(ctx context.Context, snap *fold.Snapshot) (OpenCalls
 	return open, nil
 }
 
-// outputOf returns the result of a run as a parent gets it: its structured output, or else the last text of its answer.
+// outputOf returns the result of a run for its parent: its structured output, or else the last text of its answer.
 func outputOf(snap fold.Snapshot) chunk.Value {
 	if len(snap.Run.Output) > 0 {
 		return snap.Run.Output
@@ -310,8 +310,8 @@ func (v *State) resumedBy(req ResumeRequest) bool {
 	return slices.ContainsFunc(v.Past, func(r fold.Run) bool { return req.runID(r.ID) == v.Run.ID })
 }
 
-// stopTarget returns the run whose inbox will be read: the latest, or, if that waits for answers, the one that will resume it. An interrupt pauses a run. A run
-// that waits is paused already; but answers would resume it.
+// stopTarget returns the run whose inbox will be read: the latest one, or, if that waits for answers, the one that will resume it. An interrupt pauses a run. A
+// run that waits is paused already; but answers would resume it.
 func (v *State) stopTarget(kind control.StopKind) string {
 	if kind == control.StopInterrupt && v.Waiting() == nil && v.Run.Status == fold.RunSuspended {
 		return control.ResumeRunID(v.Run.ID)

@@ -10,11 +10,11 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// MaxRounds is how many steps a request may take, races that it loses included.
+// MaxRounds is the maximum number of steps of a request, including those that lose a race.
 const MaxRounds = 16
 
-// decide decides a request and carries out its plans until one is final. The State is the one that the plan was made from. Errors of the ports are logged,
-// and are a refusal here.
+// decide decides a request and carries out its plans until one is final. The State is the one that the plan was made from. Errors of the ports are logged and
+// returned as a refusal.
 func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 	for round := range MaxRounds {
 		if round > 3 && wait.Sleep(ctx, time.Duration(round)*5*time.Millisecond) != nil {
@@ -41,7 +41,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		ahead := req.startAhead(ctx, &plan, v)
 		stored, p := s.carryOut(ctx, req, plan)
 		if p == nil && stored {
-			// The command is stored after the state that was loaded, so nothing but its run has begun since. A stream checks that, see checkID in package chat.
+			// The command is stored after the loaded state, so only its run has started since. A stream checks that, see checkID in package chat.
 			v.asked(plan.Command)
 			if next := Decide(*req, v); next.Stream != nil {
 				next.Stream.Ahead = ahead
@@ -82,18 +82,18 @@ func (s *Service) view(ctx context.Context, req *Request, optimistic bool) (Stat
 	return v, err
 }
 
-// says reports whether a request may ask for a run of its own.
+// says reports whether a request may need a run of its own.
 func (r Request) says() bool { return len(r.Turn) > 0 || r.Trigger == Regenerate }
 
-// executes reports whether a plan asks for the run of a turn.
+// executes reports whether a plan requests the run of a turn.
 func (p *Plan) executes() bool { return p.Command != nil && p.Command.Kind == control.Execute }
 
-// asksFor reports whether a plan is a command, and of a sub-agent of the session.
+// asksFor reports whether a plan has a command, and whether it is for a sub-agent of the session.
 func (p *Plan) asksFor(root chunk.Session) bool {
 	return p.Command != nil && p.Command.Session != root
 }
 
-// resumeAgents requests the resumes of all sub-agents that can continue, without a load of the whole tree for each: one POST may answer the questions of more
+// resumeAgents requests the resumes of all sub-agents that can continue, without a load of the whole tree for each: one POST may answer the calls of more
 // sub-agents than MaxRounds. The next load finds those that were not requested.
 func (s *Service) resumeAgents(ctx context.Context, req *Request, v State, plan Plan) *Refusal {
 	for ; plan.asksFor(v.Session); plan = Decide(*req, v) {
@@ -105,7 +105,7 @@ func (s *Service) resumeAgents(ctx context.Context, req *Request, v State, plan 
 	return nil
 }
 
-// carryOut carries out one step, and reports whether a command of the chat itself was stored. That another request was first is not an error: the next load
+// carryOut carries out one step, and reports whether a command of the chat itself was stored. If another request was first, that is not an error: the next load
 // shows its result.
 func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Refusal) {
 	for _, a := range plan.Store {
@@ -151,7 +151,7 @@ func (s *Service) request(ctx context.Context, c control.Command, after control.
 	return err
 }
 
-// answer stores an answer, if the log can hold it.
+// answer stores an answer if a record of the log can hold it.
 func (s *Service) answer(ctx context.Context, a control.Answer) error {
 	if err := checkAnswer(&a); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *Service) answer(ctx context.Context, a control.Answer) error {
 	return s.ports.Inbox.Answer(ctx, a)
 }
 
-// Failed makes a refusal of an error and leaves the rest to the log.
+// Failed logs an error and returns a refusal without its text.
 func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, err error) *Refusal {
 	switch {
 	case errors.Is(err, chunk.ErrTooLarge):
@@ -170,7 +170,7 @@ func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, 
 	case errors.Is(err, chunk.ErrTruncated):
 		return refusal(ReasonLost)
 	}
-	if errors.Is(err, context.Canceled) { // the client has gone
+	if errors.Is(err, context.Canceled) { // the client has disconnected
 		s.cfg.Log.DebugContext(ctx, "request canceled", "op", op, "session", session.String(), "error", err)
 		return refusal(ReasonUnavailable)
 	}

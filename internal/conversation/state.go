@@ -10,74 +10,71 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// State is what Decide knows of a session: the fold of its log, the command that waits or is in progress, and the answers. Its parts are of nearly the same
-// time: a change between them is detected when the plan is carried out, because each step is a compare-and-set.
+// State is the input of Decide: the fold of the log, the pending command, and the answers. The parts are loaded one after the other: a change between them is
+// detected when the plan is carried out, because each step is a compare-and-set.
 type State struct {
 	Now     time.Time
 	Session chunk.Session
 
-	AgentType string // of the session, or for it when it is new
+	AgentType string // of the session, or of the request if the session is new
 
-	// Known is false for a session of which the log has nothing.
+	// Known is false for a session without records.
 	Known    bool
 	Status   fold.Status
 	Position chunk.Position // the last record
-	MaxSeq   chunk.Seq      // the last record of the session, or of a sub-agent that is running for it
-	Count    int            // messages, as fold.Snapshot.MessageCount has it
+	MaxSeq   chunk.Seq      // the last record of the session, or of a running sub-agent
+	Count    int            // number of messages, as fold.Snapshot.MessageCount
 	Run      fold.Run       // the latest one
 	Past     []fold.Run     // those before it
 	Inputs   []fold.Input   // messages of users, oldest first
 
-	// TurnStart is the record that opened the turn, Answer the id of its answer,
-	// TurnRun the run that it began with.
+	// TurnStart is the record that started the turn, Answer the id of its answer, TurnRun its first run.
 	TurnStart chunk.Position
 	Answer    string
 	TurnRun   fold.Run
 
-	// EarlierOpenCalls are calls of messages before the answer that had no outcome when the
-	// turn opened.
+	// EarlierOpenCalls are calls of earlier messages that had no outcome when the turn started.
 	EarlierOpenCalls []string
 
-	// OpenCalls are calls that have no outcome now: what EarlierOpenCalls will be of the next
-	// turn.
+	// OpenCalls are calls without an outcome now: the EarlierOpenCalls of the next turn.
 	OpenCalls []string
 
-	Branches         []SuspendedRun  // runs of the tree that are paused for answers, the root's own first
-	Calls            map[string]Call // all calls that the log knows, by the id that a client has
-	SubAgentSessions map[string]bool // sessions of all sub-agents that were called; their calls are in Calls while they run
+	Branches         []SuspendedRun  // suspended runs of the tree that wait for answers, the root's own first
+	Calls            map[string]Call // all calls in the log, by the client's id
+	SubAgentSessions map[string]bool // sessions of all sub-agents; their calls are in Calls while they run
 
-	// Command waits or is in progress, nil if there is none. Revision is its position on the queue.
+	// Command is the pending or running command, nil if there is none. Revision is its position on the queue.
 	Command  *control.Command
 	Revision control.Revision
 
 	replaced func(index int) bool
 }
 
-// SuspendedRun is a run that is paused until its calls are answered: the session's own
-// or that of a sub-agent.
+// SuspendedRun is a run that waits for answers to its calls: the session's own or that of a sub-agent.
 type SuspendedRun struct {
 	Session      chunk.Session
 	AgentType    string
 	RunID        string
 	PendingCalls []PendingCall
 
-	// Resumed reports that a resume of the run was requested. CommandRevision is the revision of the command of the session if the run of that is over or paused.
+	// Resumed reports that a resume of the run was requested. CommandRevision is the revision of the session's command if the run of that command has ended or
+	// is paused.
 	Resumed         bool
 	CommandRevision control.Revision
 }
 
-// PendingCall is a call that a paused run waits for.
+// PendingCall is a call that a suspended run waits for.
 type PendingCall struct {
 	Session  chunk.Session
-	RunID    string // that asked
+	RunID    string // that made the call
 	CallID   string // in its own session
-	UICallID string // as a client knows it
+	UICallID string // as a client has it
 	ToolName string
 	Kind     control.AnswerKind
 	Approval string // its id, of an control.Approval
 	Deadline int64  // in milliseconds since 1970 UTC, 0 for none
 
-	// Answer is the one that counts, nil while there is none.
+	// Answer is the accepted answer, nil while there is none.
 	Answer *control.Answer
 }
 
@@ -105,7 +102,7 @@ func (c *Call) answered() bool {
 	return false
 }
 
-// first is the answer that counts, as far as the messages have it.
+// first returns the accepted answer, as far as the messages have it.
 func (c *Call) first(clientID string) control.Answer {
 	a := control.Answer{Kind: control.ClientResult, CallID: clientID, ApprovalID: c.ApprovalID}
 	if c.ApprovalID != "" {
@@ -122,7 +119,7 @@ func (c *Call) first(clientID string) control.Answer {
 	return a
 }
 
-// setSnapshot fills in what the fold says.
+// setSnapshot sets the fields that come from the fold.
 func (v *State) setSnapshot(snap fold.Snapshot) {
 	v.Known = true
 	v.Status, v.Position, v.Count = snap.Status, snap.Position, snap.MessageCount()
@@ -135,7 +132,7 @@ func (v *State) setSnapshot(snap fold.Snapshot) {
 	}
 }
 
-// setMessages sets what is in the messages, which are many in a long chat, and are only needed for requests that send something.
+// setMessages sets the fields that come from the messages. A long chat has many, and only requests that send content need them.
 func (v *State) setMessages(snap fold.Snapshot) {
 	v.Inputs, v.Calls, v.SubAgentSessions = snap.Inputs(), make(map[string]Call), make(map[string]bool)
 	list := snap.Messages(0)
@@ -147,7 +144,7 @@ func (v *State) setMessages(snap fold.Snapshot) {
 	}
 }
 
-// isReplaced reports whether an edit or a new answer took the place of a message.
+// isReplaced reports whether an edit or a regeneration has replaced a message.
 func (v *State) isReplaced(index int) bool { return v.replaced != nil && v.replaced(index) }
 
 // addCalls adds the calls in the messages; those of a sub-agent get its
@@ -187,12 +184,12 @@ func (v *State) Begun() bool {
 	return id != "" && v.Run.ID == id || slices.ContainsFunc(v.Past, func(r fold.Run) bool { return r.ID == id })
 }
 
-// Waiting is the command whose run is yet to begin, nil when there is none.
+// Waiting returns the command whose run has not started, nil if there is none.
 func (v *State) Waiting() *control.Command {
 	switch c := v.Command; {
 	case c == nil, c.Kind == control.Expire:
 		return nil
-	case c.Kind == control.Abort: // which is done when its run is over
+	case c.Kind == control.Abort: // it is done when its run has ended
 		if !v.suspended() || v.Run.ID != c.RunID {
 			return nil
 		}
@@ -217,8 +214,7 @@ func (v *State) resumed(s chunk.Session) {
 	}
 }
 
-// after is the revision that a new command is requested behind: that of a command
-// whose run is over or paused, because its acknowledgement is late, else none.
+// after returns the expected revision of a new command: that of a command whose run has ended or is paused, because its acknowledgement is late, else none.
 func (v *State) after() control.Revision {
 	if v.Command != nil && v.Waiting() == nil && v.Status != fold.Active {
 		return v.Revision
@@ -226,7 +222,7 @@ func (v *State) after() control.Revision {
 	return 0
 }
 
-// working reports whether a run is in progress or about to begin.
+// working reports whether a run is in progress or requested.
 func (v *State) working() bool { return v.Status == fold.Active || v.Waiting() != nil }
 
 // suspended reports whether the latest run waits for answers.
@@ -258,12 +254,12 @@ func (v *State) firstResumable() *SuspendedRun {
 	return nil
 }
 
-// abandoned reports whether a message was sent instead of answers and its run is about to be requested.
+// abandoned reports whether a message was sent instead of answers and its run is not requested yet.
 func (b SuspendedRun) abandoned(now time.Time) bool {
 	return slices.ContainsFunc(b.PendingCalls, func(w PendingCall) bool { return w.Answer != nil && w.Answer.AwaitsMessage(now) })
 }
 
-// awaitsOnlySubAgents reports whether the run is paused for sub-agents that are running, and for nothing else: it continues without the user.
+// awaitsOnlySubAgents reports whether the run is suspended only for running sub-agents: it continues without the user.
 func (v *State) awaitsOnlySubAgents() bool {
 	if !v.suspended() {
 		return false
@@ -272,13 +268,12 @@ func (v *State) awaitsOnlySubAgents() bool {
 	return len(open) > 0 && !slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind != control.SubagentResult })
 }
 
-// awaitsSubAgents reports whether the run is paused, and waits for sub-agents at least.
+// awaitsSubAgents reports whether the run is suspended and waits for sub-agents, possibly among others.
 func (v *State) awaitsSubAgents() bool {
 	return v.suspended() && slices.ContainsFunc(v.open(), func(w PendingCall) bool { return w.Kind == control.SubagentResult })
 }
 
-// subAgentAwaitsUser reports whether a sub-agent waits for the user. Its question is not
-// in the messages of the session: a page gets it from the stream alone.
+// subAgentAwaitsUser reports whether a sub-agent waits for the user. Its call is not in the messages of the session: a page gets it from the stream alone.
 func (v *State) subAgentAwaitsUser() bool {
 	return v.suspended() && !v.awaitsOnlySubAgents() && slices.ContainsFunc(v.open(), func(w PendingCall) bool {
 		return w.Session != v.Session && w.Kind != control.SubagentResult
@@ -288,7 +283,7 @@ func (v *State) subAgentAwaitsUser() bool {
 // InFlight reports whether an answer is in flight.
 func (v *State) InFlight() bool { return v.working() || v.awaitsOnlySubAgents() }
 
-// wait is the call that a client means, nil when nothing waits for it.
+// wait returns the pending call of a client's answer, nil if no run waits for it.
 func (v *State) wait(clientID string) *PendingCall {
 	for _, b := range v.Branches {
 		for i := range b.PendingCalls {

@@ -7,22 +7,18 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 )
 
-// MaxRecord limits the size of what a user sends, as JSON in the record of the
-// log that it becomes part of: such a record has at most 512 KiB, and the rest is
-// reserved for its other members.
+// MaxRecord limits the size of a user's input as JSON in its log record: such a record has at most 512 KiB, and the rest is reserved for its other members.
 const MaxRecord = 496 << 10
 
-// What is accepted must fit into the log. The queue and the inbox take more than a
-// record may hold: then the worker could not write what it was asked, however often
-// it tried, and the chat would be stuck.
+// Accepted input must fit into the log. The queue and the inbox accept more than a record can hold: then the worker could never write the input, and the chat
+// would be stuck.
 
-// checkInput is chunk.ErrInvalid or chunk.ErrTooLarge for an input that no
-// run_started can carry.
+// checkInput returns chunk.ErrInvalid or chunk.ErrTooLarge for an input that no run_started can hold.
 func checkInput(c *control.Command) error {
 	return fits(c.Session, c.AgentType, chunk.RunStarted{RunID: c.RunID, Epoch: 1, Mode: string(c.Kind), Input: c.Input})
 }
 
-// checkAnswer is the same for an answer and the record of its outcome.
+// checkAnswer does the same for an answer and the record of its outcome.
 func checkAnswer(a *control.Answer) error {
 	if a.Kind == control.Approval {
 		return fits(a.Session, "agent", chunk.ToolApprovalResponse{ToolCallID: a.CallID, ToolName: a.ToolName, ApprovalID: a.ApprovalID, Reason: &a.Reason})
