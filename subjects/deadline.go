@@ -15,13 +15,13 @@ const (
 	dueToken       = "due."
 )
 
-// Deadline is a time at which a worker is to look at a run that waits.
+// Deadline is a time at which a worker checks a suspended run.
 type Deadline struct {
 	Tenant    string
 	AgentType string
 	Session   string
 	RunID     string
-	At        time.Time // to the millisecond, after 1970
+	At        time.Time // in milliseconds, after 1970
 }
 
 func (d Deadline) check() error {
@@ -41,7 +41,7 @@ func (d Deadline) tokens() string {
 	return d.Tenant + "." + d.AgentType + "." + d.Session + "." + d.RunID + "." + strconv.FormatInt(d.At.UnixMilli(), 10)
 }
 
-// DeadlineStream is the name of the stream of deadlines: TR_DEADLINES.
+// DeadlineStream returns the name of the stream of deadlines: TR_DEADLINES.
 func (l Layout) DeadlineStream() string { return l.name("_DEADLINES") }
 
 // Deadline are the subjects of a deadline: set, where it lies until then, and
@@ -64,8 +64,8 @@ func (l Layout) Deadline(d Deadline) (set, due string, err error) {
 	return all + setToken + d.tokens(), all + dueToken + d.tokens(), nil
 }
 
-// DueFilter is what a worker of one agent type listens to, for all tenants:
-// tr.deadlines.due.*.<agentType>.*.*.*. The error is like that of Deadline.
+// DueFilter returns the filter of due deadlines for the workers of one agent type, for all tenants: tr.deadlines.due.*.<agentType>.*.*.*. The error is like
+// that of Deadline.
 func (l Layout) DueFilter(agentType string) (string, error) {
 	if err := l.Validate(); err != nil {
 		return "", err
@@ -76,13 +76,12 @@ func (l Layout) DueFilter(agentType string) (string, error) {
 	return l.withDefaults().Prefix + deadlinesToken + dueToken + "*." + agentType + ".*.*.*", nil
 }
 
-// AllDeadlines is the filter tr.deadlines.*.*.*.*.*.* on which their stream listens.
+// AllDeadlines returns the filter tr.deadlines.*.*.*.*.*.* of the stream of deadlines.
 func (l Layout) AllDeadlines() string {
 	return l.withDefaults().Prefix + deadlinesToken + "*.*.*.*.*.*"
 }
 
-// SessionDeadlines is the filter tr.deadlines.*.<tenant>.*.<session>.*.* of all
-// deadlines of a session. The error is like that of Deadline.
+// SessionDeadlines returns the filter tr.deadlines.*.<tenant>.*.<session>.*.* of all deadlines of a session. The error is like that of Deadline.
 func (l Layout) SessionDeadlines(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
@@ -90,8 +89,7 @@ func (l Layout) SessionDeadlines(s chunk.Session) (string, error) {
 	return l.withDefaults().Prefix + deadlinesToken + "*." + s.Tenant + ".*." + s.ID + ".*.*", nil
 }
 
-// SessionCommands is the filter tr.commands.<tenant>.*.<session> of a session's
-// commands. The error is like that of Command.
+// SessionCommands returns the filter tr.commands.<tenant>.*.<session> of a session's commands. The error is like that of Command.
 func (l Layout) SessionCommands(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
@@ -99,8 +97,7 @@ func (l Layout) SessionCommands(s chunk.Session) (string, error) {
 	return l.withDefaults().Prefix + commandsToken + s.Tenant + ".*." + s.ID, nil
 }
 
-// ParseDue is the inverse of the due subject of Deadline. The error is a
-// *ParseError.
+// ParseDue is the inverse of the due subject of Deadline. The error is a *ParseError.
 func (l Layout) ParseDue(subject string) (Deadline, error) {
 	prefix := l.withDefaults().Prefix
 	rest, ok := cut(subject, prefix, deadlinesToken+dueToken)

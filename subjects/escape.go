@@ -2,8 +2,7 @@ package subjects
 
 import "strings"
 
-// escapeMark begins every escaped token. A plain string that happens to begin
-// with it is escaped too, so that no two strings share a token.
+// escapeMark starts every escaped token. A plain string that starts with it is escaped too, so that two strings never have the same token.
 const escapeMark = "_x-"
 
 const hexDigits = "0123456789ABCDEF"
@@ -38,16 +37,15 @@ func Escape(s string) (string, error) {
 		} else {
 			b.Write([]byte{'_', hexDigits[c>>4], hexDigits[c&15]})
 		}
-		if b.Len() > MaxToken { // here and not after the loop: s may be megabytes
+		if b.Len() > MaxToken { // here and not after the loop: s may have megabytes
 			return "", newTokenError("name", s, "is longer than 64 bytes once it is escaped")
 		}
 	}
 	return b.String(), nil
 }
 
-// Unescape gives back what Escape was given. It refuses with a *TokenError
-// what Escape would not have produced (other cases of hex digits, an escape
-// that was not needed), so that one name never has two tokens.
+// Unescape is the inverse of Escape. For a token that Escape does not produce (other cases of hex digits, an unnecessary escape) it returns a *TokenError, so
+// that one name never has two tokens.
 func Unescape(tok string) (string, error) {
 	if err := CheckToken("token", tok); err != nil {
 		return "", err
@@ -82,7 +80,7 @@ func Unescape(tok string) (string, error) {
 	return "", newTokenError("token", tok, "is the escaped form of a name that needs none")
 }
 
-// staysItself reports whether s is its own token.
+// staysItself reports whether the token of s is s.
 func staysItself(s string) bool {
 	return tokenProblem(s) == "" && !strings.HasPrefix(s, escapeMark)
 }

@@ -13,10 +13,8 @@ const inboxToken = ".inbox."
 // runs and the requests to stop runs: TR_INBOX.
 func (l Layout) Inbox() string { return l.name("_INBOX") }
 
-// InboxAnswerKey is the key of the answer to one call of a run:
-// <tenant>.<root>.<session>.<run>.answer.<call>. A model chooses the id of a
-// call freely, so its token is the first half of the id's SHA-256 in hex. The
-// error is a *TokenError.
+// InboxAnswerKey returns the key of the answer to one call of a run: <tenant>.<root>.<session>.<run>.answer.<call>. A model chooses the id of a call freely, so
+// its token is the first half of the id's SHA-256 in hex. The error is a *TokenError.
 func InboxAnswerKey(s chunk.Session, run, call string) (string, error) {
 	prefix, err := inboxRun(s, run)
 	if err != nil {
@@ -26,8 +24,7 @@ func InboxAnswerKey(s chunk.Session, run, call string) (string, error) {
 	return prefix + ".answer." + hex.EncodeToString(sum[:len(sum)/2]), nil
 }
 
-// InboxAnswerKeys is the filter <tenant>.<root>.<session>.<run>.answer.* of all
-// answers to a run. The error is a *TokenError.
+// InboxAnswerKeys returns the filter <tenant>.<root>.<session>.<run>.answer.* of all answers to a run. The error is a *TokenError.
 func InboxAnswerKeys(s chunk.Session, run string) (string, error) {
 	prefix, err := inboxRun(s, run)
 	if err != nil {
@@ -36,8 +33,7 @@ func InboxAnswerKeys(s chunk.Session, run string) (string, error) {
 	return prefix + ".answer.*", nil
 }
 
-// InboxStopKey is the key of what stops a run: <tenant>.<root>.<session>.<run>.stop.
-// The error is a *TokenError.
+// InboxStopKey returns the key of the stop request of a run: <tenant>.<root>.<session>.<run>.stop. The error is a *TokenError.
 func InboxStopKey(s chunk.Session, run string) (string, error) {
 	prefix, err := inboxRun(s, run)
 	if err != nil {
@@ -46,8 +42,7 @@ func InboxStopKey(s chunk.Session, run string) (string, error) {
 	return prefix + ".stop", nil
 }
 
-// InboxSessionKeys is the filter <tenant>.<root>.<session>.> of all that was said
-// to runs of s. The error is a *TokenError.
+// InboxSessionKeys returns the filter <tenant>.<root>.<session>.> of all keys of the runs of s. The error is a *TokenError.
 func InboxSessionKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
@@ -55,9 +50,8 @@ func InboxSessionKeys(s chunk.Session) (string, error) {
 	return inboxSession(s) + ".>", nil
 }
 
-// InboxHints is the filter tr.inbox.<tenant>.<root>.<session>.<run>.> on which
-// the server says what was stored for a run, key by key. The error is a
-// *TokenError, or says what is wrong with the Layout.
+// InboxHints returns the filter tr.inbox.<tenant>.<root>.<session>.<run>.> of the hints that the server publishes for each value stored for a run. The error is
+// a *TokenError, or reports an invalid Layout.
 func (l Layout) InboxHints(s chunk.Session, run string) (string, error) {
 	if err := l.Validate(); err != nil {
 		return "", err
@@ -69,7 +63,7 @@ func (l Layout) InboxHints(s chunk.Session, run string) (string, error) {
 	return l.withDefaults().Prefix + inboxToken + prefix + ".>", nil
 }
 
-// AllInboxHints is the filter tr.inbox.> of all hints.
+// AllInboxHints returns the filter tr.inbox.> of all hints.
 func (l Layout) AllInboxHints() string { return l.withDefaults().Prefix + inboxToken + ">" }
 
 func inboxRun(s chunk.Session, run string) (string, error) {

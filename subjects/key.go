@@ -14,8 +14,7 @@ const (
 	turnKey    = "turn."
 )
 
-// SnapshotHeadKey is the key of the snapshot head of s: h.<tenant>.<root>.<session>.
-// The error is a *TokenError.
+// SnapshotHeadKey returns the key of the snapshot head of s: h.<tenant>.<root>.<session>. The error is a *TokenError.
 func SnapshotHeadKey(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
@@ -23,8 +22,7 @@ func SnapshotHeadKey(s chunk.Session) (string, error) {
 	return headKey + s.Tenant + "." + s.Root + "." + s.ID, nil
 }
 
-// SnapshotMessageKey is the key of finished message n of s:
-// m.<tenant>.<root>.<session>.<n>. The error is a *TokenError.
+// SnapshotMessageKey returns the key of finished message n of s: m.<tenant>.<root>.<session>.<n>. The error is a *TokenError.
 func SnapshotMessageKey(s chunk.Session, n uint64) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
@@ -32,8 +30,7 @@ func SnapshotMessageKey(s chunk.Session, n uint64) (string, error) {
 	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + "." + strconv.FormatUint(n, 10), nil
 }
 
-// SnapshotMessageKeys is the filter m.<tenant>.<root>.<session>.* of all
-// finished messages of s, for a watch. The error is a *TokenError.
+// SnapshotMessageKeys returns the filter m.<tenant>.<root>.<session>.* of all finished messages of s, for a watch. The error is a *TokenError.
 func SnapshotMessageKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
@@ -41,8 +38,7 @@ func SnapshotMessageKeys(s chunk.Session) (string, error) {
 	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
-// SnapshotTreeHeadKeys is the filter h.<tenant>.<root>.* of the heads of all
-// sessions under the root of s. The error is a *TokenError.
+// SnapshotTreeHeadKeys returns the filter h.<tenant>.<root>.* of the heads of all sessions under the root of s. The error is a *TokenError.
 func SnapshotTreeHeadKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s.Tree()); err != nil {
 		return "", err
@@ -50,8 +46,7 @@ func SnapshotTreeHeadKeys(s chunk.Session) (string, error) {
 	return headKey + s.Tenant + "." + s.Root + ".*", nil
 }
 
-// SnapshotTenantHeadKeys is the filter h.<tenant>.*.* of the heads of all
-// sessions of a tenant. The error is a *TokenError.
+// SnapshotTenantHeadKeys returns the filter h.<tenant>.*.* of the heads of all sessions of a tenant. The error is a *TokenError.
 func SnapshotTenantHeadKeys(tenant string) (string, error) {
 	if err := CheckToken("tenant", tenant); err != nil {
 		return "", err
@@ -59,11 +54,10 @@ func SnapshotTenantHeadKeys(tenant string) (string, error) {
 	return headKey + tenant + ".*.*", nil
 }
 
-// SnapshotHeadKeys is the filter h.> of all heads.
+// SnapshotHeadKeys returns the filter h.> of all heads.
 func SnapshotHeadKeys() string { return headKey + ">" }
 
-// SnapshotObjectKey is the key that says that s has an object:
-// o.<tenant>.<root>.<session>.<name>. The error is a *TokenError.
+// SnapshotObjectKey returns the key that records that s has an object: o.<tenant>.<root>.<session>.<name>. The error is a *TokenError.
 func SnapshotObjectKey(s chunk.Session, name string) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
@@ -74,8 +68,7 @@ func SnapshotObjectKey(s chunk.Session, name string) (string, error) {
 	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + "." + name, nil
 }
 
-// SnapshotObjectKeys is the filter o.<tenant>.<root>.<session>.* of all objects
-// of s. The error is a *TokenError.
+// SnapshotObjectKeys returns the filter o.<tenant>.<root>.<session>.* of all objects of s. The error is a *TokenError.
 func SnapshotObjectKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
@@ -83,8 +76,7 @@ func SnapshotObjectKeys(s chunk.Session) (string, error) {
 	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
-// SnapshotObjectOf is the name of the object that a key of SnapshotObjectKey
-// speaks of; false for other keys.
+// SnapshotObjectOf returns the name of the object in a key of SnapshotObjectKey; false for other keys.
 func SnapshotObjectOf(key string) (string, bool) {
 	i := strings.LastIndexByte(key, '.')
 	return key[i+1:], strings.HasPrefix(key, objectKey) && i >= len(objectKey)
@@ -101,8 +93,7 @@ func LeaseKey(name string) (string, error) {
 // IsLeaseKey reports whether a key is one of LeaseKey.
 func IsLeaseKey(key string) bool { return strings.HasPrefix(key, turnKey) }
 
-// SnapshotTreeKeys is the filter *.<tenant>.<root>.> of all keys of all sessions
-// under the root of s. The error is a *TokenError.
+// SnapshotTreeKeys returns the filter *.<tenant>.<root>.> of all keys of all sessions under the root of s. The error is a *TokenError.
 func SnapshotTreeKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s.Tree()); err != nil {
 		return "", err
@@ -110,7 +101,7 @@ func SnapshotTreeKeys(s chunk.Session) (string, error) {
 	return "*." + s.Tenant + "." + s.Root + ".>", nil
 }
 
-// ParseSnapshotKey is the session of a key of any kind. The error is a *ParseError.
+// ParseSnapshotKey returns the session of a key of any kind. The error is a *ParseError.
 func ParseSnapshotKey(key string) (chunk.Session, error) {
 	kind, rest, _ := strings.Cut(key, ".")
 	switch kind + "." {

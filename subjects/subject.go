@@ -14,8 +14,7 @@ const (
 	deadLettersToken = ".deadletters."
 )
 
-// Subject is the one literal subject of s: tr.chunks.<p>.<tenant>.<root>.<session>.
-// The error is a *TokenError, or says what is wrong with the Layout.
+// Subject returns the literal subject of s: tr.chunks.<p>.<tenant>.<root>.<session>. The error is a *TokenError, or reports an invalid Layout.
 func (l Layout) Subject(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
@@ -23,8 +22,7 @@ func (l Layout) Subject(s chunk.Session) (string, error) {
 	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + "." + s.ID, nil
 }
 
-// Tree is the filter of all sessions under the root of s, the root's own among
-// them: tr.chunks.<p>.<tenant>.<root>.*
+// Tree returns the filter of all sessions under the root of s, including the root: tr.chunks.<p>.<tenant>.<root>.*
 func (l Layout) Tree(s chunk.Session) (string, error) {
 	if err := l.check(s.Tree()); err != nil {
 		return "", err
@@ -47,12 +45,11 @@ func (l Layout) TenantFilter(p int, tenant string) (string, error) {
 	return l.partitionPrefix(p) + tenant + ".*.*", nil
 }
 
-// AllFilter is the filter of everything in partition p, and what its stream
-// listens on: tr.chunks.<p>.*.*.*, so that a subject with more or fewer tokens
-// is never stored.
+// AllFilter returns the filter of all messages in partition p, which is the subject of its stream: tr.chunks.<p>.*.*.*, so that a subject with more or fewer
+// tokens is never stored.
 func (l Layout) AllFilter(p int) string { return l.partitionPrefix(p) + "*.*.*" }
 
-// AllChunks is the filter tr.chunks.*.*.*.* of everything in all partitions.
+// AllChunks returns the filter tr.chunks.*.*.*.* of all messages in all partitions.
 func (l Layout) AllChunks() string { return l.withDefaults().Prefix + chunksToken + "*.*.*.*" }
 
 func (l Layout) partitionPrefix(p int) string {
@@ -68,22 +65,21 @@ func (l Layout) check(s chunk.Session) error {
 
 // ParseError reports why a subject does not belong to this Layout. A stream contains such a subject only if another program wrote it.
 type ParseError struct {
-	Subject string // what came, cut after a few bytes
-	Problem string // what is wrong with it
-	Cause   error  // the *TokenError of a bad token, otherwise nil
+	Subject string // the input, truncated
+	Problem string // why it is invalid
+	Cause   error  // the *TokenError of an invalid token, otherwise nil
 }
 
-// Error quotes the subject and says what was expected.
+// Error returns the quoted subject and the expected form.
 func (e *ParseError) Error() string {
 	return fmt.Sprintf("subject %q: %s", e.Subject, e.Problem)
 }
 
-// Unwrap gives the *TokenError of a bad token.
+// Unwrap returns the *TokenError of an invalid token.
 func (e *ParseError) Unwrap() error { return e.Cause }
 
-// Parse is the inverse of Subject: it accepts exactly what Subject produces,
-// in the partition where Subject would put it. The error is a *ParseError. The
-// session shares the memory of the subject.
+// Parse is the inverse of Subject: it accepts exactly the output of Subject, in the partition of the session. The error is a *ParseError. The session shares
+// the memory of the subject.
 func (l Layout) Parse(subject string) (chunk.Session, error) {
 	d := l.withDefaults()
 	rest, ok := cut(subject, d.Prefix, chunksToken)
@@ -120,8 +116,8 @@ func (l Layout) Command(tenant, agentType, session string) (string, error) {
 	return l.withDefaults().Prefix + commandsToken + tenant + "." + agentType + "." + session, nil
 }
 
-// CommandFilter is what a worker of one agent type listens to, for all tenants:
-// tr.commands.*.<agentType>.*. The error is like that of Command.
+// CommandFilter returns the filter of commands for the workers of one agent type, for all tenants: tr.commands.*.<agentType>.*. The error is like that of
+// Command.
 func (l Layout) CommandFilter(agentType string) (string, error) {
 	if err := l.Validate(); err != nil {
 		return "", err
@@ -132,7 +128,7 @@ func (l Layout) CommandFilter(agentType string) (string, error) {
 	return l.withDefaults().Prefix + commandsToken + "*." + agentType + ".*", nil
 }
 
-// AllCommands is the filter tr.commands.*.*.* on which the work queue listens.
+// AllCommands returns the filter tr.commands.*.*.* of the work queue.
 func (l Layout) AllCommands() string { return l.withDefaults().Prefix + commandsToken + "*.*.*" }
 
 // ParseCommand is the inverse of Command. The error is a *ParseError.
@@ -161,9 +157,8 @@ func checkCommand(tenant, agentType, session string) error {
 	return CheckToken("session", session)
 }
 
-// DeadLetter is the subject of one message of s that could not be folded:
-// tr.deadletters.<tenant>.<root>.<session>.<id>. Each has a subject of its own,
-// so that a duplicate can be rejected. The error is a *TokenError, or reports an invalid Layout.
+// DeadLetter returns the subject of one message of s that could not be folded: tr.deadletters.<tenant>.<root>.<session>.<id>. Each has a subject of its own, so
+// that a duplicate can be rejected. The error is a *TokenError, or reports an invalid Layout.
 func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
@@ -174,8 +169,7 @@ func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
 	return l.withDefaults().Prefix + deadLettersToken + s.Tenant + "." + s.Root + "." + s.ID + "." + id, nil
 }
 
-// DeadLetters is the filter of all dead letters of s:
-// tr.deadletters.<tenant>.<root>.<session>.*. The error is like that of DeadLetter.
+// DeadLetters returns the filter of all dead letters of s: tr.deadletters.<tenant>.<root>.<session>.*. The error is like that of DeadLetter.
 func (l Layout) DeadLetters(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
@@ -183,8 +177,7 @@ func (l Layout) DeadLetters(s chunk.Session) (string, error) {
 	return l.withDefaults().Prefix + deadLettersToken + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
-// DeadLetterWithoutSession is DeadLetter for a message of partition p whose subject is no
-// session's: tr.deadletters.<p>.<id>.
+// DeadLetterWithoutSession is DeadLetter for a message of partition p whose subject has no valid session: tr.deadletters.<p>.<id>.
 func (l Layout) DeadLetterWithoutSession(p int, id string) (string, error) {
 	if err := l.Validate(); err != nil {
 		return "", err
@@ -195,14 +188,13 @@ func (l Layout) DeadLetterWithoutSession(p int, id string) (string, error) {
 	return l.withDefaults().Prefix + deadLettersToken + strconv.Itoa(p) + "." + id, nil
 }
 
-// AllDeadLetters are the filters of all dead letters, on which their stream
-// listens: tr.deadletters.*.*.*.* and tr.deadletters.*.*.
+// AllDeadLetters returns the filters of all dead letters, which are the subjects of their stream: tr.deadletters.*.*.*.* and tr.deadletters.*.*.
 func (l Layout) AllDeadLetters() []string {
 	all := l.withDefaults().Prefix + deadLettersToken
 	return []string{all + "*.*.*.*", all + "*.*"}
 }
 
-// cut takes two parts off the front of s without joining them first.
+// cut splits two parts off the start of s without joining them first.
 func cut(s, first, second string) (string, bool) {
 	s, ok := strings.CutPrefix(s, first)
 	if !ok {
@@ -211,8 +203,7 @@ func cut(s, first, second string) (string, bool) {
 	return strings.CutPrefix(s, second)
 }
 
-// threeTokens splits at the first two dots; a third stays in c, where
-// CheckToken refuses it.
+// threeTokens splits at the first two dots; a third one stays in c, where CheckToken rejects it.
 func threeTokens(s string) (a, b, c string, ok bool) {
 	a, s, ok = strings.Cut(s, ".")
 	if !ok {
@@ -222,7 +213,7 @@ func threeTokens(s string) (a, b, c string, ok bool) {
 	return a, b, c, ok
 }
 
-// isDecimal reports whether s is n as strconv writes it: "0" and not "00".
+// isDecimal reports whether s is n as strconv formats it: "0" and not "00".
 func isDecimal(s string, n int) bool {
 	var buf [20]byte
 	return s == string(strconv.AppendInt(buf[:0], int64(n), 10))

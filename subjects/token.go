@@ -6,20 +6,18 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// MaxToken is the longest token in bytes. Four of them with the prefix stay far
-// below the 4 KiB control line at which the server closes a connection.
+// MaxToken is the maximum length of a token in bytes. Four of them with the prefix stay far below the 4 KiB control line at which the server closes a
+// connection.
 const MaxToken = 64
 
-// TokenError says why a string cannot be a tenant, a root, a session or an
-// agent type. It is chunk.ErrInvalid: the caller sent something wrong, and
-// nothing was done.
+// TokenError reports a string that cannot be a tenant, a root, a session or an agent type. It is chunk.ErrInvalid.
 type TokenError struct {
-	Field   string // what the token was meant to be: "tenant", "session", …
-	Token   string // what came, cut after a few bytes
-	Problem string // what is wrong with it
+	Field   string // the purpose of the token: "tenant", "session", …
+	Token   string // the input, truncated
+	Problem string // why it is invalid
 }
 
-// Error names the field, what came and what would have been right.
+// Error returns the field, the input and the expected value.
 func (e *TokenError) Error() string {
 	return fmt.Sprintf("%s %q: %s", e.Field, e.Token, e.Problem)
 }
@@ -27,8 +25,7 @@ func (e *TokenError) Error() string {
 // Is makes a TokenError a chunk.ErrInvalid.
 func (e *TokenError) Is(target error) bool { return target == chunk.ErrInvalid }
 
-// CheckToken reports whether tok may be a token of a subject: 1 to 64 of the
-// characters A-Z a-z 0-9 _ -. The field is for the error, a *TokenError.
+// CheckToken checks whether tok may be a token of a subject: 1 to 64 of the characters A-Z a-z 0-9 _ -. It returns nil, or a *TokenError with the field.
 func CheckToken(field, tok string) error {
 	if problem := tokenProblem(tok); problem != "" {
 		return newTokenError(field, tok, problem)
@@ -36,8 +33,8 @@ func CheckToken(field, tok string) error {
 	return nil
 }
 
-// CheckSession reports whether s can have a subject: each of its three names
-// passes CheckToken. The error is a *TokenError for the first that does not.
+// CheckSession checks whether s can have a subject: each of its three names passes CheckToken. It returns nil, or a *TokenError for the first one that does
+// not.
 func CheckSession(s chunk.Session) error {
 	if err := CheckToken("tenant", s.Tenant); err != nil {
 		return err
@@ -48,7 +45,7 @@ func CheckSession(s chunk.Session) error {
 	return CheckToken("session", s.ID)
 }
 
-// tokenProblem is "" for a good token.
+// tokenProblem returns why a token is invalid, "" if it is valid.
 func tokenProblem(tok string) string {
 	switch {
 	case tok == "":
@@ -68,7 +65,7 @@ func isTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// newTokenError keeps only the beginning of the input: errors go into logs and responses, and the input can have any length.
+// newTokenError keeps only the start of the input: errors are logged and sent in responses, and the input can have any length.
 func newTokenError(field, tok, problem string) error {
 	return &TokenError{Field: field, Token: clip(tok), Problem: problem}
 }

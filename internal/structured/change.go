@@ -6,31 +6,30 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// change is one chunk, read and held against the schema of the dialect.
+// change is one valid chunk of the dialect.
 type change struct {
-	named  bool // labels.StreamID is what the chunk says
+	named  bool // labels.StreamID is the stream of the chunk
 	labels Labels
 	kind   string  // "set", "append", "text-delta" or "final"
 	path   string  // not of final
-	value  *node   // of set and final; nil when missing
+	value  *node   // of set and final; nil if missing
 	items  []*node // of append
 	delta  string  // of text-delta
 }
 
-// Labels are what a chunk says about its stream beside the value.
+// Labels are the members of a chunk about its stream, without the value.
 type Labels struct {
 	StreamID string
 	DataType string // may be empty
 
-	// The others are empty when the chunk does not have them.
+	// The others are empty if the chunk does not have them.
 	SchemaID      string
 	SchemaVersion string
 	ID            string
 	Node          string // of the workflow
 }
 
-// readChange reads a chunk. One that is refused still carries the stream's id,
-// if that could be read.
+// readChange parses a chunk. For an invalid one it returns the stream's id, if that could be parsed.
 func readChange(data []byte) (change, *RejectedError) {
 	if len(data) > MaxChunk {
 		return change{}, &RejectedError{Want: "at most 1 MiB", Got: "more"}
@@ -56,7 +55,7 @@ func readChange(data []byte) (change, *RejectedError) {
 	return c, f.bad
 }
 
-// fields reads the members of a chunk. The first one that is wrong is kept.
+// fields parses the members of a chunk. The first invalid one is kept.
 type fields struct {
 	root *node
 	bad  *RejectedError
@@ -93,7 +92,7 @@ func (f *fields) text(name string, required bool) string {
 	return ""
 }
 
-// labels reads the labels beside the stream's id.
+// labels parses the labels other than the stream's id.
 func (f *fields) labels(id string) Labels {
 	return Labels{
 		StreamID:      id,
@@ -105,7 +104,7 @@ func (f *fields) labels(id string) Labels {
 	}
 }
 
-// label is a text short enough to be kept with every stream.
+// label parses a text that is short enough to be stored with every stream.
 func (f *fields) label(name string, required bool) string {
 	label := f.text(name, required)
 	if len(label) > MaxLabel {
@@ -115,7 +114,7 @@ func (f *fields) label(name string, required bool) string {
 	return label
 }
 
-// change reads what only some kinds have.
+// change parses the members that depend on the kind.
 func (f *fields) change(c *change) {
 	c.kind = f.text("kind", true)
 	if c.kind != "final" {

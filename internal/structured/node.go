@@ -4,14 +4,13 @@ import (
 	"slices"
 )
 
-// node is one value of a stream. The nil node is unset: a place that was never
-// written, a slot that was skipped, or what a set without a value left.
+// node is one value of a stream. The nil node is unset: a place that was never written, a skipped slot, or the result of a set without a value.
 type node struct {
 	kind  kind
-	text  []byte         // of a number its digits, of a string its WTF-8
+	text  []byte         // the digits of a number, the WTF-8 of a string
 	items []*node        // the slots of an array, the values of an object
-	names []string       // of an object: the names of items, in the order they came
-	index map[string]int // of an object with more than fewNames: where a name is
+	names []string       // of an object: the names of items, in the order of their first use
+	index map[string]int // of an object with more than fewNames: the index of a name
 }
 
 type kind byte
@@ -26,10 +25,10 @@ const (
 	object
 )
 
-// fewNames are found faster by looking than by hashing.
+// Up to this number of names a search takes less time than a hash table.
 const fewNames = 8
 
-// String is the kind as an error names it.
+// String returns the kind for an error.
 func (k kind) String() string {
 	switch k {
 	case null:
@@ -47,7 +46,7 @@ func (k kind) String() string {
 	}
 }
 
-// find is where the member of that name is, or -1.
+// find returns the index of the member with that name, or -1.
 func (n *node) find(name string) int {
 	if n.index == nil {
 		return slices.Index(n.names, name)
@@ -58,7 +57,7 @@ func (n *node) find(name string) int {
 	return -1
 }
 
-// add gives an object a member that it does not have.
+// add adds a member that the object does not have.
 func (n *node) add(name string, v *node) {
 	if n.names == nil {
 		n.names, n.items = make([]string, 0, 4), make([]*node, 0, 4)
@@ -76,7 +75,7 @@ func (n *node) add(name string, v *node) {
 	n.items = append(n.items, v)
 }
 
-// size counts n and all inside it. An unset place counts as a value.
+// size counts n and all values in it. An unset place counts as a value.
 func (n *node) size() size {
 	total := size{values: 1}
 	if n == nil {
@@ -92,7 +91,7 @@ func (n *node) size() size {
 	return total
 }
 
-// clone is a copy that shares nothing that could change.
+// clone returns a copy that shares no mutable data.
 func (n *node) clone() *node {
 	if n == nil {
 		return nil
@@ -111,8 +110,7 @@ func (n *node) clone() *node {
 	return c
 }
 
-// places calls f with every place below and at n, unset ones too, a container
-// before what is in it and everything in the order of the text.
+// places calls f with n and every place in it, including unset ones, a container before its content, in the order of the text.
 func places(at **node, f func(at **node)) {
 	f(at)
 	if *at == nil {

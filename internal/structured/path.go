@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// segment is one step of a path: a place in an array or a name in an object.
+// segment is one step of a path: an index of an array or a name in an object.
 type segment struct {
 	name  string
 	index int // of an array; -1: a name
@@ -18,17 +18,15 @@ func (s segment) container() kind {
 	return object
 }
 
-// inherited are the names that every object of JavaScript answers to. There a
-// value cannot grow under one of them, because something is in the way already;
-// it can only be set.
+// inherited are the names of members that every JavaScript object inherits. A value below one of them cannot be changed, because the inherited one is in the
+// way; it can only be set.
 var inherited = map[string]bool{
 	"hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true,
 	"toLocaleString": true, "toString": true, "valueOf": true,
 	"__defineGetter__": true, "__defineSetter__": true, "__lookupGetter__": true, "__lookupSetter__": true,
 }
 
-// parsePath reads a dotted path. There is no escape: a name with a dot, an
-// empty one and one of digits only cannot be addressed.
+// parsePath parses a dotted path. There is no escape: a name with a dot, an empty one and one of digits only cannot be addressed.
 func parsePath(path string, strict bool) ([]segment, *RejectedError) {
 	if n := strings.Count(path, ".") + 1; n > MaxSegments {
 		return nil, &RejectedError{Path: path, Want: "at most " + strconv.Itoa(MaxSegments) + " segments", Got: strconv.Itoa(n)}
@@ -48,7 +46,7 @@ func parsePath(path string, strict bool) ([]segment, *RejectedError) {
 	return segments, nil
 }
 
-// parseSegment reads one segment; problem says what is wrong with it.
+// parseSegment parses one segment; problem is the reason why it is invalid.
 func parseSegment(name string) (_ segment, problem string) {
 	switch {
 	case name == "":
@@ -56,7 +54,7 @@ func parseSegment(name string) (_ segment, problem string) {
 	case len(name) > MaxName:
 		return segment{}, "one of " + strconv.Itoa(len(name)) + " bytes"
 	case name == "__proto__" || name == "prototype" || name == "constructor":
-		// Clients in JavaScript lose such a write or run into what is there.
+		// Clients in JavaScript would lose such a write, or fail.
 		return segment{}, "a name of the object prototype"
 	case !isDigits(name):
 		return segment{name: name, index: -1}, ""

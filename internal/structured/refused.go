@@ -11,11 +11,11 @@ var ErrRejected = errors.New("structured-data chunk refused")
 
 // RejectedError is an ErrRejected with the place and the reason.
 type RejectedError struct {
-	Stream string // id of the stream, "" when the chunk has none that can be read
-	Path   string // the chunk's path, "" when the reason is not on it
-	At     string // the part of Path that led to what was in the way; "" is the root
+	Stream string // id of the stream, "" if the chunk has none that can be parsed
+	Path   string // the chunk's path, "" if the reason is not on it
+	At     string // the part of Path up to the conflicting value; "" is the root
 	Want   string // e.g. "an array"
-	Got    string // e.g. "a number"; "" when there is nothing
+	Got    string // e.g. "a number"; "" if there is no value
 }
 
 // Error returns one line in ASCII. It contains at most the beginnings of the chunk's texts.

@@ -9,29 +9,25 @@ import (
 // State holds the streams of one session. The zero State has none. It is not
 // safe for concurrent use.
 type State struct {
-	// Strict refuses what no well-behaved producer sends, though the original
-	// takes it: an index beyond the end of its array, a set or final without a
-	// value, the segments "*" and "-1". Use it at the door, where a refusal
-	// reaches the producer; what is in a log already is read without.
+	// Strict rejects chunks that no correct producer sends, although the original accepts them: an index beyond the end of its array, a set or final without a
+	// value, the segments "*" and "-1". Use it where a rejection reaches the producer; records in a log are read without it.
 	Strict bool
 
-	// Rejected counts the chunks that were not applied, those included that name
-	// no stream.
+	// Rejected counts the chunks that were not applied, including those without a stream.
 	Rejected int64
 
 	streams map[string]*Stream
-	order   []*Stream // as they came
+	order   []*Stream // in the order of their first chunk
 	size    size
 }
 
-// Apply changes one stream by one chunk, JSON, which names it. A *RejectedError
-// says that nothing changed but the counts and the stream's mark.
+// Apply changes one stream by one chunk, in JSON. After a *RejectedError only the counts and the mark of the stream have changed.
 func (s *State) Apply(data []byte) error {
 	_, err := s.ApplyStream(data)
 	return err
 }
 
-// ApplyStream is Apply, and tells which stream changed.
+// ApplyStream is Apply, and returns the stream that changed.
 func (s *State) ApplyStream(data []byte) (*Stream, error) {
 	c, bad := readChange(data)
 	if c.named {
@@ -44,7 +40,7 @@ func (s *State) ApplyStream(data []byte) (*Stream, error) {
 	return s.streams[c.labels.StreamID], nil
 }
 
-// change applies c to its stream, or marks the stream when c is bad already.
+// change applies c to its stream, or marks the stream if c is invalid.
 func (s *State) change(c change, bad *RejectedError) *RejectedError {
 	stream := s.streams[c.labels.StreamID]
 	if stream == nil {
@@ -65,7 +61,7 @@ func (s *State) change(c change, bad *RejectedError) *RejectedError {
 	return bad
 }
 
-// remaining is what a stream of that size may become.
+// remaining returns the maximum size of a stream of that size.
 func (s *State) remaining(now size) size {
 	others := s.size.minus(now)
 	return size{min(MaxText, MaxTexts-others.text), min(MaxValues, MaxTotal-others.values)}
@@ -79,11 +75,10 @@ func (s *State) add(stream *Stream) {
 	s.order = append(s.order, stream)
 }
 
-// Streams yields the streams in the order in which they came. They belong to
-// the State and change with it.
+// Streams yields the streams in the order of their first chunk. They belong to the State and change with it.
 func (s *State) Streams() iter.Seq[*Stream] { return slices.Values(s.order) }
 
-// Stream is the stream of that id; nil when there is none.
+// Stream returns the stream with that id, nil if there is none.
 func (s *State) Stream(id string) *Stream { return s.streams[id] }
 
 // Remove removes a stream, as a structured-data-invalidated chunk requires. A later chunk with this id starts a new stream.
@@ -108,13 +103,13 @@ func (s *State) ReleaseValue(id string) {
 	stream.data, stream.size = nil, size{}
 }
 
-// MemoryBytes is about how many bytes of memory s takes.
+// MemoryBytes returns the approximate size of s in memory.
 func (s *State) MemoryBytes() int {
 	const perStream, perValue = 1024, 64
 	return len(s.order)*perStream + s.size.values*perValue + s.size.text
 }
 
-// Clone is a State that goes its own way from here.
+// Clone returns an independent copy.
 func (s *State) Clone() *State {
 	c := &State{Strict: s.Strict, Rejected: s.Rejected, size: s.size}
 	for _, stream := range s.order {

@@ -8,10 +8,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Stream is one value as its chunks make it. The zero Stream is none yet; its
-// first chunk names it.
+// Stream is a value and its state. The zero Stream has no id; its first chunk sets it.
 type Stream struct {
-	// Labels are those of the last chunk that was applied: they do not stick.
+	// Labels are those of the last applied chunk; a chunk without a label removes it.
 	Labels Labels
 
 	// Rejected counts the chunks that were not applied.
@@ -23,17 +22,17 @@ type Stream struct {
 	failure string
 }
 
-// Status says how far a stream is.
+// Status is the state of a stream.
 type Status int
 
 // The statuses of a Stream.
 const (
 	Empty     Status = iota // no chunk has been applied
 	Streaming               // further chunks may change the value
-	Final                   // a final chunk has replaced the value for good
+	Final                   // a final chunk has replaced the value; it does not change any more
 )
 
-// String is the status as readers of the dialect know it; Empty is "".
+// String returns the status in the form of the dialect; Empty is "".
 func (s Status) String() string {
 	switch s {
 	case Streaming:
@@ -45,18 +44,15 @@ func (s Status) String() string {
 	}
 }
 
-// Status says how far the stream is.
+// Status returns the state of the stream.
 func (s *Stream) Status() Status { return s.status }
 
-// LastError is why the value may not be what the producer meant: the last refusal,
-// one line of ASCII. It is "" when nothing was refused, and again once a final
-// chunk has replaced the value.
+// LastError is the last rejection, one line of ASCII: the value may not be complete. It is "" if no chunk was rejected, and again after a final chunk has
+// replaced the value.
 func (s *Stream) LastError() string { return s.failure }
 
-// Apply applies one chunk in JSON. Text that is not such a chunk, a chunk of
-// another stream, and one that cannot be applied gives a *RejectedError: the
-// value stays as it was and the stream is marked. A State finds the stream that a
-// chunk belongs to.
+// Apply applies one chunk in JSON. For text that is not such a chunk, a chunk of another stream, and one that cannot be applied it returns a *RejectedError:
+// the value is unchanged and the stream is marked. A State finds the stream of a chunk.
 func (s *Stream) Apply(data []byte) error {
 	c, bad := readChange(data)
 	if bad == nil {
@@ -77,8 +73,7 @@ func (s *Stream) refuse(bad *RejectedError) {
 	}
 }
 
-// apply is the step from one value to the next. The order of the checks is the
-// original's: the first that fails decides.
+// apply computes the next value. The checks are in the order of the original: the first one that fails is reported.
 func (s *Stream) apply(c change, most size, strict bool) *RejectedError {
 	bad := s.change(c, most, strict)
 	if bad != nil {
@@ -135,15 +130,13 @@ func tooMuch() *RejectedError {
 	return &RejectedError{Want: "a value within the limits", Got: "one that would grow beyond them"}
 }
 
-// target is where a chunk writes: the last place on its path that exists, and
-// the segments from there on, which do not.
+// target is the position of a write: the last existing place on the path, and the segments after it, which do not exist.
 type target struct {
 	at   **node
 	rest []segment
 }
 
-// find follows the path and makes sure that the write will succeed. Nothing
-// changes before all checks are through.
+// find follows the path and checks that the write will succeed. All checks precede any change.
 func (s *Stream) find(c change, path []segment, strict bool) (target, *RejectedError) {
 	t := target{at: &s.data, rest: path}
 	for *t.at != nil {
@@ -188,7 +181,7 @@ func (t target) checkRest(c change, path []segment, strict bool) *RejectedError 
 	return nil
 }
 
-// wants is the kind that c needs at t; false when it takes any.
+// wants returns the kind that c requires at t; false if any kind is allowed.
 func (t target) wants(c change) (kind, bool) {
 	switch {
 	case len(t.rest) > 0:
@@ -202,7 +195,7 @@ func (t target) wants(c change) (kind, bool) {
 	}
 }
 
-// conflict is the error of something in the way at t.
+// conflict returns the error for a value at t that is in the way.
 func (t target) conflict(c change, path []segment, want kind, got string) *RejectedError {
 	passed := path[:len(path)-len(t.rest)]
 	names := make([]string, len(passed))
@@ -212,7 +205,7 @@ func (t target) conflict(c change, path []segment, want kind, got string) *Rejec
 	return &RejectedError{Path: c.path, At: strings.Join(names, "."), Want: want.String(), Got: got}
 }
 
-// growth is what write adds to the size of the stream.
+// growth returns the number of bytes that write adds to the stream.
 func (t target) growth(c change) size {
 	if len(t.rest) == 0 {
 		return c.growth(*t.at)
@@ -223,14 +216,14 @@ func (t target) growth(c change) size {
 		if seg.index < 0 {
 			grown.text += len(seg.name)
 		} else {
-			grown.values += seg.index - length // the slots that are skipped
+			grown.values += seg.index - length // skipped slots
 		}
 		length = 0
 	}
 	return grown
 }
 
-// length is that of the array at t; 0 when there is none.
+// length returns the length of the array at t; 0 if there is none.
 func (t target) length() int {
 	if *t.at == nil || (*t.at).kind != array {
 		return 0
@@ -238,7 +231,7 @@ func (t target) length() int {
 	return len((*t.at).items)
 }
 
-// growth is by how much onto makes the leaf larger.
+// growth returns the number of bytes that onto adds to the leaf.
 func (c change) growth(old *node) size {
 	var grown size
 	switch {
@@ -257,7 +250,7 @@ func (c change) growth(old *node) size {
 	return grown
 }
 
-// write carries out what find has allowed.
+// write executes the change that find has checked.
 func (t target) write(c change) {
 	if len(t.rest) == 0 {
 		*t.at = c.onto(*t.at)
@@ -270,7 +263,7 @@ func (t target) write(c change) {
 	*t.at = put(*t.at, t.rest[0], made)
 }
 
-// put adds a place that is not there to a container, which may have to be made.
+// put adds a missing place to a container, which may have to be created.
 func put(n *node, seg segment, v *node) *node {
 	if n == nil {
 		n = &node{kind: seg.container()}
@@ -286,7 +279,7 @@ func put(n *node, seg segment, v *node) *node {
 	return n
 }
 
-// onto is the leaf that c makes of the old one.
+// onto returns the leaf that c makes of the old one.
 func (c change) onto(old *node) *node {
 	switch {
 	case c.kind == "set":
@@ -304,8 +297,7 @@ func (c change) onto(old *node) *node {
 	}
 }
 
-// join appends b to a. A character that was cut in two is made whole: only the
-// last three bytes of a can be half of one.
+// join appends b to a. A character that was split is joined: only the last three bytes of a can be a part of one.
 func join(a []byte, b string) []byte {
 	n := max(0, len(a)-3)
 	return append(a[:n], chunk.Concat(string(a[n:]), b)...)
