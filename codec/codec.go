@@ -13,10 +13,10 @@ type Format int
 // The formats.
 const (
 	FormatJSON    Format = iota // application/json
-	FormatMsgpack               // application/msgpack, where the value allows it
+	FormatMsgpack               // application/msgpack, if the value allows it
 )
 
-// String is the media type of f.
+// String returns the media type of f.
 func (f Format) String() string {
 	switch f {
 	case FormatJSON:

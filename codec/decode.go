@@ -104,7 +104,7 @@ func (ev *event) checkBody(body []byte) (chunk.Type, []byte, error) {
 	return typ, rawjson.AppendCompact(make([]byte, 0, len(body)), body), nil
 }
 
-// typeOf reads the type of the body and reports whether it is that of the envelope.
+// typeOf parses the type of the body and reports whether it is that of the envelope.
 func (ev *event) typeOf(quoted []byte) (chunk.Type, bool) {
 	if quoted[0] != '"' {
 		return "", false

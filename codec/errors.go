@@ -9,10 +9,10 @@ import (
 type EnvelopeError struct {
 	Attribute string // CloudEvents name: "id", "source", "datacontenttype", "data"; or the header's name
 	Want      string // what was expected, e.g. "<epoch>-<ordinal>"
-	Got       string // what came, cut after 64 bytes; "" when it is missing
+	Got       string // the received value, cut after 64 bytes; "" if it is missing
 }
 
-// Error names the attribute and shows both sides.
+// Error returns the attribute with the expected and the received value.
 func (e *EnvelopeError) Error() string {
 	if e.Got == "" {
 		return fmt.Sprintf("event without usable %s: want %s", e.Attribute, e.Want)
@@ -38,5 +38,5 @@ func clip(s string) string {
 	return s
 }
 
-// head is what a text begins with, as much as is quoted of it.
+// head returns the start of a text, as it is quoted in an error.
 func head(b []byte) string { return string(b[:min(len(b), maxQuoted)]) }

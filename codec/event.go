@@ -25,7 +25,7 @@ const (
 	attrTime
 	attrContentType // datacontenttype
 	attrTransport   // the content-type header of the message
-	attrCount       // how many are kept
+	attrCount       // number of attributes that are stored
 
 	attrOther   // subject, dataschema, extensions: checked and ignored
 	attrUnknown // a header that does not belong to CloudEvents
@@ -128,7 +128,7 @@ func isAttributeName(name string) bool {
 	return name != ""
 }
 
-// identity checks the attributes that say which record this is.
+// identity checks the attributes that identify the record.
 func (ev *event) identity(s chunk.Session) (chunk.Epoch, chunk.Ordinal, error) {
 	a := &ev.attributes
 	if a[attrSpecVersion] != "1.0" {
@@ -150,16 +150,14 @@ func (ev *event) identity(s chunk.Session) (chunk.Epoch, chunk.Ordinal, error) {
 	return epoch, ordinal, nil
 }
 
-// hasType reports whether t is the type in the envelope. In a header it may be
-// percent-encoded, as the binding says and our writers do, or not, as the Go
+// hasType reports whether t is the type in the envelope. In a header it may be percent-encoded, as the binding requires and Encode writes it, or not, as the Go
 // SDK writes it.
 func (ev *event) hasType(t string) bool {
 	value := ev.attributes[attrType]
 	return t == value || ev.binary && t == headerText(value)
 }
 
-// isTime is strict where the library is not: it takes one-digit hours, a comma
-// before the fraction and offsets of more than a day.
+// isTime is stricter than the library, which accepts one-digit hours, a comma before the fraction and offsets of more than a day.
 func isTime(s string) bool {
 	var t time.Time
 	if t.UnmarshalText([]byte(s)) != nil || s[13] != ':' || strings.IndexByte(s, ',') >= 0 {
@@ -189,7 +187,7 @@ func cutSegment(path, segment string) (rest string, ok bool) {
 	return strings.CutPrefix(path[1:], segment)
 }
 
-// jsonBody is the body as JSON text; what came as JSON is not yet looked into.
+// jsonBody returns the body as JSON text; a body that was received as JSON is not checked yet.
 func (ev *event) jsonBody() ([]byte, error) {
 	ct, err := ev.contentType()
 	if err != nil {
@@ -205,9 +203,8 @@ func (ev *event) jsonBody() ([]byte, error) {
 	return fromMsgpack(ev.data)
 }
 
-// contentType of the data. The Go SDK reads it from content-type, which is
-// what we write, and from ce-datacontenttype, which is what it writes and the
-// binding asks for. Both are fine as long as they agree.
+// contentType returns the media type of the data. The Go SDK reads it from content-type, as Encode writes it, and writes it to ce-datacontenttype, as the
+// binding requires. Both are accepted if they are equal.
 func (ev *event) contentType() (string, error) {
 	transport, own := ev.attributes[attrTransport], ev.attributes[attrContentType]
 	if own == "" {

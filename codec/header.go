@@ -17,10 +17,10 @@ const (
 	headerType        = "ce-type"
 	headerTime        = "ce-time"
 	headerDataType    = "ce-datacontenttype"
-	headerContentType = "content-type" // read only: it marks structured mode, and some write the data's type there
+	headerContentType = "content-type" // read only: it marks structured mode, and some writers put the type of the data there
 )
 
-// headerExpected is what the writer adds for the server.
+// headerExpected is the header that the writer adds for the server.
 const headerExpected = "Nats-Expected-Last-Subject-Sequence"
 
 // ourHeaders has the headers that Encode writes, by attribute.
@@ -33,11 +33,10 @@ var ourHeaders = [...]string{
 	attrContentType: headerDataType,
 }
 
-// maxAttribute bounds an attribute. A server refuses messages with more than
-// 64 KiB of headers.
+// maxAttribute limits an attribute. A server rejects messages with more than 64 KiB of headers.
 const maxAttribute = 1024
 
-// headerAttribute is the attribute that a header carries.
+// headerAttribute is the attribute of a header.
 func headerAttribute(name string) attribute {
 	switch name { // the usual spelling
 	case headerSpecVersion:
@@ -64,8 +63,7 @@ func headerAttribute(name string) attribute {
 	return attrUnknown
 }
 
-// attributeName is the name of the attribute that a header carries, in small
-// letters; the header's own name when it carries none.
+// attributeName returns the attribute of a header, in lower case, or the header's own name if it has none.
 func attributeName(header string) string {
 	if len(header) < len(headerPrefix) || !strings.EqualFold(header[:len(headerPrefix)], headerPrefix) {
 		return header
@@ -106,8 +104,7 @@ func appendSource(dst []byte, s chunk.Session) []byte {
 	return append(dst, s.ID...)
 }
 
-// isText reports whether s is UTF-8 without what CloudEvents keeps out of
-// attributes: control characters and noncharacters.
+// isText reports whether s is UTF-8 without the characters that CloudEvents excludes from attributes: control characters and noncharacters.
 func isText(s string) bool {
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
@@ -128,11 +125,9 @@ func isText(s string) bool {
 
 func isNoncharacter(r rune) bool { return r&0xFFFE == 0xFFFE || 0xFDD0 <= r && r <= 0xFDEF }
 
-// headerValue is s as it is when it is visible ASCII, which every chunk type
-// is. (The binding would encode a percent sign and a quote even then; the Go SDK
-// does not decode, and Decode accepts both.) Anything else is
-// percent-encoded as section 3.1.3.2 of the binding has it, so that no caller
-// can write a second header through it.
+// headerValue returns s unchanged if it is visible ASCII, as every chunk type is. (The binding requires an encoded percent sign and quote even then; the Go SDK
+// does not decode them, and Decode accepts both.) Other text is percent-encoded according to section 3.1.3.2 of the binding, so that no caller can inject a
+// second header.
 func headerValue(s string) string {
 	if isVisible(s) {
 		return s
@@ -164,9 +159,8 @@ func percentEncode(s string) string {
 	return string(b)
 }
 
-// headerText undoes headerValue, and the double quotes of older writers. A
-// percent sign before anything but two hex digits stays what it is: writers
-// that do not encode exist, the Go SDK among them.
+// headerText is the inverse of headerValue, and removes the double quotes of older writers. A percent sign that is not followed by two hex digits is kept: some
+// writers do not encode, among them the Go SDK.
 func headerText(value string) string {
 	if strings.HasPrefix(value, `"`) {
 		value = unquoteHeader(value)

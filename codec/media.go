@@ -11,8 +11,7 @@ const (
 	mediaEvents  = "application/cloudevents"
 )
 
-// parseMedia maps the media type of a body to a format, whatever its
-// parameters. None at all is JSON.
+// parseMedia returns the format of a media type with any parameters. Without a media type it is JSON.
 func parseMedia(contentType string) (Format, error) {
 	switch contentType {
 	case mediaJSON, "":
@@ -33,9 +32,8 @@ func parseMedia(contentType string) (Format, error) {
 	return 0, newEnvelopeError("datacontenttype", mediaJSON+" or "+mediaMsgpack, contentType)
 }
 
-// isStructured reads the content type of a message without ce- headers. The
-// Go SDK sends structured events with no header at all; anything else must say
-// what it is.
+// isStructured checks the content type of a message without ce- headers. The Go SDK sends structured events without any header; other writers must set the
+// content type.
 func isStructured(contentType string) (bool, error) {
 	if contentType == "" {
 		return true, nil
@@ -53,7 +51,7 @@ func isStructured(contentType string) (bool, error) {
 	return true, nil
 }
 
-// mediaType is the media type in small letters, without its parameters.
+// mediaType returns the media type in lower case, without its parameters.
 func mediaType(attribute, contentType string) (string, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -10,19 +10,16 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// guard walks a msgpack body before the library sees it, because the library
-// allocates what a length prefix promises: five bytes may ask for 34 GB. Every
-// length is held against the bytes that are left, so the walk costs no more
-// memory than the input has members.
+// guard checks a msgpack body before the library reads it, because the library allocates memory by a length prefix: five bytes may request 34 GB. Every length
+// is compared with the remaining bytes, so the check needs no more memory than the input has members.
 type guard struct {
 	data   []byte
 	pos    int
 	values int
-	wrong  string // what is wrong, "" so far
+	wrong  string // the first problem, "" if there is none
 }
 
-// checkMsgpack reports, as an *EnvelopeError, a body that is not exactly one
-// map with unique UTF-8 string keys and values that JSON has.
+// checkMsgpack returns an *EnvelopeError for a body that is not exactly one map with unique UTF-8 string keys and values that JSON can represent.
 func checkMsgpack(data []byte) error {
 	g := guard{data: data}
 	if len(data) == 0 || !isMap(data[0]) {
@@ -49,7 +46,7 @@ func isPackedText(code byte) bool { return code&0xE0 == 0xA0 || 0xD9 <= code && 
 
 func isMap(code byte) bool { return code&0xF0 == 0x80 || code == 0xDE || code == 0xDF }
 
-// fail keeps the first complaint: what was wanted.
+// fail stores the first problem: the expected value.
 func (g *guard) fail(want string) bool {
 	if g.wrong == "" {
 		g.wrong = want
@@ -57,7 +54,7 @@ func (g *guard) fail(want string) bool {
 	return false
 }
 
-// take moves over n bytes if they are there.
+// take skips n bytes if they are there.
 func (g *guard) take(n uint64) ([]byte, bool) {
 	if n > uint64(len(g.data)-g.pos) {
 		return nil, g.fail("as many bytes as the length says")
@@ -103,7 +100,7 @@ func (g *guard) value(depth int) bool {
 	return g.sized(code, depth)
 }
 
-// sized is a value whose length or number follows the code.
+// sized reads a value whose length or number follows the code.
 func (g *guard) sized(code byte, depth int) bool {
 	switch code {
 	case 0xCA, 0xCB:
@@ -177,8 +174,7 @@ func (g *guard) array(n uint64, depth int) bool {
 	return true
 }
 
-// container checks a promise of n elements of at least size bytes each before
-// anything is made or counted for it.
+// container checks that n elements of at least size bytes each can follow, before anything is allocated or counted for them.
 func (g *guard) container(n, size uint64, depth int) bool {
 	if depth >= chunk.MaxDepth {
 		return g.fail("at most 32 levels")
@@ -209,7 +205,7 @@ func (g *guard) mapping(n uint64, depth int) bool {
 	return true
 }
 
-// key reads a string and gives its text.
+// key reads a string and returns its text.
 func (g *guard) key() ([]byte, bool) {
 	if g.pos < len(g.data) && !isPackedText(g.data[g.pos]) {
 		return nil, g.fail("strings as keys")
@@ -222,7 +218,7 @@ func (g *guard) key() ([]byte, bool) {
 	return packedText(g.data[start:g.pos]), true
 }
 
-// packedText is the text of one packed string.
+// packedText returns the text of one packed string.
 func packedText(b []byte) []byte {
 	switch b[0] {
 	case 0xD9:
@@ -235,8 +231,7 @@ func packedText(b []byte) []byte {
 	return b[1:]
 }
 
-// keySet holds the keys of one map. Most maps are small, and looking through
-// a few keys beats hashing them; it does not grow ahead of what was read.
+// keySet has the keys of one map. Most maps are small, and a search in a few keys takes less time than a hash table; it grows only with the keys that were read.
 type keySet struct {
 	few   [8][]byte
 	count int

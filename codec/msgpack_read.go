@@ -104,10 +104,8 @@ func appendUnpackedString(dst []byte, dec *msgpack.Decoder) ([]byte, error) {
 	return dst, nil
 }
 
-// appendFloat writes f as ECMAScript does: the shortest digits that read back
-// as f, with an exponent only below 1e-6 and from 1e21 on. A whole number has no
-// fraction, so that a timestamp that some msgpack writer sent as a float is
-// the integer it was.
+// appendFloat writes f as ECMAScript does: the shortest digits that read back as f, with an exponent only below 1e-6 and from 1e21 on. A whole number has no
+// fraction, so that a timestamp that a msgpack writer sent as a float becomes an integer again.
 func appendFloat(dst []byte, f float64) []byte {
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {

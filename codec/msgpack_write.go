@@ -10,8 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// toMsgpack is the msgpack of a JSON object. It reports false when msgpack
-// would change the value, or when the guard of a reader would refuse it.
+// toMsgpack returns the msgpack of a JSON object. It reports false if msgpack would change the value, or if the guard of a reader would reject it.
 func toMsgpack(text []byte) ([]byte, bool) {
 	counts, ok := countElements(text)
 	if !ok {
@@ -27,9 +26,8 @@ func toMsgpack(text []byte) ([]byte, bool) {
 	return out.Bytes(), true
 }
 
-// countElements gives the number of elements of each object and array, in the
-// order in which they open: msgpack wants it in front. The decoder refuses
-// what msgpack cannot carry or readers refuse: lone surrogates, duplicate names.
+// countElements returns the number of elements of each object and array, in the order of their starts, because msgpack has the number in front. The decoder
+// rejects text that msgpack cannot represent or readers reject: lone surrogates, duplicate names.
 func countElements(text []byte) ([]int, bool) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(text))
 	var counts, open []int
@@ -64,8 +62,7 @@ func countElements(text []byte) ([]int, bool) {
 	}
 }
 
-// pack writes one token after the other; the two forms have them in the same
-// order.
+// pack writes one token after the other; both forms have them in the same order.
 func pack(enc *msgpack.Encoder, dec *jsontext.Decoder, counts []int) bool {
 	for {
 		tok, err := dec.ReadToken()
@@ -98,7 +95,7 @@ func pack(enc *msgpack.Encoder, dec *jsontext.Decoder, counts []int) bool {
 	}
 }
 
-// packNumber writes a number if exactly its text comes back.
+// packNumber writes a number if exactly its text can be restored.
 func packNumber(enc *msgpack.Encoder, text string) bool {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && text != "-0" {
 		return enc.EncodeInt(n) == nil

@@ -7,8 +7,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// toolOutput is what a tool wrote while it ran: a chunk of a sub-agent, data of
-// the application, or anything.
+// toolOutput is the output of a running tool: a chunk of a sub-agent, data of the application, or any other value.
 func (t *Translator) toolOutput(a *agent, callID, toolName string, p object) bool {
 	output, ok := p["output"]
 	if !ok {
@@ -35,9 +34,8 @@ func (t *Translator) toolOutput(a *agent, callID, toolName string, p object) boo
 	return true
 }
 
-// child is the sub-agent that a chunk in a tool's output is of, nil when it is
-// none: chunks of workflows are not, nor is one whose run cannot be a session of
-// its own.
+// child returns the sub-agent of a chunk in a tool's output, nil if it has none: chunks of workflows have none, nor have those whose run id is not a valid
+// session id.
 func (t *Translator) child(a *agent, callID, toolName string, chunkInside object) *agent {
 	kind, _ := chunkInside.text("type")
 	run, _ := chunkInside.text("runId")
@@ -69,8 +67,7 @@ func (t *Translator) child(a *agent, callID, toolName string, chunkInside object
 	return c
 }
 
-// remember keeps what a sub-agent says. The halves of a pair of surrogates that
-// was cut become one character.
+// remember stores the output of a sub-agent. Two halves of a split character are joined.
 func (a *agent) remember(piece string) {
 	if n := len(a.said); n > 0 && strings.HasPrefix(piece, "\xed") {
 		a.said[n-1] = chunk.Concat(a.said[n-1], piece)
@@ -79,7 +76,7 @@ func (a *agent) remember(piece string) {
 	a.said = append(a.said, piece)
 }
 
-// result is what a sub-agent hands to its parent.
+// result returns the result of a sub-agent for its parent.
 func (a *agent) result() chunk.Value {
 	switch {
 	case a.ending == failed:

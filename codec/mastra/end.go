@@ -6,13 +6,13 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Reasons that we give when Mastra gives none.
+// Reasons for errors for which Mastra has none.
 var (
 	broken      = failure{text: "the stream of the agent broke off"}
 	unspecified = failure{text: "the agent failed without saying why"}
 )
 
-// resume reactivates a paused run: another response has begun.
+// resume reactivates a paused run: another response has started.
 func (t *Translator) resume(a *agent) {
 	if !a.paused {
 		return
@@ -21,7 +21,7 @@ func (t *Translator) resume(a *agent) {
 	t.emit(a, chunk.StreamActive{})
 }
 
-// end says what the end of a response means.
+// end handles the end of a response.
 func (t *Translator) end(a *agent) {
 	if a.ending == waits {
 		t.pause(a)
@@ -30,7 +30,7 @@ func (t *Translator) end(a *agent) {
 	t.conclude(a)
 }
 
-// pause makes a and all that works for it wait.
+// pause suspends a and all its sub-agents.
 func (t *Translator) pause(a *agent) {
 	if a.paused {
 		return
@@ -45,8 +45,7 @@ func (t *Translator) pause(a *agent) {
 	t.emit(a, chunk.StreamPaused{Reason: &a.waitFor})
 }
 
-// close ends the sub-agents that worked on a call, because the call has its
-// outcome. What they did not say of their own end is said of the call.
+// close ends the sub-agents of a call, because the call has its outcome. If they have not ended, they get the outcome of the call.
 func (t *Translator) close(a *agent, callID string, why failure, how ending) {
 	for _, c := range slices.Backward(slices.Clone(a.children)) {
 		if c.callID != callID {
@@ -59,7 +58,7 @@ func (t *Translator) close(a *agent, callID string, why failure, how ending) {
 	}
 }
 
-// conclude ends a stream, the sub-agents first, and tells the parent.
+// conclude ends a stream, its sub-agents first, and reports the end to the parent.
 func (t *Translator) conclude(a *agent) {
 	if a.ended {
 		return

@@ -6,8 +6,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// failure is what an error value says. Agents put anything there: a string, an
-// Error with or without a message, the classified errors of the product.
+// failure is the content of an error value. Agents use any value: a string, an Error with or without a message, the classified errors of the product.
 type failure struct {
 	text     string
 	code     *string
@@ -32,7 +31,7 @@ func readFailure(v chunk.Value) failure {
 	return f
 }
 
-// failureText is the best human-readable text that an error value has.
+// failureText returns the best human-readable text in an error value.
 func failureText(v chunk.Value) string {
 	if s, ok := text(v); ok {
 		return s
@@ -46,7 +45,7 @@ func failureText(v chunk.Value) string {
 	return string(without(v, "stack", "requestBodyValues", "responseBody", "responseHeaders", "data", "prompt"))
 }
 
-// without is v without the members of these names, at any depth.
+// without returns v without the members of these names, at any depth.
 func without(v chunk.Value, names ...string) chunk.Value {
 	if len(v) == 0 {
 		return chunk.Value("null")

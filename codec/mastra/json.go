@@ -7,12 +7,12 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Package chunk checks the limits of a text; this package takes objects apart. All values here are parts of a text that was found valid.
+// Package chunk checks the limits of a text; this package splits objects. All values here are parts of a valid text.
 
-// maxLevels bounds the nesting of a text that may still fit into a chunk once it is redacted.
+// maxLevels limits the nesting of a text that may fit into a chunk after it was redacted.
 const maxLevels = 10_000
 
-// open reads one JSON value. A chunk over the limits may be within them without the history it repeats: a long run ends with such a chunk.
+// open parses one JSON value. A chunk that exceeds the limits may fit without the history that it repeats: a long run ends with such a chunk.
 func open(raw []byte) (chunk.Value, error) {
 	v, err := check(raw)
 	if err == nil {
@@ -24,10 +24,9 @@ func open(raw []byte) (chunk.Value, error) {
 	return check(redact(chunk.Value(rawjson.TrimSpace(raw)), chunk.MaxDepth))
 }
 
-// check reads one JSON value, on one line, that fits into a chunk.
+// check checks that one JSON value, on one line, fits into a chunk.
 func check(raw []byte) (chunk.Value, error) {
-	// As data, not as text put between others: what comes can then not pass for
-	// members of the chunk around it.
+	// As data, not as text between others, so that its members cannot be taken for members of the surrounding chunk.
 	line, err := chunk.Chunk{AgentID: "-", Body: chunk.Custom{Data: raw}}.AppendJSON(nil)
 	if err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func check(raw []byte) (chunk.Value, error) {
 	return b.Data, nil
 }
 
-// text returns the string that v is.
+// text returns the string in v.
 func text(v chunk.Value) (string, bool) {
 	s, err := rawjson.Text(v).Unquote()
 	return s, err == nil

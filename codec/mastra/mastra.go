@@ -7,37 +7,35 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Config says where the chunks of a run go.
+// Config configures the chunks of a run.
 type Config struct {
-	// Session is the id of the session that the run answers in. Required.
+	// Session is the id of the session of the run. Required.
 	Session string
 
 	// AgentType is the name of the agent's definition. Defaults to the id in
 	// Mastra's start chunk, and before it, or without one, to "agent".
 	AgentType string
 
-	// RunID is the run that chunks belong to which do not say so. Mastra leaves
-	// it out of some.
+	// RunID is the run of chunks without a run id. Mastra omits it in some.
 	RunID string
 
 	// Step is the step that the run has reached, 0 before the first. A Translator that is created for a later response of a run continues counting from it.
 	Step int64
 
-	// Objects keeps the growing snapshots of structured output, as custom
-	// mastra.object. They are many, and the final object-result has it all.
+	// Objects keeps the growing snapshots of structured output, as custom mastra.object. There are many, and the final object-result contains the complete
+	// value.
 	Objects bool
 }
 
-// Translator reads the chunks of one run, over all its responses. It is not safe
-// for concurrent use.
+// Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
 type Translator struct {
 	cfg       Config
 	root      *agent
 	messageID string
-	out       []chunk.Chunk // what the chunk at hand has become so far
+	out       []chunk.Chunk // result for the current chunk so far
 }
 
-// New makes a Translator.
+// New creates a Translator.
 func New(cfg Config) *Translator {
 	root := &agent{session: cfg.Session, kind: cfg.AgentType, run: cfg.RunID, step: cfg.Step}
 	if root.kind == "" {
@@ -46,12 +44,11 @@ func New(cfg Config) *Translator {
 	return &Translator{cfg: cfg, root: root}
 }
 
-// MessageID is what Mastra calls the message of the answer, "" until it said so.
+// MessageID returns Mastra's id of the answer, "" until a chunk contains it.
 func (t *Translator) MessageID() string { return t.messageID }
 
-// Translate reads one chunk, JSON in UTF-8. The result may be empty, and is the
-// caller's own. The error is chunk.ErrInvalid: raw is no JSON object with a type,
-// or over the limits of package chunk; then nothing has changed.
+// Translate translates one chunk, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
+// with a type, or exceeds the limits of package chunk; then nothing has changed.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := open(raw)
 	if err != nil {
@@ -79,7 +76,7 @@ func (t *Translator) take() []chunk.Chunk {
 	return out
 }
 
-// agent is the agent of the run, or a sub-agent, and how far it came.
+// agent is the state of the agent of the run, or of a sub-agent.
 type agent struct {
 	session string
 	kind    string
@@ -88,7 +85,7 @@ type agent struct {
 	calls   map[string]*call
 	output  chunk.Value // the final structured output so far, nil for none
 	failure failure     // the last error
-	ending  ending      // what the end of the response would mean now
+	ending  ending      // the outcome if the response ended now
 	waitFor string      // of waits
 	over    bool        // a finish was the last chunk
 	paused  bool        // stream_paused was written
@@ -98,7 +95,7 @@ type agent struct {
 	parent   *agent
 	callID   string
 	said     []string
-	children []*agent // that have not ended
+	children []*agent // sub-agents that have not ended
 }
 
 type ending int
@@ -110,14 +107,14 @@ const (
 	failed
 )
 
-// call is a tool call of which only the arguments were seen yet, or all.
+// call is a tool call whose arguments are incomplete or complete, and that has not started.
 type call struct {
 	name    string
 	args    []string // pieces of their JSON text
-	started bool     // its tool_start is written
+	started bool     // its tool_start was written
 }
 
-// handleChunk reads a chunk of an agent. What cannot be understood is kept whole.
+// handleChunk translates a chunk of an agent. An unknown or malformed chunk is kept unchanged.
 func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 	m := message{object: read(whole), whole: whole}
 	m.kind, _ = m.text("type")
@@ -141,8 +138,7 @@ func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 	}
 }
 
-// message is one of Mastra's chunks. The type is the outer one: payloads repeat
-// the member, and not always with the same value.
+// message is one of Mastra's chunks. The type is the outer one: payloads repeat the member, sometimes with another value.
 type message struct {
 	object
 
@@ -151,7 +147,7 @@ type message struct {
 	whole   chunk.Value
 }
 
-// passThrough carries a chunk whole.
+// passThrough keeps a chunk unchanged.
 func (t *Translator) passThrough(a *agent, m message) {
 	name := "mastra." + m.kind
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
@@ -164,7 +160,7 @@ func (t *Translator) emit(a *agent, b chunk.Body) {
 	t.out = append(t.out, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
 }
 
-// translate says what m means, or reports false, and then has said nothing.
+// translate writes the chunks for m, or reports false and writes none.
 func (t *Translator) translate(a *agent, m message) bool {
 	switch m.kind {
 	case "start":
@@ -173,7 +169,7 @@ func (t *Translator) translate(a *agent, m message) bool {
 		a.step++
 		t.emit(a, chunk.StepStart{})
 	case "step-finish":
-		// Also one without a word about itself, as after an error: the step is over.
+		// also one without content, as after an error: the step has ended
 		t.emit(a, chunk.StepEnd{Usage: m.payload.object("output").object("usage").usage(), FinishReason: m.payload.object("stepResult").reason()})
 	case "finish":
 		a.ending, a.over = finished, true
@@ -202,7 +198,7 @@ func (t *Translator) translate(a *agent, m message) bool {
 	case "error":
 		return t.error(a, m.payload)
 	case "abort":
-		// The finish that follows says tripwire, and only ends the stream.
+		// the finish after it has the reason tripwire, and only ends the stream
 		a.ending = finished
 		t.emit(a, chunk.RunInterrupted{RunID: a.run, Reason: m.payload.maybe("reason")})
 	case "tripwire":
@@ -215,7 +211,7 @@ func (t *Translator) translate(a *agent, m message) bool {
 
 func (t *Translator) start(a *agent, m message) {
 	if a.parent != nil {
-		return // its type is the one that it was announced with
+		return // its type is that of the subagent_start
 	}
 	t.messageID = m.payload.or("messageId", t.messageID)
 	if t.cfg.AgentType == "" {
@@ -223,7 +219,7 @@ func (t *Translator) start(a *agent, m message) {
 	}
 }
 
-// usage is what a step cost, nil when that is not known.
+// usage returns the tokens of a step, nil if they are unknown.
 func (o object) usage() *chunk.Usage {
 	in, out := o.number("inputTokens"), o.number("outputTokens")
 	if in == nil && out == nil {
@@ -247,7 +243,7 @@ func (o object) number(name string) *chunk.Number {
 	return &n
 }
 
-// reason is a finish reason, nil for none. The catalogue has fewer.
+// reason returns a finish reason, nil for none. The chunk schema has fewer.
 func (o object) reason() *string {
 	reason, ok := o.text("reason")
 	if !ok {
@@ -287,7 +283,7 @@ func (t *Translator) source(a *agent, p object) bool {
 	return true
 }
 
-// file is base64, or a URL: then it has a colon, which base64 has not.
+// file is base64, or a URL if it has a colon, which base64 does not contain.
 func (t *Translator) file(a *agent, p object) bool {
 	mediaType, ok := p.text("mimeType")
 	data, has := p.text("data")
@@ -313,7 +309,7 @@ func (t *Translator) output(a *agent, v chunk.Value) bool {
 	return true
 }
 
-// error handles an error. It is not the end: the agent may continue, and a finish has the outcome. Without a finish the run failed with the error.
+// error handles an error. It does not end the run: the agent may continue, and a finish has the outcome. Without a finish the run failed with the error.
 func (t *Translator) error(a *agent, p object) bool {
 	v, ok := p["error"]
 	if !ok {
@@ -324,8 +320,7 @@ func (t *Translator) error(a *agent, p object) bool {
 	return true
 }
 
-// tripwire is a guard that stopped the agent. The run failed with it, unless a
-// finish follows.
+// tripwire handles a guard that stopped the agent. The run failed with it, unless a finish follows.
 func (t *Translator) tripwire(a *agent, p object) bool {
 	reason, ok := p.text("reason")
 	if !ok {

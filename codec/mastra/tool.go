@@ -7,8 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// serverSide says that not the client ran a tool: results that Mastra sends never come
-// from there.
+// serverSide marks results that the client did not produce: Mastra never sends results of client tools.
 var serverSide = true
 
 var toolKinds = []string{
@@ -16,7 +15,7 @@ var toolKinds = []string{
 	"tool-result", "tool-error", "tool-call-approval", "tool-output-denied", "tool-call-suspended", "tool-output",
 }
 
-// translateTool says what a chunk about a tool call means.
+// translateTool translates a chunk about a tool call.
 func (t *Translator) translateTool(a *agent, m message) bool {
 	id, known := m.payload.text("toolCallId")
 	if !known || !slices.Contains(toolKinds, m.kind) {
@@ -75,8 +74,7 @@ func (t *Translator) translateTool(a *agent, m message) bool {
 	return true
 }
 
-// approval is the id of the question whether a call may run. The ids that Mastra
-// gives in a request and in the answer to it are not the same.
+// approval returns the id of an approval. The ids that Mastra has in a request and in the response to it differ.
 func (a *agent) approval(callID string) string { return a.run + "::" + callID }
 
 func (a *agent) call(id string) *call {
@@ -91,7 +89,7 @@ func (a *agent) call(id string) *call {
 	return c
 }
 
-// called starts a call when its first chunk arrives.
+// called starts a call at its first chunk.
 func (t *Translator) called(a *agent, id string, args chunk.Value) {
 	c := a.call(id)
 	if c.started {
@@ -101,8 +99,7 @@ func (t *Translator) called(a *agent, id string, args chunk.Value) {
 	t.emit(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)})
 }
 
-// arguments is the input of a call as an object. One that is absent could not be
-// parsed.
+// arguments returns the input of a call as an object. It is missing if it could not be parsed.
 func arguments(args chunk.Value) chunk.Value {
 	switch {
 	case isObject(args):
@@ -113,22 +110,21 @@ func arguments(args chunk.Value) chunk.Value {
 	return append(append(chunk.Value(`{"value":`), args...), '}')
 }
 
-// startCall starts a call of which only the arguments were streamed, when another chunk of it arrives. A call without any earlier chunk began in an earlier
-// response, which has its start.
+// startCall starts a call whose arguments were streamed, at its next chunk. A call without any earlier chunk was started in an earlier response.
 func (t *Translator) startCall(a *agent, id string, p object) {
 	c := a.call(id)
 	if c.started || c.args == nil {
 		return
 	}
-	args, told := p["args"]
-	if !told {
-		// What cannot be parsed is no input, as with a call without arguments.
+	args, hasArgs := p["args"]
+	if !hasArgs {
+		// Input that cannot be parsed is omitted, as with a call without arguments.
 		args, _ = check([]byte(strings.Join(c.args, "")))
 	}
 	t.called(a, id, args)
 }
 
-// outcome ends a call, and before it the sub-agents that worked on it.
+// outcome ends a call, and before it the sub-agents of the call.
 func (t *Translator) outcome(a *agent, id string, p object, end chunk.ToolEnd) {
 	t.startCall(a, id, p)
 	if end.Error != nil {

@@ -6,9 +6,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// translateOther says what the chunks of workflows and of the application mean.
-// Those of a workflow's steps have more to tell than our steps hold, and are kept
-// beside them.
+// translateOther translates the chunks of workflows and of the application. Those of a workflow's steps have more content than step chunks can hold, and are
+// kept in addition to them.
 func (t *Translator) translateOther(a *agent, m message) bool {
 	if name, ok := strings.CutPrefix(m.kind, "data-"); ok {
 		data, has := m.object["data"]
@@ -63,16 +62,16 @@ func (t *Translator) stepResult(a *agent, id string, m message) {
 			a.failure = readFailure(v)
 		}
 	}
-	t.passThrough(a, m) // before the end: what a step says belongs into it
+	t.passThrough(a, m) // before the end: the content of a step belongs into it
 	t.emit(a, chunk.StepEnd{StepID: &id, FinishReason: &reason})
 }
 
-// workflowFinish closes the response; the status says whether also the run.
+// workflowFinish ends the response; the status determines whether the run ends too.
 func (t *Translator) workflowFinish(a *agent, p object) bool {
 	status, _ := p.text("workflowStatus")
 	a.over = true
 	switch status {
-	case "success", "bailed": // a workflow bails out with a result
+	case "success", "bailed": // a workflow ended early with a result
 		a.ending = finished
 		if v, ok := p["finalWorkflowResult"]; ok {
 			return t.output(a, v)

@@ -10,52 +10,48 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// AnswerKind says what kind of call is answered.
+// AnswerKind is the kind of the answered call.
 type AnswerKind string
 
 // The kinds of answers.
 const (
-	// ClientResult is what a tool that runs in the client gave, or, with Error,
-	// that it could not.
+	// ClientResult is the result of a tool that runs in the client, or, with Error, its failure.
 	ClientResult AnswerKind = "client-tool-result"
 
-	// Approval is a user's decision about a call that needs approval. With Error
-	// it tells why there is no decision: the call was abandoned, or its deadline
-	// passed.
+	// Approval is a user's decision about a call that needs approval. With Error there is no decision: the call was abandoned, or its deadline passed.
 	Approval AnswerKind = "approval-response"
 
-	// SubagentResult is what a sub-agent came to. Its worker stores it.
+	// SubagentResult is the result of a sub-agent. Its worker stores it.
 	SubagentResult AnswerKind = "subagent-result"
 )
 
 // Limits of an Answer and a Stop.
 const (
-	// MaxAnswerID bounds the ids of calls, the names of tools and codes, in characters.
+	// MaxAnswerID limits the ids of calls, the names of tools and codes, in characters.
 	MaxAnswerID = 256
 
-	// MaxApprovalID bounds the id of an approval, which is made of the ids of a
-	// run and a call with "::" between.
+	// MaxApprovalID limits the id of an approval, which consists of the ids of a run and a call with "::" between.
 	MaxApprovalID = subjects.MaxToken + 2 + MaxAnswerID
 
-	// MaxError bounds an Error and a Reason in bytes.
+	// MaxError limits an Error and a Reason in bytes.
 	MaxError = 8 << 10
 
-	// MaxResult bounds a Result in bytes of JSON. The result becomes part of one record of the log, tool_end, which takes 512 KiB; 16 KiB of that are reserved for
-	// the other members of the record, whose ids alone may be 256 characters of up to 12 bytes each. A larger result is rejected here, where the client gets
-	// an error, and not by the log when the run continues.
+	// MaxResult limits a Result in bytes of JSON. The result becomes part of one record of the log, tool_end, which has at most 512 KiB; 16 KiB of that are
+	// reserved for the other members of the record, whose ids alone may have 256 characters of up to 12 bytes each. A larger result is rejected here, where the
+	// client gets an error, and not by the log when the run continues.
 	MaxResult = 496 << 10
 )
 
 // CodeAbandoned is the ErrorCode of a call whose user sent a message instead of an answer.
 const CodeAbandoned = "client_tool_abandoned"
 
-// abandonGrace bounds the time between abandoning calls and requesting the run of the message. The clocks of edges and workers may differ by as much.
+// abandonGrace limits the time between abandoning calls and requesting the run of the message. The clocks of edges and workers may differ by as much.
 const abandonGrace = 15 * time.Second
 
-// Answer is what was said to one call.
+// Answer is the answer to one call.
 type Answer struct {
 	Session  chunk.Session
-	RunID    string // the run that paused on the call; passes subjects.CheckToken
+	RunID    string // the run that is suspended on the call; passes subjects.CheckToken
 	CallID   string // 1 to MaxAnswerID characters
 	ToolName string // at most MaxAnswerID characters
 	Kind     AnswerKind
@@ -63,18 +59,17 @@ type Answer struct {
 	// Of an Approval.
 	ApprovalID string // 1 to MaxApprovalID characters
 	Approved   bool
-	Reason     string // why, in the user's words; at most MaxError bytes
+	Reason     string // the user's reason; at most MaxError bytes
 
 	// Of a ClientResult or a SubagentResult: one of Result and Error. An Approval has no Result, and an Error if it is not a decision.
 	Result    chunk.Value // at most MaxResult bytes; the zero Value is null
 	Error     string      // at most MaxError bytes
-	ErrorCode string      // as tool_end has it, e.g. "client_tool_denied"; at most MaxAnswerID characters
+	ErrorCode string      // as in tool_end, e.g. "client_tool_denied"; at most MaxAnswerID characters
 
-	At time.Time // when it was given, to the millisecond; Answer fills it in
+	At time.Time // when it was stored, to the millisecond; Answer sets it
 }
 
-// ErrAnswered reports a call that was answered already. An *AnsweredError wraps
-// it and holds the answer that counts.
+// ErrAnswered reports a call that has an answer. An *AnsweredError wraps it and holds the accepted answer.
 var ErrAnswered = errors.New("the call has been answered already")
 
 // AnsweredError is ErrAnswered with the first answer.
@@ -90,8 +85,8 @@ func (e *AnsweredError) Is(target error) bool { return target == ErrAnswered }
 // Failed reports an answer that is an error, not a result and not a decision.
 func (a Answer) Failed() bool { return a.Error != "" || a.ErrorCode != "" }
 
-// Validate names the field that is wrong. The error is chunk.ErrInvalid, or
-// chunk.ErrTooLarge for a Result. Session and RunID are checked with the key.
+// Validate returns an error that names the invalid field. It is chunk.ErrInvalid, or chunk.ErrTooLarge for a Result. Session and RunID are checked with the
+// key.
 func (a Answer) Validate() error {
 	switch a.Kind {
 	case ClientResult, SubagentResult:

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// inboxVersion is the shape of values. One of a higher version is left as it is.
+// inboxVersion is the version of the form of values. A value of a higher version is not changed.
 const inboxVersion = 1
 
 // answerValue is an Answer as JSON. The key names the session and the run.
@@ -93,8 +93,7 @@ func DecodeStop(s chunk.Session, run string, data []byte) (Stop, error) {
 	return stop, nil
 }
 
-// marshal leaves < and > as they are: escaped, a result of HTML would be several
-// times as long and no longer fit.
+// marshal does not escape < and >: a result of HTML would be several times as long and not fit.
 func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

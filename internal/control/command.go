@@ -10,8 +10,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// CommandKind says what a command asks for. A kind that this build does not know is
-// left to a newer worker.
+// CommandKind is the kind of a command. A kind that this build does not know is left to a newer worker.
 type CommandKind string
 
 // The kinds of commands.
@@ -29,77 +28,73 @@ const (
 	Expire CommandKind = "expire"
 )
 
-// Command asks a worker for one thing.
+// Command is a request for a worker.
 type Command struct {
 	Kind      CommandKind
 	Session   chunk.Session
 	AgentType string // name of the agent's definition; passes subjects.CheckToken
 
-	// RunID is the run that begins (Execute, Resume) or that waits (Abort,
-	// Expire). With Kind and Session, and the Deadline of an Expire, it is the
-	// identity of the command. It passes subjects.CheckToken. ExecuteRunID,
-	// RegenerateRunID and ResumeRunID give those that begin.
+	// RunID is the run that starts (Execute, Resume) or that waits (Abort, Expire). With Kind and Session, and the Deadline of an Expire, it identifies the
+	// command. It passes subjects.CheckToken. ExecuteRunID, RegenerateRunID and ResumeRunID return the ids of runs that start.
 	RunID string
 
 	Resumes  string    // the run that a Resume continues; passes subjects.CheckToken
-	Mode     string    // of a Resume, as run_resumed has it: "continue", "with_message", …
-	Replaces string    // id of the message whose place the answer of an Execute takes; "" for none
+	Mode     string    // of a Resume, as in run_resumed: "continue", "with_message", …
+	Replaces string    // id of the message that the answer of an Execute replaces; "" for none
 	Parent   *Parent   // the caller of the sub-agent that an Execute starts; nil for a user
-	Reason   string    // of an Abort, in words
+	Reason   string    // of an Abort: the reason
 	Deadline time.Time // of an Expire, to the millisecond
 
 	Input  []chunk.InputMessage // of an Execute, and of a Resume with a message
-	Params chunk.Value          // any JSON the agent understands, at most MaxParams bytes; the zero Value is null
-	Issued time.Time            // when it was asked for, to the millisecond; filled in when it is published
+	Params chunk.Value          // any JSON for the agent, at most MaxParams bytes; the zero Value is null
+	Issued time.Time            // when it was requested, to the millisecond; set when it is published
 }
 
 // Parent is the call that waits for a sub-agent, in a session of the same tree. The worker of the sub-agent stores the result in the inbox of that run.
 type Parent struct {
 	Session   string // its id; tenant and root are the command's
 	AgentType string
-	RunID     string // the run that paused on the call
+	RunID     string // the run that is suspended on the call
 	CallID    string // at most MaxID bytes
 	ToolName  string // at most MaxID bytes
 }
 
 const (
-	// MaxID bounds in bytes what models and other systems call things.
+	// MaxID limits in bytes the ids of models and other systems.
 	MaxID = 1024
 
-	// MaxParams bounds Params in bytes. A run that pauses writes them into the log for the run that continues it, where a record has at most 512 KiB; the rest
-	// is reserved for its other members.
+	// MaxParams limits Params in bytes. A run that is suspended writes them into the log for the run that continues it, where a record has at most 512 KiB; the
+	// rest is reserved for its other members.
 	MaxParams = 496 << 10
 
-	// MaxReason bounds a Reason in bytes.
+	// MaxReason limits a Reason in bytes.
 	MaxReason = 8 << 10
 )
 
 var (
 	// ErrMalformed reports a command, an answer or a stop request that no version can read. Such a command is removed from the queue; such a value counts as
-	// missing and may be replaced: otherwise one stray write would keep a run waiting indefinitely.
+	// missing and may be replaced: otherwise one invalid write would keep a run waiting indefinitely.
 	ErrMalformed = errors.New("malformed")
 
 	// ErrUnsupported reports a command, an answer or a stop request of a version or kind that this build does not know.
 	ErrUnsupported = errors.New("not supported by this build")
 
-	// ErrBusy reports a session whose command is not done yet. A *BusyError
-	// wraps it and holds that command.
+	// ErrBusy reports a session whose command is not acknowledged yet. A *BusyError wraps it and holds that command.
 	ErrBusy = errors.New("the session has another command")
 
-	// ErrNoCommand reports a session that has no command.
+	// ErrNoCommand reports a session without a command.
 	ErrNoCommand = errors.New("the session has no command")
 )
 
-// BusyError is ErrBusy with the command that is there.
+// BusyError is ErrBusy with the existing command.
 type BusyError struct {
-	// Command waits or is in progress. If this build cannot read it, only Session and AgentType are set.
+	// Command is pending or running. If this build cannot read it, only Session and AgentType are set.
 	Command Command
 
-	// Revision is its position. Pass it to Request when the log shows that the run of Command is over.
+	// Revision is its position. Pass it to Request if the log shows that the run of Command has ended.
 	Revision Revision
 
-	// Unreadable says why Command is not known: ErrUnsupported or ErrMalformed.
-	// It is nil when it is.
+	// Unreadable is ErrUnsupported or ErrMalformed if this build cannot read Command, otherwise nil.
 	Unreadable error
 }
 
@@ -113,11 +108,10 @@ func (e *BusyError) Error() string {
 // Is makes a BusyError an ErrBusy.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// Revision is the place of a command on the queue. The zero Revision is that of
-// no command.
+// Revision is the position of a command on the queue. The zero Revision means no command.
 type Revision uint64
 
-// Validate names the field that is wrong.
+// Validate returns an error that names the invalid field.
 func (c Command) Validate() error {
 	if err := subjects.CheckSession(c.Session); err != nil {
 		return err
@@ -200,7 +194,7 @@ func (p *Parent) validate() error {
 	return checkText("parent's tool name", p.ToolName, MaxID)
 }
 
-// checkText rejects what JSON would not carry exactly: two ids that differ only in invalid UTF-8 would become equal.
+// checkText rejects text that JSON does not preserve: two ids that differ only in invalid UTF-8 would become equal.
 func checkText(field, s string, most int) error {
 	if len(s) > most {
 		return fmt.Errorf("%s has %d bytes, want at most %d: %w", field, len(s), most, chunk.ErrInvalid)

@@ -11,13 +11,11 @@ import (
 )
 
 const (
-	// commandVersion is the newest shape of the body. A body of a higher version is
-	// left to a worker that knows it.
+	// commandVersion is the newest version of the body. A body of a higher version is left to a worker that supports it.
 	commandVersion = 2
 
-	// plainVersion is that of a body that the first workers understand. Whatever
-	// can be said with it is, so that while workers are replaced by newer ones
-	// either can do what the newer edges ask for.
+	// plainVersion is the version of a body that the first workers read. It is used whenever it is sufficient, so that during an upgrade old and new workers
+	// can handle the commands of new edges.
 	plainVersion = 1
 )
 
@@ -52,7 +50,7 @@ type bodyParent struct {
 	ToolName  string `json:"toolName"`
 }
 
-// bodyVersion is the oldest version that can say c.
+// bodyVersion returns the oldest version that can represent c.
 func (c Command) bodyVersion() int {
 	if c.Kind == Execute && c.Replaces == "" && c.Parent == nil {
 		return plainVersion
@@ -134,7 +132,7 @@ func (c Command) Header() map[string][]string {
 // TimeLayout is the format of times in headers.
 const TimeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// RootOf returns the root of the session of an encoded command, false if data is not one. Subjects do not have it.
+// RootOf returns the root of the session of an encoded command, false if data is not one. Subjects do not contain it.
 func RootOf(data []byte) (root string, ok bool) {
 	var b commandBody
 	if err := json.Unmarshal(data, &b); err != nil {
@@ -143,10 +141,8 @@ func RootOf(data []byte) (root string, ok bool) {
 	return b.Root, true
 }
 
-// DecodeCommand reads a message of the queue. The error is ErrUnsupported for what a
-// newer build may read, otherwise ErrMalformed. The body must name what the
-// subject names: permission to publish is given by subject, and a body that
-// says otherwise would act in a session that its sender may not touch.
+// DecodeCommand reads a message of the queue. The error is ErrUnsupported if a newer build may read it, otherwise ErrMalformed. The body must have the names in
+// the subject: permission to publish depends on the subject, and another body would act on a session that its sender must not access.
 func DecodeCommand(l subjects.Layout, subject string, data []byte) (Command, error) {
 	tenant, agentType, session, err := l.ParseCommand(subject)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package control has what is asked of runs: commands to execute, resume or abort a run, answers to its calls, and requests to stop it. It has their JSON and
-// the ids of runs, and no NATS; package jscontrol stores them.
+// Package control defines commands to execute, resume or abort a run, answers to its calls, and requests to stop it, with their JSON and the ids of runs. It
+// does not import NATS; package jscontrol stores them.
 package control

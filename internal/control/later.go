@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// RetryAfter is err, for a Handler that knows when it makes sense to try again: the
-// command comes back after d, however often it has failed.
+// RetryAfter wraps err for a Handler that knows the time of the next attempt: the command is redelivered after d, however often it has failed.
 func RetryAfter(d time.Duration, err error) error { return &laterError{delay: d, cause: err} }
 
 type laterError struct {
@@ -27,13 +26,12 @@ func RetryDelay(err error) (time.Duration, bool) {
 	return later.delay, true
 }
 
-// AfterAck is nil, for a Handler that has something left to do when its command is
-// gone: while a command is there another one of the session is refused, or taken
-// for the same. Serve calls Func once the queue has confirmed it, and only then;
-// a process that dies in between does not. An error of Func is logged.
+// AfterAck is a success of a Handler with work that needs the command to be gone: while a command is on the queue, another one of the session is rejected or
+// taken for the same one. Serve calls Func after the queue has confirmed the acknowledgement. A process that crashes in between does not call it. An error of
+// Func is logged.
 type AfterAck struct { //nolint:errname // it says what nil says
 	Func func(ctx context.Context) error
 }
 
-// Error says that there is none.
+// Error implements error; the result is not an error.
 func (AfterAck) Error() string { return "done" }

@@ -7,12 +7,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// The ids of runs are functions of what asks for them. So a request that is
-// sent twice, through another edge or a minute later, names the same run and is
-// the same command. Each is a token of 36 characters.
+// The id of a run is a function of the request for it. So a request that is sent twice, through another edge or a minute later, names the same run and is the
+// same command. Each id is a token of 36 characters.
 
-// ExecuteRunID returns the id of the run that answers a message of a user. Message is the id
-// that the client gave it, the last of its messages if it sent several.
+// ExecuteRunID returns the id of the run that answers a message of a user. message is the id that the client gave it, the last one if it sent several messages.
 func ExecuteRunID(s chunk.Session, message string) string {
 	return runID("execute", s.Tenant, s.Root, s.ID, message)
 }
@@ -25,7 +23,7 @@ func RegenerateRunID(s chunk.Session, message, run string) string {
 // ResumeRunID returns the run that continues a run which is paused or was interrupted.
 func ResumeRunID(run string) string { return runID("resume", run) }
 
-// runID hashes the parts, each behind its length: ("a", "bc") is not ("ab", "c").
+// runID hashes the parts, each after its length: ("a", "bc") differs from ("ab", "c").
 func runID(parts ...string) string {
 	h := sha256.New()
 	for _, part := range parts {

@@ -7,30 +7,28 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// StopKind says how a run is to stop.
+// StopKind is the kind of a stop request.
 type StopKind string
 
-// The kinds of stops. An StopInterrupt may be raised to an StopAbort, never the other
-// way round.
+// The kinds of stop requests. A StopInterrupt may be replaced by a StopAbort, but not the other way round.
 const (
-	// StopInterrupt ends the run at its next step boundary, with what is done so
-	// far; it can be resumed.
+	// StopInterrupt ends the run at its next step boundary and keeps its output; it can be resumed.
 	StopInterrupt StopKind = "interrupt"
 
 	// StopAbort fails the run as soon as its worker reads it.
 	StopAbort StopKind = "abort"
 )
 
-// Stop is the request that a run stops.
+// Stop is a request to stop a run.
 type Stop struct {
 	Session chunk.Session
 	RunID   string // passes subjects.CheckToken
 	Kind    StopKind
-	Reason  string    // in words; at most MaxError bytes
-	At      time.Time // when it was asked for, to the millisecond; Stop fills it in
+	Reason  string    // the reason; at most MaxError bytes
+	At      time.Time // when it was requested, to the millisecond; Stop sets it
 }
 
-// Validate names the field that is wrong.
+// Validate returns an error that names the invalid field.
 func (s Stop) Validate() error {
 	if s.Kind != StopInterrupt && s.Kind != StopAbort {
 		return invalid("Kind", fmt.Sprintf("is %.80q, want %q or %q", s.Kind, StopInterrupt, StopAbort))
@@ -38,5 +36,5 @@ func (s Stop) Validate() error {
 	return checkWords("Reason", s.Reason)
 }
 
-// Escalates reports whether s is more than there is already.
+// Escalates reports whether s replaces the stored kind.
 func (s Stop) Escalates(there Stop) bool { return s.Kind == StopAbort && there.Kind == StopInterrupt }
