@@ -1,13 +1,12 @@
 package chunk
 
-// Body is what a chunk says: one struct of this file, or Opaque. Members that
-// may be absent are pointers (nil: absent); members of type "any" are Values.
-// The json tags are the names on the wire, in the order of the catalogue.
+// Body is the content of a chunk: one struct of this file, or Opaque. Optional members are pointers (nil: absent); members of type "any" are Values. The json
+// tags are the names on the wire, in the order of the schema.
 type Body interface {
 	Type() Type
 }
 
-// Value is any JSON value, kept as the text it came in. The zero Value is null.
+// Value is any JSON value, as its original text. The zero Value is null.
 type Value []byte
 
 // TextDelta is text to append to the answer.
@@ -46,9 +45,8 @@ type ToolStart struct {
 	Arguments  Value  `json:"arguments" want:"object"`
 }
 
-// ToolEnd is the outcome of a tool call. Error is present if and only if the
-// tool failed, even when it is the empty string. ProviderExecuted true: our
-// side ran it; false or absent: the client did.
+// ToolEnd is the outcome of a tool call. Error is present if and only if the tool failed, even if it is the empty string. ProviderExecuted is true if the
+// server ran the tool; if it is false or absent the client did.
 type ToolEnd struct {
 	ToolCallID       string  `json:"toolCallId"`
 	ToolName         string  `json:"toolName"`
@@ -77,7 +75,7 @@ type ToolApprovalResponse struct {
 	IsAutomatic *bool   `json:"isAutomatic"`
 }
 
-// ToolInputError says that the input of a call could not be parsed or is not valid.
+// ToolInputError reports that the input of a call could not be parsed or is invalid.
 type ToolInputError struct {
 	ToolCallID   string `json:"toolCallId"`
 	ToolName     string `json:"toolName"`
@@ -85,22 +83,21 @@ type ToolInputError struct {
 	PartialInput *Value `json:"partialInput"`
 }
 
-// ToolOutputError says that the execution of a call broke.
+// ToolOutputError reports that the execution of a call failed.
 type ToolOutputError struct {
 	ToolCallID string `json:"toolCallId"`
 	ToolName   string `json:"toolName"`
 	Error      string `json:"error"`
 }
 
-// SubagentStart announces a sub-agent in its parent's session. The child's own
-// chunks are in the session SubSessionID under the same root.
+// SubagentStart reports the start of a sub-agent in its parent's session. The child's own chunks are in the session SubSessionID under the same root.
 type SubagentStart struct {
 	SubAgentType string `json:"subAgentType"`
 	SubSessionID string `json:"subSessionId"`
 	CallID       string `json:"callId"`
 }
 
-// SubagentEnd carries the result of a sub-agent into its parent's session.
+// SubagentEnd has the result of a sub-agent in its parent's session.
 type SubagentEnd struct {
 	SubAgentType string `json:"subAgentType"`
 	SubSessionID string `json:"subSessionId"`
@@ -114,7 +111,7 @@ type Custom struct {
 	Data      Value  `json:"data"`
 }
 
-// StatePatch changes the session's custom state, RFC 6902.
+// StatePatch changes the session's custom state by RFC 6902.
 type StatePatch struct {
 	Patches []PatchOp `json:"patches"`
 }
@@ -125,7 +122,7 @@ type PatchOp struct {
 	Path  string   `json:"path"`
 	Value *Value   `json:"value"`
 	From  *string  `json:"from"`
-	Extra []Member `json:"-"` // members the catalogue does not know, in the order they came
+	Extra []Member `json:"-"` // members that the schema does not have, in their order
 }
 
 // Error reports an error of the agent that does not end its stream.
@@ -143,7 +140,7 @@ type ErrorDetail struct {
 	Category  *string  `json:"category"`
 	Cause     *string  `json:"cause"`
 	Retryable *bool    `json:"retryable"`
-	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
+	Extra     []Member `json:"-"` // members that the schema does not have, in their order
 }
 
 // Output is the final structured output of an agent with an output schema.
@@ -184,21 +181,20 @@ type Usage struct {
 	OutputTokens     Number   `json:"outputTokens"`
 	CachedTokens     *Number  `json:"cachedTokens"`
 	CacheWriteTokens *Number  `json:"cacheWriteTokens"`
-	Extra            []Member `json:"-"` // members the catalogue does not know, in the order they came
+	Extra            []Member `json:"-"` // members that the schema does not have, in their order
 }
 
-// Number is a JSON number, kept as the text it came in.
+// Number is a JSON number, as its original text.
 type Number string
 
-// File is a file the agent made: a data URL or a hosted one.
+// File is a file that the agent created: a data URL or a hosted one.
 type File struct {
 	URL       string  `json:"url"`
 	MediaType string  `json:"mediaType"`
 	Filename  *string `json:"filename"`
 }
 
-// RunInterrupted says that a run stopped softly and may be resumed.
-// CheckpointID nil is JSON null: the checkpoint could not be saved.
+// RunInterrupted reports that a run was interrupted and may be resumed. CheckpointID nil is JSON null: the checkpoint could not be saved.
 type RunInterrupted struct {
 	RunID        string  `json:"runId"`
 	CheckpointID *string `json:"checkpointId" want:"nullable"`
@@ -213,7 +209,7 @@ type RunResumed struct {
 	Mode             string  `json:"mode"`
 }
 
-// RunPaused says what a paused run waits for.
+// RunPaused reports what a paused run waits for.
 type RunPaused struct {
 	RunID             string  `json:"runId"`
 	Reason            string  `json:"reason"`
@@ -233,14 +229,14 @@ type CheckpointCreated struct {
 	StepCount    int64  `json:"stepCount"`
 }
 
-// StepCommitted says that a step and its checkpoint are saved.
+// StepCommitted reports that a step and its checkpoint are saved.
 type StepCommitted struct {
 	RunID        string `json:"runId"`
 	StepID       string `json:"stepId"`
 	CheckpointID string `json:"checkpointId"`
 }
 
-// StepDiscarded says that staged changes of a step were thrown away.
+// StepDiscarded reports that staged changes of a step were discarded.
 type StepDiscarded struct {
 	RunID  string `json:"runId"`
 	StepID string `json:"stepId"`
@@ -257,15 +253,13 @@ type StreamResync struct {
 	Reason       string `json:"reason"`
 }
 
-// SuspensionMarker is internal to runtimes that stay alive while they wait. It
-// never leaves the server in a chat dialect.
+// SuspensionMarker is for runtimes that stay alive while they wait. It is not sent to clients of a chat dialect.
 type SuspensionMarker struct {
 	Kind    string `json:"kind" want:"suspended_client_tool|suspended_awaiting_children|suspended_step_partial"`
 	Payload Value  `json:"payload" want:"object"`
 }
 
-// RunStarted opens a run, or takes one over. It is written by compare-and-set
-// and carries the fence of everything after it.
+// RunStarted starts a run, or takes one over. It is written by compare-and-set and has the epoch of all later records of the run.
 type RunStarted struct {
 	RunID        string         `json:"runId"`
 	Epoch        int64          `json:"epoch"`
@@ -275,11 +269,11 @@ type RunStarted struct {
 	Parent       *Parent        `json:"parent"` // set in the session of a sub-agent
 }
 
-// Parent is where a sub-agent was called from.
+// Parent identifies the caller of a sub-agent.
 type Parent struct {
 	SessionID string   `json:"sessionId"`
 	CallID    string   `json:"callId"`
-	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
+	Extra     []Member `json:"-"` // members that the schema does not have, in their order
 }
 
 // InputMessage is one message of a user that a run answers.
@@ -288,7 +282,7 @@ type InputMessage struct {
 	Files           []InputFile `json:"files" want:"optional"`
 	Metadata        *Value      `json:"metadata" want:"object"`
 	ClientMessageID *string     `json:"clientMessageId"`
-	Extra           []Member    `json:"-"` // members the catalogue does not know, in the order they came
+	Extra           []Member    `json:"-"` // members that the schema does not have, in their order
 }
 
 // InputFile is a file that a user attached.
@@ -296,7 +290,7 @@ type InputFile struct {
 	URL       string   `json:"url"`
 	MediaType string   `json:"mediaType"`
 	Filename  *string  `json:"filename"`
-	Extra     []Member `json:"-"` // members the catalogue does not know, in the order they came
+	Extra     []Member `json:"-"` // members that the schema does not have, in their order
 }
 
 // StreamPaused closes the stream at a point where it waits for users or children.
@@ -337,11 +331,10 @@ type Truncated struct {
 type OrdinalRange struct {
 	First int64    `json:"first"`
 	Last  int64    `json:"last"`
-	Extra []Member `json:"-"` // members the catalogue does not know, in the order they came
+	Extra []Member `json:"-"` // members that the schema does not have, in their order
 }
 
-// Opaque is a chunk of a type that this build does not know, kept whole: Raw is
-// its JSON object, byte for byte.
+// Opaque is a chunk of a type that this build does not know: Raw is its JSON object, byte for byte.
 type Opaque struct {
 	Kind Type
 	Raw  Value
@@ -385,5 +378,5 @@ func (StreamEnd) Type() Type            { return TypeStreamEnd }
 func (StreamFailed) Type() Type         { return TypeStreamFailed }
 func (Truncated) Type() Type            { return TypeTruncated }
 
-// Type is the type the chunk came with.
+// Type returns the type of the chunk.
 func (o Opaque) Type() Type { return o.Kind }

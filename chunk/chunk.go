@@ -1,14 +1,13 @@
 package chunk
 
-// Chunk is one thing an agent said or did, with the base members that every
-// chunk carries.
+// Chunk is one output or action of an agent, with the base members that every chunk has.
 type Chunk struct {
 	AgentID   string // session id of the agent that produced it
 	AgentType string // name of the agent's definition
 	Timestamp int64  // Unix milliseconds
 	Step      int64  // step of the agent in its current turn, 0 before the first; absent is read as 0
 	Body      Body
-	Extra     []Member // members the catalogue does not know, in the order they came
+	Extra     []Member // members that the schema does not have, in their order
 }
 
 // Member is one member of a JSON object.
@@ -17,7 +16,7 @@ type Member struct {
 	Value Value
 }
 
-// Type of the chunk's body, "" when there is none.
+// Type returns the type of the chunk's body, "" if there is none.
 func (c Chunk) Type() Type {
 	if c.Body == nil {
 		return ""
@@ -25,10 +24,10 @@ func (c Chunk) Type() Type {
 	return c.Body.Type()
 }
 
-// MarshalJSON is AppendJSON for encoding/json.
+// MarshalJSON implements json.Marshaler with AppendJSON.
 func (c Chunk) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
 
-// UnmarshalJSON is Decode for encoding/json.
+// UnmarshalJSON implements json.Unmarshaler with Decode.
 func (c *Chunk) UnmarshalJSON(data []byte) error {
 	read, err := Decode(data)
 	if err == nil {

@@ -8,27 +8,23 @@ import (
 )
 
 var (
-	// ErrInvalid reports a chunk that breaks the catalogue. A *FieldError wraps
-	// it and names the field. Nothing of the chunk was stored.
+	// ErrInvalid reports a chunk that does not match the schema. A *FieldError wraps it and names the field. Nothing was stored.
 	ErrInvalid = errors.New("chunk is not valid")
 
 	// ErrTooLarge reports a chunk over the size limit. Nothing was sent.
 	ErrTooLarge = errors.New("chunk is too large")
 
-	// ErrUnknownSession reports a session that has no record in the log.
+	// ErrUnknownSession reports a session without records in the log.
 	ErrUnknownSession = errors.New("no such session")
 
-	// ErrUnknownCheckpoint reports a checkpoint that no record of the session says
-	// was saved.
+	// ErrUnknownCheckpoint reports a checkpoint that no record of the session contains.
 	ErrUnknownCheckpoint = errors.New("no such checkpoint")
 
 	// ErrUnknownMessage reports the id of a message that the conversation does not
 	// have.
 	ErrUnknownMessage = errors.New("no such message")
 
-	// ErrTruncated reports that the log no longer holds, or never held, all that
-	// was asked for. A *TruncatedError wraps it and says why. Start again from a
-	// snapshot.
+	// ErrTruncated reports that the log does not contain all requested records. A *TruncatedError wraps it and has the reason. Start again from a snapshot.
 	ErrTruncated = errors.New("part of the session is not in the log")
 
 	// ErrFailed reports that the stream ended in failure. A *StreamFailedError
@@ -41,17 +37,16 @@ var (
 	// ErrNotStored reports a write that is certainly not in the log.
 	ErrNotStored = errors.New("not stored")
 
-	// ErrUnknownOutcome reports a write that may or may not be in the log: the
-	// server could not be asked within the time allowed.
+	// ErrUnknownOutcome reports a write that may or may not be in the log: the server did not respond in time.
 	ErrUnknownOutcome = errors.New("it is unknown whether the write was stored")
 )
 
-// FieldError names the member of a chunk that is wrong. It is ErrInvalid.
+// FieldError reports an invalid member of a chunk. It is ErrInvalid.
 type FieldError struct {
-	Type  Type   // type of the chunk, "" when that is what is missing
+	Type  Type   // type of the chunk, "" if the type is missing
 	Field string // JSON pointer without the leading slash, e.g. "errorDetail/message"
 	Want  string // what was expected, e.g. "a string"
-	Got   string // what came, e.g. "a number"; "" when the member is missing
+	Got   string // what was found, e.g. "a number"; "" if the member is missing
 }
 
 func (e *FieldError) Error() string {
@@ -80,7 +75,7 @@ func printable(path string) string {
 // Is makes a FieldError an ErrInvalid.
 func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
 
-// TruncationReason says why a position cannot be served.
+// TruncationReason is the reason why a position cannot be served.
 type TruncationReason string
 
 // The reasons of a TruncatedError.
@@ -93,13 +88,12 @@ const (
 	TruncatedGap          TruncationReason = "gap"       // records are missing in the middle
 )
 
-// TruncatedError is ErrTruncated with its reason. The iterator that yields it
-// has delivered everything up to After and nothing beyond.
+// TruncatedError is ErrTruncated with its reason. The iterator that yields it has yielded everything up to After and nothing later.
 type TruncatedError struct {
 	Session       Session
 	Reason        TruncationReason
-	After         Seq  // the reader's last good position
-	FirstSeq      Seq  // first sequence that is still there, 0 when unknown
+	After         Seq  // last position of the reader
+	FirstSeq      Seq  // first sequence that is still there, 0 if unknown
 	Step          *int // truncatedAtStep of a clean-up, nil otherwise
 	HighWatermark Seq  // high-water mark of a clean-up, 0 otherwise
 }

@@ -13,7 +13,7 @@ import (
 // everyType means all types of the chunk schema in Types and in Hide.
 const everyType = "*"
 
-// baseShapes has the members that every chunk has. Readers depend on all but one.
+// baseShapes has the members of every chunk. Clients depend on all but one.
 var baseShapes = []chunk.MemberSchema{
 	{Name: "type", Required: true}, {Name: "agentId", Required: true},
 	{Name: "agentType", Required: true, Empty: chunk.Value(`""`)},
@@ -58,7 +58,7 @@ func (v View) Compile() (*Compiled, error) {
 	return c, nil
 }
 
-// visibleTypes are the types that v lists.
+// visibleTypes returns the types that v lists.
 func (v View) visibleTypes() ([]chunk.Type, error) {
 	catalogue := chunk.Types()
 	types := slices.DeleteFunc(slices.Clone(v.Types), func(t chunk.Type) bool { return t == everyType })
@@ -81,7 +81,7 @@ func isKnownType(t chunk.Type) bool { return slices.Contains(chunk.Types(), t) }
 
 func shapesOf(t chunk.Type) []chunk.MemberSchema { return slices.Concat(baseShapes, chunk.Schema(t)) }
 
-// hideIn applies v.Hide to what is shown. A path that hides nothing is an error.
+// hideIn applies v.Hide to the visible types. A path that hides nothing is an error.
 func (v View) hideIn(in ruleSet) error {
 	for t, paths := range v.Hide {
 		for _, path := range paths {
@@ -106,7 +106,7 @@ func (v View) hide(in ruleSet, t chunk.Type, path []string) error {
 		if !isKnownType(t) {
 			return fmt.Errorf("unknown type %q", t)
 		}
-		r = ruleOf(shapesOf(t), v.Extra) // checked, if of no use
+		r = ruleOf(shapesOf(t), v.Extra) // checked, also if it has no effect
 	}
 	return hideMember(r, t, path)
 }
@@ -143,7 +143,7 @@ func hideMember(r *rule, t chunk.Type, path []string) error {
 		return err
 	}
 	if m := r.members["error"]; t == chunk.TypeToolEnd && m != nil && m.hidden {
-		m.replacement = []byte(`""`) // that there is one says that the tool failed
+		m.replacement = []byte(`""`) // its presence shows that the tool failed
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (in ruleSet) checkRepeats() error {
 	return nil
 }
 
-// addStreamEvents adds the types that are always shown; types that are not listed are shown without content.
+// addStreamEvents adds the types that are always shown; those that are not listed are shown without content.
 func (in ruleSet) addStreamEvents() {
 	agentType := in.agentType()
 	for _, t := range chunk.Types() {

@@ -65,7 +65,7 @@ func (in ruleSet) allOf(sources ...source) bool {
 	return true
 }
 
-// open returns a rule for an object of which these members are shown.
+// open returns a rule for an object with these visible members.
 func open(names ...string) *rule {
 	r := &rule{members: make(map[string]*rule), closed: true}
 	for _, name := range names {

@@ -38,7 +38,7 @@ var presets = map[string]View{
 	},
 }
 
-// withPreset is v with its preset written out.
+// withPreset returns v with its preset merged in.
 func (v View) withPreset() (View, error) {
 	if v.Preset == "" {
 		return v, nil

@@ -13,19 +13,16 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// View says what an audience is shown. The zero View shows what happens to the
-// stream, and nothing of what is said in it.
+// View selects the content that an audience is shown. The zero View shows the events of the stream without content.
 type View struct {
-	// Preset, if not empty, is a view that this one adds to: what either shows
-	// is shown, but for what either hides. The one there is, is Public.
+	// Preset, if not empty, is a view that this one extends: it shows what either of them shows and neither hides. The only preset is Public.
 	Preset string `json:"preset"`
 
-	// Types are shown. "*" is every type of the catalogue but suspension_marker,
-	// which is for the server. A type that is not of the catalogue is shown, and
-	// shown whole, if it is listed by its name.
+	// Types are shown. "*" is every type of the schema except suspension_marker, which is for servers. A type that is not in the schema is shown, with all its
+	// members, if it is listed by its name.
 	Types []chunk.Type `json:"types"`
 
-	// Except are not shown, whatever Types say.
+	// Except are types that are not shown, even if Types has them.
 	Except []chunk.Type `json:"except"`
 
 	// Hide has paths of members that are not shown, by type: "arguments",
@@ -33,10 +30,10 @@ type View struct {
 	// form. The type "*" selects all types that have such a member.
 	Hide map[chunk.Type][]string `json:"hide"`
 
-	// SubAgents shows what sub-agents say. Their results are made of it.
+	// SubAgents shows the output of sub-agents. Their results consist of it.
 	SubAgents bool `json:"subAgents"`
 
-	// Extra shows members that the catalogue does not know.
+	// Extra shows members that the schema does not have.
 	Extra bool `json:"extra"`
 }
 
