@@ -53,10 +53,10 @@ func (f fanout) record(seq int) chunk.Record {
 	return chunk.Record{Seq: chunk.Seq(seq), Session: s1, Type: chunk.TypeTextDelta, Data: data}
 }
 
-// ours is one round over the edge.
+// ours runs one round with the edge.
 func (f fanout) ours(b *testing.B) time.Duration {
 	b.Helper()
-	w := newEnv(b, worldConfig{tcp: true})
+	w := newEnv(b, envConfig{tcp: true})
 	defer w.close()
 	w.log.Append(s1, chunk.TypeTextDelta, `"delta":"some words, token 1 "`)
 	return f.round(b, w.dial, "/v1/sessions/s1/events", func(seq int) {
@@ -64,7 +64,7 @@ func (f fanout) ours(b *testing.B) time.Duration {
 	})
 }
 
-// baseline is one round over bare net/http.
+// baseline runs one round with bare net/http.
 func (f fanout) baseline(b *testing.B) time.Duration {
 	b.Helper()
 	frames := make([][]byte, f.events+2)
@@ -90,8 +90,8 @@ func (f fanout) baseline(b *testing.B) time.Duration {
 	return f.round(b, dial, "/", func(int) { tail.publish() })
 }
 
-// round connects all clients, lets each have the first event, and measures from
-// the second to the moment when the last client has the last one.
+// round connects all clients, waits until each has received the first event, and measures the time from the second event until the last client has received the
+// last one.
 func (f fanout) round(b *testing.B, dial func() (net.Conn, error), path string, publish func(seq int)) time.Duration {
 	b.Helper()
 	first := len(helix.Encode(nil, f.record(1), chunk.ScopeTree))
@@ -143,7 +143,7 @@ func (f fanout) client(dial func() (net.Conn, error), path string, first, total 
 	return err
 }
 
-// bareTail is a broadcast of frames that were made before.
+// bareTail is a broadcast of prebuilt frames.
 type bareTail struct {
 	frames [][]byte
 
@@ -187,7 +187,7 @@ func (t *bareTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// BenchmarkEncode is what a frame costs, once for all clients.
+// BenchmarkEncode measures the encoding of a frame, which happens once for all clients.
 func BenchmarkEncode(b *testing.B) {
 	rec := fanout{}.record(12345)
 	b.ReportAllocs()
@@ -198,8 +198,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle is what one more client costs that waits for something to happen,
-// in bytes of heap and stacks, by the edge and by bare net/http.
+// BenchmarkIdle measures the memory of one more idle client, in bytes of heap and stacks, with the edge and with bare net/http.
 func BenchmarkIdle(b *testing.B) {
 	const clients = 2000
 	for b.Loop() {
@@ -214,7 +213,7 @@ func BenchmarkIdle(b *testing.B) {
 			return func() (net.Conn, error) { return net.Dial("tcp", listener.Addr().String()) }, func() { server.Close() }
 		})
 		ours := idle(b, clients, func() (dial func() (net.Conn, error), stop func()) {
-			w := newEnv(b, worldConfig{tcp: true})
+			w := newEnv(b, envConfig{tcp: true})
 			w.log.Append(s1, chunk.TypeRunStarted, "")
 			return w.dial, w.close
 		})

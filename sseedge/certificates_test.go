@@ -17,9 +17,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// The files are replaced one by one, as they are, and each handshake gets a
-// pair that fits: the old one until both are new. That they all have the same
-// time, as files of one moment do, changes nothing.
+// The files are replaced one after the other, and each handshake gets a matching pair: the old one until both are new. Equal modification times do not matter.
 func TestCertificatesAreRenewed(t *testing.T) {
 	served, next := newPair(t, "first"), newPair(t, "second")
 	config, err := sseedge.ReloadingTLSConfig(served.cert, served.key, nil)
@@ -34,18 +32,18 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		}
 	}
 	check("at first", "first")
-	writeResync(t, next.cert, served.cert)
+	moveFile(t, next.cert, served.cert)
 	check("with the certificate of one and the key of the other", "first")
 	check("and again", "first")
-	writeResync(t, next.key, served.key)
+	moveFile(t, next.key, served.key)
 	check("with both new", "second")
 	if err := os.Remove(served.key); err != nil {
 		t.Fatal(err)
 	}
 	check("without a key", "second")
 	third := newPair(t, "third")
-	writeResync(t, third.cert, served.cert)
-	writeResync(t, third.key, served.key)
+	moveFile(t, third.cert, served.cert)
+	moveFile(t, third.key, served.key)
 	check("with a third pair", "third")
 	if config.MinVersion != tls.VersionTLS12 {
 		t.Errorf("from version %x on", config.MinVersion)
@@ -63,7 +61,7 @@ func TestCertificatesMustFitAtFirst(t *testing.T) {
 
 type pair struct{ cert, key string }
 
-// newPair writes a certificate of its own authority, and its key.
+// newPair writes a self-signed certificate and its key.
 func newPair(t *testing.T, name string) pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -99,8 +97,8 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// writeResync replaces a file at once.
-func writeResync(t *testing.T, from, to string) {
+// moveFile replaces a file atomically.
+func moveFile(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)

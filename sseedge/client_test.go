@@ -12,28 +12,26 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// event is what a client dispatches.
+// event is an event that a client dispatches.
 type event struct {
 	id   string // lastEventId as of the event
 	name string
 	data string
 }
 
-// parser interprets an event stream as section 9.2.6 of the HTML standard
-// defines it, but is stricter: a line that the edge never writes is an error.
+// parser interprets an event stream as section 9.2.6 of the HTML standard defines it, but is stricter: a line that the edge never writes is an error.
 type parser struct {
-	lastEventID string // what a reconnect would send
+	lastEventID string // the Last-Event-ID of a reconnect
 	idBuffer    string
 	name        string
 	data        []string
 	retry       int
 	comments    int
-	idOnly      int // events of an id alone
+	idOnly      int // events with only an id
 	onEvent     func(event)
 }
 
-// read takes everything from r. An event that is not complete at the end is
-// discarded, with its id. The error is that of r, nil for a clean end.
+// read reads r to its end. An incomplete event at the end is discarded, with its id. The error is that of r, nil for a clean end.
 func (p *parser) read(r io.Reader) error {
 	p.idBuffer, p.name, p.data = p.lastEventID, "", nil
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -99,7 +97,7 @@ func (p *parser) dispatch() {
 	}
 }
 
-// wireEvent is the native wire as a client sees it.
+// wireEvent is the data of a native event.
 type wireEvent struct {
 	Type        string          `json:"type"`
 	Chunk       json.RawMessage `json:"chunk"`

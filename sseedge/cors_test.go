@@ -16,11 +16,10 @@ import (
 
 const app = "https://app.example"
 
-// TestCORS checks which origins may read each answer that a browser can get: JSON,
-// refusals and preflights, including H39, H40 and E22 to E25 of the bad-input
-// catalogue.
+// TestCORS checks which origins may read each response that a browser can get: JSON, rejections and preflights, including H39, H40 and E22 to E25 of the list
+// of invalid inputs.
 func TestCORS(t *testing.T) {
-	w := newEnv(t, worldConfig{})
+	w := newEnv(t, envConfig{})
 	w.log.Append(s1, chunk.TypeRunStarted, "")
 	w.log.Append(chunk.RootSession("default", "over"), chunk.TypeStreamEnd, "")
 	handler, err := sseedge.CORS([]string{app, "http://localhost:3000"}, w.edge)
@@ -101,11 +100,10 @@ func wants(t *testing.T, name, list string, there bool, want ...string) {
 	}
 }
 
-// A stream passes through unharmed: it is there at once, stays beyond every
-// deadline, and a stalled one is cut.
+// A stream works with CORS: it starts at once, has no deadline, and a stalled one is closed.
 func TestCORSLeavesStreamsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		handler, err := sseedge.CORS([]string{app}, w.edge)
 		if err != nil {
 			t.Fatal(err)

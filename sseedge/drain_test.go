@@ -15,12 +15,12 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// After SIGTERM the edge is not ready and accepts no new streams. It cuts the open
-// streams evenly over the window, each after a complete event and without a clean end.
+// After SIGTERM the edge is not ready and accepts no new streams. It closes the open streams evenly over the drain period, each after a complete event and
+// without a clean end.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 20
-		w := newEnv(t, worldConfig{edge: sseedge.Config{DrainPeriod: 10 * time.Second}})
+		w := newEnv(t, envConfig{edge: sseedge.Config{DrainPeriod: 10 * time.Second}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		began := time.Now()
 		var (
@@ -90,7 +90,7 @@ func checkRefused(t *testing.T, w *env) {
 	}
 }
 
-// checkSpread wants the ends to be even over the window, within a step of it.
+// checkSpread checks that the ends are distributed evenly over the period, within a step of it.
 func checkSpread(t *testing.T, ended []time.Duration, from, window time.Duration) {
 	t.Helper()
 	slices.Sort(ended)
@@ -103,10 +103,10 @@ func checkSpread(t *testing.T, ended []time.Duration, from, window time.Duration
 	}
 }
 
-// When the time is over, Drain says who is left.
+// At the end of the period Drain returns the number of remaining streams.
 func TestDrainInNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s1, chunk.TypeTextDelta, fmt.Sprintf(`"delta":%q`, strings.Repeat("x", 100<<10)))
 		rawStream(t, w, "/v1/sessions/s1/events") // stalls in the middle of a write

@@ -24,8 +24,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// env is an edge over a log in memory, served on connections in memory, so
-// that all of it can run in a bubble.
+// env is an edge over a log in memory, served on connections in memory, so that all of it can run in a bubble.
 type env struct {
 	t      testing.TB
 	log    *memlog.Log
@@ -49,7 +48,7 @@ type worldConfig struct {
 }
 
 // newEnv starts everything; the test's cleanup ends it.
-func newEnv(tb testing.TB, cfg worldConfig) *env {
+func newEnv(tb testing.TB, cfg envConfig) *env {
 	tb.Helper()
 	w := &env{t: tb, log: newLog()}
 	w.snapshots = newSnapshots(w.log, cfg.remembered)
@@ -125,7 +124,7 @@ func (w *env) get(ctx context.Context, path string, header http.Header) *http.Re
 	return resp
 }
 
-// record serves one request without a connection, for what ends by itself.
+// record serves one request without a connection, for responses that end without the client.
 func (w *env) record(method, path string, header http.Header) *httptest.ResponseRecorder {
 	w.t.Helper()
 	req := httptest.NewRequest(method, path, nil)
@@ -135,7 +134,7 @@ func (w *env) record(method, path string, header http.Header) *httptest.Response
 	return rec
 }
 
-// serveRequest serves one request as it is and returns the status.
+// serveRequest serves one request unchanged and returns the status.
 func (w *env) serveRequest(req *http.Request) int {
 	rec := httptest.NewRecorder()
 	w.edge.ServeHTTP(rec, req)

@@ -19,10 +19,10 @@ import (
 type eraser struct {
 	log       *memlog.Log
 	away      bool
-	announced func() // called when the last record is there
+	announced func() // called after the last record is stored
 }
 
-const lastWord = `"error":"the session was deleted","errorDetail":{"message":"the session was deleted","code":"session_deleted"}`
+const deletionFailure = `"error":"the session was deleted","errorDetail":{"message":"the session was deleted","code":"session_deleted"}`
 
 func (e *eraser) Delete(_ context.Context, s chunk.Session) error {
 	if e.away {
@@ -32,7 +32,7 @@ func (e *eraser) Delete(_ context.Context, s chunk.Session) error {
 	if len(records) == 0 || wasDeleted(records) {
 		return chunk.ErrUnknownSession
 	}
-	e.log.Append(s, chunk.TypeStreamFailed, lastWord)
+	e.log.Append(s, chunk.TypeStreamFailed, deletionFailure)
 	if e.announced != nil {
 		e.announced()
 	}
@@ -50,7 +50,7 @@ func wasDeleted(records []chunk.Record) bool {
 func TestErase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eraser := &eraser{}
-		w := newEnv(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
+		w := newEnv(t, envConfig{edge: sseedge.Config{Eraser: eraser}})
 		eraser.log = w.log
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		status := func(method, path string, header http.Header) int { return w.record(method, path, header).Code }
@@ -109,14 +109,14 @@ func TestEraseIsToldToReaders(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			eraser := &eraser{}
-			w := newEnv(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
+			w := newEnv(t, envConfig{edge: sseedge.Config{Eraser: eraser}})
 			eraser.log = w.log
 			if quick {
 				eraser.announced = synctest.Wait
 			}
 			w.log.Append(s1, chunk.TypeRunStarted, "")
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"s3cret"`)
-			slow := w.get(t.Context(), "/v1/sessions/s1/events", nil) // so that the hub has a reason to remember
+			slow := w.get(t.Context(), "/v1/sessions/s1/events", nil) // so that the hub keeps the topic in memory
 			defer slow.Body.Close()
 			one := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 			defer one.Body.Close()
@@ -161,7 +161,7 @@ func TestEraseIsToldToReaders(t *testing.T) {
 // Without an Eraser in the configuration nothing can be deleted.
 func TestEraseIsNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		if rec := w.record(http.MethodDelete, "/v1/sessions/s1", nil); rec.Code != http.StatusNotFound {
 			t.Errorf("%d %s", rec.Code, rec.Body)
@@ -169,11 +169,11 @@ func TestEraseIsNotOffered(t *testing.T) {
 	})
 }
 
-// A body is refused before anything is deleted.
+// A body is rejected before anything is deleted.
 func TestEraseRefusesABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eraser := &eraser{}
-		w := newEnv(t, worldConfig{edge: sseedge.Config{Eraser: eraser}})
+		w := newEnv(t, envConfig{edge: sseedge.Config{Eraser: eraser}})
 		eraser.log = w.log
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		checkRefusal(t, w, "DELETE /v1/sessions/s1 HTTP/1.1\r\nHost: edge\r\nContent-Length: 1\r\n\r\nx", []int{413}, "CONTENT_TOO_LARGE")

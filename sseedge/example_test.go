@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// An edge over a log, and a client that saw the first chunk of a session.
+// An edge over a log, and a client that has received the first chunk of a session.
 func Example() {
 	log := memlog.New() // in production, a consumers.Reader
 	s := chunk.RootSession("default", "s1")
@@ -52,7 +52,7 @@ func Example() {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	_, events, _ := bytes.Cut(body, []byte("\n\n")) // first it says when to come back if it is cut
+	_, events, _ := bytes.Cut(body, []byte("\n\n")) // the first event sets the reconnect delay
 	fmt.Printf("%s%v\n", events, err)
 	// Output:
 	// id: 2

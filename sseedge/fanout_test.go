@@ -19,7 +19,7 @@ import (
 func TestAllClientsHaveEveryRecordWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 1000
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		var (
 			group sync.WaitGroup
@@ -61,12 +61,11 @@ func TestAllClientsHaveEveryRecordWhenIdle(t *testing.T) {
 	})
 }
 
-// Three hundred clients come back at once, to different places of a long history:
-// the log is read a few times, not three hundred.
+// Three hundred clients reconnect at once, at different positions of a long history: the log is read a few times, not three hundred times.
 func TestStormSharesItsReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, records, seen = 300, 3000, 2800
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		for range records {
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"some text"`)
 		}
@@ -90,11 +89,11 @@ func TestStormSharesItsReads(t *testing.T) {
 	})
 }
 
-// Many sessions with few watchers each, in little memory.
+// Many sessions with few clients each, in little memory.
 func TestManySessionsInLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sessions, records, memory = 60, 30, 60 << 10
-		w := newEnv(t, worldConfig{hub: hub.Config{MaxMemory: memory}})
+		w := newEnv(t, envConfig{hub: hub.Config{MaxMemory: memory}})
 		var group sync.WaitGroup
 		for i := range sessions {
 			s := chunk.RootSession("default", fmt.Sprintf("session-%d", i))

@@ -12,8 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// follower is a client that reconnects until the edge answers that there is nothing
-// more, as an EventSource does.
+// follower is a client that reconnects until the edge responds that the session has ended, as an EventSource does.
 type follower struct {
 	parser
 
@@ -22,7 +21,7 @@ type follower struct {
 	events []wireEvent
 	ids    []string
 	names  []string
-	bad    error // the first thing that should not be on the wire
+	bad    error // the first violation of the protocol
 }
 
 func newFollower(w *env, path string) *follower {
@@ -40,18 +39,17 @@ func newFollower(w *env, path string) *follower {
 	return f
 }
 
-// how a connection ended.
+// ending is the way in which a connection ended.
 type ending int
 
 const (
-	cut     ending = iota // aborted by the server, or by us
+	cut     ending = iota // aborted by the server or by the client
 	whole                 // cleanly
 	nothing               // 204
 	refused               // any other status
 )
 
-// connect opens one connection and reads at most limit bytes of it, all if
-// limit is negative.
+// connect opens one connection and reads at most limit bytes, all if limit is negative.
 func (f *follower) connect(ctx context.Context, limit int64) (ending, int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://edge"+f.path, nil)
 	if err != nil {
@@ -87,7 +85,7 @@ func (f *follower) connect(ctx context.Context, limit int64) (ending, int, error
 	return whole, resp.StatusCode, nil
 }
 
-// sequences are the places of the chunks that were seen.
+// sequences returns the sequences of the received chunks.
 func (f *follower) sequences() []chunk.Seq {
 	var seqs []chunk.Seq
 	for _, e := range f.events {
@@ -98,7 +96,7 @@ func (f *follower) sequences() []chunk.Seq {
 	return seqs
 }
 
-// soon is a context for a request that is expected to end by itself.
+// soon returns a context for a request that is expected to end by itself.
 func soon(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

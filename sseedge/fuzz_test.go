@@ -10,9 +10,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Whatever is asked for, the answer is ours: a refusal or a page, never a
-// failure, and never what was sent. No session of that world can be found, so
-// that nothing streams.
+// Every request gets a response of the edge: a rejection or a page, never an internal error, and never a part of the request. There is no session, so no stream
+// opens.
 func FuzzRequest(f *testing.F) {
 	for _, leaf := range []string{"events", "snapshot", "messages"} {
 		f.Add("/v1/sessions/s1/"+leaf, "after=7&scope=session&types=a,b&limit=3", "7", "text/event-stream")
@@ -21,7 +20,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Add("/readyz", "", "", "")
 	f.Add("//", "a=b;c", "", "")
-	w := newEnv(f, worldConfig{tcp: true})
+	w := newEnv(f, envConfig{tcp: true})
 	f.Fuzz(func(t *testing.T, path, query, cursor, accept string) {
 		u := &url.URL{Path: path, RawQuery: query}
 		if unescaped, err := url.PathUnescape(path); err == nil {
@@ -47,9 +46,9 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// What an id is allowed to be is allowed in a header, too.
+// A valid id is also a valid header value.
 func TestSessionHeaderIsAToken(t *testing.T) {
-	w := newEnv(t, worldConfig{tcp: true})
+	w := newEnv(t, envConfig{tcp: true})
 	w.log.Append(chunk.RootSession("default", "a-b_C9"), chunk.TypeRunStarted, "")
 	rec := w.record(http.MethodHead, "/v1/sessions/a-b_C9/events", nil)
 	if got := rec.Header().Get("X-Session-Id"); got != "a-b_C9" {

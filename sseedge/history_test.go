@@ -54,7 +54,7 @@ func TestMoments(t *testing.T) {
 		"checkpoint=cp-4":                        `404 "code":"CHECKPOINT_NOT_FOUND"`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{})
+			w := newEnv(t, envConfig{})
 			moments(w)
 			rec := w.record(http.MethodGet, "/v1/sessions/s1/snapshot?"+query, nil)
 			got := rec.Body.String()
@@ -69,7 +69,7 @@ func TestMoments(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		moments(w)
 		w.log.Expire(1)
 		if rec := w.record(http.MethodGet, "/v1/sessions/s1/snapshot?at=3", nil); rec.Code != http.StatusGone || !strings.Contains(rec.Body.String(), `"HISTORY_EXPIRED"`) {
@@ -81,7 +81,7 @@ func TestMoments(t *testing.T) {
 	})
 }
 
-// presentOnly has no past.
+// presentOnly has no history.
 type presentOnly struct{ sseedge.Snapshots }
 
 func TestNoPast(t *testing.T) {
@@ -101,7 +101,7 @@ func TestNoPast(t *testing.T) {
 	})
 }
 
-// long takes its time for earlier states.
+// long delays the fold of earlier states.
 type long struct {
 	snapshotsOf
 
@@ -161,8 +161,7 @@ func TestEarlierStatesAreBounded(t *testing.T) {
 
 var weak = regexp.MustCompile(`^W/"\d+-[0-9a-f]{24}"$`)
 
-// An ETag is that of one page: it stays while the page says the same, and no
-// other page has it.
+// An ETag identifies one page: it stays while the page has the same content, and no other page has it.
 func TestETag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := audiences
@@ -206,7 +205,7 @@ func TestETag(t *testing.T) {
 
 func TestIfNoneMatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		moments(w)
 		etag := w.record(http.MethodGet, "/v1/sessions/s1/snapshot", nil).Header().Get("ETag")
 		strong := strings.TrimPrefix(etag, "W/")
@@ -241,7 +240,7 @@ func TestIfNoneMatch(t *testing.T) {
 // HEAD is GET without the body.
 func TestHeadOfPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		moments(w)
 		for _, path := range []string{"/v1/sessions/s1/snapshot", "/v1/sessions/s1/messages", "/v1/sessions/s1/tree", "/v1/sessions/unknown/snapshot"} {
 			full := w.get(t.Context(), path, nil)

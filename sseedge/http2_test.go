@@ -23,9 +23,8 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// Three sessions on one connection, over TLS and without: what is said arrives,
-// silence is filled, a complete session ends cleanly, and a stream that is cut
-// is an error to its client and nothing to the others.
+// Three sessions on one connection, with and without TLS: records arrive, heartbeats are sent, a complete session ends cleanly, and an aborted stream is an
+// error for its client and does not affect the others.
 func TestHTTP2(t *testing.T) {
 	pair := newPair(t, "first")
 	config, err := sseedge.ReloadingTLSConfig(pair.cert, pair.key, nil)
@@ -34,7 +33,7 @@ func TestHTTP2(t *testing.T) {
 	}
 	for name, cfg := range map[string]sseedge.ServerConfig{"TLS": {TLS: config}, "cleartext": {H2C: true}} {
 		t.Run(name, func(t *testing.T) {
-			w := newEnv(t, worldConfig{edge: sseedge.Config{Heartbeat: 10 * time.Millisecond, DrainPeriod: time.Millisecond}})
+			w := newEnv(t, envConfig{edge: sseedge.Config{Heartbeat: 10 * time.Millisecond, DrainPeriod: time.Millisecond}})
 			client := serveHTTP2(t, w, cfg)
 			var streams []io.Reader
 			for i := range 3 {
@@ -80,8 +79,7 @@ type http2Client struct {
 	dials atomic.Int64
 }
 
-// serveHTTP2 serves the edge of w over loopback and returns a client that
-// speaks nothing but HTTP/2.
+// serveHTTP2 serves the edge of w over loopback and returns a client that uses HTTP/2 only.
 func serveHTTP2(t *testing.T, w *env, cfg sseedge.ServerConfig) *http2Client {
 	t.Helper()
 	server := sseedge.NewServer(cfg, w.edge)
@@ -139,7 +137,7 @@ func (c *http2Client) get(t *testing.T, path string) io.Reader {
 	return resp.Body
 }
 
-// memoryHTTP2 is a client over the connections of a bubble.
+// memoryHTTP2 returns a client that uses the connections of a bubble.
 func memoryHTTP2(t *testing.T, w *env) *http2Client {
 	t.Helper()
 	c := &http2Client{base: "http://edge"}
@@ -147,7 +145,7 @@ func memoryHTTP2(t *testing.T, w *env) *http2Client {
 		c.dials.Add(1)
 		return w.dial()
 	})
-	// The least that HTTP/2 allows, so that a stream which is not read stalls.
+	// The smallest windows that HTTP/2 allows, so that a stream that is not read stalls.
 	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 64 << 10}
 	c.Transport = transport
 	t.Cleanup(transport.CloseIdleConnections)
@@ -158,7 +156,7 @@ func memoryHTTP2(t *testing.T, w *env) *http2Client {
 // idle session is not a stalled client.
 func TestHTTP2SilenceIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{edge: sseedge.Config{Heartbeat: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, envConfig{edge: sseedge.Config{Heartbeat: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		stream := memoryHTTP2(t, w).get(t, "/v1/sessions/s1/events")
 		go func() {
@@ -171,11 +169,10 @@ func TestHTTP2SilenceIsNoStall(t *testing.T) {
 	})
 }
 
-// A stream that is not read is cut; another one on the same connection is not
-// even late.
+// A stream that is not read is closed; another one on the same connection is not delayed.
 func TestHTTP2StalledStreamIsCutAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, envConfig{server: sseedge.ServerConfig{H2C: true}})
 		s2 := chunk.RootSession("default", "s2")
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s2, chunk.TypeRunStarted, "")
@@ -222,10 +219,10 @@ func TestHTTP2StalledStreamIsCutAlone(t *testing.T) {
 	})
 }
 
-// A connection that takes nothing at all is closed with everything on it.
+// A connection that accepts no data is closed with all its streams.
 func TestHTTP2StalledConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, envConfig{server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := dialFrames(t, w)
 		for i := range 5 {
@@ -247,16 +244,15 @@ func TestHTTP2StalledConnection(t *testing.T) {
 	})
 }
 
-// A client that is gone behind a proxy which is not: nothing is ever refused,
-// and nothing is ever answered.
+// A client behind a proxy has disappeared, and the proxy has not: data is accepted, and no frame is sent.
 func TestHTTP2SilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, envConfig{server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := dialFrames(t, w)
 		conn.write(t, frameHeaders, flagEndHeaders|flagEndStream, 1, requestBlock("/v1/sessions/s1/events"))
 		began := time.Now()
-		if _, err := io.Copy(io.Discard, conn); err != nil { // takes everything, says nothing
+		if _, err := io.Copy(io.Discard, conn); err != nil { // reads everything, sends nothing
 			t.Errorf("reading: %v", err)
 		}
 		if took := time.Since(began); took > 30*time.Second {
@@ -269,18 +265,17 @@ func TestHTTP2SilentConnection(t *testing.T) {
 	})
 }
 
-// Streams that are opened and reset as fast as frames can be written cost no
-// more than the streams that one connection may have open.
+// Streams that are opened and reset as fast as possible cost no more than the open streams that one connection may have.
 func TestHTTP2RapidReset(t *testing.T) {
 	const limit = 10
-	w := newEnv(t, worldConfig{tcp: true, server: sseedge.ServerConfig{H2C: true, MaxConcurrentStreams: limit}})
+	w := newEnv(t, envConfig{tcp: true, server: sseedge.ServerConfig{H2C: true, MaxConcurrentStreams: limit}})
 	w.log.Append(s1, chunk.TypeRunStarted, "")
 	before := runtime.NumGoroutine()
 	conn := dialFrames(t, w)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(io.Discard, conn) // until the server has enough of it
+		_, _ = io.Copy(io.Discard, conn) // until the server closes it
 	}()
 	most := 0
 	for i := range 10_000 {
@@ -289,7 +284,7 @@ func TestHTTP2RapidReset(t *testing.T) {
 		appendFrame(&burst, frameHeaders, flagEndHeaders|flagEndStream, id, requestBlock("/v1/sessions/s1/events"))
 		appendFrame(&burst, frameReset, 0, id, []byte{0, 0, 0, 8}) // CANCEL
 		if _, err := conn.Write(burst.Bytes()); err != nil {
-			break // the server closed it, as it may
+			break // the server closed it, which is allowed
 		}
 		most = max(most, runtime.NumGoroutine()-before)
 	}
@@ -316,7 +311,7 @@ func TestHTTP2RapidReset(t *testing.T) {
 // A connection cannot have more streams than the advertised limit.
 func TestHTTP2StreamsPerConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, envConfig{server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := dialFrames(t, w)
 		go conn.readUntilQuiet(time.Second)
@@ -334,7 +329,7 @@ func TestHTTP2StreamsPerConnection(t *testing.T) {
 func TestUpgradeToHTTP2IsIgnored(t *testing.T) {
 	for _, h2c := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: h2c}})
+			w := newEnv(t, envConfig{server: sseedge.ServerConfig{H2C: h2c}})
 			conn, err := w.dial()
 			if err != nil {
 				t.Fatal(err)
@@ -356,10 +351,10 @@ func TestUpgradeToHTTP2IsIgnored(t *testing.T) {
 	}
 }
 
-// HTTP/2 without TLS is spoken only where it was asked for.
+// HTTP/2 without TLS works only if it is enabled.
 func TestHTTP2NeedsToBeAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		client := memoryHTTP2(t, w)
 		resp, err := client.Get("http://edge/healthz")
 		if err == nil {
@@ -369,7 +364,7 @@ func TestHTTP2NeedsToBeAskedFor(t *testing.T) {
 	})
 }
 
-// Frames by hand, for what a well-bred client does not do.
+// Frames written by hand, for clients that violate the protocol.
 
 const (
 	frameHeaders  = 1
@@ -382,7 +377,7 @@ const (
 
 type frameConn struct{ net.Conn }
 
-// dialFrames opens a connection and greets. What the server says is not read.
+// dialFrames opens a connection and sends the preface. Responses of the server are not read.
 func dialFrames(t *testing.T, w *env) frameConn {
 	t.Helper()
 	conn, err := w.dial()
@@ -407,7 +402,7 @@ func (c frameConn) write(t *testing.T, kind, flags byte, stream uint32, payload 
 	}
 }
 
-// readUntilQuiet takes what comes until nothing did for a while.
+// readUntilQuiet reads until nothing was received for a while.
 func (c frameConn) readUntilQuiet(quiet time.Duration) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -426,8 +421,7 @@ func appendFrame(b *bytes.Buffer, kind, flags byte, stream uint32, payload []byt
 	b.Write(payload)
 }
 
-// requestBlock is a GET in HPACK, with nothing compressed but what the static
-// table has.
+// requestBlock encodes a GET in HPACK, with indexed fields of the static table only.
 func requestBlock(path string) []byte {
 	block := []byte{0x82, 0x86} // :method GET, :scheme http
 	block = append(block, 0x04, byte(len(path)))
@@ -436,12 +430,11 @@ func requestBlock(path string) []byte {
 	return append(block, "edge"...) // :authority
 }
 
-// A client whose stream was drained retries on the same connection, is refused, and
-// retries on another connection, which leads to another edge. The other stream of the
-// connection continues until it is drained itself.
+// A client whose stream was drained retries on the same connection, is rejected, and retries on another connection, which leads to another edge. The other
+// stream of the connection continues until it is drained itself.
 func TestHTTP2DrainSendsClientsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{edge: sseedge.Config{DrainPeriod: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
+		w := newEnv(t, envConfig{edge: sseedge.Config{DrainPeriod: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		client := memoryHTTP2(t, w)
 		var ends [2]time.Time

@@ -17,12 +17,11 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// newStreet is a world in which a request says from where it comes: the header
-// Peer is the address that the edge sees at the other end of the connection.
-func newStreet(t *testing.T, cfg sseedge.Config) *env {
+// newPeerEnv returns an env whose requests select their address: the header Peer is the address that the edge sees at the other end of the connection.
+func newPeerEnv(t *testing.T, cfg sseedge.Config) *env {
 	t.Helper()
 	cfg.RetryDelay = 2 * time.Second
-	w := newEnv(t, worldConfig{edge: cfg})
+	w := newEnv(t, envConfig{edge: cfg})
 	w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		r.RemoteAddr = r.Header.Get("Peer")
 		w.edge.ServeHTTP(rw, r)
@@ -36,8 +35,8 @@ func from(peer string, forwarded ...string) http.Header {
 
 const alice, bob = "198.51.100.1:1111", "198.51.100.2:2222"
 
-// Each limit refuses the stream that exceeds it, with a code of its own, and an
-// EventSource in the form that it understands. A released stream can be opened again.
+// Each limit rejects the stream that exceeds it, with a code of its own, and an EventSource in the form that it understands. A released stream can be opened
+// again.
 func TestLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -54,7 +53,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newStreet(t, sseedge.Config{Limits: tt.limits})
+				w := newPeerEnv(t, sseedge.Config{Limits: tt.limits})
 				w.log.Append(s1, chunk.TypeRunStarted, "")
 				w.log.Append(chunk.RootSession("default", "s2"), chunk.TypeRunStarted, "")
 				first := w.get(t.Context(), "/v1/sessions/s1/events", from(alice))
@@ -76,7 +75,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// checkFull wants the refusal of a limit, in both of its forms.
+// checkFull checks the rejection of a limit, in both of its forms.
 func checkFull(t *testing.T, w *env, path, peer, code string) {
 	t.Helper()
 	resp := w.get(soon(t), path, from(peer))
@@ -105,8 +104,7 @@ func checkFull(t *testing.T, w *env, path, peer, code string) {
 	}
 }
 
-// open opens a stream, which must succeed, and returns what closes it; else it
-// is closed with the test.
+// open opens a stream, which must succeed, and returns the function that closes it; otherwise the cleanup closes it.
 func open(t *testing.T, w *env, path, peer string) func() {
 	t.Helper()
 	resp := w.get(t.Context(), path, from(peer))
@@ -118,17 +116,17 @@ func open(t *testing.T, w *env, path, peer string) func() {
 	return closeIt
 }
 
-// A connection that shows several sessions is one stream, and a reader of each.
+// A connection for several sessions is one stream, and a reader of each session.
 func TestLimitsOfSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newStreet(t, sseedge.Config{Limits: sseedge.Limits{Streams: 2, PerAddress: 1, PerSession: 1}})
+		w := newPeerEnv(t, sseedge.Config{Limits: sseedge.Limits{Streams: 2, PerAddress: 1, PerSession: 1}})
 		for _, id := range []string{"s1", "s2", "s3"} {
 			w.log.Append(chunk.RootSession("default", id), chunk.TypeRunStarted, "")
 		}
 		const both = "/v1/events?session=s1&session=s2"
 		leave := open(t, w, both, alice)
 		checkFull(t, w, "/v1/sessions/s2/events", bob, "TOO_MANY_STREAMS_OF_SESSION")
-		checkFull(t, w, "/v1/events?session=s3&session=s1", bob, "TOO_MANY_STREAMS_OF_SESSION") // and takes nothing of s3
+		checkFull(t, w, "/v1/events?session=s3&session=s1", bob, "TOO_MANY_STREAMS_OF_SESSION") // and does not count for s3
 		open(t, w, "/v1/sessions/s3/events", bob)
 		checkFull(t, w, both, "198.51.100.3:1", "TOO_MANY_STREAMS_OF_SESSION")
 		leave()
@@ -137,10 +135,10 @@ func TestLimitsOfSeveralSessions(t *testing.T) {
 	})
 }
 
-// However a stream ends, or does not begin, its place is free again.
+// However a stream ends, or fails to start, its place is released.
 func TestEveryEndFreesThePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newStreet(t, sseedge.Config{Limits: sseedge.Limits{Streams: 1, PerTenant: 1, PerAddress: 1, PerSession: 1}})
+		w := newPeerEnv(t, sseedge.Config{Limits: sseedge.Limits{Streams: 1, PerTenant: 1, PerAddress: 1, PerSession: 1}})
 		const path = "/v1/sessions/s1/events"
 		for _, tt := range []struct {
 			name  string
@@ -192,7 +190,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, visits, addresses, sessions = 100, 8, 4, 5
 		limits := sseedge.Limits{Streams: 25, PerAddress: 9, PerSession: 6}
-		w := newStreet(t, sseedge.Config{Limits: limits})
+		w := newPeerEnv(t, sseedge.Config{Limits: limits})
 		for s := range sessions {
 			w.log.Append(chunk.RootSession("default", fmt.Sprintf("s%d", s)), chunk.TypeRunStarted, "")
 		}
@@ -211,7 +209,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 				return
 			}
 			served.Add(1)
-			// Counted only while the response is open, so never ahead of the edge.
+			// Counted while the response is open, so never ahead of the edge.
 			if all.Add(1) > int64(limits.Streams) || ofAddress[a].Add(1) > int64(limits.PerAddress) || ofSession[s].Add(1) > int64(limits.PerSession) {
 				t.Errorf("%d in all, %d of the address, %d of the session", all.Load(), ofAddress[a].Load(), ofSession[s].Load())
 			}
@@ -239,9 +237,8 @@ func TestLimitsUnderLoad(t *testing.T) {
 	})
 }
 
-// TestClientAddress checks to which client a stream is attributed: the address in a
-// request header counts only behind a trusted proxy, and only as far as that proxy
-// has seen it.
+// TestClientAddress checks the client that a stream is attributed to: the address in a request header counts only behind a trusted proxy, and only as far as
+// that proxy has seen it.
 func TestClientAddress(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	const proxy = "10.0.0.1:4444"
@@ -249,7 +246,7 @@ func TestClientAddress(t *testing.T) {
 		name      string
 		peer      string
 		forwarded []string
-		want      string // the peer of a client that is the same one; "" is one that is not counted
+		want      string // the peer of an equal client; "" if the client is not counted
 	}{
 		{"a client", alice, nil, alice},
 		{"a client on another port", alice, nil, "198.51.100.1:9"},
@@ -286,7 +283,7 @@ func TestClientAddress(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newStreet(t, sseedge.Config{Limits: sseedge.Limits{PerAddress: 1}, TrustedProxies: trusted})
+				w := newPeerEnv(t, sseedge.Config{Limits: sseedge.Limits{PerAddress: 1}, TrustedProxies: trusted})
 				w.log.Append(s1, chunk.TypeRunStarted, "")
 				const path = "/v1/sessions/s1/events"
 				if tt.want != "" {
@@ -309,13 +306,13 @@ func TestClientAddress(t *testing.T) {
 // take all of them, and a proxy that is not configured does not count as one client.
 func TestDefaultLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newStreet(t, sseedge.Config{})
+		w := newPeerEnv(t, sseedge.Config{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for _, tt := range []struct {
 			peer    string
-			allowed int // of the 1,001 that are tried
+			allowed int // of the 1,001 attempts
 		}{
 			{alice, 1000}, {"10.1.2.3:1", 1001}, {"[::1]:1", 1001},
 		} {

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain tries more histories than the default of rapid, unless -rapid.checks is set.
+// TestMain runs more histories than the default of rapid, unless -rapid.checks is set.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {

@@ -22,15 +22,15 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// newCounted is a world whose metrics are registered.
-func newCounted(t *testing.T, cfg worldConfig) (*env, *prometheus.Registry) {
+// newCounted returns an env whose metrics are registered.
+func newCounted(t *testing.T, cfg envConfig) (*env, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	cfg.edge.Metrics = reg
 	return newEnv(t, cfg), reg
 }
 
-// scrape is what Prometheus gets.
+// scrape returns the metrics in the format of Prometheus.
 func scrape(t *testing.T, reg *prometheus.Registry) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -41,8 +41,7 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 	return rec.Body.String()
 }
 
-// checkMetrics compares what is not 0 in the families whose names begin with one
-// of those given; buckets are left out.
+// checkMetrics compares the values other than 0 of the families with these prefixes, without buckets.
 func checkMetrics(t *testing.T, reg *prometheus.Registry, want string, families ...string) {
 	t.Helper()
 	var got strings.Builder
@@ -62,11 +61,10 @@ func checkMetrics(t *testing.T, reg *prometheus.Registry, want string, families 
 	}
 }
 
-// One connection from its first byte to its last: two events that were there,
-// one 20 ms behind the log, silence, the end.
+// One connection from its first byte to its last: two events from the history, one 20 ms after it was stored, heartbeats, the end.
 func TestMetricsOfOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, reg := newCounted(t, worldConfig{})
+		w, reg := newCounted(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s1, chunk.TypeTextDelta, `"delta":"Hel"`)
 		time.Sleep(time.Second)
@@ -84,12 +82,12 @@ requests_total{code="200",route="events"} 1
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"lo"`)
 			time.Sleep(20 * time.Millisecond)
 			w.log.Release()
-			time.Sleep(time.Minute) // heartbeats are no events
+			time.Sleep(time.Minute) // heartbeats are not counted as events
 			w.log.Append(s1, chunk.TypeStreamEnd, "")
 		}()
 		body := readAll(t, resp.Body)
 		synctest.Wait()
-		_, events, _ := strings.Cut(body, "\n\n") // behind the time to come back
+		_, events, _ := strings.Cut(body, "\n\n") // after the retry hint
 		events = strings.ReplaceAll(events, ": keepalive\n\n", "")
 		checkMetrics(t, reg, `edge_catchup_seconds_count 1
 edge_connects_total{outcome="opened"} 1
@@ -104,10 +102,10 @@ requests_total{code="200",route="events"} 1
 	})
 }
 
-// A connection that shows several sessions is one, with the events of all.
+// A connection for several sessions counts as one, with the events of all.
 func TestMetricsOfSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, reg := newCounted(t, worldConfig{})
+		w, reg := newCounted(t, envConfig{})
 		s2 := chunk.RootSession("default", "s2")
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s2, chunk.TypeRunStarted, "")
@@ -158,7 +156,7 @@ func TestMetricsOfResumes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var cfg worldConfig
+				var cfg envConfig
 				if strings.HasPrefix(tt.name, "all of it") {
 					cfg.remembered = map[string]fold.Status{"s1": fold.Ended}
 				}
@@ -180,8 +178,7 @@ func TestMetricsOfResumes(t *testing.T) {
 	}
 }
 
-// Every reason for which a stream ends has its line in the log, at a higher level if
-// an operator should see it.
+// Every reason for the end of a stream is logged, at a higher level if an operator should see it.
 func TestMetricsOfEndings(t *testing.T) {
 	const path = "/v1/sessions/s1/events"
 	for _, tt := range []struct {
@@ -290,7 +287,7 @@ func TestMetricsOfEndings(t *testing.T) {
 	}
 }
 
-// checkLine wants one line about the end of a stream.
+// checkLine checks that there is one log line about the end of a stream.
 func checkLine(t *testing.T, log, level, reason string) {
 	t.Helper()
 	lines := 0
@@ -323,7 +320,7 @@ func checkLine(t *testing.T, log, level, reason string) {
 // becomes a route label.
 func TestMetricsOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, reg := newCounted(t, worldConfig{edge: sseedge.Config{Limits: sseedge.Limits{PerAddress: 1}}})
+		w, reg := newCounted(t, envConfig{edge: sseedge.Config{Limits: sseedge.Limits{PerAddress: 1}}})
 		w.log.Append(s1, chunk.TypeStreamEnd, "")
 		synctest.Wait() // until the edge is ready
 		for path, header := range map[string]http.Header{
@@ -365,10 +362,10 @@ requests_total{code="406",route="events"} 1
 	})
 }
 
-// A scrape is one that Prometheus likes, with every series there from the start.
+// The output is valid for Prometheus, with every series from the start.
 func TestMetricsAreWellFormed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, reg := newCounted(t, worldConfig{})
+		w, reg := newCounted(t, envConfig{})
 		w.record(http.MethodGet, "/healthz", nil)
 		problems, err := testutil.GatherAndLint(reg)
 		if err != nil || len(problems) > 0 {

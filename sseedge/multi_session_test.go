@@ -24,8 +24,8 @@ var chats = []chunk.Session{
 
 const chatsPath = "/v1/events?session=a&session=b&session=c"
 
-// Several sessions on one connection, cut anywhere, are each what one alone
-// would be; and every id is a place in all of them that never moves back.
+// Each of several sessions on one connection, cut anywhere, has the events of a connection of its own; and every id is a position in all of them that never
+// decreases.
 func TestSeveralSessionsResumeAtAnyByte(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := manyHistory{
@@ -56,7 +56,7 @@ type manyHistory struct {
 //tailrace:bubble
 func (h manyHistory) run(t *testing.T) error {
 	t.Helper()
-	w := newEnv(t, worldConfig{hub: h.cfg})
+	w := newEnv(t, envConfig{hub: h.cfg})
 	for _, s := range chats {
 		w.log.Append(s, chunk.TypeRunStarted, "")
 	}
@@ -146,7 +146,7 @@ func placesRise(ids []string) error {
 // A complete session sends nothing; the others continue, and each ends once.
 func TestSeveralSessionsEndOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		for _, s := range chats {
 			w.log.Append(s, chunk.TypeRunStarted, "") // 1, 2, 3
 		}
@@ -179,7 +179,7 @@ func TestSeveralSessionsEndOneByOne(t *testing.T) {
 // If one session cannot be served from its cursor, only that session is truncated.
 func TestSeveralSessionsOneExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		for _, s := range chats {
 			w.log.Append(s, chunk.TypeRunStarted, "") // 1, 2, 3
 		}
@@ -202,7 +202,7 @@ func TestSeveralSessionsOneExpired(t *testing.T) {
 // A deleted session does not end the others.
 func TestSeveralSessionsOneUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(chats[0], chunk.TypeRunStarted, "") // 1
 		w.log.Append(chats[1], chunk.TypeRunStarted, "") // 2
 		resp := w.get(t.Context(), chatsPath+"&after=1.2.7", nil)
@@ -225,7 +225,7 @@ func TestSeveralSessionsOneUnknown(t *testing.T) {
 
 func TestBadRequestsForSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		for _, s := range chats {
 			w.log.Append(s, chunk.TypeRunStarted, "")
 		}
@@ -263,7 +263,7 @@ func TestBadRequestsForSeveralSessions(t *testing.T) {
 // of the old stream is truncated; a cursor without epoch gets the new records.
 func TestEpochOfACursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		talk := func() {
 			w.log.Append(s1, chunk.TypeRunStarted, "")
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"x"`)

@@ -64,7 +64,7 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
-// Pages of messages from the newest to the oldest, without a gap or a repeat.
+// Pages of messages from the newest to the oldest, without gaps and duplicates.
 func TestMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, worldConfig{})
@@ -98,7 +98,7 @@ func TestMessages(t *testing.T) {
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing error
-		w := newEnv(t, worldConfig{edge: sseedge.Config{Checks: []sseedge.HealthCheck{
+		w := newEnv(t, envConfig{edge: sseedge.Config{Checks: []sseedge.HealthCheck{
 			{Name: "nats", Probe: func(context.Context) error { return nil }},
 			{Name: "canary", Probe: func(context.Context) error { return failing }},
 		}}})

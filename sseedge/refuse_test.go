@@ -18,8 +18,7 @@ import (
 
 var errAway = errors.New("nats: secret internals")
 
-// The rows of the bad-input catalogue that an HTTP request can have, sent as
-// bytes. No answer may contain "INJECTED".
+// The rows of the list of invalid inputs that an HTTP request can have, sent as bytes. No response may contain "INJECTED".
 func TestBadRequests(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	get := func(target string, headers ...string) string {
@@ -32,7 +31,7 @@ func TestBadRequests(t *testing.T) {
 		name    string
 		request string
 		status  []int
-		code    string // of the problem, if it is ours to tell
+		code    string // of the problem, if the edge writes it
 	}{
 		{"H01 letters", events("", "Last-Event-ID: abc"), bad, "BAD_CURSOR"},
 		{"H02 negative", events("", "Last-Event-ID: -1"), bad, "BAD_CURSOR"},
@@ -144,7 +143,7 @@ func TestBadRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newEnv(t, worldConfig{edge: sseedge.Config{Host: func(host string) bool { return host == "edge" || host == "a" }}})
+				w := newEnv(t, envConfig{edge: sseedge.Config{Host: func(host string) bool { return host == "edge" || host == "a" }}})
 				w.log.Append(s1, chunk.TypeRunStarted, "")
 				checkRefusal(t, w, tt.request, tt.status, tt.code)
 			})
@@ -203,7 +202,7 @@ func checkRefusal(t *testing.T, w *env, request string, statuses []int, code str
 	}
 }
 
-// What is strange and all the same served.
+// Unusual requests that are valid.
 func TestStrangeRequestsThatAreFine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query  string
@@ -225,7 +224,7 @@ func TestStrangeRequestsThatAreFine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newEnv(t, worldConfig{})
+				w := newEnv(t, envConfig{})
 				w.log.Append(s1, chunk.TypeRunStarted, "")
 				w.log.Append(s1, chunk.TypeStreamEnd, "")
 				resp := w.get(soon(t), "/v1/sessions/s1/events"+tt.query, tt.header)
@@ -252,7 +251,7 @@ func TestLoopbackHost(t *testing.T) {
 		"0.0.0.0": false, "169.254.169.254": false,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{edge: sseedge.Config{Host: sseedge.LoopbackHost}})
+			w := newEnv(t, envConfig{edge: sseedge.Config{Host: sseedge.LoopbackHost}})
 			req := http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/healthz"}}
 			status := w.serveRequest(&req)
 			if got := status == http.StatusOK; got != want {

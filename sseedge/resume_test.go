@@ -17,9 +17,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// The promise of the edge: whatever the history, however often and wherever a
-// connection is cut, in any scope and through any filter, what a client puts
-// together from its connections is the log.
+// For any history, any positions at which connections are cut, any scope and any filter, the events of all connections of a client are the log.
 func TestResumeAtAnyByte(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := resume{
@@ -42,7 +40,7 @@ func TestResumeAtAnyByte(t *testing.T) {
 	})
 }
 
-// write is one thing that happens to the log.
+// write is one event of a history.
 type write struct {
 	What    string
 	Session int
@@ -67,7 +65,7 @@ var (
 	allTypes    = []chunk.Type{chunk.TypeTextDelta, chunk.TypeThinking, "from_the_future", chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeTextDelta, chunk.TypeStreamEnd}
 )
 
-// view is a way to look at the log, and what is to be seen.
+// view is a scope and filter, and the expected output.
 type view struct {
 	path  string
 	shows func(chunk.Record) bool
@@ -102,7 +100,7 @@ var views = []view{
 
 type resume struct {
 	history []write
-	before  int // so much of it is there when the client comes
+	before  int // number of records that exist when the client connects
 	cuts    []int64
 	view    view
 	after   int // index of the record in ?after=, if there is such a record
@@ -144,7 +142,7 @@ func (r resume) run(t *testing.T) error {
 	return r.compare(w.log, f, start)
 }
 
-// do is one step of the history. A bubble's time passes outside.
+// do executes one step of the history.
 func (h write) do(log *memlog.Log) {
 	s := allSessions[h.Session]
 	switch h.What {
@@ -160,7 +158,7 @@ func (h write) do(log *memlog.Log) {
 	}
 }
 
-// client starts where the property says, if a client could be there.
+// client starts at the position of the property, if a client can be there.
 func (r resume) client(w *env) (f *follower, start chunk.Seq) {
 	path := r.view.path
 	var shown []chunk.Record
@@ -176,8 +174,7 @@ func (r resume) client(w *env) (f *follower, start chunk.Seq) {
 	return newFollower(w, path), start
 }
 
-// follow reconnects until all steps are written and there is nothing more: a browser
-// client reopens its stream when another run starts.
+// follow reconnects until all steps are written and the session has ended: a browser client reopens its stream when another run starts.
 //
 //tailrace:bubble
 func (r resume) follow(t *testing.T, f *follower, written <-chan struct{}) error {
@@ -207,7 +204,7 @@ func (r resume) follow(t *testing.T, f *follower, written <-chan struct{}) error
 	}
 }
 
-// compare holds what the client has against the log.
+// compare compares the events of the client with the log.
 func (r resume) compare(log *memlog.Log, f *follower, start chunk.Seq) error {
 	var want []string
 	for _, rec := range log.Tree(theRoot) {
@@ -229,7 +226,7 @@ func (r resume) compare(log *memlog.Log, f *follower, start chunk.Seq) error {
 	return nil
 }
 
-// onWire is the chunk of an event, or its type where it has none.
+// onWire returns the chunk of an event, or its type if it has none.
 func onWire(rec chunk.Record) string {
 	switch rec.Type {
 	case chunk.TypeStreamEnd:

@@ -25,7 +25,7 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 		cursor string
 		reason string
 		from   chunk.Seq
-		then   []string // ids behind the event
+		then   []string // ids after the event
 	}{
 		{
 			name: "beyond the end", cursor: "4711", reason: "future", from: 5, then: []string{"6", "7"},
@@ -58,7 +58,7 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newEnv(t, worldConfig{})
+				w := newEnv(t, envConfig{})
 				w.log.Append(s1, chunk.TypeRunStarted, "")   // 1
 				w.log.Append(kid, chunk.TypeTextDelta, "")   // 2
 				w.log.Append(other, chunk.TypeStreamEnd, "") // 3
@@ -97,7 +97,7 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 // The stream is deleted and recreated while a client reads.
 func TestStreamRecreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		for range 20 {
 			w.log.Append(s1, chunk.TypeTextDelta, "")
 		}
@@ -123,7 +123,7 @@ func TestStreamRecreated(t *testing.T) {
 // cursor is reset, and its next request gets 404.
 func TestStreamRecreatedWithoutTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		f := newFollower(w, "/v1/sessions/s1/events")
 		go func() {
@@ -147,7 +147,7 @@ func TestStreamRecreatedWithoutTheSession(t *testing.T) {
 // reaches it.
 func TestPurgeUnderASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{hub: hub.Config{MaxMemory: 1, PageBytes: 1}})
+		w := newEnv(t, envConfig{hub: hub.Config{MaxMemory: 1, PageBytes: 1}})
 		for range 50 {
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"`+strings.Repeat("x", 1000)+`"`)
 		}
@@ -167,7 +167,7 @@ func TestPurgeUnderASlowReader(t *testing.T) {
 	})
 }
 
-// The log has nothing left of a session; snapshots remember it.
+// The log has no records of a session; only its snapshot exists.
 func TestExpiredSession(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -202,7 +202,7 @@ func TestExpiredSession(t *testing.T) {
 // and new clients get a retry hint. After it is back no record is missing.
 func TestLogAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		f := newFollower(w, "/v1/sessions/s1/events")
 		done := make(chan struct{})

@@ -14,16 +14,15 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// R01 to R07: a slow client cannot keep a connection open, and an answer is sent at
-// once. Times are from the first byte to the end of the connection.
+// R01 to R07: a slow client cannot keep a connection open, and a response is sent at once. Times are from the first byte to the end of the connection.
 func TestSlowRequestsAreCut(t *testing.T) {
 	const start = "GET /healthz HTTP/1.1\r\nHost: edge\r\n"
 	for _, tt := range []struct {
 		name    string
 		say     string        // at once
 		drip    string        // then, one byte a second, indefinitely
-		answer  string        // with which the answer begins
-		atLeast time.Duration // for requests that are allowed
+		answer  string        // prefix of the response
+		atLeast time.Duration // for valid requests
 		atMost  time.Duration
 	}{
 		{"silent", "", "", "", 0, 6 * time.Second},
@@ -37,7 +36,7 @@ func TestSlowRequestsAreCut(t *testing.T) {
 		{"nothing behind a greeting of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "", "\x00", 0, 61 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{server: sseedge.ServerConfig{H2C: true}})
+			w := newEnv(t, envConfig{server: sseedge.ServerConfig{H2C: true}})
 			conn, err := w.dial()
 			if err != nil {
 				t.Fatal(err)
@@ -69,8 +68,7 @@ func TestSlowRequestsAreCut(t *testing.T) {
 	}
 }
 
-// A handler beside the edge reads a body and answers with a stream: the body has
-// a deadline, the stream has none of it, on either protocol.
+// A handler next to the edge reads a body and responds with a stream: the body has a deadline, the stream has none, with either protocol.
 func TestBodiesHaveADeadline(t *testing.T) {
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -127,7 +125,7 @@ func TestBodiesHaveADeadline(t *testing.T) {
 // compressor would delay events.
 func TestNothingIsCompressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(s1, chunk.TypeTextDelta, `"delta":"`+strings.Repeat("x", 10_000)+`"`)
 		w.log.Append(s1, chunk.TypeStreamEnd, "")

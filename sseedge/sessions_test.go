@@ -83,7 +83,7 @@ func TestSessions(t *testing.T) {
 		{nil, "?before=" + strings.Repeat("1", 257), 400, "BAD_CURSOR"},
 		{nil, "?agentType=" + strings.Repeat("x", 257), 400, codeBadParameter},
 		{bound, "", 200, blind.Replace(`{"sessions":[` + a + `,` + b + `,` + c + `],"before":null}`)},
-		{bound, "?agentType=coder", 400, codeBadParameter}, // it would tell what it hides
+		{bound, "?agentType=coder", 400, codeBadParameter}, // it would reveal hidden types
 		{bound, "?view=staff&agentType=coder", 200, `{"sessions":[` + b + `,` + c + `],"before":null}`},
 		{bound, "?view=audit", 400, codeBadParameter},
 	} {
@@ -98,10 +98,10 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// An edge that knows of no list says that there is nothing.
+// An edge without a list responds that there are no sessions.
 func TestNoDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		for _, path := range []string{"/v1/sessions", "/v1/sessions/"} {
 			if rec := w.record(http.MethodGet, path, nil); rec.Code != http.StatusNotFound {
 				t.Errorf("%s: %d %s", path, rec.Code, rec.Body)

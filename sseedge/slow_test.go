@@ -15,11 +15,11 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// A client that reads nothing is cut within its write timeout, and no other client
-// waits for it. The bubble's connections have no buffer, so it stalls at once.
+// A client that reads nothing is closed within its write timeout, and no other client waits for it. The bubble's connections have no buffer, so it stalls at
+// once.
 func TestStalledClientIsCutAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		conn := rawStream(t, w, "/v1/sessions/s1/events")
 		synctest.Wait()
@@ -40,8 +40,7 @@ func TestStalledClientIsCutAlone(t *testing.T) {
 		if late > 0 {
 			t.Errorf("the one that reads got an event %s late", late)
 		}
-		// In the bubble reading does not take time: what is left in the pipe is
-		// nothing, and the connection is closed.
+		// In the bubble reading takes no time: the pipe is empty, and the connection is closed.
 		rest, err := io.ReadAll(conn)
 		if err != nil {
 			t.Errorf("connection of the stalled client: %v", err)
@@ -57,7 +56,7 @@ func TestStalledClientIsCutAlone(t *testing.T) {
 	})
 }
 
-// rawStream sends a request and reads nothing of the answer but its head.
+// rawStream sends a request and reads only the head of the response.
 func rawStream(t *testing.T, w *env, path string) net.Conn {
 	t.Helper()
 	conn, err := w.dial()
@@ -80,12 +79,11 @@ func rawStream(t *testing.T, w *env, path string) net.Conn {
 	}
 }
 
-// A slow client falls out of memory, reads the log at its own pace, and has
-// everything in the end; memory stays what it is allowed to be.
+// A slow client falls out of memory, reads the log at its own pace, and receives everything in the end; memory stays within its limit.
 func TestSlowClientReadsTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory = 64 << 10
-		w := newEnv(t, worldConfig{hub: hub.Config{MaxMemory: memory, PageBytes: 8 << 10}})
+		w := newEnv(t, envConfig{hub: hub.Config{MaxMemory: memory, PageBytes: 8 << 10}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		defer resp.Body.Close()
@@ -102,7 +100,7 @@ func TestSlowClientReadsTheLog(t *testing.T) {
 		if most > memory*11/10 {
 			t.Errorf("%d bytes in memory, want at most %d", most, memory)
 		}
-		// 4 kB/s: each piece takes its time, but there is progress.
+		// 4 kB/s: each part takes time, but there is progress.
 		f := newFollower(w, "")
 		if err := f.read(&drip{r: resp.Body}); err != nil {
 			t.Fatal(err)
@@ -125,10 +123,10 @@ func (d *drip) Read(b []byte) (int, error) {
 	return d.r.Read(b[:min(len(b), 4096)])
 }
 
-// A client goes away while its handler waits for something new.
+// A client disconnects while its handler waits for new records.
 func TestGoneClientLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		synctest.Wait()
@@ -147,10 +145,10 @@ func TestGoneClientLeavesNothing(t *testing.T) {
 	})
 }
 
-// Guessing names costs nothing that stays.
+// Requests for unknown sessions leave no memory.
 func TestUnknownSessionsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		synctest.Wait()
 		for i := range 100 {
 			if rec := w.record(http.MethodGet, fmt.Sprintf("/v1/sessions/guess-%d/events", i), nil); rec.Code != http.StatusNotFound {

@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// What is done for each batch of each client leaves no garbage.
+// Accounting of a batch allocates nothing.
 func TestCountingABatchAllocatesNothing(t *testing.T) {
 	for name, m := range map[string]*metrics{"with metrics": someMetrics(t), "without": nil} {
 		did, now := m.open(), time.Now()

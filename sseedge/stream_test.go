@@ -13,17 +13,16 @@ import (
 
 var s1 = chunk.RootSession("default", "s1")
 
-// chunkFrame is the frame of a text delta of s1.
+// chunkFrame returns the frame of a text delta of s1.
 func chunkFrame(seq, delta string) string {
 	return "id: " + seq + "\ndata: {\"type\":\"chunk\",\"chunk\":" +
 		string(memlog.Body(s1, chunk.TypeTextDelta, 1, `"delta":"`+delta+`"`)) + ",\"sequence\":" + seq + "}\n\n"
 }
 
-// A client gets what was, then what comes, then a clean end; and 204 when it
-// asks for more.
+// A client gets the history, then new records, then a clean end; and 204 on the next request.
 func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, `"delta":"Hel"`)
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		defer resp.Body.Close()
@@ -64,7 +63,7 @@ func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 // heartbeats.
 func TestFilteredClientKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		f := newFollower(w, "/v1/sessions/s1/events?types=output")
 		go func() {
@@ -87,11 +86,10 @@ func TestFilteredClientKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// A sub-agent's end does not end the tree, and a tree ends with its root, also
-// when a straggler comes behind.
+// The end of a sub-agent does not end the tree, and a tree ends with its root, also if records of a sub-agent follow.
 func TestTreeEndsWithItsRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		kid := s1.Child("kid")
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		w.log.Append(kid, chunk.TypeRunStarted, "")
@@ -122,7 +120,7 @@ func TestTreeEndsWithItsRoot(t *testing.T) {
 // A session waits for a user: the stream stays open. Then the next run ends it.
 func TestPausedIsNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeStreamPaused, "")
 		began := time.Now()
 		go func() {
@@ -140,10 +138,10 @@ func TestPausedIsNotEnded(t *testing.T) {
 	})
 }
 
-// HEAD is what GET would be, without the stream.
+// HEAD has the headers of GET, without the stream.
 func TestHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		rec := w.record(http.MethodHead, "/v1/sessions/s1/events", nil)
 		if rec.Code != http.StatusOK || rec.Body.Len() != 0 || rec.Header().Get("Content-Type") != "text/event-stream" {
 			t.Errorf("got %d %v %q", rec.Code, rec.Header(), rec.Body)

@@ -120,7 +120,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Too deep or too wide, and the tree says where it was not followed.
+// Too deep or too wide: the tree shows where it was not followed.
 func TestTreeIsBounded(t *testing.T) {
 	deep := families{"top": {{"kid-1", nil}}}
 	for n := 1; n < 20; n++ {

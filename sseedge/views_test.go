@@ -22,7 +22,7 @@ var theAudiences = map[string]audience.View{
 	"audit":  {Types: []chunk.Type{"*"}, SubAgents: true, Extra: true},
 }
 
-// audiences have no default: a request without a view gets everything.
+// audiences has no default: a request without a view gets everything.
 var audiences = mustViews(audience.Config{Views: theAudiences})
 
 func mustViews(cfg audience.Config) *audience.Views {
@@ -38,8 +38,7 @@ func anonymous(data string) string {
 	return strings.Replace(data, `"agentType":"tester"`, `"agentType":""`, 1)
 }
 
-// A view holds for every stream in it: one session, several, a sub-agent alone.
-// Where there is a default, the query cannot select more than the configuration allows.
+// A view applies to every stream: one session, several, a sub-agent alone. With a default, the query cannot select more than the configuration allows.
 func TestViewsOfStreams(t *testing.T) {
 	free := audiences
 	bound := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
@@ -120,7 +119,7 @@ func pages(tb testing.TB) sseedge.Snapshots {
 	return projector.NewReader(storetest.NewMemory(), log)
 }
 
-// Pages are seen through the same views as streams.
+// Pages use the same views as streams.
 func TestViewsOfPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
