@@ -248,7 +248,7 @@ func TestCleanupLooksAtTheLogAsReadersDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.putOther(1, 2, chunk.Chunk{Step: 5, Body: chunk.TextDelta{Delta: "zombie"}})
+		l.putOther(1, 2, chunk.Chunk{Step: 5, Body: chunk.TextDelta{Delta: "fenced"}})
 		l.stray()
 		r.mu.Lock()
 		r.pos.Seq = l.lastSeq() // as if another writer had stored them between two records of this one

@@ -26,7 +26,7 @@ func TestFirstAnswerWinsOnACluster(t *testing.T) {
 	for round := range rounds {
 		var all sync.WaitGroup
 		var mu sync.Mutex // guards both
-		accepted, told := map[string]bool{}, map[string]bool{}
+		accepted, named := map[string]bool{}, map[string]bool{}
 		for i := range clients {
 			all.Go(func() {
 				b, a := boxes[i%len(boxes)], approval(fmt.Sprint("c", round), i%2 == 0)
@@ -41,7 +41,7 @@ func TestFirstAnswerWinsOnACluster(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if told[winner] = true; err == nil {
+				if named[winner] = true; err == nil {
 					accepted[winner] = true
 				}
 			})
@@ -55,8 +55,8 @@ func TestFirstAnswerWinsOnACluster(t *testing.T) {
 			cluster.Kill(t, killed)
 		}
 		all.Wait()
-		if len(accepted) != 1 || len(told) != 1 {
-			t.Errorf("round %d: accepted %v, told %v", round, accepted, told)
+		if len(accepted) != 1 || len(named) != 1 {
+			t.Errorf("round %d: accepted %v, named %v", round, accepted, named)
 		}
 		if killed >= 0 {
 			cluster.Restart(t, killed)

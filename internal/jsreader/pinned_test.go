@@ -173,7 +173,7 @@ func TestTakeover(t *testing.T) {
 		}
 		awaitAckFloor(t, js, from-1)
 		if round%2 == 0 {
-			c.nc.Close() // like a death: it releases nothing
+			c.nc.Close() // like a crash: the pin is not released
 			if err := c.stop(); err == nil {
 				t.Fatal("no error without a connection")
 			}

@@ -182,7 +182,7 @@ func TestDeathWithObjects(t *testing.T) {
 	}
 	r = mustSave(t, st, log.fold(t), r)
 	wantObjects(t, js, 1, 0)
-	storetest.Equal(t, "after a death", storetest.Stored(t, st, s1), log.fold(t))
+	storetest.Equal(t, "after a crash", storetest.Stored(t, st, s1), log.fold(t))
 
 	// A late cleanup, with an old head, removes nothing that is referenced.
 	log.say(t, "more")

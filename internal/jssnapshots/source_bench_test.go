@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/projector"
 )
 
-// fill writes records of sessions, interleaved, and returns the last of each.
+// fill writes records of sessions, interleaved, and returns the last record of each.
 func (w *env) fill(b *testing.B, sessions, each int) map[chunk.Session]chunk.Position {
 	b.Helper()
 	last := make(map[chunk.Session]chunk.Position)
@@ -56,8 +56,7 @@ func (w *env) fill(b *testing.B, sessions, each int) map[chunk.Session]chunk.Pos
 	return last
 }
 
-// A backlog, projected: everything read, folded, saved and acknowledged; beside
-// it the same messages only pulled and acknowledged.
+// A backlog is projected: every record is read, folded, saved and acknowledged; for comparison the same messages are only pulled and acknowledged.
 func BenchmarkBacklog(b *testing.B) {
 	const sessions, each = 64, 400
 	b.Run(fmt.Sprintf("projector/sessions=%d", sessions), func(b *testing.B) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// foldTo is our own fold of the log through a sequence, record by record.
+// foldTo folds the log through a sequence, record by record.
 func (w *env) foldTo(s chunk.Session, seq chunk.Seq) fold.Snapshot {
 	w.tb.Helper()
 	folder := fold.New(s)
@@ -28,8 +28,7 @@ func (w *env) foldTo(s chunk.Session, seq chunk.Seq) fold.Snapshot {
 	return folder.Snapshot()
 }
 
-// Snapshots that are read while chunks arrive, each compared with our own fold to
-// the sequence that it names; so are the heads that the projector stores.
+// Snapshots that are read while chunks arrive are compared with a fold to the sequence that they contain, and so are the heads that the projector stores.
 func TestReadWhileChunksArrive(t *testing.T) {
 	const seed = 32
 	w := newEnv(t)

@@ -25,10 +25,10 @@ import (
 // childVariable holds the job of a test binary that runs a projector.
 const childVariable = "TAILRACE_SOURCE_CHILD"
 
-// childJob is a projector in a process of its own.
+// childJob configures a projector in a separate process.
 type childJob struct {
 	URL string `json:"url"`
-	Die int64  `json:"die"` // it kills itself when this many saves are stored and not acknowledged, 0: never
+	Die int64  `json:"die"` // it kills itself when this many saves are stored and not acknowledged; 0: never
 }
 
 // runChild projects until it is killed, or its standard input ends.
@@ -77,7 +77,7 @@ func (j childJob) run() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with the process, at the latest
-		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end as well
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error means the end, too
 		cancel()
 	}()
 	if err := runner.Run(ctx); ctx.Err() == nil {
@@ -89,7 +89,7 @@ func (j childJob) run() error {
 // childConfig makes a takeover as fast as possible, and disables redelivery by AckWait.
 var childConfig = SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 10 * time.Minute}
 
-// dying is a Store whose process is killed between a save and what follows.
+// dying is a Store whose process is killed after a save.
 type dying struct {
 	projector.Store
 
@@ -107,7 +107,7 @@ func (d *dying) Save(ctx context.Context, snap fold.Snapshot, after projector.Re
 	return revision, err
 }
 
-// child is a running one.
+// child is a running process with a projector.
 type child struct {
 	cmd  *exec.Cmd
 	dead chan struct{}
@@ -122,7 +122,7 @@ func startChild(t *testing.T, job childJob) *child {
 	c := &child{cmd: exec.Command(os.Args[0]), dead: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	c.cmd.Stderr = t.Output()
-	stdin, err := c.cmd.StdinPipe() // its end, also by our death, ends the child
+	stdin, err := c.cmd.StdinPipe() // its end, also by a crash of this process, ends the child
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func startChild(t *testing.T, job childJob) *child {
 	}
 	go func() {
 		defer close(c.dead)
-		_ = c.cmd.Wait() // how it ended is its killer's business
+		_ = c.cmd.Wait() // the test that killed it checks how it ended
 	}()
 	t.Cleanup(sync.OnceFunc(func() {
 		_ = stdin.Close()

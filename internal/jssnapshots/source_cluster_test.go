@@ -28,7 +28,7 @@ const (
 	objects   = "OBJ_TR_OBJECTS"
 )
 
-// replicated is a world on three servers, with a writer.
+// replicated is an env with three servers and a writer.
 type replicated struct {
 	*env
 
@@ -102,8 +102,7 @@ func (c *replicated) end(run *producers.Run) {
 	}
 }
 
-// A head that is too large for a value is written again and again, while the
-// leaders of heads and objects hand over and die.
+// A head that is too large for a value is saved repeatedly while the leaders of heads and objects step down or are killed.
 func TestLargeHeadsOnReplicas(t *testing.T) {
 	c := newReplicated(t)
 	c.project(SourceConfig{})
@@ -134,11 +133,10 @@ func TestLargeHeadsOnReplicas(t *testing.T) {
 	}
 }
 
-// A list is whole and in order in every answer, whichever leader hands over or
-// dies while heads are saved.
+// Every response to a list request is complete and ordered, whichever leader steps down or is killed while heads are saved.
 func TestListOnReplicas(t *testing.T) {
 	c := newReplicated(t)
-	var want []string // those that are not saved again, the last one first
+	var want []string // those that are not saved again, the latest first
 	save := func(id string, seq int) {
 		snap := fold.New(chunk.RootSession("acme", id)).Snapshot()
 		snap.Position = chunk.Position{Seq: chunk.Seq(seq), Ordinal: chunk.Ordinal(seq)}
@@ -215,8 +213,7 @@ func TestListOnReplicas(t *testing.T) {
 	}
 }
 
-// Sessions are archived while the leader of the archive hands over and dies:
-// what is read from there is what the log has.
+// Sessions are archived while the leader of the archive steps down or is killed: readers of the archive get the content of the log.
 func TestArchivesOnReplicas(t *testing.T) {
 	c := newReplicated(t)
 	var sessions []chunk.Session
@@ -282,7 +279,7 @@ func persist(ctx context.Context, compactor *retention.Archiver, s chunk.Session
 	return errors.Join(errs...)
 }
 
-// agree compares what a reader of archives gives with the log.
+// agree compares the output of a reader of archives with the log.
 func (c *replicated) agree(archives *consumers.Reader, s chunk.Session) int {
 	c.tb.Helper()
 	read := func(r *consumers.Reader) (all []chunk.Record) {

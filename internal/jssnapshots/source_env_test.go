@@ -79,8 +79,7 @@ func (w *env) ensure() {
 	}
 }
 
-// copy writes records of a log in memory into the real one, under the same
-// ordinals.
+// copy writes records of a log in memory into the real one, with the same ordinals.
 func (w *env) copy(records []chunk.Record) {
 	w.tb.Helper()
 	for _, rec := range records {
@@ -102,8 +101,7 @@ func (w *env) publish(subject string, header map[string][]string, data []byte) {
 	}
 }
 
-// project runs a projector on a connection of its own until stop is called. When the bucket or the stream was recreated, it starts a new one, as the
-// command does.
+// project runs a projector on its own connection until stop is called. If the bucket or the stream was recreated, it starts a new one, as the command does.
 type project struct {
 	source *Source
 	runner *projector.Runner
@@ -117,7 +115,7 @@ func (w *env) project(cfg SourceConfig) *project {
 	return w.projectSaving(cfg, projector.Config{SaveAfter: 20 * time.Millisecond, StallTimeout: 2 * time.Second}, nil)
 }
 
-// projectSaving is project with a save policy, and with a store of the caller's.
+// projectSaving is project with a save policy and a store.
 func (w *env) projectSaving(cfg SourceConfig, saving projector.Config, store projector.Store) *project {
 	w.tb.Helper()
 	p := &project{nc: w.conn(), begun: make(chan error, 100)}
@@ -171,8 +169,7 @@ func (w *env) parts(js jetstream.JetStream, cfg SourceConfig, saving projector.C
 	return src, r
 }
 
-// caughtUp waits until the stored snapshot of s holds the last record of the
-// log, and is what the log says.
+// caughtUp waits until the stored snapshot of s has the last record of the log, and equals the fold of the log.
 func (w *env) caughtUp(s chunk.Session) {
 	w.tb.Helper()
 	last, err := w.log.Last(w.tb.Context(), s)
@@ -193,7 +190,7 @@ func natsMsg(subject string, m codec.Encoded) *nats.Msg {
 	return &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data}
 }
 
-// sweep deletes from the real log what marks have listed, as a writer does.
+// sweep deletes the records that truncation records list, as a writer does.
 func (w *env) sweep(draft *storetest.Log, s chunk.Session) {
 	w.tb.Helper()
 	draft.DeleteRemoved(s)

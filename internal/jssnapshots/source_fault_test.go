@@ -25,7 +25,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// allAcknowledged waits until everything is acknowledged, however often it was delivered.
+// allAcknowledged waits until every delivery is acknowledged, however often it was delivered.
 func (w *env) allAcknowledged() {
 	w.tb.Helper()
 	natstest.Eventually(w.tb, "acknowledgements", func(ctx context.Context) error {
@@ -40,7 +40,7 @@ func (w *env) allAcknowledged() {
 	})
 }
 
-// What a projector had and did not acknowledge when it died comes to the next one with the partition, not after AckWait.
+// Unacknowledged deliveries of a projector that crashed are delivered to the next one together with the partition, not after AckWait.
 func TestOrphansComeWithThePartition(t *testing.T) {
 	w := newEnv(t)
 	cfg := SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 10 * time.Minute}
@@ -59,7 +59,7 @@ func TestOrphansComeWithThePartition(t *testing.T) {
 	n := 0
 	err = hoarder.Run(ctx, func(_ context.Context, batch []projector.Delivery) error {
 		if n += len(batch); n >= 100 {
-			nc.Close() // like a death: it releases nothing
+			nc.Close() // like a crash: the pin is not released
 			die()
 		}
 		return nil
@@ -75,8 +75,7 @@ func TestOrphansComeWithThePartition(t *testing.T) {
 	}
 }
 
-// Records that are delivered again because their save took longer than AckWait
-// change nothing.
+// Records that are redelivered because their save took longer than AckWait change nothing.
 func TestLateAcknowledgements(t *testing.T) {
 	w := newEnv(t)
 	var seen observed
@@ -93,8 +92,7 @@ func TestLateAcknowledgements(t *testing.T) {
 	w.allAcknowledged()
 }
 
-// The bucket is deleted and created again, while a projector runs and while none does: it is filled again from the log, also with sessions without new
-// records.
+// The bucket is deleted and recreated, while a projector runs and while none does: it is filled again from the log, also with sessions without new records.
 func TestBucketRecreated(t *testing.T) {
 	w := newEnv(t)
 	quiet, busy := storetest.NewSessionGenerator(storetest.NewLog(), s1, 22), storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", "s2"), 23)
@@ -234,7 +232,7 @@ func (o *observed) values() (records uint64, oldest time.Duration, redelivered i
 type dyingStore struct {
 	projector.Store
 
-	mu   sync.Mutex // guards left
+	mu   sync.Mutex // guards left, the remaining saves
 	left int
 	die  func()
 }
@@ -253,7 +251,7 @@ func (s *dyingStore) Save(ctx context.Context, snap fold.Snapshot, after project
 	return revision, err
 }
 
-// Dead between the save of a head and its acknowledgement, a hundred times, over a real server: the last projector arrives at the fold of the log.
+// A projector crashes a hundred times between the save of a head and its acknowledgement, with a real server: the last one arrives at the fold of the log.
 func TestDeadBetweenSaveAndAck(t *testing.T) {
 	const seed = 27
 	w := newEnv(t)
@@ -277,7 +275,7 @@ func TestDeadBetweenSaveAndAck(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("the projector saved nothing")
 		}
-		p.nc.Close() // no acknowledgement, no word
+		p.nc.Close() // without an acknowledgement and without a release of the pin
 		p.stop()
 		w.unpin()
 	}
@@ -288,7 +286,7 @@ func TestDeadBetweenSaveAndAck(t *testing.T) {
 	w.allAcknowledged()
 }
 
-// unpin saves the time until the server notices a death.
+// unpin saves the time until the server detects a crash.
 func (w *env) unpin() {
 	w.tb.Helper()
 	str, err := w.js.Stream(w.tb.Context(), stream)
@@ -300,8 +298,7 @@ func (w *env) unpin() {
 	}
 }
 
-// Processes that are killed with -9 between the save of a head and its
-// acknowledgement, one after the other.
+// Processes are killed with -9 between the save of a head and its acknowledgement, one after the other.
 func TestKilledBetweenSaveAndAck(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
@@ -317,9 +314,8 @@ func TestKilledBetweenSaveAndAck(t *testing.T) {
 	w.allAcknowledged()
 }
 
-// Two processes on one partition. The one that has it is frozen, the other takes
-// over; it wakes up and both are there; the other is killed, and the first has it
-// again.
+// Two processes on one partition. The one that has it is frozen, and the other takes over; the first resumes, and both run; the other is killed, and the first
+// has the partition again.
 func TestTwoProcesses(t *testing.T) {
 	srv := natstest.StartProcess(t)
 	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
@@ -355,7 +351,7 @@ func TestTwoProcesses(t *testing.T) {
 	w.allAcknowledged()
 }
 
-// The stream is deleted and created again while two projectors run. Both notice, and what the new stream has is saved although its sequences are lower
+// The stream is deleted and recreated while two projectors run. Both detect it, and the records of the new stream are saved although their sequences are lower
 // than those that the projectors have read: a new session, and one that continues after its snapshot.
 func TestStreamRecreated(t *testing.T) {
 	w := newEnv(t)

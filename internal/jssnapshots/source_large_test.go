@@ -15,10 +15,9 @@ import (
 	"github.com/tailrace/tailrace/projector"
 )
 
-// Two megabytes of state: the custom state of a session grows to its limit, and
-// the head has it twice, as it is and as it was when the turn began. That is more
-// than a message of NATS holds. The projector saves it, a reader that has only
-// the store reads it, and a patch beyond the limit is refused and counted.
+// Two megabytes of state: the custom state of a session grows to its limit, and the head contains it twice, in its current form and in the form at the start of
+// the turn. That is more than a NATS message holds. The projector saves it, a reader with only the store reads it, and a patch beyond the limit is rejected and
+// counted.
 func TestTwoMegabytesOfState(t *testing.T) {
 	w := newEnv(t)
 	s := chunk.RootSession("acme", "large")

@@ -25,7 +25,7 @@ type concurrentWriter struct {
 	kv    jetstream.KeyValue
 	store *Store
 	key   string
-	old   []byte // a head from the beginning
+	old   []byte // a head of the first records
 }
 
 func (w *env) concurrentWriter(s chunk.Session) *concurrentWriter {
@@ -54,7 +54,7 @@ func (m *concurrentWriter) put(head []byte) {
 	}
 }
 
-// newer saves the fold of all that is in the log, as a second projector would.
+// newer saves the fold of the whole log, as a second projector would.
 func (m *concurrentWriter) newer(s chunk.Session) {
 	m.tb.Helper()
 	for {
@@ -72,8 +72,8 @@ func (m *concurrentWriter) newer(s chunk.Session) {
 	}
 }
 
-// Another writer replaces the head while a projector works: by a newer one, by an old one, by a malformed one, by that of another session, by nothing.
-// A reader gets the fold of the log all the time, and when the other writer has ended that is what is stored.
+// Another writer replaces the head while a projector works: by a newer one, an old one, a malformed one, one of another session, an empty value. A reader gets
+// the fold of the log all the time, and after the other writer has ended that is the stored snapshot.
 func TestHeadsOfAnotherWriter(t *testing.T) {
 	t.Logf("-writer.seed=%d", *writerSeed)
 	w, rng := newEnv(t), rand.New(rand.NewPCG(*writerSeed, 1))
@@ -101,7 +101,7 @@ func TestHeadsOfAnotherWriter(t *testing.T) {
 	}
 	for round := range 36 {
 		w.copy(a.Write(t, 1+rng.IntN(15)))
-		which := round % len(replace) // each of them, and then whatever comes
+		which := round % len(replace) // each of them, and then random ones
 		if round > 2*len(replace) {
 			which = rng.IntN(len(replace))
 		}
@@ -112,7 +112,7 @@ func TestHeadsOfAnotherWriter(t *testing.T) {
 		}
 		storetest.Equal(t, "while heads are replaced", snap, storetest.Fold(t, w.log, s1))
 		if round < 2*len(replace) {
-			w.copy(a.Write(t, 1)) // the projector meets each of them
+			w.copy(a.Write(t, 1)) // the projector processes each of them
 			w.caughtUp(s1)
 		}
 	}

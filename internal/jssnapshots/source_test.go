@@ -19,8 +19,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// From the log over the durable consumer into the bucket, many sessions at once,
-// with clean-ups; and what is read in between is exact.
+// Many concurrent sessions are read from the log by the durable consumer and saved in the bucket, with clean-ups; snapshots that are read meanwhile are exact.
 func TestLogToBucket(t *testing.T) {
 	w := newEnv(t)
 	p := w.project(SourceConfig{})
@@ -51,7 +50,7 @@ func TestLogToBucket(t *testing.T) {
 	}
 }
 
-// The durable consumer is deleted: it is created again at its position, and nothing is left out.
+// The durable consumer is deleted: it is recreated at its position, and no record is missed.
 func TestConsumerDeleted(t *testing.T) {
 	w := newEnv(t)
 	p := w.project(SourceConfig{})
@@ -71,7 +70,7 @@ func TestConsumerDeleted(t *testing.T) {
 	}
 }
 
-// One of two has the partition. When it ends, regularly or by death, the other one gets it, with everything that was not saved.
+// One of two has the partition. When it ends, gracefully or by a crash, the other one gets it, with all unsaved records.
 func TestHandOver(t *testing.T) {
 	w := newEnv(t)
 	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 3)
@@ -84,14 +83,14 @@ func TestHandOver(t *testing.T) {
 	if n := two.runner.Stats().Delivered; n > 0 {
 		t.Errorf("the standby got %d records", n)
 	}
-	one.stop() // in good order
+	one.stop() // gracefully
 	w.copy(a.Write(t, 60))
 	w.caughtUp(s1)
 	if n := two.runner.Stats().Delivered; n == 0 {
 		t.Error("the second one did not take over")
 	}
 	three := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 2 * time.Second})
-	two.nc.Close() // like a death: no acknowledgement, no word
+	two.nc.Close() // like a crash: no acknowledgement, and the pin is not released
 	w.copy(a.Write(t, 60))
 	w.caughtUp(s1)
 	if n := three.runner.Stats().Delivered; n == 0 {
@@ -140,15 +139,15 @@ func TestMalformedAndPoison(t *testing.T) {
 	w.publish(subject, map[string][]string{"ce-id": {"1-3"}}, nil)
 	w.publish("tr.chunks.0.acme.s1.*x", nil, []byte("{}"))
 	w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: "good"})})
-	var told []string
+	var reported []string
 	p := w.project(SourceConfig{OnMalformed: func(_ context.Context, f Malformed) error {
-		told = append(told, fmt.Sprintf("%d %s: %v", f.Seq, f.Subject, f.Err))
+		reported = append(reported, fmt.Sprintf("%d %s: %v", f.Seq, f.Subject, f.Err))
 		return nil
 	}})
 	w.caughtUp(s1)
 	p.stop()
-	if p.source.MalformedCount() != 3 || len(told) != 3 || p.runner.Stats().Skipped != 1 {
-		t.Errorf("foreign %d %q, stats %+v; want 3 and 1 skipped", p.source.MalformedCount(), told, p.runner.Stats())
+	if p.source.MalformedCount() != 3 || len(reported) != 3 || p.runner.Stats().Skipped != 1 {
+		t.Errorf("malformed %d %q, stats %+v; want 3 and 1 skipped", p.source.MalformedCount(), reported, p.runner.Stats())
 	}
 	snap, err := w.reader.Snapshot(t.Context(), s1)
 	if err != nil || !strings.Contains(string(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).AppendJSON(nil)), `"good"`) {
@@ -156,7 +155,7 @@ func TestMalformedAndPoison(t *testing.T) {
 	}
 }
 
-// The server restarts, a head is deleted, and the bucket is deleted and created again.
+// The server restarts, a head is deleted, and the bucket is deleted and recreated.
 func TestThingsGoAndComeBack(t *testing.T) {
 	w := newEnv(t)
 	w.project(SourceConfig{})

@@ -49,7 +49,7 @@ func testVerify(t *testing.T, w TestLog) {
 			reason(t, err, tt.fails)
 			var truncated *chunk.TruncatedError
 			if errors.As(err, &truncated) && truncated.After != tt.after {
-				t.Errorf("told of %d, asked for %d", truncated.After, tt.after)
+				t.Errorf("error after %d, want %d", truncated.After, tt.after)
 			}
 		})
 	}
