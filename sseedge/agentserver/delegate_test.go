@@ -17,7 +17,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// says answers in one step with its pieces.
+// says returns an agent that writes its pieces in one step.
 func says(pieces ...string) workers.AgentFunc {
 	return func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
@@ -32,7 +32,7 @@ func says(pieces ...string) workers.AgentFunc {
 	}
 }
 
-// echo says what it was asked with.
+// echo returns its input.
 func echo(ctx context.Context, t *workers.Turn) error {
 	return says(t.Input()[0].Content, " ", t.Params().String())(ctx, t)
 }
@@ -56,7 +56,7 @@ func holding(begun chan<- string, held <-chan struct{}) workers.AgentFunc {
 	}
 }
 
-// asking asks a browser and a user, then reports the answers.
+// asking calls a browser tool and requests an approval, then reports the answers.
 func asking(deadline time.Duration) workers.AgentFunc {
 	return func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
@@ -88,7 +88,7 @@ func asking(deadline time.Duration) workers.AgentFunc {
 	}
 }
 
-// event is what a parent looks at in an event.
+// event has the members of an event that a parent uses.
 type event struct {
 	Type  string `json:"type"`
 	Chunk struct {
@@ -97,9 +97,8 @@ type event struct {
 	} `json:"chunk"`
 }
 
-// delegate is a remote parent: it starts, follows the events from its cursor
-// however often the connection breaks, and asks for the status. The answer is the
-// text that it has put together, and the output.
+// delegate is a remote parent: it starts a run, follows the events from its cursor across broken connections, and requests the status. The result is the text
+// of the events, and the output.
 func (w *env) delegate(session, message string, cut func(events int) bool) (text, output string, err error) {
 	body := fmt.Sprintf(`{"sessionId":%q,"agentType":"helper","message":%q,"state":{"tone":"kind"}}`, session, message)
 	if got := w.post("/start", body); got.status != http.StatusOK || got.member("streamId") != session || got.member("runId") == "" {
@@ -142,7 +141,7 @@ func TestDelegationFromAfar(t *testing.T) {
 	}
 }
 
-// The connection of the parent breaks behind each event.
+// The connection of the parent breaks after each event.
 func TestDelegationOverBreakingConnections(t *testing.T) {
 	w := newEnv(t, nil)
 	w.work(echo)
@@ -153,7 +152,7 @@ func TestDelegationOverBreakingConnections(t *testing.T) {
 	}
 }
 
-// The parent asks for the events before there is a worker.
+// The parent requests the events before there is a worker.
 func TestEventsOfARunThatIsYetToBegin(t *testing.T) {
 	w := newEnv(t, nil)
 	type result struct {
@@ -177,7 +176,7 @@ func TestEventsOfARunThatIsYetToBegin(t *testing.T) {
 	}
 }
 
-// No worker ever starts the run: the parent is asked to retry.
+// No worker starts the run: the parent gets a retryable status.
 func TestRunNeverStarts(t *testing.T) {
 	w := newEnv(t, func(c *edgeConfig) { c.client.RequestTimeout = 300 * time.Millisecond })
 	w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`)
@@ -187,7 +186,7 @@ func TestRunNeverStarts(t *testing.T) {
 	}
 }
 
-// /sse sends the bytes of the edge's own events, and takes its cursors.
+// /sse sends the same bytes as the events of the edge, and accepts its cursors.
 func TestEventsEqualEdgeEvents(t *testing.T) {
 	w := newEnv(t, nil)
 	w.work(echo)
@@ -222,7 +221,7 @@ func TestEventsEqualEdgeEvents(t *testing.T) {
 	}
 }
 
-// Twenty start the same session at once: all get the one run, and it runs once.
+// Twenty clients start the same session concurrently: all get the same run, and it runs once.
 func TestStartedByManyAtOnce(t *testing.T) {
 	w := newEnv(t, nil)
 	var ran atomic.Int64
@@ -251,7 +250,7 @@ func TestStartedByManyAtOnce(t *testing.T) {
 	}
 }
 
-// A session that is running is returned as it is; one that is over is not.
+// A running session is returned unchanged; a completed one is refused.
 func TestStartIsForOneDelegation(t *testing.T) {
 	w := newEnv(t, nil)
 	begun, held := make(chan string, 1), make(chan struct{})
@@ -285,7 +284,7 @@ func TestStartIsForOneDelegation(t *testing.T) {
 	}
 }
 
-// A user's metadata and files reach the agent; what is over the budget does not.
+// A user's metadata and files reach the agent; metadata over the budget is dropped.
 func TestMessagesOfAParent(t *testing.T) {
 	w := newEnv(t, nil)
 	got := make(chan string, 1)

@@ -44,7 +44,7 @@ type env struct {
 
 const tenant = "acme"
 
-// must is for what does not fail.
+// must fails the test if a constructor returns an error.
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -129,14 +129,14 @@ func (w *env) work(agent workers.AgentFunc) {
 	})
 }
 
-// answered is what came for a request.
+// answered is a response.
 type answered struct {
 	status int
 	body   string
 	header http.Header
 }
 
-// member is a text in the answer, "" if it is not there.
+// member returns a text member of the response, "" if it is missing.
 func (a answered) member(name string) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal([]byte(a.body), &all) != nil {
@@ -149,7 +149,7 @@ func (a answered) member(name string) string {
 	return text
 }
 
-// String is the status, and of a refusal the code.
+// String returns the status, and the code of a refusal.
 func (a answered) String() string {
 	if code := a.member("code"); code != "" {
 		return fmt.Sprintf("%d %s", a.status, code)
@@ -227,8 +227,7 @@ type sseEvent struct {
 	data string
 }
 
-// listen reads events from a cursor until see says that it is enough, or the
-// stream ends.
+// listen reads events from a cursor until see returns true, or the stream ends.
 func (w *env) listen(ctx context.Context, path, cursor string, see func(sseEvent) bool) error {
 	header := http.Header{}
 	if cursor != "" {

@@ -68,7 +68,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// A page of another site can make a browser post, and may not.
+// A page of another origin can make a browser send a POST, and gets 403.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	w := newEnv(t, func(c *edgeConfig) { c.edge.Origins = []string{"https://ours.example"} })
 	for origin, want := range map[string]int{"https://evil.example": http.StatusForbidden, "https://ours.example": http.StatusOK} {
@@ -83,7 +83,7 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 }
 
-// While the log cannot be asked, nothing is said about sessions.
+// While the log is unavailable, no response reveals whether a session exists.
 func TestWithoutALog(t *testing.T) {
 	w := newEnv(t, func(c *edgeConfig) { c.client.RequestTimeout = 200 * time.Millisecond })
 	w.server.waitStarted = func(context.Context, chunk.Session) error { return chunk.ErrNotStored }

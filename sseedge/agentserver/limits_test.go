@@ -49,7 +49,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	leave()
 }
 
-// Requests that are being read have a bound on their memory and on their time.
+// The memory and time for reading requests are limited.
 func TestBodiesAreBounded(t *testing.T) {
 	w := newEnv(t, func(cfg *edgeConfig) { cfg.edge.BodyBytes = 1 })
 	for _, path := range []string{"/start", "/resume", "/submit-tool-result", "/interrupt", "/abort"} {
@@ -86,7 +86,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// Requests have names, one for each route.
+// Each route has a name for the metrics.
 func TestRouteNames(t *testing.T) {
 	server := newEnv(t, nil).server
 	for path, want := range map[string]string{

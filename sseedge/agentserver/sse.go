@@ -11,8 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// sse serves GET /sse: the events of /v1/sessions/{id}/events, with its cursors,
-// parameters and refusals.
+// sse serves GET /sse: the events of /v1/sessions/{id}/events, with its cursors, parameters and refusals.
 //
 // A parent asks for the events as soon as /start has answered, when no worker may
 // have begun. Of such a session the log knows nothing, and the parent would be

@@ -12,7 +12,7 @@ import (
 
 const startS1 = `{"sessionId":"s1","agentType":"helper","message":"hi"}`
 
-// An interrupted run keeps what it said, and is resumed with a message or without.
+// An interrupted run keeps its output, and is resumed with or without a message.
 func TestInterruptAndResume(t *testing.T) {
 	for name, c := range map[string]struct{ resume, other string }{
 		"without a message": {`{"sessionId":"s1"}`, `{"sessionId":"s1","message":"more"}`},
@@ -24,7 +24,7 @@ func TestInterruptAndResume(t *testing.T) {
 			w.work(holding(begun, held))
 			first := w.post("/start", startS1).member("runId")
 			<-begun
-			for range 2 { // the second finds it stopping, or stopped
+			for range 2 { // the second request finds it stopping, or stopped
 				if got := w.post("/interrupt", `{"sessionId":"s1","reason":"lunch"}`); got.status != http.StatusAccepted || got.member("runId") != first {
 					t.Errorf("interrupt: %s %s", got, got.body)
 				}
@@ -54,8 +54,7 @@ func TestInterruptAndResume(t *testing.T) {
 	}
 }
 
-// A run that is running, one that waits for answers, one that was interrupted and
-// one that no worker has started: an abort fails each permanently.
+// An abort permanently fails a running run, one that waits for answers, one that was interrupted, and one that no worker has started.
 func TestAbort(t *testing.T) {
 	abort := func(w *env) {
 		w.t.Helper()
@@ -121,13 +120,13 @@ func TestInterruptOfARunThatWaits(t *testing.T) {
 	if got := w.post("/resume", `{"sessionId":"s1"}`); got.status != http.StatusOK {
 		t.Errorf("resume: %s %s", got, got.body)
 	}
-	// What was allowed has not been done, and is not done any more.
+	// The approved call has not run, and is not run any more.
 	if got := w.awaitStatus("s1", "completed"); got.member("output") != `location "Oslo", payment run interrupted` {
 		t.Errorf("output %q", got.member("output"))
 	}
 }
 
-// An abort that meets a run which is just about to pause still takes effect.
+// An abort of a run that is about to pause takes effect.
 func TestAbortMeetsThePause(t *testing.T) {
 	w := newEnv(t, nil)
 	begun, ask := make(chan struct{}, 10), asking(0)
@@ -146,8 +145,7 @@ func TestAbortMeetsThePause(t *testing.T) {
 	}
 }
 
-// A run that has delegated waits for its sub-agents, reports that in its status, and
-// fails when it is aborted.
+// A run that has delegated waits for its sub-agents, reports that in its status, and fails when it is aborted.
 func TestARunThatHasDelegated(t *testing.T) {
 	w := newEnv(t, nil)
 	w.work(func(ctx context.Context, t *workers.Turn) error {

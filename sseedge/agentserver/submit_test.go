@@ -12,7 +12,7 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 )
 
-// submits sends an answer to a call of s1, and wants a status or a refusal.
+// submits sends an answer to a call of s1, and checks the status or the code of the refusal.
 func (w *env) submits(members, want string) answered {
 	w.t.Helper()
 	got := w.post("/submit-tool-result", `{"sessionId":"s1",`+members+`}`)
@@ -42,7 +42,7 @@ func TestAnswersOfAParent(t *testing.T) {
 	}
 	approval := run + "::pay"
 
-	// CS-14: what is of the wrong kind, or to another approval, is refused.
+	// CS-14: an answer of the wrong kind, or to another approval, is refused.
 	w.submits(`"toolCallId":"pay","result":"paid"`, "400 VALIDATION_ERROR")
 	w.submits(`"kind":"approval-response","toolCallId":"where","approvalId":"`+approval+`","approved":true`, "400 VALIDATION_ERROR")
 	w.submits(`"kind":"approval-response","toolCallId":"pay","approvalId":"other::pay","approved":true`, "400 VALIDATION_ERROR")
@@ -51,13 +51,13 @@ func TestAnswersOfAParent(t *testing.T) {
 	w.submits(`"toolCallId":"where"`, "400 VALIDATION_ERROR")
 	w.submits(`"toolCallId":"where","result":1,"error":"both"`, "400 VALIDATION_ERROR")
 	w.submits(`"toolCallId":"nowhere","result":1`, "404 NOT_FOUND")
-	// CS-15: ids, errors and results have bounds.
+	// CS-15: limits of ids, errors and results.
 	w.submits(`"toolCallId":"`+strings.Repeat("w", 257)+`","result":1`, "400 VALIDATION_ERROR")
 	w.submits(`"toolCallId":"where","error":"`+strings.Repeat("e", 8<<10+1)+`"`, "400 VALIDATION_ERROR")
 	w.submits(`"toolCallId":"where","result":"`+strings.Repeat("r", 1<<19)+`"`, "413 CONTENT_TOO_LARGE")
 	w.submits(`"toolCallId":"where","result":"`+strings.Repeat("r", 1<<20)+`"`, "413 CONTENT_TOO_LARGE")
 
-	// Nothing of that was stored.
+	// None of these answers was stored.
 	w.submits(`"toolCallId":"where","result":"Oslo"`, "accepted")
 	if late := w.submits(`"toolCallId":"where","result":"Bergen"`, "already_completed"); !strings.Contains(late.member("first"), `"result":"Oslo"`) {
 		t.Errorf("the first answer is %s", late.member("first"))
@@ -72,7 +72,7 @@ func TestAnswersOfAParent(t *testing.T) {
 	w.submits(`"toolCallId":"where","result":"Oslo"`, "already_completed")
 }
 
-// Of many answers at once one counts, and the run is resumed once.
+// Of many concurrent answers one is accepted, and the run is resumed once.
 func TestOneAnswerCounts(t *testing.T) {
 	w := newEnv(t, nil)
 	w.work(asking(0))
@@ -115,7 +115,7 @@ func TestAnswerAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// The records of a call that the log has lost do not come back: the caller is not invited to repeat its answer.
+// The records of a call were lost with the log: the caller does not get a retryable status.
 func TestAnswerToALostCall(t *testing.T) {
 	_, p := resultOf(&conversation.Refusal{Reason: conversation.ReasonLost})
 	if p == nil || p.Status != http.StatusGone || p.Code != codeFailed {

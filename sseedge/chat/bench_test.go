@@ -27,7 +27,7 @@ func BenchmarkFirstByte(b *testing.B) {
 	}
 }
 
-// Beside it: one message stored, and nothing else.
+// For comparison: one stored message.
 func BenchmarkBarePublish(b *testing.B) {
 	w := newEnv(b)
 	for n := 0; b.Loop(); n++ {

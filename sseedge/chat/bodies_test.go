@@ -19,8 +19,8 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// behind serves the chats with the server of production.
-func (e *edge) behind(cfg sseedge.ServerConfig) {
+// serveWith serves the chats with the server of production.
+func (e *edge) serveWith(cfg sseedge.ServerConfig) {
 	e.t.Helper()
 	e.server.Close()
 	e.server = httptest.NewUnstartedServer(nil)
@@ -28,14 +28,13 @@ func (e *edge) behind(cfg sseedge.ServerConfig) {
 	e.server.Start()
 }
 
-// sender is a client that sends a request in pieces.
+// sender is a client that sends a request in parts.
 type sender struct {
 	t    *testing.T
 	conn net.Conn
 }
 
-// send begins a POST with a body of a length, -1 for one that does not say, of which
-// so much is sent.
+// send starts a POST with a content length, -1 for none, and the first bytes of its body.
 func (e *edge) send(t *testing.T, length int, body string) *sender {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.server.Listener.Addr().String())
@@ -49,15 +48,14 @@ func (e *edge) send(t *testing.T, length int, body string) *sender {
 		body = fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 	}
 	head := "POST " + cmp.Or(e.base, "/api/chat/s1") + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + how + "\r\n\r\n"
-	// One that is refused does not read the rest.
+	// A rejected request does not read the rest.
 	if _, err := io.WriteString(conn, head+body); err != nil {
 		t.Logf("a body is not read: %v", err)
 	}
 	return &sender{t, conn}
 }
 
-// answer is the status and the body of the response, and whether it sends its client
-// away for now: with a time to come back, on another connection.
+// answer returns the status and the body of the response, and whether it has a Retry-After and closes the connection.
 func (s *sender) answer() (text string, away bool) {
 	s.t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(s.conn), nil)
@@ -72,8 +70,8 @@ func (s *sender) answer() (text string, away bool) {
 	return fmt.Sprintf("%d %s", resp.StatusCode, body), resp.Close && resp.Header.Get("Retry-After") != ""
 }
 
-// deferredPause waits until the bodies that are being read take so much.
-func (e *edge) deferredPause(what string, ok func(int64) bool) {
+// awaitBodies waits until the bodies that are being read use an amount of memory.
+func (e *edge) awaitBodies(what string, ok func(int64) bool) {
 	e.t.Helper()
 	natstest.Eventually(e.t, what, func(context.Context) error {
 		if n := e.service.shared.Bodies.InUse(); !ok(n) {
@@ -83,8 +81,7 @@ func (e *edge) deferredPause(what string, ok func(int64) bool) {
 	})
 }
 
-// Many large bodies come slowly: together they take no more than they may, one too
-// many is refused at once, and a short message is still accepted.
+// Many large bodies arrive slowly: together they use no more than the limit, one too many is rejected at once, and a short message is still accepted.
 func TestSlowBodies(t *testing.T) {
 	const most = 1 << 20
 	w := newEnv(t)
@@ -95,10 +92,10 @@ func TestSlowBodies(t *testing.T) {
 		e.base = fmt.Sprint("/api/chat/slow", max(length, 0))
 		piece := strings.Repeat(" ", 200<<10)
 		var slow []*sender
-		for range 2 { // in buffers of 256 KiB; a third one does not fit, while it grows
+		for range 2 { // in buffers of 256 KiB; a third one does not fit while it grows
 			slow = append(slow, e.send(t, length, piece))
 			n := int64(len(slow)) * int64(len(piece))
-			e.deferredPause("a body is read", func(held int64) bool { return held >= n })
+			e.awaitBodies("a body is read", func(held int64) bool { return held >= n })
 		}
 		if got, away := e.send(t, length, piece+piece).answer(); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeTooManyBodies) || !away {
 			t.Errorf("one too many gets %s, and is sent away: %t", got, away)
@@ -110,16 +107,16 @@ func TestSlowBodies(t *testing.T) {
 		for _, s := range slow {
 			s.conn.Close()
 		}
-		e.deferredPause("everything is given back", func(held int64) bool { return held == 0 })
+		e.awaitBodies("all memory is released", func(held int64) bool { return held == 0 })
 		e.base += "b"
 		large := chatBody("", `{"id":"m0","role":"system","parts":[]}`, user("u1", "hi")) + piece
 		want(t, e.post("", large), whole("msg-1"))
 	}
 }
 
-// A client that announces more than it sends takes no more than what it sends.
+// A client that announces more than it sends uses only memory for the bytes that it sends.
 func TestLiesAboutContentLength(t *testing.T) {
-	const liars = 100 // clients that announce 800 MiB together
+	const liars = 100 // clients that together announce 800 MiB
 	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = 1 << 20 })
@@ -127,26 +124,25 @@ func TestLiesAboutContentLength(t *testing.T) {
 	for range liars {
 		e.send(t, 8<<20, "{")
 	}
-	e.deferredPause("all lies are being read", func(held int64) bool { return held >= liars })
+	e.awaitBodies("all lies are being read", func(held int64) bool { return held >= liars })
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
 
-	// A body is read as far as the announced length.
+	// A body is read up to the announced length.
 	if got, _ := e.send(t, 5, chatBody("", user("u2", "hi"))).answer(); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, httpkit.CodeValidation) {
 		t.Errorf("a body that is cut is %s", got)
 	}
-	// A body that is announced as too large is not read at all.
+	// A body whose announced length exceeds the limit is not read.
 	if got, _ := e.send(t, 8<<20+1, "").answer(); !strings.HasPrefix(got, "413 ") || !strings.Contains(got, httpkit.CodeTooLarge) {
 		t.Errorf("a body that is too large is %s", got)
 	}
 }
 
-// A body that does not come gives its share back in time, also when a byte of it
-// comes from time to time.
+// The memory of a body that does not arrive in time is released, also if a byte of it arrives from time to time.
 func TestBodyTimeout(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(nil)
-	e.behind(sseedge.ServerConfig{BodyTimeout: 500 * time.Millisecond})
+	e.serveWith(sseedge.ServerConfig{BodyTimeout: 500 * time.Millisecond})
 	silent := e.send(t, 8<<20, "{")
 	dripping := e.send(t, -1, "{")
 	go func() {
@@ -163,7 +159,7 @@ func TestBodyTimeout(t *testing.T) {
 			t.Errorf("a body that does not come is %s", got)
 		}
 	}
-	e.deferredPause("the shares are given back", func(held int64) bool { return held == 0 })
+	e.awaitBodies("the memory of the bodies is released", func(held int64) bool { return held == 0 })
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
 }
 
@@ -172,7 +168,7 @@ func TestBodyTimeoutOfHTTP2(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(nil)
-	e.behind(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond, H2C: true})
+	e.serveWith(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond, H2C: true})
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}
@@ -197,22 +193,22 @@ func TestBodyTimeoutOfHTTP2(t *testing.T) {
 	if got := post(silent); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, httpkit.CodeBodyTimeout) {
 		t.Errorf("a body that does not come is %s", got)
 	}
-	e.deferredPause("the share is given back", func(held int64) bool { return held == 0 })
+	e.awaitBodies("the memory of the body is released", func(held int64) bool { return held == 0 })
 	status, text, _ := strings.Cut(post(strings.NewReader(chatBody("", user("u1", "hi")))), " ")
 	if want(t, brief(t, text), whole("msg-1")); status != "200" {
 		t.Errorf("the next message gets %s", status)
 	}
 }
 
-// A body whose connection breaks gives its share back, too.
+// The memory of a body whose connection breaks is released, too.
 func TestBrokenBodies(t *testing.T) {
 	e := newEnv(t).newEdge(nil)
 	for range 10 {
 		s := e.send(t, 8<<20, strings.Repeat(" ", 100<<10))
-		e.deferredPause("it is read", func(held int64) bool { return held >= 100<<10 })
+		e.awaitBodies("it is read", func(held int64) bool { return held >= 100<<10 })
 		if err := s.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
-		e.deferredPause("it is given back", func(held int64) bool { return held == 0 })
+		e.awaitBodies("the memory is released", func(held int64) bool { return held == 0 })
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// answer says "Hello world" in two pieces and ends.
+// answer writes "Hello world" in two pieces and ends.
 func answer(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
 	if err := say(ctx, run, 1, "Hello ", "world"); err != nil {
 		return err
@@ -27,13 +27,12 @@ func answer(ctx context.Context, _ control.Command, run *producers.Run, _ *env) 
 	return run.End(ctx, nil)
 }
 
-// whole is what a client gets that has nothing of an answer.
+// whole is the transcript for a client without a part of the answer.
 func whole(id string) string {
 	return "start(" + id + ") start-step text-start text-delta(Hello world) text-end finish-step finish(stop) DONE"
 }
 
-// want compares a transcript. Pieces of text that follow each other are one: how
-// they are cut is the worker's affair.
+// want compares a transcript. Adjacent pieces of text are joined, because the worker decides how they are split.
 func want(t *testing.T, got, want string) {
 	t.Helper()
 	if got = strings.ReplaceAll(got, ") text-delta(", ""); got != want {
@@ -47,14 +46,13 @@ func TestFreshTurn(t *testing.T) {
 	w.work(answer)
 	message := chatBody("", user("u1", "hi"))
 	want(t, e.post("", message), whole("msg-1"))
-	want(t, e.post("", message), whole("msg-1")) // the response was lost, and the client sends it again
+	want(t, e.post("", message), whole("msg-1")) // the response was lost, and the client sends the message again
 	want(t, e.get("", nil), "204")
 	want(t, e.post("", chatBody("", user("u1", "hi"), `{"id":"msg-1","role":"assistant","parts":[]}`, user("u2", "more"))), whole("msg-3"))
 	w.handledAre("execute", "execute")
 }
 
-// The answer is asked for before there is a worker: the stream is open, a page that
-// loads meanwhile sees the message and waits, too.
+// The answer is requested before there is a worker: the stream is open, and a page that loads meanwhile shows the message and waits, too.
 func TestNoWorkerYet(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -70,7 +68,7 @@ func TestNoWorkerYet(t *testing.T) {
 	want(t, "start(msg-1) "+second.rest(), whole("msg-1"))
 }
 
-// asking waits for the browser in its first step and thanks in the second.
+// asking waits for the browser in its first step and writes "thanks" in the second.
 func asking(calls ...string) script {
 	return func(ctx context.Context, c control.Command, run *producers.Run, _ *env) error {
 		if c.Kind == control.Resume {
@@ -108,7 +106,7 @@ const (
 	thanks = "start(msg-1) tool-output-available(c1)(1) start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE"
 )
 
-// answers is the POST of a client that ran c1.
+// answers returns the POST of a client that ran c1.
 var answersC1 = chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), assistantMessage("msg-1 step c1=1"))
 
 func TestClientTool(t *testing.T) {
@@ -119,13 +117,13 @@ func TestClientTool(t *testing.T) {
 	if got := e.page(); got != "paused: msg-0 user, msg-1 assistant" {
 		t.Errorf("the snapshot is %q", got)
 	}
-	want(t, e.get("", nil), "204") // a message that waits is complete
+	want(t, e.get("", nil), "204") // the message of a run that waits is complete
 	want(t, e.post("", answersC1), thanks)
 	w.handledAre("execute", "resume")
-	// A client that has it all and posts once more gets nothing new.
+	// A client that has the whole answer and repeats its POST gets nothing new.
 	again := chatBody("", user("u1", "hi"), assistantMessage("msg-1 step c1=1 step"))
 	want(t, e.post("", again), "start(msg-1) finish(stop) DONE")
-	// One whose response was lost gets it again.
+	// A client whose response was lost gets it again.
 	want(t, e.post("", answersC1), thanks)
 	w.handledAre("execute", "resume")
 }
@@ -139,17 +137,17 @@ func TestApproval(t *testing.T) {
 			want(t, e.post("", chatBody("", user("u1", "hi"))),
 				"start(msg-1) start-step tool-input-available(a1) tool-approval-request(a1) finish-step finish(tool-calls) DONE")
 			run := control.ExecuteRunID(chunk.RootSession("acme", "s1"), "u1")
-			word, told := "no", "tool-output-denied(a1) "
+			word, denial := "no", "tool-output-denied(a1) "
 			if approved {
-				word, told = "yes", ""
+				word, denial = "yes", ""
 			}
 			want(t, e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step "+run+"::a1="+word))),
-				"start(msg-1) "+told+"start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE")
+				"start(msg-1) "+denial+"start-step text-start text-delta(thanks) text-end finish-step finish(stop) DONE")
 		})
 	}
 }
 
-// Fifty tabs answer the same call in the same moment.
+// Fifty tabs answer the same call concurrently.
 func TestFiftyAnswers(t *testing.T) {
 	w := newEnv(t)
 	edges := []*edge{w.newEdge(nil), w.newEdge(nil)}
@@ -188,7 +186,7 @@ func TestFiftyAnswers(t *testing.T) {
 	w.handledAre("execute", "resume")
 }
 
-// Fifty times the same POST of a chat: one continuation, told to all.
+// Fifty times the same POST of a chat: there is one continuation, and all get it.
 func TestFiftyContinuations(t *testing.T) {
 	w := newEnv(t)
 	edges := []*edge{w.newEdge(nil), w.newEdge(nil)}
@@ -205,8 +203,7 @@ func TestFiftyContinuations(t *testing.T) {
 	w.handledAre("execute", "resume")
 }
 
-// A message instead of an answer: the call has failed, and the new answer does not
-// contain its result.
+// A message instead of an answer: the call has failed, and the new answer does not contain its result.
 func TestAbandoned(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -241,7 +238,7 @@ func TestRegenerateAndEdit(t *testing.T) {
 	w.handledAre("execute", "execute", "execute")
 }
 
-// slowly writes a word, waits for the gate, and writes another.
+// slowly writes a word, waits for the gate, and writes another word.
 func slowly(gate <-chan struct{}) script {
 	return func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
 		run.SetStep(1)
@@ -265,8 +262,7 @@ func slowly(gate <-chan struct{}) script {
 	}
 }
 
-// Two tabs and two edges; one edge goes away in the middle. Its page comes back to
-// the other one with its cursor, and without.
+// Two tabs and two edges; one edge stops in the middle. Its page reconnects to the other one with and without its cursor.
 func TestReconnect(t *testing.T) {
 	w := newEnv(t)
 	one, two := w.newEdge(nil), w.newEdge(nil)
@@ -335,7 +331,7 @@ func TestStop(t *testing.T) {
 	want(t, e.post("/stop", ""), "204")
 }
 
-// An edge that is being stopped cuts its streams, and takes no new ones.
+// An edge that is being stopped closes its streams, and accepts no new ones.
 func TestDrain(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -362,7 +358,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What is refused, and how.
+// The refused requests, with their responses.
 func TestRefused(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(func(c *edgeConfig) { c.MaxBody = 600 << 10 })
@@ -427,7 +423,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A page of another origin cannot post in the name of the user that opened it.
+// A page of another origin cannot post on behalf of the user.
 func TestCrossOrigin(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(func(c *edgeConfig) { c.edge.Origins = []string{"https://app.example"} })
@@ -443,7 +439,7 @@ func TestCrossOrigin(t *testing.T) {
 	}
 }
 
-// reading is a response that a test reads bit by bit.
+// reading is a response that a test reads step by step.
 type streaming struct {
 	t     testing.TB
 	body  io.ReadCloser
@@ -465,7 +461,7 @@ func (e *edge) open(method, path, body string, header http.Header) *streaming {
 	return &streaming{t: e.t, body: resp.Body, lines: bufio.NewScanner(resp.Body)}
 }
 
-// next is the next word, "" at the end.
+// next returns the next word, "" at the end.
 func (s *streaming) next() string {
 	for s.lines.Scan() {
 		line := s.lines.Text()
@@ -491,7 +487,7 @@ func (s *streaming) until(what string) {
 	s.t.Fatalf("%q ended before %s: %v", seen, what, s.lines.Err())
 }
 
-// rest is everything that follows, to a clean end.
+// rest returns the rest of the response, to a clean end.
 func (s *streaming) rest() string {
 	s.t.Helper()
 	var seen []string
@@ -504,9 +500,9 @@ func (s *streaming) rest() string {
 	return strings.Join(seen, " ")
 }
 
-// broken is how a response ended that was cut.
+// broken returns the error of a response that was cut.
 func (s *streaming) broken() error {
-	for s.lines.Scan() { // what is left does not matter
+	for s.lines.Scan() { // the rest is not compared
 	}
 	return s.lines.Err()
 }
@@ -535,7 +531,7 @@ func (e *edge) snapshot() snapshotPage {
 	return p
 }
 
-// page is the snapshot in a line.
+// page returns the snapshot in one line.
 func (e *edge) page() string {
 	e.t.Helper()
 	p := e.snapshot()
@@ -546,7 +542,7 @@ func (e *edge) page() string {
 	return p.Status + ": " + strings.Join(ids, ", ")
 }
 
-// calls are those of the snapshot with their states.
+// calls returns the calls of the snapshot with their states.
 func (e *edge) calls() string {
 	e.t.Helper()
 	var calls []string
@@ -560,7 +556,7 @@ func (e *edge) calls() string {
 	return strings.Join(calls, ", ")
 }
 
-// handledAre fails unless these are the commands that a worker began.
+// handledAre checks the commands that workers started.
 func (w *env) handledAre(want ...string) {
 	w.t.Helper()
 	if got := w.commands(); !slices.Equal(got, want) {
@@ -568,8 +564,7 @@ func (w *env) handledAre(want ...string) {
 	}
 }
 
-// The edge that stored the last answer crashed before it requested the resume of
-// the run. The next edge that loads the chat requests it.
+// The edge that stored the last answer crashed before it requested the resume of the run. The next edge that loads the chat requests it.
 func TestStorerDied(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -586,8 +581,7 @@ func TestStorerDied(t *testing.T) {
 	w.handledAre("execute", "resume")
 }
 
-// A page that was loaded while the chat waited reconnects when the run continues: its
-// cursor is inside the message, and it gets what follows.
+// A page that was loaded while the chat waited reconnects when the run continues: its cursor is inside the message, and it gets the rest.
 func TestTailOverASuspension(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)

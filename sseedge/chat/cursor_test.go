@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// CS-1 and CS-2: which header is the cursor.
+// CS-1 and CS-2: the header with the cursor.
 func TestCursor(t *testing.T) {
 	for _, row := range []struct {
 		rule string

@@ -40,7 +40,7 @@ func TestThePageIsSpoken(t *testing.T) {
 	text := readPage(t)
 	blocks := httpBlock.FindAllStringSubmatchIndex(text, -1)
 	var out strings.Builder
-	var open []*exchange // the last one is answered first
+	var open []*exchange // the last one gets its response first
 	done := 0
 	for i, at := range blocks {
 		block := text[at[2]:at[3]]
@@ -74,7 +74,7 @@ func TestThePageIsSpoken(t *testing.T) {
 
 var httpBlock = regexp.MustCompile("(?s)```http\n(.*?)```")
 
-// support says what the page tells of it.
+// support is the agent that the page describes.
 func support(ctx context.Context, t *workers.Turn) error {
 	first := t.Steps() == 0
 	if first && strings.Contains(t.Input()[0].Content, "story") {
@@ -108,7 +108,7 @@ func support(ctx context.Context, t *workers.Turn) error {
 			if err := s.Text(ctx, "Let me see."); err != nil {
 				return err
 			}
-			return &workers.Error{Message: "The model is on strike.", Code: "provider_unavailable", Cause: errors.New("as told")}
+			return &workers.Error{Message: "The model is on strike.", Code: "provider_unavailable", Cause: errors.New("strike")}
 		case strings.Contains(said, "story"):
 			if err := s.Text(ctx, "there was a parcel, "); err != nil {
 				return err
@@ -133,8 +133,7 @@ type exchange struct {
 	read bytes.Buffer
 }
 
-// ask sends a request of the page. One whose response comes later on the page has
-// got as far as its agent goes alone.
+// ask sends a request of the page. If its response comes later on the page, ask returns as soon as the agent waits.
 func (e *edge) ask(block string, whole bool) *exchange {
 	e.t.Helper()
 	head, body, _ := strings.Cut(block, "\n\n")
@@ -162,8 +161,7 @@ func (e *edge) ask(block string, whole bool) *exchange {
 	return a
 }
 
-// answer is what came, as the page would have it: with the headers that the page
-// shows, of JSON the members, and without asides.
+// answer returns the response in the form of the page: with the headers that the page shows, the members of JSON, and without data that the page omits.
 func (a *exchange) answer(block string) string {
 	a.t.Helper()
 	if _, err := io.Copy(&a.read, a.body); err != nil {
@@ -192,16 +190,16 @@ func (a *exchange) answer(block string) string {
 	return b.String()
 }
 
-// moments are the times in milliseconds, which are others each time.
+// moments matches times in milliseconds, which differ each time.
 var moments = regexp.MustCompile(`\b1[6-9]\d{11}\b`)
 
-// checkpoints are the ends of their ids, a time and some dice.
+// checkpoints matches the ends of checkpoint ids, a time and random digits.
 var checkpoints = regexp.MustCompile(`-t\d{13}-[0-9a-f]{6}\b`)
 
-// asides are what the page shows once, and leaves out from then on.
+// asides matches data that the page shows once and omits afterwards.
 var asides = regexp.MustCompile(`: stream-open\n\n|(id: \d+\n)?data: \{"type":"data-(checkpoint-created|step-committed|run-paused|run-resumed)",.*\n\n`)
 
-// shows reports whether each member that the page shows is there, and is the same.
+// shows reports whether each member on the page is in the response, with the same value.
 func shows(got, page string) bool {
 	var a, b any
 	return json.Unmarshal([]byte(page), &b) == nil && json.Unmarshal([]byte(got), &a) == nil && holds(a, b)
@@ -227,7 +225,7 @@ func holds(got, page any) bool {
 	return reflect.DeepEqual(got, page)
 }
 
-// A response of which the page shows something else is another one.
+// shows detects each difference.
 func TestShows(t *testing.T) {
 	const got = `{"a":[{"b":1,"c":2}],"d":null}`
 	for page, want := range map[string]bool{
@@ -240,7 +238,7 @@ func TestShows(t *testing.T) {
 	}
 }
 
-// Every piece of TypeScript on the page is one of the example.
+// Every block of TypeScript on the page is a part of the example.
 func TestThePageShowsTheExample(t *testing.T) {
 	var all strings.Builder
 	files := must(filepath.Glob("../../examples/chat/src/*.ts*"))(t)
@@ -258,8 +256,7 @@ func TestThePageShowsTheExample(t *testing.T) {
 	}
 }
 
-// Every refusal is in the table of the page, with its status, and the table has no
-// others.
+// Every refusal is in the table of the page, with its status, and the table has no others.
 func TestThePageListsRefusals(t *testing.T) {
 	got := make(map[string]bool)
 	for _, row := range regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `([A-Z_]+)` \\|").FindAllStringSubmatch(readPage(t), -1) {
@@ -280,8 +277,7 @@ func TestThePageListsRefusals(t *testing.T) {
 	}
 }
 
-// Every reason for which an answer is not taken, every bound, every path and every
-// option of the dialect is on the page.
+// Every reason of a rejection, every limit, every path and every option of the dialect is on the page.
 func TestThePageIsComplete(t *testing.T) {
 	text := readPage(t)
 	var words []string

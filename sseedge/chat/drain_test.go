@@ -11,9 +11,8 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// SIGTERM: no new streams and no messages that want one; the open streams are cut
-// one after the other, each behind a whole event, and what a page misses it gets at
-// another edge. What is short is answered to the end.
+// SIGTERM: new streams and messages are rejected; the open streams are closed one after the other, each after a complete event, and a page gets the rest at
+// another edge. Short requests are completed.
 func TestDrainIsGradual(t *testing.T) {
 	const pages = 8
 	w := newEnv(t)
@@ -35,7 +34,7 @@ func TestDrainIsGradual(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	drained := make(chan error, 1)
 	go func() { drained <- one.service.Drain(ctx) }()
-	first := <-ends // the others have their turns within the hour
+	first := <-ends // the others are closed within the hour
 	for range 2 {
 		resp, err := one.try(http.MethodPost, "", message, nil)
 		if err != nil {
@@ -75,7 +74,7 @@ func TestDrainIsGradual(t *testing.T) {
 	w.handledAre("execute")
 }
 
-// stuck is a log that cannot be read.
+// stuck is a log whose reads do not return.
 type stuck struct{ asked chan struct{} }
 
 func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (recordStream, error) {
@@ -87,8 +86,7 @@ func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (r
 	return nil, context.Cause(ctx)
 }
 
-// A page whose stream has not begun yet is sent to another edge, too, with what it
-// has said.
+// A page whose stream has not started yet is sent to another edge, too, with its message.
 func TestDrainBeforeTheFirstWord(t *testing.T) {
 	w := newEnv(t)
 	for _, method := range []string{http.MethodPost, http.MethodGet} {

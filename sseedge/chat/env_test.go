@@ -34,8 +34,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// env is a server with everything that a chat needs, edges, and a worker that
-// does what a test tells it.
+// env is a server with the streams of Tailrace, edges, and a worker that runs the script of a test.
 type env struct {
 	t      testing.TB
 	srv    *natstest.Server
@@ -63,7 +62,7 @@ func newEnv(tb testing.TB) *env {
 	return w
 }
 
-// must is for what does not fail.
+// must fails the test if a constructor returns an error.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
@@ -151,10 +150,10 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	return e
 }
 
-// script is what a worker does with a command, once the run is open.
+// script handles a command after the run has started.
 type script func(ctx context.Context, c control.Command, run *producers.Run, w *env) error
 
-// work serves until the test ends. The run is opened for the script.
+// work handles commands until the test ends. The run is started for the script.
 func (w *env) work(do script) {
 	w.t.Helper()
 	js := w.srv.JetStream(w.t)
@@ -204,8 +203,7 @@ func (w *env) handle(ctx context.Context, producer *producers.Producer, c contro
 	return do(ctx, c, run, w)
 }
 
-// writeAnswers writes what was answered into the log, as a worker does before anything
-// else.
+// writeAnswers writes the stored answers into the log, as a worker does first.
 func (w *env) writeAnswers(ctx context.Context, c control.Command, pending []fold.Pending, run *producers.Run) error {
 	for _, p := range pending {
 		answers, err := w.box.Answers(ctx, c.Session, p.RunID)
@@ -234,7 +232,7 @@ func (w *env) writeAnswers(ctx context.Context, c control.Command, pending []fol
 	return nil
 }
 
-// commands are those that a worker began to do.
+// commands returns the commands that a worker has started.
 func (w *env) commands() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,10 +258,10 @@ func say(ctx context.Context, run *producers.Run, step int64, texts ...string) e
 	return nil
 }
 
-// Posts of a stock client, and their parts.
+// Request bodies of a stock client, and their parts.
 var user, chatBody, assistantMessage = posttest.User, posttest.Body, posttest.Assistant
 
-// post sends something to a path below the chat s1, and tells what came.
+// post sends a request to a path below the chat s1, and returns the response.
 func (e *edge) post(path, body string) string {
 	e.t.Helper()
 	return e.do(http.MethodPost, path, body, nil)
@@ -274,8 +272,7 @@ func (e *edge) get(path string, header http.Header) string {
 	return e.do(http.MethodGet, path, "", header)
 }
 
-// do is a response as one word per chunk, with what matters of it; or its status
-// and its body.
+// do returns a response as one word per chunk, with its main members; or its status and body.
 func (e *edge) do(method, path, body string, header http.Header) string {
 	e.t.Helper()
 	resp, err := e.try(method, path, body, header)

@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// More sub-agents ask at once than a request may lose races.
+// More sub-agents wait for approvals than a request may have rounds.
 func TestManySubAgentsAsk(t *testing.T) {
 	const many = conversation.MaxRounds + 4
 	w := newEnv(t)

@@ -141,7 +141,7 @@ type account struct {
 	outcome  string
 	rejected int
 	asked    bool // for a run whose first frame is yet to come
-	told     bool // a frame was written
+	written  bool // a frame was written
 }
 
 // account begins one, when the request has been read.
@@ -181,8 +181,8 @@ func (a *account) sent(begun bool) {
 	if a.m == nil || !a.post {
 		return
 	}
-	if !a.told {
-		a.told = true
+	if !a.written {
+		a.written = true
 		a.m.frame.Observe(time.Since(a.read).Seconds())
 	}
 	if a.asked && begun {

@@ -32,7 +32,7 @@ func (w *env) newCounted(change func(*edgeConfig)) (*edge, *prometheus.Registry)
 	}), reg
 }
 
-// figures are those that are not 0, without the sums and buckets of times.
+// figures returns the metrics other than 0, without sums and buckets.
 func figures(tb testing.TB, reg *prometheus.Registry) string {
 	tb.Helper()
 	rec := httptest.NewRecorder()
@@ -50,8 +50,7 @@ func figures(tb testing.TB, reg *prometheus.Registry) string {
 	return got.String()
 }
 
-// awaitFigures waits: a response is counted when it is over, and its client may
-// know that before.
+// awaitFigures waits: a response is counted after its end, which its client may see earlier.
 func awaitFigures(tb testing.TB, reg *prometheus.Registry, want string) {
 	tb.Helper()
 	natstest.Eventually(tb, "the figures", func(context.Context) error {
@@ -80,9 +79,9 @@ streams 1
 	first.rest()
 	want(t, e.post("/answers", `{"toolCallId":"c9","result":1}`), `404 {"error":"nothing waits for this answer","code":"CALL_NOT_FOUND"}`)
 	want(t, e.post("", answersC1), thanks)                                          // accepted
-	want(t, e.post("", answersC1), thanks)                                          // sent again
+	want(t, e.post("", answersC1), thanks)                                          // a repetition
 	e.post("/answers", `{"toolCallId":"c1","result":2}`)                            // 409
-	e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step c7=1"))) // to nothing
+	e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step c7=1"))) // not pending
 	e.post("", `{}`)
 	e.get("", http.Header{"X-Resume-From-Sequence": {first.id}})
 	e.get("", http.Header{"X-Resume-From-Sequence": {"1"}})
@@ -104,8 +103,7 @@ resumes_total{outcome="whole"} 1
 `)
 }
 
-// A message that is sent again asks for its run again, as long as that has not
-// begun; another one is refused.
+// A repeated message requests its run again as long as the run has not started; another one is refused.
 func TestMetricsOfRivals(t *testing.T) {
 	w := newEnv(t)
 	e, reg := w.newCounted(nil)
@@ -124,7 +122,7 @@ streams 8
 `)
 }
 
-// Every reason for which a response is over before the answer is.
+// Every reason for which a response ends before the answer.
 func TestMetricsOfEndings(t *testing.T) {
 	w := newEnv(t)
 	flood := strings.Repeat("x", 200<<10)
@@ -132,7 +130,7 @@ func TestMetricsOfEndings(t *testing.T) {
 		if c.Input[0].Content != "flood" {
 			return say(ctx, run, 1, "Hello ")
 		}
-		for range 100 { // more than the kernel takes
+		for range 100 { // more than the buffers of the kernel hold
 			if err := say(ctx, run, 1, flood); err != nil {
 				return err
 			}
@@ -174,8 +172,7 @@ func TestMetricsOfEndings(t *testing.T) {
 	}
 }
 
-// Every outcome that we have a word for is there before it happens, and two
-// services do not share figures.
+// Every known outcome has a series from the start, and two services do not share metrics.
 func TestMetricsAreThere(t *testing.T) {
 	w := newEnv(t)
 	_, reg := w.newCounted(nil)
@@ -196,7 +193,7 @@ func TestMetricsAreThere(t *testing.T) {
 	}
 }
 
-// The page lists every figure with its labels, and every outcome that it may have.
+// The page lists every metric with its labels and their values.
 func TestThePageListsFigures(t *testing.T) {
 	_, reg := newEnv(t).newCounted(nil)
 	all := must(reg.Gather())(t)
@@ -234,7 +231,7 @@ func TestThePageListsFigures(t *testing.T) {
 	}
 }
 
-// Requests have names, one for each route.
+// Each route has a name for the metrics.
 func TestRouteNames(t *testing.T) {
 	service := newEnv(t).newEdge(nil).service
 	for request, want := range map[string]string{

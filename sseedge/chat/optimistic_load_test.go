@@ -18,7 +18,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// watched counts what is asked of the things below a Service.
+// watched counts the calls of the ports of a Service.
 type watched struct {
 	conversation.Snapshots
 	conversation.Queue
@@ -27,7 +27,7 @@ type watched struct {
 
 	snapshots, pendings, requests, follows, tails atomic.Int32
 
-	rival func() // comes before the first request, if not nil
+	rival func() // called before the first request, if not nil
 }
 
 func (c *watched) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
@@ -83,8 +83,7 @@ func (w *env) newWatchedEdge(rival func()) (*edge, *watched) {
 	return e, c
 }
 
-// What a message costs until its stream begins: one look at the log, one command,
-// one place to follow the log from.
+// The cost of a message until its stream starts: one read of the log, one command, one position to follow the log from.
 func TestMessageAsksLittle(t *testing.T) {
 	w := newEnv(t)
 	e, c := w.newWatchedEdge(nil)
@@ -117,8 +116,7 @@ func TestMessageAsksLittle(t *testing.T) {
 	}
 }
 
-// Another message is stored after the optimistic load of this one: this one is
-// refused, and leaves no trace.
+// Another message is stored after the optimistic load of this one: this one is refused, and has no effect.
 func TestRivalAfterAnOptimisticLoad(t *testing.T) {
 	w := newEnv(t)
 	s := chunk.RootSession("acme", "s1")
@@ -136,8 +134,8 @@ func TestRivalAfterAnOptimisticLoad(t *testing.T) {
 	}
 }
 
-// The run that a message asks for was asked for before, with another message in
-// front: the id that the stream announced is not that of the answer, and it is cut.
+// The run of a message was requested before, with another message in front: the id that the stream announced is not that of the answer, and the stream is
+// closed.
 func TestAskedForWithMore(t *testing.T) {
 	w := newEnv(t)
 	e, _ := w.newWatchedEdge(nil)
@@ -155,8 +153,7 @@ func TestAskedForWithMore(t *testing.T) {
 	want(t, e.post("", chatBody("", user("u1", "hi"))), "start(msg-2) finish(stop) DONE")
 }
 
-// The log cannot be followed while the edge is drained: a message whose run was asked
-// for is sent to another edge, which shows the answer.
+// The log cannot be followed while the edge is drained: a message whose run was requested is sent to another edge, which shows the answer.
 func TestDrainBehindAStoredMessage(t *testing.T) {
 	w := newEnv(t)
 	log := stuck{make(chan struct{})}

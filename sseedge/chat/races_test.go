@@ -36,8 +36,8 @@ func TestAnsweredWhileItGoesOn(t *testing.T) {
 	}
 }
 
-// The user sends a message instead of an answer while other tabs load the chat.
-// They do not resume the old run, because the message would then be refused.
+// The user sends a message instead of an answer while other tabs load the chat. They do not resume the suspended run, because the message would then be
+// refused.
 func TestAbandonedWhileOthersLook(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -59,8 +59,7 @@ func TestAbandonedWhileOthersLook(t *testing.T) {
 	}
 }
 
-// The second answer to a sub-agent's question gets the first one, however far the
-// sub-agent has come since.
+// The second answer to a sub-agent's call gets the first one, whatever the state of the sub-agent is.
 func TestSubAgentIsAnsweredTwice(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -72,10 +71,10 @@ func TestSubAgentIsAnsweredTwice(t *testing.T) {
 		return e.post("/answers", fmt.Sprintf(`{"kind":"approval-response","toolCallId":%q,"approvalId":%q,"approved":%t}`, call, approval, approved))
 	}
 	want(t, answer(true), "204")
-	told := fmt.Sprintf(`"first":{"kind":"approval-response","toolCallId":%q,"approvalId":%q,"approved":true`, call, approval)
+	accepted := fmt.Sprintf(`"first":{"kind":"approval-response","toolCallId":%q,"approvalId":%q,"approved":true`, call, approval)
 	for ended := false; ; {
-		if got := answer(false); !strings.HasPrefix(got, "409 ") || !strings.Contains(got, told) {
-			t.Fatalf("the second answer is %s, want %s", got, told)
+		if got := answer(false); !strings.HasPrefix(got, "409 ") || !strings.Contains(got, accepted) {
+			t.Fatalf("the second answer is %s, want %s", got, accepted)
 		}
 		if ended {
 			return

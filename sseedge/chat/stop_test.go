@@ -10,8 +10,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// A run that waits for a sub-agent has no worker: it is given up, and the
-// sub-agent with it.
+// A run that waits for a sub-agent has no worker: it is aborted, and the sub-agent with it.
 func TestStopWhileASubAgentWorks(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -37,7 +36,7 @@ func TestStopWhileASubAgentWorks(t *testing.T) {
 	}
 }
 
-// A sub-agent asks, and the user stops the chat instead of answering.
+// A sub-agent waits for an approval; the user stops the chat instead.
 func TestStopWhileASubAgentAsks(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)

@@ -67,14 +67,14 @@ func TestLimitOfAnAddress(t *testing.T) {
 	e.open(http.MethodGet, "", "", from("198.51.100.2")).until("start(msg-1)")
 	e.base = "/api/chat/other"
 	refused("another chat", e.do(http.MethodPost, "", message, from("198.51.100.2")))
-	want(t, e.do(http.MethodGet, "", "", from("198.51.100.2")), "204") // there is nothing to see, and nothing open
+	want(t, e.do(http.MethodGet, "", "", from("198.51.100.2")), "204") // nothing to show, and no open stream
 	if got := e.get("/snapshot", nil); !strings.HasPrefix(got, "404 ") {
 		t.Errorf("the chat has begun: %s", got)
 	}
 	e.base = ""
 	w.work(answer)
 	want(t, "start(msg-1) "+one.rest(), whole("msg-1"))
-	want(t, e.do(http.MethodPost, "", message, from("198.51.100.1")), whole("msg-1")) // the place is free again
+	want(t, e.do(http.MethodPost, "", message, from("198.51.100.1")), whole("msg-1")) // the place is released
 }
 
 // Chats and the event streams of the same edge share one limiter.
@@ -91,7 +91,7 @@ func TestLimiterIsShared(t *testing.T) {
 		t.Errorf("one too many is %s", got)
 	}
 	leave()
-	for range 3 { // and however a response ends, its place is free
+	for range 3 { // however a response ends, its place is released
 		want(t, e.post("", message), whole("msg-1"))
 		e.post("", chatBody("", user("u9", "hi"), user("u1", "hi")))
 		e.post("", chatBody(`,"agentType":"other"`, user("u1", "hi")))

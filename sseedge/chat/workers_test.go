@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// agents serves with the real SDK until the test ends.
+// agents serves agents of the SDK until the test ends.
 func (w *env) agents(agents map[string]workers.Agent) {
 	w.t.Helper()
 	served := must(workers.New(w.srv.JetStream(w.t), workers.Config{Agents: agents}))(w.t)
@@ -47,7 +47,7 @@ func boss(ctx context.Context, t *workers.Turn) error {
 	return nil
 }
 
-// clerk asks before it pays.
+// clerk requests an approval before it pays.
 func clerk(ctx context.Context, t *workers.Turn) error {
 	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 		granted := s.ApprovedCalls()
@@ -64,9 +64,8 @@ func clerk(ctx context.Context, t *workers.Turn) error {
 	})
 }
 
-// A sub-agent asks the user. The response stays open while the sub-agent works,
-// because no client would come back for what it says; it is closed when the user
-// is asked, because no client answers while it is open.
+// A sub-agent requests an approval. The response stays open while the sub-agent works, because the client would not reconnect for its output; it is closed when
+// the user must answer, because the client sends no answer while it is open.
 func TestSubAgentAsks(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
@@ -77,8 +76,7 @@ func TestSubAgentAsks(t *testing.T) {
 		t.Fatalf("the question is %s", got)
 	}
 	call, approval := first.question()
-	// A page that is loaded now gets the question from the stream; one that has seen
-	// it does not get it again.
+	// A page that is loaded now gets the approval request from the stream; one that has received it does not get it again.
 	if got := e.page(); got != "paused: msg-0 user" {
 		t.Errorf("the snapshot is %q", got)
 	}
@@ -98,7 +96,7 @@ func TestSubAgentAsks(t *testing.T) {
 	if strings.Count(got, "finish(") != 1 || strings.Count(got, "start(") != 1 {
 		t.Errorf("the continuation is %s", got)
 	}
-	// The same once more, when the sub-agent has long ended.
+	// The same again after the sub-agent has ended.
 	if got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer)); strings.Contains(got, "data-resume-rejected") || strings.Contains(got, "error") {
 		t.Errorf("the answer once more gets %s", got)
 	}
@@ -107,7 +105,7 @@ func TestSubAgentAsks(t *testing.T) {
 	}
 }
 
-// question is what a response asked for last.
+// question returns the last approval request of a response.
 func (s *streaming) question() (call, approval string) {
 	s.t.Helper()
 	var c struct {
@@ -124,7 +122,7 @@ func (s *streaming) question() (call, approval string) {
 	return c.ToolCallID, c.ApprovalID
 }
 
-// asker asks for the browser with a deadline, and reports the result.
+// asker calls the browser with a deadline, and reports the result.
 func asker(deadline time.Duration) workers.AgentFunc {
 	return func(ctx context.Context, t *workers.Turn) error {
 		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
@@ -142,8 +140,7 @@ func asker(deadline time.Duration) workers.AgentFunc {
 	}
 }
 
-// A message instead of an answer, with real workers: the new answer says nothing of
-// the old call, and is the message that the stream has promised.
+// A message instead of an answer, with workers of the SDK: the new answer does not contain the old call, and has the id that the stream has announced.
 func TestAbandonedByWorkers(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
