@@ -17,6 +17,8 @@ import (
 func TestMain(m *testing.M) { natstest.Main(m) }
 
 type env struct {
+	*stack.Stack
+
 	t      *testing.T
 	client *runs.Client
 }
@@ -38,7 +40,7 @@ func newEnv(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	p.Go(worker.Run)
-	return &env{t, client}
+	return &env{s, t, client}
 }
 
 func helper(ctx context.Context, t *workers.Turn) error {

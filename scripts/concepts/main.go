@@ -50,7 +50,7 @@ const (
 	unescapers     = "packages that decode surrogate pairs"
 	quoters        = "packages with a table of hexadecimal digits"
 	bodies         = "packages that limit the body of a request"
-	fixtures       = "test fixtures: types named env or world"
+	fixtures       = "test fixtures: types named env or world that are not built on testkit/stack"
 )
 
 func main() {
@@ -137,10 +137,23 @@ func (f *scan) at(n ast.Node) string {
 
 // fixture counts in tests.
 func (f *scan) fixture(n ast.Node) bool {
-	if t, ok := n.(*ast.TypeSpec); ok && (t.Name.Name == "env" || t.Name.Name == "world") {
+	if t, ok := n.(*ast.TypeSpec); ok && (t.Name.Name == "env" || t.Name.Name == "world") && !embedsStack(t) {
 		f.add(fixtures, f.at(t))
 	}
 	return true
+}
+
+// embedsStack reports whether a type embeds *stack.Stack.
+func embedsStack(t *ast.TypeSpec) bool {
+	s, ok := t.Type.(*ast.StructType)
+	return ok && slices.ContainsFunc(s.Fields.List, func(field *ast.Field) bool {
+		star, ok := field.Type.(*ast.StarExpr)
+		if !ok || len(field.Names) > 0 {
+			return false
+		}
+		sel, ok := star.X.(*ast.SelectorExpr)
+		return ok && isNamed(sel.X, "stack")
+	})
 }
 
 // decl counts what a package declares at its top.
