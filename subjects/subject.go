@@ -22,7 +22,7 @@ func (l Layout) Subject(s chunk.Session) (string, error) {
 	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + "." + s.ID, nil
 }
 
-// Tree returns the filter of all sessions under the root of s, including the root: tr.chunks.<p>.<tenant>.<root>.*
+// Tree returns the filter tr.chunks.<p>.<tenant>.<root>.* of all sessions under the root of s, including the root.
 func (l Layout) Tree(s chunk.Session) (string, error) {
 	if err := l.check(s.Tree()); err != nil {
 		return "", err

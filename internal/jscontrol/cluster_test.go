@@ -192,7 +192,7 @@ func empty(ctx context.Context, js jetstream.JetStream, name string) error {
 	return nil
 }
 
-// enough runs for a result; while leaders change they are few on a slow machine
+// enough is the number of runs for a result. While leaders change they are few on a slow machine.
 const enough = 10
 
 // ledger records all runs and checks the invariants.
