@@ -13,8 +13,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// MaxDelay is how far away a deadline may be: the inbox forgets answers after
-// about as long.
+// MaxDelay is the maximum delay of a deadline: answers expire from the inbox after about as long.
 const MaxDelay = 30 * 24 * time.Hour
 
 // PublishAt sends an Expire at a time, which becomes its Deadline: to a worker of the agent type, not earlier by the clock of the server, and on a running server
@@ -51,8 +50,7 @@ func (q *Queue) PublishAt(ctx context.Context, c control.Command, at time.Time) 
 	return nil
 }
 
-// encodeDeadline turns a valid Expire into the message that lies until its
-// Deadline where the server keeps it.
+// encodeDeadline returns the message of a valid Expire, which the server keeps until its Deadline.
 func encodeDeadline(l subjects.Layout, c control.Command) (*nats.Msg, error) {
 	set, due, err := l.Deadline(subjects.Deadline{
 		Tenant: c.Session.Tenant, AgentType: c.AgentType, Session: c.Session.ID, RunID: c.RunID, At: c.Deadline,

@@ -17,25 +17,23 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// InboxConfig shapes a Inbox. The zero InboxConfig is ready for production.
+// InboxConfig configures an Inbox. The zero InboxConfig is ready for production.
 type InboxConfig struct {
-	// Layout names the bucket. All programs of one Tailrace share it.
+	// Layout names the bucket. All processes of a deployment share it.
 	Layout subjects.Layout
 
-	// RetryTimeout bounds the retries of one call while the outcome of a write is unknown or the server is unavailable. Defaults to 10 seconds.
+	// RetryTimeout limits the retries of one call while the outcome of a write is unknown or the server is unavailable. Defaults to 10 seconds.
 	RetryTimeout time.Duration
 }
 
-// Inbox is the inbox of all runs. It holds nothing but the connection it was
-// given; its methods may be called from any goroutine.
+// Inbox is the inbox of all runs. It owns no resources; its methods are safe for concurrent use.
 type Inbox struct {
 	js  jetstream.JetStream
 	api *jsclient.Client
 	cfg InboxConfig
 }
 
-// NewInbox returns a Inbox over js. It does not ask the server for anything; the bucket
-// must exist by the time it is used (package topology makes it).
+// NewInbox returns an Inbox over js. It sends no request; the bucket must exist when it is used (package topology creates it).
 func NewInbox(js jetstream.JetStream, cfg InboxConfig) (*Inbox, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("inbox: Layout: %w", err)
@@ -109,8 +107,8 @@ func (b *Inbox) Stop(ctx context.Context, s control.Stop) error {
 	return nil
 }
 
-// change writes data under key by compare-and-set. check examines the value that is there: it is equivalent to data, or may be replaced by it, or the error tells
-// why not. A malformed value is replaced.
+// change writes data under key by compare-and-set. check examines the current value: it is equivalent to data, or may be replaced by it, or check returns an
+// error. A malformed value is replaced.
 func (b *Inbox) change(ctx context.Context, key string, data []byte, check func(there []byte) (good bool, err error)) error {
 	id := rand.Text()
 	msg := &nats.Msg{
@@ -131,13 +129,13 @@ func (b *Inbox) change(ctx context.Context, key string, data []byte, check func(
 		}
 		m, lookErr := b.last(ctx, key)
 		if lookErr != nil {
-			if moved { // an earlier try may have been stored
+			if moved { // an earlier attempt may have been stored
 				err = fmt.Errorf("%w: %w", chunk.ErrUnknownOutcome, lookErr)
 			}
 			return err
 		}
 		if m.Header.Get(jetstream.MsgIDHeader) == id {
-			return nil // an earlier try was stored, and its acknowledgement lost
+			return nil // an earlier attempt was stored, and its acknowledgement lost
 		}
 		if m.Seq > 0 {
 			switch good, reason := check(m.Data); {
@@ -228,16 +226,16 @@ func (b *Inbox) Watch(s chunk.Session, run string) (hints <-chan struct{}, stop 
 	sub, err := b.js.Conn().Subscribe(filter, func(*nats.Msg) {
 		select {
 		case news <- struct{}{}:
-		default: // there is one already
+		default: // a notification is pending already
 		}
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch run %s: %w", run, err)
 	}
-	return news, func() { _ = sub.Unsubscribe() }, nil // it fails when it has ended already
+	return news, func() { _ = sub.Unsubscribe() }, nil // it fails if the connection is closed
 }
 
-// last is the value of key, of sequence 0 if there is none.
+// last returns the value of key, with sequence 0 if there is none.
 func (b *Inbox) last(ctx context.Context, key string) (jsclient.Message, error) {
 	m, err := b.api.LastRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {

@@ -31,7 +31,7 @@ func (q *Queue) Publish(ctx context.Context, c control.Command) error {
 	return nil
 }
 
-// message checks c and turns it into its message.
+// message validates c and returns its message.
 func (q *Queue) message(c control.Command) (control.Command, *nats.Msg, error) {
 	if c.Issued.IsZero() {
 		c.Issued = time.Now()

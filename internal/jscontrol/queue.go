@@ -11,33 +11,28 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// QueueConfig shapes a Queue. The zero QueueConfig is ready for production.
+// QueueConfig configures a Queue. The zero QueueConfig is ready for production.
 type QueueConfig struct {
-	// Layout names the subjects and the stream. All programs of one Tailrace
-	// share it.
+	// Layout names the subjects and the stream. All processes of a deployment share it.
 	Layout subjects.Layout
 
-	// RetryTimeout bounds the retries of Publish, Request and PublishAt while it is unknown whether the command is stored, and of Pending while the server is
-	// unavailable. It must be shorter than the duplicate window of the stream. Defaults to 10 seconds.
+	// RetryTimeout limits the retries of Publish, Request and PublishAt while the outcome is unknown, and of Pending while the server is unavailable. It must
+	// be shorter than the duplicate window of the stream. Defaults to 10 seconds.
 	RetryTimeout time.Duration
 
-	// AckWait is how long after the last sign of life of its worker a command
-	// is given to another one. Workers of one agent type share the value: the
-	// last to start sets it. Defaults to 5 seconds.
+	// AckWait is the time without a progress message of its worker after which a command is redelivered to another one. Workers of one agent type share the
+	// value: the last to start sets it. Defaults to 5 seconds.
 	AckWait time.Duration
 
-	// Concurrency is how many commands of one agent type a Serve call handles
-	// at a time. Others wait on the server, where any worker can take them. An
-	// Expire does not wait behind runs: as many of them are handled beside.
-	// Defaults to 64.
+	// Concurrency is the number of commands of one agent type that a Serve call handles at a time. Other commands stay on the server, where any worker can
+	// fetch them. An Expire does not wait for runs: the same number of them is handled in addition. Defaults to 64.
 	Concurrency int
 
-	// RetryDelay is how long a command rests after its handler failed for the
-	// first time; it doubles with every failure up to 30 seconds. Defaults to
-	// half a second.
+	// RetryDelay is the delay of the redelivery after a command failed for the first time; it doubles with every failure up to 30 seconds. Defaults to half a
+	// second.
 	RetryDelay time.Duration
 
-	// Log receives commands that were rejected, failed or lost their worker. Defaults to none.
+	// Log receives commands that were rejected, have failed or lost their worker. Defaults to none.
 	Log *slog.Logger
 }
 
@@ -81,16 +76,14 @@ func (c QueueConfig) validate() error {
 	return nil
 }
 
-// Queue publishes and serves commands. It holds nothing but the connection it
-// was given; its methods may be called from any goroutine.
+// Queue publishes and serves commands. It owns no resources; its methods are safe for concurrent use.
 type Queue struct {
 	js  jetstream.JetStream
 	api *jsclient.Client
 	cfg QueueConfig
 }
 
-// NewQueue returns a Queue over js. The stream must exist by the time it is used
-// (package topology makes it); until then Publish fails and Serve waits.
+// NewQueue returns a Queue over js. The stream must exist when it is used (package topology creates it); until then Publish fails and Serve waits.
 func NewQueue(js jetstream.JetStream, cfg QueueConfig) (*Queue, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

@@ -48,13 +48,13 @@ func (q *Queue) Request(ctx context.Context, c control.Command, after control.Re
 		}
 		// The command that is stored decides. It may be c: an earlier attempt was stored, or an equal request of another client. A stream with replicas detects a
 		// duplicate by its id within the duplicate window; a single server compares the sequence first.
-		timeout := min(requestTimeout, q.cfg.RetryTimeout) // the publish has used up the rest
+		timeout := min(requestTimeout, q.cfg.RetryTimeout) // the publish has used up the budget
 		if moved {
 			timeout = q.cfg.RetryTimeout
 		}
 		there, lookErr := q.lastCommand(ctx, timeout, msg.Subject)
 		switch {
-		case lookErr != nil && moved: // an earlier try may have been stored
+		case lookErr != nil && moved: // an earlier attempt may have been stored
 			return fmt.Errorf("request command %s: %w: %w", c.ID(), chunk.ErrUnknownOutcome, lookErr)
 		case lookErr != nil:
 			return fmt.Errorf("request command %s: %w", c.ID(), err)
@@ -65,8 +65,8 @@ func (q *Queue) Request(ctx context.Context, c control.Command, after control.Re
 		case !moved:
 			return fmt.Errorf("request command %s: %w", c.ID(), err)
 		case there == nil:
-			expected = 0 // what after named is done meanwhile, or what was in the way
-		default: // what was in the way is done, and what after names still there
+			expected = 0 // the command that after names is acknowledged by now, or the one that was in the way
+		default: // the one that was in the way is acknowledged, and the one that after names is still there
 		}
 	}
 }

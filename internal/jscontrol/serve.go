@@ -28,8 +28,8 @@ const (
 	requestTimeout = 2 * time.Second // for one question to the server
 
 	pullWait      = 10 * time.Second // one pull request; the next follows
-	pullHeartbeat = time.Second      // two of them missing: the server was restarted and forgot the request
-	ackTimeout    = 5 * time.Second  // for the acknowledgement of a command, even when ctx has ended
+	pullHeartbeat = time.Second      // two missing heartbeats: the server was restarted and forgot the request
+	ackTimeout    = 5 * time.Second  // for the acknowledgement of a command, also after ctx has ended
 
 	// nakDelay is the delay of a command that a stopping worker returns. Without it:
 	//  1. Serve stops fetching; the library cancels the waiting pull request later,
@@ -80,7 +80,7 @@ type server struct {
 	held map[string]*inProgress
 }
 
-// source is where one kind of work for one agent type comes from.
+// source is one consumer: a kind of work for one agent type.
 type source struct {
 	agentType     string
 	stream        string
@@ -134,8 +134,7 @@ func (s *server) serve(ctx context.Context, from source) error {
 	return nil
 }
 
-// pull fetches one command whenever there is a slot to handle it, so that none
-// waits in this process while another has nothing to do.
+// pull fetches one command when a slot is free, so that none waits in this process while another has free slots.
 func (s *server) pull(ctx context.Context, from source, slots chan struct{}) error {
 	consumer, err := s.consumer(ctx, from)
 	if err != nil {
@@ -162,8 +161,7 @@ func (s *server) pull(ctx context.Context, from source, slots chan struct{}) err
 	}
 }
 
-// consumer finds or makes the one durable consumer that all workers of the
-// agent type share.
+// consumer returns the durable consumer that all workers of the agent type share, and creates it if necessary.
 func (s *server) consumer(ctx context.Context, from source) (jetstream.Consumer, error) {
 	filter, err := from.filter()
 	if err != nil {
@@ -177,11 +175,11 @@ func (s *server) consumer(ctx context.Context, from source) (jetstream.Consumer,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       s.cfg.AckWait,
 		MaxDeliver:    -1,
-		MaxAckPending: -1, // bounded by the workers' slots
+		MaxAckPending: -1, // limited by the slots of the workers
 	})
 }
 
-// next is the next command, or nil when none came within pullWait.
+// next returns the next command, or nil if none arrived within pullWait.
 func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, pullWait)
 	defer cancel()
@@ -195,7 +193,7 @@ func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, erro
 	return nil, err
 }
 
-// handleMsg reads a message and handles its command.
+// handleMsg decodes a message and handles its command.
 func (s *server) handleMsg(ctx context.Context, from source, msg jetstream.Msg) {
 	c, err := from.DecodeCommand(msg.Subject(), msg.Data())
 	log := s.cfg.Log.With("subject", msg.Subject())
@@ -217,7 +215,7 @@ func (s *server) handleMsg(ctx context.Context, from source, msg jetstream.Msg) 
 	s.ack(ctx, s.end(c.ID()), c, err)
 }
 
-// run calls the handler and shows signs of life meanwhile.
+// run calls the handler and sends progress messages meanwhile.
 func (s *server) run(ctx context.Context, h *inProgress, c control.Command) error {
 	done := make(chan struct{})
 	var beating sync.WaitGroup
@@ -255,8 +253,8 @@ func (s *server) ack(ctx context.Context, msg jetstream.Msg, c control.Command, 
 			log.WarnContext(ctx, "follow-up of a command failed", "error", err)
 		}
 	case errors.Is(err, chunk.ErrFenced):
-		// No nak. The server does not distinguish the deliveries of a message, so a nak would take the command away from the worker that took it over, a third worker
-		// would take it over from that one, and so on.
+		// No nak. The server does not distinguish the deliveries of a message, so a nak would take the command away from the worker that took it over, a third
+		// worker would take it over from that one, and so on.
 		log.InfoContext(ctx, "command taken over by another worker", "error", err)
 	case ctx.Err() != nil:
 		log.InfoContext(ctx, "command returned by a stopping worker")
@@ -268,7 +266,7 @@ func (s *server) ack(ctx context.Context, msg jetstream.Msg, c control.Command, 
 	}
 }
 
-// retryDelay returns how long a command rests whose handler failed with err in the n-th delivery.
+// retryDelay returns the delay of the redelivery of a command whose handler failed with err in the n-th delivery.
 func (c QueueConfig) retryDelay(err error, n uint64) time.Duration {
 	if delay, ok := control.RetryDelay(err); ok {
 		return delay
@@ -280,7 +278,7 @@ func (c QueueConfig) retryDelay(err error, n uint64) time.Duration {
 	return min(delay, maxRetryDelay)
 }
 
-// deliveries is how often the message was delivered, this time included.
+// deliveries returns how often the message was delivered, including this time.
 func deliveries(msg jetstream.Msg) uint64 {
 	meta, err := msg.Metadata()
 	if err != nil {
@@ -289,14 +287,14 @@ func deliveries(msg jetstream.Msg) uint64 {
 	return meta.NumDelivered
 }
 
-// logAckFailure logs that the server did not get an acknowledgement. The command is redelivered, which the handler must be ready for.
+// logAckFailure logs that the server did not get an acknowledgement. The command is redelivered, which the handler must accept.
 func (s *server) logAckFailure(ctx context.Context, op string, err error) {
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "command ack failed", "op", op, "error", err)
 	}
 }
 
-// flush sees to it that the last naks are out before the caller closes the connection.
+// flush waits until the server has received the last naks, before the caller closes the connection.
 func (s *server) flush(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
 	defer cancel()

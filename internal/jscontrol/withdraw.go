@@ -32,8 +32,7 @@ func (q *Queue) DeleteSession(ctx context.Context, s chunk.Session) (bool, error
 	return some || more, nil
 }
 
-// withdraw removes the messages of a filter one by one: subjects do not name the
-// root, and another tree may have a session of the same id.
+// withdraw removes the messages of a filter one by one: subjects do not contain the root, and another tree may have a session with the same id.
 func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Session) (some bool, err error) {
 	for from := uint64(1); ; {
 		m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, stream, filter, from)

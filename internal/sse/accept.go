@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Accepts reports whether the client takes an event stream: it says nothing
-// about types, or names text/event-stream, text/* or */* with a quality above
-// 0. The most specific range decides, as in RFC 9110, section 12.5.1.
+// Accepts reports whether the client accepts an event stream: it sends no Accept header, or one with text/event-stream, text/* or */* and a quality above 0.
+// The most specific range decides, as in RFC 9110, section 12.5.1.
 func Accepts(h http.Header) bool {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -25,10 +24,8 @@ func Accepts(h http.Header) bool {
 	return quality > 0
 }
 
-// IsEventSource guesses whether the client is an EventSource, for which every
-// status but 200 is final: it asks for exactly this type, past all caches, as
-// the HTML standard makes it. A guess that is wrong costs nothing but an answer
-// in the other of two forms.
+// IsEventSource reports whether the client is probably an EventSource, for which every status but 200 is final: it accepts exactly this type and disables
+// caches, as the HTML standard requires. After a wrong guess the client gets a response in the other of two forms.
 func IsEventSource(h http.Header) bool {
 	return h.Get("Accept") == "text/event-stream" && strings.Contains(h.Get("Cache-Control"), "no-cache")
 }

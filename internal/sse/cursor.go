@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The places where a client may say how far it came.
+// The sources of a cursor.
 const (
 	HeaderResumeFrom  = "X-Resume-From-Sequence"
 	HeaderResumeAt    = "X-Resume-At"
@@ -19,15 +19,15 @@ const (
 // CursorError names the source of a malformed cursor. It does not have the value: text of clients is neither sent back nor logged.
 type CursorError struct {
 	Source  string // one of the constants above
-	Problem string // what was expected, in our words
+	Problem string // the expected form
 }
 
 func (e *CursorError) Error() string { return fmt.Sprintf("%s: %s", e.Source, e.Problem) }
 
-// Cursor is how far a client came in one session.
+// Cursor is a client's position in one session.
 type Cursor struct {
-	Seq   uint64 // of the last event it has whole; 0 is before the first
-	Epoch string // of the stream in which it saw that, empty when it does not say
+	Seq   uint64 // of the last event that it has received completely; 0 is before the first
+	Epoch string // of the stream of that event, empty if the client does not send it
 }
 
 // ReadCursors reads the cursors after which the client continues, exclusive, one for each of n sessions; all are zero, the beginning, if none is given. The first
@@ -72,7 +72,7 @@ func ReadCursors(h http.Header, query url.Values, n int) ([]Cursor, error) {
 	return winner, nil
 }
 
-// readCursors returns nil when the place says nothing.
+// readCursors returns nil if the source has no cursor.
 func readCursors(place string, values []string, n int) ([]Cursor, error) {
 	if len(values) > 1 {
 		return nil, &CursorError{Source: place, Problem: "given more than once"}
@@ -101,12 +101,11 @@ func wanted(n int) string {
 	return fmt.Sprintf("want %d decimal sequences with dots between them", n)
 }
 
-// maxEpoch is the length of the longest epoch.
+// maxEpoch is the maximum length of an epoch.
 const maxEpoch = 16
 
-// ParseCursor reads a sequence, a decimal number below 2^63 written as we write
-// it, so that one position has one id, and perhaps an epoch behind a hyphen, 1 to
-// 16 lower-case letters and digits.
+// ParseCursor parses a sequence, a decimal number below 2^63 without leading zeros, so that one position has one id, optionally followed by a hyphen and an
+// epoch of 1 to 16 lower-case letters and digits.
 func ParseCursor(s string) (Cursor, bool) {
 	seq, epoch, given := strings.Cut(s, "-")
 	n, ok := parseSeq(seq)

@@ -9,17 +9,15 @@ import (
 	"time"
 )
 
-// ErrUnsafe reports an id, an event name or a comment that would break out of
-// its line. Nothing was appended.
+// ErrUnsafe reports an id, an event name or a comment with a line break. Nothing was appended.
 var ErrUnsafe = errors.New("field contains CR, LF or NUL")
 
-// Event is one event of the wire. The zero Event has no lines and is not sent;
-// members that are empty are left out.
+// Event is one server-sent event. The zero Event has no lines and is not sent; empty members are omitted.
 type Event struct {
-	ID    string        // becomes the client's Last-Event-ID
+	ID    string        // the client's next Last-Event-ID
 	Name  string        // "event:", empty for the default message handler
-	Retry time.Duration // how long the client waits before it comes back, whole milliseconds
-	Data  []byte        // one "data:" line for every line in it; nil is no data at all
+	Retry time.Duration // reconnect delay of the client, in whole milliseconds
+	Data  []byte        // one "data:" line for each line in it; nil is no data
 }
 
 // Append appends the event with its closing blank line. The error is ErrUnsafe
@@ -51,9 +49,8 @@ func (e Event) Append(dst []byte) ([]byte, error) {
 	return append(dst, '\n'), nil
 }
 
-// AppendID appends an event of an id alone. A client shows nothing for it but
-// remembers the id, so that what was held back from it is not asked for again.
-// The error is ErrUnsafe.
+// AppendID appends an event with only an id. A client does not dispatch it but stores the id, so that it does not request again what a filter has hidden from
+// it. The error is ErrUnsafe.
 func AppendID(dst []byte, id string) ([]byte, error) {
 	if err := safe("id", id); err != nil {
 		return dst, err
@@ -61,8 +58,7 @@ func AppendID(dst []byte, id string) ([]byte, error) {
 	return append(appendLine(dst, "id: ", id), '\n'), nil
 }
 
-// AppendComment appends a comment, which clients and proxies see as life and
-// otherwise ignore.
+// AppendComment appends a comment, which keeps the connection alive and which clients ignore.
 func AppendComment(dst []byte, text string) ([]byte, error) {
 	if err := safe("comment", text); err != nil {
 		return dst, err
@@ -84,8 +80,7 @@ func appendLine(dst []byte, field, value string) []byte {
 	return append(dst, '\n')
 }
 
-// appendData ends a line at CR, LF and CRLF alike, as clients do: a lone CR in
-// the data of one event would otherwise start a field of the sender's choice.
+// appendData ends a line at CR, LF and CRLF, as clients do: a lone CR in the data of one event would otherwise start another field.
 func appendData(dst, data []byte) []byte {
 	for {
 		i := bytes.IndexAny(data, "\r\n")

@@ -7,39 +7,36 @@ import (
 	"time"
 )
 
-// pieceSize is how much is written under one deadline. A client makes progress when it accepts this much within the write timeout; a larger piece would abort a
-// slow reader during a long catch-up, a smaller one costs system calls.
+// pieceSize is the number of bytes that are written with one deadline. A client makes progress if it accepts them within the write timeout; a larger piece
+// would close the stream of a slow reader during a long catch-up, a smaller one costs system calls.
 const pieceSize = 16 << 10
 
-// Writer sends frames to one client. It is for one goroutine, the one that
-// net/http gave to the request.
+// Writer sends frames to one client. It belongs to one goroutine, that of the request.
 type Writer struct {
 	w            http.ResponseWriter
 	control      *http.ResponseController
 	writeTimeout time.Duration
 	deadline     time.Time // the write deadline that is set on the connection
-	wrote        time.Time // when the last write went through
+	wrote        time.Time // time of the last completed write
 	small        []byte    // ids and comments are built here
 
 	multiplexed bool
 }
 
-// NewWriter returns a Writer that fails when the client accepts no data for writeTimeout (and at most a quarter longer: the deadline is not extended for every
-// frame). Nothing is sent yet.
+// NewWriter returns a Writer that fails if the client accepts no data for writeTimeout (and at most a quarter longer: the deadline is not extended for every
+// frame). It sends nothing yet.
 func NewWriter(w http.ResponseWriter, writeTimeout time.Duration) *Writer {
 	return &Writer{w: w, control: http.NewResponseController(w), writeTimeout: writeTimeout}
 }
 
-// SetMultiplexed is for one of many streams of an HTTP/2 connection. There a deadline resets the stream when it passes, also while nothing is written: a silent
-// session would count as a stalled client. So the deadline is removed whenever everything has been sent. (In HTTP/1 it only affects writes, and stays, which is
-// cheaper.)
+// SetMultiplexed is for one of several streams of an HTTP/2 connection. There a deadline resets the stream when it passes, also while nothing is written: a
+// silent session would count as a stalled client. So the deadline is removed whenever everything has been sent. (In HTTP/1 it only affects writes, and stays,
+// which is cheaper.)
 func (w *Writer) SetMultiplexed() { w.multiplexed = true }
 
-// Open sets the headers of an event stream, sends them with status 200 and
-// flushes, so that the client knows at once that it is connected; with retry, if
-// not 0, goes how long the client shall wait before it comes back when it is cut.
-// It fails when the ResponseWriter can neither flush nor set a deadline: a middleware that
-// hides them would make every promise of this package void.
+// Open sets the headers of an event stream, sends them with status 200 and flushes, so that the client is connected at once. If retry is not 0, it sends it as
+// the reconnect delay. It fails if the ResponseWriter can neither flush nor set a deadline: with a middleware that hides them, no guarantee of this package
+// holds.
 func (w *Writer) Open(retry time.Duration) error {
 	h := w.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -56,10 +53,8 @@ func (w *Writer) Open(retry time.Duration) error {
 	return w.flush()
 }
 
-// Send writes whole frames and, when id is not empty, an event of that id alone
-// behind them, in as few writes as they fit in, and flushes. An error means that
-// the client is gone, or does not read (then it is an os.ErrDeadlineExceeded), or
-// that id is unsafe; the connection is good for nothing more.
+// Send writes whole frames and, if id is not empty, an event with only that id after them, in as few writes as possible, and flushes. After an error the
+// connection cannot be used any more: the client has disconnected, or does not read (then it is an os.ErrDeadlineExceeded), or id is unsafe.
 func (w *Writer) Send(frames []byte, id string) error {
 	if err := w.write(frames); err != nil {
 		return err
@@ -94,7 +89,7 @@ func (w *Writer) Comment(text string) error {
 	return w.Send(w.small, "")
 }
 
-// LastWrite says when the last write went through; heartbeats are due after that.
+// LastWrite returns the time of the last completed write; heartbeats are due after that.
 func (w *Writer) LastWrite() time.Time { return w.wrote }
 
 func (w *Writer) write(b []byte) error {
@@ -123,7 +118,8 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// failed adds that the deadline has passed if the error of a write does not have it: in HTTP/2 a write only reports that its stream is gone.
+// failed adds os.ErrDeadlineExceeded if the deadline has passed and the error of a write does not have it: in HTTP/2 a write only reports that its stream has
+// ended.
 func (w *Writer) failed(err error) error {
 	if w.multiplexed && !time.Now().Before(w.deadline) {
 		return fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
@@ -131,8 +127,8 @@ func (w *Writer) failed(err error) error {
 	return err
 }
 
-// extendDeadline ensures that at least the write timeout is left before the deadline. It adds a quarter, so that at a thousand frames a second the deadline is
-// moved every few seconds and not for each frame.
+// extendDeadline ensures that at least the write timeout remains before the deadline. It adds a quarter, so that at a thousand frames per second the deadline
+// is set every few seconds and not for each frame.
 func (w *Writer) extendDeadline() error {
 	now := time.Now()
 	if w.deadline.Sub(now) >= w.writeTimeout {
