@@ -35,8 +35,8 @@ const (
 func TestKilledServerLosesNothing(t *testing.T) {
 	server := natstest.StartProcess(t)
 	nc := server.Conn(t)
-	storm := newLoadTest(t, nc, 1)
-	storm.run(t, func() {
+	load := newLoadTest(t, nc, 1)
+	load.run(t, func() {
 		server.Kill(t)
 		server.Restart(t)
 	})
@@ -47,8 +47,8 @@ func TestKilledServerLosesNothing(t *testing.T) {
 func TestKilledLeaderLosesNothing(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	nc := cluster.Conn(t)
-	storm := newLoadTest(t, nc, 3)
-	storm.run(t, func() {
+	load := newLoadTest(t, nc, 3)
+	load.run(t, func() {
 		leader := cluster.Leader(t, "TR_CHUNKS_0")
 		cluster.Kill(t, leader)
 		cluster.Restart(t, leader)
@@ -169,7 +169,7 @@ func (s *loadTest) mark() {
 // record.
 func numbered(i, n int) chunk.Chunk {
 	return chunk.Chunk{
-		AgentID: session(i).ID, AgentType: "storm", Timestamp: 1, Step: 1,
+		AgentID: session(i).ID, AgentType: "load", Timestamp: 1, Step: 1,
 		Body: chunk.Custom{EventName: "n", Data: chunk.Value(fmt.Sprint(n))},
 	}
 }

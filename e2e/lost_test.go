@@ -30,11 +30,11 @@ func TestDroppedLiveMessages(t *testing.T) {
 		name string
 		rule func(natstest.Delivery) natstest.Fault
 	}{
-		{"one in a hundred lost", sometimes(generator, 0.01, natstest.Drop)},
-		{"one in ten lost", sometimes(generator, 0.1, natstest.Drop)},
+		{"one in a hundred lost", randomly(generator, 0.01, natstest.Drop)},
+		{"one in ten lost", randomly(generator, 0.1, natstest.Drop)},
 		{"bursts lost", inBursts(generator)},
-		{"duplicated", sometimes(generator, 0.05, natstest.Duplicate)},
-		{"reordered", sometimes(generator, 0.05, natstest.Reorder)},
+		{"duplicated", randomly(generator, 0.05, natstest.Duplicate)},
+		{"reordered", randomly(generator, 0.05, natstest.Reorder)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, proxy := newFaultyEnv(t, natstest.Start(t, natstest.Listen()), edgeEnvConfig{heartbeat: 200 * time.Millisecond})
@@ -52,7 +52,7 @@ func TestFeedWithoutConsumerGap(t *testing.T) {
 	generator := newGenerator(t)
 	server := natstest.Start(t, natstest.Listen())
 	w, proxy := newFaultyEnv(t, server, edgeEnvConfig{history: server.Conn(t)})
-	rule := sometimes(generator, 0.05, natstest.DropSilently)
+	rule := randomly(generator, 0.05, natstest.DropSilently)
 	proxy.SetDeliveryFaults(func(d natstest.Delivery) natstest.Fault {
 		if strings.Contains(d.Header, "ce-type: "+string(chunk.TypeStreamEnd)+"\r\n") {
 			return natstest.Deliver
@@ -153,9 +153,9 @@ func (w *edgeEnv) writeTrees(t *testing.T, generator *rand.Rand, n int) {
 	}
 }
 
-// sometimes uses a separate generator, because the rule is called by another
+// randomly uses a separate generator, because the rule is called by another
 // goroutine.
-func sometimes(seed *rand.Rand, share float64, fault natstest.Fault) func(natstest.Delivery) natstest.Fault {
+func randomly(seed *rand.Rand, share float64, fault natstest.Fault) func(natstest.Delivery) natstest.Fault {
 	generator := rand.New(rand.NewPCG(seed.Uint64(), 3))
 	return func(natstest.Delivery) natstest.Fault {
 		if generator.Float64() < share {

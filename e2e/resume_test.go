@@ -178,7 +178,7 @@ func (c *resumeClient) connect(ctx context.Context) (over bool, err error) {
 		return false, c.read(io.LimitReader(resp.Body, c.random.Int64N(c.cut)))
 	case http.StatusServiceUnavailable:
 		if c.retryUnavailable {
-			return false, c.comeBack("1000")
+			return false, c.setRetryDelay("1000")
 		}
 	}
 	return false, fmt.Errorf("status %d", resp.StatusCode)
@@ -207,7 +207,7 @@ func (c *resumeClient) read(body io.Reader) error {
 		case strings.HasPrefix(line, "data: "):
 			data += line[len("data: "):]
 		case strings.HasPrefix(line, "retry: "):
-			if err := c.comeBack(line[len("retry: "):]); err != nil {
+			if err := c.setRetryDelay(line[len("retry: "):]); err != nil {
 				return err
 			}
 		case strings.HasPrefix(line, ":"):
@@ -217,8 +217,8 @@ func (c *resumeClient) read(body io.Reader) error {
 	}
 }
 
-// comeBack records the reconnect delay of the server.
-func (c *resumeClient) comeBack(milliseconds string) error {
+// setRetryDelay records the reconnect delay of the server.
+func (c *resumeClient) setRetryDelay(milliseconds string) error {
 	var err error
 	c.retry, err = time.ParseDuration(milliseconds + "ms")
 	return err

@@ -249,7 +249,7 @@ func TestCleanupLooksAtTheLogAsReadersDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.putOther(1, 2, chunk.Chunk{Step: 5, Body: chunk.TextDelta{Delta: "fenced"}})
-		l.stray()
+		l.appendMalformed()
 		r.mu.Lock()
 		r.pos.Seq = l.lastSeq() // as if another writer had stored them between two records of this one
 		r.mu.Unlock()

@@ -55,32 +55,32 @@ func TestARunAfterARun(t *testing.T) {
 			before: func(l *fakeLog) { l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamActive{}}) },
 			want:   want{execute: ErrRunning, position: chunk.Position{Seq: 6, Ordinal: 10}},
 		},
-		"after an end and a stray message": {
+		"after an end and a malformed message": {
 			before: func(l *fakeLog) {
 				l.putOther(4, 8, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
 				l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
-				l.stray()
+				l.appendMalformed()
 			},
 			want: want{position: chunk.Position{Seq: 12, Ordinal: 10}},
 		},
-		"in the middle of one with a stray message": {
+		"in the middle of one with a malformed message": {
 			before: func(l *fakeLog) {
 				l.putOther(4, 9, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
-				l.stray()
-				l.stray()
+				l.appendMalformed()
+				l.appendMalformed()
 			},
 			want: want{execute: ErrRunning, position: chunk.Position{Seq: 12, Ordinal: 10}},
 		},
-		"with a record of a fenced writer among the last, and a stray message": {
+		"with a record of a fenced writer among the last, and a malformed message": {
 			before: func(l *fakeLog) {
 				l.putOther(4, 9, chunk.Chunk{Body: chunk.StreamEnd{StreamID: "s1"}})
 				l.putOther(3, 5, chunk.Chunk{Body: chunk.TextDelta{Delta: "x"}})
-				l.stray()
+				l.appendMalformed()
 			},
 			want: want{position: chunk.Position{Seq: 12, Ordinal: 10}},
 		},
-		"with nothing but stray messages": {
-			before: func(l *fakeLog) { l.stray() },
+		"with only malformed messages": {
+			before: func(l *fakeLog) { l.appendMalformed() },
 			want:   want{position: chunk.Position{Seq: 6, Ordinal: 1}},
 		},
 	} {
@@ -119,8 +119,8 @@ func TestARunAfterARun(t *testing.T) {
 	}
 }
 
-// stray appends a malformed message to the session.
-func (l *fakeLog) stray() {
+// appendMalformed appends a malformed message to the session.
+func (l *fakeLog) appendMalformed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.put(nil, []byte("hello?"))

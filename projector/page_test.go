@@ -26,7 +26,7 @@ func TestPages(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-page.seed=%d", seed)
-	rng, psst := rand.New(rand.NewPCG(seed, 1)), chunk.Value(`{"hidden":true}`)
+	rng, hidden := rand.New(rand.NewPCG(seed, 1)), chunk.Value(`{"hidden":true}`)
 	for range 25 {
 		log, store := storetest.NewLog(), storetest.NewMemory()
 		a := storetest.NewSessionGenerator(log, s1, rng.Uint64())
@@ -34,7 +34,7 @@ func TestPages(t *testing.T) {
 			a.Write(t, 1+rng.IntN(150))
 			hidden := chunk.RunStarted{
 				RunID: "hidden", Epoch: 1, Mode: "execute",
-				Input: []chunk.InputMessage{{Content: "psst", Metadata: &psst}},
+				Input: []chunk.InputMessage{{Content: "hidden", Metadata: &hidden}},
 			}
 			log.Append(t, s1, 0, hidden)
 		}

@@ -41,7 +41,7 @@ func TestRebuild(t *testing.T) {
 	if store.Writes() != writes {
 		t.Errorf("%d unnecessary writes", store.Writes()-writes)
 	}
-	for name, harm := range map[string]func(){
+	for name, corrupt := range map[string]func(){
 		"a corrupt head":        func() { store.CorruptHead(s1, "no head") },
 		"a head of another log": func() { stored(t, store, anotherLog(t), s1) },
 		"messages are missing":  func() { store.DropMessages(s1) },
@@ -50,7 +50,7 @@ func TestRebuild(t *testing.T) {
 		"a head of version 1":   func() { store.CorruptHead(s1, olderHead(t, storetest.Fold(t, log, s1))) },
 		"records were removed":  func() { a.Write(t, 100); log.DeleteRemoved(s1) },
 	} {
-		harm()
+		corrupt()
 		expectRebuild(t, store, log, projector.Replaced)
 		storetest.Equal(t, name, storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 	}

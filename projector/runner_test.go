@@ -112,7 +112,7 @@ func TestRunnerCrash(t *testing.T) {
 				log.DeleteRemoved(a.Session)
 			}
 		}
-		dieAt(t, q, store, log, rng.IntN(40), kill)
+		crashAt(t, q, store, log, rng.IntN(40), kill)
 	}
 	store.Fault, q.lose = nil, nil
 	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
@@ -123,9 +123,9 @@ func TestRunnerCrash(t *testing.T) {
 	}
 }
 
-// dieAt runs a Runner that crashes at the n-th step of its store or the n-th acknowledgement. Later steps of that Runner have
+// crashAt runs a Runner that crashes at the n-th step of its store or the n-th acknowledgement. Later steps of that Runner have
 // no effect.
-func dieAt(t *testing.T, q *queue, store *storetest.Memory, log *storetest.Log, n, kill int) {
+func crashAt(t *testing.T, q *queue, store *storetest.Memory, log *storetest.Log, n, kill int) {
 	t.Helper()
 	var mu sync.Mutex
 	ctx, die := context.WithCancel(t.Context())

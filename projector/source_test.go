@@ -36,10 +36,10 @@ func (q *queue) put(records ...chunk.Record) {
 	q.mu.Lock()
 	q.waiting = append(q.waiting, records...)
 	q.mu.Unlock()
-	q.poke()
+	q.notify()
 }
 
-func (q *queue) poke() {
+func (q *queue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -57,7 +57,7 @@ func (q *queue) redeliver() {
 	slices.SortFunc(again, func(a, b chunk.Record) int { return int(a.Seq) - int(b.Seq) })
 	q.waiting = append(q.waiting, again...)
 	q.mu.Unlock()
-	q.poke()
+	q.notify()
 }
 
 func (q *queue) Run(ctx context.Context, take func(context.Context, []projector.Delivery) error) error {

@@ -21,7 +21,7 @@ func TestFrozenWorkerIsFenced(t *testing.T) {
 			c := execute(uniqueName("s"), "talker", "Talk!")
 			frozen, unfreeze := make(chan struct{}), make(chan struct{})
 			var once sync.Once
-			calm := mixedAgent(2, &effectCounter{})
+			undisturbed := mixedAgent(2, &effectCounter{})
 			worker := w.worker(map[string]Agent{"talker": AgentFunc(func(ctx context.Context, turn *Turn) error {
 				for n := turn.Steps() + 1; n <= 2; n++ {
 					err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
@@ -43,7 +43,7 @@ func TestFrozenWorkerIsFenced(t *testing.T) {
 			woken := make(chan error, 1)
 			go func() { woken <- worker.do(context.WithoutCancel(t.Context()), c) }()
 			<-frozen
-			if err := w.worker(calm).do(t.Context(), c); err != nil {
+			if err := w.worker(undisturbed).do(t.Context(), c); err != nil {
 				t.Fatalf("successor: %v", err)
 			}
 			before := len(w.Records(c.Session))
@@ -137,14 +137,14 @@ func TestConcurrentDelivery(t *testing.T) {
 func TestGracefulShutdown(t *testing.T) {
 	w := newEnv(t)
 	c := execute(uniqueName("s"), "slow", "Talk!")
-	inStep, goOn := make(chan struct{}), make(chan struct{})
+	inStep, proceed := make(chan struct{}), make(chan struct{})
 	agent := func(wait bool) map[string]Agent {
 		return map[string]Agent{"slow": AgentFunc(func(ctx context.Context, turn *Turn) error {
 			for n := turn.Steps() + 1; n <= 2; n++ {
 				err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
 					if wait {
 						close(inStep)
-						<-goOn
+						<-proceed
 					}
 					if n == 2 {
 						s.MarkFinal()
@@ -162,7 +162,7 @@ func TestGracefulShutdown(t *testing.T) {
 	w.Request(c)
 	<-inStep
 	first.Cancel()
-	close(goOn)
+	close(proceed)
 	first.Stop()
 	snap := w.Snapshot(c.Session)
 	if snap.Run.Status != fold.RunRunning || snap.Run.Step != 1 {

@@ -18,9 +18,9 @@ func TestServerRestart(t *testing.T) {
 	random := seeded(t)
 	w := newEnv(t)
 	w.maxDelta = 1
-	calm := execute("calm", "talker", "Talk!")
-	w.play(calm, mixedAgent(5, &effectCounter{}), nil)
-	want := historyOf(w.Snapshot(calm.Session))
+	undisturbed := execute("undisturbed", "talker", "Talk!")
+	w.play(undisturbed, mixedAgent(5, &effectCounter{}), nil)
+	want := historyOf(w.Snapshot(undisturbed.Session))
 	for range 3 {
 		c := execute(uniqueName("r"), "talker", "Talk!")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -50,7 +50,7 @@ func TestServerRestart(t *testing.T) {
 		users.Wait()
 		cancel()
 		p.Stop()
-		got := childNames.ReplaceAllString(strings.ReplaceAll(historyOf(w.Snapshot(c.Session)), c.Session.ID, "calm"), "sub-")
+		got := childNames.ReplaceAllString(strings.ReplaceAll(historyOf(w.Snapshot(c.Session)), c.Session.ID, "undisturbed"), "sub-")
 		if got != childNames.ReplaceAllString(want, "sub-") {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}

@@ -60,11 +60,11 @@ func newSimulation(t *testing.T) *simulation {
 func (x *simulation) runUndisturbed(names ...string) {
 	x.w.t.Helper()
 	for _, name := range names {
-		calm, err := x.run(name, nil)
+		undisturbed, err := x.run(name, nil)
 		if err != nil {
-			x.w.t.Fatalf("%s without faults: %v\n%s", name, err, calm.trace())
+			x.w.t.Fatalf("%s without faults: %v\n%s", name, err, undisturbed.trace())
 		}
-		x.want[name] = calm.outcomes()
+		x.want[name] = undisturbed.outcomes()
 	}
 }
 
@@ -236,9 +236,9 @@ func TestSimulation(t *testing.T) {
 	var next atomic.Int64
 	next.Store(int64(first))
 	var bad atomic.Int64
-	var lanes sync.WaitGroup
+	var group sync.WaitGroup
 	for range 4 {
-		lanes.Go(func() {
+		group.Go(func() {
 			for i := int(next.Add(1) - 1); i < n && bad.Load() < 3; i = int(next.Add(1) - 1) {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
 				name := pick(random, names)
@@ -253,6 +253,6 @@ func TestSimulation(t *testing.T) {
 			}
 		})
 	}
-	lanes.Wait()
+	group.Wait()
 	t.Logf("seed %d: %d schedules in %s", seed, n-first, time.Since(begin).Round(time.Millisecond))
 }

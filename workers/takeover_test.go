@@ -180,9 +180,9 @@ func TestCrashAnywhere(t *testing.T) {
 	const steps = 6
 	w := newEnv(t)
 	w.maxDelta = 1
-	calm, calmEffects := execute("calm", "talker", "Talk!"), &effectCounter{}
-	w.play(calm, mixedAgent(steps, calmEffects), nil)
-	want := historyOf(w.Snapshot(calm.Session))
+	undisturbed, calmEffects := execute("undisturbed", "talker", "Talk!"), &effectCounter{}
+	w.play(undisturbed, mixedAgent(steps, calmEffects), nil)
+	want := historyOf(w.Snapshot(undisturbed.Session))
 	if !strings.Contains(want, "6.5") || len(calmEffects.keys) != 8 {
 		t.Fatalf("undisturbed run: got\n%s\n%v", want, calmEffects.keys)
 	}
@@ -191,7 +191,7 @@ func TestCrashAnywhere(t *testing.T) {
 		s, did := fmt.Sprint("s", round), &effectCounter{}
 		c := execute(s, "talker", "Talk!")
 		kills += w.play(c, mixedAgent(steps, did), random)
-		got := strings.ReplaceAll(historyOf(w.Snapshot(c.Session)), s, "calm")
+		got := strings.ReplaceAll(historyOf(w.Snapshot(c.Session)), s, "undisturbed")
 		got, want := childNames.ReplaceAllString(got, "sub-"), childNames.ReplaceAllString(want, "sub-")
 		if got != want {
 			t.Fatalf("round %d: got\n%s\nwant\n%s", round, got, want)

@@ -51,7 +51,7 @@ func (w *env) newFront(t *testing.T, app string) *front {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "edge"
 			r.Out.Host = r.In.Host
 		},
-		Transport:      firstThatListens{transport, f.addrs},
+		Transport:      firstAvailable{transport, f.addrs},
 		FlushInterval:  -1,
 		ModifyResponse: f.watch,
 		ErrorLog:       log.New(io.Discard, "", 0),
@@ -71,14 +71,14 @@ func (w *env) newFront(t *testing.T, app string) *front {
 	return f
 }
 
-// firstThatListens sends a request to the first address that accepts a
+// firstAvailable sends a request to the first address that accepts a
 // connection.
-type firstThatListens struct {
+type firstAvailable struct {
 	transport *http.Transport
 	addrs     []string
 }
 
-func (f firstThatListens) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f firstAvailable) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		var err error

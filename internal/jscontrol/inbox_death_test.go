@@ -50,11 +50,11 @@ func (s *env) rand(n int) int {
 	return s.rng.IntN(n)
 }
 
-func (s *env) dies() bool { return s.rand(4) == 0 }
+func (s *env) crashes() bool { return s.rand(4) == 0 }
 
 // answer is one process: it stores an answer, checks whether it was the last, and requests a resume. It may crash between any two steps.
 func (s *env) answer(ctx context.Context, p *paused, a control.Answer) error {
-	if s.dies() {
+	if s.crashes() {
 		return errCrashed
 	}
 	a.Session, a.RunID = p.session, p.run
@@ -68,19 +68,19 @@ func (s *env) answer(ctx context.Context, p *paused, a control.Answer) error {
 	default:
 		return err
 	}
-	if s.dies() {
+	if s.crashes() {
 		return errCrashed
 	}
-	return s.wake(ctx, p)
+	return s.requestResume(ctx, p)
 }
 
-// wake requests a resume if all calls have answers. A repetition is harmless.
-func (s *env) wake(ctx context.Context, p *paused) error {
+// requestResume requests a resume if all calls have answers. A repetition is harmless.
+func (s *env) requestResume(ctx context.Context, p *paused) error {
 	all, err := s.box.Answers(ctx, p.session, p.run)
 	if err != nil || len(all) < len(calls) || p.isResumed() {
 		return err
 	}
-	if s.dies() {
+	if s.crashes() {
 		return errCrashed
 	}
 	return s.queue.Request(ctx, control.Command{
@@ -94,7 +94,7 @@ func (s *env) handle(ctx context.Context, c control.Command) error {
 		if p.session != c.Session {
 			continue
 		}
-		if s.dies() {
+		if s.crashes() {
 			return control.RetryAfter(0, errCrashed)
 		}
 		if c.Kind == control.Expire {
@@ -114,7 +114,7 @@ func (s *env) expire(ctx context.Context, p *paused) error {
 			return control.RetryAfter(0, err)
 		}
 	}
-	if err := s.wake(ctx, p); err != nil {
+	if err := s.requestResume(ctx, p); err != nil {
 		return control.RetryAfter(0, err)
 	}
 	return nil
@@ -128,7 +128,7 @@ func (s *env) resume(ctx context.Context, p *paused, c control.Command) error {
 	if len(all) != len(calls) || c.Resumes != p.run {
 		s.Errorf("run %s is resumed by %+v with %d answers", p.run, c, len(all))
 	}
-	if s.dies() {
+	if s.crashes() {
 		return control.RetryAfter(0, errCrashed)
 	}
 	p.mu.Lock()

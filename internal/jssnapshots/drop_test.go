@@ -21,7 +21,7 @@ func TestDrop(t *testing.T) {
 	log.end(t)
 	log.start(t)
 	for range 4 {
-		log.say(t, string(make([]byte, 30<<10)))
+		log.emit(t, string(make([]byte, 30<<10)))
 	}
 	mustSave(t, old, log.fold(t), r)
 

@@ -47,7 +47,7 @@ func newLarge(t *testing.T) *large {
 	l := &large{Log: storetest.NewLog()}
 	l.start(t)
 	for range 5 {
-		l.say(t, strings.Repeat("x", 30<<10))
+		l.emit(t, strings.Repeat("x", 30<<10))
 	}
 	return l
 }
@@ -58,7 +58,7 @@ func (l *large) start(t *testing.T) {
 	l.Append(t, s1, 0, chunk.RunStarted{RunID: fmt.Sprint(l.run), Epoch: l.run, Mode: "execute", Input: []chunk.InputMessage{{Content: "q"}}})
 }
 
-func (l *large) say(t *testing.T, text string) {
+func (l *large) emit(t *testing.T, text string) {
 	t.Helper()
 	l.Append(t, s1, 1, chunk.TextDelta{Delta: text})
 }
@@ -127,7 +127,7 @@ func TestObjectsComeAndGo(t *testing.T) {
 	log := newLarge(t)
 	r := mustSave(t, st, log.fold(t), 0)
 	wantObjects(t, js, 1, 0)
-	log.say(t, "more")
+	log.emit(t, "more")
 	r = mustSave(t, st, log.fold(t), r)
 	wantObjects(t, js, 1, 0)
 	bucket, err := js.ObjectStore(t.Context(), "TR_OBJECTS")
@@ -163,7 +163,7 @@ func TestDeathWithObjects(t *testing.T) {
 	}
 	die := func() {
 		t.Helper()
-		log.say(t, "more")
+		log.emit(t, "more")
 		if _, err := st.spill(t.Context(), b, s1, headObject, log.fold(t).AppendHead(nil)); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestDeathWithObjects(t *testing.T) {
 	storetest.Equal(t, "after a crash", storetest.Stored(t, st, s1), log.fold(t))
 
 	// A late cleanup, with an old head, removes nothing that is referenced.
-	log.say(t, "more")
+	log.emit(t, "more")
 	old := r
 	r = mustSave(t, st, log.fold(t), r)
 	if _, err := st.collect(t.Context(), b, s1, sequence(old), func(string) bool { return false }); err != nil {
@@ -229,7 +229,7 @@ func TestReadersOfLargeHeads(t *testing.T) {
 		})
 	}
 	for range 30 {
-		log.say(t, "more")
+		log.emit(t, "more")
 		r = mustSave(t, st, log.fold(t), r)
 	}
 	close(done)
@@ -245,7 +245,7 @@ func TestLostObjects(t *testing.T) {
 	log.end(t)
 	log.start(t)
 	for range 5 {
-		log.say(t, strings.Repeat("y", 30<<10))
+		log.emit(t, strings.Repeat("y", 30<<10))
 	}
 	mustSave(t, st, log.fold(t), 0)
 	wantObjects(t, js, 1, 1)

@@ -83,7 +83,7 @@ func (c *replicated) start(s chunk.Session) *producers.Run {
 	return run
 }
 
-func (c *replicated) say(run *producers.Run, bodies ...chunk.Body) {
+func (c *replicated) emit(run *producers.Run, bodies ...chunk.Body) {
 	c.tb.Helper()
 	for _, body := range bodies {
 		if err := run.EmitBody(c.tb.Context(), body); err != nil {
@@ -110,7 +110,7 @@ func TestLargeHeadsOnReplicas(t *testing.T) {
 	run, down := c.start(s), 0
 	for n := range 16 {
 		v := chunk.Value(`"` + strings.Repeat(string(rune('a'+n)), 20<<10) + `"`)
-		c.say(run, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: fmt.Sprintf("/k%d", n%6), Value: &v}}}, chunk.StepEnd{})
+		c.emit(run, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: fmt.Sprintf("/k%d", n%6), Value: &v}}}, chunk.StepEnd{})
 		switch n {
 		case 4:
 			c.nodes.StepDown(t, objects)
@@ -222,7 +222,7 @@ func TestArchivesOnReplicas(t *testing.T) {
 		sessions = append(sessions, s)
 		run := c.start(s)
 		for i := range 40 {
-			c.say(run, chunk.TextDelta{Delta: strings.Repeat(fmt.Sprint(i, " "), 2000)}, chunk.StepEnd{})
+			c.emit(run, chunk.TextDelta{Delta: strings.Repeat(fmt.Sprint(i, " "), 2000)}, chunk.StepEnd{})
 		}
 		c.end(run)
 	}

@@ -8,7 +8,7 @@ import (
 
 // Ten more bytes for a text cost the same for any length of the text.
 func BenchmarkTextDelta(b *testing.B) {
-	chunk := say(`"kind":"text-delta","path":"sections.0.body","delta":"ten bytes."`)
+	chunk := line(`"kind":"text-delta","path":"sections.0.body","delta":"ten bytes."`)
 	for _, length := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprintf("text=%d", length), func(b *testing.B) {
 			start := set("sections.0.body", `"`+strings.Repeat("x", length)+`"`)

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// say returns a chunk of stream s.
-func say(rest string) []byte { return sayTo("s", rest) }
+// line returns a chunk of stream s.
+func line(rest string) []byte { return lineOf("s", rest) }
 
-func sayTo(stream, rest string) []byte {
+func lineOf(stream, rest string) []byte {
 	return fmt.Appendf(nil, `{"type":"structured-data","streamId":%q,"dataType":"d",%s}`, stream, rest)
 }
 
 func set(path, value string) []byte {
-	return say(fmt.Sprintf(`"kind":"set","path":%q,"value":%s`, path, value))
+	return line(fmt.Sprintf(`"kind":"set","path":%q,"value":%s`, path, value))
 }
 
 const before = `"kind":"set","path":"o","value":{"n":1,"s":"x","l":[1,2],"e":[]}`
@@ -46,35 +46,35 @@ func TestRefusals(t *testing.T) {
 		{"index -1 of an array", set("o.l.-1", "1"), false},
 		{"index -1 of nothing", set("new.-1", "1"), true},
 		{"a member of a number", set("o.n.a", "1"), false},
-		{"an append to a string", say(`"kind":"append","path":"o.s","items":[1]`), false},
-		{"an append of nothing to a string", say(`"kind":"append","path":"o.s","items":[]`), false},
-		{"text on an array", say(`"kind":"text-delta","path":"o.l","delta":"x"`), false},
-		{"no text on an array", say(`"kind":"text-delta","path":"o.l","delta":""`), false},
-		{"no delta", say(`"kind":"text-delta","path":"o.s"`), false},
-		{"a delta that is a number", say(`"kind":"text-delta","path":"o.s","delta":5`), false},
-		{"items that are a string", say(`"kind":"append","path":"o.l","items":"ab"`), false},
-		{"no items", say(`"kind":"append","path":"o.l"`), false},
-		{"an unknown kind", say(`"kind":"replace","path":"o.s","delta":"x"`), false},
-		{"no kind", say(`"path":"o.s","delta":"x"`), false},
-		{"no path", say(`"kind":"set","value":1`), false},
-		{"a path that is an array", say(`"kind":"set","path":["a"],"value":1`), false},
-		{"set without a value", say(`"kind":"set","path":"a"`), true},
-		{"final without data", say(`"kind":"final"`), true},
-		{"a label that is a number", say(`"kind":"final","data":1,"node":5`), false},
-		{"a label that is null", say(`"kind":"final","data":1,"id":null`), false},
-		{"a long label", say(`"kind":"final","data":1,"id":"` + strings.Repeat("x", MaxLabel+1) + `"`), false},
+		{"an append to a string", line(`"kind":"append","path":"o.s","items":[1]`), false},
+		{"an append of nothing to a string", line(`"kind":"append","path":"o.s","items":[]`), false},
+		{"text on an array", line(`"kind":"text-delta","path":"o.l","delta":"x"`), false},
+		{"no text on an array", line(`"kind":"text-delta","path":"o.l","delta":""`), false},
+		{"no delta", line(`"kind":"text-delta","path":"o.s"`), false},
+		{"a delta that is a number", line(`"kind":"text-delta","path":"o.s","delta":5`), false},
+		{"items that are a string", line(`"kind":"append","path":"o.l","items":"ab"`), false},
+		{"no items", line(`"kind":"append","path":"o.l"`), false},
+		{"an unknown kind", line(`"kind":"replace","path":"o.s","delta":"x"`), false},
+		{"no kind", line(`"path":"o.s","delta":"x"`), false},
+		{"no path", line(`"kind":"set","value":1`), false},
+		{"a path that is an array", line(`"kind":"set","path":["a"],"value":1`), false},
+		{"set without a value", line(`"kind":"set","path":"a"`), true},
+		{"final without data", line(`"kind":"final"`), true},
+		{"a label that is a number", line(`"kind":"final","data":1,"node":5`), false},
+		{"a label that is null", line(`"kind":"final","data":1,"id":null`), false},
+		{"a long label", line(`"kind":"final","data":1,"id":"` + strings.Repeat("x", MaxLabel+1) + `"`), false},
 		{"65 segments", set("a"+strings.Repeat(".a", MaxSegments), "1"), false},
 		{"10,000 segments", set("a"+strings.Repeat(".a", 9999), "1"), false},
 		{"a long segment", set(strings.Repeat("a", MaxName+1), "1"), false},
 		{"the prototype", set("a.__proto__.b", "1"), false},
 		{"the prototype of a constructor", set("constructor.prototype", "1"), false},
-		{"growth on what every object inherits", say(`"kind":"append","path":"o.toString","items":[1]`), false},
+		{"growth on what every object inherits", line(`"kind":"append","path":"o.toString","items":[1]`), false},
 	} {
 		for _, strict := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/strict=%t", c.name, strict), func(t *testing.T) {
 				s := State{Strict: strict}
 				for _, stream := range []string{"s", "other"} {
-					if err := s.Apply(sayTo(stream, before)); err != nil {
+					if err := s.Apply(lineOf(stream, before)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -96,10 +96,10 @@ func TestRefusals(t *testing.T) {
 				if s.Stream("s").LastError() != err.Error() || s.Stream("other").LastError() != "" || s.Rejected != 1 || s.Stream("s").Rejected != 1 {
 					t.Errorf("failed: %q, other: %q, %d refused", s.Stream("s").LastError(), s.Stream("other").LastError(), s.Rejected)
 				}
-				if err := s.Apply(say(`"kind":"final","data":1`)); err != nil || s.Stream("s").LastError() != "" {
+				if err := s.Apply(line(`"kind":"final","data":1`)); err != nil || s.Stream("s").LastError() != "" {
 					t.Errorf("final: %v, failed: %q", err, s.Stream("s").LastError())
 				}
-				if err := s.Apply(say(`"kind":"final","data":1`)); err == nil || s.Stream("s").LastError() != "" || s.Stream("s").Rejected != 2 {
+				if err := s.Apply(line(`"kind":"final","data":1`)); err == nil || s.Stream("s").LastError() != "" || s.Stream("s").Rejected != 2 {
 					t.Errorf("after final: %v, failed: %q", err, s.Stream("s").LastError())
 				}
 			})
@@ -120,18 +120,18 @@ func TestJustWithin(t *testing.T) {
 		{"an index in an array to be", set("o.l.2.1024", "1"), false},
 		{"64 segments", set("a"+strings.Repeat(".a", MaxSegments-1), "1"), true},
 		{"a long segment", set(strings.Repeat("a", MaxName), "1"), true},
-		{"a long label", sayTo(strings.Repeat("x", MaxLabel), `"kind":"final","data":1`), true},
+		{"a long label", lineOf(strings.Repeat("x", MaxLabel), `"kind":"final","data":1`), true},
 		{"null", set("a", "null"), true},
 		{"a name of the prototype, as data", set("a", `{"__proto__":{"constructor":1}}`), true},
 		{"what every object inherits, set", set("o.toString", `"x"`), true},
 		{"stars among others", set("a.*b.-.1x", "1"), true},
 		{"31 levels", set("a", strings.Repeat("[", 31)+strings.Repeat("]", 31)), true},
 		{"nearly 20,000 values", set("a", "[0"+strings.Repeat(",0", 19_979)+"]"), true},
-		{"1 MiB", append(say(`"kind":"final","data":1`), strings.Repeat(" ", MaxChunk-len(say(`"kind":"final","data":1`)))...), true},
+		{"1 MiB", append(line(`"kind":"final","data":1`), strings.Repeat(" ", MaxChunk-len(line(`"kind":"final","data":1`)))...), true},
 	} {
 		for _, strict := range []bool{false, true} {
 			s := State{Strict: strict}
-			if err := s.Apply(say(before)); err != nil {
+			if err := s.Apply(line(before)); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Apply(c.chunk); (err == nil) != (c.strict || !strict) {
@@ -160,7 +160,7 @@ func TestHalves(t *testing.T) {
 	} {
 		var s State
 		for _, delta := range c.deltas {
-			if err := s.Apply(say(`"kind":"text-delta","path":"t","delta":"` + delta + `"`)); err != nil {
+			if err := s.Apply(line(`"kind":"text-delta","path":"t","delta":"` + delta + `"`)); err != nil {
 				t.Fatal(err)
 			}
 			s = *reload(t, &s)
@@ -177,7 +177,7 @@ func TestCloneGrowsAlone(t *testing.T) {
 	var s State
 	apply := func(s *State, path, delta string) {
 		t.Helper()
-		if err := s.Apply(say(fmt.Sprintf(`"kind":"text-delta","path":%q,"delta":%q`, path, delta))); err != nil {
+		if err := s.Apply(line(fmt.Sprintf(`"kind":"text-delta","path":%q,"delta":%q`, path, delta))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestNoChunk(t *testing.T) {
 		`{"type":"structured-data","streamId":"` + strings.Repeat("x", MaxLabel+1) + `","dataType":"d","kind":"final","data":1}`,
 		`{"type":"custom","streamId":"s","dataType":"d","kind":"final","data":1}`,
 		"{\"type\":\"structured-data\",\"streamId\":\"\xff\",\"dataType\":\"d\",\"kind\":\"final\",\"data\":1}",
-		strings.Repeat("[", 1<<19), string(say(`"kind":"final","data":1`)) + strings.Repeat(" ", MaxChunk),
+		strings.Repeat("[", 1<<19), string(line(`"kind":"final","data":1`)) + strings.Repeat(" ", MaxChunk),
 		string(set("a", `{"`+strings.Repeat("a", MaxName+1)+`":1}`)),      // a long name in a value
 		string(set("a", strings.Repeat("[", 32)+strings.Repeat("]", 32))), // 32 levels
 		string(set("a", "[0"+strings.Repeat(",0", 19_999)+"]")),           // 20,000 values
@@ -211,7 +211,7 @@ func TestNoChunk(t *testing.T) {
 		string(set("a", `{"\ud800":1,"\ud800":2}`)),                       // a name twice, in lone surrogates
 	} {
 		var s State
-		if err := s.Apply(sayTo("", before)); err != nil { // still creates a stream
+		if err := s.Apply(lineOf("", before)); err != nil { // still creates a stream
 			t.Fatal(err)
 		}
 		if err := s.Apply([]byte(text)); !errors.Is(err, ErrRejected) || s.Rejected != 1 || len(s.order) != 1 || s.Stream("").Rejected != 0 {
@@ -225,7 +225,7 @@ func TestIDsAreData(t *testing.T) {
 	var s State
 	ids := []string{"", "__proto__", "constructor", "*", ">", "a.b", "$JS.API", "\u202e", "s"}
 	for _, id := range ids {
-		if err := s.Apply(sayTo(id, fmt.Sprintf(`"kind":"set","path":"a","value":%q`, id))); err != nil {
+		if err := s.Apply(lineOf(id, fmt.Sprintf(`"kind":"set","path":"a","value":%q`, id))); err != nil {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -278,20 +278,20 @@ func TestLimits(t *testing.T) {
 		chunk func(i int) []byte
 	}{
 		{"one text", func(int) []byte {
-			return say(`"kind":"text-delta","path":"t","delta":"` + strings.Repeat("x", 200_000) + `"`)
+			return line(`"kind":"text-delta","path":"t","delta":"` + strings.Repeat("x", 200_000) + `"`)
 		}},
-		{"one array", func(int) []byte { return say(`"kind":"append","path":"l","items":[0` + zeros + `]`) }},
-		{"one array of arrays", func(int) []byte { return say(`"kind":"append","path":"l","items":[[0` + zeros + `]]`) }},
+		{"one array", func(int) []byte { return line(`"kind":"append","path":"l","items":[0` + zeros + `]`) }},
+		{"one array of arrays", func(int) []byte { return line(`"kind":"append","path":"l","items":[[0` + zeros + `]]`) }},
 		{"gaps", func(i int) []byte { return set(fmt.Sprint("l.", i*1025), "1") }},
 		{"gaps in new arrays", func(i int) []byte { return set(fmt.Sprintf("l%d.1000.1000.1000", i), "1") }},
 		{"names", func(i int) []byte { return set(fmt.Sprintf("%d%s", i, strings.Repeat("n", 1000)), "1") }},
 		{"numbers", func(i int) []byte { return set(fmt.Sprint("k", i), "1"+strings.Repeat("0", 500_000)) }},
-		{"streams", func(i int) []byte { return sayTo(fmt.Sprint(i), `"kind":"final","data":1`) }},
-		{"refused streams", func(i int) []byte { return sayTo(fmt.Sprint(i), `"kind":"set","path":"a..b","value":1`) }},
+		{"streams", func(i int) []byte { return lineOf(fmt.Sprint(i), `"kind":"final","data":1`) }},
+		{"refused streams", func(i int) []byte { return lineOf(fmt.Sprint(i), `"kind":"set","path":"a..b","value":1`) }},
 		{"text in many streams", func(i int) []byte {
-			return sayTo(fmt.Sprint(i), `"kind":"final","data":"`+strings.Repeat("x", 900_000)+`"`)
+			return lineOf(fmt.Sprint(i), `"kind":"final","data":"`+strings.Repeat("x", 900_000)+`"`)
 		}},
-		{"values in many streams", func(i int) []byte { return sayTo(fmt.Sprint(i), `"kind":"final","data":[0`+zeros+`]`) }},
+		{"values in many streams", func(i int) []byte { return lineOf(fmt.Sprint(i), `"kind":"final","data":[0`+zeros+`]`) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s State
@@ -335,7 +335,7 @@ func TestDeepest(t *testing.T) {
 // A text of 256 KiB in pieces of ten bytes costs time proportional to its length, not to the square of it (which would copy 3 GB).
 func TestLongTextIsNotCopiedOverAndOver(t *testing.T) {
 	var s State
-	chunk := say(`"kind":"text-delta","path":"sections.0.body","delta":"ten bytes."`)
+	chunk := line(`"kind":"text-delta","path":"sections.0.body","delta":"ten bytes."`)
 	n := MaxText / 4 / 10
 	var from, to runtime.MemStats
 	runtime.ReadMemStats(&from)
