@@ -87,7 +87,7 @@ func EncodeJSON(e Envelope, h Header, body []byte) Encoded {
 	all := string(text)
 
 	values := &[6]string{"1.0", all[:idEnd], all[idEnd:sourceEnd], headerValue(string(h.Type)), mediaJSON, all[sourceEnd:]}
-	// One slot more than entries: the writer adds the expected sequence.
+	// Capacity for one more entry: the writer adds the expected sequence.
 	header := make(map[string][]string, len(values)+1)
 	header[headerSpecVersion] = values[0:1:1]
 	header[headerID] = values[1:2:2]

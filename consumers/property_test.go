@@ -58,9 +58,9 @@ func (h *history) grow(t *rapid.T) {
 			h.add(written{Record: chunk.Record{Seq: w.malformed(s), Session: s}, malformed: true})
 		case what < 80 && w.next[s] > 0:
 			epochs[s] = epoch + 1
-			h.add(written{Record: w.put(s, epochs[s], chunk.RunStarted{RunID: "heir", Epoch: int64(epochs[s]), Mode: "takeover"})})
-			o := chunk.Ordinal(rapid.IntRange(2, int(w.next[s])+3).Draw(t, "zombie"))
-			h.add(written{Record: w.putAt(s, epoch, o, chunk.TextDelta{Delta: "zombie"}), stale: true})
+			h.add(written{Record: w.put(s, epochs[s], chunk.RunStarted{RunID: "successor", Epoch: int64(epochs[s]), Mode: "takeover"})})
+			o := chunk.Ordinal(rapid.IntRange(2, int(w.next[s])+3).Draw(t, "fenced"))
+			h.add(written{Record: w.putAt(s, epoch, o, chunk.TextDelta{Delta: "fenced"}), stale: true})
 		case what < 88:
 			h.cleanUp(t, s, epoch)
 		case what < 90:

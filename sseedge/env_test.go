@@ -38,7 +38,7 @@ type env struct {
 	snapshots snapshotsOf
 }
 
-type worldConfig struct {
+type envConfig struct {
 	hub    hub.Config // sizes only
 	edge   sseedge.Config
 	server sseedge.ServerConfig

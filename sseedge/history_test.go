@@ -86,7 +86,7 @@ type presentOnly struct{ sseedge.Snapshots }
 
 func TestNoPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		edge, err := sseedge.New(w.log, presentOnly{pages(t)}, sseedge.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func (l long) SnapshotAt(ctx context.Context, _ chunk.Session, _ chunk.Seq) (fol
 // time, and all sessions together have only a few.
 func TestEarlierStatesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, "") // ?at=1 is not in the future
 		slow := long{newSnapshots(w.log, nil), make(chan struct{})}
 		edge, err := sseedge.New(w.log, slow, sseedge.Config{HistoryTimeout: time.Minute})
@@ -165,7 +165,7 @@ var weak = regexp.MustCompile(`^W/"\d+-[0-9a-f]{24}"$`)
 func TestETag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := audiences
-		w := newEnv(t, worldConfig{edge: sseedge.Config{Views: views}})
+		w := newEnv(t, envConfig{edge: sseedge.Config{Views: views}})
 		moments(w)
 		get := func(path string, header http.Header) *httptest.ResponseRecorder {
 			return w.record(http.MethodGet, "/v1/sessions/s1/snapshot"+path, header)

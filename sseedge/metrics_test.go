@@ -271,7 +271,7 @@ func TestMetricsOfEndings(t *testing.T) {
 		t.Run(tt.reason+": "+tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				w, reg := newCounted(t, worldConfig{
+				w, reg := newCounted(t, envConfig{
 					remembered: map[string]fold.Status{"expired": fold.Active},
 					server:     sseedge.ServerConfig{H2C: true},
 					edge:       sseedge.Config{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},

@@ -19,7 +19,7 @@ import (
 
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeStreamEnd, "")
 		w.log.Append(s1, chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"hi"}]`)
 		w.log.Append(s1, chunk.TypeTextDelta, "")
@@ -67,7 +67,7 @@ func TestSnapshot(t *testing.T) {
 // Pages of messages from the newest to the oldest, without gaps and duplicates.
 func TestMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		for n := range 7 {
 			w.log.Append(s1, chunk.TypeRunStarted, fmt.Sprintf(`"runId":"r%d","epoch":1,"mode":"execute","input":[{"content":"hi"}]`, n))
 			w.log.Append(s1, chunk.TypeStreamEnd, "")

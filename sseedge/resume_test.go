@@ -114,7 +114,7 @@ func (r resume) String() string {
 //tailrace:bubble
 func (r resume) run(t *testing.T) error {
 	t.Helper()
-	w := newEnv(t, worldConfig{hub: r.cfg, edge: sseedge.Config{Views: audiences}})
+	w := newEnv(t, envConfig{hub: r.cfg, edge: sseedge.Config{Views: audiences}})
 	w.log.Append(theRoot, chunk.TypeRunStarted, "") // so that there is something to find
 	w.log.Append(theRoot.Child("kid-1"), chunk.TypeRunStarted, "")
 	before := min(r.before, len(r.history))

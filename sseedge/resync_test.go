@@ -183,7 +183,7 @@ func TestExpiredSession(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newEnv(t, worldConfig{remembered: map[string]fold.Status{"old": tt.status}})
+				w := newEnv(t, envConfig{remembered: map[string]fold.Status{"old": tt.status}})
 				f := newFollower(w, "/v1/sessions/old/events")
 				f.lastEventID = tt.cursor
 				how, code, err := f.connect(soon(t), -1)

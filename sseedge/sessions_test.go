@@ -18,7 +18,7 @@ import (
 	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
-// directory lists these sessions, and pages by their number.
+// directory lists these sessions, with their number as the cursor.
 type directory []projector.SessionInfo
 
 func (d directory) Sessions(_ context.Context, tenant string, q projector.SessionQuery) (projector.SessionPage, error) {
@@ -88,7 +88,7 @@ func TestSessions(t *testing.T) {
 		{bound, "?view=audit", 400, codeBadParameter},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{edge: sseedge.Config{Views: tt.views, Sessions: someSessions()}})
+			w := newEnv(t, envConfig{edge: sseedge.Config{Views: tt.views, Sessions: someSessions()}})
 			rec := w.record(http.MethodGet, "/v1/sessions"+tt.query, nil)
 			got := rec.Body.String()
 			if rec.Code != tt.status || got != tt.want && (tt.status == 200 || !strings.Contains(got, tt.want)) || rec.Header().Get("Cache-Control") != "no-store" {

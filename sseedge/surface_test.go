@@ -39,7 +39,7 @@ func (b beside) Drain(context.Context) error {
 
 // A surface gets the requests for its paths, on hosts that are served; they are counted with those of the edge, once, and it is drained with the edge.
 func TestMount(t *testing.T) {
-	cfg := worldConfig{tcp: true}
+	cfg := envConfig{tcp: true}
 	cfg.edge.Host = sseedge.LoopbackHost
 	w, reg := newCounted(t, cfg)
 	surface := beside{w.edge, make(chan struct{})}

@@ -50,7 +50,7 @@ func (f families) snapshots(t *testing.T) sseedge.Snapshots {
 func getTree(t *testing.T, f families, views *audience.Views, path string) (status int, body string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		edge, err := sseedge.New(w.log, f.snapshots(t), sseedge.Config{Views: views})
 		if err != nil {
 			t.Fatal(err)

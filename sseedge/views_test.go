@@ -33,7 +33,7 @@ func mustViews(cfg audience.Config) *audience.Views {
 	return views
 }
 
-// anonymous is a chunk without the name of the agent that said it.
+// anonymous returns a chunk without the name of its agent.
 func anonymous(data string) string {
 	return strings.Replace(data, `"agentType":"tester"`, `"agentType":""`, 1)
 }
@@ -77,7 +77,7 @@ func TestViewsOfStreams(t *testing.T) {
 		{bound, kid + "&view=staff", http.StatusOK, secret},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newEnv(t, worldConfig{edge: sseedge.Config{Views: tt.views}})
+			w := newEnv(t, envConfig{edge: sseedge.Config{Views: tt.views}})
 			for _, s := range []chunk.Session{theRoot, theRoot.Child("kid-1"), chunk.RootSession("default", "other")} {
 				w.log.Append(s, chunk.TypeToolStart, `"toolCallId":"c1","toolName":"open",`+secret)
 				w.log.Append(s, chunk.TypeStreamEnd, `"streamId":"x","finalOutput":{"key":"s3cret"}`)
@@ -123,7 +123,7 @@ func pages(tb testing.TB) sseedge.Snapshots {
 func TestViewsOfPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
-		w := newEnv(t, worldConfig{})
+		w := newEnv(t, envConfig{})
 		edge, err := sseedge.New(w.log, pages(t), sseedge.Config{Views: views})
 		if err != nil {
 			t.Fatal(err)

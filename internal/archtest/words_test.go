@@ -41,7 +41,7 @@ var wordExceptions = []wordException{
 	{"sseedge/agentserver/problem.go", `a run is at work; wait`, "text of a problem on the wire"},
 	{"sseedge/chat", `this is no id of a chat|the conversation has gone on;|the body is no object`, "texts of problems on the wire"},
 	{"e2e/aisdk/scenes_test.go", `"told"|Twice told`, "text of a model"},
-	{"internal/archiver/bench_test.go", `"told"`, "text of a model"},
+	{"internal/retention/archive_bench_test.go", `"told"`, "text of a model"},
 	{"internal/testkit/natstest/process_test.go", `or a zombie`, "term of the operating system"},
 	{"scripts/benchcompare/main.go", `\\tOLD`, "a tab and a heading"},
 	{"e2e/compat", `(?i)buried|"nobody[" ]|Where the person is`, "recorded answers, sessions and tools"},

@@ -145,8 +145,8 @@ func (s *Service) Observe(o Observer) { s.observe = o }
 // RequestTimeout returns Config.RequestTimeout, for surfaces that wait for the log.
 func (s *Service) RequestTimeout() time.Duration { return s.cfg.RequestTimeout }
 
-// Serve decides a request and carries out its plans until one is final. The State is the one that the plan was made from. A client that goes away does not
-// cancel it: what the client sent is carried out, so that a client that lost the connection and one that reloads see the same.
+// Serve decides a request and carries out its plans until one is final. The State is the one that the plan was made from. A disconnect of the client does not
+// cancel the request, so that a client that lost the connection gets the same state as one that reloads.
 func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()

@@ -9,22 +9,22 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Page returns the snapshot with which a page begins. It leaves out the answer in flight, however long it is: the page gets all of it from the stream,
-// spec/aisdk.md section 9, rule 1. It includes messages that were requested already, also if no worker has started the run.
+// Page returns the snapshot that a page loads first. It does not contain the answer in flight: the page gets all of it from the stream, spec/aisdk.md section
+// 9, rule 1. It contains requested messages, also if no worker has started the run.
 func (v *State) Page(snap fold.Snapshot) aisdk.FrontendSnapshot {
 	o := aisdk.SnapshotOptions{Timestamp: v.Now.UnixMilli()}
 	c := v.Waiting()
 	switch {
 	case c != nil && OpensTurn(c):
 		o.Partial = true
-		page := aisdk.Snapshot(snap, o) // what is said of earlier messages is theirs
+		page := aisdk.Snapshot(snap, o) // the metadata of earlier messages is part of them
 		page.Status, page.AgentType = fold.Active, v.AgentType
 		page.Messages = append(replaced(page.Messages, c), inputMessages(v.Count, c.Input)...)
 		return page
 	case v.InFlight():
 		snap.Status = fold.Active // it is active, or will be soon: its message comes from the stream
 	case v.subAgentAwaitsUser():
-		snap.Status = fold.Active // so is its message, with the question in it
+		snap.Status = fold.Active // its message comes from the stream too, with the pending call
 		page := aisdk.Snapshot(snap, o)
 		page.Status = fold.Paused
 		return page
@@ -32,7 +32,7 @@ func (v *State) Page(snap fold.Snapshot) aisdk.FrontendSnapshot {
 	return aisdk.Snapshot(snap, o)
 }
 
-// replaced are the messages before the one whose place a command takes.
+// replaced returns the messages before the first one that a command replaces.
 func replaced(messages []aisdk.UIMessage, c *control.Command) []aisdk.UIMessage {
 	place, ok := fold.MessageIndex(c.Replaces)
 	if !ok {
@@ -44,8 +44,7 @@ func replaced(messages []aisdk.UIMessage, c *control.Command) []aisdk.UIMessage 
 	})
 }
 
-// inputMessages are the messages of a command as the log will show them, from a
-// number on.
+// inputMessages returns the messages of a command as the log will have them, starting with a number.
 func inputMessages(from int, input []chunk.InputMessage) []aisdk.UIMessage {
 	run, err := chunk.Chunk{AgentID: "s", AgentType: "a", Body: chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: input}}.AppendJSON(nil)
 	if err != nil {

@@ -170,7 +170,7 @@ func addCalls(calls map[string]Call, list []fold.Message, agent string) {
 // validText returns a text of a record as JSON for a client can hold it: half of a surrogate pair is not UTF-8.
 func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// clientCallID is the id of a call as a chat shows it, codec/aisdk.
+// clientCallID returns the id of a call as a chat shows it, codec/aisdk.
 func clientCallID(agent, call string) string {
 	if agent == "" {
 		return call

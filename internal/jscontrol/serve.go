@@ -25,7 +25,7 @@ import (
 type Handler func(ctx context.Context, c control.Command) error
 
 const (
-	requestTimeout = 2 * time.Second // for one question to the server
+	requestTimeout = 2 * time.Second // for one request to the server
 
 	pullWait      = 10 * time.Second // one pull request; the next follows
 	pullHeartbeat = time.Second      // two missing heartbeats: the server was restarted and forgot the request

@@ -264,7 +264,7 @@ func TestArchivesOnReplicas(t *testing.T) {
 	}
 }
 
-// persist archives s, again after each failure.
+// persist archives s, with retries.
 func persist(ctx context.Context, compactor *retention.Archiver, s chunk.Session) error {
 	var errs []error
 	for range 20 {

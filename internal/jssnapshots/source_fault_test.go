@@ -228,7 +228,7 @@ func (o *observed) values() (records uint64, oldest time.Duration, redelivered i
 	return o.records, o.oldest, o.redelivered
 }
 
-// dyingStore is a Store whose caller is dead after a number of saves: later saves have no effect.
+// dyingStore is a Store that drops all saves after a number of them, as if its process had crashed.
 type dyingStore struct {
 	projector.Store
 
@@ -260,7 +260,7 @@ func TestDeadBetweenSaveAndAck(t *testing.T) {
 	var authors []*storetest.SessionGenerator
 	for i := range 4 {
 		a := storetest.NewSessionGenerator(draft, chunk.RootSession("acme", fmt.Sprint("s", i)), uint64(i))
-		a.WithCleanups = false // the log keeps what crashes leave, and each mark reads it again
+		a.WithCleanups = false // the log keeps the records of crashed runs, and each truncation record reads them again
 		authors = append(authors, a)
 	}
 	for range 100 {

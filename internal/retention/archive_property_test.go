@@ -58,9 +58,9 @@ func (h *history) step(rt *rapid.T) {
 		h.cleanUp(rt, s, epoch)
 	case what < 60 && h.next[s] > 0: // a takeover, and late writes of the fenced writer
 		h.epochs[s] = epoch + 1
-		h.ever = append(h.ever, h.put(s, epoch+1, chunk.RunStarted{RunID: "heir", Epoch: int64(epoch + 1), Mode: "takeover"}))
-		if rapid.Bool().Draw(rt, "zombie") {
-			h.putAt(s, epoch, h.next[s], chunk.TextDelta{Delta: "zombie"})
+		h.ever = append(h.ever, h.put(s, epoch+1, chunk.RunStarted{RunID: "successor", Epoch: int64(epoch + 1), Mode: "takeover"}))
+		if rapid.Bool().Draw(rt, "fenced") {
+			h.putAt(s, epoch, h.next[s], chunk.TextDelta{Delta: "fenced"})
 		}
 	case what < 61:
 		_, err := h.js.Publish(h.ctx(), h.subject(s), []byte("not an event"))

@@ -93,7 +93,7 @@ func TestWithoutALog(t *testing.T) {
 	}
 }
 
-// What is missing or wrong is named.
+// The error of an invalid configuration names the field.
 func TestConfigIsChecked(t *testing.T) {
 	w := newEnv(t, nil)
 	for name, c := range map[string]struct {

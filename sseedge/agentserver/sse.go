@@ -13,9 +13,8 @@ import (
 
 // sse serves GET /sse: the events of /v1/sessions/{id}/events, with its cursors, parameters and refusals.
 //
-// A parent asks for the events as soon as /start has answered, when no worker may
-// have begun. Of such a session the log knows nothing, and the parent would be
-// told that it does not exist. It is let wait instead.
+// A parent requests the events right after the response of /start, possibly before a worker has started the run. The log does not have such a session yet, so
+// the edge would respond that it does not exist. sse waits for the start instead.
 func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

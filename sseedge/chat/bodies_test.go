@@ -88,7 +88,7 @@ func TestSlowBodies(t *testing.T) {
 	w.work(answer)
 	for _, length := range []int{8 << 20, -1} {
 		e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = most })
-		e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
+		e.serveWith(sseedge.ServerConfig{BodyTimeout: time.Hour})
 		e.base = fmt.Sprint("/api/chat/slow", max(length, 0))
 		piece := strings.Repeat(" ", 200<<10)
 		var slow []*sender
@@ -120,7 +120,7 @@ func TestLiesAboutContentLength(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = 1 << 20 })
-	e.behind(sseedge.ServerConfig{BodyTimeout: time.Hour})
+	e.serveWith(sseedge.ServerConfig{BodyTimeout: time.Hour})
 	for range liars {
 		e.send(t, 8<<20, "{")
 	}

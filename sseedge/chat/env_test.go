@@ -90,7 +90,7 @@ func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
 // noSnapshots are those of the edge, which no test here asks for.
 type noSnapshots struct{ sseedge.Snapshots }
 
-// edge is one node that serves chats.
+// edge is one process that serves chats.
 type edge struct {
 	t       testing.TB
 	front   *sseedge.Edge

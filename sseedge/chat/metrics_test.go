@@ -20,7 +20,7 @@ import (
 	"github.com/tailrace/tailrace/producers"
 )
 
-// newCounted is an edge whose metrics are registered.
+// newCounted returns an edge whose metrics are registered.
 func (w *env) newCounted(change func(*edgeConfig)) (*edge, *prometheus.Registry) {
 	w.t.Helper()
 	reg := prometheus.NewPedanticRegistry()

@@ -45,8 +45,8 @@ func TestUnknownAgentBeforeTheLimits(t *testing.T) {
 	}
 }
 
-// A client has no more chats open than an address may have streams, whatever
-// address it claims without a trusted proxy, and whether it posts or only loads a page.
+// A client cannot have more chats open than the streams of an address, whatever address it claims without a trusted proxy, and whether it posts or only loads a
+// page.
 func TestLimitOfAnAddress(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(func(cfg *edgeConfig) {
