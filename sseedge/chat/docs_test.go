@@ -238,16 +238,16 @@ func TestShows(t *testing.T) {
 	}
 }
 
-// Every block of TypeScript on the page is a part of the example.
+// Every block of TypeScript and Go on the page is a part of an example.
 func TestThePageShowsTheExample(t *testing.T) {
 	var all strings.Builder
 	files := must(filepath.Glob("../../examples/chat/src/*.ts*"))(t)
-	for _, name := range append(files, "../../examples/chat/vite.config.ts") {
+	for _, name := range append(files, "../../examples/chat/vite.config.ts", "../../examples/outside/main.go") {
 		all.Write(must(os.ReadFile(name))(t))
 	}
-	pieces := regexp.MustCompile("(?s)```tsx?\n(.*?)```").FindAllStringSubmatch(readPage(t), -1)
-	if len(pieces) < 4 {
-		t.Fatalf("%d pieces of TypeScript, want at least 4", len(pieces))
+	pieces := regexp.MustCompile("(?s)```(?:tsx?|go)\n(.*?)```").FindAllStringSubmatch(readPage(t), -1)
+	if len(pieces) < 5 {
+		t.Fatalf("%d pieces of TypeScript or Go, want at least 5", len(pieces))
 	}
 	for _, p := range pieces {
 		if !strings.Contains(all.String(), p[1]) {
