@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // Eraser deletes sessions. It may be called by many requests at once.
@@ -18,7 +19,7 @@ type Eraser interface {
 }
 
 // erase serves DELETE /v1/sessions/{id}.
-func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *problem {
+func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	q, p := readQuery(r.URL, "root")
 	if p == nil && q.values.Get("root") != "" {
 		p = badRequest(codeBadParameter, "a sub-agent goes with its root", "root: want none")
@@ -35,7 +36,7 @@ func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *problem
 }
 
 // eraseNow continues when the client has left: a session must not be deleted in part.
-func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *problem {
+func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *httpkit.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.HistoryTimeout)
 	defer cancel()
 	err := e.cfg.Eraser.Delete(ctx, s)

@@ -19,12 +19,12 @@ func (e *Edge) Probes() http.Handler {
 	return mux
 }
 
-func (e *Edge) serveHealthz(w http.ResponseWriter, r *http.Request, _ string) *problem {
+func (e *Edge) serveHealthz(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	e.healthz(w, r)
 	return nil
 }
 
-func (e *Edge) serveReadyz(w http.ResponseWriter, r *http.Request, _ string) *problem {
+func (e *Edge) serveReadyz(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	e.readyz(w, r)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/sse"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -36,7 +37,7 @@ var momentParameters = []string{"partial", "at", "checkpoint", "messages"}
 // maxCheckpoint is the length of the longest id of a checkpoint that is looked for.
 const maxCheckpoint = 256
 
-func (q query) parseSnapshotQuery() (m snapshotQuery, p *problem) {
+func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
 	if m.partial, p = q.readPartial(); p != nil {
 		return m, p
 	}
@@ -65,7 +66,7 @@ func (q query) parseSnapshotQuery() (m snapshotQuery, p *problem) {
 	return m, nil
 }
 
-func (q query) readPartial() (bool, *problem) {
+func (q query) readPartial() (bool, *httpkit.Problem) {
 	switch q.values.Get("partial") {
 	case "", "0":
 		return false, nil
@@ -76,7 +77,7 @@ func (q query) readPartial() (bool, *problem) {
 }
 
 // loadSnapshot is the snapshot at a moment.
-func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *problem) {
+func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *httpkit.Problem) {
 	if m.at == 0 && m.checkpoint == "" {
 		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages})
 	}
@@ -100,7 +101,7 @@ func (e *Edge) loadHistory(ctx context.Context, s chunk.Session, m snapshotQuery
 	return e.readAt(ctx, s, m.at, m.partial)
 }
 
-func (e *Edge) pastProblem(s chunk.Session, err error) *problem {
+func (e *Edge) pastProblem(s chunk.Session, err error) *httpkit.Problem {
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
 	case isTruncated && truncated.Reason == chunk.TruncatedFuture:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/sse"
 	"github.com/tailrace/tailrace/sseedge/view"
@@ -23,7 +24,7 @@ const maxSessions = 32
 // Every event has the name "session:<id>", and its id has the positions in all the sessions, in the order of the query: "17.0.2093". So it is a cursor for a
 // reconnect with the same query, which is what an EventSource sends. A session that is complete is silent, and so is one that does not exist, or was deleted,
 // after the truncated event that reports it: one deleted chat must not end the others. The response ends when all are silent.
-func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ string) *problem {
+func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	reqs, p := readStreams(r, e.cfg.Tenant, e.cfg.Views)
 	s := &stream{edge: e, named: true}
 	for _, req := range reqs {
@@ -37,7 +38,7 @@ func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ stri
 
 // readStreams reads what a request for several sessions wants. Scope, types,
 // exclude and view are those of readStream and hold for all of them.
-func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Request, *problem) {
+func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Request, *httpkit.Problem) {
 	q, p := readQuery(r.URL, streamParameters...)
 	if p != nil {
 		return nil, p

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -29,7 +30,7 @@ type messagePage struct {
 // flight is left out unless it is asked for, and then the snapshot is for reading,
 // not for a chat to resume from. ?messages=N leaves out all but the last N, and
 // the member before says how to ask messages for those before them.
-func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *problem {
+func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
 	if p != nil {
@@ -66,7 +67,7 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *prob
 
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages before the one with that id, or the last ones. A call is complete in the message
 // that made it, with its later outcome. The message in flight is left out unless ?partial=1 asks for it, as for the snapshot.
-func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *problem {
+func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, "before", "limit", "partial", "root", "view")
 	if p != nil {
@@ -80,7 +81,7 @@ func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *prob
 	return nil
 }
 
-func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (messagePage, *problem) {
+func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (messagePage, *httpkit.Problem) {
 	name, p := e.readPage(q, &s)
 	if p != nil {
 		return messagePage{}, p
@@ -106,14 +107,14 @@ func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (mess
 }
 
 // readPage reads what every page of a session has: whose it is, and in which view.
-func (e *Edge) readPage(q query, s *chunk.Session) (view string, p *problem) {
+func (e *Edge) readPage(q query, s *chunk.Session) (view string, p *httpkit.Problem) {
 	if p := q.readRoot(s); p != nil {
 		return "", p
 	}
 	return q.readView(e.cfg.Views)
 }
 
-func (q query) readLimit() (int, *problem) {
+func (q query) readLimit() (int, *httpkit.Problem) {
 	text := q.values.Get("limit")
 	if text == "" {
 		return defaultLimit, nil
@@ -121,7 +122,7 @@ func (q query) readLimit() (int, *problem) {
 	return readCount("limit", text)
 }
 
-func readCount(name, text string) (int, *problem) {
+func readCount(name, text string) (int, *httpkit.Problem) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxLimit {
 		return 0, badRequest(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(maxLimit))
@@ -129,14 +130,14 @@ func readCount(name, text string) (int, *problem) {
 	return n, nil
 }
 
-func (e *Edge) load(ctx context.Context, s chunk.Session, q fold.PageQuery) (aisdk.FrontendSnapshot, *problem) {
+func (e *Edge) load(ctx context.Context, s chunk.Session, q fold.PageQuery) (aisdk.FrontendSnapshot, *httpkit.Problem) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 	defer cancel()
 	snap, err := e.read(ctx, s, q)
 	return snap, e.loadProblem(s, err)
 }
 
-func (e *Edge) loadProblem(s chunk.Session, err error) *problem {
+func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
 	switch {
 	case err == nil:
 		return nil

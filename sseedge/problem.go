@@ -24,13 +24,11 @@ const (
 	codeTooLong        = "TAKES_TOO_LONG"
 )
 
-type problem = httpkit.Problem
-
-func badRequest(code, title, detail string) *problem {
+func badRequest(code, title, detail string) *httpkit.Problem {
 	return httpkit.NewProblem(http.StatusBadRequest, code, title, detail)
 }
 
-func unavailableProblem(code, title, detail string) *problem {
+func unavailableProblem(code, title, detail string) *httpkit.Problem {
 	return httpkit.NewProblem(http.StatusServiceUnavailable, code, title, detail)
 }
 
@@ -52,7 +50,7 @@ var (
 
 // rejectStream responds to a request for an event stream with a problem. An EventSource never retries after a 503; it gets a retry time, and the connection is
 // aborted.
-func (e *Edge) rejectStream(w http.ResponseWriter, r *http.Request, p *problem) {
+func (e *Edge) rejectStream(w http.ResponseWriter, r *http.Request, p *httpkit.Problem) {
 	e.metrics.connected(p.Label())
 	if p.Status != http.StatusServiceUnavailable || !sse.IsEventSource(r.Header) {
 		e.respond.Problem(w, p)

@@ -18,7 +18,7 @@ const maxTypes = 64 // names in ?types= and ?exclude=
 // query is a parsed query in which every known parameter is given at most once. Others are ignored.
 type query struct{ values url.Values }
 
-func readQuery(u *url.URL, known ...string) (query, *problem) {
+func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
 	values, err := httpkit.ParseQuery(u)
 	if err != nil {
 		return query{}, badRequest(codeBadParameter, err.Error(), "")
@@ -41,7 +41,7 @@ func readQuery(u *url.URL, known ...string) (query, *problem) {
 //	?exclude=a,b       no chunks of these types
 //	?agent=ID          only what this session says
 //	?view=NAME         as this audience is shown it
-func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Request, *problem) {
+func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Request, *httpkit.Problem) {
 	req := hub.Request{Session: s}
 	q, p := readQuery(r.URL, streamParameters...)
 	if p != nil {
@@ -59,7 +59,7 @@ func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Reques
 var streamParameters = []string{"scope", "root", "types", "exclude", "agent", "view"}
 
 // readStream reads all but the session.
-func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views) (p *problem) {
+func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views) (p *httpkit.Problem) {
 	if p := q.readScope(req); p != nil {
 		return p
 	}
@@ -70,7 +70,7 @@ func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views)
 	return q.readFilter(&req.Filter)
 }
 
-func (q query) readScope(req *hub.Request) *problem {
+func (q query) readScope(req *hub.Request) *httpkit.Problem {
 	if p := q.readRoot(&req.Session); p != nil {
 		return p
 	}
@@ -92,7 +92,7 @@ func (q query) readScope(req *hub.Request) *problem {
 }
 
 // readRoot sets the root of s, the session of a sub-agent, if ?root= is given.
-func (q query) readRoot(s *chunk.Session) *problem {
+func (q query) readRoot(s *chunk.Session) *httpkit.Problem {
 	root := q.values.Get("root")
 	if root == "" {
 		return nil
@@ -104,7 +104,7 @@ func (q query) readRoot(s *chunk.Session) *problem {
 	return nil
 }
 
-func (q query) readFilter(f *hub.Filter) (p *problem) {
+func (q query) readFilter(f *hub.Filter) (p *httpkit.Problem) {
 	if f.Types, p = q.readTypes("types"); p != nil {
 		return p
 	}
@@ -118,7 +118,7 @@ func (q query) readFilter(f *hub.Filter) (p *problem) {
 	return nil
 }
 
-func (q query) readTypes(name string) ([]chunk.Type, *problem) {
+func (q query) readTypes(name string) ([]chunk.Type, *httpkit.Problem) {
 	list := q.values.Get(name)
 	if list == "" {
 		return nil, nil

@@ -46,7 +46,7 @@ func asListed(l projector.SessionInfo) listedPage {
 
 // sessions serves GET /v1/sessions?status=&agentType=&limit=&before=: the root
 // sessions of the tenant, those first that were saved last.
-func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *problem {
+func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	q, p := readQuery(r.URL, "status", "agentType", "limit", "before", "view")
 	if p != nil {
 		return p
@@ -59,7 +59,7 @@ func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *probl
 	return nil
 }
 
-func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *problem) {
+func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *httpkit.Problem) {
 	name, p := q.readView(e.cfg.Views)
 	if p != nil {
 		return sessionsPage{}, p
@@ -93,7 +93,7 @@ func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *proble
 	return page, nil
 }
 
-func (e *Edge) shownListed(view string, l projector.SessionInfo) (json.RawMessage, *problem) {
+func (e *Edge) shownListed(view string, l projector.SessionInfo) (json.RawMessage, *httpkit.Problem) {
 	text, err := json.Marshal(asListed(l))
 	if err != nil {
 		e.cfg.Log.Error("session encoding failed", "session", l.Session.String(), "error", err)
@@ -107,7 +107,7 @@ const (
 	maxBefore    = 256 // bytes of ?before=
 )
 
-func (q query) readListing() (projector.SessionQuery, *problem) {
+func (q query) readListing() (projector.SessionQuery, *httpkit.Problem) {
 	limit, p := q.readLimit()
 	if p != nil {
 		return projector.SessionQuery{}, p

@@ -33,7 +33,7 @@ type stream struct {
 }
 
 // events serves GET /v1/sessions/{id}/events.
-func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *problem {
+func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	one, p := e.newStream(r, e.session(id))
 	if p == nil {
 		w.Header().Set("X-Session-Id", id)
@@ -45,13 +45,13 @@ func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *proble
 // newStream is apart from events for the sake of the stack, see serve.
 //
 //go:noinline
-func (e *Edge) newStream(r *http.Request, s chunk.Session) (*stream, *problem) {
+func (e *Edge) newStream(r *http.Request, s chunk.Session) (*stream, *httpkit.Problem) {
 	req, p := readStream(r, s, e.cfg.Views)
 	return &stream{edge: e, subscriptions: []*subscription{newSubscription(e, req)}}, p
 }
 
 // open serves a stream, if there is no problem with its request.
-func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *problem, s *stream) {
+func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *httpkit.Problem, s *stream) {
 	if p == nil && !sse.Accepts(r.Header) {
 		p = notAcceptable
 	}

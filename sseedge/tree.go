@@ -37,7 +37,7 @@ type treeNode struct {
 }
 
 // tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session, and theirs, including those that are running in the present turn.
-func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *problem {
+func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, "root", "view")
 	if p != nil {
@@ -56,7 +56,7 @@ func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *problem 
 }
 
 // readTree goes level by level, so that a limit cuts what is farthest down.
-func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (treePage, *problem) {
+func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (treePage, *httpkit.Problem) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout) // for all of it
 	defer cancel()
 	top, p := e.readFamily(ctx, view, s)
@@ -103,7 +103,7 @@ type sessionTree struct {
 	Children []*treeNode `json:"children"`
 }
 
-func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (sessionTree, *problem) {
+func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (sessionTree, *httpkit.Problem) {
 	snap, p := e.load(ctx, s, fold.PageQuery{Partial: true})
 	if p != nil {
 		return sessionTree{}, p

@@ -9,7 +9,7 @@ import (
 )
 
 // readView returns the view that serves the request, "" for none: the one it names, if it may, or the default one. Which views exist is not reported.
-func (q query) readView(views *view.Views) (string, *problem) {
+func (q query) readView(views *view.Views) (string, *httpkit.Problem) {
 	name, allowed := views.Select(q.values.Get("view"))
 	if !allowed {
 		return "", badRequest(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
@@ -18,7 +18,7 @@ func (q query) readView(views *view.Views) (string, *problem) {
 }
 
 // shownPage is what a view shows of a snapshot's page.
-func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte, *problem) {
+func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte, *httpkit.Problem) {
 	compiled := e.cfg.Views.Get(name)
 	if compiled == nil {
 		return page, nil
@@ -33,7 +33,7 @@ func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte
 
 // shownMessages is what a view shows of messages; those of which it shows nothing
 // are left out.
-func (e *Edge) shownMessages(name string, s chunk.Session, all []json.RawMessage) ([]json.RawMessage, *problem) {
+func (e *Edge) shownMessages(name string, s chunk.Session, all []json.RawMessage) ([]json.RawMessage, *httpkit.Problem) {
 	compiled := e.cfg.Views.Get(name)
 	if compiled == nil {
 		return all, nil
