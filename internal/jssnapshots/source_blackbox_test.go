@@ -43,9 +43,15 @@ func TestReadWhileChunksArrive(t *testing.T) {
 		a.WithCleanups = false
 		all = append(all, a.Write(t, 400))
 	}
+	progress := make(chan struct{}, 1) // of the reader, so that it reads between the writes on a machine of any speed
 	writing.Go(func() {
 		defer close(done)
 		for len(all[0]) > 0 {
+			select {
+			case <-progress:
+			case <-t.Context().Done():
+				return
+			}
 			for i := range all {
 				n := min(5, len(all[i]))
 				w.copy(all[i][:n])
@@ -59,6 +65,10 @@ func TestReadWhileChunksArrive(t *testing.T) {
 		select {
 		case <-done:
 			arriving = false
+		default:
+		}
+		select {
+		case progress <- struct{}{}:
 		default:
 		}
 		s := sessions[random.IntN(len(sessions))]

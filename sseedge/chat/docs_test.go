@@ -238,7 +238,7 @@ func TestShows(t *testing.T) {
 	}
 }
 
-// Every block of TypeScript and Go on the page is a part of an example.
+// All TypeScript and Go code of the page is in the examples.
 func TestThePageShowsTheExample(t *testing.T) {
 	var all strings.Builder
 	files := must(filepath.Glob("../../examples/chat/src/*.ts*"))(t)
