@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// A program of another module can use all of Tailrace: the example builds with the modules that its go.mod and go.sum name, without a download, and without a
+// A program of another module can use all of Tailrace: the example builds with the modules that its go.mod and go.sum name, without a
 // NATS server among them; and it does what it says.
 func TestOutside(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
@@ -47,7 +47,7 @@ func inModule(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = "outside"
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
