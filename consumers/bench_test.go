@@ -112,8 +112,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// Following live: how many records per second one reader takes while a writer
-// publishes as fast as it can.
+// BenchmarkFollow measures how many records per second one live reader reads while a writer publishes as fast as it can.
 func BenchmarkFollow(b *testing.B) {
 	read := map[string]func(b *testing.B, w *env, n int, started func()){
 		"ours": func(b *testing.B, w *env, n int, started func()) {
@@ -177,8 +176,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// Catching up with a long history and nothing else: the cost of a record at
-// the reader.
+// BenchmarkCatchUp measures the cost of a record in a reader that reads a long history.
 func BenchmarkCatchUp(b *testing.B) {
 	const n = 20_000
 	w := newEnv(b, Config{})
@@ -211,18 +209,17 @@ func BenchmarkCatchUp(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
 	})
-	// In turns, so that whatever else the machine does happens to both: speed
-	// of this reader as a share of the baseline.
+	// The speed of this reader as a share of the baseline. Both run alternately, so that other load of the machine affects both.
 	b.Run("follow to raw", func(b *testing.B) {
-		var ours, baseline time.Duration
+		var measured, baseline time.Duration
 		for b.Loop() {
 			began := time.Now()
 			rawOrdered(b.Context(), b, raw, subject, n, func() {})
 			between := time.Now()
 			follow(b)
-			baseline, ours = baseline+between.Sub(began), ours+time.Since(between)
+			baseline, measured = baseline+between.Sub(began), measured+time.Since(between)
 		}
-		b.ReportMetric(baseline.Seconds()/ours.Seconds(), "of-raw")
+		b.ReportMetric(baseline.Seconds()/measured.Seconds(), "of-raw")
 	})
 	b.Run("feed without looking", func(b *testing.B) {
 		for b.Loop() {
@@ -246,9 +243,8 @@ func BenchmarkCatchUp(b *testing.B) {
 	})
 }
 
-// Reading a tree from the start in a stream of 200,000 messages, beside one wildcard
-// for all of it. "dense" ran in one go, among ten thousand messages of others;
-// "sparse" is as large and came in four runs, hours apart.
+// BenchmarkTree reads a tree from its start in a stream of 200,000 messages, and compares this with one consumer with a wildcard. The tree "dense" was written
+// in one run, among ten thousand messages of other sessions; "sparse" has the same size and was written in four runs, hours apart.
 func BenchmarkTree(b *testing.B) {
 	const others, perSession, window = 200_000, 40, 10_000
 	w := newEnv(b, Config{})

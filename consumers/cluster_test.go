@@ -13,9 +13,8 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// On three replicas a consumer may read one that lags. What was acknowledged
-// is there all the same, in every read that begins after it; and the death of
-// a leader costs a follower nothing but time.
+// With three replicas a consumer may be on one that lags. A read nevertheless returns every record that was acknowledged before the read began, and a
+// follower misses no record when the leader is killed.
 func TestReplicas(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	w := &env{t: t, js: cluster.JetStream(t), next: map[chunk.Session]chunk.Ordinal{}}
@@ -54,8 +53,8 @@ func TestReplicas(t *testing.T) {
 	}
 	same(t, f.get(t, 25), want)
 
-	// A request to delete a consumer that reaches a dying leader is lost; the
-	// server then does it for inactivity, which is longer than we wait here.
+	// If the leader is killed when it gets the request to delete a consumer, the request is lost. The server then deletes the consumer after its inactivity
+	// threshold, which is longer than this test waits.
 	w.consumers(1)
 	leader := cluster.Leader(t, stream)
 	cluster.Kill(t, leader)
@@ -73,15 +72,14 @@ func TestReplicas(t *testing.T) {
 	w.noConsumers()
 }
 
-// persist writes n records as a writer does, over the election of a leader:
-// the same record with the same expectation until it is stored.
+// persist writes n records during the election of a leader as a writer does: it sends each record with the same expected sequence until it is stored.
 func (w *env) persist(s chunk.Session, n int) []chunk.Record {
 	w.t.Helper()
 	var recs []chunk.Record
 	for range n {
 		w.next[s]++
 		msg, data := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "on"})
-		msg.Header.Set(jetstream.MsgIDHeader, chunk.EventID(1, w.next[s])) // the test's own way; the SDK does better
+		msg.Header.Set(jetstream.MsgIDHeader, chunk.EventID(1, w.next[s])) // sufficient for one writer; the SDK also compares the stored message
 		rec := chunk.Record{Session: s, Epoch: 1, Ordinal: w.next[s], Type: chunk.TypeTextDelta, Data: data}
 		natstest.Eventually(w.t, "a record is stored", func(ctx context.Context) error {
 			ack, err := w.js.PublishMsg(ctx, &nats.Msg{Subject: msg.Subject, Header: msg.Header, Data: msg.Data})

@@ -13,16 +13,16 @@ type Config struct {
 	// Layout names the subjects and streams of the log. It must be the same for all programs that share the log.
 	Layout subjects.Layout
 
-	// Heartbeat is the interval at which the server reports that nothing is new. After three intervals without anything the reader attaches again
-	// and checks that the log is still the one it read. Defaults to 2 seconds, 100 ms to 3 seconds.
+	// Heartbeat is the interval at which the server sends a heartbeat while it has no new message. After three intervals without a message or a heartbeat
+	// the reader attaches again and checks that the log is still the one it read. Defaults to 2 seconds, 100 ms to 3 seconds.
 	Heartbeat time.Duration
 
 	// OpenTimeout is how long the beginning of a read waits for a response of NATS before it fails. A read that has begun waits until its context
 	// ends. Defaults to 10 seconds.
 	OpenTimeout time.Duration
 
-	// UseArchives lets reads take the history of a session from its archive, if there is one and it is exactly what the log has. The result is the
-	// same, and comes sooner; without archives, a read begins one request later.
+	// UseArchives lets reads take the history of a session from its archive, if there is one and it equals the log. The result is the same and the read is
+	// faster; if the session has no archive, the read needs one more request before it begins.
 	UseArchives bool
 
 	// OnMalformed is called for malformed messages in the log, which are counted and skipped. It is called by the goroutine that iterates and must be

@@ -15,8 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
-// TestLogKeepsTheContractFromArchives: the same, with everything archived that
-// can be whenever a read begins.
+// TestLogKeepsTheContractFromArchives runs the same contract, but archives everything that can be archived before each read.
 func TestLogKeepsTheContractFromArchives(t *testing.T) {
 	var archived uint64
 	memlog.RunContract(t, func(t *testing.T) memlog.TestLog {
@@ -30,27 +29,27 @@ func TestLogKeepsTheContractFromArchives(t *testing.T) {
 		w.must(err)
 		w.Reader = r
 		t.Cleanup(func() { archived += r.Stats().Archived })
-		return &archivedWorld{env: w, c: c}
+		return &archivedEnv{env: w, c: c}
 	})
 	if archived == 0 {
 		t.Error("nothing was read from archives")
 	}
 }
 
-// archivedWorld archives what is about to be read.
-type archivedWorld struct {
+// archivedEnv archives the sessions of a range before it reads the range.
+type archivedEnv struct {
 	*env
 
 	c *retention.Archiver
 }
 
-func (w *archivedWorld) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+func (w *archivedEnv) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	w.archive(of.Session)
 	return w.env.Replay(ctx, of)
 }
 
-// archive tries all sessions of the tree.
-func (w *archivedWorld) archive(root chunk.Session) {
+// archive archives the sessions of the tree that can be archived.
+func (w *archivedEnv) archive(root chunk.Session) {
 	w.t.Helper()
 	for s := range w.last {
 		if s.Tree() != root.Tree() {

@@ -11,19 +11,18 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
-// Whatever is done to both, the log in memory answers as the real one does.
+// After the same operations, the log in memory and the log of a server return the same records and errors.
 func TestMemoryAnswersAsTheServerDoes(t *testing.T) {
 	server := newEnv(t)
 	memory := memlog.New()
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		// The same two logs continue, with new sessions: to recreate the stream for
-		// every round is slow and not what this is about.
+		// All rounds use the same two logs, each with new sessions, because creating a stream for each round is slow.
 		round++
 		p := &pair{memory: memory, server: server, base: memory.End()}
 		root := chunk.RootSession("acme", fmt.Sprint("root", round))
 		p.sessions = []chunk.Session{root, chunk.RootSession("acme", fmt.Sprint("other", round))}
-		for kid := range rapid.IntRange(1, 6).Draw(rt, "sub-agents") { // few and many are read in different ways
+		for kid := range rapid.IntRange(1, 6).Draw(rt, "sub-agents") { // trees with few and with many sub-agents are read in different ways
 			p.sessions = append(p.sessions, root.Child(fmt.Sprint("kid", kid)))
 		}
 		p.script(rt)
@@ -41,7 +40,7 @@ type pair struct {
 	base     chunk.Seq // where the round began
 }
 
-// script does the same at random to both.
+// script executes the same random operations on both.
 func (p *pair) script(rt *rapid.T) {
 	begun := make(map[chunk.Session]bool)
 	for range rapid.IntRange(1, 25).Draw(rt, "steps") {
@@ -74,7 +73,7 @@ func (p *pair) append(rt *rapid.T, s chunk.Session, typ chunk.Type, members stri
 	p.ever = append(p.ever, rec)
 }
 
-// ask puts the same question to both.
+// ask reads the same random ranges and cursors of both and compares the results.
 func (p *pair) ask(rt *rapid.T) {
 	ctx := p.server.t.Context()
 	s := rapid.SampledFrom(p.sessions).Draw(rt, "of")
@@ -103,8 +102,7 @@ func (p *pair) replay(rt *rapid.T, of chunk.Range) {
 	p.compare(rt, fmt.Sprintf("replay of %+v", of), got, want, gotErr, wantErr)
 }
 
-// position is zero, a bare sequence that may be anything, or one that a reader
-// of s really had.
+// position returns the zero position, any bare sequence, or the position of a record of s.
 func (p *pair) position(rt *rapid.T, s chunk.Session) chunk.Position {
 	switch rapid.IntRange(0, 3).Draw(rt, "position") {
 	case 0:
@@ -126,7 +124,7 @@ func (p *pair) position(rt *rapid.T, s chunk.Session) chunk.Position {
 
 func (p *pair) compare(rt *rapid.T, what string, got, want []chunk.Record, gotErr, wantErr error) {
 	if class(gotErr) != class(wantErr) {
-		rt.Fatalf("%s: memory %v, then %v; the server %v, then %v", what, got, gotErr, want, wantErr)
+		rt.Fatalf("%s: memory has records %v, error %v; the server %v, %v", what, got, gotErr, want, wantErr)
 	}
 	if err := memlog.Same(got, want); err != nil {
 		rt.Fatalf("%s: %v", what, err)

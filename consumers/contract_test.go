@@ -26,12 +26,13 @@ func TestLogKeepsTheContract(t *testing.T) {
 	})
 }
 
-// env is a Reader of a real server as the log and the feed of a hub, and the hands that write. It keeps what it has written, to know what is there.
+// env is a server with a Reader, which is the log and the feed of a hub, and methods that write to the log. It keeps the records that it has written and not
+// removed.
 type env struct {
 	*consumers.Reader
 
 	t      *testing.T
-	js     jetstream.JetStream // of the writing hand
+	js     jetstream.JetStream // for writing
 	conn   *nats.Conn          // of the readers
 	layout subjects.Layout
 	stored []chunk.Record
@@ -50,9 +51,9 @@ func newEnv(t *testing.T) *env {
 	r, err := consumers.New(js, consumers.Config{Heartbeat: 100 * time.Millisecond})
 	w.must(err)
 	w.Reader = r
-	// Whatever was read in the test, nothing of it is left on the server.
+	// The reads of the test have deleted their consumers.
 	t.Cleanup(func() {
-		natstest.Eventually(t, "the consumers to go", func(ctx context.Context) error {
+		natstest.Eventually(t, "the consumers to be deleted", func(ctx context.Context) error {
 			s, err := w.js.Stream(ctx, w.layout.Stream(0))
 			if err != nil {
 				return err
@@ -78,7 +79,7 @@ func (w *env) Append(s chunk.Session, typ chunk.Type, members string) chunk.Reco
 	return w.append(s, typ, memlog.Body(s, typ, 1, members))
 }
 
-// append stores as a writer does: only behind the last message it knows of.
+// append stores a record as a writer does: only if the last message of the subject is the expected one.
 func (w *env) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Record {
 	w.t.Helper()
 	w.last[s]++

@@ -10,8 +10,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// A JetStream domain has another API prefix, and its servers may write other
-// reply subjects.
+// A JetStream domain has another API prefix, and its servers may use other reply subjects.
 func TestJetStreamDomain(t *testing.T) {
 	srv := natstest.Start(t, natstest.ServerConfig(`jetstream: {domain: "hub"}`))
 	nc := srv.Conn(t)

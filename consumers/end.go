@@ -17,7 +17,7 @@ type endState struct {
 	failed   error // *chunk.StreamFailedError after stream_failed
 }
 
-// see updates the state by the next record of a read, if it is of the root.
+// see updates the state from the next record of a read, if that is a record of the root.
 func (e *endState) see(ofRoot bool, rec chunk.Record) {
 	if !ofRoot {
 		return
@@ -64,15 +64,15 @@ func (rd *readState) ended(ctx context.Context) error {
 	return jsreader.ErrEnd
 }
 
-// lastOfRoot asks the leader. The read has begun, so the request is retried until ctx ends.
+// lastOfRoot requests the last record of the root from the leader. The read has begun, so the request is retried until ctx ends.
 func (rd *readState) lastOfRoot(ctx context.Context) (chunk.Record, error) {
 	return retry(ctx, rd.Reader, 0, func(ctx context.Context) (chunk.Record, error) {
 		return rd.lastRecord(ctx, rd.stream, rd.root, rd.session)
 	})
 }
 
-// watchForEnd makes the reader report silence as long as the root may have ended. Then checkEnding checks for the end once more: the number of messages
-// after a terminal record stays wrong if they are deleted or malformed.
+// watchForEnd makes the reader report when no message arrives, as long as the root may have ended. Then checkEnding checks again whether the root has ended:
+// the server's count of messages after a terminal record stays wrong if those messages are deleted or malformed.
 func (rd *readState) watchForEnd() {
 	rd.ordered.WatchSilence(rd.live && rd.merge == nil && !rd.keepOpen && (rd.rootLast.terminal || !rd.rootLast.known))
 }
@@ -114,7 +114,7 @@ func (rd *readState) errEmptyScope() error {
 	return jsreader.ErrEnd
 }
 
-// checkEnding handles a terminal record that was not the last one by the count of the server, and after which nothing came.
+// checkEnding checks again whether the root has ended: the server counted messages after its terminal record, but none arrived.
 func (rd *readState) checkEnding(ctx context.Context) error {
 	if _, err := rd.ordered.Beyond(ctx); !errors.Is(err, jsclient.ErrNotFound) {
 		return err // nil: in flight

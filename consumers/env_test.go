@@ -120,7 +120,7 @@ func (w *env) malformed(s chunk.Session) chunk.Seq {
 	return chunk.Seq(ack.Sequence)
 }
 
-// cleanUp removes records the way a writer does: the marker, then the messages.
+// cleanUp removes records as a writer does: it writes the truncated record and then deletes the messages.
 func (w *env) cleanUp(s chunk.Session, removed ...chunk.Record) chunk.Record {
 	w.t.Helper()
 	marker := w.mark(s, removed...)
@@ -186,7 +186,7 @@ func (w *env) recreate() {
 	w.next = map[chunk.Session]chunk.Ordinal{}
 }
 
-// noConsumers waits until the stream has none: each read deletes its own without waiting for the response of the server.
+// noConsumers waits until the stream has no consumers: each read deletes its consumer without waiting for the response of the server.
 func (w *env) noConsumers() { w.t.Helper(); w.consumers(0) }
 
 func (w *env) consumers(n int) {
@@ -205,7 +205,7 @@ func (w *env) consumers(n int) {
 	})
 }
 
-// eventually waits for something that the server does in its own time.
+// eventually waits until ok returns true, for changes that the server makes asynchronously.
 func (w *env) eventually(what string, ok func() bool) {
 	w.t.Helper()
 	limit := time.NewTimer(10 * time.Second)
@@ -233,7 +233,7 @@ func collect(seq iter.Seq2[chunk.Record, error]) ([]chunk.Record, error) {
 	return recs, nil
 }
 
-// handleMsg reads n records and breaks off.
+// handleMsg reads n records and then stops the iteration.
 func handleMsg(seq iter.Seq2[chunk.Record, error], n int) ([]chunk.Record, error) {
 	var recs []chunk.Record
 	for rec, err := range seq {
@@ -247,7 +247,7 @@ func handleMsg(seq iter.Seq2[chunk.Record, error], n int) ([]chunk.Record, error
 	return recs, nil
 }
 
-// same reports how what was read differs from what was written.
+// same fails the test if the records that were read differ from those that were written.
 func same(tb testing.TB, got, want []chunk.Record) {
 	tb.Helper()
 	if len(got) != len(want) {
@@ -256,7 +256,7 @@ func same(tb testing.TB, got, want []chunk.Record) {
 	for i := range want {
 		g, w := got[i], want[i]
 		if g.StoredAt.IsZero() {
-			tb.Fatalf("record %d has no time of storing", i)
+			tb.Fatalf("record %d has no StoredAt", i)
 		}
 		if g.Seq != w.Seq || g.Session != w.Session || g.Epoch != w.Epoch || g.Ordinal != w.Ordinal || g.Type != w.Type || !bytes.Equal(g.Data, w.Data) {
 			tb.Fatalf("record %d is\n%+v, want\n%+v", i, g, w)

@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// writeInBackground writes n records at a brisk pace, and ends with the test.
+// writeInBackground writes n records, with a pause after each. It stops at the end of the test.
 func (w *env) writeInBackground(s chunk.Session, n int, pause time.Duration) (wait func() []chunk.Record) {
 	var recs []chunk.Record
 	var wg sync.WaitGroup
@@ -30,8 +30,7 @@ func (w *env) writeInBackground(s chunk.Session, n int, pause time.Duration) (wa
 	return func() []chunk.Record { wg.Wait(); return recs }
 }
 
-// The connection is cut repeatedly while the session continues: every
-// record comes once.
+// The connection is cut repeatedly while a writer continues to write: the reader gets every record once.
 func TestFollowOverConnectionCuts(t *testing.T) {
 	w := newEnv(t, Config{}, natstest.Listen())
 	proxy := natstest.StartProxy(t, w.srv.URL)
@@ -58,7 +57,7 @@ func TestFollowOverConnectionCuts(t *testing.T) {
 	w.noConsumers()
 }
 
-// What the server sends is lost for a while, without an error.
+// Messages of the server are lost for some time, without an error.
 func TestFollowOverSilentLoss(t *testing.T) {
 	w := newEnv(t, Config{}, natstest.Listen())
 	proxy := natstest.StartProxy(t, w.srv.URL)
@@ -118,7 +117,7 @@ func TestFollowOverARestart(t *testing.T) {
 	began := time.Now()
 	want = w.sayAll(alice, 3)
 	same(t, f.get(t, 3), want)
-	if d := time.Since(began); d > 3*time.Second { // promised is one second; the machine is busy
+	if d := time.Since(began); d > 3*time.Second { // the bound of one second in the documentation, plus time for a busy machine
 		t.Errorf("delivery resumed after %s", d)
 	}
 	f.stop(t)
@@ -126,7 +125,7 @@ func TestFollowOverARestart(t *testing.T) {
 }
 
 // A read that begins during an outage of NATS fails after OpenTimeout.
-func TestNATSAwayAtTheBeginning(t *testing.T) {
+func TestOutageOfNATSAtTheBeginning(t *testing.T) {
 	w := newEnv(t, Config{OpenTimeout: 40 * time.Millisecond}, natstest.Listen())
 	w.say(alice, "first")
 	w.srv.Shutdown()
@@ -143,8 +142,7 @@ func TestNATSAwayAtTheBeginning(t *testing.T) {
 	}
 }
 
-// History is read while the session continues: no gap and no repeat where one
-// goes over into the other.
+// A reader follows a session that is written meanwhile: no record is missing or repeated where the live records follow the history.
 func TestHandoverFromHistoryToLive(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 300)
@@ -169,8 +167,7 @@ func TestHandoverFromHistoryToLive(t *testing.T) {
 	w.noConsumers()
 }
 
-// A reader that stops reading for longer than its requests last loses its
-// consumer, not its place.
+// A reader that pauses for longer than its requests last loses its consumer, and continues at its position.
 func TestReaderThatPauses(t *testing.T) {
 	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
 	want := w.sayAll(alice, 3*jsreader.BatchLive)

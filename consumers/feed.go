@@ -12,7 +12,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// SeqLatest as a position of a Feed is the present end.
+// SeqLatest is the position of a Feed that begins at the present end of the partition.
 const SeqLatest chunk.Seq = math.MaxUint64
 
 // PartitionError reports a partition that is not in the layout.
@@ -25,9 +25,9 @@ func (e *PartitionError) Error() string {
 	return fmt.Sprintf("partition %d: want 0 to %d", e.Partition, e.Count-1)
 }
 
-// Feed returns every message of a partition after a sequence, live, in the order of the stream and each once, whatever happens to connections and
-// servers, not parsed yet. It is for a hub that follows many sessions, which must check the ordinals itself. It takes one consumer on the server. A message
-// may be kept and read by several goroutines.
+// Feed returns every message of a partition after a sequence, live, unparsed, in the order of the stream and each once, also across lost connections and
+// restarts of servers. It is for a hub that follows many sessions, which must check the ordinals itself. It takes one consumer on the server. The caller may
+// keep a message and read it in several goroutines.
 //
 // It ends with ctx, or with a *chunk.TruncatedError without a session: recreated, if the stream was deleted and created again; expired, if retention
 // removed messages that were not delivered, at the beginning or while the feed could not read; future, if after is beyond the end.
@@ -55,7 +55,7 @@ func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.
 	}
 }
 
-// message returns a message with the session of its subject, if that is one.
+// message returns a message with the session of its subject, or with the zero session if the subject is not that of a session.
 func (r *Reader) message(e jsreader.Entry) codec.Stored {
 	m := codec.Stored{Seq: chunk.Seq(e.Seq), At: e.Stored, Header: e.Header, Data: e.Data}
 	if s, err := r.sessionOf(e.Subject); err == nil {

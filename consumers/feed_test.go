@@ -99,7 +99,7 @@ func TestFeedIsThePartition(t *testing.T) {
 	if _, err := codec.Decode(m); err == nil || m.Seq != malformed {
 		t.Errorf("malformed message at %d: no error", m.Seq)
 	}
-	// A good envelope on a subject of no session: no hub may take it for a record of one.
+	// A valid envelope with a subject that is not that of a session: a hub must not assign it to a session.
 	ev := codec.EncodeJSON(codec.Envelope{Epoch: 1, Ordinal: 1}, codec.Header{Type: chunk.TypeStreamEnd, Timestamp: 1}, []byte(`{"type":"stream_end"}`))
 	if _, err := w.js.PublishMsg(t.Context(), &nats.Msg{Subject: "tr.chunks.0.acme.alice.%", Header: ev.Header, Data: ev.Data}); err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 
 // FirehoseConfig shapes a Firehose.
 type FirehoseConfig struct {
-	// Name makes the firehose durable: the server remembers under this name, in every partition, what was handled. Programs with the same name share
-	// the work: one of them has a partition, the others wait. A token, see subjects.CheckToken. Empty is ephemeral: nothing is remembered.
+	// Name makes the firehose durable: the server stores its position in every partition under this name. Programs with the same name share the work: one of
+	// them reads a partition, the others wait. A token, see subjects.CheckToken. Empty is ephemeral: no position is stored.
 	Name string
 
 	// Tenant limits it to the sessions of one tenant. Empty is all.
@@ -34,21 +34,21 @@ type FirehoseConfig struct {
 	// stored; it lasts half of AckWait.
 	Commit func(ctx context.Context) error
 
-	// CommitRecords is how many records are handled at most before they are committed and acknowledged. Defaults to 100, at most half of Batch.
+	// CommitRecords is the maximum number of handled records before they are committed and acknowledged. Defaults to 100, at most half of Batch.
 	CommitRecords int
 
-	// CommitInterval is how long a handled record waits for that at most. Defaults to 200 ms, at most a quarter of AckWait.
+	// CommitInterval is the longest time before a handled record is committed and acknowledged. Defaults to 200 ms, at most a quarter of AckWait.
 	CommitInterval time.Duration
 
 	// Batch is how many records the server sends ahead of their acknowledgement. Defaults to 512.
 	Batch int
 
-	// AckWait is when the server repeats the delivery of an unacknowledged record. If handling takes longer, the firehose recognises and drops the
-	// second delivery. Defaults to 30 seconds, at least 1.
+	// AckWait is the time after which the server redelivers an unacknowledged record. If handling takes longer, the firehose recognises and drops the
+	// redelivery. Defaults to 30 seconds, at least 1.
 	AckWait time.Duration
 
-	// TakeoverTimeout is how long the program that has a partition may be silent until the server gives the partition to one that waits. Defaults to
-	// 10 seconds, at least four heartbeats.
+	// TakeoverTimeout is the time without requests from the program that reads a partition after which the server assigns the partition to a waiting
+	// program. Defaults to 10 seconds, at least four heartbeats.
 	TakeoverTimeout time.Duration
 }
 
@@ -124,8 +124,8 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 // each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the order of
 // the log.
 //
-// A record is acknowledged after handle returned nil and then Commit, if there is one. The next Run of a durable firehose delivers a record whose handle
-// failed, and those after it, again. It also delivers again what was handled and not acknowledged when a program died: at least once, not exactly once.
+// A record is acknowledged after handle and then Commit, if set, have returned nil. The next Run of a durable firehose redelivers a record whose handle failed
+// and those after it. It also redelivers records that were handled and not acknowledged when a program crashed: delivery is at least once, not exactly once.
 // A sink that needs exactly once can use the session with epoch and ordinal as the key.
 //
 // A *chunk.TruncatedError with reason recreated reports that the stream was deleted and created again; the next Run begins at its start. If retention
@@ -215,7 +215,7 @@ type durable struct {
 
 	pinned       *jsreader.Pinned
 	handled      uint64             // everything up to here is handled
-	unacked      []jsreader.Receipt // of what is handled and not acknowledged
+	unacked      []jsreader.Receipt // of the deliveries that are handled and not acknowledged
 	unackedSince time.Time          // of the first of them
 	commitTimer  *time.Timer        // runs while there are any
 }
@@ -236,7 +236,7 @@ func (l *partitionLoop) runDurable(ctx context.Context) error {
 	if errors.Is(err, jsreader.ErrRecreated) {
 		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
 	}
-	// What was handled is committed and acknowledged, whatever ended the loop. Only an error of Commit is more important than that.
+	// The handled records are committed and acknowledged for every reason that ends the loop. Only an error of Commit replaces that reason.
 	var refused *commitError
 	if failed := d.commitAndAck(ctx); errors.As(failed, &refused) {
 		err = failed
@@ -261,7 +261,7 @@ func (d *durable) take(ctx context.Context, entries []jsreader.Entry) error {
 	return d.commitIfDue(ctx, false)
 }
 
-// process handles one delivery. A delivery that was handled before is repeated when its acknowledgement was lost or late.
+// process handles one delivery. The server redelivers a handled record if its acknowledgement was lost or late.
 func (d *durable) process(ctx context.Context, e *jsreader.Entry) error {
 	if e.Seq > d.handled {
 		if err := d.deliver(ctx, e); err != nil {
@@ -290,7 +290,7 @@ func (d *durable) commitIfDue(ctx context.Context, idle bool) error {
 	return nil
 }
 
-// commitAndAck commits and acknowledges what was handled. An acknowledgement that is lost causes another delivery, which process recognises.
+// commitAndAck commits and acknowledges the handled records. A lost acknowledgement causes a redelivery, which process recognises.
 func (d *durable) commitAndAck(ctx context.Context) error {
 	if err := d.commit(ctx); err != nil {
 		return err
@@ -304,7 +304,7 @@ func (d *durable) commitAndAck(ctx context.Context) error {
 	return err
 }
 
-// commit calls Commit. What it rejects stays unacknowledged.
+// commit calls Commit. The records stay unacknowledged if it fails.
 func (d *durable) commit(ctx context.Context) error {
 	if d.cfg.Commit == nil || len(d.unacked) == 0 {
 		return nil
@@ -318,7 +318,7 @@ func (d *durable) commit(ctx context.Context) error {
 	return nil
 }
 
-// commitError: Commit failed.
+// commitError is an error of Commit.
 type commitError struct {
 	stream string
 	cause  error

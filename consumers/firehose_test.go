@@ -19,7 +19,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// sink runs a firehose in the background and keeps what it was given.
+// sink runs a firehose in the background and keeps the records that it gets.
 type sink struct {
 	mu   sync.Mutex // guards recs and fail
 	recs []chunk.Record
@@ -216,8 +216,7 @@ func (w *env) acked2(name string, seq chunk.Seq) {
 	})
 }
 
-// A program dies with records in its hands; another takes over. Each sees the
-// log in order, and together they see all of it.
+// A program crashes with records that it has not acknowledged, and another one takes over. Each gets the records in order, and together they get all.
 func TestFirehoseTakeover(t *testing.T) {
 	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.Listen())
 	cfg := FirehoseConfig{Name: "audit", Batch: 20, TakeoverTimeout: 500 * time.Millisecond}
@@ -272,8 +271,7 @@ func TestOneOfTwoFirehosesWorks(t *testing.T) {
 	same(t, w.sinkHas(idle, 10), more)
 }
 
-// F27: the durable consumer is deleted under the firehose. It continues where it
-// was, not at the beginning and not at the end.
+// F27: the durable consumer is deleted while the firehose runs. The firehose continues at its position, not at the beginning and not at the end.
 func TestFirehoseOverADeletedConsumer(t *testing.T) {
 	for name, cfg := range map[string]FirehoseConfig{"from the beginning": {Name: "audit"}, "from now": {Name: "audit", FromLatest: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -313,8 +311,7 @@ func TestFirehoseOverADeletedConsumer(t *testing.T) {
 	})
 }
 
-// Handling that takes longer than AckWait makes the server send again what is
-// still being handled. Nothing is handled twice.
+// If a handler takes longer than AckWait, the server redelivers a record that is still being handled. The record is not handled twice.
 func TestSlowHandlerGetsNothingTwice(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 40)

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// follower reads in the background and hands over what it got.
+// follower reads in the background and sends the records to a channel.
 type follower struct {
 	recs   chan chunk.Record
 	err    error // readable once recs is closed
@@ -82,7 +82,7 @@ func (f *follower) end(tb testing.TB) ([]chunk.Record, error) {
 			}
 			recs = append(recs, rec)
 		case <-limit.C:
-			tb.Fatalf("the follower does not end; it gave %v", positions(recs))
+			tb.Fatalf("the follower does not end; it returned %v", positions(recs))
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (f *follower) stop(tb testing.TB) {
 	}
 }
 
-func TestFollowGoesOnLive(t *testing.T) {
+func TestFollowContinuesLive(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 10)
 	f := w.followSession(alice, chunk.Position{})
@@ -167,8 +167,7 @@ func TestFollowYieldsTheFailureLast(t *testing.T) {
 	w.noConsumers()
 }
 
-// The server counts what follows a terminal record. What it counted may be
-// deleted or be no record; the end must be seen all the same.
+// The server counts the messages after a terminal record. Those messages may be deleted or malformed; the reader must detect the end nevertheless.
 func TestFollowEndsWhenNothingReadableFollowsTheTerminalRecord(t *testing.T) {
 	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
 	w.say(alice, "first")
@@ -190,7 +189,7 @@ func TestCancelEndsAWaitingFollower(t *testing.T) {
 	w.noConsumers()
 }
 
-func TestBreakingOffLeavesNothingBehind(t *testing.T) {
+func TestStoppedIterationDeletesItsConsumer(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 700)
 	got, err := handleMsg(w.reader.Follow(t.Context(), chunk.Range{Session: alice}), 3)
@@ -206,7 +205,7 @@ func TestBreakingOffLeavesNothingBehind(t *testing.T) {
 	w.noConsumers()
 }
 
-// An iterator is a recipe: ranging over it again reads again.
+// Each range over an iterator is a new read.
 func TestIteratorsCanBeUsedTwice(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 5)
@@ -255,7 +254,7 @@ func TestThroughBoundsAReplay(t *testing.T) {
 	w.noConsumers()
 }
 
-func TestMessagesThatAreNoRecordsArePassedOver(t *testing.T) {
+func TestMalformedMessagesAreSkipped(t *testing.T) {
 	reported := make(chan Malformed, 10)
 	w := newEnv(t, Config{OnMalformed: func(f Malformed) { reported <- f }})
 	want := w.sayAll(alice, 2)
@@ -279,7 +278,7 @@ func TestMessagesThatAreNoRecordsArePassedOver(t *testing.T) {
 	}
 }
 
-// What a writer stored after it was fenced is not part of the log.
+// Readers drop the records that a writer stored after it was fenced.
 func TestRecordsOfAFencedWriterAreDropped(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 2)
@@ -294,7 +293,7 @@ func TestRecordsOfAFencedWriterAreDropped(t *testing.T) {
 	}
 	same(t, got, want)
 	if n := w.reader.Stats().Fenced; n != 3 {
-		t.Errorf("counted %d stale records, want 3", n)
+		t.Errorf("counted %d records of fenced writers, want 3", n)
 	}
 	for _, after := range []chunk.Position{{Seq: want[2].Seq}, want[2].Position()} {
 		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: after.Seq}}))
@@ -334,7 +333,8 @@ func TestBadSessionNamesAreRefused(t *testing.T) {
 	}
 }
 
-// The snapshot may be all that is left of a session. A reader that follows the session from there waits for the next run, which continues its ordinals.
+// The log of a session may have expired while its snapshot is still stored. A reader that follows the session from the position of the snapshot waits for the
+// next run, which continues its ordinals.
 func TestPositionOfASessionWhoseLogHasExpired(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 4)

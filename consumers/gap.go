@@ -47,7 +47,7 @@ func (rd *readState) findPredecessor(ctx context.Context, c *ordinalChecker, sub
 		return rd.recordBefore(ctx, c, subject, rec)
 	})
 	if errors.Is(err, jsclient.ErrNotFound) {
-		// Unknown what the client had of this session.
+		// It is unknown which records of this session the client had.
 		return rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func (rd *readState) findPredecessor(ctx context.Context, c *ordinalChecker, sub
 	return nil
 }
 
-// checkRoot checks the beginning of a tree before anything of it is delivered. Retention removes the oldest messages first, and the oldest of a tree is
+// checkRoot checks the beginning of a tree before any record of it is delivered. Retention removes the oldest messages first, and the oldest of a tree is
 // the first of its root. So if the tree begins with a sub-agent, the first record of the root shows whether something was removed.
 func (rd *readState) checkRoot(ctx context.Context, subject string, rec chunk.Record) error {
 	if len(rd.chains) > 0 || subject == rd.root {

@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// A gap is explained when every single ordinal of it is listed in some truncation record.
+// A gap is explained if truncation records list every ordinal of it.
 func TestCoversEveryOrdinal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var markers []truncationRecord

@@ -11,8 +11,8 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// Root and sub-agents side by side, few and many: from the beginning, from
-// every cursor, through every bound, and then live with one more.
+// Trees with few and with many sub-agents that write at the same time are read from the beginning, from every cursor, up to every bound, and then live with
+// one more sub-agent.
 func TestTreesOfAllSizes(t *testing.T) {
 	for _, kids := range []int{0, 1, maxMergeSessions - 1, maxMergeSessions, 50} {
 		t.Run(fmt.Sprint("sub-agents=", kids), func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestTreesOfAllSizes(t *testing.T) {
 			same(t, f.get(t, len(want)), want)
 			var live []chunk.Record
 			for range 2 {
-				live = append(live, w.say(alice.Child("newborn"), "live"), w.say(sessions[kids/2], "live"))
+				live = append(live, w.say(alice.Child("new"), "live"), w.say(sessions[kids/2], "live"))
 			}
 			same(t, f.get(t, len(live)), live)
 			f.stop(t)
@@ -58,9 +58,8 @@ func TestTreesOfAllSizes(t *testing.T) {
 	}
 }
 
-// listed begins to read a tree and stops between the list and the readers, for
-// something to happen there.
-func (w *env) listed(live bool) (rd *readState, spread func()) {
+// listed starts to read a tree and returns after the sessions were listed, so that a test can change the log. attach then attaches the readers.
+func (w *env) listed(live bool) (rd *readState, attach func()) {
 	w.t.Helper()
 	p, err := plan{live: live}.with(chunk.Range{Session: alice, Tree: true})
 	if err != nil {
@@ -83,7 +82,7 @@ func (w *env) listed(live bool) (rd *readState, spread func()) {
 	}
 }
 
-// rest reads on to the end, or n records.
+// rest reads up to n more records, or to the end.
 func (w *env) rest(rd *readState, n int) ([]chunk.Record, error) {
 	w.t.Helper()
 	var recs []chunk.Record
@@ -100,19 +99,19 @@ func (w *env) rest(rd *readState, n int) ([]chunk.Record, error) {
 	return recs, nil
 }
 
-// A sub-agent that the list does not have, because it started after it: what
-// others write after it must wait for it, or it is before their readers' cursors.
-func TestBornAfterTheList(t *testing.T) {
+// A sub-agent starts after the sessions were listed. Records that other sessions write later must not be delivered before those of the new sub-agent:
+// otherwise the cursor of a client would be after records that the client has not received.
+func TestSubAgentStartsAfterTheList(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		t.Run(fmt.Sprint("live=", live), func(t *testing.T) {
 			w := newEnv(t, Config{})
 			old := alice.Child("old")
 			want := append(w.sayAll(alice, 3), w.sayAll(old, 2)...)
-			rd, spread := w.listed(live)
+			rd, attach := w.listed(live)
 			defer rd.close()
-			later := []chunk.Record{w.say(alice.Child("newborn"), "1"), w.say(alice, "2"), w.say(old, "3")}
-			spread()
-			later = append(later, w.say(alice, "4"), w.say(alice.Child("newborn"), "5"))
+			later := []chunk.Record{w.say(alice.Child("new"), "1"), w.say(alice, "2"), w.say(old, "3")}
+			attach()
+			later = append(later, w.say(alice, "4"), w.say(alice.Child("new"), "5"))
 			if !live {
 				got, err := w.rest(rd, 100)
 				if !errors.Is(err, jsreader.ErrEnd) {
@@ -131,7 +130,7 @@ func TestBornAfterTheList(t *testing.T) {
 	}
 }
 
-// What happens to the log between the list and the first record.
+// The log changes after the sessions were listed and before the first record is read.
 func TestBetweenListAndReaders(t *testing.T) {
 	setup := func(t *testing.T) (w *env, root, kid []chunk.Record) {
 		t.Helper()
@@ -143,10 +142,10 @@ func TestBetweenListAndReaders(t *testing.T) {
 	}
 	t.Run("a sub-agent is purged", func(t *testing.T) {
 		w, root, _ := setup(t)
-		rd, spread := w.listed(false)
+		rd, attach := w.listed(false)
 		defer rd.close()
 		w.purgeSession(alice.Child("kid"))
-		spread()
+		attach()
 		got, err := w.rest(rd, 100)
 		if !errors.Is(err, jsreader.ErrEnd) {
 			t.Fatal(err)
@@ -155,30 +154,30 @@ func TestBetweenListAndReaders(t *testing.T) {
 	})
 	t.Run("the beginning of a sub-agent is purged", func(t *testing.T) {
 		w, root, kid := setup(t)
-		rd, spread := w.listed(false)
+		rd, attach := w.listed(false)
 		defer rd.close()
 		w.remove(kid[0])
-		spread()
+		attach()
 		got, err := w.rest(rd, 100)
 		truncated(t, err, chunk.TruncatedExpired)
 		same(t, got, root[:2])
 	})
 	t.Run("one record of a sub-agent is lost", func(t *testing.T) {
 		w, root, kid := setup(t)
-		rd, spread := w.listed(true)
+		rd, attach := w.listed(true)
 		defer rd.close()
 		w.remove(kid[2])
-		spread()
+		attach()
 		got, err := w.rest(rd, 100)
 		truncated(t, err, chunk.TruncatedGap)
 		same(t, got, append(root[:2:2], kid[:2]...))
 	})
 	t.Run("a clean-up is done", func(t *testing.T) {
 		w, root, kid := setup(t)
-		rd, spread := w.listed(true)
+		rd, attach := w.listed(true)
 		defer rd.close()
 		marker := w.cleanUp(alice.Child("kid"), kid[2:]...)
-		spread()
+		attach()
 		end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
 		got, err := w.rest(rd, 100)
 		if !errors.Is(err, jsreader.ErrEnd) {
@@ -200,7 +199,7 @@ func TestBetweenListAndReaders(t *testing.T) {
 			t.Fatalf("err = %v, want jsreader.ErrRecreated", err)
 		}
 	})
-	t.Run("a reader breaks off", func(t *testing.T) {
+	t.Run("the iteration is stopped", func(t *testing.T) {
 		w, root, kid := setup(t)
 		for _, read := range []func() ([]chunk.Record, error){
 			func() ([]chunk.Record, error) {

@@ -28,8 +28,8 @@ const (
 
 // check does not change c.
 //
-// The order of the cases matters. A purged session whose next writer does not know the past begins again with epoch 1 and ordinal 1. If the epoch were
-// checked first, a reader that has seen epoch 2 would silently drop the whole new session.
+// The order of the cases matters. If the next writer of a purged session does not know the earlier records, it begins again with epoch 1 and ordinal 1. If
+// the epoch were checked first, a reader that has seen epoch 2 would silently drop the whole new session.
 func (c *ordinalChecker) check(rec chunk.Record) checkResult {
 	switch {
 	case rec.Ordinal == 1 && c.last.Ordinal >= 1:

@@ -8,12 +8,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// A server that has purged a log up to a sequence where nothing was left forgets
-// how far it came, and the next purge counts the same messages again: with
-// nats-server 2.15 it takes the last message along, which is after its bound, and
-// leaves it in the index of its subject. From then on the count announces a
-// message that no consumer ever delivers, and the last message of the subject is
-// one that cannot be had. A read ends all the same, and says what there is.
+// If a purge up to a sequence leaves no message in the stream, nats-server 2.15 counts the purged messages again in the next purge. That purge then also
+// removes the last message, whose sequence is after the bound of the purge, but the index of the subject keeps it. From then on the count of the subject
+// includes a message that no consumer delivers, and a request for the last message of the subject fails. A read must end nevertheless, with the records that
+// the log has.
 func TestMessageThatIsOnlyInTheIndex(t *testing.T) {
 	w := newEnv(t, Config{})
 	bob, carol := chunk.RootSession("acme", "bob"), chunk.RootSession("acme", "carol")

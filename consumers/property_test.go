@@ -11,62 +11,61 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// history is the obvious model of one tree in the log: what was ever written,
-// and what of it is still there.
-type history struct {
-	w    *env
-	root chunk.Session
-	kids []chunk.Session
-	ever []*written
+// treeModel is a simple model of one tree in the log: all messages that were written, and which of them the log still has.
+type treeModel struct {
+	w        *env
+	root     chunk.Session
+	children []chunk.Session
+	messages []*modelMessage
 }
 
-type written struct {
+type modelMessage struct {
 	chunk.Record
 
 	malformed bool
-	stale     bool
-	gone      bool
-	body      chunk.Truncated // of a marker
+	fenced    bool            // stored by a fenced writer
+	removed   bool            // from the log
+	body      chunk.Truncated // of a truncated record
 }
 
-func (h *history) add(x written) { h.ever = append(h.ever, &x) }
+func (m *treeModel) add(x modelMessage) { m.messages = append(m.messages, &x) }
 
-// there is what of a session still exists and counts, in order.
-func (h *history) there(in func(*written) bool) []*written {
-	return slices.DeleteFunc(slices.Clone(h.ever), func(x *written) bool { return x.gone || x.malformed || x.stale || !in(x) })
+// readable returns, in order, the records that match and that a reader gets: those that the log still has, without those of fenced writers.
+func (m *treeModel) readable(in func(*modelMessage) bool) []*modelMessage {
+	return slices.DeleteFunc(slices.Clone(m.messages), func(x *modelMessage) bool { return x.removed || x.malformed || x.fenced || !in(x) })
 }
 
-func of(s chunk.Session) func(*written) bool {
-	return func(x *written) bool { return x.Session == s }
+func ofSession(s chunk.Session) func(*modelMessage) bool {
+	return func(x *modelMessage) bool { return x.Session == s }
 }
 
-// grow writes, breaks, cleans up and purges at random.
-func (h *history) grow(t *rapid.T) {
-	w := h.w
-	for i := range rapid.IntRange(1, 2*maxMergeSessions).Draw(t, "sub-agents") { // on both sides of where the way of reading changes
-		h.kids = append(h.kids, h.root.Child(string(rune('a'+i))))
+// writeRandomly writes records and malformed messages, cleans up, deletes and purges, all at random.
+func (m *treeModel) writeRandomly(t *rapid.T) {
+	w := m.w
+	for i := range rapid.IntRange(1, 2*maxMergeSessions).Draw(t, "sub-agents") { // both fewer and more than a merge reads
+		m.children = append(m.children, m.root.Child(string(rune('a'+i))))
 	}
-	sessions := append([]chunk.Session{h.root}, h.kids...)
+	sessions := append([]chunk.Session{m.root}, m.children...)
 	epochs := map[chunk.Session]chunk.Epoch{}
 	for range rapid.IntRange(3, 40).Draw(t, "steps") {
 		s := rapid.SampledFrom(sessions).Draw(t, "session")
 		epoch := max(1, epochs[s])
-		switch what := rapid.IntRange(0, 99).Draw(t, "what"); {
-		case what < 70:
-			h.add(written{Record: w.put(s, epoch, chunk.TextDelta{Delta: "x"})})
-		case what < 76:
-			h.add(written{Record: chunk.Record{Seq: w.malformed(s), Session: s}, malformed: true})
-		case what < 80 && w.next[s] > 0:
+		switch op := rapid.IntRange(0, 99).Draw(t, "operation"); {
+		case op < 70:
+			m.add(modelMessage{Record: w.put(s, epoch, chunk.TextDelta{Delta: "x"})})
+		case op < 76:
+			m.add(modelMessage{Record: chunk.Record{Seq: w.malformed(s), Session: s}, malformed: true})
+		case op < 80 && w.next[s] > 0:
 			epochs[s] = epoch + 1
-			h.add(written{Record: w.put(s, epochs[s], chunk.RunStarted{RunID: "successor", Epoch: int64(epochs[s]), Mode: "takeover"})})
+			m.add(modelMessage{Record: w.put(s, epochs[s], chunk.RunStarted{RunID: "successor", Epoch: int64(epochs[s]), Mode: "takeover"})})
 			o := chunk.Ordinal(rapid.IntRange(2, int(w.next[s])+3).Draw(t, "fenced"))
-			h.add(written{Record: w.putAt(s, epoch, o, chunk.TextDelta{Delta: "fenced"}), stale: true})
-		case what < 88:
-			h.cleanUp(t, s, epoch)
-		case what < 90:
-			h.lose(t, s)
-		case what < 93:
-			h.purge(t)
+			m.add(modelMessage{Record: w.putAt(s, epoch, o, chunk.TextDelta{Delta: "fenced"}), fenced: true})
+		case op < 88:
+			m.cleanUp(t, s, epoch)
+		case op < 90:
+			m.deleteOne(t, s)
+		case op < 93:
+			m.purge(t)
 		default:
 			w.say(chunk.RootSession("acme", "other"), "between")
 		}
@@ -74,8 +73,8 @@ func (h *history) grow(t *rapid.T) {
 }
 
 // cleanUp removes some of a session's last records, but never its first.
-func (h *history) cleanUp(t *rapid.T, s chunk.Session, epoch chunk.Epoch) {
-	recs := slices.DeleteFunc(h.there(of(s)), func(x *written) bool { return x.Ordinal == 1 || x.Type.Control() })
+func (m *treeModel) cleanUp(t *rapid.T, s chunk.Session, epoch chunk.Epoch) {
+	recs := slices.DeleteFunc(m.readable(ofSession(s)), func(x *modelMessage) bool { return x.Ordinal == 1 || x.Type.Control() })
 	if len(recs) == 0 {
 		return
 	}
@@ -84,66 +83,66 @@ func (h *history) cleanUp(t *rapid.T, s chunk.Session, epoch chunk.Epoch) {
 	for _, x := range recs {
 		body.Removed = append(body.Removed, chunk.OrdinalRange{First: int64(x.Ordinal), Last: int64(x.Ordinal)})
 	}
-	h.add(written{Record: h.w.put(s, epoch, body), body: body})
-	died := rapid.IntRange(0, 3*len(recs)).Draw(t, "the writer dies after")
+	m.add(modelMessage{Record: m.w.put(s, epoch, body), body: body})
+	deletes := rapid.IntRange(0, 3*len(recs)).Draw(t, "the writer crashes after")
 	for i, x := range recs {
-		if i < died {
-			h.w.remove(x.Record)
-			x.gone = true
+		if i < deletes {
+			m.w.remove(x.Record)
+			x.removed = true
 		}
 	}
 }
 
-// lose deletes one record without a truncated record.
-func (h *history) lose(t *rapid.T, s chunk.Session) {
-	recs := slices.DeleteFunc(h.there(of(s)), func(x *written) bool { return x.Type.Control() })
+// deleteOne deletes one record without a truncated record.
+func (m *treeModel) deleteOne(t *rapid.T, s chunk.Session) {
+	recs := slices.DeleteFunc(m.readable(ofSession(s)), func(x *modelMessage) bool { return x.Type.Control() })
 	if len(recs) > 0 {
-		x := rapid.SampledFrom(recs).Draw(t, "lose")
-		h.w.remove(x.Record)
-		x.gone = true
+		x := rapid.SampledFrom(recs).Draw(t, "deleted")
+		m.w.remove(x.Record)
+		x.removed = true
 	}
 }
 
-// purge takes everything before some record, as retention does.
-func (h *history) purge(t *rapid.T) {
-	if len(h.ever) == 0 {
+// purge removes everything before some record, as retention does.
+func (m *treeModel) purge(t *rapid.T) {
+	if len(m.messages) == 0 {
 		return
 	}
-	x := rapid.SampledFrom(h.ever).Draw(t, "purge before")
-	if x.stale {
-		return // it would be all that is left to tell of its heir's epoch
+	x := rapid.SampledFrom(m.messages).Draw(t, "purge before")
+	if x.fenced {
+		return // the log would have lost the record from which a reader learns the epoch that fenced this one
 	}
-	if x.gone {
+	if x.removed {
 		return // a purge that empties the stream damages the server's index: TestMessageThatIsOnlyInTheIndex
 	}
 	seq := x.Seq
-	h.w.purgeUpTo(seq)
-	for _, x := range h.ever {
-		x.gone = x.gone || x.Seq < seq
+	m.w.purgeUpTo(seq)
+	for _, x := range m.messages {
+		x.removed = x.removed || x.Seq < seq
 	}
 }
 
-// explained: a marker that is still there lists the ordinal.
-func (h *history) explained(s chunk.Session, o chunk.Ordinal) bool {
-	return slices.ContainsFunc(h.there(of(s)), func(x *written) bool {
+// isListed reports whether a truncated record that the log still has lists the ordinal.
+func (m *treeModel) isListed(s chunk.Session, o chunk.Ordinal) bool {
+	return slices.ContainsFunc(m.readable(ofSession(s)), func(x *modelMessage) bool {
 		return slices.ContainsFunc(x.body.Removed, func(r chunk.OrdinalRange) bool {
 			return chunk.Ordinal(r.First) <= o && o <= chunk.Ordinal(r.Last)
 		})
 	})
 }
 
-// expect is what a replay must give: the records, then nil or an error.
-func (h *history) expect(in func(*written) bool, scope chunk.Scope, after chunk.Position, through chunk.Seq) ([]chunk.Record, error) {
-	recs := h.there(in)
-	if err := h.expectCursor(in, after); err != nil {
+// expectReplay returns the result that a replay must have: the records, then nil or an error.
+func (m *treeModel) expectReplay(in func(*modelMessage) bool, scope chunk.Scope, after chunk.Position, through chunk.Seq) ([]chunk.Record, error) {
+	recs := m.readable(in)
+	if err := m.expectCursor(in, after); err != nil {
 		return nil, err
 	}
-	if after.Seq == 0 && !slices.ContainsFunc(h.ever, func(x *written) bool { return !x.gone && !x.malformed && in(x) }) {
+	if after.Seq == 0 && !slices.ContainsFunc(m.messages, func(x *modelMessage) bool { return !x.removed && !x.malformed && in(x) }) {
 		return nil, chunk.ErrUnknownSession
 	}
 	if scope == chunk.ScopeTree && after.Seq == 0 && len(recs) > 0 {
-		if root := h.there(of(h.root)); recs[0].Session != h.root && len(root) > 0 && root[0].Ordinal > 1 {
-			return nil, lostBecause(chunk.TruncatedExpired)
+		if root := m.readable(ofSession(m.root)); recs[0].Session != m.root && len(root) > 0 && root[0].Ordinal > 1 {
+			return nil, truncatedFor(chunk.TruncatedExpired)
 		}
 	}
 	last := map[chunk.Session]chunk.Ordinal{}
@@ -153,7 +152,7 @@ func (h *history) expect(in func(*written) bool, scope chunk.Scope, after chunk.
 		}
 	}
 	if after.Ordinal > 0 {
-		last[h.sessionAt(after.Seq)] = after.Ordinal
+		last[m.sessionAt(after.Seq)] = after.Ordinal
 	}
 	var want []chunk.Record
 	for i, x := range recs {
@@ -161,14 +160,14 @@ func (h *history) expect(in func(*written) bool, scope chunk.Scope, after chunk.
 			continue
 		}
 		if last[x.Session] == 0 && x.Ordinal > 1 {
-			return want, lostBecause(chunk.TruncatedExpired)
+			return want, truncatedFor(chunk.TruncatedExpired)
 		}
 		for o := last[x.Session] + 1; o < x.Ordinal; o++ {
-			if !h.explained(x.Session, o) {
-				if slices.ContainsFunc(recs[:i], of(x.Session)) {
-					return want, lostBecause(chunk.TruncatedGap)
+			if !m.isListed(x.Session, o) {
+				if slices.ContainsFunc(recs[:i], ofSession(x.Session)) {
+					return want, truncatedFor(chunk.TruncatedGap)
 				}
-				return want, lostBecause(chunk.TruncatedExpired)
+				return want, truncatedFor(chunk.TruncatedExpired)
 			}
 		}
 		last[x.Session] = x.Ordinal
@@ -182,67 +181,68 @@ func (h *history) expect(in func(*written) bool, scope chunk.Scope, after chunk.
 	return want, nil
 }
 
-func (h *history) sessionAt(seq chunk.Seq) chunk.Session {
-	i := slices.IndexFunc(h.ever, func(x *written) bool { return x.Seq == seq })
-	return h.ever[i].Session
+func (m *treeModel) sessionAt(seq chunk.Seq) chunk.Session {
+	i := slices.IndexFunc(m.messages, func(x *modelMessage) bool { return x.Seq == seq })
+	return m.messages[i].Session
 }
 
-// expectCursor is what verification must say about a bare cursor.
-func (h *history) expectCursor(in func(*written) bool, after chunk.Position) error {
+// expectCursor returns the result that the check of a bare cursor must have.
+func (m *treeModel) expectCursor(in func(*modelMessage) bool, after chunk.Position) error {
 	if after.Seq == 0 || after.Ordinal > 0 {
 		return nil
 	}
-	state := h.w.stream().CachedInfo().State
-	i := slices.IndexFunc(h.ever, func(x *written) bool { return x.Seq == after.Seq })
+	state := m.w.stream().CachedInfo().State
+	i := slices.IndexFunc(m.messages, func(x *modelMessage) bool { return x.Seq == after.Seq })
 	switch {
 	case uint64(after.Seq) > state.LastSeq:
-		return lostBecause(chunk.TruncatedFuture)
-	case i < 0 || !h.ever[i].gone && (h.ever[i].malformed || !in(h.ever[i])):
-		return lostBecause(chunk.TruncatedWrongSession)
-	case !h.ever[i].gone:
+		return truncatedFor(chunk.TruncatedFuture)
+	case i < 0 || !m.messages[i].removed && (m.messages[i].malformed || !in(m.messages[i])):
+		return truncatedFor(chunk.TruncatedWrongSession)
+	case !m.messages[i].removed:
 		return nil
-	case uint64(after.Seq) >= state.FirstSeq && slices.ContainsFunc(h.there(in), func(x *written) bool {
+	case uint64(after.Seq) >= state.FirstSeq && slices.ContainsFunc(m.readable(in), func(x *modelMessage) bool {
 		return x.Seq > after.Seq && x.body.FromSequence <= int64(after.Seq) && int64(after.Seq) <= x.body.AtSequence
 	}):
-		return lostBecause(chunk.TruncatedCleanup)
+		return truncatedFor(chunk.TruncatedCleanup)
 	}
-	return lostBecause(chunk.TruncatedExpired)
+	return truncatedFor(chunk.TruncatedExpired)
 }
 
-func (h *history) tell(t *rapid.T) {
-	for _, x := range h.ever {
-		t.Logf("%d %s %d-%d %s malformed=%v stale=%v gone=%v %v", x.Seq, x.Session.ID, x.Epoch, x.Ordinal, x.Type, x.malformed, x.stale, x.gone, x.body.Removed)
+// dump logs the messages of the model.
+func (m *treeModel) dump(t *rapid.T) {
+	for _, x := range m.messages {
+		t.Logf("%d %s %d-%d %s malformed=%v fenced=%v removed=%v %v", x.Seq, x.Session.ID, x.Epoch, x.Ordinal, x.Type, x.malformed, x.fenced, x.removed, x.body.Removed)
 	}
 }
 
-func lostBecause(reason chunk.TruncationReason) error { return &chunk.TruncatedError{Reason: reason} }
+func truncatedFor(reason chunk.TruncationReason) error { return &chunk.TruncatedError{Reason: reason} }
 
-// Whatever happened to a log, a replay from any cursor is the suffix of what is
-// left of it, or says why it cannot be. Never less in silence.
-func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
+// After any history of writes and deletions, a replay from any cursor returns all records after the cursor, or an error with the reason. It never omits
+// a record without an error.
+func TestReplayIsTheSuffixOrFails(t *testing.T) {
 	w := newEnv(t, Config{OnMalformed: func(Malformed) {}})
 	trees := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		trees++
-		h := &history{w: w, root: chunk.RootSession("acme", fmt.Sprint("tree", trees))}
-		h.grow(rt)
+		m := &treeModel{w: w, root: chunk.RootSession("acme", fmt.Sprint("tree", trees))}
+		m.writeRandomly(rt)
 		tip, err := w.reader.Tip(t.Context(), 0)
 		if err != nil {
 			rt.Fatal(err)
 		}
 		for range 5 {
 			scope := rapid.SampledFrom([]chunk.Scope{chunk.ScopeSession, chunk.ScopeTree}).Draw(rt, "scope")
-			s := rapid.SampledFrom([]chunk.Session{h.root, h.root.Child("a")}).Draw(rt, "of")
-			in := of(s)
+			s := rapid.SampledFrom([]chunk.Session{m.root, m.root.Child("a")}).Draw(rt, "of")
+			in := ofSession(s)
 			if scope == chunk.ScopeTree {
-				in = func(*written) bool { return true }
+				in = func(*modelMessage) bool { return true }
 			}
-			after := h.cursor(rt, s, scope, tip.Seq)
+			after := m.cursor(rt, s, scope, tip.Seq)
 			through := chunk.Seq(1) << 62
 			if rapid.Bool().Draw(rt, "bounded") {
 				through = after.Seq + chunk.Seq(rapid.IntRange(1, 20).Draw(rt, "through"))
 			}
-			want, wantErr := h.expect(in, scope, after, through)
+			want, wantErr := m.expectReplay(in, scope, after, through)
 			var got []chunk.Record
 			if scope == chunk.ScopeTree {
 				got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: s, Tree: true, After: chunk.Position{Seq: after.Seq}, Through: through}))
@@ -250,10 +250,10 @@ func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
 				got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: s, After: after, Through: through}))
 			}
 			if !sameReason(err, wantErr) || len(got) != len(want) {
-				h.tell(rt)
+				m.dump(rt)
 			}
 			if !sameReason(err, wantErr) {
-				rt.Fatalf("scope %d of %s after %v: %v, then %v; want %v, then %v", scope, s, after, positions(got), err, positions(want), wantErr)
+				rt.Fatalf("scope %d of %s after %v: records %v, error %v; want %v, %v", scope, s, after, positions(got), err, positions(want), wantErr)
 			}
 			if len(got) != len(want) {
 				rt.Fatalf("scope %d of %s after %v: %v, want %v", scope, s, after, positions(got), positions(want))
@@ -264,26 +264,24 @@ func TestReplayIsTheSuffixOrSaysWhy(t *testing.T) {
 	w.noConsumers()
 }
 
-// cursor is the zero position, a bare sequence that may be anything, or a
-// position that a reader really had.
-func (h *history) cursor(t *rapid.T, s chunk.Session, scope chunk.Scope, tip chunk.Seq) chunk.Position {
-	usable := slices.DeleteFunc(slices.Clone(h.ever), func(x *written) bool { return x.stale })
-	switch what := rapid.IntRange(0, 9).Draw(t, "cursor"); {
-	case what < 2 || len(usable) == 0:
+// cursor returns the zero position, any bare sequence, or the position of a record that was written.
+func (m *treeModel) cursor(t *rapid.T, s chunk.Session, scope chunk.Scope, tip chunk.Seq) chunk.Position {
+	usable := slices.DeleteFunc(slices.Clone(m.messages), func(x *modelMessage) bool { return x.fenced })
+	switch op := rapid.IntRange(0, 9).Draw(t, "cursor"); {
+	case op < 2 || len(usable) == 0:
 		return chunk.Position{}
-	case what < 3:
+	case op < 3:
 		return chunk.Position{Seq: tip + chunk.Seq(rapid.IntRange(1, 3).Draw(t, "beyond"))}
-	case what < 7 || scope == chunk.ScopeTree:
+	case op < 7 || scope == chunk.ScopeTree:
 		return chunk.Position{Seq: rapid.SampledFrom(usable).Draw(t, "bare").Seq}
 	}
-	own := slices.DeleteFunc(usable, func(x *written) bool { return x.Session != s || x.malformed })
+	own := slices.DeleteFunc(usable, func(x *modelMessage) bool { return x.Session != s || x.malformed })
 	if len(own) == 0 {
 		return chunk.Position{}
 	}
 	x := rapid.SampledFrom(own).Draw(t, "proved")
-	// The last record of a session, deleted without a word, leaves a position
-	// beyond the end: its own case, tested apart.
-	if there := h.there(of(s)); len(there) == 0 || there[len(there)-1].Seq < x.Seq {
+	// If the last record of a session was deleted without a truncated record, its position is beyond the end: other tests have that case.
+	if recs := m.readable(ofSession(s)); len(recs) == 0 || recs[len(recs)-1].Seq < x.Seq {
 		return chunk.Position{}
 	}
 	return x.Position()

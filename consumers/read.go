@@ -17,8 +17,8 @@ import (
 // which is before the first record; a bare cursor, which has a sequence and no ordinal and is checked first, see CheckCursor; or one with both, as in a
 // snapshot, which may be older than the log and is proved by the record that follows it.
 //
-// If there is an error, it comes last: a *chunk.TruncatedError, chunk.ErrUnknownSession if the position is zero and the log has no record of the range, that
-// of ctx, one of NATS, or one that names the field of a range that cannot be read.
+// An error is the last element: a *chunk.TruncatedError, chunk.ErrUnknownSession if the position is zero and the log has no record of the range, the error of
+// ctx, an error of NATS, or one that names the invalid field of the range.
 func (r *Reader) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return r.read(ctx, of, plan{})
 }
@@ -40,7 +40,7 @@ type FollowOption func(*plan)
 // KeepOpen lets Follow continue after a terminal record, also of a failure, and wait for the next run of the session.
 func KeepOpen() FollowOption { return func(p *plan) { p.keepOpen = true } }
 
-// plan is a range, and how it is read.
+// plan is a range and the settings of its read.
 type plan struct {
 	session   chunk.Session
 	scope     chunk.Scope
@@ -276,7 +276,7 @@ func (rd *readState) take(ctx context.Context) (entry, error) {
 			return e, nil
 		}
 		if errors.Is(err, jsreader.ErrEnd) && rd.last == 0 && !rd.bounded {
-			return entry{}, rd.errEmptyScope() // what was announced was deleted
+			return entry{}, rd.errEmptyScope() // the messages that the server counted were deleted
 		}
 		if err != nil {
 			return entry{}, err
@@ -330,7 +330,7 @@ func (rd *readState) noRecord(e *entry, why error) error {
 	return errSkip
 }
 
-// closing ends a bounded read at its bound, and a live one after the terminal record of the root.
+// closing ends a bounded read at its bound, and a live read after the terminal record of the root.
 func (rd *readState) closing(ctx context.Context, pending uint64) error {
 	if rd.last >= rd.through {
 		return jsreader.ErrEnd

@@ -42,8 +42,8 @@ func New(js jetstream.JetStream, cfg Config) (*Reader, error) {
 	return &Reader{cfg: cfg, client: client, archives: archive.NewReader(client, cfg.Layout, cfg.Log)}, nil
 }
 
-// Last returns the last record of s, as the leader of its stream has it: after a writer got the confirmation of a record, Last returns that record or a
-// later one. The error is chunk.ErrUnknownSession if the log has none.
+// Last returns the last record of s. The leader of the stream answers: after a writer got the confirmation of a record, Last returns that record or a later
+// one. The error is chunk.ErrUnknownSession if the log has no record of s.
 func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
 	subject, err := r.cfg.Layout.Subject(s)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error
 	return rec, err
 }
 
-// Tip returns the end of the stream of a partition, as its leader has it. The stream epoch is derived from the creation time of the stream.
+// Tip returns the end of the stream of a partition, from its leader. The stream epoch is derived from the creation time of the stream.
 func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if err := r.checkPartition(partition); err != nil {
 		return chunk.Tip{}, err
@@ -95,7 +95,7 @@ func (r *Reader) state(ctx context.Context, stream string) (jsclient.State, erro
 	})
 }
 
-// retry calls ask until it succeeds, fails for good or budget is over; a budget of 0 is for as long as ctx lasts.
+// retry calls ask until it succeeds, returns a final error, or the budget is over; with a budget of 0 it retries until ctx ends.
 func retry[T any](ctx context.Context, r *Reader, budget time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	return jsclient.Retry(ctx, r.client.Reading(budget), ask)
 }

@@ -51,7 +51,7 @@ func TestReplayLongerThanABatch(t *testing.T) {
 	same(t, got, want)
 }
 
-func TestUnknownSessionIsNoBlockedReader(t *testing.T) {
+func TestUnknownSessionDoesNotBlockTheReader(t *testing.T) {
 	w := newEnv(t, Config{})
 	w.say(chunk.RootSession("acme", "bob"), "another session")
 	for name, seq := range map[string]func() error{
@@ -74,7 +74,7 @@ func TestUnknownSessionIsNoBlockedReader(t *testing.T) {
 	w.noConsumers()
 }
 
-// More than one request may carry: the server ends requests by their bytes.
+// The records are larger than one request may return: the server ends requests by their bytes.
 func TestLargeRecords(t *testing.T) {
 	w := newEnv(t, Config{})
 	var want []chunk.Record
@@ -92,7 +92,7 @@ func TestLargeRecords(t *testing.T) {
 	}
 	same(t, got, want)
 	if n := w.reader.Stats().Resets; n > 0 {
-		t.Errorf("%d resets for nothing", n)
+		t.Errorf("%d resets, want none", n)
 	}
 	w.noConsumers()
 }

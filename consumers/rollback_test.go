@@ -13,9 +13,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// A server loses power, comes back with an older copy of its files, and gives
-// the same sequences out again. The creation time of the stream is the same;
-// the time of storing is not.
+// A server loses power, restarts with an older copy of its files, and assigns the same sequences again. The creation time of the stream is the same, but the
+// times at which the messages were stored differ.
 func TestRolledBackUnderAReader(t *testing.T) {
 	for name, again := range map[string]int{"and is shorter now": 1, "and is as long again": 3, "and is longer now": 6} {
 		t.Run(name, func(t *testing.T) {
@@ -35,8 +34,7 @@ func TestRolledBackUnderAReader(t *testing.T) {
 			same(t, f.get(t, 8), want)
 			same(t, w.sinkHas(firehose, 8), want)
 
-			// The reader comes back last: it must not be there to see that the
-			// log is shorter for a moment.
+			// The reader reconnects last, so that it cannot detect that the log is shorter for a short time.
 			proxy.Refuse()
 			w.srv.Shutdown()
 			if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755), os.CopyFS(dir, os.DirFS(older))); err != nil {
@@ -50,7 +48,7 @@ func TestRolledBackUnderAReader(t *testing.T) {
 			got, err := f.end(t)
 			why := truncated(t, err, chunk.TruncatedRecreated)
 			if len(got) > 0 || why.After != want[7].Seq {
-				t.Errorf("gave %v, then %+v", positions(got), why)
+				t.Errorf("records %v, error %+v", positions(got), why)
 			}
 			<-firehose.done
 			truncated(t, firehose.err, chunk.TruncatedRecreated)

@@ -11,9 +11,9 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// A consumer goes past a message, and its numbers do not tell. What was deleted
-// is no such thing.
-func TestFeedOverAMessageLeftOut(t *testing.T) {
+// A consumer skips a message, and its consumer sequences have no gap. The feed reads the skipped message with another consumer. Deleted messages do not count
+// as skipped.
+func TestFeedOverASkippedMessage(t *testing.T) {
 	w := newEnv(t, Config{}, natstest.Listen())
 	proxy := natstest.StartFaultProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, proxy.URL))
@@ -25,7 +25,7 @@ func TestFeedOverAMessageLeftOut(t *testing.T) {
 	}
 	want := []chunk.Seq{1, 2, 5, 6, 7, 8, 10}
 	for name, tt := range map[string]struct {
-		times  int // that the sixth message is left out
+		times  int // how often the sixth message is skipped
 		want   []chunk.Seq
 		resets uint64
 	}{

@@ -14,8 +14,8 @@ import (
 )
 
 // maxMergeSessions is the number of sessions up to which the history of a tree is read session by session. docs/adr/0008 has the figures. A consumer with
-// one literal subject skips blocks of the stream that have nothing of it; a wildcard examines every message. But each consumer scans the stream
-// separately, so many sessions that ran at the same time are cheaper by one wildcard, which scans it once.
+// one literal subject skips the blocks of the stream without messages of that subject; a wildcard examines every message. But each consumer scans the stream
+// separately, so one wildcard, which scans the stream once, is cheaper for many sessions that ran at the same time.
 //
 // One consumer with a list of subjects is not an alternative: the server scans the stream once for every subject of the list, and under load ends early.
 const maxMergeSessions = 4
@@ -24,7 +24,7 @@ const maxMergeSessions = 4
 // stream.
 //
 // The list comes from the leader, which reads the end of the stream first and then the subjects that have messages. So a session that is not listed has
-// nothing up to that end, and the merge ends there. Otherwise:
+// no message up to that end, and the merge ends there. Otherwise:
 //  1. the list has the root, and the log ends at 100,
 //  2. a sub-agent starts; its first record is 101; the root writes 102,
 //  3. the merge returns 102 of the root; the client stores it as its cursor, and never gets 101.
@@ -35,7 +35,7 @@ type mergeReader struct {
 	open []*sessionReader
 }
 
-// sessionReader is one session, and the message of it that comes next.
+// sessionReader reads one session and holds its next message.
 type sessionReader struct {
 	*jsreader.Ordered
 
@@ -98,8 +98,8 @@ func (rd *readState) attachAll(ctx context.Context, sessions []string, archives 
 	return rd.merge.ask(ctx)
 }
 
-// followLive follows a tree after the end of its merge, by a wildcard, which also has the sub-agents that start later; so near to the end of the stream
-// there is little to scan.
+// followLive follows a tree after the end of its merge with a wildcard, which also matches the sub-agents that start later. So near to the end of the stream
+// the server has few messages to scan.
 func (rd *readState) followLive(ctx context.Context) error {
 	end := rd.merge.end
 	rd.merge.close()

@@ -70,8 +70,7 @@ func TestTheRootEndsATree(t *testing.T) {
 	w.noConsumers()
 }
 
-// A cursor of a tree is a record of one session; what was read of the others
-// is found in the log.
+// A cursor of a tree is a record of one session; the log shows how far the client has read the other sessions.
 func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 	setup := func(t *testing.T) (w *env, kid chunk.Session, cursor chunk.Seq, recs []chunk.Record) {
 		t.Helper()
@@ -99,7 +98,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 		truncated(t, err, chunk.TruncatedGap)
 		same(t, got, nil)
 	})
-	t.Run("a clean-up took it", func(t *testing.T) {
+	t.Run("a clean-up removed it", func(t *testing.T) {
 		w, kid, cursor, recs := setup(t)
 		marker := w.cleanUp(kid, recs[4], recs[5])
 		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))
@@ -117,7 +116,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 		}
 		same(t, got, append(slices.Clone(recs[4:]), marker))
 	})
-	t.Run("all before the cursor is gone", func(t *testing.T) {
+	t.Run("everything before the cursor was removed", func(t *testing.T) {
 		w, _, cursor, recs := setup(t)
 		w.purgeUpTo(cursor)
 		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))

@@ -44,7 +44,7 @@ func TestVerify(t *testing.T) {
 		"another session":                    {chunk.ScopeSession, other.Seq, chunk.TruncatedWrongSession},
 		"another session, asked as a tree":   {chunk.ScopeTree, other.Seq, chunk.TruncatedWrongSession},
 		"a child, asked as a single session": {chunk.ScopeSession, kid.Seq, chunk.TruncatedWrongSession},
-		"no record":                          {chunk.ScopeSession, malformed, chunk.TruncatedWrongSession},
+		"malformed message":                  {chunk.ScopeSession, malformed, chunk.TruncatedWrongSession},
 	} {
 		_, err := w.reader.CheckCursor(t.Context(), alice, c.scope, c.after)
 		if why := truncated(t, err, c.want); why.After != c.after {
@@ -60,7 +60,7 @@ func TestVerify(t *testing.T) {
 	}
 	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, marker.Seq)
 	if err != nil || pos != marker.Position() {
-		t.Errorf("the marker: %v, %v", pos, err)
+		t.Errorf("the truncated record: %v, %v", pos, err)
 	}
 	w.remove(recs[1])
 	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, recs[1].Seq)
@@ -73,8 +73,8 @@ func TestVerify(t *testing.T) {
 	w.noConsumers()
 }
 
-// The beginning is gone: by age, by a limit, by a purge. No client renders half an
-// answer, unless asked to.
+// The beginning of a session was removed by age, by a limit or by a purge. A reader gets an error instead of a part of the session, unless it starts at a
+// position after the beginning.
 func TestExpiredBeginning(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 10)
@@ -172,7 +172,7 @@ func TestGap(t *testing.T) {
 	why := truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs[:4])
 	if why.After != recs[3].Seq || why.Session != alice {
-		t.Errorf("told as %+v", why)
+		t.Errorf("the gap is reported as %+v", why)
 	}
 	got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true}))
 	truncated(t, err, chunk.TruncatedGap)
@@ -183,7 +183,7 @@ func TestGap(t *testing.T) {
 	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Through: recs[4].Seq}))
 	truncated(t, err, chunk.TruncatedGap)
 
-	// A bound before it: what lies beyond is not looked at.
+	// With a bound before the gap, the records after the bound are not checked.
 	for _, after := range []chunk.Position{{}, recs[3].Position()} {
 		got, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: after, Through: recs[3].Seq}))
 		if err != nil {
@@ -205,7 +205,7 @@ func TestGap(t *testing.T) {
 	w.noConsumers()
 }
 
-func TestRepeatedOrdinalIsNoHistory(t *testing.T) {
+func TestRepeatedOrdinalIsAnError(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 3)
 	w.putAt(alice, 1, 3, chunk.TextDelta{Delta: "again"})
@@ -236,7 +236,7 @@ func TestFuture(t *testing.T) {
 }
 
 // A reader of a tree has a sequence of one session and the ordinals of all: it continues in any of them.
-func TestProvedPlaceBetweenTheRecords(t *testing.T) {
+func TestProvedPositionBetweenTheRecords(t *testing.T) {
 	w := newEnv(t, Config{})
 	kid := alice.Child("kid")
 	w.sayAll(alice, 2)
@@ -271,7 +271,7 @@ func TestPositionOfAnotherHistory(t *testing.T) {
 	truncated(t, err, chunk.TruncatedRecreated)
 	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[2].Seq, Ordinal: 2}}))
 	truncated(t, err, chunk.TruncatedRecreated)
-	// The record of the position is gone; what follows it does not fit.
+	// The record of the position was removed, and the record after it does not have the next ordinal.
 	w.remove(recs[2])
 	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, After: chunk.Position{Seq: recs[2].Seq, Ordinal: 7}}))
 	truncated(t, err, chunk.TruncatedGap)
@@ -284,7 +284,7 @@ func TestPositionOfAnotherHistory(t *testing.T) {
 
 // A purge is detected when the session continues: its next record shows the gap.
 func TestPurgeUnderALiveReader(t *testing.T) {
-	t.Run("everything, and the writer knows nothing of the past", func(t *testing.T) {
+	t.Run("everything, and the writer does not know the earlier records", func(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 3)
 		f := w.followSession(alice, chunk.Position{})
@@ -306,7 +306,7 @@ func TestPurgeUnderALiveReader(t *testing.T) {
 		_, err := f.end(t)
 		truncated(t, err, chunk.TruncatedExpired)
 	})
-	t.Run("what lay ahead of a slow reader", func(t *testing.T) {
+	t.Run("the records that a slow reader has not read", func(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 2*jsreader.BatchLive)
 		var got []chunk.Record
@@ -331,10 +331,9 @@ func TestPurgeUnderALiveReader(t *testing.T) {
 	})
 }
 
-// CV-8, CV-9 of the specification: a clean-up under a reader is an error for
-// readers that had not read what it removed, and for no other.
+// CV-8, CV-9 of the specification: a clean-up during a read is an error only for readers that have not read the removed records.
 func TestCleanup(t *testing.T) {
-	t.Run("a reader that comes later reads the survivors", func(t *testing.T) {
+	t.Run("a reader that starts later gets the remaining records", func(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 6)
 		marker := w.cleanUp(alice, recs[3], recs[4])
@@ -362,7 +361,7 @@ func TestCleanup(t *testing.T) {
 		same(t, f.get(t, 3), more)
 		f.stop(t)
 	})
-	t.Run("a reader behind it fails", func(t *testing.T) {
+	t.Run("a reader that has not read the removed records fails", func(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 2*jsreader.BatchReplay)
 		var got []chunk.Record
@@ -381,11 +380,11 @@ func TestCleanup(t *testing.T) {
 		why := truncated(t, err, chunk.TruncatedCleanup)
 		same(t, got, recs[:len(recs)-2])
 		if why.HighWatermark != recs[len(recs)-1].Seq || why.Step == nil || why.After != got[len(got)-1].Seq {
-			t.Errorf("told as %+v", why)
+			t.Errorf("the clean-up is reported as %+v", why)
 		}
 		w.noConsumers()
 	})
-	t.Run("a marker without its deletes", func(t *testing.T) {
+	t.Run("a truncated record without its deletes", func(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 4)
 		marker := w.mark(alice, recs[2], recs[3])
@@ -443,14 +442,14 @@ func TestRecreatedUnderAReader(t *testing.T) {
 			got, err := f.end(t)
 			why := truncated(t, err, chunk.TruncatedRecreated)
 			if len(got) > 0 || why.After != recs[2].Seq {
-				t.Errorf("gave %v, then %+v", positions(got), why)
+				t.Errorf("records %v, error %+v", positions(got), why)
 			}
 			truncated(t, <-feed, chunk.TruncatedRecreated)
 			<-feed
 			w.noConsumers()
 		})
 	}
-	t.Run("and a cursor from before", func(t *testing.T) {
+	t.Run("a cursor from before", func(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 9)
 		w.recreate()

@@ -69,7 +69,7 @@ func (r *Reader) truncationRecords(ctx context.Context, cfg jsreader.OrderedConf
 	if err := t.Open(ctx); err != nil {
 		return nil, 0, err
 	}
-	end := t.State().Last // of now: otherwise a fast writer could keep this loop running
+	end := t.State().Last // fixed here: otherwise a fast writer could keep this loop running
 	var found []truncationRecord
 	fences := map[string]chunk.Epoch{}
 	for {
