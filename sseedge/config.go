@@ -20,14 +20,13 @@ import (
 
 // Config configures an Edge. The zero Config is ready for production behind a proxy that checks host names.
 type Config struct {
-	// Layout is that of the log; the Edge uses its partitions.
+	// Layout is the Layout of the log; the Edge uses its partitions.
 	Layout subjects.Layout
 
-	// Tenant is whose sessions are served. Defaults to "default".
+	// Tenant is the tenant whose sessions are served. Defaults to "default".
 	Tenant string
 
-	// Heartbeat is the longest silence on a stream; then a comment is sent.
-	// Defaults to 15 seconds.
+	// Heartbeat is the time without an event after which a stream sends a comment. Defaults to 15 seconds.
 	Heartbeat time.Duration
 
 	// WriteTimeout closes a stream when the client accepts no data for this long. Defaults to 10 seconds.
@@ -66,22 +65,20 @@ type Config struct {
 	// it knows, so run it behind an authenticating proxy.
 	Eraser Eraser
 
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is
-	// believed. Defaults to none: the peer of a connection is the client.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is used. Defaults to none: the peer of a connection is the client.
 	TrustedProxies []netip.Prefix
 
-	// Origins are those whose pages may post to the surfaces that are mounted, as CORS takes them. Defaults to none: only pages of the own origin may.
+	// Origins are the origins whose pages may post to the mounted surfaces, in the form of CORS. Defaults to none: only pages of the edge's own origin may.
 	Origins []string
 
 	// Host reports whether a host, without its port, is served here. Defaults to every host; LoopbackHost is the rule for an edge without an authenticating
 	// proxy.
 	Host func(host string) bool
 
-	// Checks are asked by /readyz, one after the other, with 800 milliseconds
-	// for all of them.
+	// Checks are run by /readyz, one after the other, within 800 milliseconds for all of them.
 	Checks []HealthCheck
 
-	// Metrics is where the Edge and its surfaces register theirs, all tailrace_*. Defaults to nil: nothing is registered.
+	// Metrics is the registry of the metrics of the Edge and its surfaces, all tailrace_*. Defaults to nil: no metrics are registered.
 	Metrics prometheus.Registerer
 
 	// Log receives errors of dependencies, never tokens, queries or other text of clients. Defaults to none.
@@ -90,7 +87,7 @@ type Config struct {
 
 // HealthCheck is a dependency that must work for the edge to be ready.
 type HealthCheck struct {
-	Name  string // a word for the answer of /readyz, e.g. "nats"
+	Name  string // a word for the response of /readyz, such as "nats"
 	Probe func(ctx context.Context) error
 }
 

@@ -5,8 +5,8 @@
 //	GET /v1/sessions/{id}/snapshot   the state of a session, now or at a sequence
 //	GET /v1/sessions/{id}/messages   finished messages, in pages
 //	GET /v1/sessions/{id}/tree       its sub-agents
-//	GET /v1/sessions                 the sessions, if there is a Config.Sessions
-//	DELETE /v1/sessions/{id}         if there is a Config.Eraser
+//	GET /v1/sessions                 the sessions, if Config.Sessions is set
+//	DELETE /v1/sessions/{id}         deletes a session, if Config.Eraser is set
 //	GET /healthz, /readyz            the process; the process and its dependencies
 //
 // The caller provides the log and the snapshots, and runs the Edge:
@@ -20,7 +20,7 @@
 //	…
 //	server.SetKeepAlivesEnabled(false) // HTTP/2 clients must not reconnect on the same connection
 //	edge.Drain(ctx)                    // not ready, no new streams, then the open ones close one by one
-//	server.Shutdown(ctx)               // no stream is left that it would wait for
+//	server.Shutdown(ctx)               // does not wait, because no stream is open
 //
 // Packages chat and agentserver add further paths to an Edge.
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// Log is the log of the sessions: their history, and what is written live.
+// Log is the log of the sessions: their history and their live records.
 type Log interface {
 	hub.Log
 	hub.Feed

@@ -9,12 +9,10 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Eraser deletes sessions. It may be called by many requests at once.
+// Eraser deletes sessions. It may be called concurrently.
 type Eraser interface {
-	// Delete takes a root session and its sub-agents away: log, snapshots, all that
-	// belongs to them. Once more is no error. It is chunk.ErrUnknownSession when
-	// there is nothing of it. After any other error some of it may be gone, and
-	// the next Delete takes the rest.
+	// Delete deletes a root session and its sub-agents: their log, their snapshots and all other data. It is idempotent. The error is
+	// chunk.ErrUnknownSession if no data of the session is stored. After any other error a part may be deleted, and the next Delete deletes the rest.
 	Delete(ctx context.Context, s chunk.Session) error
 }
 
@@ -35,7 +33,7 @@ func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *httpkit
 	return nil
 }
 
-// eraseNow continues when the client has left: a session must not be deleted in part.
+// eraseNow continues if the client disconnects: a session must not be deleted in part.
 func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *httpkit.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.HistoryTimeout)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Probes answers /livez, /readyz and /healthz whatever the host is called, for a
-// listener apart from the one that clients can fill.
+// Probes returns a handler of /livez, /readyz and /healthz for any host name. It is for a listener of its own, because clients may use all connections of the
+// other one.
 func (e *Edge) Probes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", e.healthz)
@@ -65,7 +65,7 @@ func (e *Edge) readyz(w http.ResponseWriter, r *http.Request) {
 	e.answer(w, status, report)
 }
 
-// askTime bounds all checks together. Probes time out after a second, as a rule; while NATS does not respond, /readyz must respond before that.
+// askTime bounds all checks together. Probes usually time out after a second; /readyz must respond before that also while NATS does not respond.
 const askTime = 800 * time.Millisecond
 
 type health struct {

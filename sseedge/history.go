@@ -21,20 +21,20 @@ import (
 // snapshotQuery selects the state of a session. The zero snapshotQuery is the present state without the message in flight.
 //
 //	?partial=1        with the message in flight
-//	?at=N             as it was when the log ended at sequence N
+//	?at=N             the state when the log ended at sequence N
 //	?checkpoint=ID    the state of that checkpoint
-//	?messages=N       now, with the last N messages alone
+//	?messages=N       the present state with only the last N messages
 type snapshotQuery struct {
 	partial    bool
 	messages   int       // 0: all
-	at         chunk.Seq // 0: not asked
-	checkpoint string    // "": not asked
+	at         chunk.Seq // 0: not given
+	checkpoint string    // "": not given
 }
 
-// momentParameters are given once at most.
+// momentParameters may be given at most once.
 var momentParameters = []string{"partial", "at", "checkpoint", "messages"}
 
-// maxCheckpoint is the length of the longest id of a checkpoint that is looked for.
+// maxCheckpoint is the maximum length of a checkpoint id in a request.
 const maxCheckpoint = 256
 
 func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
@@ -56,7 +56,7 @@ func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
 	}
 	switch {
 	case m.messages != 0 && (m.at != 0 || m.checkpoint != ""):
-		// It would cost the fold of everything all the same.
+		// An earlier state costs the fold of all records, also with few messages.
 		return m, badRequest(codeBadParameter, "an earlier state is told as a whole", "messages: want neither at nor checkpoint with it")
 	case m.checkpoint != "" && (m.at != 0 || m.partial):
 		return m, badRequest(codeBadParameter, "a checkpoint is a moment of its own", "checkpoint: want neither at nor partial with it")
@@ -76,7 +76,7 @@ func (q query) readPartial() (bool, *httpkit.Problem) {
 	return false, badRequest(codeBadParameter, "unknown value", "partial: want 0 or 1")
 }
 
-// loadSnapshot is the snapshot at a moment.
+// loadSnapshot returns the snapshot that the query selects.
 func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *httpkit.Problem) {
 	if m.at == 0 && m.checkpoint == "" {
 		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages})
@@ -118,7 +118,7 @@ func (e *Edge) pastProblem(s chunk.Session, err error) *httpkit.Problem {
 }
 
 // historyLimiter bounds the work on historical snapshots, each of which may read a whole log: one for a session, and a few in all. A request over the limit is
-// rejected with a retry time, because it would wait for as long as the others may take.
+// rejected with a retry time, because it would otherwise wait until the others are complete.
 type historyLimiter struct {
 	mu   sync.Mutex // guards busy
 	busy map[chunk.Session]struct{}
@@ -146,8 +146,8 @@ func (r *historyLimiter) end(s chunk.Session) {
 }
 
 // etag identifies the content of a page: two pages with the same etag differ only in the time at which they were made, hence it is a weak one. It begins with
-// the sequence, for readability. The hash is of what is sent, so that it also changes with the build that made the page, and when a stream is recreated and
-// counts from 1; and of the query, so that pages of different queries differ.
+// the sequence, for readability. The hash includes the content of the page, so that it also changes with the build that made the page, and if a stream is
+// recreated with sequences from 1. It includes the query, so that pages of different queries differ.
 func (m snapshotQuery) etag(view string, snap aisdk.FrontendSnapshot, page []byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %t %d %d %q", view, m.partial, m.messages, m.at, m.checkpoint)
@@ -157,9 +157,8 @@ func (m snapshotQuery) etag(view string, snap aisdk.FrontendSnapshot, page []byt
 	return fmt.Sprintf(`W/"%d-%x"`, snap.StreamSequence, sum.Sum(nil)[:12])
 }
 
-// matches reports whether a request has what etag names, RFC 9110 section 13.1.2:
-// If-None-Match is a list, over one line or several, or "*", and weakness does not
-// count. What cannot be read matches nothing.
+// matches reports whether the If-None-Match header of a request contains the etag, RFC 9110 section 13.1.2: the header is a list, on one line or several, or
+// "*"; weak and strong etags are equal. A malformed entry matches nothing.
 func matches(h http.Header, etag string) bool {
 	opaque := strings.TrimPrefix(etag, "W/")
 	list := strings.TrimSpace(strings.Join(h.Values("If-None-Match"), ","))

@@ -11,13 +11,11 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// metrics is what an edge and its hub count. Labels have few values, all of them
-// ours: no session, no user, no tenant. A nil *metrics counts nothing; that is
-// what an edge without Config.Metrics has.
+// metrics has the metrics of an edge and its hub. Labels have few values, which this package defines: no session, user or tenant is a label. An edge without
+// Config.Metrics has a nil *metrics, which counts nothing.
 //
-// What is sent is counted batch by batch, and events without their type: a batch
-// is bytes that all clients share, and to look into it once for each of them
-// would cost more than it tells.
+// Sent events are counted by batch and not by type: a batch is an encoded byte slice that all clients share, and parsing it for each client would cost too
+// much.
 type metrics struct {
 	connections prometheus.GaugeFunc
 	connects    *prometheus.CounterVec
@@ -53,8 +51,7 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 	return m, nil
 }
 
-// The values of the labels, there from the start, so that the first event of a
-// kind is a rise and not a beginning.
+// The values of the labels. All of them exist from the start, so that the first event of a kind is an increase from 0 and not a new series.
 var (
 	connectOutcomes = []string{
 		"opened", "ended", noStream.Label(), draining.Label(), unavailable.Label(),
@@ -111,7 +108,7 @@ func (m *metrics) watch(w http.ResponseWriter, r *http.Request, name func(*http.
 	return m.requests.Watch(w, r, name)
 }
 
-// hubMetrics are the figures of hub.Stats. The hub itself does not import Prometheus.
+// hubMetrics exports hub.Stats. The hub itself does not import Prometheus.
 type hubMetrics struct{ hub *hub.Hub }
 
 // Describe implements prometheus.Collector.
@@ -121,7 +118,7 @@ func (hubMetrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It asks the hub once.
+// Collect implements prometheus.Collector. It reads the statistics of the hub once.
 func (m hubMetrics) Collect(ch chan<- prometheus.Metric) {
 	stats := m.hub.Stats()
 	for _, d := range hubStats {

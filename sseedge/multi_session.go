@@ -15,15 +15,15 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// maxSessions is how many sessions one connection may show.
+// maxSessions is the maximum number of sessions of one connection.
 const maxSessions = 32
 
 // multiSessionEvents serves GET /v1/events?session=a&session=b: several sessions on one connection, for a page with many chats. A browser opens six connections
 // to a host over HTTP/1.
 //
 // Every event has the name "session:<id>", and its id has the positions in all the sessions, in the order of the query: "17.0.2093". So it is a cursor for a
-// reconnect with the same query, which is what an EventSource sends. A session that is complete is silent, and so is one that does not exist, or was deleted,
-// after the truncated event that reports it: one deleted chat must not end the others. The response ends when all are silent.
+// reconnect with the same query, which is what an EventSource sends. A session has no further events after it is complete, or, if it does not exist or was
+// deleted, after the truncated event that reports this: one deleted chat must not end the others. The response ends when no session has further events.
 func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	reqs, p := readStreams(r, e.cfg.Tenant, e.cfg.Views)
 	s := &stream{edge: e, named: true}
@@ -36,8 +36,7 @@ func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ stri
 	return nil
 }
 
-// readStreams reads what a request for several sessions wants. Scope, types,
-// exclude and view are those of readStream and hold for all of them.
+// readStreams parses a request for several sessions. The parameters scope, types, exclude and view are those of readStream and apply to all sessions.
 func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Request, *httpkit.Problem) {
 	q, p := readQuery(r.URL, streamParameters...)
 	if p != nil {
@@ -72,11 +71,10 @@ func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Reque
 	return reqs, nil
 }
 
-// sendNamedEvent sends the frames of one session. They are shared by all who watch
-// it, so what is this client's own is put around a copy: the name of the session,
-// and the places in the others.
+// sendNamedEvent sends the frames of one session. All clients of the session share the frames, so they are copied, with the name of the session and the
+// positions of this client in the other sessions added.
 func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
-	before, behind := s.cursorParts(v)
+	before, after := s.cursorParts(v)
 	dst := s.scratch[:0]
 	for rest := batch.Frames; len(rest) > 0; {
 		var frame []byte
@@ -88,7 +86,7 @@ func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
 		dst = append(dst, "\nid: "...)
 		dst = append(dst, before...)
 		dst = append(dst, place...)
-		dst = append(dst, behind...)
+		dst = append(dst, after...)
 		dst = append(dst, '\n')
 		dst = append(dst, fields...)
 		dst = append(dst, endOfFrame...)
@@ -97,7 +95,7 @@ func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
 	id := ""
 	if batch.SkipTo != 0 {
 		v.at = strconv.FormatUint(uint64(batch.SkipTo), 10)
-		id = before + v.at + behind
+		id = before + v.at + after
 	}
 	return s.out.Send(dst, id)
 }
@@ -108,8 +106,8 @@ var (
 	endOfFrame   = []byte("\n\n")
 )
 
-// cursorParts is the part of a cursor before the place of v, and that behind it.
-func (s *stream) cursorParts(v *subscription) (before, behind string) {
+// cursorParts returns the parts of the cursor before and after the position in v.
+func (s *stream) cursorParts(v *subscription) (before, after string) {
 	places := make([]string, len(s.subscriptions))
 	for i, other := range s.subscriptions {
 		places[i] = other.at
@@ -119,8 +117,7 @@ func (s *stream) cursorParts(v *subscription) (before, behind string) {
 	return strings.Join(places[:i+1], "."), strings.Join(places[i:], ".")
 }
 
-// epochs are those of the streams that the sessions are in, in the order of the
-// sessions and with dots; an empty one is that of a session that is complete.
+// epochs returns the stream epochs of the sessions, in the order of the sessions and separated by dots. The epoch of a complete session is empty.
 func (s *stream) epochs() string {
 	epochs := make([]string, len(s.subscriptions))
 	for i, v := range s.subscriptions {

@@ -19,17 +19,14 @@ const (
 	maxLimit     = 200
 )
 
-// messagePage is a piece of the conversation, oldest message first. Before is
-// what to ask for next, null at the beginning of the conversation.
+// messagePage is a page of the conversation, oldest message first. Before is the parameter of the next request, null at the beginning of the conversation.
 type messagePage struct {
 	Messages []json.RawMessage `json:"messages"`
 	Before   *string           `json:"before"`
 }
 
-// snapshot serves GET /v1/sessions/{id}/snapshot at a moment. The message in
-// flight is left out unless it is asked for, and then the snapshot is for reading,
-// not for a chat to resume from. ?messages=N leaves out all but the last N, and
-// the member before says how to ask messages for those before them.
+// snapshot serves GET /v1/sessions/{id}/snapshot. The message in flight is included only with ?partial=1; a chat cannot resume from such a snapshot.
+// ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
@@ -66,7 +63,7 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 }
 
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages before the one with that id, or the last ones. A call is complete in the message
-// that made it, with its later outcome. The message in flight is left out unless ?partial=1 asks for it, as for the snapshot.
+// that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, "before", "limit", "partial", "root", "view")
@@ -106,7 +103,7 @@ func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (mess
 	return page, p
 }
 
-// readPage reads what every page of a session has: whose it is, and in which view.
+// readPage parses the parameters of all pages of a session: the session and the view.
 func (e *Edge) readPage(q query, s *chunk.Session) (view string, p *httpkit.Problem) {
 	if p := q.readRoot(s); p != nil {
 		return "", p

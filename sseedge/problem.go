@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/internal/sse"
 )
 
-// The codes of problems beside those of httpkit. They are part of the wire and do not change.
+// The problem codes of this package, in addition to those of httpkit. They are part of the wire and do not change.
 const (
 	codeStreamNotFound = "STREAM_NOT_FOUND"
 	codeNoCheckpoint   = "CHECKPOINT_NOT_FOUND"

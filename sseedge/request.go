@@ -31,7 +31,7 @@ func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
 	return query{values}, nil
 }
 
-// readStream reads what a request wants to stream.
+// readStream parses a request for a stream.
 //
 //	?after=N           the cursor; see sse.ReadCursors
 //	?scope=tree        the session and its sub-agents, the default
@@ -39,8 +39,8 @@ func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
 //	?root=R            the session is a sub-agent of R, read alone
 //	?types=a,b         only chunks of these types
 //	?exclude=a,b       no chunks of these types
-//	?agent=ID          only what this session says
-//	?view=NAME         as this audience is shown it
+//	?agent=ID          only records of this session
+//	?view=NAME         the view of this audience
 func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Request, *httpkit.Problem) {
 	req := hub.Request{Session: s}
 	q, p := readQuery(r.URL, streamParameters...)
@@ -55,10 +55,10 @@ func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Reques
 	return req, p
 }
 
-// streamParameters are given once at most.
+// streamParameters may be given at most once.
 var streamParameters = []string{"scope", "root", "types", "exclude", "agent", "view"}
 
-// readStream reads all but the session.
+// readStream parses everything except the session.
 func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views) (p *httpkit.Problem) {
 	if p := q.readScope(req); p != nil {
 		return p

@@ -14,8 +14,8 @@ import (
 const maxResyncs = 2
 
 // resync moves a subscription whose position cannot be served to that of a fresh snapshot, and leaves the truncated event that reports it in v.pending. First to
-// the snapshot that a page loads, whose position is before the message in flight, so that the page gets that message from the stream. If the log does not
-// hold all of that message any more, which may show only when it is read, to the exact end, which always exists.
+// the snapshot that a page loads, whose position is before the message in flight, so that the page gets that message from the stream. If the log no longer
+// has all of that message, which may be detected only when it is read, the subscription is moved to the exact end, which always exists.
 func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) error {
 	v.detach()
 	for v.resyncs < maxResyncs {
@@ -42,14 +42,14 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 	return errors.Join(errLogUnavailable, cause)
 }
 
-// attachExpired serves a session of which the log holds nothing. The snapshots may still have it: then nothing can be streamed, and a client that has all of it
-// is done, while any other is moved to the snapshot.
+// attachExpired serves a session without records in the log. If a snapshot is still stored, a client that has all of it is done, and any other client is
+// moved to the snapshot; nothing can be streamed.
 func (v *subscription) attachExpired(ctx context.Context) error {
 	snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: true, Limit: 1})
 	if err != nil {
 		return err
 	}
-	// Or the session began between the two reads: then its first reader would get a truncated event.
+	// The session may have begun between the two reads; without another read its first reader would get a truncated event.
 	cur, err := v.edge.hub.Subscribe(ctx, v.req)
 	switch {
 	case err == nil:
@@ -72,7 +72,7 @@ func (v *subscription) move(cause *chunk.TruncatedError, to chunk.Seq) {
 	v.edge.metrics.moved(cause.Reason)
 }
 
-// writeDeleted prepares the truncated event for a session of which neither a log nor a snapshot is left: it was deleted, or the stream was recreated without it.
+// writeDeleted prepares the truncated event for a session without a log and without a snapshot: it was deleted, or the stream was recreated without it.
 // The event resets the cursor of the client to the beginning. With its old cursor,
 //  1. the stream is recreated, and the client is disconnected without an event,
 //  2. the session gets records in the new stream, beyond the old position,
@@ -82,7 +82,7 @@ func (v *subscription) writeDeleted(cause *chunk.TruncatedError) {
 	v.move(cause, 0)
 }
 
-// target is the session whose snapshot belongs to what is streamed.
+// target returns the session whose snapshot corresponds to the streamed records.
 func (v *subscription) target() chunk.Session {
 	if v.req.Scope == chunk.ScopeTree {
 		return v.req.Session.Tree()

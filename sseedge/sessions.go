@@ -18,8 +18,7 @@ type sessionsPage struct {
 	Before   *string           `json:"before"`
 }
 
-// listedPage has the members of a snapshot, so that a view shows of it what it
-// shows of that.
+// listedPage has the members of a snapshot, so that a view hides the same members in both.
 type listedPage struct {
 	Session struct {
 		Tenant    string `json:"tenant"`
@@ -44,8 +43,7 @@ func asListed(l projector.SessionInfo) listedPage {
 	return p
 }
 
-// sessions serves GET /v1/sessions?status=&agentType=&limit=&before=: the root
-// sessions of the tenant, those first that were saved last.
+// sessions serves GET /v1/sessions?status=&agentType=&limit=&before=: the root sessions of the tenant, the last saved first.
 func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	q, p := readQuery(r.URL, "status", "agentType", "limit", "before", "view")
 	if p != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Snapshots is where pages start from; projector.Reader is one. It may be asked by many requests at once.
+// Snapshots returns the snapshots with which pages start; projector.Reader implements it. It may be called concurrently.
 type Snapshots interface {
-	// Snapshot is the fold of s up to the present end of its log, as of the call: fresh and exact, also when the projector lags. The error is
-	// chunk.ErrUnknownSession when neither the log nor the store has the session.
+	// Snapshot returns the fold of s up to the end of its log at the time of the call, also if the projector lags. The error is chunk.ErrUnknownSession if
+	// neither the log nor the store has the session.
 	Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
 
-	// MessagePage is Snapshot with the messages that are asked for; the others should not cost anything. The error is also chunk.ErrUnknownMessage when there
-	// is none of the id Before.
+	// MessagePage is Snapshot with only the selected messages; its cost should not depend on the others. The error may also be chunk.ErrUnknownMessage, if
+	// there is no message with the id Before.
 	MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error)
 }
 
@@ -75,7 +75,7 @@ func (e *Edge) readCheckpoint(ctx context.Context, s chunk.Session, id string) (
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// position is the exclusive cursor after which a stream continues. Its Ordinal is 0 if it is not known.
+// position returns the exclusive cursor after which a stream continues. Its Ordinal is 0 if it is not known.
 func position(snap aisdk.FrontendSnapshot) chunk.Position {
 	return chunk.Position{Seq: snap.StreamSequence, Ordinal: snap.Ordinal}
 }

@@ -18,12 +18,11 @@ import (
 
 var errLogUnavailable = errors.New("the log has no record to continue with")
 
-// stream is one open connection. It runs on the goroutine of its request, and
-// needs no other for its sessions.
+// stream is one open connection. It runs on the goroutine of its request; its sessions need no other goroutines.
 type stream struct {
 	edge          *Edge
-	subscriptions []*subscription // one for each session that it shows
-	named         bool            // events say which session they are of, see many.go
+	subscriptions []*subscription // one for each session
+	named         bool            // events have the name of their session, see multi_session.go
 	out           *sse.Writer
 	stats         streamStats
 
@@ -42,7 +41,7 @@ func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *httpki
 	return nil
 }
 
-// newStream is apart from events for the sake of the stack, see serve.
+// newStream is separate from events to keep the stack of idle clients small, see serve.
 //
 //go:noinline
 func (e *Edge) newStream(r *http.Request, s chunk.Session) (*stream, *httpkit.Problem) {
@@ -50,7 +49,7 @@ func (e *Edge) newStream(r *http.Request, s chunk.Session) (*stream, *httpkit.Pr
 	return &stream{edge: e, subscriptions: []*subscription{newSubscription(e, req)}}, p
 }
 
-// open serves a stream, if there is no problem with its request.
+// open serves a stream, or returns the problem of its request.
 func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *httpkit.Problem, s *stream) {
 	if p == nil && !sse.Accepts(r.Header) {
 		p = notAcceptable
@@ -65,8 +64,7 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *httpkit.Problem, 
 	}
 	ctx, leave, ok := e.streams.Enter(r.Context())
 	if !ok {
-		// In HTTP/2 this says GOAWAY: a client of one long connection would come
-		// back on it, to the edge that is being stopped.
+		// In HTTP/2 this header sends GOAWAY. Otherwise a client would reconnect on the same connection, to the edge that is being stopped.
 		w.Header().Set("Connection", "close")
 		e.rejectStream(w, r, draining)
 		return
@@ -84,7 +82,7 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *httpkit.Problem, 
 	}
 }
 
-// attach puts the stream in its places, or answers why there is none.
+// attach subscribes the stream to its sessions, or writes the response that rejects it.
 //
 //go:noinline
 func (e *Edge) attach(ctx context.Context, w http.ResponseWriter, r *http.Request, s *stream) bool {
@@ -103,7 +101,7 @@ func (e *Edge) attach(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	return false
 }
 
-// head answers as GET would, without a stream.
+// head responds as GET does, without a stream.
 func (e *Edge) head(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -155,17 +153,15 @@ func (s *stream) detach() {
 	}
 }
 
-// done reports whether every session is complete, and delivered.
+// done reports whether every session is complete and delivered.
 func (s *stream) done() bool {
 	return !slices.ContainsFunc(s.subscriptions, func(v *subscription) bool { return !v.done })
 }
 
-// serve writes until every session is complete, and returns; or until anything
-// else ends it, and aborts.
+// serve writes until every session is complete and returns. If the stream ends for another reason, it aborts the connection.
 //
-// An idle client waits in relay, on the stack of everything above it. What is done
-// once, before and after, is in functions that are not inlined: their frames would
-// make the stack of every idle client twice as large.
+// An idle client waits in relay, with the stack frames of all callers. The work before and after relay is in functions that are not inlined: their frames
+// would double the stack of every idle client.
 func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int) {
 	err := s.begin(w, protocol)
 	if err == nil {
@@ -177,8 +173,7 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int)
 //go:noinline
 func (s *stream) begin(w http.ResponseWriter, protocol int) error {
 	if protocol == 1 {
-		// The write deadline stays on the connection, where it guards the last
-		// bytes of this response and would cut the next one.
+		// The write deadline remains set on the connection: it bounds the last bytes of this response and would abort the next one.
 		w.Header().Set("Connection", "close")
 	}
 	w.Header().Set("X-Stream-Epoch", s.epochs())
@@ -205,13 +200,12 @@ func (s *stream) finish(ctx context.Context, err error) {
 
 // relay sends batches of the subscriptions to the client, and heartbeats while there are none. It returns io.EOF when every session is complete.
 func (s *stream) relay(ctx context.Context) error {
-	// One channel for the heartbeat and for the end: a select locks each of its
-	// channels for every wake-up, and takes the timer of one in and out.
+	// One channel for both the heartbeat and the end: for every wake-up, a select locks each of its channels, and starts and stops the timer of a timer channel.
 	bell := make(chan struct{}, 1)
 	ring := func() {
 		select {
 		case bell <- struct{}{}:
-		default: // it rings
+		default: // already signalled
 		}
 	}
 	tick := time.AfterFunc(s.edge.cfg.Heartbeat, ring)
@@ -309,8 +303,7 @@ func (s *stream) write(v *subscription, batch hub.Batch) error {
 	return s.out.Send(batch.Frames, id)
 }
 
-// wait sleeps until one of s.waits is closed, or the bell rings, and reports
-// whether that was it.
+// wait blocks until one of s.waitChans is closed or the bell is signalled, and reports whether it was the bell.
 func (s *stream) wait(bell <-chan struct{}) (rang bool) {
 	if len(s.waitChans) == 1 {
 		select {

@@ -10,18 +10,17 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// streamStats is what one stream did, from when it was opened to its end.
+// streamStats counts the events and bytes of one stream.
 type streamStats struct {
 	m             *metrics // nil counts nothing
 	opened        time.Time
-	backlogSentAt time.Time // when the last batch of what was there before had been written
-	isLive        bool      // that is over
+	backlogSentAt time.Time // when the last batch of earlier records had been written
+	isLive        bool      // all earlier records were written
 	events        int
 	bytes         int
 }
 
-// sent counts a batch whose write returned at the given time. It is called
-// for each batch of each client and allocates nothing.
+// sent counts a batch whose write returned at the given time. It is called for each batch of each client and does not allocate.
 func (a *streamStats) sent(batch hub.Batch, at time.Time) {
 	a.events += batch.Records
 	a.bytes += len(batch.Frames)
@@ -30,8 +29,8 @@ func (a *streamStats) sent(batch hub.Batch, at time.Time) {
 	}
 	a.m.events.Add(float64(batch.Records))
 	a.m.bytes.Add(float64(len(batch.Frames)))
-	// What was stored before this client came is no delay, also when it is the
-	// newest there is. The two clocks are those of two machines.
+	// The age of a record that was stored before this client connected is not a delay, even if it is the newest record. The two times are from the clocks of
+	// two machines.
 	if batch.StoredAt.After(a.opened) {
 		a.m.delivery.Observe(max(0, at.Sub(batch.StoredAt)).Seconds())
 		a.caughtUp()
@@ -40,7 +39,7 @@ func (a *streamStats) sent(batch hub.Batch, at time.Time) {
 	}
 }
 
-// caughtUp says that what follows is new.
+// caughtUp records that the following batches are new.
 func (a *streamStats) caughtUp() {
 	if a.m != nil && !a.isLive && !a.backlogSentAt.IsZero() {
 		a.m.catchup.Observe(a.backlogSentAt.Sub(a.opened).Seconds())
@@ -48,15 +47,14 @@ func (a *streamStats) caughtUp() {
 	a.isLive = true
 }
 
-// silent says that nothing came for as long as a heartbeat. Before the first
-// batch that says nothing: the log may be slow to answer.
+// silent records that there was no batch for the time of a heartbeat. Before the first batch this has no meaning, because the log may respond slowly.
 func (a *streamStats) silent() {
 	if !a.backlogSentAt.IsZero() {
 		a.caughtUp()
 	}
 }
 
-// open begins an account.
+// open returns the statistics of a new stream.
 func (m *metrics) open() streamStats {
 	if m != nil {
 		m.connected("opened")

@@ -10,26 +10,25 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// subscription is the place of a connection in one session.
+// subscription is the position of a connection in one session.
 type subscription struct {
 	edge    *Edge
 	req     hub.Request
 	cur     *hub.Cursor // nil when the session is complete and there is nothing to follow
-	at      string      // the place as a cursor, for a connection that shows several sessions
-	pending []byte      // a truncated event that goes out first
+	at      string      // the position as a cursor, for a connection with several sessions
+	pending []byte      // a truncated event that is sent first
 	resyncs int         // since the last frame
 
-	multiplexed bool // there are others on the connection
+	multiplexed bool // the connection has other sessions
 	complete    bool // without a cursor: the session is complete
-	done        bool // it is complete, and was delivered
+	done        bool // the session is complete and was delivered
 }
 
 func newSubscription(e *Edge, req hub.Request) *subscription {
 	return &subscription{edge: e, req: req, at: strconv.FormatUint(uint64(req.After.Seq), 10)}
 }
 
-// attach puts the cursor in its place. A place that cannot be served is an
-// event, not an error.
+// attach opens the cursor at the requested position. A position that cannot be served results in a truncated event, not in an error.
 func (v *subscription) attach(ctx context.Context) error {
 	cur, err := v.edge.hub.Subscribe(ctx, v.req)
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
@@ -50,8 +49,7 @@ func (v *subscription) detach() {
 	}
 }
 
-// poll is what comes next, or what to wait for. io.EOF: the session is complete
-// and was delivered. A batch may be empty; then it is to be asked again.
+// poll returns the next batch, or the channel to wait for. io.EOF: the session is complete and was delivered. After an empty batch it must be called again.
 func (v *subscription) poll(ctx context.Context) (hub.Batch, <-chan struct{}, error) {
 	if v.pending != nil {
 		batch := hub.Batch{Frames: v.pending, Records: 1}
@@ -91,7 +89,7 @@ func (v *subscription) finalEvents() error {
 	return errLogUnavailable
 }
 
-// epoch is that of the stream behind the cursor, empty when there is none.
+// epoch returns the epoch of the stream that the cursor reads, empty without a cursor.
 func (v *subscription) epoch() string {
 	if v.cur == nil {
 		return ""

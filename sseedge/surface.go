@@ -8,7 +8,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Surface is a group of paths that an Edge serves in addition to its own, as those of packages chat and agentserver.
+// Surface is a group of paths that an Edge serves in addition to its own paths. Packages chat and agentserver implement it.
 type Surface interface {
 	http.Handler
 

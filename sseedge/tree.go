@@ -11,13 +11,13 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// How far a tree is followed: levels below where it begins, and sessions in all.
+// The limits of a tree: levels below its root, and sessions in total.
 const (
 	maxTreeDepth    = 8
 	maxTreeSessions = 200
 )
 
-// treePage is a session and the sub-agents under it, each where it was called.
+// treePage is a session with its sub-agents, each below the session that called it.
 type treePage struct {
 	Session  string      `json:"session"`
 	Type     string      `json:"type,omitempty"`
@@ -25,7 +25,7 @@ type treePage struct {
 	Children []*treeNode `json:"children"`
 }
 
-// treeNode is a sub-agent as its caller has it. Truncated means that its own sub-agents were not read: it is too deep, or there are too many.
+// treeNode is a sub-agent as recorded by its caller. Truncated means that its own sub-agents were not read, because of the limits.
 type treeNode struct {
 	Session   string          `json:"session"`
 	Type      string          `json:"type,omitempty"`
@@ -36,7 +36,7 @@ type treeNode struct {
 	Truncated bool            `json:"more,omitempty"`
 }
 
-// tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session, and theirs, including those that are running in the present turn.
+// tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session at all levels, including those that are running in the present turn.
 func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, "root", "view")
@@ -55,7 +55,7 @@ func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *httpkit.
 	return nil
 }
 
-// readTree goes level by level, so that a limit cuts what is farthest down.
+// readTree reads level by level, so that the limits omit the deepest sessions.
 func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (treePage, *httpkit.Problem) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout) // for all of it
 	defer cancel()
@@ -71,7 +71,7 @@ func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (tree
 		for _, node := range level {
 			node.Children = []*treeNode{}
 			if seen[node.Session] || subjects.CheckToken("session", node.Session) != nil {
-				continue // it is somewhere else in the tree with all that is under it, or no session
+				continue // the tree has it already, with its sub-agents, or it is not a session
 			}
 			if depth >= maxTreeDepth || len(seen) >= maxTreeSessions {
 				node.Truncated = true
@@ -80,7 +80,7 @@ func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (tree
 			seen[node.Session] = true
 			child, p := e.readFamily(ctx, view, s.Child(node.Session))
 			if p == noStream {
-				continue // it has not said anything yet
+				continue // it has no records yet
 			}
 			if p != nil {
 				return treePage{}, p
@@ -93,8 +93,8 @@ func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (tree
 	return page, nil
 }
 
-// sessionTree is what a page tells of the session itself and of its children. It is
-// read from what a view shows of the page: what is hidden there is hidden here.
+// sessionTree has the parts of a page about the session and its children. It is read from the page after a view was applied, so that a tree does not contain
+// what the view hides.
 type sessionTree struct {
 	Status  string `json:"status"`
 	Session struct {

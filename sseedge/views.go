@@ -8,7 +8,8 @@ import (
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
-// readView returns the view that serves the request, "" for none: the one it names, if it may, or the default one. Which views exist is not reported.
+// readView returns the view for the request, "" for none: the requested one, if it is allowed, or the default one. The response does not reveal which views
+// exist.
 func (q query) readView(views *view.Views) (string, *httpkit.Problem) {
 	name, allowed := views.Select(q.values.Get("view"))
 	if !allowed {
@@ -17,7 +18,7 @@ func (q query) readView(views *view.Views) (string, *httpkit.Problem) {
 	return name, nil
 }
 
-// shownPage is what a view shows of a snapshot's page.
+// shownPage returns the page of a snapshot with a view applied.
 func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte, *httpkit.Problem) {
 	compiled := e.cfg.Views.Get(name)
 	if compiled == nil {
@@ -31,8 +32,7 @@ func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte
 	return shown, nil
 }
 
-// shownMessages is what a view shows of messages; those of which it shows nothing
-// are left out.
+// shownMessages returns messages with a view applied, without those that the view hides completely.
 func (e *Edge) shownMessages(name string, s chunk.Session, all []json.RawMessage) ([]json.RawMessage, *httpkit.Problem) {
 	compiled := e.cfg.Views.Get(name)
 	if compiled == nil {

@@ -16,11 +16,11 @@ import (
 
 // Config configures a Service. The zero Config is ready for production.
 type Config struct {
-	// Dialect selects what a client gets.
+	// Dialect selects the form of the frames that a client gets.
 	Dialect aisdk.Options
 
-	// MaxBody is the maximum size of a request in bytes: a client sends the whole conversation. Defaults to 8 MiB. The time that one may take is
-	// sseedge.ServerConfig's.
+	// MaxBody is the maximum size of a request in bytes: a client sends the whole conversation. Defaults to 8 MiB. sseedge.ServerConfig has the maximum
+	// duration of a request.
 	MaxBody int64
 }
 

@@ -4,12 +4,13 @@
 //	POST /api/chat/{id}       the same
 //	GET  /api/chat/{id}       the answer in flight; 204 if there is none
 //	GET  /api/chat/{id}/stream    the same
-//	GET  /api/chat/{id}/snapshot  the state with which a page begins
-//	POST /api/chat/{id}/stop      the answer in flight ends at its next step
+//	GET  /api/chat/{id}/snapshot  the state with which a page starts
+//	POST /api/chat/{id}/stop      ends the answer in flight at its next step
 //	POST /api/chat/{id}/answers   one answer to a call
 //
-// No agent runs here. Package conversation turns a request into commands on a queue and answers in an inbox; a worker does the rest, and its records are
-// followed in the log and written as AI SDK frames (package codec/aisdk). So any edge serves any chat, and a closed connection stops nothing.
+// This package runs no agents. Package conversation converts a request to commands on a queue and answers in an inbox, and a worker runs the agent. The edge
+// follows the records of the worker in the log and writes them as AI SDK frames (package codec/aisdk). So any edge serves any chat, and a closed connection
+// does not stop a run.
 //
 // New mounts them on an Edge, which provides limits, metrics and live records; the logic is that of a runs.Client:
 //
@@ -18,6 +19,6 @@
 //
 // # How a response ends
 //
-// Cleanly after the last record of the message, or where the run waits for the user: the client sends no answer while a response is open. In every other case
-// the connection is aborted, because the client takes a clean end for the complete answer.
+// A response ends cleanly after the last record of the message, or when the run waits for the user: the client sends no answer while a response is open. In
+// every other case the connection is aborted, because the client takes a clean end for the complete answer.
 package chat

@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 )
 
-// earlierCalls are the calls whose outcomes belong to messages before this one.
+// earlierCalls returns the calls whose outcomes belong to messages before this one.
 func earlierCalls(v *conversation.State) map[string]bool {
 	calls := v.EarlierOpenCalls
 	if v.Opening() {
@@ -34,7 +34,7 @@ func (st *stream) isEarlierCall(rec chunk.Record) bool {
 	return false
 }
 
-// callOf is the call that a record is about.
+// callOf returns the call to which a record belongs.
 func callOf(rec chunk.Record) string {
 	var about struct {
 		ToolCallID string `json:"toolCallId"`

@@ -6,13 +6,14 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 )
 
-// emptyTurn is start and finish, with what is rejected between them. The step in it is for clients that post by themselves when everything in the last step of
-// their message is answered. Without it:
+// emptyTurn returns the frames start and finish, with the rejected answers and an empty step between them. The step is for clients that post automatically
+// when all calls in the last step of their message are answered. Without it:
 //  1. a page answers a question that is complete, and posts,
 //  2. the answer is rejected, and the response ends,
-//  3. everything in the last step is answered: the page posts again, and so on indefinitely.
+//  3. all calls in the last step are still answered: the page posts again, indefinitely.
 //
-// The client shows its application a step that begins only with the next change, and the predicate checks what is shown: the empty metadata is that change.
+// The client passes a new step to its application only with the next change, and its predicate checks the message of the application. The empty metadata is
+// that change.
 func (st *stream) emptyTurn() []byte {
 	start := struct {
 		Type      string `json:"type"`
@@ -30,15 +31,14 @@ func (st *stream) emptyTurn() []byte {
 func appendFrame(dst []byte, chunk any) []byte {
 	data, err := json.Marshal(chunk)
 	if err != nil {
-		return dst // strings can be written
+		return dst // unreachable: strings can be encoded
 	}
 	dst = append(dst, "data: "...)
 	dst = append(dst, data...)
 	return append(dst, "\n\n"...)
 }
 
-// appendRejections tells what was not taken, in passing: a part that stayed in the
-// message would come back with every POST.
+// appendRejections appends the rejected answers as transient parts: the client would send a permanent part of the message again with every POST.
 func appendRejections(dst []byte, rejected []conversation.Rejection) []byte {
 	for _, r := range rejected {
 		dst = appendFrame(dst, struct {

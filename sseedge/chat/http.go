@@ -48,13 +48,13 @@ func (s *Service) Match(path string) bool {
 	return path == chatsPath || strings.HasPrefix(path, chatsPath+"/")
 }
 
-// target is what the URL of a request names.
+// target has the values from the URL of a request.
 type target struct {
 	id        string // "" for a POST without an id in its path: the body has it
 	agentType string
 }
 
-// session is the chat that a request is about.
+// session returns the session of the chat of a request.
 func (s *Service) session(id string) chunk.Session { return chunk.RootSession(s.shared.Tenant, id) }
 
 // post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
@@ -78,9 +78,8 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpki
 	return p
 }
 
-// reply decides a request and answers it, or says why not. A POST takes the place
-// of its stream before it is decided: what it says is not carried out behind a
-// refusal. Most GETs find that there is nothing to see.
+// reply decides a request and writes the response, or returns the problem. A POST reserves its stream first: otherwise a request could take effect although
+// its response rejects it. A GET reserves its stream later, because most GETs have nothing to stream.
 func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation.Request) *httpkit.Problem {
 	did := s.metrics.account()
 	if req.Post {
@@ -117,7 +116,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation
 	return s.serve(w, r, plan.Stream, v, did)
 }
 
-// admit takes the place of a stream, or says why there is none.
+// admit reserves a stream, or returns the problem.
 func (s *Service) admit(r *http.Request, session chunk.Session) (leave func(), p *httpkit.Problem) {
 	if s.open.Draining() {
 		return nil, draining

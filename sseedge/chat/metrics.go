@@ -14,9 +14,8 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// metrics is what a Service counts. Labels have few values, all of them ours: no
-// chat, no agent, no tenant. A nil *metrics counts nothing; that is what a Service
-// on an Edge without metrics has. Requests by route and status are the Edge's to count.
+// metrics has the metrics of a Service. Labels have few values, which this package defines: no chat, agent or tenant is a label. A Service on an Edge without
+// metrics has a nil *metrics, which counts nothing. The Edge counts requests by route and status.
 type metrics struct {
 	streams     prometheus.GaugeFunc
 	bodies      prometheus.GaugeFunc
@@ -54,8 +53,7 @@ func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 	return m, nil
 }
 
-// The values of the labels, there from the start, so that the first event of a
-// kind is a rise and not a beginning.
+// The values of the labels. All of them exist from the start, so that the first event of a kind is an increase from 0 and not a new series.
 var (
 	postOutcomes = append([]string{
 		label(conversation.PathExecute), label(conversation.PathResume), label(conversation.PathSubmit), label(conversation.PathAbandon), label(conversation.PathExpireCalls),
@@ -85,7 +83,7 @@ const (
 	commandFailed    = "failed"
 )
 
-// label is a path as one.
+// label returns the label value of a path.
 func label(p conversation.Path) string {
 	if p == conversation.PathUpToDate {
 		return "up_to_date"
@@ -133,21 +131,21 @@ func (m *metrics) requested(err error) {
 	m.commands.WithLabelValues(outcome).Inc()
 }
 
-// account is the metrics of one request for a stream.
+// account collects the metrics of one request for a stream.
 type account struct {
 	m        *metrics // nil counts nothing
 	read     time.Time
 	post     bool
 	outcome  string
 	rejected int
-	asked    bool // for a run whose first frame is yet to come
+	asked    bool // the request starts a run whose first frame was not written yet
 	written  bool // a frame was written
 }
 
-// account begins one, when the request has been read.
+// account returns the account of a request that has been read.
 func (m *metrics) account() account { return account{m: m, read: time.Now()} }
 
-// decided is what the request comes to if its stream can be opened.
+// decided sets the outcome that is counted if the stream can be opened.
 func (a *account) decided(req *conversation.Request, plan *conversation.Plan) {
 	a.post, a.rejected = req.Post, len(plan.Stream.Rejected)
 	switch {
@@ -175,8 +173,7 @@ func (a *account) opened() {
 	a.m.answers.WithLabelValues(answerRejected).Add(float64(a.rejected))
 }
 
-// sent counts frames that were written; begun says whether the run that the
-// request may have asked for was there.
+// sent counts written frames; begun reports whether the run that the request may have started has begun.
 func (a *account) sent(begun bool) {
 	if a.m == nil || !a.post {
 		return
@@ -191,7 +188,7 @@ func (a *account) sent(begun bool) {
 	}
 }
 
-// close ends it. err is what ended the stream, ctx the context it ran in.
+// close completes the account. err is the error that ended the stream, ctx the context of the stream.
 func (a *account) close(ctx context.Context, err error) (reason string) {
 	reason = httpkit.EndReason(ctx, err)
 	if a.m != nil {

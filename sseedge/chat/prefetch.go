@@ -6,7 +6,7 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 )
 
-// prefetch is a log that is followed while the command whose answer it will bring is requested. It may be nil.
+// prefetch follows the log while the command for the next run is published, so that the records of that run are available sooner. It may be nil.
 type prefetch struct {
 	cancel    context.CancelFunc
 	following chan prefetchResult

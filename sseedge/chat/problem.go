@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// The codes of spec/helix.md section 12.1, beside those of httpkit. They are part of the wire and do not change.
+// The codes of spec/helix.md section 12.1, in addition to those of httpkit. They are part of the wire and do not change.
 const (
 	codeNotFound    = "STREAM_NOT_FOUND"
 	codeFailed      = "STREAM_FAILED"
@@ -38,7 +38,7 @@ func problemOf(r *conversation.Refusal) *httpkit.Problem {
 	return httpkit.Internal
 }
 
-// problems are those of the refusals of package conversation.
+// problems has the problems for the refusals of package conversation.
 var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonUnstorable:    httpkit.Invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
 	conversation.ReasonTooLarge:      inputTooLarge,

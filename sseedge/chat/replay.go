@@ -28,7 +28,7 @@ func (st *stream) history(ctx context.Context) ([]chunk.Record, error) {
 			return nil, err
 		}
 		for i, rec := range records {
-			// Kept for longer than the tail promises the bytes.
+			// The record is kept for longer than its bytes are valid in the tail.
 			rec.Data = bytes.Clone(rec.Data)
 			history = append(history, rec)
 			if rec.Seq >= v.MaxSeq {
@@ -42,8 +42,8 @@ func (st *stream) history(ctx context.Context) ([]chunk.Record, error) {
 	}
 }
 
-// openingOf is the run_started of the turn as far as it matters: the cursor of the
-// log is after it, and to read it means to read all records before.
+// openingOf returns the run_started of the turn with the members that the frames need. The cursor of the log is after that record, and reading it would mean
+// reading all records before it.
 func openingOf(v *conversation.State) (chunk.Record, bool) {
 	if v.TurnStart.Seq == 0 || v.TurnRun.ID == "" {
 		return chunk.Record{}, false
@@ -62,8 +62,7 @@ func openingOf(v *conversation.State) (chunk.Record, bool) {
 	}, true
 }
 
-// replay makes frames of what was said before: all of it, or nothing of what the
-// client has. They go out when the response has begun.
+// replay converts the history to frames: all of it, or the part that the client does not have. They are sent when the response has begun.
 func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 	history = slices.DeleteFunc(history, func(rec chunk.Record) bool { return st.isEarlierCall(rec) })
 	if n := len(history); n > 0 {
@@ -71,8 +70,7 @@ func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 	}
 	history = st.deferPause(history)
 	if st.deferredPause != nil && !st.view.InFlight() {
-		// What sub-agents have said since then, their questions, comes before the end
-		// of the response.
+		// Later records of sub-agents, such as their questions, precede the end of the response.
 		history = append(history, st.atTheEnd(*st.deferredPause))
 		st.deferredPause = nil
 	}
@@ -99,7 +97,7 @@ func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 	return nil
 }
 
-// atTheEnd is a pause as if it were the last record.
+// atTheEnd returns a pause with the position of the last record.
 func (st *stream) atTheEnd(pause chunk.Record) chunk.Record {
 	pause.Seq = max(pause.Seq, st.last)
 	return pause
@@ -139,9 +137,8 @@ func (st *stream) replayNew(history []chunk.Record) *httpkit.Problem {
 	return nil
 }
 
-// resumePoint is where in the history the client's message ends; false if that is in
-// the middle of what a run says: then it must reconnect, because nothing can be
-// added to a part that it does not have open any more.
+// resumePoint returns the index in the history at which the client's message ends; false if that is in the middle of the output of a run: then the client
+// must reconnect, because frames cannot continue a part that the client has closed.
 func (st *stream) resumePoint(history []chunk.Record) (int, bool) {
 	probe := aisdk.New(st.plan.MessageID, st.service.cfg.Dialect)
 	var frames []byte
@@ -160,7 +157,7 @@ func (st *stream) resumePoint(history []chunk.Record) (int, bool) {
 	case !flight && (st.plan.Steps == 0 || st.plan.Steps >= steps):
 		return len(history), true // it has everything
 	case st.awaited != "" && (st.plan.Steps == 0 || st.plan.Steps >= steps):
-		return len(history), true // and what follows is yet to begin
+		return len(history), true // the next run has not begun
 	case st.deferredPause != nil && st.plan.Steps >= steps:
 		return len(history), true
 	case found < 0:

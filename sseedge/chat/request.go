@@ -32,7 +32,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (re
 		req.AgentType = to.agentType
 	}
 	req.OnExecute = s.startPrefetch
-	// Before any step is done for it: calls must not be abandoned for a message that is then refused.
+	// This check precedes all effects of the request: calls must not be abandoned for a message that is then rejected.
 	if refusal := s.logic.CheckInput(r.Context(), req.Session, req.Turn); refusal != nil {
 		return req, problemOf(refusal)
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/sse"
 )
 
-// stream is one response that shows a message. It runs on the goroutine of its
-// request.
+// stream is one response with a message. It runs on the goroutine of its request.
 type stream struct {
 	service *Service
 	plan    *conversation.Stream
@@ -31,13 +30,13 @@ type stream struct {
 	deferredPause *chunk.Record
 	last          chunk.Seq
 
-	ahead []chunk.Record // that came with the history, and are newer than the view
+	ahead []chunk.Record // records that were read with the history and are newer than the view
 
-	earlier map[string]bool // calls of earlier messages, whose outcomes are not of this one
-	awaited string          // the run that is yet to begin, "" when there is none
+	earlier map[string]bool // calls of earlier messages, whose outcomes do not belong to this one
+	awaited string          // the run that has not begun yet, "" if there is none
 }
 
-// serve answers with a stream, or says why not.
+// serve responds with a stream, or returns the problem.
 func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversation.Stream, v conversation.State, did account) *httpkit.Problem {
 	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
 	defer st.close()
@@ -49,7 +48,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 	switch p := st.prepare(ctx); {
 	case p == streamLost && r.Method == http.MethodGet:
 		s.metrics.resumed(streamLost.Label())
-		w.WriteHeader(http.StatusNoContent) // what is left of it is in the snapshot
+		w.WriteHeader(http.StatusNoContent) // the snapshot has the rest of the message
 		return nil
 	case p != nil && errors.Is(context.Cause(ctx), httpkit.ErrDrained):
 		return draining
@@ -61,15 +60,14 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 	err := st.write(ctx)
 	reason := st.did.close(ctx, err)
 	if err != nil {
-		// A clean end would be taken for the end of the answer.
+		// The client would take a clean end for the end of the answer.
 		s.shared.Log.Log(ctx, httpkit.EndLevel(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// prepare reads what the message has said so far. It is done before the headers
-// go out, so that what cannot be read is refused with a status of its own.
+// prepare reads the records of the message. It runs before the headers are sent, so that a failed read gets a status of its own.
 func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 	if st.plan.Show == conversation.ShowEmpty {
 		return nil
@@ -99,7 +97,7 @@ func (st *stream) read(ctx context.Context) *httpkit.Problem {
 	return st.replay(history)
 }
 
-// follow opens the tail, or takes the one that was opened ahead.
+// follow opens the tail, or takes the prefetched one.
 func (st *stream) follow(ctx context.Context, after chunk.Position) (err error) {
 	if a, ok := st.plan.Ahead.(*prefetch); ok {
 		st.plan.Ahead = nil
@@ -117,12 +115,11 @@ func (st *stream) unreadable(ctx context.Context, err error) *httpkit.Problem {
 	return notStreaming
 }
 
-// streamOpen is what every response begins with, also one that has nothing to say
-// yet: so the client and all that lies between know that they are connected. It
-// goes out with what comes next, in one write.
+// streamOpen returns the first bytes of every response, also of one without frames so far: they show the client and the proxies between that the connection
+// is open. They are sent in one write with the next frames.
 func streamOpen() []byte { return []byte(": stream-open\n\n") }
 
-// begin says the headers.
+// begin writes the headers.
 func (st *stream) begin(w http.ResponseWriter, protocol int) {
 	h := w.Header()
 	for name, value := range aisdk.Header() {
@@ -130,8 +127,7 @@ func (st *stream) begin(w http.ResponseWriter, protocol int) {
 	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	if protocol == 1 {
-		// The write deadline stays on the connection, where it would cut the next
-		// response.
+		// The write deadline remains set on the connection and would abort the next response.
 		h.Set("Connection", "close")
 	}
 	st.out = sse.NewWriter(w, st.service.shared.WriteTimeout)
@@ -176,7 +172,7 @@ func (st *stream) write(ctx context.Context) error {
 	return nil
 }
 
-// takeAll tells records, as far as the response goes.
+// takeAll writes the frames of records up to the end of the response.
 func (st *stream) takeAll(ctx context.Context, records []chunk.Record) error {
 	for _, rec := range records {
 		if st.message.Done() {
@@ -201,13 +197,13 @@ func (st *stream) flush() error {
 	return err
 }
 
-// take makes frames of a record, if it is one of the message.
+// take converts a record to frames if it belongs to the message.
 func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 	own := rec.Session == st.view.Session
 	if st.view.Opening() && st.awaited != "" {
 		started, begins := st.begins(rec)
 		if !own || !begins {
-			return nil // of a turn before ours
+			return nil // of an earlier turn
 		}
 		if err := st.checkID(ctx, rec, started); err != nil {
 			return err
@@ -248,7 +244,7 @@ func (st *stream) look(ctx context.Context) (conversation.State, error) {
 	return v, err
 }
 
-// begins reports whether a record opens the run that is waited for, and how.
+// begins reports whether a record starts the awaited run, and returns its run_started.
 func (st *stream) begins(rec chunk.Record) (chunk.RunStarted, bool) {
 	if rec.Type != chunk.TypeRunStarted {
 		return chunk.RunStarted{}, false
@@ -285,7 +281,7 @@ func (st *stream) checkPause(ctx context.Context) error {
 		return err
 	}
 	if st.deferredPause == nil || v.InFlight() || v.Run.StartSeq > st.deferredPause.Seq {
-		return nil // it continues without the user, or has already
+		return nil // the run continues without the user, or has continued already
 	}
 	st.buffer = st.message.Append(st.buffer, st.atTheEnd(*st.deferredPause))
 	st.deferredPause = nil
@@ -307,7 +303,7 @@ func (st *stream) heartbeat(ctx context.Context) error {
 	switch {
 	case err != nil:
 		st.service.shared.Log.DebugContext(ctx, "state of the chat not available", "session", st.view.Session.String(), "error", err)
-		return nil // it is still true what we know
+		return nil // keep the last known state
 	case v.Awaited() == st.awaited || v.HasRun(st.awaited):
 		return nil
 	}

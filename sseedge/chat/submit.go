@@ -66,8 +66,7 @@ func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (
 	return run, problemOf(refusal)
 }
 
-// hasBody reports whether a request says anything: a proxy makes a body of unknown
-// length of one that is empty.
+// hasBody reports whether the body of a request is not empty: a proxy may convert an empty body to one of unknown length.
 func hasBody(r *http.Request) bool {
 	if r.ContentLength >= 0 {
 		return r.ContentLength > 0
