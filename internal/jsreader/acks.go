@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// ackTracker knows up to where everything that was delivered is acknowledged. Its memory is bounded by the deliveries without acknowledgement, however many
-// were acknowledged after the first of them:
+// ackTracker tracks the position up to which all deliveries are acknowledged. Its memory is bounded by the number of deliveries without acknowledgement, and
+// does not grow with the deliveries that were acknowledged after the first of them:
 //  1. one record is not acknowledged for an hour, because its session cannot be saved,
 //  2. all later records are delivered and acknowledged.
 type ackTracker struct {
@@ -21,10 +21,10 @@ type ackTracker struct {
 	untracked bool
 }
 
-// outstanding is a delivery without acknowledgement, and the one that was delivered before it.
+// outstanding is a delivery without acknowledgement and the delivery before it.
 type outstanding struct{ seq, before uint64 }
 
-// deliver adds a delivery, unless it is a repeated one. It reports whether the message is not acknowledged yet, as far as is known.
+// deliver adds a delivery unless it is a redelivery. It reports whether, as far as known, the message is not acknowledged yet.
 func (t *ackTracker) deliver(seq uint64) (unacked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *ackTracker) acknowledge(seq uint64) {
 	}
 }
 
-// raise sets the position to what the server has, if that is more.
+// raise sets the position to that of the server, if that is higher.
 func (t *ackTracker) raise(ackFloor uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +77,8 @@ func (t *ackTracker) advance() {
 	t.ackFloor = max(t.ackFloor, last)
 }
 
-// restart is called before the server delivers everything after its ack floor once more, contiguous or not. What was acknowledged above the ack floor is
-// still known after a contiguous restart: the reader acknowledges it once more and the caller does not get it again.
+// restart is called before the server redelivers everything after its ack floor, contiguous or not. After a contiguous restart the tracker still has the
+// acknowledgements above the ack floor: the reader repeats them, and the caller does not get those messages again.
 func (t *ackTracker) restart(contiguous bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *ackTracker) restart(contiguous bool) {
 	}
 }
 
-// clear forgets everything.
+// clear removes all deliveries.
 func (t *ackTracker) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,9 +2,9 @@ package jsreader
 
 import "strings"
 
-// delivery holds what the reply subject of a delivered message says about it.
+// delivery has the values in the reply subject of a delivered message.
 type delivery struct {
-	count    uint64 // times it was delivered, 1 for the first
+	count    uint64 // number of deliveries of the message, 1 for the first
 	seq      uint64 // in the stream
 	consumed uint64 // in the consumer: 1, 2, 3 … without a gap
 	stored   int64  // Unix nanoseconds

@@ -1,4 +1,4 @@
-// Package jsreader reads JetStream streams in order, over lost connections, dead servers and deleted consumers.
+// Package jsreader reads JetStream streams in order, also across lost connections, crashed servers and deleted consumers.
 //
 // An Ordered reads a filter of a stream through an ephemeral consumer and keeps its position itself:
 //
@@ -10,6 +10,6 @@
 //		e, err = o.Next(ctx)
 //	}
 //
-// Both report ErrRecreated when the stream is not the one that was read before: it was deleted and created again, or a server came back with an
-// older copy of it.
+// Both report ErrRecreated when the stream is not the one that was read before: it was deleted and created again, or a server restarted with an older copy of
+// it.
 package jsreader

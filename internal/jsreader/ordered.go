@@ -18,10 +18,10 @@ import (
 // ErrExpired reports that the stream no longer has messages that a strict reader did not deliver.
 var ErrExpired = errors.New("unread messages expired")
 
-// Latest as OrderedConfig.After is the present end of the stream.
+// Latest is the value of OrderedConfig.After for the present end of the stream.
 const Latest = math.MaxUint64
 
-// OrderedConfig says what an Ordered reads.
+// OrderedConfig configures an Ordered.
 type OrderedConfig struct {
 	Stream      string
 	Filter      string        // "" is everything
@@ -30,23 +30,23 @@ type OrderedConfig struct {
 	Live        bool          // wait at the present end; otherwise ErrEnd
 	Strict      bool          // ErrExpired if retention removes messages before they are delivered
 	HeadersOnly bool          // without bodies
-	Share       int           // how many readers share the memory of one read; 0 is one
+	Share       int           // number of readers that share the memory of one read; 0 is one
 	OpenTimeout time.Duration // of Open; 0 is for as long as the context lasts
 
 	Heartbeat time.Duration // interval of the heartbeats of the server; defaults to 2 s
 	WarnAfter time.Duration // an unsuccessful attempt to attach is logged after this time; defaults to 10 s
 	OnReset   func()        // if not nil, called when a consumer is replaced
-	Log       *slog.Logger  // nil is silence
+	Log       *slog.Logger  // nil disables logging
 }
 
-// Ordered delivers the messages of a stream in order, each once, regardless of what happens to connections, servers and consumers: between two
-// messages nothing was skipped, except messages that the stream itself no longer has.
+// Ordered delivers the messages of a stream in order, each once, also if connections, servers and consumers fail. It skips only messages that the stream
+// itself no longer has.
 //
 // It is a pull loop on an ephemeral consumer. The ordered consumer of the library is similar; it is not used for these reasons:
 //   - in a recreated stream it continues at the old sequence, and waits silently until the new stream has grown past it,
 //   - after a lost connection it waits 1, 2, 4 … 10 seconds between its attempts, and this reader must resume within one,
 //   - its consumer stays on the server after Stop, and the consumers of its resets are deleted by goroutines that cannot be waited for,
-//   - it cannot report that the present end is reached without a second request.
+//   - it needs a second request to report that the present end is reached.
 //
 // An Ordered belongs to one goroutine and starts none.
 type Ordered struct {
@@ -60,7 +60,7 @@ type Ordered struct {
 	last        position       // everything up to here was delivered
 	orphaned    []string       // consumers that may still exist
 	emptyResets int            // resets since the last message
-	serverSkips int            // times that the server left something out since the last message
+	serverSkips int            // times that the server skipped messages since the last message
 }
 
 const (
@@ -73,7 +73,7 @@ const (
 	// warnResets in a row without a message are logged as a warning.
 	warnResets = 10
 
-	// inactiveThreshold is when the server deletes a consumer whose reader died.
+	// inactiveThreshold is the time after which the server deletes a consumer whose reader has crashed.
 	inactiveThreshold = 30 * time.Second
 )
 
@@ -113,13 +113,13 @@ func (o *Ordered) State() jsclient.State { return o.state }
 // Filter returns OrderedConfig.Filter.
 func (o *Ordered) Filter() string { return o.cfg.Filter }
 
-// Remaining returns how many messages the server has announced and not delivered, of a reader that is not live.
+// Remaining returns the number of messages up to the present end that are not delivered yet, by the count of the server. It is for a reader that is not live.
 func (o *Ordered) Remaining() uint64 { return o.remaining }
 
-// WatchSilence makes Next return ErrSilence after a while without a message.
+// WatchSilence makes Next return ErrSilence after some time without a message.
 func (o *Ordered) WatchSilence(on bool) { o.watchSilence = on }
 
-// Advance records that the caller has the message at seq from elsewhere. It is for a reader that is not open.
+// Advance records that the caller has received the message at seq from another source. It is for a reader that is not open.
 func (o *Ordered) Advance(seq uint64, stored time.Time) { o.last.seq, o.last.stored = seq, stored }
 
 // Resume declares that the caller has read the stream of OrderedConfig.Created up to Last: Open then fails with ErrRecreated if the stream is another
@@ -132,7 +132,7 @@ func (o *Ordered) Open(ctx context.Context) error {
 	return o.reattach(ctx, o.cfg.OpenTimeout)
 }
 
-// Close leaves nothing here and nothing on the server.
+// Close releases the subscription and deletes the consumer on the server.
 func (o *Ordered) Close() {
 	o.unsubscribe()
 	if o.consumer != "" {
@@ -180,7 +180,7 @@ func (o *Ordered) Next(ctx context.Context) (Entry, error) {
 	}
 }
 
-// Beyond returns what the leader has next after Last; jsclient.ErrNotFound.
+// Beyond returns the next message of the leader after Last, or jsclient.ErrNotFound.
 func (o *Ordered) Beyond(ctx context.Context) (jsclient.Message, error) {
 	return o.nextStored(ctx, o.cfg.Filter)
 }
@@ -191,13 +191,13 @@ func (o *Ordered) nextStored(ctx context.Context, filter string) (jsclient.Messa
 	})
 }
 
-// ConfirmEnd returns ErrEnd unless the leader has more, up to a bound, than was delivered: the consumer may read a replica that lags, or it reported
-// that there is nothing more before it had delivered what it had announced. Usually that was deleted; but the server counts separately, and a wrong
-// count must not end a read silently. nil: call Next again.
+// ConfirmEnd returns ErrEnd unless the leader has a message up to a bound that was not delivered. Such a message exists if the consumer reads a replica that
+// lags, or if the consumer reported the end before it had delivered as many messages as it had counted. Usually the missing messages were deleted; but the
+// count may also be wrong, and a wrong count must not end a read without an error. nil: call Next again.
 //
-// Two properties make every read end. The leader is asked for the next message and not for the last: the last message of a subject comes from an
-// index, which may keep messages that were purged long ago. And the reader gets what the leader found, so that a server whose consumers never
-// deliver it does not keep the reader in one place indefinitely.
+// Two properties make every read end. The request to the leader is for the next message and not for the last one: the last message of a subject is taken from
+// an index, which may keep messages that were purged long ago. And the reader delivers the message that the leader returned, so that the reader advances even
+// if no consumer ever delivers that message.
 func (o *Ordered) ConfirmEnd(ctx context.Context, bound uint64) error {
 	if o.state.Replicas <= 1 && !o.rejected {
 		return ErrEnd
@@ -217,7 +217,7 @@ func (o *Ordered) ConfirmEnd(ctx context.Context, bound uint64) error {
 	return o.continueWith(ctx, m)
 }
 
-// NextThrough is Next for a reader that is not live and reads up to a bound: ErrEnd is confirmed, see ConfirmEnd. Messages after the bound may come too.
+// NextThrough is Next for a reader that is not live and reads up to a bound: ErrEnd is confirmed, see ConfirmEnd. It may also return messages after the bound.
 func (o *Ordered) NextThrough(ctx context.Context, bound uint64) (Entry, error) {
 	for {
 		e, err := o.Next(ctx)
@@ -243,7 +243,7 @@ func (o *Ordered) reset(ctx context.Context, reason string) error {
 		o.cfg.OnReset()
 	}
 	level := slog.LevelDebug
-	if o.emptyResets++; o.emptyResets%warnResets == 0 { // it attaches, and then nothing comes: a missing permission looks like this
+	if o.emptyResets++; o.emptyResets%warnResets == 0 { // attached, but without messages: possibly a missing permission
 		level = slog.LevelWarn
 	}
 	o.log.Log(ctx, level, "consumer replaced", slog.String("stream", o.stream),
@@ -277,8 +277,8 @@ func (o *Ordered) attach(ctx context.Context) error {
 		}
 		o.last.seq, o.cfg.After = state.Last, state.Last
 	}
-	// A new name for each attempt. A cluster may assign a consumer to a server that has just died; a second request with the same name changes
-	// nothing then, and there is no response until that server is back.
+	// Each attempt uses a new name. A cluster may assign a consumer to a server that has just crashed. Then a second request with the same name has no
+	// effect and gets no response until that server is available again.
 	o.detach()
 	name, err := o.subscribe()
 	if err != nil {
@@ -323,7 +323,7 @@ func (o *Ordered) errIfDeleted(err error) error {
 	return err
 }
 
-// compare checks the stream against what was read of it before.
+// compare checks that the stream is the one that was read before.
 func (o *Ordered) compare(ctx context.Context, state jsclient.State) error {
 	if !o.last.created.IsZero() && !state.Created.Equal(o.last.created) {
 		return ErrRecreated
@@ -339,8 +339,8 @@ func (o *Ordered) compare(ctx context.Context, state jsclient.State) error {
 	return o.last.compare(ctx, o.client, o.stream, state)
 }
 
-// detach deletes the consumer. A server without a leader does not get the request, and one that is still creating the consumer deletes nothing; so
-// the name is kept for a second attempt.
+// detach deletes the consumer. The request is lost if there is no leader, and has no effect while the server is still creating the consumer; so the name is
+// kept for a second attempt.
 func (o *Ordered) detach() {
 	o.unsubscribe()
 	if o.consumer == "" {

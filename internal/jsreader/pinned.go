@@ -17,7 +17,7 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// PinnedConfig says what a Pinned reads.
+// PinnedConfig configures a Pinned.
 type PinnedConfig struct {
 	Stream      string
 	Name        string // of the durable consumer; Pinned readers with the same name share the work
@@ -25,8 +25,8 @@ type PinnedConfig struct {
 	Filter      string
 	FromLatest  bool // a consumer that is created begins at the present end; otherwise at the start of the stream
 
-	// Metadata of the consumer. A consumer in which a key is missing gets it. A consumer in which a key has another value keeps a position that
-	// means nothing here: it is deleted and created again, at the start of the stream.
+	// Metadata is the metadata of the consumer. A missing key is added to the consumer. If a key has another value, the position of the consumer is not valid
+	// for this reader: the consumer is deleted and created again, at the start of the stream.
 	Metadata map[string]string
 
 	Ahead           int           // deliveries without acknowledgement, at most
@@ -49,26 +49,25 @@ type PinnedConfig struct {
 	Heartbeat   time.Duration // see OrderedConfig
 	WarnAfter   time.Duration // see OrderedConfig
 	OnReset     func()        // see OrderedConfig
-	Log         *slog.Logger  // nil is silence
+	Log         *slog.Logger  // nil disables logging
 }
 
-// Pinned reads a durable consumer that remembers on the server what was acknowledged, as one client of several of which the server serves one at a
-// time.
+// Pinned reads a durable consumer, whose acknowledgements the server stores. It is one of several clients, of which the server serves one at a time.
 //
-// The server alone does not keep the order of the stream. The server repeats the unacknowledged messages of a program that died when AckWait is
-// over, long after newer ones were delivered to its successor; and two programs that pull from one consumer get every other message. So:
+// Without a Pinned the server does not keep the order of the stream. If a program crashes, the server redelivers its unacknowledged messages only after
+// AckWait, when it has already delivered newer messages to the next program; and if two programs pull from one consumer, each gets a part of the messages. So:
 //   - The consumer is pinned: the server serves one client at a time.
-//   - The client that becomes the pinned one resets the consumer to its ack floor, and drops what it got until then. From there on deliveries are
-//     contiguous and in order, and each has the next delivery number.
+//   - The client that becomes the pinned one resets the consumer to its ack floor, and drops earlier deliveries. After the reset deliveries are contiguous and
+//     in order, and each has the next delivery number.
 //   - A delivery number that is not the next one means that a delivery was lost or went to another client: the reader resets the consumer again.
-//   - While take works, the reader sends a request from time to time that keeps the pin and gets nothing: the server counts the time since the last request.
-//   - A pinned client that attaches again, for example after a reconnect, continues without a reset if the server has not delivered more than what came.
+//   - While take runs, the reader sends requests that get no message, because the server unpins a client some time after its last request.
+//   - A pinned client that attaches again, for example after a reconnect, continues without a reset if all deliveries of the server have arrived.
 //
-// A reset discards the acknowledgements above the ack floor. If one message stays unacknowledged, the server delivers everything after it once more. The
-// reader remembers what it has acknowledged, and acknowledges that again without calling take; the reader of another process cannot know.
+// A reset discards the acknowledgements above the ack floor: if one message is unacknowledged, the server redelivers everything after it. The reader keeps its
+// own acknowledgements, and repeats them without calling take; it does not have those of another process.
 //
-// So take gets every message of the filter from the ack floor on, in order. At the begin of Run, after a reset, or when AckWait is over, it gets messages
-// once more that it has not acknowledged yet.
+// So take gets every message of the filter from the ack floor on, in order. At the start of Run, after a reset, or after AckWait, it gets unacknowledged
+// messages again.
 //
 // Acknowledgements are explicit, one for each message, although one for all before it is a quarter cheaper: a late one of the previous client would
 // make the server ignore those of the next for as long as its numbers are higher.
@@ -88,7 +87,7 @@ type Pinned struct {
 	received  uint64 // deliveries of the consumer that came before it was lost
 
 	entries  []Entry                  // of the present call of take
-	taking   atomic.Pointer[nats.Msg] // keeps the pin; nil while take does not work
+	taking   atomic.Pointer[nats.Msg] // keeps the pin; nil while take does not run
 	attached atomic.Uint64
 
 	// resetConsumer resets the consumer to its ack floor and returns the next sequence. A test replaces it by that of an old server.
@@ -130,12 +129,12 @@ type Receipt struct {
 	reply string
 }
 
-// Receipt returns what acknowledges e, without its content.
+// Receipt returns the Receipt that acknowledges e; it does not keep the content of e.
 func (e *Entry) Receipt() Receipt { return Receipt{seq: e.Seq, reply: e.reply} }
 
-// Ack acknowledges deliveries, in any order and from any goroutine, also after Run has returned. An acknowledgement that is lost causes another
-// delivery; one that comes after a reset or from a previous client counts for the message and for nothing else. ErrRecreated: the deliveries are of
-// a stream that was deleted, and an acknowledgement would count for another message.
+// Ack acknowledges deliveries, in any order and from any goroutine, also after Run has returned. A lost acknowledgement causes a redelivery; an acknowledgement
+// after a reset, or by a previous client, acknowledges only its message. ErrRecreated: the deliveries are of a stream that was deleted, and an acknowledgement
+// would acknowledge another message.
 func (p *Pinned) Ack(receipts ...Receipt) error {
 	if p.acks.isClosed() {
 		return ErrRecreated
@@ -159,7 +158,7 @@ func (p *Pinned) Run(ctx context.Context, take func(context.Context, []Entry) er
 	keeper.Go(func() { p.keepPin(ctx) })
 	defer keeper.Wait()
 	defer stop()
-	p.active = false // so that the server delivers again what an earlier Run has delivered and take has not acknowledged
+	p.active = false // so that the server redelivers the unacknowledged deliveries of an earlier Run
 	if err := p.reattach(ctx, p.cfg.OpenTimeout); err != nil {
 		return err
 	}
@@ -185,8 +184,8 @@ func (p *Pinned) Run(ctx context.Context, take func(context.Context, []Entry) er
 	}
 }
 
-// keepAlive returns the request that keeps the pin, nil for a client that is not pinned. The server delivers nothing for it, because each message is larger
-// than a byte, and its responses go nowhere.
+// keepAlive returns the request that keeps the pin, nil for a client that is not pinned. The server delivers no message for it, because each message is larger
+// than a byte, and no client subscribes to its responses.
 func (p *Pinned) keepAlive() *nats.Msg {
 	if !p.active {
 		return nil
@@ -199,7 +198,7 @@ func (p *Pinned) keepAlive() *nats.Msg {
 
 func (p *Pinned) keepInterval() time.Duration { return p.cfg.TakeoverTimeout / 3 }
 
-// keepPin keeps the pin while take works, until ctx ends.
+// keepPin keeps the pin while take runs, until ctx ends.
 func (p *Pinned) keepPin(ctx context.Context) {
 	ticker := time.NewTicker(p.keepInterval())
 	defer ticker.Stop()
@@ -217,7 +216,7 @@ func (p *Pinned) keepPin(ctx context.Context) {
 	}
 }
 
-// nextBatch waits for an entry and returns it with those that are already here. Entries that came before an error are returned with it.
+// nextBatch waits for an entry and returns it with those that have already arrived. Entries that arrived before an error are returned with it.
 func (p *Pinned) nextBatch(ctx context.Context) ([]Entry, error) {
 	e, err := p.next(ctx)
 	if err != nil {
@@ -286,7 +285,7 @@ func (p *Pinned) final(err error) bool {
 	return refused || errors.Is(err, ErrRecreated) || errors.Is(err, ErrConfigMismatch) || jsclient.Final(err) && !errors.Is(err, jetstream.ErrConsumerNotFound)
 }
 
-// attachError: PinnedConfig.Attach failed.
+// attachError is an error of PinnedConfig.Attach.
 type attachError struct{ cause error }
 
 func (e *attachError) Error() string { return e.cause.Error() }
@@ -316,8 +315,8 @@ func (p *Pinned) attach(ctx context.Context) error {
 	return p.waitForPin()
 }
 
-// resume continues as the pinned client to which everything came that the server has delivered. What the server delivers to the old inbox until it gets the
-// request for the new one is noticed as a missing delivery.
+// resume continues as the pinned client if all deliveries of the server have arrived. Messages that the server delivers to the old inbox before it gets the
+// request for the new one are detected as missing deliveries.
 func (p *Pinned) resume() error {
 	if _, err := p.subscribe(); err != nil {
 		return err
@@ -357,7 +356,7 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 			return p.client.JetStream().CreateConsumer(ctx, p.stream, p.consumerConfig())
 		})
 		if errors.Is(err, jetstream.ErrConsumerExists) {
-			// The old one is still being deleted, or another client has just created it: a moment later the next attempt finds out.
+			// The old consumer is still being deleted, or another client has just created it: the next attempt checks again.
 			return nil, fmt.Errorf("consumer %s of %s exists but was not found: %s", p.cfg.Name, p.stream, err.Error())
 		}
 		if err == nil {
@@ -387,7 +386,7 @@ func (p *Pinned) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	})
 }
 
-// find returns the consumer if its position means something here, see PinnedConfig.Metadata.
+// find returns the consumer if its position is valid for this reader, see PinnedConfig.Metadata.
 func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	info, err := p.info(ctx)
 	if err != nil {
@@ -431,7 +430,7 @@ func (p *Pinned) sameMetadata(cfg jetstream.ConsumerConfig) bool {
 	return true
 }
 
-// waitForPin requests one message as one client of several. When it comes, this client is the pinned one.
+// waitForPin requests one message as one client of several. When the message arrives, this client is the pinned one.
 func (p *Pinned) waitForPin() error {
 	p.pinID, p.active = "", false
 	p.pin = `,"group":"` + PinnedGroup + `"`
@@ -440,7 +439,7 @@ func (p *Pinned) waitForPin() error {
 	return err
 }
 
-// takeOver begins as the pinned client. The message that was delivered with the pin is dropped; the reset brings it once more.
+// takeOver begins as the pinned client. The message that was delivered with the pin is dropped; it is redelivered after the reset.
 func (p *Pinned) takeOver(ctx context.Context, e *Entry) error {
 	p.pinID = e.Header.Get("Nats-Pin-Id")
 	if p.pinID == "" {
@@ -453,8 +452,8 @@ func (p *Pinned) takeOver(ctx context.Context, e *Entry) error {
 	return consumerLost("not reset: " + err.Error())
 }
 
-// activate resets the consumer to its ack floor and pulls as the pinned client. The new inbox comes first: the reset makes the server repeat what it
-// delivered to the old one.
+// activate resets the consumer to its ack floor and pulls as the pinned client. It subscribes to the new inbox first, because the reset makes the server
+// redeliver the messages that it delivered to the old inbox.
 func (p *Pinned) activate(ctx context.Context) error {
 	p.waitingForPin, p.watchSilence, p.batch = false, false, p.cfg.Request
 	if _, err := p.subscribe(); err != nil {
@@ -500,8 +499,8 @@ func (p *Pinned) resetOnServer(ctx context.Context) (uint64, error) {
 	return reset.ResetSeq, nil
 }
 
-// Release lets the next client begin at once, with everything that is not acknowledged. Without it that happens too, after TakeoverTimeout. It is
-// for the end, after Run has returned.
+// Release lets the next client begin at once, with the unacknowledged messages. Without Release the next client begins after TakeoverTimeout. Release must be
+// called after Run has returned.
 func (p *Pinned) Release(ctx context.Context) {
 	if !p.active {
 		return
@@ -532,8 +531,8 @@ func (p *Pinned) Release(ctx context.Context) {
 // ackFloorTimeout bounds awaitAckFloor: the server never counts an acknowledgement that it got after a reset and before the next delivery of the message.
 const ackFloorTimeout = time.Second
 
-// awaitAckFloor waits until the server has counted the acknowledgements of this client, and reports whether the client is still pinned. The server
-// counts in its own time; a reset before that would discard the acknowledgements, and the next client would get handled messages once more.
+// awaitAckFloor waits until the server has counted the acknowledgements of this client, and reports whether the client is still pinned. The server counts
+// asynchronously; a reset before that would discard the acknowledgements, and the next client would get handled messages again.
 func (p *Pinned) awaitAckFloor(ctx context.Context) (pinned bool, err error) {
 	for began := time.Now(); ; {
 		info, err := p.info(ctx)
@@ -564,9 +563,9 @@ func serverTooOld(version string) bool {
 }
 
 // resetOrphaned is for a client that waits for the pin:
-//  1. the pinned client gets as many messages as it may have, or the last ones there are, and dies,
-//  2. the server notices its silence, and waits for a message to deliver to another client,
-//  3. there is none before AckWait is over.
+//  1. the pinned client gets the maximum number of unacknowledged messages, or the last messages of the stream, and crashes,
+//  2. the server unpins it, and waits for a message to deliver to another client,
+//  3. there is no such message before AckWait is over.
 func (p *Pinned) resetOrphaned(ctx context.Context) error {
 	if p.active {
 		return nil
@@ -590,5 +589,5 @@ func (p *Pinned) resetOrphaned(ctx context.Context) error {
 	if err == nil || p.final(err) {
 		return err
 	}
-	return consumerLost("not reset: " + err.Error()) // a connection that is lost meanwhile comes back, and Run with it
+	return consumerLost("not reset: " + err.Error()) // if the connection was lost meanwhile, Run attaches again after the reconnect
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// PinnedGroup is the one priority group of the consumer of a Pinned.
+// PinnedGroup is the only priority group of the consumer of a Pinned.
 const PinnedGroup = "tailrace"
 
-// ErrConfigMismatch reports a consumer of that name with other settings: it would deliver something else, or not until acknowledged, or to several
-// clients at the same time.
+// ErrConfigMismatch reports a consumer of that name with other settings: it would deliver other messages, would not redeliver unacknowledged messages, or would
+// serve several clients at the same time.
 var ErrConfigMismatch = errors.New("a consumer of this name has other settings")
 
 // consumerConfig returns the configuration with which the consumer is created, at the last known position.

@@ -11,12 +11,12 @@ import (
 // ErrRecreated reports that the stream is not the one that was read before.
 var ErrRecreated = errors.New("stream recreated or rolled back")
 
-// newLeaderGrace is how long a newly elected leader may have less than was read.
+// newLeaderGrace is the time after its election during which a leader may have fewer messages than were read.
 const newLeaderGrace = 3 * time.Second
 
-// position is a place in one incarnation of a stream. A recreated stream has another creation time. A stream that was rolled back, because a server
-// lost power and came back with an older copy of its files, has the same creation time; but it assigns the same sequences again, and the messages
-// that it stores there now were not stored in the same nanosecond.
+// position is a position in one incarnation of a stream. A recreated stream has another creation time. A stream that was rolled back, because a server lost
+// power and restarted with an older copy of its files, has the same creation time. It assigns the same sequences again, but the new messages have other times
+// of storage, in nanoseconds.
 type position struct {
 	created time.Time // of the stream
 	seq     uint64
@@ -46,7 +46,7 @@ func (p *position) compare(ctx context.Context, c *jsclient.Client, stream strin
 	}
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound), err == nil && m.Seq > p.seq:
-		return nil // deleted since then, which proves nothing
+		return nil // deleted since: neither proves nor disproves a roll-back
 	case err != nil:
 		return err
 	case !m.Stored.Equal(p.stored):
@@ -78,5 +78,5 @@ func (p *position) behind(ctx context.Context, c *jsclient.Client, stream string
 	return errBehind
 }
 
-// errBehind: the next attempt to attach finds out more.
+// errBehind reports a stream that ends before the position; the next attempt to attach checks it again.
 var errBehind = errors.New("stream replica behind the position of the reader")

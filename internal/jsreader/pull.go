@@ -19,17 +19,17 @@ var (
 	// ErrEnd reports the present end of the stream to a reader that is not live.
 	ErrEnd = errors.New("present end of the stream")
 
-	// ErrSilence reports that nothing but heartbeats came for a while, to a reader that watches for it; the next call continues.
+	// ErrSilence reports that only heartbeats arrived for some time, see WatchSilence; the next call continues.
 	ErrSilence = errors.New("no message for a while")
 
-	// errNotPinned: the consumer serves another client now.
+	// errNotPinned reports that the server serves another client of the consumer.
 	errNotPinned = errors.New("not the pinned client")
 
-	// errWake: the wake channel of the caller fired.
+	// errWake reports that the wake channel of the caller fired.
 	errWake = errors.New("woken")
 )
 
-// consumerLostError: the consumer is unusable and has to be replaced.
+// consumerLostError reports an unusable consumer, which must be replaced.
 type consumerLostError struct{ reason string }
 
 func (e *consumerLostError) Error() string { return "consumer lost: " + e.reason }
@@ -63,17 +63,17 @@ type pull struct {
 	pin            string // what a pinned consumer wants in requests: JSON members with a leading comma
 	consumed       uint64 // deliveries so far
 	uncounted      bool   // the number of the first delivery is not known
-	asked          int    // messages requested that did not come yet
+	asked          int    // requested messages that have not arrived yet
 	remaining      uint64 // of a pull that is not live: messages to the present end
-	rejected       bool   // the server reported that nothing is there, and remaining had another number
+	rejected       bool   // the server reported that it has no message, although remaining was not 0
 	unbounded      bool   // the next request has no limit of bytes
-	served         bool   // a message came since the last request that was ended by its bytes
-	refusals       int    // requests that the server has refused, also by earlier consumers, since it accepted one
-	ticksSinceData int    // ticks since anything came
-	ticksSinceMsg  int    // ticks since a message came
+	served         bool   // a message arrived after the last request that was ended by its bytes
+	refusals       int    // requests that the server has refused, also of earlier consumers, since it accepted one
+	ticksSinceData int    // ticks since a message or a heartbeat arrived
+	ticksSinceMsg  int    // ticks since a message arrived
 
 	watchSilence  bool
-	waitingForPin bool // another client gets the deliveries, so their numbers are meaningless here
+	waitingForPin bool // another client gets the deliveries, so their numbers are not checked
 }
 
 // Entry is one delivered message.
@@ -81,25 +81,25 @@ type Entry struct {
 	jsclient.Message
 
 	Pending    uint64 // messages of the filter after this one
-	Deliveries uint64 // times that the server has delivered it: 1 for the first
+	Deliveries uint64 // number of deliveries of the message: 1 for the first
 
-	reply string // where to acknowledge it
+	reply string // subject of its acknowledgement
 }
 
 const (
-	// maxBytes of one request, so that a reader never holds more than twice that.
+	// maxBytes is the maximum size of the response to one request; a reader holds at most twice that.
 	maxBytes = 8 << 20
 
-	// maxQuietLive is after how many heartbeat intervals without anything a consumer is lost; maxQuietReplay is the same for requests that have no
-	// heartbeats and whose response a busy server may still be searching for.
+	// maxQuietLive is the number of heartbeat intervals without any data after which a consumer counts as lost. maxQuietReplay is the same for requests
+	// without heartbeats, for whose response a busy server may still be scanning the stream.
 	maxQuietLive   = 3
 	maxQuietReplay = 10
 
-	// maxRefusals of requests for one consumer, of a pull that is not live. The server that has created the consumer may respond before the subscription of
-	// the consumer got to the server of this client: 503.
+	// maxRefusals is the maximum number of refused requests for one consumer of a pull that is not live. The server that has created the consumer may respond
+	// before the subscription of the consumer has reached the server of this client; then a request gets status 503.
 	maxRefusals = 5
 
-	// expiryBeats is how many heartbeats a request lasts.
+	// expiryBeats is the lifetime of a request in heartbeats.
 	expiryBeats = 15
 )
 
@@ -134,7 +134,7 @@ func (p *pull) close() {
 func (p *pull) subscribe() (string, error) {
 	p.unsubscribe()
 	inbox := p.conn.NewInbox()
-	// Besides messages the channel holds the statuses that end requests, and the heartbeats that come while the reader is busy elsewhere.
+	// The channel holds messages, the statuses that end requests, and the heartbeats that arrive while the caller of the reader is busy.
 	p.msgs = make(chan *nats.Msg, 2*p.batch+4*expiryBeats)
 	sub, err := p.conn.ChanSubscribe(inbox, p.msgs)
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *pull) next(ctx context.Context) (Entry, error) {
 	}
 }
 
-// nextQueued returns the next message if it is here already.
+// nextQueued returns the next message if it has arrived already.
 func (p *pull) nextQueued() (e Entry, ok bool, err error) {
 	for {
 		select {
@@ -217,7 +217,7 @@ func (p *pull) nextQueued() (e Entry, ok bool, err error) {
 	}
 }
 
-// wait blocks until a message comes.
+// wait blocks until a message arrives.
 func (p *pull) wait(ctx context.Context) (*nats.Msg, error) {
 	for {
 		select {
@@ -228,7 +228,7 @@ func (p *pull) wait(ctx context.Context) (*nats.Msg, error) {
 		case <-p.wake:
 			return nil, errWake
 		case s := <-p.status:
-			// After a reconnect the requests are gone with the old connection, and so is what the server sent into it.
+			// The requests of the old connection, and the messages that the server sent to it, are lost.
 			if s == nats.CLOSED {
 				return nil, nats.ErrConnectionClosed
 			}
@@ -258,11 +258,11 @@ func (p *pull) tick() error {
 	return nil
 }
 
-// refusalBackoff is between two requests that the server refuses at once: otherwise a pull would send the next one immediately, indefinitely.
+// refusalBackoff is the delay after a request that the server refuses at once: otherwise a pull would repeat the request immediately and indefinitely.
 var refusalBackoff = wait.Backoff{First: 5 * time.Millisecond, Max: jsclient.ReadBackoff.Max}
 
-// ask keeps the server supplied with requests: a live pull always has half of them open, so that the next message finds one; the others request
-// what there is and get a response at its end.
+// ask sends the next requests. A live pull always has at least half of a batch requested, so that the server can deliver the next message at once. Any other
+// pull requests the existing messages and gets a response at their end.
 func (p *pull) ask() error {
 	batch := p.batch
 	if p.live {
@@ -298,7 +298,7 @@ func (p *pull) ask() error {
 	return p.conn.PublishRequest(p.nextSubject(), p.sub.Subject, req)
 }
 
-// nextSubject is where the consumer gets requests.
+// nextSubject returns the subject of requests to the consumer.
 func (p *pull) nextSubject() string {
 	return p.client.APISubject("CONSUMER.MSG.NEXT.") + p.stream + "." + p.consumer
 }
@@ -343,12 +343,12 @@ func (p *pull) takeStatus(status string, m *nats.Msg) error {
 	p.refusals = 0
 	switch {
 	case status == "100":
-		// The heartbeat follows what was delivered before it. If it counts more than came, the rest is lost.
+		// A heartbeat arrives after the messages that were delivered before it. If it counts more deliveries than have arrived, the others are lost.
 		if n, ok := parseNumber(m.Header.Get("Nats-Last-Consumer")); ok && n > p.consumed && !p.waitingForPin && !p.uncounted {
 			return consumerLost("delivery missing")
 		}
 		return nil
-	case status == "404": // what the server announced was deleted meanwhile, or its count is wrong
+	case status == "404": // the messages that the server counted were deleted meanwhile, or its count is wrong
 		p.rejected = p.remaining > 0
 		p.asked, p.remaining = 0, 0
 		return nil

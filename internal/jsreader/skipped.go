@@ -8,15 +8,15 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
-// MaxSkips is how often in a row the server may leave out the same messages before a strict reader fails with ErrExpired.
+// MaxSkips is the number of times in a row that the server may skip the same messages before a strict reader fails with ErrExpired.
 const MaxSkips = 3
 
-// checkSkipped asks the leader for the sequences between the last message and e, if the whole stream is read live. It returns a consumerLostError
-// if the leader has one. Deleted messages leave such a gap; but so does a consumer that skips a message because of a server fault, and then its
-// delivery numbers are contiguous. The ordinals show the fault, but in a tree too late:
-//  1. the server leaves out a record of a sub-agent,
+// checkSkipped requests the messages between the last message and e from the leader, if the whole stream is read live. It returns a consumerLostError if the
+// leader has one of them. Such a gap is usually caused by deleted messages, but also by a consumer that skips a message because of a server fault; then its
+// delivery numbers are contiguous. The ordinals reveal the fault, but in a tree too late:
+//  1. the server skips a record of a sub-agent,
 //  2. a record of the root follows, and a client stores its sequence as its cursor,
-//  3. the next record of the sub-agent shows the gap; if the client has reconnected in between, its cursor claims that it has everything up to there.
+//  3. the next record of the sub-agent reveals the gap; but if the client has reconnected before, its cursor is after the skipped record, which it never gets.
 //
 // At the live end deletes are rare, so the request is rare.
 func (o *Ordered) checkSkipped(ctx context.Context, e *Entry) error {

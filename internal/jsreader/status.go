@@ -24,7 +24,7 @@ func statusOf(m *nats.Msg) string {
 	return values[0]
 }
 
-// unserved returns how many messages of an ended request will not come.
+// unserved returns the number of messages of an ended request that the server will not deliver.
 func unserved(m *nats.Msg) int {
 	n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
 	if err != nil || n < 0 {
