@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/projector"
 )
 
-// A Reader is exact without any Runner: here the store is empty, and the log alone gives the snapshot.
+// A Reader returns the exact state without a Runner: here the store is empty, and the Reader folds the log alone.
 func ExampleReader() {
 	log, store := storetest.NewLog(), storetest.NewMemory() // in production: consumers.Reader, jssnapshots.Store
 	session := chunk.RootSession("acme", "s1")

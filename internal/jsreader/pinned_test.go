@@ -189,7 +189,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// Two messages stay unacknowledged while those behind them are acknowledged. Whenever the client attaches again, take does not get the acknowledged ones.
+// Two messages stay unacknowledged while later ones are acknowledged. Whenever the client attaches again, take does not get the acknowledged ones.
 func TestReattachKeepsAcknowledgements(t *testing.T) {
 	srv, js := newStream(t)
 	publish(t, js, "s.a", 50)
@@ -218,7 +218,7 @@ func TestReattachKeepsAcknowledgements(t *testing.T) {
 	})
 	publish(t, js, "s.a", 1)
 	contiguous(t, c.has(t, 51), 1, 51)
-	awaitPending(t, js, 3) // also for the server nothing behind the stuck ones is to be delivered again
+	awaitPending(t, js, 3) // the server has counted the acknowledgements of the later messages, too
 
 	unpin(t, js)
 	publish(t, js, "s.a", 1)
@@ -263,7 +263,7 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
-// The server discards acknowledgements of messages that it has not delivered since a reset. The client that ends meanwhile is released all the same.
+// The server discards acknowledgements of messages that it has not delivered since a reset. A client that ends meanwhile is released nevertheless.
 func TestReleaseAfterLostAcknowledgements(t *testing.T) {
 	srv, js := newStream(t)
 	publish(t, js, "s.a", 10)

@@ -14,10 +14,10 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// tombstoneTTL is how long a tombstone stays after everything else is deleted: longer than a projector keeps a delivery, or a writer a position.
+// tombstoneTTL is how long a tombstone is kept after all other data is deleted: longer than a projector keeps a delivery or a writer keeps a position.
 const tombstoneTTL = 72 * time.Hour
 
-// NextRevision returns a revision after everything that is stored.
+// NextRevision returns a revision after all stored values.
 func (st *Store) NextRevision(ctx context.Context) (projector.Revision, error) {
 	b, err := st.open(ctx)
 	if err != nil {
@@ -31,8 +31,8 @@ func (st *Store) NextRevision(ctx context.Context) (projector.Revision, error) {
 }
 
 // DeleteData removes the messages and objects of a deleted session that were stored before a revision. r is the revision of the tombstone; before is r too,
-// or NextRevision if the session may have started again. It reports whether there was anything. It must be repeated: the first call after the time in which
-// a projector may still be writing makes the tombstone expire after 72 hours.
+// or NextRevision if the session may have started again. It reports whether there was anything to remove. It must be repeated: a projector may still be
+// writing, and only a call after the maximum duration of a save makes the tombstone expire, after 72 hours.
 func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
 	s := tombstone.Session
 	b, err := st.open(ctx)
@@ -54,7 +54,7 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 	return messages > 0 || objects.found, err
 }
 
-// expireTombstone makes a tombstone expire, if everything else is done.
+// expireTombstone makes a tombstone expire, if all other data was removed.
 func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.Snapshot, seq uint64) error {
 	key, err := subjects.SnapshotHeadKey(tombstone.Session)
 	if err != nil {
@@ -80,7 +80,7 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 	return err
 }
 
-// StoredSessions returns the sessions under the root of s of which anything is stored, including tombstones.
+// StoredSessions returns the sessions under the root of s that have any stored value, including tombstones.
 func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error) {
 	filter, err := subjects.SnapshotTreeKeys(s)
 	if err != nil {
@@ -107,8 +107,8 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 	return all, nil
 }
 
-// HeadsSavedBefore returns heads that were saved before a time, at most so many, the oldest first, after a sequence that an earlier call returned, 0 at
-// first. The returned sequence is 0 if there are no more. The heads are stored in the order in which they were saved, so it reads no others.
+// HeadsSavedBefore returns a limited number of heads that were saved before a time, the oldest first, after the sequence that the previous call returned, 0 for
+// the first call. The returned sequence is 0 if there are no more. The heads are stored in the order in which they were saved, so it reads no others.
 func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, most int, after uint64) (expired []projector.ExpiredHead, place uint64, err error) {
 	b, err := st.open(ctx)
 	if err != nil {

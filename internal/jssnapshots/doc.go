@@ -15,20 +15,20 @@
 //
 //	h.<tenant>.<root>.<session>            the head
 //	m.<tenant>.<root>.<session>.<n>        finished message
-//	o.<tenant>.<root>.<session>.<object>   it has this object
+//	o.<tenant>.<root>.<session>.<object>   note of an object of the session
 //
 // The number n of a message is its index; after a truncated record that removed messages it is the generation, which is the ordinal of that record, times
-// 2^24 plus the index, so that one key has one content until the session is deleted. A process that dies between the messages and the head leaves a
-// consistent store: the next process writes the same values under the same keys.
+// 2^24 plus the index, so that one key has one content until the session is deleted. If a process crashes after it has written the messages and before it has
+// written the head, the store is consistent: the next process writes the same values under the same keys.
 //
 // The hash in the head proves all messages, and their sequences prove a part of them, see Store.read. A message that is missing, as on a replica that
 // lags, is fold.ErrInconsistent.
 //
 // # Large values
 //
-// A head or message that is larger than a value may be is an object in a bucket of its own, and the value is a pointer to it. Objects without a pointer are
-// removed when the next head is saved, see value.go. Beyond Config.MaxValueBytes the error is a *projector.TooLargeError; the previous head stays, and a
-// reader folds more of the log on it.
+// A head or message that exceeds the maximum size of a value is stored as an object in a bucket of its own, and the value is a pointer to it. Objects without
+// a pointer are removed when the next head is saved, see value.go. Beyond Config.MaxValueBytes the error is a *projector.TooLargeError; the previous head
+// stays stored, and a reader applies more records of the log to it.
 //
 // # Deletion and listing
 //

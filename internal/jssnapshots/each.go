@@ -10,7 +10,7 @@ import (
 )
 
 // Each yields the sessions that have a head, including deleted sessions, and then at most one error. under is the tree to list, zero for all. It holds one
-// page of them at a time. A head that is saved during the iteration may be yielded again or not at all: it is in the log as well.
+// page of them at a time. A head that is saved during the iteration may be yielded twice or not at all; the log has the records of its session.
 func (st *Store) Each(ctx context.Context, under chunk.Session) iter.Seq2[chunk.Session, error] {
 	return func(yield func(chunk.Session, error) bool) {
 		if err := st.each(ctx, under, func(s chunk.Session) bool { return yield(s, nil) }); err != nil {
@@ -35,7 +35,7 @@ func (st *Store) each(ctx context.Context, under chunk.Session, yield func(chunk
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
 	}
-	// Heads that are replaced during the iteration come after this end: without it, a caller that replaces each head would never end.
+	// Heads that are replaced during the iteration are after this end. Without it, an iteration whose caller replaces each head would never end.
 	for start, end := uint64(1), info.State.LastSeq; start <= end; {
 		page, next, err := st.headPage(ctx, b, filter, start, end)
 		if err != nil {

@@ -78,7 +78,7 @@ func parseHead(s chunk.Session, key string, value []byte, r projector.Revision) 
 	return head, r, nil
 }
 
-// stored is what the leader has under a key: its last sequence, and its value, or nil if it was deleted. Zero: nothing.
+// stored is the last message of a key on the leader: its sequence, and its value, or nil if it was deleted. The zero value is a key without a message.
 type stored struct {
 	seq   uint64
 	value []byte
@@ -135,7 +135,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	r := revision(seq, spilled)
 	if spilled || after&isObject != 0 {
 		if _, err := st.collect(ctx, b, snap.Session, seq, s.referenced); err != nil {
-			// The head is stored; the rest is removed after the next one.
+			// The head is stored; the objects that remain are removed after the next save.
 			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "old snapshot objects not removed", slog.Any("error", err))
 		}
 	}
@@ -151,14 +151,14 @@ type saving struct {
 	key     string
 	after   projector.Revision
 
-	object string // that the head is in, "" for none
+	object string // name of the object with the head, "" if the head is not an object
 
 	mu       sync.Mutex        // guards what was written
 	messages map[string]uint64 // keys with their sequences
 	objects  []string
 }
 
-// spilled is spill, and remembers the object.
+// spilled calls spill and records the object.
 func (s *saving) spilled(ctx context.Context, kind string, data []byte) ([]byte, error) {
 	value, err := s.spill(ctx, s.b, s.session, kind, data)
 	if p, is := readPointer(value); is {
@@ -169,12 +169,12 @@ func (s *saving) spilled(ctx context.Context, kind string, data []byte) ([]byte,
 	return value, err
 }
 
-// referenced reports whether an object is that of the head or of a message.
+// referenced reports whether the head or a message is stored in an object.
 func (s *saving) referenced(object string) bool {
 	return object == s.object || object[:1] == messageObject
 }
 
-// head stores the head, if the stored one still is the one that was loaded.
+// head stores the head, if the stored head is still the one that was loaded.
 func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq uint64, spilled bool, err error) {
 	value := data
 	if spilled = len(data) > s.b.limit; spilled {
@@ -198,7 +198,7 @@ func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq
 	return seq, spilled, err
 }
 
-// cleanUpLate removes what a save wrote for a session that was deleted at the same time: it was not there when the rest was removed.
+// cleanUpLate removes the values that a save wrote for a session that was deleted at the same time: the deletion did not find them.
 func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 	if !errors.Is(err, projector.ErrConflict) {
 		return err
@@ -220,7 +220,7 @@ func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 	return err
 }
 
-// indexHeader has what a list of sessions needs of a head. It is part of the head, so it costs no separate write and always matches the head.
+// indexHeader has the members of a head that a list of sessions needs. It is part of the head, so it needs no separate write and always matches the head.
 const indexHeader = "Tailrace-Session"
 
 type headIndex struct {

@@ -18,8 +18,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// The list of the sessions of a tenant consists of their heads, in the order of the stream of the bucket, which is that of their last saves, read from its
-// end. What a list needs is in a header of each head, and only headers are sent. So a list costs no write, and always matches the heads.
+// The list of the sessions of a tenant is read from their heads, from the end of the stream of the bucket, so that the last saved head is the first. A header
+// of each head has the members of the list, and only headers are sent. So a list needs no writes, and always matches the heads.
 
 // listedHead is what the headers of a head contain.
 type listedHead struct {
@@ -32,7 +32,7 @@ type listedHead struct {
 	expiring bool // a tombstone that expires
 }
 
-// maxScan bounds how many heads are read for one page.
+// maxScan is the maximum number of heads that are read for one page.
 const maxScan = 20_000
 
 // Sessions implements projector.Lister.
@@ -125,15 +125,15 @@ func (l *listing) begin(ctx context.Context, cursor string) error {
 
 func (l *listing) more() bool { return l.end > l.first }
 
-// maxStep is the most that few grows to while little of what is read matches.
+// maxStep is the maximum of few, which grows while only a few of the read heads match.
 const maxStep = 4096
 
-// stepBack returns the heads before l.end, in order: a few more than are wanted, or all. The server counts them to find how far back that is, so that a
-// page costs the same in a bucket of a hundred heads and of a million, wherever those of the tenant are.
+// stepBack returns the heads before l.end, in order: a few more than are wanted, or all. The server counts heads to find the start of the step, so that the
+// cost of a page does not depend on the size of the bucket and on the positions of the tenant's heads.
 func (l *listing) stepBack(ctx context.Context) ([]listedHead, error) {
 	few, many := l.few, 8*l.few
 	l.few = min(4*l.few, maxStep)
-	start, tooFar := l.end, l.end // too few are from tooFar on
+	start, tooFar := l.end, l.end // there are too few heads from tooFar on
 	var n uint64
 	for width := 8 * few; n < few && start > l.first; width *= 8 {
 		tooFar = start
@@ -191,7 +191,7 @@ func (l *listing) read(ctx context.Context, start uint64) ([]listedHead, error) 
 	return heads, nil
 }
 
-// consumer is one that counts: its number of pending messages is the answer. The server deletes it if this process dies first.
+// consumer returns a consumer whose number of pending messages is the count. The server deletes it if this process crashes before it does.
 func (l *listing) consumer(start uint64) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(1, start),

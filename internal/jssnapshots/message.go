@@ -17,7 +17,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// readMessages is how many messages one request asks for. Several requests are in flight, so that server and reader need not wait for each other.
+// readMessages is the number of messages of one request. Several requests are in flight, so that server and reader need not wait for each other.
 const readMessages = 256
 
 // Messages implements projector.Store.
@@ -125,7 +125,7 @@ func (s *saving) saveMessages(ctx context.Context, finished []fold.FinishedMessa
 	return ctx.Err()
 }
 
-// saveMessage writes one message. Usually it is the first to do so; a process that died before it saved the head has written the same.
+// saveMessage writes one message. The message may be stored already: a process that crashed before it saved the head has written the same value.
 func (s *saving) saveMessage(ctx context.Context, f fold.FinishedMessage) error {
 	what := fmt.Sprintf("message %d", f.Index)
 	if len(f.Data) > s.cfg.MaxValueBytes {

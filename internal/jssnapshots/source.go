@@ -21,8 +21,9 @@ import (
 // Source is a projector.Source over the stream of one partition. It reads the durable consumer of the projector, which the server serves to one of
 // several processes at a time; a record is acknowledged after the snapshot that contains it is saved.
 //
-// If the process is silent for TakeoverTimeout, another one gets the partition; at once if the process ends. It begins at the ack floor, so it gets what
-// the previous one had and did not save. Records that come twice change nothing: the Runner applies a record only if it is the next one.
+// If the process sends no request for TakeoverTimeout, another one gets the partition; if the process ends, another one gets it at once.
+// It begins at the ack floor, so it gets the unsaved records of the previous process. The Runner applies a record only if it is the next one, so redeliveries
+// have no effect.
 //
 // A Source survives an unavailable server, a lost connection and a deleted consumer, which it creates again at the ack floor. The position of the
 // consumer is only meaningful for one incarnation of the bucket and of the stream. The consumer carries the name of the incarnation of the bucket; for
@@ -105,7 +106,7 @@ func (s *Source) Release(ctx context.Context) {
 	}
 }
 
-// read puts what is delivered into the queue, over all interruptions. The queue lets the server deliver while the Runner is busy.
+// read puts the deliveries into the queue, across all interruptions. The queue lets the server deliver while the Runner is busy.
 func (s *Source) read(ctx context.Context, queue chan<- jsreader.Entry) error {
 	enqueue := func(ctx context.Context, entries []jsreader.Entry) error {
 		for _, e := range entries {
@@ -166,7 +167,7 @@ func (s *Source) reader() *jsreader.Pinned {
 	return s.pinned
 }
 
-// handOver passes the queue to take in batches: everything that is there, and it never waits for a full batch.
+// handOver passes the queue to take in batches of all queued records, without waiting for a full batch.
 func (s *Source) handOver(ctx context.Context, queue <-chan jsreader.Entry, take func(context.Context, []projector.Delivery) error, stop context.CancelCauseFunc) {
 	entries := make([]jsreader.Entry, 0, s.cfg.Batch)
 	for {

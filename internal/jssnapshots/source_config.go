@@ -27,14 +27,14 @@ type SourceConfig struct {
 	// MaxAckPending is how many records the server sends ahead of their acknowledgement, so it bounds the memory of the projector. Defaults to 20000.
 	MaxAckPending int
 
-	// AckWait is when the server repeats a delivery that was not acknowledged. Defaults to 30 s.
+	// AckWait is the time after which the server redelivers an unacknowledged record. Defaults to 30 s.
 	AckWait time.Duration
 
-	// TakeoverTimeout is how long a process that has the partition may be silent until another Source gets it. Defaults to 6 s, at least 3 s.
+	// TakeoverTimeout is the time without requests of the process that reads the partition after which another Source gets it. Defaults to 6 s, at least 3 s.
 	TakeoverTimeout time.Duration
 
 	// Bucket is the key-value bucket to which snapshots are saved before records are acknowledged. The position of the consumer belongs to it: if the
-	// bucket was recreated, nothing that was acknowledged is saved, and the Source begins at the start of the log. Defaults to that of the Layout.
+	// bucket was recreated, the acknowledged records are not saved, and the Source begins at the start of the log. Defaults to that of the Layout.
 	Bucket string
 
 	// OnMalformed, if not nil, is called for malformed messages. If it fails, the message is delivered again after AckWait, a few times.

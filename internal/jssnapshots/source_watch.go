@@ -46,7 +46,7 @@ func (s *Source) check(ctx context.Context) error {
 	return s.measure(ctx)
 }
 
-// measure reports what is not acknowledged. Every Source of a partition reports the same, also one that does not have the partition.
+// measure reports the unacknowledged records. Every Source of a partition reports the same values, also one that waits for the partition.
 func (s *Source) measure(ctx context.Context) error {
 	if s.cfg.Observe == nil {
 		return nil

@@ -27,16 +27,16 @@ import (
 //
 //	o.<tenant>.<root>.<session>.<name>
 //
-// So a process may die at any point: the next process that saves or deletes the session finds in the notes the objects without a pointer.
+// So a process may crash at any point: the next process that saves or deletes the session finds the objects without a pointer by their notes.
 //
 // An object may be removed if a head that does not point to it was stored after its note. Why that is safe:
 //  1. projector A loads a head, notes an object, writes it, and stores a head that points to it by compare-and-set with the one it loaded;
 //  2. if another head was stored after the note, that compare-and-set fails, or was the one that stored it.
 //
-// So of the notes older than a head only the one it points to is needed, whenever that is checked. But projector A may still be writing, so a note records
-// when its object is complete; until then it stays for Config.WriteGrace, after which a writer has ended.
+// So of the notes that are older than a head only that of the object that the head points to is needed, at any later time. But projector A may still be
+// writing, so a note records when its object is complete; until then the note is kept for Config.WriteGrace, after which every writer has ended.
 
-// pointer is the value of a key whose data is an object. No head and no message begins like it.
+// pointer is the value of a key whose data is an object. Heads and messages begin with other bytes.
 type pointer struct {
 	Object string `json:"object"`
 	Bytes  int    `json:"bytes"`
@@ -54,7 +54,7 @@ func readPointer(value []byte) (p pointer, is bool) {
 	return p, err == nil && subjects.CheckToken("object", p.Object) == nil && p.Bytes >= 0
 }
 
-// The kinds of an object are how its name begins.
+// The kinds of an object, the prefixes of its name.
 const (
 	headObject    = "h"
 	messageObject = "m"
@@ -63,8 +63,8 @@ const (
 // objectChunk is the size of the messages of an object. They are read one by one, so fewer are faster.
 const objectChunk = 512 << 10
 
-// spill writes data as an object and returns the pointer to it. It does not use the client library, which would write the data under a random subject: if
-// the writer died before it wrote the name, that data could never be found. The form is that of the library.
+// spill writes data as an object and returns the pointer to it. It does not use the client library, which would write the data under a random subject: if the
+// writer crashed before it wrote the name, that data could never be found. The format is that of the library.
 func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, kind string, data []byte) ([]byte, error) {
 	sum := sha256.Sum256(data)
 	p := pointer{Object: kind + "-" + rand.Text(), Bytes: len(data), SHA256: hex.EncodeToString(sum[:])}
@@ -163,7 +163,7 @@ func objectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
 // collection is the result of collect.
 type collection struct {
 	found bool // there were objects
-	left  bool // there still are: an object may still be written
+	left  bool // objects remain: an object may still be written
 }
 
 // collect removes the objects of s that are noted before a sequence, except those for which keep returns true.
@@ -202,7 +202,7 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before
 	return c, nil
 }
 
-// discard removes an object and then its note, so that it can be repeated after a crash. It leaves nothing, where the library leaves a marker.
+// discard removes an object and then its note, so that it can be repeated after a crash. Unlike the library, it leaves no marker.
 func (st *Store) discard(ctx context.Context, b *bucket, s chunk.Session, object string) error {
 	note, err := subjects.SnapshotObjectKey(s, object)
 	if err != nil {

@@ -28,7 +28,7 @@ type poison struct {
 	sent    nats.Header
 }
 
-// envelope is a header that says what the good ones say.
+// envelope returns a header with the attributes of a valid one.
 func envelope(o chunk.Ordinal, typ chunk.Type) nats.Header {
 	return codec.EncodeJSON(codec.Envelope{Session: s1, Epoch: 1, Ordinal: o}, codec.Header{Type: typ, Timestamp: 1}, nil).Header
 }

@@ -16,7 +16,7 @@ import (
 
 // Config configures a Server. The zero Config is ready for production behind an authenticating proxy.
 type Config struct {
-	// Prefix is in front of all paths; "/" is none. Defaults to "/agents".
+	// Prefix precedes all paths; "/" is no prefix. Defaults to "/agents".
 	Prefix string
 
 	// MaxBody is the maximum size of a request in bytes. Defaults to 1 MiB.

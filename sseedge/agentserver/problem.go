@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// The codes of spec/helix.md, AS-1, beside those of httpkit. They are part of the wire and do not change.
+// The codes of spec/helix.md, AS-1, in addition to those of httpkit. They are part of the wire and do not change.
 const (
 	codeCompleted = "ALREADY_COMPLETED"
 	codeExecution = "EXECUTION_ERROR"
@@ -46,7 +46,7 @@ func problemOf(r *conversation.Refusal) *httpkit.Problem {
 	return httpkit.Internal
 }
 
-// problems are those of the refusals of package conversation. ReasonAnswered and ReasonExpired are no problems here, see submit.
+// problems has the problems for the refusals of package conversation, except ReasonAnswered and ReasonExpired, which are not problems, see submit.
 var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonUnstorable:    httpkit.Invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),
 	conversation.ReasonTooLarge:      httpkit.BodyTooLarge,

@@ -35,7 +35,7 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	return nil
 }
 
-// wait is awaitBegin in the place of a stream.
+// wait reserves a stream and calls awaitBegin.
 func (s *Server) wait(r *http.Request, session chunk.Session) *httpkit.Problem {
 	release, p := s.shared.Streams.Acquire(r, session)
 	if p != nil {
@@ -74,7 +74,7 @@ func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *httpkit
 	return problemOf(refusal)
 }
 
-// withRequestTimeout returns the context of a request. A client that goes away does not cancel it.
+// withRequestTimeout returns the context of a request. It is not cancelled if the client disconnects.
 func (s *Server) withRequestTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.logic.RequestTimeout())
 }

@@ -18,17 +18,18 @@ type startRequest struct {
 	AgentType string            `json:"agentType"`
 	Message   jsontext.Value    `json:"message"`
 	State     jsontext.Value    `json:"state"`    // an object: what the agent gets as Params
-	Metadata  map[string]string `json:"metadata"` // of messages that have none of their own
+	Metadata  map[string]string `json:"metadata"` // of messages without their own metadata
 }
 
-// startResponse is the answer to /start and /resume.
+// startResponse is the response to /start and /resume.
 type startResponse struct {
 	SessionID string `json:"sessionId"`
 	StreamID  string `json:"streamId"`
 	RunID     string `json:"runId"`
 }
 
-// start serves POST /start. A session that is running or paused is returned as it is, whatever the request says; one that is complete is refused, AS-3.
+// start serves POST /start. If the session is running or paused, the response names its run and the request has no effect. If it is complete, the request is
+// refused, AS-3.
 func (s *Server) start(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	var b startRequest
 	if p := s.read(w, r, &b); p != nil {
@@ -138,7 +139,8 @@ func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *httpkit
 	return out, nil
 }
 
-// addMetadata gives messages without metadata that of the session, CS-9. Metadata over the budget is dropped everywhere, CS-10; the messages are kept.
+// addMetadata adds the metadata of the session to messages without metadata, CS-9. Metadata that exceeds its limit is removed from all messages, CS-10; the
+// messages are kept.
 func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]string) *httpkit.Problem {
 	var own *chunk.Value
 	if len(session) > 0 {
@@ -166,7 +168,7 @@ func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]s
 	return nil
 }
 
-// metadata is an object without white space, which counts for nothing.
+// metadata is an object without white space, which does not count towards the limit.
 func (s *Server) metadata(raw jsontext.Value) (chunk.Value, *httpkit.Problem) {
 	raw = raw.Clone()
 	if err := raw.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {

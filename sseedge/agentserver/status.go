@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// report is the answer of GET /status.
+// report is the response to GET /status.
 type report struct {
 	SessionID          string             `json:"sessionId"`
 	RunID              string             `json:"runId"`
@@ -27,7 +27,7 @@ type failure struct {
 	Code    string `json:"code,omitempty"`
 }
 
-// suspended is what a run waits for: calls to be answered by /submit-tool-result, and sub-agents that end by themselves.
+// suspended lists the pending calls of a run: calls to answer with /submit-tool-result, and sub-agents.
 type suspended struct {
 	ToolCallIDs []string `json:"toolCallIds,omitempty"`
 	Children    []child  `json:"children,omitempty"`

@@ -13,7 +13,7 @@ type stopRequest struct {
 	Reason    string `json:"reason"`
 }
 
-// stopping is the answer: the run that was asked to stop.
+// stopping is the response: the run for which the stop request is stored.
 type stopping struct {
 	SessionID string `json:"sessionId"`
 	RunID     string `json:"runId"`
@@ -27,7 +27,7 @@ func (s *Server) abort(w http.ResponseWriter, r *http.Request) *httpkit.Problem 
 	return s.stop(w, r, control.StopAbort)
 }
 
-// stop serves both: 202, the stop request is stored and will take effect also if the worker fails. /status and /sse report when it has.
+// stop serves both. 202: the stop request is stored and will take effect also if the worker fails. /status and /sse report when it has taken effect.
 func (s *Server) stop(w http.ResponseWriter, r *http.Request, kind control.StopKind) *httpkit.Problem {
 	var b stopRequest
 	if p := s.read(w, r, &b); p != nil {

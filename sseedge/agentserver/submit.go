@@ -9,11 +9,11 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// submission is what an answer to /submit-tool-result says.
+// submission is the response to /submit-tool-result.
 type submission struct {
 	Status submitStatus          `json:"status"`
 	Reason string                `json:"reason,omitempty"` // of a rejected one, spec/helix.md section 6.7
-	First  *conversation.Outcome `json:"first,omitempty"`  // the answer that counts instead
+	First  *conversation.Outcome `json:"first,omitempty"`  // the answer that was stored first
 }
 
 type submitStatus string
@@ -24,8 +24,8 @@ const (
 	rejected         submitStatus = "rejected"
 )
 
-// submit serves POST /submit-tool-result. Of any number of answers to a call the first counts; later ones get it, CS-16. An answer to another kind of call, or to
-// another approval, is refused, CS-14.
+// submit serves POST /submit-tool-result. The first answer to a call is stored; the responses to later ones contain it, CS-16. An answer to another kind of
+// call, or to another approval, is refused, CS-14.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	var session chunk.Session
 	var answer conversation.SubmittedAnswer
