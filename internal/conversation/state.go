@@ -4,9 +4,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -157,18 +159,32 @@ func addCalls(calls map[string]Call, list []fold.Message, agent string) {
 				c.Error = validText(p.Error)
 			}
 			if p.Approval != nil {
-				c.ApprovalID, c.Approved = p.Approval.ID, p.Approval.Approved
+				c.ApprovalID, c.Approved = validText(p.Approval.ID), p.Approval.Approved
 				if p.Approval.Reason != nil {
 					c.Reason = validText(*p.Approval.Reason)
 				}
 			}
-			calls[clientCallID(agent, p.ID)] = c
+			calls[clientCallID(agent, validText(p.ID))] = c
 		}
 	}
 }
 
-// validText returns a text of a record as JSON for a client can hold it: half of a surrogate pair is not UTF-8.
-func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+// validText returns a text of a record as a client has it in its requests: with U+FFFD for each half of a surrogate pair, which has three bytes.
+func validText(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if rawjson.SurrogateAt(text) != 0 {
+			size = 3
+		}
+		b.WriteRune(r)
+		text = text[size:]
+	}
+	return b.String()
+}
 
 // clientCallID returns the id of a call as a chat shows it, codec/aisdk.
 func clientCallID(agent, call string) string {
