@@ -19,10 +19,6 @@ func Listen() Option { return func(c *config) { c.Listen = true } }
 // StoreDir keeps the files in dir instead of a temporary directory of the test.
 func StoreDir(dir string) Option { return func(c *config) { c.StoreDir = dir } }
 
-// SyncAlways makes the server sync every write to disk before the
-// acknowledgement.
-func SyncAlways() Option { return func(c *config) { c.SyncAlways = true } }
-
 // WithoutJetStream starts a NATS server without JetStream.
 func WithoutJetStream() Option { return func(c *config) { c.NoJetStream = true } }
 
@@ -45,7 +41,6 @@ type config struct {
 	StoreDir    string `json:"storeDir"`
 	Listen      bool   `json:"listen"`
 	Port        int    `json:"port"` // 0 if it does not listen
-	SyncAlways  bool   `json:"syncAlways"`
 	NoJetStream bool   `json:"noJetStream"`
 	MaxPayload  int32  `json:"maxPayload"`
 	MaxStore    int64  `json:"maxStore"`
@@ -86,7 +81,6 @@ func (c config) serverOptions() (*server.Options, error) {
 	o.JetStream = !c.NoJetStream
 	o.DisableJetStreamBanner = true
 	o.StoreDir = c.StoreDir
-	o.SyncAlways = c.SyncAlways
 	o.JetStreamMaxMemory = 256 << 20
 	o.JetStreamMaxStore = c.MaxStore
 	if c.MaxPayload > 0 {
