@@ -84,7 +84,7 @@ func (a *Agent) classify(ctx context.Context, err error) *failure {
 	case errors.Is(context.Cause(ctx), errIdle):
 		f.code, f.cause = CodeTimeout, errIdle
 	case errors.As(err, &api):
-		p := problem{Message: api.Message, Code: api.Code, Type: api.Type}
+		p := endpointError{Message: api.Message, Code: api.Code, Type: api.Type}
 		f.code, f.final = p.classify(api.StatusCode)
 		if api.Response != nil {
 			f.after = retryAfter(api.Response.Header, time.Now())
@@ -122,31 +122,31 @@ func (a *Agent) clean(err error) error {
 	return errors.New(clip(text))
 }
 
-// problem is the error of an endpoint.
-type problem struct {
+// endpointError is the error of an endpoint.
+type endpointError struct {
 	Message string
 	Code    string
 	Type    string
 }
 
-// eventError is a problem inside of a stream.
-type eventError struct{ problem }
+// eventError is the error of an endpoint inside a stream.
+type eventError struct{ endpointError }
 
 func (r *eventError) Error() string { return r.Message }
 
-// problemIn parses the error of an event: a string, or an object whose code may be a number. An empty one is
+// endpointErrorIn parses the error of an event: a string, or an object whose code may be a number. An empty one is
 // ignored: some servers send null with every piece, and a stream that ends after it is reported as
 // incomplete.
-func problemIn(data []byte) (p problem, ok bool) {
+func endpointErrorIn(data []byte) (p endpointError, ok bool) {
 	var event struct {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(data, &event) != nil {
-		return problem{}, false
+		return endpointError{}, false
 	}
 	switch string(event.Error) {
 	case "", "null", "false", `""`, "{}":
-		return problem{}, false
+		return endpointError{}, false
 	}
 	if json.Unmarshal(event.Error, &p.Message) == nil {
 		return p, true
@@ -157,9 +157,9 @@ func problemIn(data []byte) (p problem, ok bool) {
 		Code    any    `json:"code"`
 	}
 	if json.Unmarshal(event.Error, &body) != nil {
-		return problem{Message: string(event.Error)}, true
+		return endpointError{Message: string(event.Error)}, true
 	}
-	p = problem{Message: body.Message, Type: body.Type}
+	p = endpointError{Message: body.Message, Type: body.Type}
 	switch code := body.Code.(type) {
 	case string:
 		p.Code = code
@@ -169,9 +169,9 @@ func problemIn(data []byte) (p problem, ok bool) {
 	return p, true
 }
 
-// error returns the problem for the log. The message about an invalid key is dropped, because it may contain
+// error returns the error for the log. The message about an invalid key is dropped, because it may contain
 // parts of the key.
-func (p problem) error(status int, code string) error {
+func (p endpointError) error(status int, code string) error {
 	text := "endpoint error " + strconv.Quote(p.Message)
 	if code == CodeAuthFailed {
 		text = "endpoint rejected the key"
@@ -185,9 +185,9 @@ func (p problem) error(status int, code string) error {
 	return errors.New(text)
 }
 
-// classify returns the code of a problem, and final if a retry cannot help. status is 0 for a problem inside
+// classify returns the code of an error, and final if a retry cannot help. status is 0 for an error inside
 // of a stream. Names take precedence over the status, because servers agree on them more often.
-func (p problem) classify(status int) (code string, final bool) {
+func (p endpointError) classify(status int) (code string, final bool) {
 	if code, final, ok := p.named(); ok {
 		return code, final
 	}
@@ -218,7 +218,7 @@ func (p problem) classify(status int) (code string, final bool) {
 }
 
 // named classifies by the names that the endpoint uses; ok is false if none is known.
-func (p problem) named() (code string, final, ok bool) {
+func (p endpointError) named() (code string, final, ok bool) {
 	for _, name := range []string{p.Code, p.Type} {
 		switch name {
 		case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active":
@@ -250,7 +250,7 @@ func (p problem) named() (code string, final, ok bool) {
 }
 
 // isGeneric classifies by names that are less specific than a status.
-func (p problem) isGeneric() string {
+func (p endpointError) isGeneric() string {
 	for _, name := range []string{p.Code, p.Type} {
 		switch name {
 		case "server_error", "internal_error", "internal_server_error", "api_error":

@@ -20,7 +20,7 @@ func events[T any](res *http.Response) iter.Seq2[T, error] {
 			if bytes.HasPrefix(data, []byte("[DONE]")) {
 				return
 			}
-			if p, ok := problemIn(data); ok {
+			if p, ok := endpointErrorIn(data); ok {
 				yield(none, &eventError{p})
 				return
 			}

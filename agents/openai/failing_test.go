@@ -240,7 +240,7 @@ func TestKeyIsNotLogged(t *testing.T) {
 
 // An event has an error if its member "error" has content, in any form.
 func TestProblemIn(t *testing.T) {
-	for data, want := range map[string]problem{
+	for data, want := range map[string]endpointError{
 		`{"error":{"message":"x","type":"y","code":"z"}}`:           {Message: "x", Type: "y", Code: "z"},
 		`{"error":{"message":"x","code":503}}`:                      {Message: "x", Code: "503"},
 		`{"error":{"message":"x","code":429,"metadata":{}},"id":1}`: {Message: "x", Code: "429"},
@@ -258,7 +258,7 @@ func TestProblemIn(t *testing.T) {
 		`[{"error":"x"}]`: {},
 		`no JSON`:         {},
 	} {
-		if got, ok := problemIn([]byte(data)); got != want || ok != (want != problem{}) {
+		if got, ok := endpointErrorIn([]byte(data)); got != want || ok != (want != endpointError{}) {
 			t.Errorf("%s: got %+v, %v; want %+v", data, got, ok, want)
 		}
 	}
@@ -268,17 +268,17 @@ func TestProblemIn(t *testing.T) {
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		status int
-		p      problem
+		p      endpointError
 		code   string
 	}{
-		{0, problem{Message: "x", Code: "503"}, CodeOverloaded},
-		{0, problem{Message: "x", Code: "429"}, CodeRateLimited},
-		{0, problem{Message: "the context window is full"}, CodeContextExceeded},
-		{0, problem{Message: "x"}, CodeUnknown},
-		{418, problem{}, CodeInvalidRequest},
-		{599, problem{}, CodeUnavailable},
-		{408, problem{}, CodeTimeout},
-		{413, problem{}, CodeContextExceeded},
+		{0, endpointError{Message: "x", Code: "503"}, CodeOverloaded},
+		{0, endpointError{Message: "x", Code: "429"}, CodeRateLimited},
+		{0, endpointError{Message: "the context window is full"}, CodeContextExceeded},
+		{0, endpointError{Message: "x"}, CodeUnknown},
+		{418, endpointError{}, CodeInvalidRequest},
+		{599, endpointError{}, CodeUnavailable},
+		{408, endpointError{}, CodeTimeout},
+		{413, endpointError{}, CodeContextExceeded},
 	} {
 		if code, _ := c.p.classify(c.status); code != c.code {
 			t.Errorf("%d %+v: %s, want %s", c.status, c.p, code, c.code)

@@ -42,9 +42,9 @@ func (w responsesWire) ask(ctx context.Context, q request, p *stepWriter) (resul
 			return result{finish: incomplete(e.Response), usage: responsesTokens(e.Response)}, nil
 		case "response.failed":
 			r := e.Response.Error
-			return result{}, &eventError{problem{Message: r.Message, Code: string(r.Code)}}
+			return result{}, &eventError{endpointError{Message: r.Message, Code: string(r.Code)}}
 		case "error":
-			return result{}, &eventError{problem{Message: e.Message, Code: e.Code}}
+			return result{}, &eventError{endpointError{Message: e.Message, Code: e.Code}}
 		default:
 			if err := w.handleEvent(ctx, e, p); err != nil {
 				return result{}, err

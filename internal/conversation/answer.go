@@ -3,12 +3,12 @@ package conversation
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -149,8 +149,8 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 
 // unawaited returns the refusal of an answer to a call that no run waits for: the call has an outcome, was not made yet, or does not exist.
 func (s *Service) unawaited(ctx context.Context, v *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
-	agent, id, nested := strings.Cut(c.CallID, "/")
-	if nested && v.SubAgentSessions[agent] {
+	agent, id := aisdk.SplitCallID(c.CallID, v.isSubAgent)
+	if agent != "" {
 		// The calls of a sub-agent that has ended are not in the view.
 		child, err := s.ports.Snapshots.Snapshot(ctx, v.Session.Child(agent))
 		if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
@@ -158,8 +158,6 @@ func (s *Service) unawaited(ctx context.Context, v *State, snap fold.Snapshot, c
 		}
 		addCalls(v.Calls, child.Messages(0), agent)
 		snap = child
-	} else {
-		id = c.CallID
 	}
 	switch call, known := v.Calls[c.CallID]; {
 	case !known:

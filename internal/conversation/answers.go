@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 )
 
@@ -52,9 +53,9 @@ func (r Request) sort(v *State) answerSet {
 // completed returns the rejection of an answer to a call that no run waits for any more, or that does not exist.
 func (s *answerSet) completed(v *State, c SubmittedAnswer) {
 	call, known := v.Calls[c.CallID]
-	agent, _, nested := strings.Cut(c.CallID, "/")
+	agent, _ := aisdk.SplitCallID(c.CallID, v.isSubAgent)
 	switch {
-	case !known && nested && v.SubAgentSessions[agent]:
+	case !known && agent != "":
 		s.known = true // its sub-agent ended earlier
 	case !known && c.Kind == control.Approval && runOf(c.ApprovalID) != "" && runOf(c.ApprovalID) != v.Run.ID:
 		s.reject(v, c, StaleRun)

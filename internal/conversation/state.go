@@ -186,6 +186,8 @@ func validText(text string) string {
 	return b.String()
 }
 
+func (v *State) isSubAgent(session string) bool { return v.SubAgentSessions[session] }
+
 // clientCallID returns the id of a call as a chat shows it, codec/aisdk.
 func clientCallID(agent, call string) string {
 	if agent == "" {
