@@ -39,7 +39,7 @@ func (l *harness) chat() ([]pair, error) {
 	}
 	transform := func(name string, f *folding) pair {
 		return pair{
-			name: name, baseline: "native.Encode: a copy of the record in its frame", ours: f.transform, raw: f.copyFrames,
+			name: name, baseline: "helix.Encode: a copy of the record in its frame", ours: f.transform, raw: f.copyFrames,
 			targets: []target{{figure: chunkCost, ratioAtMost: 2}}, // half as many in the same time
 		}
 	}
