@@ -10,7 +10,7 @@
 // an end, fail, status or truncated event; in the scope of a tree only the
 // root's does, because a sub-agent that is through does not end the answer.
 //
-//	frame := native.Encode(nil, rec, chunk.ScopeTree)
+//	frame := helix.Encode(nil, rec, chunk.ScopeTree)
 //	if len(frame) == 0 {
 //		// nothing to show: the reader's cursor moves all the same
 //	}
