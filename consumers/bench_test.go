@@ -31,7 +31,7 @@ func (w *env) fill(s chunk.Session, n, between int) {
 func (w *env) enqueue(s chunk.Session) {
 	w.t.Helper()
 	w.next[s]++
-	msg, _ := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "Some words of an answer, as a model says them, one delta after the other."})
+	msg := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "Some words of an answer, as a model says them, one delta after the other."})
 	if _, err := w.js.PublishMsgAsync(msg); err != nil {
 		w.t.Fatal(err)
 	}
@@ -182,10 +182,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	w := newEnv(b, Config{})
 	w.fill(alice, n, 0)
 	reader := w.newReader(Config{}, w.srv.Conn(b))
-	raw, err := jetstream.New(w.srv.Conn(b))
-	if err != nil {
-		b.Fatal(err)
-	}
+	raw := w.srv.JetStream(b)
 	subject, err := w.layout.Subject(alice)
 	if err != nil {
 		b.Fatal(err)

@@ -5,24 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // With three replicas a consumer may be on one that lags. A read nevertheless returns every record that was acknowledged before the read began, and a
 // follower misses no record when the leader is killed.
 func TestReplicas(t *testing.T) {
-	cluster := natstest.StartCluster(t, 3)
+	cluster := streamtest.StartCluster(t)
 	w := &env{t: t, js: cluster.JetStream(t), next: map[chunk.Session]chunk.Ordinal{}}
-	natstest.Eventually(t, "the streams are there", func(context.Context) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		return topology.Ensure(ctx, w.js, topology.Config{Replicas: 3})
-	})
 	cluster.AwaitCurrent(t, stream)
 	w.reader = w.newReader(Config{Heartbeat: 500 * time.Millisecond}, cluster.Conn(t))
 	first := w.say(alice, "first")
@@ -78,11 +72,11 @@ func (w *env) persist(s chunk.Session, n int) []chunk.Record {
 	var recs []chunk.Record
 	for range n {
 		w.next[s]++
-		msg, data := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "on"})
+		msg := w.encode(s, 1, w.next[s], chunk.TextDelta{Delta: "on"})
 		msg.Header.Set(jetstream.MsgIDHeader, chunk.EventID(1, w.next[s])) // sufficient for one writer; the SDK also compares the stored message
-		rec := chunk.Record{Session: s, Epoch: 1, Ordinal: w.next[s], Type: chunk.TypeTextDelta, Data: data}
+		rec := chunk.Record{Session: s, Epoch: 1, Ordinal: w.next[s], Type: chunk.TypeTextDelta, Data: msg.Data}
 		natstest.Eventually(w.t, "a record is stored", func(ctx context.Context) error {
-			ack, err := w.js.PublishMsg(ctx, &nats.Msg{Subject: msg.Subject, Header: msg.Header, Data: msg.Data})
+			ack, err := w.js.PublishMsg(ctx, msg)
 			if err == nil {
 				rec.Seq = chunk.Seq(ack.Sequence)
 			}

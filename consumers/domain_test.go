@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -23,9 +24,7 @@ func TestJetStreamDomain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-				t.Fatal(err)
-			}
+			streamtest.Ensure(t, js, topology.Config{})
 			w := &env{t: t, srv: srv, js: js, next: map[chunk.Session]chunk.Ordinal{}}
 			s := chunk.RootSession("acme", "by"+name[3:])
 			if w.reader, err = New(js, Config{}); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -36,11 +37,8 @@ var alice = chunk.RootSession("acme", "alice")
 
 func newEnv(tb testing.TB, cfg Config, opts ...natstest.Option) *env {
 	tb.Helper()
-	srv := natstest.Start(tb, opts...)
+	srv := streamtest.Start(tb, opts...)
 	w := &env{t: tb, srv: srv, js: srv.JetStream(tb), next: map[chunk.Session]chunk.Ordinal{}}
-	if err := topology.Ensure(tb.Context(), w.js, topology.Config{}); err != nil {
-		tb.Fatal(err)
-	}
 	w.reader = w.newReader(cfg, srv.Conn(tb))
 	return w
 }
@@ -84,26 +82,17 @@ func (w *env) put(s chunk.Session, e chunk.Epoch, body chunk.Body) chunk.Record 
 // putAt writes a record with any ordinal, as a broken writer would.
 func (w *env) putAt(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) chunk.Record {
 	w.t.Helper()
-	msg, data := w.encode(s, e, o, body)
+	msg := w.encode(s, e, o, body)
 	ack, err := w.js.PublishMsg(w.t.Context(), msg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return chunk.Record{Seq: chunk.Seq(ack.Sequence), Session: s, Epoch: e, Ordinal: o, Type: body.Type(), Data: data}
+	return chunk.Record{Seq: chunk.Seq(ack.Sequence), Session: s, Epoch: e, Ordinal: o, Type: body.Type(), Data: msg.Data}
 }
 
-func (w *env) encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) (*nats.Msg, []byte) {
+func (w *env) encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) *nats.Msg {
 	w.t.Helper()
-	subject, err := w.layout.Subject(s)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	c := chunk.Chunk{AgentID: s.ID, AgentType: "tester", Timestamp: 1_700_000_000_000, Body: body}
-	m, err := codec.Encode(codec.Envelope{Session: s, Epoch: e, Ordinal: o}, c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data}, m.Data
+	return streamtest.Message(w.t, w.layout, codec.Envelope{Session: s, Epoch: e, Ordinal: o}, body)
 }
 
 // malformed writes a malformed message.
@@ -180,9 +169,7 @@ func (w *env) recreate() {
 	if err := w.js.DeleteStream(w.t.Context(), stream); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := topology.Ensure(w.t.Context(), w.js, topology.Config{}); err != nil {
-		w.t.Fatal(err)
-	}
+	streamtest.Ensure(w.t, w.js, topology.Config{})
 	w.next = map[chunk.Session]chunk.Ordinal{}
 }
 

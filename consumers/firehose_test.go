@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -349,9 +350,7 @@ func TestFirehoseOverPartitions(t *testing.T) {
 	srv := natstest.Start(t)
 	layout := subjects.Layout{Partitions: 3}
 	w := &env{t: t, srv: srv, js: srv.JetStream(t), layout: layout, next: map[chunk.Session]chunk.Ordinal{}}
-	if err := topology.Ensure(t.Context(), w.js, topology.Config{Layout: layout}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, w.js, topology.Config{Layout: layout})
 	w.reader = w.newReader(Config{Layout: layout}, srv.Conn(t))
 	var want []chunk.Record
 	for i := range 90 {

@@ -22,6 +22,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
@@ -57,9 +58,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 		cfg.history = cfg.feed
 	}
 	js := jetStream(t, cfg.write)
-	if err := topology.Ensure(t.Context(), js, topology.Config{Replicas: cfg.replicas}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, js, topology.Config{Replicas: cfg.replicas})
 	producer, err := producers.New(js, producers.Config{Linger: time.Millisecond, RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)

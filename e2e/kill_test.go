@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -78,9 +79,7 @@ func newLoadTest(t *testing.T, nc *nats.Conn, replicas int) *loadTest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Ensure(t.Context(), js, topology.Config{Replicas: replicas}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, js, topology.Config{Replicas: replicas})
 	producer, err := producers.New(js, producers.Config{RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)

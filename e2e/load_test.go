@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -58,9 +59,7 @@ func startPaddedWriters(t *testing.T, url string, sessions int, pace time.Durati
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, js, topology.Config{})
 	c := &recorders{stopped: make(chan struct{})}
 	if c.producer, err = producers.New(js, producers.Config{}); err != nil {
 		t.Fatal(err)

@@ -122,10 +122,7 @@ func (p env) fill(t *testing.T, n int) []chunk.Seq {
 // scanner returns the log of the test session over a connection of its own.
 func scanner(t *testing.T, url string, cfg Config) *natsLog {
 	t.Helper()
-	js, err := jetstream.New(natstest.Connect(t, url, nats.ErrorHandler(quiet)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natstest.JetStream(t, url, nats.ErrorHandler(quiet))
 	return newScanner(t, js, cfg)
 }
 

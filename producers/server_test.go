@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -38,9 +39,7 @@ func ensurePlace(tb testing.TB, nc *nats.Conn, cfg topology.Config) env {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := topology.Ensure(tb.Context(), js, cfg); err != nil {
-		tb.Fatal(err)
-	}
+	streamtest.Ensure(tb, js, cfg)
 	return env{nc: nc, js: js}
 }
 

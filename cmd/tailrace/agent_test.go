@@ -21,7 +21,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // transcript collects the output of a command and can be read while the command
@@ -50,9 +50,7 @@ func startWorker(t *testing.T, server *natstest.Server, args ...string) *transcr
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Ensure(t.Context(), server.JetStream(t), cfg.topology()); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, server.JetStream(t), cfg.topology())
 	ctx, cancel := context.WithCancel(t.Context())
 	var output transcript
 	ended := make(chan int, 1)

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
@@ -36,13 +37,8 @@ var siteLayout = subjects.Layout{Partitions: 2}
 func newRebuildEnv(t *testing.T) *rebuildEnv {
 	t.Helper()
 	srv := natstest.Start(t, natstest.Listen())
-	js, err := jetstream.New(srv.Conn(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := topology.Ensure(t.Context(), js, topology.Config{Layout: siteLayout}); err != nil {
-		t.Fatal(err)
-	}
+	js := srv.JetStream(t)
+	streamtest.Ensure(t, js, topology.Config{Layout: siteLayout})
 	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: siteLayout})
 	if err != nil {
 		t.Fatal(err)

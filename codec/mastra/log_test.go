@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/topology"
@@ -27,9 +28,7 @@ func TestWrittenByProducers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Ensure(ctx, js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, js, topology.Config{})
 	producer, err := producers.New(js, producers.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -82,11 +82,7 @@ func (w *env) jetStream(t *testing.T) jetstream.JetStream {
 	t.Helper()
 	i := slices.IndexFunc(w.vars, func(v string) bool { return strings.HasPrefix(v, "TAILRACE_NATS_PORT=") })
 	_, port, _ := strings.Cut(w.vars[i], "=")
-	js, err := jetstream.New(natstest.Connect(t, "nats://127.0.0.1:"+port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return js
+	return natstest.JetStream(t, "nats://127.0.0.1:"+port)
 }
 
 // chat posts a message and reads the answer to its end.

@@ -106,6 +106,7 @@ var layers = map[string]place{
 	"internal/testkit/seedtest":    {layer: testkit},
 	"internal/testkit/stack":       {layer: testkit},
 	"internal/testkit/storetest":   {layer: testkit},
+	"internal/testkit/streamtest":  {layer: testkit},
 }
 
 const (

@@ -16,19 +16,9 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/topology"
 )
-
-func startCluster(t *testing.T) *natstest.Cluster {
-	t.Helper()
-	cluster := natstest.StartCluster(t, 3)
-	js := cluster.JetStream(t)
-	natstest.Eventually(t, "the streams", func(ctx context.Context) error {
-		return topology.Ensure(ctx, js, topology.Config{Replicas: 3})
-	})
-	return cluster
-}
 
 // clusterConfig has timeouts that are longer than the loss of a leader on a busy machine.
 var clusterConfig = QueueConfig{RetryTimeout: time.Minute, AckWait: 2 * time.Second}
@@ -37,7 +27,7 @@ var clusterConfig = QueueConfig{RetryTimeout: time.Minute, AckWait: 2 * time.Sec
 // them is accepted, the errors of the others name that one, and the worker gets it.
 func TestRequestsAtOnceOnACluster(t *testing.T) {
 	const rounds, sessions, requesters = 7, 8, 40
-	cluster := startCluster(t)
+	cluster := streamtest.StartCluster(t)
 	var queues []*Queue
 	for range 4 {
 		queues = append(queues, newQueue(t, cluster.JetStream(t), clusterConfig))
@@ -135,7 +125,7 @@ func keys(m *sync.Map) []string {
 func TestRequestsWhileLeadersChange(t *testing.T) {
 	const sessions, requesters = 3, 12
 	seed := seedtest.Seed(t)
-	cluster := startCluster(t)
+	cluster := streamtest.StartCluster(t)
 	queues := []*Queue{newQueue(t, cluster.JetStream(t), clusterConfig), newQueue(t, cluster.JetStream(t), clusterConfig)}
 	var runs ledger
 	handle := func(ctx context.Context, c control.Command) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -59,7 +60,7 @@ func wantNoDeadlines(t *testing.T, js jetstream.JetStream) {
 
 // A deadline is delivered at its time, in addition to the session's command, and leaves no message.
 func TestDeadlineComes(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
 	request(t, q, execute("s1", "r0"), 0)
@@ -99,15 +100,13 @@ func TestDeadlineComes(t *testing.T) {
 // The server is shut down, or killed, while deadlines are pending. One of them is due meanwhile.
 func TestDeadlinesOutliveTheServer(t *testing.T) {
 	t.Run("restart", func(t *testing.T) {
-		srv := start(t)
+		srv := streamtest.Start(t)
 		outlive(t, srv.JetStream(t), func() { srv.Restart(t) })
 	})
 	t.Run("kill -9", func(t *testing.T) {
 		srv := natstest.StartProcess(t)
 		js := srv.JetStream(t)
-		if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-			t.Fatal(err)
-		}
+		streamtest.Ensure(t, js, topology.Config{})
 		outlive(t, js, func() { srv.Kill(t); srv.Restart(t) })
 	})
 }
@@ -132,7 +131,7 @@ func outlive(t *testing.T, js jetstream.JetStream, restart func()) {
 
 // A deadline that is due and not acknowledged, because the worker crashed, is redelivered.
 func TestDueDeadlineIsRedelivered(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	q := newQueue(t, srv.JetStream(t), QueueConfig{AckWait: 500 * time.Millisecond})
 	publishAt(t, q, "r1", time.Now())
 	firstJS := srv.JetStream(t)
@@ -157,7 +156,7 @@ func TestDueDeadlineIsRedelivered(t *testing.T) {
 // remains.
 func TestDeadlinesOnACluster(t *testing.T) {
 	const runs = 120
-	cluster := startCluster(t)
+	cluster := streamtest.StartCluster(t)
 	js := cluster.JetStream(t)
 	q := newQueue(t, js, clusterConfig)
 	from := time.Now()
@@ -197,7 +196,7 @@ func TestDeadlinesOnACluster(t *testing.T) {
 
 // The limits of a deadline.
 func TestRefusedDeadlines(t *testing.T) {
-	q := newQueue(t, start(t).JetStream(t), QueueConfig{})
+	q := newQueue(t, streamtest.Start(t).JetStream(t), QueueConfig{})
 	if err := q.PublishAt(t.Context(), execute("s1", "r1"), time.Now()); !errors.Is(err, chunk.ErrInvalid) {
 		t.Errorf("another kind: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -77,7 +78,7 @@ func TestDocumentedDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSame(t, got, all[0])
-	if _, err := start(t).JetStream(t).PublishMsg(t.Context(), all[0]); err != nil {
+	if _, err := streamtest.Start(t).JetStream(t).PublishMsg(t.Context(), all[0]); err != nil {
 		t.Errorf("the server says %v", err)
 	}
 }

@@ -1,14 +1,12 @@
 package jscontrol
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // Three servers, whose leader steps down or is killed while fifty clients answer at
@@ -16,9 +14,7 @@ import (
 // that got a response reads it.
 func TestFirstAnswerWinsOnACluster(t *testing.T) {
 	const rounds, clients = 6, 50
-	cluster := natstest.StartCluster(t, 3)
-	js := cluster.JetStream(t)
-	natstest.Eventually(t, "the bucket", func(ctx context.Context) error { return topology.Ensure(ctx, js, topology.Config{Replicas: 3}) })
+	cluster := streamtest.StartCluster(t)
 	var boxes []*Inbox
 	for range 3 {
 		boxes = append(boxes, newInbox(t, cluster.JetStream(t), InboxConfig{RetryTimeout: time.Minute}))

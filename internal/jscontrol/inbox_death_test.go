@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // errCrashed simulates a crash of a process.
@@ -181,7 +182,7 @@ func given(call, reason string) control.Answer {
 // restarted, too. In the end each call has the one accepted answer, and each run is resumed with all of them.
 func TestDeathBetweenAnySteps(t *testing.T) {
 	const runs, clients = 40, 10
-	srv := startInbox(t)
+	srv := streamtest.Start(t)
 	queue, err := NewQueue(srv.JetStream(t), QueueConfig{AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)

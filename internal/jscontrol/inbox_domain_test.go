@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -29,9 +30,7 @@ func TestOtherNamesAndDomains(t *testing.T) {
 				t.Fatal(err)
 			}
 			layout := subjects.Layout{Prefix: prefix}
-			if err := topology.Ensure(t.Context(), js, topology.Config{Layout: layout}); err != nil {
-				t.Fatal(err)
-			}
+			streamtest.Ensure(t, js, topology.Config{Layout: layout})
 			b := newInbox(t, js, InboxConfig{Layout: layout})
 			hints, stop, err := b.Watch(session, "run-1")
 			if err != nil {

@@ -8,21 +8,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
 )
 
 var session = chunk.Session{Tenant: "acme", Root: "r1", ID: "s1"}
-
-// start starts a server with the bucket.
-func startInbox(t *testing.T, opts ...natstest.Option) *natstest.Server {
-	t.Helper()
-	srv := natstest.Start(t, opts...)
-	if err := topology.Ensure(t.Context(), srv.JetStream(t), topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	return srv
-}
 
 func newInbox(t *testing.T, js jetstream.JetStream, cfg InboxConfig) *Inbox {
 	t.Helper()

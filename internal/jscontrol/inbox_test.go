@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -38,7 +39,7 @@ func fullAnswers() []control.Answer {
 
 // The worker reads the stored answers of its run, in the order in which they were stored.
 func TestAnswersAreRead(t *testing.T) {
-	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, streamtest.Start(t).JetStream(t), InboxConfig{})
 	if got := answers(t, b, "run-1"); got != nil {
 		t.Errorf("before: %+v", got)
 	}
@@ -69,7 +70,7 @@ func TestAnswersAreRead(t *testing.T) {
 
 // Of fifty concurrent answers, equal or not, one is stored, and the errors of the others contain it.
 func TestFirstAnswerWins(t *testing.T) {
-	srv := startInbox(t)
+	srv := streamtest.Start(t)
 	boxes := []*Inbox{newInbox(t, srv.JetStream(t), InboxConfig{}), newInbox(t, srv.JetStream(t), InboxConfig{})}
 	for round := range 20 {
 		call := fmt.Sprint("c", round)
@@ -106,7 +107,7 @@ func TestFirstAnswerWins(t *testing.T) {
 
 // A repeated stop request has no effect; an abort replaces an interrupt, and an interrupt does not replace an abort.
 func TestStopIsRaised(t *testing.T) {
-	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, streamtest.Start(t).JetStream(t), InboxConfig{})
 	if s, stopped, err := b.StopRequest(t.Context(), session, "run-1"); stopped || err != nil {
 		t.Fatalf("before: %+v, %v", s, err)
 	}
@@ -138,7 +139,7 @@ func TestStopIsRaised(t *testing.T) {
 
 // Concurrent interrupts and aborts: an abort is never lost.
 func TestStopsAtOnce(t *testing.T) {
-	srv := startInbox(t)
+	srv := streamtest.Start(t)
 	boxes := []*Inbox{newInbox(t, srv.JetStream(t), InboxConfig{}), newInbox(t, srv.JetStream(t), InboxConfig{})}
 	for round := range 20 {
 		run := fmt.Sprint("r", round)
@@ -166,7 +167,7 @@ func TestStopsAtOnce(t *testing.T) {
 
 // A hint is sent after its value was stored: a read after the hint returns the value.
 func TestHintComesAfterTheAnswer(t *testing.T) {
-	srv := startInbox(t)
+	srv := streamtest.Start(t)
 	b, other := newInbox(t, srv.JetStream(t), InboxConfig{}), newInbox(t, srv.JetStream(t), InboxConfig{})
 	hints, stop, err := b.Watch(session, "run-1")
 	if err != nil {
@@ -205,7 +206,7 @@ func TestHintComesAfterTheAnswer(t *testing.T) {
 
 // The error names the invalid field, and nothing is stored.
 func TestRefusedAnswers(t *testing.T) {
-	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, streamtest.Start(t).JetStream(t), InboxConfig{})
 	long, reason := strings.Repeat("ü", control.MaxAnswerID+1), strings.Repeat("x", control.MaxError+1)
 	tests := map[string]struct {
 		change func(*control.Answer)
@@ -278,7 +279,7 @@ func TestRefusedAnswers(t *testing.T) {
 
 // The largest accepted result fits a message, and the log record that it becomes, with all ids.
 func TestLargestResultFitsTheLog(t *testing.T) {
-	b := newInbox(t, startInbox(t).JetStream(t), InboxConfig{})
+	b := newInbox(t, streamtest.Start(t).JetStream(t), InboxConfig{})
 	a := result(strings.Repeat("💥", control.MaxAnswerID), `"`+strings.Repeat("<", control.MaxResult-2)+`"`)
 	a.ToolName = strings.Repeat("💥", control.MaxAnswerID)
 	if err := b.Answer(t.Context(), a); err != nil {
@@ -300,7 +301,7 @@ func TestLargestResultFitsTheLog(t *testing.T) {
 
 // Malformed values under the keys of the inbox are ignored, by readers and by clients that answer.
 func TestStrayValuesAreReplaced(t *testing.T) {
-	js := startInbox(t).JetStream(t)
+	js := streamtest.Start(t).JetStream(t)
 	b := newInbox(t, js, InboxConfig{})
 	kv, err := js.KeyValue(t.Context(), "TR_INBOX")
 	if err != nil {
@@ -361,7 +362,7 @@ func TestStrayValuesAreReplaced(t *testing.T) {
 
 // A value of a newer build is not changed.
 func TestNewerValuesAreLeft(t *testing.T) {
-	js := startInbox(t).JetStream(t)
+	js := streamtest.Start(t).JetStream(t)
 	b := newInbox(t, js, InboxConfig{})
 	kv, err := js.KeyValue(t.Context(), "TR_INBOX")
 	if err != nil {
@@ -391,12 +392,9 @@ func TestNewerValuesAreLeft(t *testing.T) {
 // The acknowledgement of an answer is lost with the connection: it is stored
 // once, and its client does not get ErrAnswered.
 func TestLostAcknowledgement(t *testing.T) {
-	srv := startInbox(t, natstest.Listen())
+	srv := streamtest.Start(t, natstest.Listen())
 	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
-	far, err := jetstream.New(natstest.Connect(t, proxy.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	far := natstest.JetStream(t, proxy.URL)
 	b := newInbox(t, far, InboxConfig{RetryTimeout: time.Minute})
 	near := newInbox(t, srv.JetStream(t), InboxConfig{})
 	for i, forget := range []bool{false, true} {
@@ -436,7 +434,7 @@ func shortInboxWindow(t *testing.T, js jetstream.JetStream) {
 
 // The server does not respond within RetryTimeout: the outcome is unknown.
 func TestUnknownOutcome(t *testing.T) {
-	srv := startInbox(t)
+	srv := streamtest.Start(t)
 	b := newInbox(t, srv.JetStream(t), InboxConfig{RetryTimeout: 300 * time.Millisecond})
 	srv.Shutdown()
 	if err := b.Answer(t.Context(), result("c1", "1")); !errors.Is(err, chunk.ErrUnknownOutcome) {

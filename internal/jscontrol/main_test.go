@@ -14,23 +14,12 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
 // limit is the timeout of a wait; it is long because test machines are shared.
 const limit = 30 * time.Second
-
-// start starts a server with the streams of Tailrace.
-func start(t *testing.T) *natstest.Server {
-	t.Helper()
-	srv := natstest.Start(t)
-	if err := topology.Ensure(t.Context(), srv.JetStream(t), topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	return srv
-}
 
 func newQueue(t *testing.T, js jetstream.JetStream, cfg QueueConfig) *Queue {
 	t.Helper()

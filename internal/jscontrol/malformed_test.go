@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // externalWorker requests and handles runs with core NATS and docs/workers.md only.
@@ -91,7 +92,7 @@ func (f externalWorker) next(stream, filter string) *nats.Msg {
 
 // A program that follows docs/workers.md requests a run, handles it, stores answers and sets deadlines, alongside programs that use the packages.
 func TestExternalWorker(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	ours := newQueue(t, js, QueueConfig{})
 	box, err := NewInbox(js, InboxConfig{})

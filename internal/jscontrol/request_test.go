@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 var session1 = chunk.RootSession("acme", "s1")
@@ -55,7 +55,7 @@ func wantPending(t *testing.T, q *Queue, run string) control.Revision {
 
 // A session has one command, from its acceptance until its worker has acknowledged it.
 func TestOneCommandAtATime(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	q := newQueue(t, srv.JetStream(t), QueueConfig{})
 	wantPending(t, q, "")
 	want := full()
@@ -101,7 +101,7 @@ func resume(run, resumed string) control.Command {
 // The worker has ended the run in the log and crashed before the acknowledgement: a client that knows that from the log replaces the command. Of several
 // requests exactly one is accepted.
 func TestRequestBehindAFinishedCommand(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
 	request(t, q, execute("s1", "r1"), 0)
@@ -142,7 +142,7 @@ func TestRequestBehindAFinishedCommand(t *testing.T) {
 
 // The newest command is acknowledged before an older one: the pending command is the older one until it is acknowledged.
 func TestPendingAfterAcksOutOfOrder(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
 	request(t, q, execute("s1", "r1"), 0)
@@ -166,7 +166,7 @@ func TestPendingAfterAcksOutOfOrder(t *testing.T) {
 // A repeated request returns the command that is on the queue; after its acknowledgement, it is published again. The deduplication of the server must not
 // prevent that: 1. a Resume comes too early, finds no answers, and is acknowledged, 2. the last answer is stored, and the Resume is requested again.
 func TestRepeatedRequest(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
 	stream, err := js.Stream(t.Context(), "TR_COMMANDS")
@@ -188,7 +188,7 @@ func TestRepeatedRequest(t *testing.T) {
 
 // A hundred times fifty concurrent requests: one is accepted, and the errors of all others name it.
 func TestRequestsAtOnce(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
 	for round := range 100 {
@@ -230,17 +230,11 @@ func TestRequestsAtOnce(t *testing.T) {
 // once, and its client does not get a BusyError that names its own command, also when
 // the server has forgotten its id meanwhile.
 func TestRequestWithLostAcknowledgement(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t, natstest.Listen())
 	js := srv.JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
 	near := newQueue(t, js, QueueConfig{})
 	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
-	farJS, err := jetstream.New(natstest.Connect(t, proxy.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	farJS := natstest.JetStream(t, proxy.URL)
 	far := newQueue(t, farJS, QueueConfig{RetryTimeout: time.Minute})
 	for _, run := range []string{"r1", "r2"} {
 		proxy.DropReplies()
@@ -268,7 +262,7 @@ func TestRequestWithLostAcknowledgement(t *testing.T) {
 
 // The server does not respond within RetryTimeout: the outcome is unknown, which is not a rejection.
 func TestRequestWithUnknownOutcome(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{RetryTimeout: 300 * time.Millisecond})
 	srv.Shutdown()
@@ -309,7 +303,7 @@ func TestBusyWithWhatCannotBeRead(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			js := start(t).JetStream(t)
+			js := streamtest.Start(t).JetStream(t)
 			q := newQueue(t, js, QueueConfig{})
 			if _, err := js.Publish(t.Context(), "tr.commands.acme.support.s1", []byte(test.data)); err != nil {
 				t.Fatal(err)
@@ -333,7 +327,7 @@ func TestBusyWithWhatCannotBeRead(t *testing.T) {
 
 // An Expire does not count as the session's command, and an invalid name is rejected without a request.
 func TestRefusedRequests(t *testing.T) {
-	q := newQueue(t, start(t).JetStream(t), QueueConfig{})
+	q := newQueue(t, streamtest.Start(t).JetStream(t), QueueConfig{})
 	expire := control.Command{Kind: control.Expire, Session: session1, AgentType: "support", RunID: "r1", Deadline: time.Now()}
 	if err := q.Request(t.Context(), expire, 0); !errors.Is(err, chunk.ErrInvalid) {
 		t.Errorf("an expire: %v", err)

@@ -16,12 +16,13 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/topology"
 )
 
 // A command is delivered with all members, and removed when it is acknowledged.
 func TestCommandTravels(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
 	want := full()
@@ -39,7 +40,7 @@ func TestCommandTravels(t *testing.T) {
 
 // Publishing a command twice stores it once, even after the first was acknowledged.
 func TestPublishIsIdempotent(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	q := newQueue(t, srv.JetStream(t), QueueConfig{})
 	got := make(chan string, 10)
 	serve(t, q, func(_ context.Context, c control.Command) error { got <- c.RunID; return nil })
@@ -55,7 +56,7 @@ func TestPublishIsIdempotent(t *testing.T) {
 
 // kill -9: the connection is lost without an acknowledgement. Another worker gets the command within AckWait.
 func TestKilledWorkersCommandComesAgain(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	cfg := QueueConfig{AckWait: 500 * time.Millisecond}
 	first, second := make(chan struct{}), make(chan struct{})
 	firstJS := srv.JetStream(t)
@@ -77,7 +78,7 @@ func TestKilledWorkersCommandComesAgain(t *testing.T) {
 
 // A worker that is stopped returns its command at once: the next one does not wait for AckWait, which is a minute here.
 func TestStoppedWorkerGivesBack(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	cfg := QueueConfig{AckWait: 2 * limit}
 	first, second := make(chan struct{}), make(chan struct{})
 	q := newQueue(t, srv.JetStream(t), cfg)
@@ -95,7 +96,7 @@ func TestStoppedWorkerGivesBack(t *testing.T) {
 
 // A busy worker keeps its command for longer than AckWait.
 func TestHeartbeatKeepsCommand(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	cfg := QueueConfig{AckWait: 2 * time.Second}
 	seen := watchSigns(t, srv.Conn(t))
 	q := newQueue(t, srv.JetStream(t), cfg)
@@ -118,7 +119,7 @@ func TestHeartbeatKeepsCommand(t *testing.T) {
 
 // A failed command is redelivered, with increasing delays or with the delay of the handler, and is removed when it succeeds.
 func TestFailedCommandIsRedelivered(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	seen := watchSigns(t, srv.Conn(t))
 	q := newQueue(t, js, QueueConfig{RetryDelay: 10 * time.Millisecond})
@@ -154,7 +155,7 @@ func TestFailedCommandIsRedelivered(t *testing.T) {
 
 // A fenced worker sends no ack and no nak: the worker that fenced it has the command.
 func TestFencedWorkerIsSilent(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	seen := watchSigns(t, srv.Conn(t))
 	q := newQueue(t, srv.JetStream(t), QueueConfig{AckWait: 300 * time.Millisecond})
 	var tries atomic.Int32
@@ -177,7 +178,7 @@ func TestFencedWorkerIsSilent(t *testing.T) {
 // A malformed command is removed from the queue, with the reason in the log, and does
 // not block the others.
 func TestMalformedIsRefused(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	lines := make(logLines, 100)
 	q := newQueue(t, js, QueueConfig{Log: slog.New(lines)})
@@ -199,7 +200,7 @@ func TestMalformedIsRefused(t *testing.T) {
 
 // A command of a newer build stays on the queue.
 func TestNewerCommandIsLeft(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	seen := watchSigns(t, srv.Conn(t))
 	q := newQueue(t, js, QueueConfig{})
@@ -215,7 +216,7 @@ func TestNewerCommandIsLeft(t *testing.T) {
 
 // At most Concurrency commands run at a time; the others stay on the queue, where another worker gets them.
 func TestConcurrencyIsBounded(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	cfg := QueueConfig{Concurrency: 3, AckWait: 2 * limit}
 	q := newQueue(t, srv.JetStream(t), cfg)
 	var now, most atomic.Int32
@@ -249,7 +250,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 
 // The server redelivers the command that this worker is running: the handler does not start a second time, and the newest delivery is acknowledged.
 func TestOwnCommandIsRedelivered(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	nc := srv.Conn(t)
 	seen := watchSigns(t, nc)
 	js := srv.JetStream(t)
@@ -296,7 +297,7 @@ func TestServeOutlivesTheServer(t *testing.T) {
 		t.Errorf("log: %s", line)
 	}
 	srv.Restart(t)
-	natstest.Eventually(t, "the streams", func(ctx context.Context) error { return topology.Ensure(ctx, js, topology.Config{}) })
+	streamtest.Ensure(t, js, topology.Config{})
 	for _, run := range []string{"r1", "r2"} {
 		natstest.Eventually(t, "publish", func(ctx context.Context) error { return q.Publish(ctx, execute("s1", run)) })
 		if r := natstest.Receive(t, "the command", got); r != run {
@@ -309,7 +310,7 @@ func TestServeOutlivesTheServer(t *testing.T) {
 
 // The error of Publish has the reason why a command was not stored.
 func TestPublishErrors(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{RetryTimeout: 300 * time.Millisecond})
 	c := execute("s1", "r1")
@@ -341,7 +342,7 @@ func TestPublishErrors(t *testing.T) {
 }
 
 func TestServeRefusesBadAgentType(t *testing.T) {
-	q := newQueue(t, start(t).JetStream(t), QueueConfig{})
+	q := newQueue(t, streamtest.Start(t).JetStream(t), QueueConfig{})
 	if err := q.Serve(t.Context(), []string{"support", "*"}, nil); !errors.Is(err, chunk.ErrInvalid) {
 		t.Errorf("err = %v", err)
 	}
@@ -363,7 +364,7 @@ func TestConfigNamesTheField(t *testing.T) {
 
 // AfterAck is called after the command is removed: then the session can get its next one.
 func TestDone(t *testing.T) {
-	srv := start(t)
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
 	first, next := execute("s1", "r1"), execute("s1", "r2")

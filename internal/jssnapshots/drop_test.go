@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -26,9 +27,7 @@ func TestDrop(t *testing.T) {
 	mustSave(t, old, log.fold(t), r)
 
 	layout := subjects.Layout{SnapshotBucket: "OTHER"}
-	if err := topology.Ensure(t.Context(), js, topology.Config{Layout: layout, MaxSnapshot: 64 << 10}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, js, topology.Config{Layout: layout, MaxSnapshot: 64 << 10})
 	other, err := New(js, Config{Layout: layout})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -25,9 +26,7 @@ import (
 // openSmall opens a store whose values have at most 64 KiB, so that small sessions need objects.
 func openSmall(t *testing.T, js jetstream.JetStream) *Store {
 	t.Helper()
-	if err := topology.Ensure(t.Context(), js, topology.Config{MaxSnapshot: 64 << 10}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, js, topology.Config{MaxSnapshot: 64 << 10})
 	st, err := New(js, Config{WriteGrace: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
@@ -39,33 +38,14 @@ type replicated struct {
 func newReplicated(t *testing.T) *replicated {
 	t.Helper()
 	c := &replicated{nodes: natstest.StartCluster(t, 3)}
-	nc := c.nodes.Conn(t)
-	c.env = &env{tb: t, conn: func() *nats.Conn { return c.nodes.Conn(t) }}
-	var err error
-	must := func() {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	c.js, err = jetstream.New(nc)
-	must()
-	natstest.Eventually(t, "the streams", func(context.Context) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		return topology.Ensure(ctx, c.js, topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
-	})
+	c.env = newEnvOn(t, func() *nats.Conn { return c.nodes.Conn(t) }, topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
 	for _, name := range []string{stream, snapshots, objects} {
 		c.nodes.AwaitCurrent(t, name)
 	}
-	reader, err := consumers.New(c.js, consumers.Config{})
-	must()
-	c.store, err = New(c.js, Config{})
-	must()
-	c.log = reader
-	c.reader = projector.NewReader(c.store, c.log)
-	c.producer, err = producers.New(c.js, producers.Config{Positions: c.reader})
-	must()
+	var err error
+	if c.producer, err = producers.New(c.js, producers.Config{Positions: c.reader}); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := c.producer.Close(); err != nil {
 			t.Errorf("close: %v", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
@@ -46,12 +47,12 @@ type env struct {
 func newEnv(tb testing.TB) *env {
 	tb.Helper()
 	srv := natstest.Start(tb)
-	w := newEnvOn(tb, func() *nats.Conn { return srv.Conn(tb) })
+	w := newEnvOn(tb, func() *nats.Conn { return srv.Conn(tb) }, topology.Config{})
 	w.srv = srv
 	return w
 }
 
-func newEnvOn(tb testing.TB, conn func() *nats.Conn) *env {
+func newEnvOn(tb testing.TB, conn func() *nats.Conn, cfg topology.Config) *env {
 	tb.Helper()
 	nc := conn()
 	js, err := jetstream.New(nc)
@@ -59,7 +60,7 @@ func newEnvOn(tb testing.TB, conn func() *nats.Conn) *env {
 		tb.Fatal(err)
 	}
 	w := &env{tb: tb, conn: conn, js: js}
-	w.ensure()
+	streamtest.Ensure(tb, js, cfg)
 	reader, err := consumers.New(js, consumers.Config{})
 	if err != nil {
 		tb.Fatal(err)
@@ -74,9 +75,7 @@ func newEnvOn(tb testing.TB, conn func() *nats.Conn) *env {
 
 func (w *env) ensure() {
 	w.tb.Helper()
-	if err := topology.Ensure(w.tb.Context(), w.js, topology.Config{}); err != nil {
-		w.tb.Fatal(err)
-	}
+	streamtest.Ensure(w.tb, w.js, topology.Config{})
 }
 
 // copy writes records of a log in memory into the real one, with the same ordinals.

@@ -23,6 +23,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // allAcknowledged waits until every delivery is acknowledged, however often it was delivered.
@@ -301,7 +302,7 @@ func (w *env) unpin() {
 // Processes are killed with -9 between the save of a head and its acknowledgement, one after the other.
 func TestKilledBetweenSaveAndAck(t *testing.T) {
 	srv := natstest.StartProcess(t)
-	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
+	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) }, topology.Config{})
 	url := w.js.Conn().ConnectedUrl()
 	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 28)
 	for range 10 {
@@ -318,7 +319,7 @@ func TestKilledBetweenSaveAndAck(t *testing.T) {
 // has the partition again.
 func TestTwoProcesses(t *testing.T) {
 	srv := natstest.StartProcess(t)
-	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) })
+	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) }, topology.Config{})
 	url := w.js.Conn().ConnectedUrl()
 	a, b := storetest.NewSessionGenerator(storetest.NewLog(), s1, 29), storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", "s2"), 30)
 	a.WithCleanups, b.WithCleanups = false, false

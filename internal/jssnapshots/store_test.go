@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -22,9 +23,7 @@ var s1 = chunk.RootSession("acme", "s1")
 
 func open(t *testing.T, js jetstream.JetStream, layout subjects.Layout) *Store {
 	t.Helper()
-	if err := topology.Ensure(t.Context(), js, topology.Config{Layout: layout}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, js, topology.Config{Layout: layout})
 	st, err := New(js, Config{Layout: layout, MaxValueBytes: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +33,7 @@ func open(t *testing.T, js jetstream.JetStream, layout subjects.Layout) *Store {
 
 func openFor(b *testing.B, js jetstream.JetStream) *Store {
 	b.Helper()
-	if err := topology.Ensure(b.Context(), js, topology.Config{}); err != nil {
-		b.Fatal(err)
-	}
+	streamtest.Ensure(b, js, topology.Config{})
 	st, err := New(js, Config{})
 	if err != nil {
 		b.Fatal(err)
@@ -199,10 +196,7 @@ func TestLostResponses(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	open(t, srv.JetStream(t), subjects.Layout{})
 	proxy := natstest.StartFaultProxy(t, srv.URL)
-	js, err := jetstream.New(natstest.Connect(t, proxy.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natstest.JetStream(t, proxy.URL)
 	st := open(t, js, subjects.Layout{})
 	lose := func() (lost *atomic.Int32) {
 		lost = new(atomic.Int32)

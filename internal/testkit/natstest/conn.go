@@ -29,6 +29,12 @@ func Connect(tb testing.TB, url string, opts ...nats.Option) *nats.Conn {
 	return nc
 }
 
+// JetStream is Connect with a JetStream context.
+func JetStream(tb testing.TB, url string, opts ...nats.Option) jetstream.JetStream {
+	tb.Helper()
+	return newJetStream(tb, Connect(tb, url, opts...))
+}
+
 func newJetStream(tb testing.TB, nc *nats.Conn) jetstream.JetStream {
 	tb.Helper()
 	js, err := jetstream.New(nc)

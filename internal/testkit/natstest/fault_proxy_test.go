@@ -28,10 +28,7 @@ func TestFaultProxyChangesSingleDeliveries(t *testing.T) {
 		}
 	}
 	proxy := natstest.StartFaultProxy(t, srv.URL)
-	js, err := jetstream.New(natstest.Connect(t, proxy.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natstest.JetStream(t, proxy.URL)
 	for _, tt := range []struct {
 		fault natstest.Fault
 		want  []string // subject/number of the delivery
@@ -80,10 +77,7 @@ func TestFaultProxyDropsSingleResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := natstest.StartFaultProxy(t, srv.URL)
-	js, err := jetstream.New(natstest.Connect(t, proxy.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natstest.JetStream(t, proxy.URL)
 	proxy.SetResponseFaults(func(answer []byte) bool { return strings.Contains(string(answer), `"seq":2`) })
 	for n, want := range []error{nil, context.DeadlineExceeded, nil} {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
