@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/retention"
@@ -21,11 +19,8 @@ func TestLogKeepsTheContractFromArchives(t *testing.T) {
 	memlog.RunContract(t, func(t *testing.T) memlog.TestLog {
 		t.Helper()
 		w := newEnv(t)
-		js, err := jetstream.New(w.conn)
-		w.must(err)
-		r, err := consumers.New(js, consumers.Config{Heartbeat: 100 * time.Millisecond, UseArchives: true})
-		w.must(err)
-		c, err := retention.NewArchiver(w.js, retention.ArchiverConfig{})
+		r := w.newReader(consumers.Config{Heartbeat: 100 * time.Millisecond, UseArchives: true})
+		c, err := retention.NewArchiver(w.JS, retention.ArchiverConfig{})
 		w.must(err)
 		w.Reader = r
 		t.Cleanup(func() { archived += r.Stats().Archived })

@@ -15,6 +15,8 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -29,11 +31,11 @@ func TestLogKeepsTheContract(t *testing.T) {
 // env is a server with a Reader, which is the log and the feed of a hub, and methods that write to the log. It keeps the records that it has written and not
 // removed.
 type env struct {
+	*stack.Stack
 	*consumers.Reader
 
 	t      *testing.T
-	js     jetstream.JetStream // for writing
-	conn   *nats.Conn          // of the readers
+	conn   *nats.Conn // of the readers
 	layout subjects.Layout
 	stored []chunk.Record
 	last   map[chunk.Session]chunk.Ordinal
@@ -41,20 +43,13 @@ type env struct {
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	srv := natstest.Start(t)
-	w := &env{t: t, js: srv.JetStream(t), last: make(map[chunk.Session]chunk.Ordinal)}
-	w.ensure()
-	nc := srv.Conn(t)
-	w.conn = nc
-	js, err := jetstream.New(nc)
-	w.must(err)
-	r, err := consumers.New(js, consumers.Config{Heartbeat: 100 * time.Millisecond})
-	w.must(err)
-	w.Reader = r
+	w := &env{Stack: stack.Start(t, stack.Options{}), t: t, last: make(map[chunk.Session]chunk.Ordinal)}
+	w.conn = w.Server.Conn(t)
+	w.Reader = w.newReader(consumers.Config{Heartbeat: 100 * time.Millisecond})
 	// The reads of the test have deleted their consumers.
 	t.Cleanup(func() {
 		natstest.Eventually(t, "the consumers to be deleted", func(ctx context.Context) error {
-			s, err := w.js.Stream(ctx, w.layout.Stream(0))
+			s, err := w.JS.Stream(ctx, w.layout.Stream(0))
 			if err != nil {
 				return err
 			}
@@ -65,6 +60,15 @@ func newEnv(t *testing.T) *env {
 		})
 	})
 	return w
+}
+
+func (w *env) newReader(cfg consumers.Config) *consumers.Reader {
+	w.t.Helper()
+	js, err := jetstream.New(w.conn)
+	w.must(err)
+	r, err := consumers.New(js, cfg)
+	w.must(err)
+	return r
 }
 
 func (w *env) must(err error) {
@@ -90,7 +94,7 @@ func (w *env) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Record 
 			before = rec.Seq
 		}
 	}
-	ack, err := w.js.PublishMsg(w.t.Context(), &nats.Msg{Subject: w.subject(s), Header: msg.Header, Data: msg.Data},
+	ack, err := w.JS.PublishMsg(w.t.Context(), &nats.Msg{Subject: w.subject(s), Header: msg.Header, Data: msg.Data},
 		jetstream.WithExpectLastSequencePerSubject(uint64(before)))
 	w.must(err)
 	rec := chunk.Record{Seq: chunk.Seq(ack.Sequence), Session: s, Epoch: 1, Ordinal: w.last[s], Type: typ, Data: data}
@@ -131,20 +135,15 @@ func (w *env) Purge(s chunk.Session) {
 
 func (w *env) Recreate() {
 	w.t.Helper()
-	w.must(w.js.DeleteStream(w.t.Context(), w.layout.Stream(0)))
-	w.ensure()
+	w.must(w.JS.DeleteStream(w.t.Context(), w.layout.Stream(0)))
+	streamtest.Ensure(w.t, w.JS, topology.Config{})
 	w.stored = nil
 	clear(w.last)
 }
 
-func (w *env) ensure() {
-	w.t.Helper()
-	w.must(topology.Ensure(w.t.Context(), w.js, topology.Config{}))
-}
-
 func (w *env) stream() jetstream.Stream {
 	w.t.Helper()
-	s, err := w.js.Stream(w.t.Context(), w.layout.Stream(0))
+	s, err := w.JS.Stream(w.t.Context(), w.layout.Stream(0))
 	w.must(err)
 	return s
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
@@ -149,13 +151,11 @@ func TestStreamRecreatedWhileRead(t *testing.T) {
 	}
 	page := w.open(t, w.edge, "")
 	page.await(t, `"n39"`)
-	if err := w.js.DeleteStream(t.Context(), chunkStream); err != nil {
+	if err := w.JS.DeleteStream(t.Context(), chunkStream); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	streamtest.Ensure(t, w.JS, topology.Config{})
 	again := w.begin(t)
 	w.emit(t, again, 3)
 	if event := page.await(t, `"type":"truncated"`); !strings.Contains(event, `"recreated"`) && !strings.Contains(event, `"future"`) {
@@ -177,8 +177,9 @@ func TestStreamRecreatedWhileRead(t *testing.T) {
 // streamRecreated is an edge and a projector with one session, which the test
 // removes without notifying them.
 type streamRecreated struct {
+	*stack.Stack
+
 	url      string
-	js       jetstream.JetStream
 	producer *producers.Producer
 	edge     *edgeProcess
 }
@@ -186,19 +187,8 @@ type streamRecreated struct {
 func newStreamRecreated(t *testing.T) *streamRecreated {
 	t.Helper()
 	server := natstest.StartProcess(t)
-	w := &streamRecreated{url: server.URL, js: server.JetStream(t)}
-	if err := topology.Ensure(t.Context(), w.js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if w.producer, err = producers.New(w.js, producers.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.producer.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	w := &streamRecreated{Stack: stack.Start(t, stack.Options{On: server}), url: server.URL}
+	w.producer = w.NewWriter(producers.Config{})
 	startRole(t, append(os.Environ(), "TAILRACE_NATS_URL="+server.URL), "projector")
 	w.edge = startEdge(t, server.URL)
 	return w
@@ -206,7 +196,7 @@ func newStreamRecreated(t *testing.T) *streamRecreated {
 
 func (w *streamRecreated) stream(t *testing.T) jetstream.Stream {
 	t.Helper()
-	stream, err := w.js.Stream(t.Context(), chunkStream)
+	stream, err := w.JS.Stream(t.Context(), chunkStream)
 	if err != nil {
 		t.Fatal(err)
 	}

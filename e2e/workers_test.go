@@ -27,12 +27,9 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/internal/jscontrol"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -197,39 +194,21 @@ func (w *workerProcess) kill() {
 
 // workerEnv is the environment of workers: a server, commands and clients.
 type workerEnv struct {
-	srv    *natstest.Process
-	log    *consumers.Reader
-	reader *projector.Reader
-	queue  *jscontrol.Queue
-	inbox  *jscontrol.Inbox
+	*stack.Stack
+
+	srv *natstest.Process
 }
 
 func newWorkerEnv(t *testing.T) *workerEnv {
 	t.Helper()
-	o := &workerEnv{srv: natstest.StartProcess(t)}
-	js := o.srv.JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	o.log = newReader(t, js.Conn(), consumers.Config{})
-	store, err := jssnapshots.New(js, jssnapshots.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.reader = projector.NewReader(store, o.log)
-	if o.queue, err = jscontrol.NewQueue(js, jscontrol.QueueConfig{}); err != nil {
-		t.Fatal(err)
-	}
-	if o.inbox, err = jscontrol.NewInbox(js, jscontrol.InboxConfig{}); err != nil {
-		t.Fatal(err)
-	}
-	return o
+	srv := natstest.StartProcess(t)
+	return &workerEnv{stack.Start(t, stack.Options{On: srv}), srv}
 }
 
 func workerSession(i int) chunk.Session { return chunk.RootSession("acme", fmt.Sprint("run", i)) }
 
 func (o *workerEnv) ask(ctx context.Context, i int) error {
-	return o.queue.Request(ctx, control.Command{
+	return o.Queue.Request(ctx, control.Command{
 		Kind: control.Execute, Session: workerSession(i), AgentType: "teller", RunID: fmt.Sprint("r", i),
 		Input: []chunk.InputMessage{{Content: "Tell!"}},
 	}, 0)
@@ -240,7 +219,7 @@ func (o *workerEnv) ask(ctx context.Context, i int) error {
 func (o *workerEnv) attend(ctx context.Context, i int) error {
 	s := workerSession(i)
 	for ctx.Err() == nil {
-		for rec, err := range o.log.Follow(ctx, chunk.Range{Session: s}) {
+		for rec, err := range o.Log.Follow(ctx, chunk.Range{Session: s}) {
 			if err != nil {
 				break // not started, or removed records: start again
 			}
@@ -258,19 +237,19 @@ func (o *workerEnv) attend(ctx context.Context, i int) error {
 }
 
 func (o *workerEnv) answer(ctx context.Context, s chunk.Session) error {
-	snap, err := o.reader.Snapshot(ctx, s)
+	snap, err := o.Reader.Snapshot(ctx, s)
 	if err != nil || snap.Run.Status != fold.RunSuspended || len(snap.Pending) == 0 {
 		return nil //nolint:nilerr // the run has continued; the next pause is checked later
 	}
 	run := snap.Run.ID
 	a := control.Answer{Session: s, RunID: run, CallID: snap.Pending[0].CallID, Kind: control.ClientResult, Result: chunk.Value(`"here"`)}
-	if err := o.inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
+	if err := o.Inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
 		return err
 	}
 	c := control.Command{Kind: control.Resume, Session: s, AgentType: "teller", RunID: control.ResumeRunID(run), Resumes: run}
-	err = o.queue.Request(ctx, c, 0)
+	err = o.Queue.Request(ctx, c, 0)
 	if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Command.RunID == run {
-		err = o.queue.Request(ctx, c, busy.Revision)
+		err = o.Queue.Request(ctx, c, busy.Revision)
 	}
 	if errors.Is(err, control.ErrBusy) {
 		return nil // already resumed
@@ -283,7 +262,7 @@ func (o *workerEnv) answer(ctx context.Context, s chunk.Session) error {
 func (o *workerEnv) check(t *testing.T, i int) {
 	t.Helper()
 	s := workerSession(i)
-	snap, err := o.reader.Snapshot(t.Context(), s)
+	snap, err := o.Reader.Snapshot(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +282,7 @@ func (o *workerEnv) check(t *testing.T, i int) {
 		t.Errorf("run %d has\n%s\nwant\n%s", i, b.String(), expectedContent())
 	}
 	ends := 0
-	for rec, err := range o.log.Replay(t.Context(), chunk.Range{Session: s}) {
+	for rec, err := range o.Log.Replay(t.Context(), chunk.Range{Session: s}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +369,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	}
 	s := workerSession(0)
 	words := 0
-	for rec, err := range o.log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
+	for rec, err := range o.Log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
 		if err != nil && words == 0 {
 			continue
 		}
@@ -411,7 +390,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("finished by the other worker after %s, the lease is %s", time.Since(frozen).Round(time.Millisecond), lease)
-	before, err := o.log.Last(ctx, s)
+	before, err := o.Log.Last(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +404,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	if err := o.attend(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	after, err := o.log.Last(ctx, s)
+	after, err := o.Log.Last(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -433,7 +412,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 		t.Errorf("the session grew from record %d to %d after its end", before.Ordinal, after.Ordinal)
 	}
 	highest := chunk.Epoch(0)
-	for rec, err := range o.log.Replay(ctx, chunk.Range{Session: s}) {
+	for rec, err := range o.Log.Replay(ctx, chunk.Range{Session: s}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func large(run int) []chunk.Body {
 
 // subjectsOf returns the subjects of a stream and their number of messages.
 func (h *env) subjectsOf(ctx context.Context, stream string) (map[string]uint64, error) {
-	s, err := h.js.Stream(ctx, stream)
+	s, err := h.JS.Stream(ctx, stream)
 	if err != nil {
 		return nil, err
 	}

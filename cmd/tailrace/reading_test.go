@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -32,27 +32,26 @@ import (
 // env is an edge and a projector with a server, and a writer. Every response of
 // the edge is checked against docs/openapi.yaml.
 type env struct {
+	*stack.Stack
 	running
 
 	t        *testing.T
 	doc      *openapitest.Document
-	js       jetstream.JetStream
 	producer *producers.Producer
 }
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	server := natstest.Start(t, natstest.Listen())
+	h := &env{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, doc: openapitest.Load(t)}
 	views := filepath.Join(t.TempDir(), "views.json")
 	if err := os.WriteFile(views, []byte(`{"views":{"customer":{"preset":"public"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := &env{t: t, doc: openapitest.Load(t), js: server.JetStream(t)}
-	h.running = runEdgeFor(t, "--nats-url", server.URL, "--views", views, "--allow-delete")
+	h.running = runEdgeFor(t, "--nats-url", h.Server.URL, "--views", views, "--allow-delete")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		args := []string{"projector", "--nats-url", server.URL, "--ops-listen", "", "--save-after", "10ms"}
+		args := []string{"projector", "--nats-url", h.Server.URL, "--ops-listen", "", "--save-after", "10ms"}
 		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, args)
 	}()
 	t.Cleanup(func() {
@@ -67,19 +66,7 @@ func newEnv(t *testing.T) *env {
 		}
 		return nil
 	})
-	nc := server.Conn(t, nats.Name("writer"))
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.producer, err = producers.New(js, producers.Config{Linger: producers.Off}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := h.producer.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
 	return h
 }
 
@@ -318,7 +305,7 @@ func (h *env) readSnapshots(early, late chunk.Seq) {
 	// The first records of session old expire.
 	at := fmt.Sprintf("/v1/sessions/old/snapshot?partial=1&at=%d", early)
 	h.get(at, `"text":"first "`)
-	stream, err := h.js.Stream(h.t.Context(), "TR_CHUNKS_0")
+	stream, err := h.JS.Stream(h.t.Context(), "TR_CHUNKS_0")
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 )
 
 // newBinaryEnv returns an env of the built command: `up`, which includes the
@@ -28,14 +29,6 @@ func newBinaryEnv(t *testing.T) *env {
 	t.Helper()
 	w := makeEnv(t, dialect.Options{})
 	port := fmt.Sprint(natstest.ReservePort(t))
-	w.connect = func() jetstream.JetStream {
-		nc, err := nats.Connect("nats://127.0.0.1:" + port)
-		w.must(err)
-		t.Cleanup(nc.Close)
-		js, err := jetstream.New(nc)
-		w.must(err)
-		return js
-	}
 	env := append(os.Environ(),
 		"TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=127.0.0.1:0", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=warn",
 		"TAILRACE_DATA_DIR="+t.TempDir(), "TAILRACE_DEMO=false", "TAILRACE_CHAT_AGENT=actor", "TAILRACE_CHAT_CLIENT_TOOLS=page_where",
@@ -44,7 +37,21 @@ func newBinaryEnv(t *testing.T) *env {
 		url, kill := start(t, role, env)
 		w.edges, w.killEdge = append(w.edges, url), kill
 	}
+	w.Stack = stack.Start(t, stack.Options{On: address("nats://127.0.0.1:" + port)})
 	return w
+}
+
+// address is the URL of the server that the built command includes.
+type address string
+
+func (a address) Conn(tb testing.TB, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	return natstest.Connect(tb, string(a), opts...)
+}
+
+func (a address) JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream {
+	tb.Helper()
+	return natstest.JetStream(tb, string(a), opts...)
 }
 
 var urlLine = regexp.MustCompile(`http://[0-9.:]+`)

@@ -12,37 +12,32 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
-
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
-	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/chat"
-	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
 // env is a server with edges, each with a separate connection, and with workers
 // that run the script below.
 type env struct {
-	t       *testing.T
-	connect func() jetstream.JetStream
-	opt     dialect.Options
-	log     *slog.Logger
-	acts    *script
-	edges   []string // URLs
-	kill    func()   // kills the last started worker
+	*stack.Stack
+
+	t     *testing.T
+	opt   dialect.Options
+	log   *slog.Logger
+	acts  *script
+	edges []string // URLs
+	kill  func()   // kills the last started worker
 
 	killEdge func() // kills the last edge, if it is a process
 }
@@ -57,11 +52,7 @@ func newEnv(t *testing.T, opt dialect.Options) *env {
 	t.Helper()
 	opt.ClientTool = clientTool
 	w := makeEnv(t, opt)
-	srv := natstest.Start(t)
-	w.connect = func() jetstream.JetStream { return srv.JetStream(t) }
-	if err := topology.Ensure(t.Context(), w.connect(), topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	w.Stack = stack.Start(t, stack.Options{})
 	w.edge()
 	w.edge()
 	return w
@@ -73,57 +64,33 @@ type noSnapshots struct{ sseedge.Snapshots }
 // edge starts an edge.
 func (w *env) edge() {
 	w.t.Helper()
-	js := w.connect()
-	reader, err := consumers.New(js, consumers.Config{})
+	clients := stack.NewClients(w.t, w.NewProcess().JS)
+	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"actor"}, Log: w.log})
 	w.must(err)
-	client, err := runs.New(js, runs.Config{AgentTypes: []string{"actor"}, Log: w.log})
-	w.must(err)
-	edge, err := sseedge.New(reader, noSnapshots{}, sseedge.Config{Log: w.log})
+	edge, err := sseedge.New(clients.Log, noSnapshots{}, sseedge.Config{Log: w.log})
 	w.must(err)
 	_, err = chat.New(edge, client.Service(), chat.Config{Dialect: w.opt})
 	w.must(err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	var running errgroup.Group
-	running.Go(func() error { return edge.Run(ctx) })
-	front := httptest.NewServer(edge)
-	w.t.Cleanup(func() {
-		front.CloseClientConnections()
-		front.Close()
-		cancel()
-		if err := running.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-			w.t.Error(err)
-		}
-	})
-	w.edges = append(w.edges, front.URL)
+	w.edges = append(w.edges, w.Serve(edge, edge.Run).URL)
 }
 
 // worker starts a worker.
 func (w *env) worker() {
 	w.t.Helper()
-	js := w.connect()
-	made, err := workers.New(js, workers.Config{
+	p := w.NewProcess()
+	made, err := workers.New(p.JS, workers.Config{
 		Agents: map[string]workers.Agent{"actor": w.acts, "helper": w.acts}, ShutdownTimeout: workers.Off,
 		Lease: time.Second, RetryDelay: 20 * time.Millisecond, Linger: time.Millisecond, RetryTimeout: 10 * time.Second, Log: w.log,
 	})
 	w.must(err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	done := make(chan struct{})
-	nc := js.Conn()
-	go func() {
-		defer close(done)
-		if err := made.Run(ctx); err != nil && !nc.IsClosed() {
-			w.t.Errorf("worker: %v", err)
-		}
-	}()
 	w.t.Cleanup(func() {
-		w.acts.finish()
-		cancel()
-		<-done
-		if err := made.Close(); err != nil && !nc.IsClosed() {
+		if err := made.Close(); err != nil && !p.JS.Conn().IsClosed() {
 			w.t.Error(err)
 		}
 	})
-	w.kill = nc.Close
+	p.Go(made.Run)
+	w.t.Cleanup(w.acts.finish)
+	w.kill = p.Kill
 }
 
 func (w *env) must(err error) {

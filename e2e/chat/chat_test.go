@@ -399,12 +399,12 @@ func (s *scenario) startEdges() {
 func (s *scenario) awaitSaved() {
 	s.t.Helper()
 	session := chunk.RootSession("default", s.chat)
-	last, err := s.reader.Last(s.t.Context(), session)
+	last, err := s.Log.Last(s.t.Context(), session)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	natstest.Eventually(s.t, "the snapshot of "+s.chat, func(ctx context.Context) error {
-		saved, _, err := s.heads.StoredPosition(ctx, session)
+		saved, _, err := s.Reader.StoredPosition(ctx, session)
 		if err == nil && saved.Seq != last.Seq {
 			err = fmt.Errorf("snapshot is at record %d, log at %d", saved.Seq, last.Seq)
 		}

@@ -16,24 +16,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/e2e/fleet"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 )
 
 // env is a NATS server, a projector, two edges and an agent, each a process. Tests that kill
 // one restart it.
 type env struct {
+	*stack.Stack
+
 	nats      *natstest.Process
 	edges     [2]*process
 	projector *process
 	agent     *process
 	holds     string // directory: an answer continues when the file of its chat exists
-	reader    *consumers.Reader
-	heads     *projector.Reader // reader of the stored snapshots
 }
 
 // newEnv starts an env whose edges use the dialect of a major version of the AI
@@ -41,19 +38,7 @@ type env struct {
 func newEnv(t *testing.T, words int) *env {
 	t.Helper()
 	w := &env{nats: natstest.StartProcess(t), holds: t.TempDir()}
-	js := w.nats.JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if w.reader, err = consumers.New(js, consumers.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	store, err := jssnapshots.New(js, jssnapshots.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.heads = projector.NewReader(store, w.reader)
+	w.Stack = stack.Start(t, stack.Options{On: w.nats})
 	w.projector = w.tailrace(fleet.Projector, "projector", "--ops-listen", "")
 	w.projector.start(t)
 	for i := range w.edges {

@@ -23,7 +23,7 @@ func (w *env) readLog(t *testing.T, chat string) []turn {
 	var records []chunk.Record
 	var removed []chunk.OrdinalRange
 	session := chunk.RootSession("default", chat)
-	for rec, err := range w.reader.Replay(t.Context(), chunk.Range{Session: session}) {
+	for rec, err := range w.Log.Replay(t.Context(), chunk.Range{Session: session}) {
 		if err != nil {
 			t.Fatalf("read the log of %s: %v", chat, err)
 		}

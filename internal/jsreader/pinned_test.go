@@ -548,10 +548,7 @@ func TestSlowServer(t *testing.T) {
 	publish(t, js, "s.a", 10)
 	proxy := natstest.StartFaultProxy(t, srv.URL)
 	proxy.SetResponseFaults(func([]byte) bool { <-time.After(1200 * time.Millisecond); return false })
-	slow, err := jetstream.New(natstest.Connect(t, proxy.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	slow := natstest.JetStream(t, proxy.URL)
 	c := newClient(t, srv, func(cfg *PinnedConfig) { cfg.TakeoverTimeout, cfg.Heartbeat = 20*time.Second, 5*time.Second })
 	c.Pinned = NewPinned(jsclient.New(slow), c.cfg)
 	c.run(t)

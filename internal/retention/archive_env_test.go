@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -52,10 +53,7 @@ func newArchiveEnvOn(tb testing.TB, srv *natstest.Server, cfg ArchiverConfig) *a
 
 func (w *archiveEnv) reader(srv *natstest.Server, cfg consumers.Config) *consumers.Reader {
 	w.tb.Helper()
-	nc := srv.Conn(w.tb)
-	js, err := jetstream.New(nc)
-	w.must(err)
-	r, err := consumers.New(js, cfg)
+	r, err := consumers.New(srv.JetStream(w.tb), cfg)
 	w.must(err)
 	return r
 }
@@ -71,7 +69,7 @@ func (w *archiveEnv) ctx() context.Context { return w.tb.Context() }
 
 func (w *archiveEnv) ensure() {
 	w.tb.Helper()
-	w.must(topology.Ensure(w.ctx(), w.js, topology.Config{}))
+	streamtest.Ensure(w.tb, w.js, topology.Config{})
 }
 
 // put writes the next record of s.
@@ -91,10 +89,7 @@ func (w *archiveEnv) putAt(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body
 
 func (w *archiveEnv) message(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) *nats.Msg {
 	w.tb.Helper()
-	c := chunk.Chunk{AgentID: s.ID, AgentType: "tester", Timestamp: 1_700_000_000_000, Body: body}
-	m, err := codec.Encode(codec.Envelope{Session: s, Epoch: e, Ordinal: o}, c)
-	w.must(err)
-	return &nats.Msg{Subject: w.subject(s), Header: m.Header, Data: m.Data}
+	return streamtest.Message(w.tb, w.layout, codec.Envelope{Session: s, Epoch: e, Ordinal: o}, body)
 }
 
 // run writes n records of s that end.

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -92,8 +90,7 @@ func TestReplacedBeforeTheRetry(t *testing.T) {
 // through connects the Archiver through a proxy.
 func (w *archiveEnv) through(url string, cfg ArchiverConfig) {
 	w.tb.Helper()
-	js, err := jetstream.New(natstest.Connect(w.tb, url))
-	w.must(err)
-	w.c, err = NewArchiver(js, cfg)
+	var err error
+	w.c, err = NewArchiver(natstest.JetStream(w.tb, url), cfg)
 	w.must(err)
 }

@@ -123,7 +123,7 @@ func TestPoison(t *testing.T) {
 		}
 	}
 	natstest.Eventually(t, "the snapshot", func(ctx context.Context) error {
-		if pos, _, err := w.snapshots.StoredPosition(ctx, s1); err != nil || pos != good.Position() {
+		if pos, _, err := w.Reader.StoredPosition(ctx, s1); err != nil || pos != good.Position() {
 			return fmt.Errorf("at %+v, %w", pos, err)
 		}
 		return nil
@@ -138,7 +138,7 @@ func TestPoison(t *testing.T) {
 	}
 	w.complete(at)
 	natstest.Eventually(t, "all to be acknowledged", func(ctx context.Context) error {
-		c, err := w.js.Consumer(ctx, "TR_CHUNKS_0", "projector")
+		c, err := w.JS.Consumer(ctx, "TR_CHUNKS_0", "projector")
 		if err != nil {
 			return err
 		}

@@ -35,11 +35,11 @@ func (a *addedReasons) Added(reason Reason) {
 // putMessage stores a message in the log and returns its origin.
 func (w *env) putMessage(subject string, header nats.Header, data []byte) Origin {
 	w.Helper()
-	ack, err := w.js.PublishMsg(w.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
+	ack, err := w.JS.PublishMsg(w.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
 	if err != nil {
 		w.Fatal(err)
 	}
-	stream, err := w.js.Stream(w.Context(), "TR_CHUNKS_0")
+	stream, err := w.JS.Stream(w.Context(), "TR_CHUNKS_0")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -147,13 +147,13 @@ func TestMissingMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	small, err := w.js.Stream(t.Context(), "TR_DEADLETTERS")
+	small, err := w.JS.Stream(t.Context(), "TR_DEADLETTERS")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := small.CachedInfo().Config
 	cfg.MaxMsgSize = 1000
-	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
+	if _, err := w.JS.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	large := w.putMessage("tr.chunks.0.acme.s1.s1", nil, bytes.Repeat([]byte("y"), 1000))
@@ -180,7 +180,7 @@ func TestMissingMessages(t *testing.T) {
 // A message of another program in the stream can be listed and deleted, and does not hide the entries after it.
 func TestMessageOfAnotherProgram(t *testing.T) {
 	w := newEnv(t)
-	if _, err := w.js.Publish(t.Context(), "tr.deadletters.acme.s1.s1.x", []byte("hello")); err != nil {
+	if _, err := w.JS.Publish(t.Context(), "tr.deadletters.acme.s1.s1.x", []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.dead.AddMalformed(t.Context(), 0, w.putMessage("tr.chunks.0.acme.s1.s1", nil, nil), errors.New("x")); err != nil {
@@ -246,7 +246,7 @@ func TestReplay(t *testing.T) {
 	storetest.Equal(t, "refolded", storetest.Stored(t, w.store, s1), storetest.Fold(t, w.log, s1))
 	last := w.record(5, chunk.TextDelta{Delta: "three"})
 	natstest.Eventually(t, "the next record", func(ctx context.Context) error {
-		pos, _, err := w.snapshots.StoredPosition(ctx, s1)
+		pos, _, err := w.Reader.StoredPosition(ctx, s1)
 		if err == nil && pos != last.Position() {
 			err = errors.New("not yet")
 		}
@@ -277,7 +277,7 @@ func TestReplayWithoutTheLog(t *testing.T) {
 	if err := w.dead.Add(t.Context(), records[2], "x"); err != nil {
 		t.Fatal(err)
 	}
-	stream, err := w.js.Stream(t.Context(), "TR_CHUNKS_0")
+	stream, err := w.JS.Stream(t.Context(), "TR_CHUNKS_0")
 	if err != nil {
 		t.Fatal(err)
 	}

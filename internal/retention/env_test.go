@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/topology"
@@ -25,25 +23,25 @@ var s1 = chunk.RootSession("acme", "s1")
 // env is a server with all streams, and the components of a deletion and of dead letters.
 type env struct {
 	*testing.T
+	*stack.Stack
 
-	js        jetstream.JetStream
-	log       *consumers.Reader
-	store     *jssnapshots.Store
-	snapshots *projector.Reader
-	producer  *producers.Producer
-	eraser    *Eraser
-	dead      *DeadLetters
-	added     addedReasons
+	log      *consumers.Reader
+	store    *jssnapshots.Store
+	producer *producers.Producer
+	eraser   *Eraser
+	dead     *DeadLetters
+	added    addedReasons
 }
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	return newEnvOn(t, natstest.Start(t).Conn(t), topology.Config{MaxSnapshot: 64 << 10})
+	return newEnvOn(t, stack.Options{Topology: topology.Config{MaxSnapshot: 64 << 10}})
 }
 
-func newEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *env {
+func newEnvOn(t *testing.T, o stack.Options) *env {
 	t.Helper()
-	w := &env{T: t}
+	s := stack.Start(t, o)
+	w := &env{T: t, Stack: s, log: s.Clients.Log, producer: s.NewWriter(producers.Config{Positions: s.Reader})}
 	var err error
 	must := func() {
 		t.Helper()
@@ -51,28 +49,11 @@ func newEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *env {
 			t.Fatal(err)
 		}
 	}
-	w.js, err = jetstream.New(nc)
+	w.store, err = jssnapshots.New(w.JS, jssnapshots.Config{WriteGrace: 50 * time.Millisecond})
 	must()
-	natstest.Eventually(t, "the streams", func(context.Context) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		return topology.Ensure(ctx, w.js, cfg)
-	})
-	w.store, err = jssnapshots.New(w.js, jssnapshots.Config{WriteGrace: 50 * time.Millisecond})
+	w.eraser, err = NewEraser(w.JS, w.store, EraserConfig{})
 	must()
-	w.log, err = consumers.New(w.js, consumers.Config{})
-	must()
-	w.snapshots = projector.NewReader(w.store, w.log)
-	w.producer, err = producers.New(w.js, producers.Config{Positions: w.snapshots})
-	must()
-	t.Cleanup(func() {
-		if err := w.producer.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	w.eraser, err = NewEraser(w.js, w.store, EraserConfig{})
-	must()
-	w.dead, err = NewDeadLetters(w.js, DeadLetterConfig{Observe: &w.added})
+	w.dead, err = NewDeadLetters(w.JS, DeadLetterConfig{Observe: &w.added})
 	must()
 	return w
 }
@@ -80,7 +61,7 @@ func newEnvOn(t *testing.T, nc *nats.Conn, cfg topology.Config) *env {
 // project runs a projector until the returned function is called.
 func (w *env) project() (stop func()) {
 	w.Helper()
-	source, err := jssnapshots.NewSource(w.js, jssnapshots.SourceConfig{OnMalformed: func(ctx context.Context, f jssnapshots.Malformed) error {
+	source, err := jssnapshots.NewSource(w.JS, jssnapshots.SourceConfig{OnMalformed: func(ctx context.Context, f jssnapshots.Malformed) error {
 		return w.dead.AddMalformed(ctx, f.Partition, Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
 	}})
 	if err != nil {

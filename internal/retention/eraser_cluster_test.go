@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -16,7 +17,7 @@ import (
 // each failure; in the end no data is left.
 func TestDeleteOnReplicas(t *testing.T) {
 	nodes := natstest.StartCluster(t, 3)
-	w := newEnvOn(t, nodes.Conn(t), topology.Config{Replicas: 3, MaxSnapshot: 64 << 10})
+	w := newEnvOn(t, stack.Options{On: nodes, Topology: topology.Config{Replicas: 3, MaxSnapshot: 64 << 10}})
 	const chunks, heads, objects = "TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"
 	for _, stream := range []string{chunks, heads, objects} {
 		nodes.AwaitCurrent(t, stream)

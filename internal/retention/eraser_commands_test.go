@@ -19,11 +19,11 @@ import (
 // with the same name in another tree.
 func TestCommandsAndInbox(t *testing.T) {
 	w := newEnv(t)
-	queue, err := jscontrol.NewQueue(w.js, jscontrol.QueueConfig{})
+	queue, err := jscontrol.NewQueue(w.JS, jscontrol.QueueConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := jscontrol.NewInbox(w.js, jscontrol.InboxConfig{})
+	box, err := jscontrol.NewInbox(w.JS, jscontrol.InboxConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestCommandsAndInbox(t *testing.T) {
 	}
 	natstest.Eventually(t, "what is due to come", func(ctx context.Context) error {
 		for stream, want := range map[string]uint64{"TR_COMMANDS": 6, "TR_DEADLINES": 18, "KV_TR_INBOX": 6} {
-			if err := holds(ctx, w.js, stream, want); err != nil {
+			if err := holds(ctx, w.JS, stream, want); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ func holds(ctx context.Context, js jetstream.JetStream, name string, want uint64
 // A session is deleted while its worker runs. The worker is fenced, and its command is not redelivered: the session stays deleted.
 func TestCommandDoesNotRestartADeletedSession(t *testing.T) {
 	w := newEnv(t)
-	queue, err := jscontrol.NewQueue(w.js, jscontrol.QueueConfig{AckWait: 300 * time.Millisecond})
+	queue, err := jscontrol.NewQueue(w.JS, jscontrol.QueueConfig{AckWait: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestCommandDoesNotRestartADeletedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(deleted)
-	if err := holds(t.Context(), w.js, "TR_COMMANDS", 0); err != nil {
+	if err := holds(t.Context(), w.JS, "TR_COMMANDS", 0); err != nil {
 		t.Error(err)
 	}
 	cancel()

@@ -19,17 +19,17 @@ func TestDeadLetters(t *testing.T) {
 	for subject, data := range map[string][]byte{
 		"tr.deadletters.acme.s1.s1.1-a": nil, "tr.deadletters.acme.s1.s1.2-a": nil, "tr.deadletters.acme.s2.s2.3-a": nil, "tr.deadletters.0.4-a": nil,
 	} {
-		if _, err := w.js.Publish(t.Context(), subject, data); err != nil {
+		if _, err := w.JS.Publish(t.Context(), subject, data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.js.PublishMsg(t.Context(), &nats.Msg{Subject: "tr.chunks.0.acme.s1.s1", Header: m.Header, Data: m.Data}); err != nil {
+	if _, err := w.JS.PublishMsg(t.Context(), &nats.Msg{Subject: "tr.chunks.0.acme.s1.s1", Header: m.Header, Data: m.Data}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.eraser.Delete(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	stream, err := w.js.Stream(t.Context(), "TR_DEADLETTERS")
+	stream, err := w.JS.Stream(t.Context(), "TR_DEADLETTERS")
 	if err != nil {
 		t.Fatal(err)
 	}

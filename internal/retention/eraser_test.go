@@ -45,11 +45,11 @@ func (w *env) write(run *producers.Run, text string) {
 func (w *env) projected(s chunk.Session) {
 	w.Helper()
 	natstest.Eventually(w.T, "the projector", func(ctx context.Context) error {
-		snap, err := w.snapshots.Snapshot(ctx, s)
+		snap, err := w.Reader.Snapshot(ctx, s)
 		if err != nil {
 			return err
 		}
-		if pos, _, err := w.snapshots.StoredPosition(ctx, s); err != nil || pos != snap.Position {
+		if pos, _, err := w.Reader.StoredPosition(ctx, s); err != nil || pos != snap.Position {
 			return fmt.Errorf("head at %v of %v, %w", pos, snap.Position, err)
 		}
 		return nil
@@ -75,7 +75,7 @@ func (w *env) left() (all []string) {
 	w.Helper()
 	theirs := make(map[string]bool)
 	for _, name := range []string{"TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"} {
-		stream, err := w.js.Stream(w.Context(), name)
+		stream, err := w.JS.Stream(w.Context(), name)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -135,14 +135,14 @@ func (w *env) goneAfter(sweep func(ctx context.Context) error, sessions ...chunk
 		return w.expires(ctx, sessions)
 	})
 	for _, s := range sessions {
-		if snap, err := w.snapshots.Snapshot(w.Context(), s); !errors.Is(err, chunk.ErrUnknownSession) {
+		if snap, err := w.Reader.Snapshot(w.Context(), s); !errors.Is(err, chunk.ErrUnknownSession) {
 			w.Errorf("snapshot of %s: at %v, %v; want ErrUnknownSession", s, snap.Position, err)
 		}
 	}
 }
 
 func (w *env) expires(ctx context.Context, sessions []chunk.Session) error {
-	api := jsclient.New(w.js)
+	api := jsclient.New(w.JS)
 	for _, s := range sessions {
 		name := s.Tenant + "." + s.Root + "." + s.ID
 		for stream, subject := range map[string]string{"TR_CHUNKS_0": "tr.chunks.0." + name, "KV_TR_SNAPSHOTS": "$KV.TR_SNAPSHOTS.h." + name} {
@@ -165,13 +165,13 @@ func TestDeleteTree(t *testing.T) {
 		w.projected(s)
 	}
 	w.delete(child)
-	if _, err := w.snapshots.Snapshot(t.Context(), s1); err != nil {
+	if _, err := w.Reader.Snapshot(t.Context(), s1); err != nil {
 		t.Errorf("the root of a deleted child: %v", err)
 	}
 	w.delete(s1)
 	stop()
 	w.onlyTombstones(s1, child, s1.Child("second"))
-	if snap, err := w.snapshots.Snapshot(t.Context(), other); err != nil || snap.Position.Ordinal < 2 {
+	if snap, err := w.Reader.Snapshot(t.Context(), other); err != nil || snap.Position.Ordinal < 2 {
 		t.Errorf("another session: %v, %v", snap.Position, err)
 	}
 }
@@ -240,7 +240,7 @@ func TestNewRun(t *testing.T) {
 	}
 	w.projected(s1)
 	stop()
-	snap, err := w.snapshots.Snapshot(t.Context(), s1)
+	snap, err := w.Reader.Snapshot(t.Context(), s1)
 	if err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 || snap.Status != fold.Ended {
 		t.Errorf("%d messages, %d lost, %s, %v", snap.FinishedCount(), snap.Faults.Lost, snap.Status, err)
 	}
@@ -260,7 +260,7 @@ func TestOneHalfOnly(t *testing.T) {
 	w.say(old)
 	w.projected(old)
 	stop()
-	stream, err := w.js.Stream(t.Context(), "TR_CHUNKS_0")
+	stream, err := w.JS.Stream(t.Context(), "TR_CHUNKS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestOneHalfOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.delete(old)
-	if snap, err := w.snapshots.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
+	if snap, err := w.Reader.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("at %v, %v", snap.Position, err)
 	}
 	if err := w.eraser.Delete(t.Context(), chunk.RootSession("acme", "unknown")); !errors.Is(err, chunk.ErrUnknownSession) {
@@ -315,14 +315,14 @@ func TestDeath(t *testing.T) {
 			for _, s := range []chunk.Session{s1, fresh} {
 				w.say(s)
 				w.projected(s)
-				eraser, err := NewEraser(w.js, dying{w.store, step}, EraserConfig{})
+				eraser, err := NewEraser(w.JS, dying{w.store, step}, EraserConfig{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if err := eraser.Delete(t.Context(), s); !errors.Is(err, errDied) {
 					t.Fatal(err)
 				}
-				_, err = w.snapshots.Snapshot(t.Context(), s)
+				_, err = w.Reader.Snapshot(t.Context(), s)
 				if step == "tombstone" {
 					if err != nil {
 						t.Fatalf("crash before the tombstone: %v", err)
@@ -336,7 +336,7 @@ func TestDeath(t *testing.T) {
 			w.projected(fresh)
 			stop()
 			w.onlyTombstones(s1)
-			snap, err := w.snapshots.Snapshot(t.Context(), fresh)
+			snap, err := w.Reader.Snapshot(t.Context(), fresh)
 			if err != nil || snap.TurnMessages() != 1 || snap.Faults.Lost != 0 {
 				t.Errorf("session with a new run: %d messages, %d lost, %v", snap.TurnMessages(), snap.Faults.Lost, err)
 			}
@@ -385,7 +385,7 @@ func TestTTL(t *testing.T) {
 		}
 		w.projected(s)
 	}
-	eraser, err := NewEraser(w.js, w.store, EraserConfig{TTL: time.Hour})
+	eraser, err := NewEraser(w.JS, w.store, EraserConfig{TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +396,7 @@ func TestTTL(t *testing.T) {
 		}
 	}
 	sweep(2*time.Hour, 0) // the log still has them
-	stream, err := w.js.Stream(t.Context(), "TR_CHUNKS_0")
+	stream, err := w.JS.Stream(t.Context(), "TR_CHUNKS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +404,7 @@ func TestTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []chunk.Session{old, written} { // the snapshot outlives the log
-		if snap, err := w.snapshots.Snapshot(t.Context(), s); err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 {
+		if snap, err := w.Reader.Snapshot(t.Context(), s); err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 {
 			t.Errorf("%s: %d messages, %v", s, snap.FinishedCount(), err)
 		}
 	}
@@ -416,10 +416,10 @@ func TestTTL(t *testing.T) {
 	stop()
 	sweep(time.Minute, 0)
 	sweep(2*time.Hour, 1)
-	if snap, err := w.snapshots.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
+	if snap, err := w.Reader.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("expired session: %v, %v", snap.Position, err)
 	}
-	if snap, err := w.snapshots.Snapshot(t.Context(), written); err != nil || snap.FinishedCount() != 4 || snap.Faults.Lost != 0 {
+	if snap, err := w.Reader.Snapshot(t.Context(), written); err != nil || snap.FinishedCount() != 4 || snap.Faults.Lost != 0 {
 		t.Errorf("session with a new run: %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
 	}
 }

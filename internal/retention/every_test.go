@@ -37,11 +37,11 @@ func (k *killed) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 
 // sweepLater is the loop of a process that sweeps an hour from now.
 func (w *env) sweepLater(ctx context.Context, store SnapshotStore) error {
-	e, err := NewEraser(w.js, store, EraserConfig{})
+	e, err := NewEraser(w.JS, store, EraserConfig{})
 	if err != nil {
 		return err
 	}
-	l, err := NewLease(w.js, LeaseConfig{Name: "sweep", Interval: 50 * time.Millisecond})
+	l, err := NewLease(w.JS, LeaseConfig{Name: "sweep", Interval: 50 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func TestAnotherLoopFinishes(t *testing.T) {
 		all = append(all, s)
 		w.say(s)
 		w.projected(s)
-		eraser, err := NewEraser(w.js, dying{w.store, step}, EraserConfig{})
+		eraser, err := NewEraser(w.JS, dying{w.store, step}, EraserConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,17 +10,13 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // newLeases returns the leases of n processes for one task.
 func newLeases(t *testing.T, n int, interval time.Duration) []*Lease {
 	t.Helper()
-	srv := natstest.Start(t)
-	js := srv.JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	srv := streamtest.Start(t)
 	all := make([]*Lease, n)
 	for i := range all {
 		var err error

@@ -9,33 +9,27 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/chat"
-	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
 // env is a server with the streams of Tailrace, an edge that serves sessions,
 // chats and this surface, and workers.
 type env struct {
+	*stack.Stack
+
 	t      *testing.T
-	srv    *natstest.Server
-	reader *projector.Reader
 	logic  *conversation.Service
 	edge   *sseedge.Edge
 	server *Server
@@ -63,70 +57,36 @@ type edgeConfig struct {
 	client runs.Config
 }
 
+// newEnv assembles an edge as cmd/tailrace does.
 func newEnv(t *testing.T, change func(*edgeConfig)) *env {
 	t.Helper()
-	w := &env{t: t, srv: natstest.Start(t)}
-	js := w.srv.JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	w.serve(js, change)
-	return w
-}
-
-// serve assembles an edge as cmd/tailrace does.
-func (w *env) serve(js jetstream.JetStream, change func(*edgeConfig)) {
-	w.t.Helper()
+	w := &env{Stack: stack.Start(t, stack.Options{}), t: t}
 	cfg := edgeConfig{
-		edge:   sseedge.Config{Tenant: tenant, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))},
+		edge:   sseedge.Config{Tenant: tenant, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
 		client: runs.Config{AgentTypes: []string{"helper", "other"}},
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	log := must(consumers.New(js, consumers.Config{}))(w.t)
-	client := must(runs.New(js, cfg.client))(w.t)
-	w.reader, w.logic = client.Snapshots(), client.Service()
-	w.edge = must(sseedge.New(log, w.reader, cfg.edge))(w.t)
-	must(chat.New(w.edge, w.logic, chat.Config{}))(w.t)
-	w.server = must(New(w.edge, w.logic, cfg.Config))(w.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := w.edge.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	site := httptest.NewServer(w.edge)
-	w.url = site.URL
-	w.t.Cleanup(func() {
-		site.CloseClientConnections()
-		site.Close()
-		cancel()
-		running.Wait()
-	})
+	client := must(runs.New(w.JS, cfg.client))(t)
+	w.logic = client.Service()
+	w.edge = must(sseedge.New(w.Log, w.Reader, cfg.edge))(t)
+	must(chat.New(w.edge, w.logic, chat.Config{}))(t)
+	w.server = must(New(w.edge, w.logic, cfg.Config))(t)
+	w.url = w.Serve(w.edge, w.edge.Run).URL
+	return w
 }
 
 // work serves the agent until the test ends.
 func (w *env) work(agent workers.AgentFunc) {
 	w.t.Helper()
-	js := w.srv.JetStream(w.t)
-	worker := must(workers.New(js, workers.Config{
+	p := w.NewProcess()
+	worker := must(workers.New(p.JS, workers.Config{
 		Agents: map[string]workers.Agent{"helper": agent},
 		Lease:  250 * time.Millisecond, RetryDelay: 20 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}))(w.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := worker.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	w.t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	p.Go(worker.Run)
 }
 
 // answered is a response.
@@ -218,7 +178,7 @@ func (w *env) awaitStatus(session, want string) answered {
 
 func (w *env) snapshot(session string) fold.Snapshot {
 	w.t.Helper()
-	return must(w.reader.Snapshot(w.t.Context(), chunk.RootSession(tenant, session)))(w.t)
+	return w.Snapshot(chunk.RootSession(tenant, session))
 }
 
 // sseEvent is one event of a stream.

@@ -31,7 +31,7 @@ func BenchmarkFirstByte(b *testing.B) {
 func BenchmarkBarePublish(b *testing.B) {
 	w := newEnv(b)
 	for n := 0; b.Loop(); n++ {
-		if _, err := w.js.Publish(b.Context(), fmt.Sprintf("tr.commands.acme.%s.s%d", agentType, n), []byte("{}")); err != nil {
+		if _, err := w.JS.Publish(b.Context(), fmt.Sprintf("tr.commands.acme.%s.s%d", agentType, n), []byte("{}")); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -22,10 +22,10 @@ import (
 // serveWith serves the chats with the server of production.
 func (e *edge) serveWith(cfg sseedge.ServerConfig) {
 	e.t.Helper()
-	e.server.Close()
-	e.server = httptest.NewUnstartedServer(nil)
-	e.server.Config = sseedge.NewServer(cfg, e.service)
-	e.server.Start()
+	e.Server.Close()
+	e.Server = httptest.NewUnstartedServer(nil)
+	e.Config = sseedge.NewServer(cfg, e.service)
+	e.Server.Start()
 }
 
 // sender is a client that sends a request in parts.
@@ -37,7 +37,7 @@ type sender struct {
 // send starts a POST with a content length, -1 for none, and the first bytes of its body.
 func (e *edge) send(t *testing.T, length int, body string) *sender {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.server.Listener.Addr().String())
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestBodyTimeoutOfHTTP2(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	post := func(body io.Reader) string {
 		t.Helper()
-		req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, e.server.URL+"/api/chat/s1", body))(t)
+		req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, e.URL+"/api/chat/s1", body))(t)
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := transport.RoundTrip(req)
 		if err != nil {

@@ -275,7 +275,7 @@ func TestReconnect(t *testing.T) {
 	if got := two.page(); got != "active: msg-0 user" {
 		t.Errorf("the snapshot is %q", got)
 	}
-	one.stop()
+	one.Stop()
 	if err := first.broken(); err == nil {
 		t.Error("the response ended cleanly when its edge went away")
 	}
@@ -295,7 +295,7 @@ func TestStop(t *testing.T) {
 	e := w.newEdge(nil)
 	gate := make(chan struct{})
 	w.work(func(ctx context.Context, c control.Command, run *producers.Run, w *env) error {
-		hints, unwatch, err := w.box.Watch(c.Session, c.RunID)
+		hints, unwatch, err := w.Inbox.Watch(c.Session, c.RunID)
 		if err != nil {
 			return err
 		}
@@ -307,7 +307,7 @@ func TestStop(t *testing.T) {
 		case <-hints:
 		case <-gate:
 		}
-		stop, asked, err := w.box.StopRequest(ctx, c.Session, c.RunID)
+		stop, asked, err := w.Inbox.StopRequest(ctx, c.Session, c.RunID)
 		if err != nil || !asked || stop.Reason != "enough" {
 			return errors.Join(err, fmt.Errorf("stopped: %t %q", asked, stop.Reason))
 		}
@@ -417,7 +417,7 @@ func TestRefused(t *testing.T) {
 	if got := e.calls(); got != "c1 input-available, a1 approval-requested" {
 		t.Errorf("calls are %q: something was done for a message that was refused", got)
 	}
-	answers, err := w.box.Answers(t.Context(), chunk.RootSession("acme", "s1"), run)
+	answers, err := w.Inbox.Answers(t.Context(), chunk.RootSession("acme", "s1"), run)
 	if err != nil || len(answers) > 0 {
 		t.Errorf("answers %v, %v: something was done for a message that was refused", answers, err)
 	}
@@ -571,7 +571,7 @@ func TestStorerDied(t *testing.T) {
 	w.work(asking("c1"))
 	want(t, e.post("", chatBody("", user("u1", "hi"))), asked)
 	session := chunk.RootSession("acme", "s1")
-	err := w.box.Answer(t.Context(), control.Answer{
+	err := w.Inbox.Answer(t.Context(), control.Answer{
 		Session: session, RunID: control.ExecuteRunID(session, "u1"), CallID: "c1", Kind: control.ClientResult, Result: chunk.Value("1"),
 	})
 	if err != nil {

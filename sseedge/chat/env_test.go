@@ -9,39 +9,29 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jscontrol"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/posttest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // env is a server with the streams of Tailrace, edges, and a worker that runs the script of a test.
 type env struct {
-	t      testing.TB
-	srv    *natstest.Server
-	queue  *jscontrol.Queue
-	box    *jscontrol.Inbox
-	reader *projector.Reader
-	js     jetstream.JetStream
+	*stack.Stack
+
+	t testing.TB
 
 	mu      sync.Mutex // guards handled
 	handled []control.Command
@@ -51,15 +41,7 @@ const agentType = "support"
 
 func newEnv(tb testing.TB) *env {
 	tb.Helper()
-	w := &env{t: tb, srv: natstest.Start(tb)}
-	w.js = w.srv.JetStream(tb)
-	if err := topology.Ensure(tb.Context(), w.js, topology.Config{}); err != nil {
-		tb.Fatal(err)
-	}
-	w.queue = must(jscontrol.NewQueue(w.js, jscontrol.QueueConfig{RetryDelay: 10 * time.Millisecond}))(tb)
-	w.box = must(jscontrol.NewInbox(w.js, jscontrol.InboxConfig{}))(tb)
-	w.reader = must(newReader(tb, w.srv))(tb)
-	return w
+	return &env{Stack: stack.Start(tb, stack.Options{}), t: tb}
 }
 
 // must fails the test if a constructor returns an error.
@@ -73,30 +55,16 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-func newReader(tb testing.TB, srv *natstest.Server) (*projector.Reader, error) {
-	tb.Helper()
-	js := srv.JetStream(tb)
-	log, err := consumers.New(js, consumers.Config{})
-	if err != nil {
-		return nil, err
-	}
-	store, err := jssnapshots.New(js, jssnapshots.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return projector.NewReader(store, log), nil
-}
-
 // noSnapshots are those of the edge, which no test here asks for.
 type noSnapshots struct{ sseedge.Snapshots }
 
 // edge is one process that serves chats.
 type edge struct {
+	*stack.Site
+
 	t       testing.TB
 	front   *sseedge.Edge
 	service *Service
-	server  *httptest.Server
-	stop    func()
 	base    string // path of the chat, "" for that of s1
 }
 
@@ -111,42 +79,24 @@ type edgeConfig struct {
 
 func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	w.t.Helper()
-	js := w.srv.JetStream(w.t)
+	clients := stack.NewClients(w.t, w.NewProcess().JS)
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := edgeConfig{
 		Config: Config{Dialect: aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}},
 		edge:   sseedge.Config{Tenant: "acme", Log: log},
-		ports: conversation.Ports{
-			Snapshots: must(newReader(w.t, w.srv))(w.t),
-			Queue:     must(jscontrol.NewQueue(js, jscontrol.QueueConfig{}))(w.t),
-			Inbox:     must(jscontrol.NewInbox(js, jscontrol.InboxConfig{}))(w.t),
-		},
+		ports:  conversation.Ports{Snapshots: clients.Reader, Queue: clients.Queue, Inbox: clients.Inbox},
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	front := must(sseedge.New(must(consumers.New(js, consumers.Config{}))(w.t), noSnapshots{}, cfg.edge))(w.t)
+	front := must(sseedge.New(clients.Log, noSnapshots{}, cfg.edge))(w.t)
 	logic := must(conversation.New(cfg.ports, conversation.Config{AgentTypes: []string{agentType}, Log: log}))(w.t)
 	e := &edge{t: w.t, front: front, service: must(New(front, logic, cfg.Config))(w.t)}
 	if cfg.follow != nil {
 		e.service.follow = cfg.follow
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := front.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	e.server = httptest.NewServer(e.service)
-	e.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	e.stop = sync.OnceFunc(func() {
-		e.server.CloseClientConnections()
-		e.server.Close()
-		cancel()
-		running.Wait()
-	})
-	w.t.Cleanup(e.stop)
+	e.Site = w.Serve(e.service, front.Run)
+	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	return e
 }
 
@@ -156,30 +106,16 @@ type script func(ctx context.Context, c control.Command, run *producers.Run, w *
 // work handles commands until the test ends. The run is started for the script.
 func (w *env) work(do script) {
 	w.t.Helper()
-	js := w.srv.JetStream(w.t)
-	producer := must(producers.New(js, producers.Config{}))(w.t)
-	queue := must(jscontrol.NewQueue(js, jscontrol.QueueConfig{RetryDelay: 10 * time.Millisecond}))(w.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		err := queue.Serve(ctx, []string{agentType}, func(ctx context.Context, c control.Command) error {
-			return w.handle(ctx, producer, c, do)
-		})
-		if err != nil {
-			w.t.Error(err)
-		}
-	})
-	w.t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		if err := producer.Close(); err != nil {
-			w.t.Error(err)
-		}
+	producer := w.NewWriter(producers.Config{})
+	p := w.NewProcess()
+	queue := must(jscontrol.NewQueue(p.JS, jscontrol.QueueConfig{RetryDelay: 10 * time.Millisecond}))(w.t)
+	p.Go(func(ctx context.Context) error {
+		return queue.Serve(ctx, []string{agentType}, func(ctx context.Context, c control.Command) error { return w.handle(ctx, producer, c, do) })
 	})
 }
 
 func (w *env) handle(ctx context.Context, producer *producers.Producer, c control.Command, do script) error {
-	snap, err := w.reader.Snapshot(ctx, c.Session)
+	snap, err := w.Reader.Snapshot(ctx, c.Session)
 	if err == nil {
 		if snap.Run.ID == c.RunID || slices.ContainsFunc(snap.PastRuns, func(r fold.Run) bool { return r.ID == c.RunID }) {
 			return nil // redelivered
@@ -206,7 +142,7 @@ func (w *env) handle(ctx context.Context, producer *producers.Producer, c contro
 // writeAnswers writes the stored answers into the log, as a worker does first.
 func (w *env) writeAnswers(ctx context.Context, c control.Command, pending []fold.Pending, run *producers.Run) error {
 	for _, p := range pending {
-		answers, err := w.box.Answers(ctx, c.Session, p.RunID)
+		answers, err := w.Inbox.Answers(ctx, c.Session, p.RunID)
 		if err != nil {
 			return err
 		}
@@ -292,7 +228,7 @@ func (e *edge) do(method, path, body string, header http.Header) string {
 }
 
 func (e *edge) try(method, path, body string, header http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(e.t.Context(), method, e.server.URL+cmp.Or(e.base, "/api/chat/s1")+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(e.t.Context(), method, e.URL+cmp.Or(e.base, "/api/chat/s1")+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +236,7 @@ func (e *edge) try(method, path, body string, header http.Header) (*http.Respons
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	return e.server.Client().Do(req)
+	return e.Client().Do(req)
 }
 
 func brief(tb testing.TB, body string) string {

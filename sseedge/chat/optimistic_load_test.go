@@ -99,7 +99,7 @@ func TestMessageAsksLittle(t *testing.T) {
 		t.Errorf("a new chat: %s", got)
 	}
 	natstest.Eventually(t, "the worker's acknowledgement", func(ctx context.Context) error {
-		_, _, err := w.queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
+		_, _, err := w.Queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
 		if errors.Is(err, control.ErrNoCommand) {
 			return nil
 		}
@@ -110,7 +110,7 @@ func TestMessageAsksLittle(t *testing.T) {
 	if got := c.String(); got != little {
 		t.Errorf("the next message: %s", got)
 	}
-	e.stop()
+	e.Stop()
 	if n := c.tails.Load(); n != 0 {
 		t.Errorf("%d tails are open", n)
 	}
@@ -122,7 +122,7 @@ func TestRivalAfterAnOptimisticLoad(t *testing.T) {
 	s := chunk.RootSession("acme", "s1")
 	input := []chunk.InputMessage{{Content: "I was first"}}
 	e, c := w.newWatchedEdge(func() {
-		if err := w.queue.Request(t.Context(), control.Command{Kind: control.Execute, Session: s, AgentType: agentType, RunID: "rival", Input: input}, 0); err != nil {
+		if err := w.Queue.Request(t.Context(), control.Command{Kind: control.Execute, Session: s, AgentType: agentType, RunID: "rival", Input: input}, 0); err != nil {
 			t.Error(err)
 		}
 	})
@@ -162,7 +162,7 @@ func TestDrainBehindAStoredMessage(t *testing.T) {
 	go func() { got <- e.post("", chatBody("", user("u1", "hi"))) }()
 	<-log.asked
 	natstest.Eventually(t, "the command", func(ctx context.Context) error {
-		_, _, err := w.queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
+		_, _, err := w.Queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
 		return err
 	})
 	if err := e.service.Drain(t.Context()); err != nil {

@@ -59,8 +59,8 @@ func TestStopWhileASubAgentAsks(t *testing.T) {
 func TestStopWithAnEmptyBody(t *testing.T) {
 	e := newEnv(t).newEdge(nil)
 	for body, want := range map[string]int{"": http.StatusNoContent, "{}": http.StatusUnsupportedMediaType} {
-		req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, e.server.URL+"/api/chat/s1/stop", io.MultiReader(strings.NewReader(body))))(t)
-		resp, err := e.server.Client().Do(req)
+		req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, e.URL+"/api/chat/s1/stop", io.MultiReader(strings.NewReader(body))))(t)
+		resp, err := e.Client().Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,18 +16,8 @@ import (
 // agents serves agents of the SDK until the test ends.
 func (w *env) agents(agents map[string]workers.Agent) {
 	w.t.Helper()
-	served := must(workers.New(w.srv.JetStream(w.t), workers.Config{Agents: agents}))(w.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := served.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	w.t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	p := w.NewProcess()
+	p.Go(must(workers.New(p.JS, workers.Config{Agents: agents}))(w.t).Run)
 }
 
 // boss delegates, and reports the result.

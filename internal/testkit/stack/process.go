@@ -19,7 +19,7 @@ type Process struct {
 // NewProcess opens the connection of a process.
 func (s *Stack) NewProcess() *Process {
 	s.t.Helper()
-	return &Process{JS: s.Server.JetStream(s.t), t: s.t}
+	return &Process{JS: s.on.JetStream(s.t), t: s.t}
 }
 
 // Go runs a component until it is stopped or the test ends. An error fails the test, unless the process was killed. It is called once.

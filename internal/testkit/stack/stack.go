@@ -1,7 +1,7 @@
 // Package stack is the fixture of tests that need a NATS server with the streams of Tailrace: it starts the server, creates the streams and has the clients
 // that most of these tests use. Tests start the components that they test as a Process and define helpers of their own for everything else.
 //
-// The package imports neither workers nor a surface of HTTP, because tests inside those packages import it.
+// The package imports neither workers nor a surface of HTTP nor internal/retention, because tests inside those packages import it.
 package stack
 
 import (
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -19,24 +20,34 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/topology"
 )
 
-// Options configures Start. The zero value is a server with one partition and file storage.
+// Options configures Start. The zero value is a server in this process with one partition and file storage.
 type Options struct {
 	Server   []natstest.Option
+	On       Server // runs already; nil starts one in this process
 	Topology topology.Config
+}
+
+// Server is a *natstest.Server, *natstest.Process or *natstest.Cluster.
+type Server interface {
+	Conn(tb testing.TB, opts ...nats.Option) *nats.Conn
+	JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream
 }
 
 // Stack is a server with the streams of Tailrace, and clients with a connection of their own.
 type Stack struct {
 	Clients
 
-	Server *natstest.Server
+	Server *natstest.Server // nil with Options.On
 
-	t testing.TB
+	t  testing.TB
+	on Server
 }
 
 // Clients are the clients of one connection.
@@ -51,12 +62,15 @@ type Clients struct {
 // Start starts a server that ends with the test, and creates the streams.
 func Start(tb testing.TB, o Options) *Stack {
 	tb.Helper()
-	srv := natstest.Start(tb, o.Server...)
-	js := srv.JetStream(tb)
-	if err := topology.Ensure(tb.Context(), js, o.Topology); err != nil {
-		tb.Fatal(err)
+	s := &Stack{t: tb, on: o.On}
+	if s.on == nil {
+		s.Server = natstest.Start(tb, o.Server...)
+		s.on = s.Server
 	}
-	return &Stack{Clients: NewClients(tb, js), Server: srv, t: tb}
+	js := s.on.JetStream(tb)
+	streamtest.Ensure(tb, js, o.Topology)
+	s.Clients = NewClients(tb, js)
+	return s
 }
 
 // NewClients returns the clients of a connection.
@@ -79,6 +93,21 @@ func NewClients(tb testing.TB, js jetstream.JetStream) Clients {
 		tb.Fatal(err)
 	}
 	return Clients{JS: js, Log: log, Reader: projector.NewReader(store, log), Queue: queue, Inbox: inbox}
+}
+
+// NewWriter returns a writer with a connection of its own, which is closed when the test ends.
+func (s *Stack) NewWriter(cfg producers.Config) *producers.Producer {
+	s.t.Helper()
+	w, err := producers.New(s.on.JetStream(s.t), cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return w
 }
 
 // Request publishes a command for a session that has none.
