@@ -111,3 +111,31 @@ func (t *ackTracker) isClosed() bool {
 	defer t.mu.Unlock()
 	return t.closed
 }
+
+// Acknowledged returns the sequence up to which everything is acknowledged, as far as this reader knows. It may be called at any time.
+func (p *Pinned) Acknowledged() uint64 { return p.acks.acknowledged() }
+
+// Receipt acknowledges one delivery.
+type Receipt struct {
+	seq   uint64
+	reply string
+}
+
+// Receipt returns the Receipt that acknowledges e; it does not keep the content of e.
+func (e *Entry) Receipt() Receipt { return Receipt{seq: e.Seq, reply: e.reply} }
+
+// Ack acknowledges deliveries, in any order and from any goroutine, also after Run has returned. A lost acknowledgement causes a redelivery; an acknowledgement
+// after a reset, or by a previous client, acknowledges only its message. ErrRecreated: the deliveries are of a stream that was deleted, and an acknowledgement
+// would acknowledge another message.
+func (p *Pinned) Ack(receipts ...Receipt) error {
+	if p.acks.isClosed() {
+		return ErrRecreated
+	}
+	for _, r := range receipts {
+		if err := p.conn.Publish(r.reply, nil); err != nil {
+			return err
+		}
+		p.acks.acknowledge(r.seq)
+	}
+	return nil
+}

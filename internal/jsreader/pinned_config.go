@@ -1,12 +1,50 @@
 package jsreader
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// PinnedConfig configures a Pinned.
+type PinnedConfig struct {
+	Stream      string
+	Name        string // of the durable consumer; Pinned readers with the same name share the work
+	Description string // of a consumer that is created
+	Filter      string
+	FromLatest  bool // a consumer that is created begins at the present end; otherwise at the start of the stream
+
+	// Metadata is the metadata of the consumer. A missing key is added to the consumer. If a key has another value, the position of the consumer is not valid
+	// for this reader: the consumer is deleted and created again, at the start of the stream.
+	Metadata map[string]string
+
+	Ahead           int           // deliveries without acknowledgement, at most
+	Batch           int           // entries of one call of take, at most
+	Request         int           // messages of one request, at most
+	AckWait         time.Duration // until the server repeats a delivery without acknowledgement
+	TakeoverTimeout time.Duration // without a request of the pinned client until the server serves another one
+
+	// InOrderOnly ends Run with ErrConfigMismatch if the server is older than 2.14 and cannot reset a consumer. Otherwise, with such a server,
+	// deliveries of the previous client are repeated after AckWait, between newer ones.
+	InOrderOnly bool
+
+	// Attach, if not nil, is called before each attempt to attach, with the timeout of one request. Its error ends Run.
+	Attach func(ctx context.Context) error
+
+	// Wake, if not nil, makes Run call take without entries when it fires.
+	Wake <-chan time.Time
+
+	OpenTimeout time.Duration // of the first attempts to attach; 0 is for as long as the context lasts
+	Heartbeat   time.Duration // see OrderedConfig
+	WarnAfter   time.Duration // see OrderedConfig
+	OnReset     func()        // see OrderedConfig
+	Log         *slog.Logger  // nil disables logging
+}
 
 // PinnedGroup is the only priority group of the consumer of a Pinned.
 const PinnedGroup = "tailrace"

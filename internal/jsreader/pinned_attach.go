@@ -1,0 +1,178 @@
+package jsreader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
+)
+
+func (p *Pinned) reattach(ctx context.Context, timeout time.Duration) error {
+	p.received, p.countable = p.consumed, p.active && !p.uncounted
+	p.active = false
+	err := p.persist(ctx, timeout, p.attach, p.final)
+	if errors.Is(err, ErrRecreated) {
+		p.acks.close()
+	}
+	if refused, ok := errors.AsType[*attachError](err); ok {
+		return refused.cause
+	}
+	return err
+}
+
+// final: a consumer that was deleted during an attempt is created by the next one.
+func (p *Pinned) final(err error) bool {
+	_, refused := errors.AsType[*attachError](err)
+	return refused || errors.Is(err, ErrRecreated) || errors.Is(err, ErrConfigMismatch) || jsclient.Final(err) && !errors.Is(err, jetstream.ErrConsumerNotFound)
+}
+
+// attachError is an error of PinnedConfig.Attach.
+type attachError struct{ cause error }
+
+func (e *attachError) Error() string { return e.cause.Error() }
+
+// attach finds or creates the consumer and listens on a new inbox. The client that was pinned before continues; the others wait.
+func (p *Pinned) attach(ctx context.Context) error {
+	if p.cfg.Attach != nil {
+		if _, err := jsclient.Request(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.cfg.Attach(ctx) }); err != nil {
+			return &attachError{err}
+		}
+	}
+	if err := p.checkStream(ctx); err != nil {
+		return err
+	}
+	info, err := p.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	p.consumer = p.cfg.Name
+	p.attached.Add(1)
+	switch pinned := p.pinID != "" && len(info.PriorityGroups) > 0 && info.PriorityGroups[0].PinnedClientID == p.pinID; {
+	case pinned && p.countable && info.Delivered.Consumer == p.received:
+		return p.resume()
+	case pinned:
+		return p.activate(ctx)
+	}
+	return p.waitForPin()
+}
+
+// resume continues as the pinned client if all deliveries of the server have arrived. Messages that the server delivers to the old inbox before it gets the
+// request for the new one are detected as missing deliveries.
+func (p *Pinned) resume() error {
+	if _, err := p.subscribe(); err != nil {
+		return err
+	}
+	p.consumed, p.active = p.received, true
+	return nil
+}
+
+func (p *Pinned) checkStream(ctx context.Context) error {
+	state, err := p.streamState(ctx)
+	if err != nil {
+		if p.begun && errors.Is(err, jetstream.ErrStreamNotFound) {
+			return ErrRecreated
+		}
+		return err
+	}
+	if !p.begun {
+		p.last.created, p.begun = state.Created, true
+	}
+	if err := p.last.compare(ctx, p.client, p.stream, state); err != nil {
+		return err
+	}
+	if acked := p.acks.acknowledged(); acked > 0 && state.First > acked+1 {
+		p.log.Warn("unacknowledged records expired", slog.String("consumer", p.cfg.Name), slog.String("stream", p.stream),
+			slog.Uint64("sequence", acked), slog.Uint64("firstSequence", state.First))
+	}
+	return nil
+}
+
+// ensure returns the consumer. A consumer that was deleted is created again at the last known position, and not at the start or the end of the
+// stream.
+func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	info, err := p.find(ctx)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		p.pinID = ""
+		info, err = p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+			return p.client.JetStream().CreateConsumer(ctx, p.stream, p.consumerConfig())
+		})
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			// The old consumer is still being deleted, or another client has just created it: the next attempt checks again.
+			return nil, fmt.Errorf("consumer %s of %s exists but was not found: %s", p.cfg.Name, p.stream, err.Error())
+		}
+		if err == nil {
+			err = p.checkConfig(info.Config)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s of %s: %w", p.cfg.Name, p.stream, err)
+	}
+	p.acks.raise(info.AckFloor.Stream)
+	p.start = info.Config.OptStartSeq
+	return info, nil
+}
+
+// request makes one request for the consumer.
+func (p *Pinned) request(ctx context.Context, ask func(context.Context) (jetstream.Consumer, error)) (*jetstream.ConsumerInfo, error) {
+	c, err := jsclient.Request(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	return c.CachedInfo(), nil
+}
+
+func (p *Pinned) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	return p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return p.client.JetStream().Consumer(ctx, p.stream, p.cfg.Name)
+	})
+}
+
+// find returns the consumer if its position is valid for this reader, see PinnedConfig.Metadata.
+func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	info, err := p.info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg := info.Config
+	missing := false
+	for key, want := range p.cfg.Metadata {
+		have, ok := cfg.Metadata[key]
+		if ok && have != want {
+			p.log.Warn("consumer with another position deleted; reading from the start of the stream", slog.String("consumer", p.cfg.Name),
+				slog.String("stream", p.stream), slog.String("metadata", have), slog.String("want", want))
+			p.acks.clear()
+			p.last.seq, p.last.stored = 0, time.Time{}
+			if _, err := jsclient.Request(ctx, func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, p.client.JetStream().DeleteConsumer(ctx, p.stream, p.cfg.Name)
+			}); err != nil {
+				return nil, err
+			}
+			return nil, jetstream.ErrConsumerNotFound
+		}
+		missing = missing || !ok
+	}
+	if err := p.checkConfig(cfg); err != nil || !missing {
+		return info, err
+	}
+	metadata := maps.Clone(p.cfg.Metadata)
+	maps.Copy(metadata, cfg.Metadata)
+	cfg.Metadata = metadata
+	return p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return p.client.JetStream().UpdateConsumer(ctx, p.stream, cfg)
+	})
+}
+
+func (p *Pinned) sameMetadata(cfg jetstream.ConsumerConfig) bool {
+	for key, want := range p.cfg.Metadata {
+		if cfg.Metadata[key] != want {
+			return false
+		}
+	}
+	return true
+}
