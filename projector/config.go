@@ -25,7 +25,8 @@ type Config struct {
 	MaxSessions int
 	MaxMemory   int
 
-	// Parallel is the number of sessions that are loaded, folded or saved at the same time. Defaults to 8.
+	// Parallel is the number of sessions that are loaded, folded or saved at the same time. Defaults to 64: so many sessions may
+	// be slow before others wait for them.
 	Parallel int
 
 	// StallTimeout is the maximum time without progress while one session is processed: for loading, for each record of a
@@ -59,7 +60,7 @@ func (c Config) withDefaults() Config {
 		c.MaxMemory = 256 << 20
 	}
 	if c.Parallel == 0 {
-		c.Parallel = 8
+		c.Parallel = 64
 	}
 	if c.StallTimeout == 0 {
 		c.StallTimeout = 10 * time.Second

@@ -1,26 +1,37 @@
 package projector
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// session is one session in the memory of a Runner. It belongs to one worker at a time, and to the loop between rounds.
+// session is one session in the memory of a Runner.
 type session struct {
 	*Runner
 
-	id             chunk.Session
-	fold           applier
-	element        *list.Element
-	memoryBytes    int
-	countedUnacked int // of unacked, in the sum of the Runner
+	id chunk.Session
+
+	// The loop owns these fields.
+	state       sessionState
+	element     *list.Element
+	memoryBytes int
+	inbox       []Delivery // not processed
+	inboxBytes  int
+	flush       bool // the next attempt saves
+	taken       int  // length of unacked, and what the running attempt has taken from inbox
+	counted     int  // in the sum of the Runner
+
+	// The running attempt owns these fields, and the loop while there is none.
+	fold applier
 
 	loaded        bool // folder and revision are valid
 	folder        *fold.Folder
@@ -30,8 +41,7 @@ type session struct {
 	savePointSeen bool          // a step or run has ended since then
 
 	lastDelivery   time.Time     // time of the last delivery
-	inbox          []Delivery    // delivered and not processed
-	unacked        []Acker       // taken from inbox and not acknowledged
+	unacked        []Delivery    // taken from inbox and not acknowledged; without the data of their records
 	unackedThrough chunk.Ordinal // highest ordinal of unacked: a snapshot at that ordinal contains them all
 	unackedSince   time.Time     // when the first of unacked was added
 	failures       int           // consecutive failed attempts
@@ -61,11 +71,74 @@ func (s *session) wait() (time.Duration, bool) {
 	return time.Until(s.unackedSince.Add(s.cfg.SaveAfter)), true
 }
 
-// fail makes the next attempt load the session again, after a delay that grows.
+// fail makes the next attempt load the session and read the log, after a delay that grows.
 func (s *session) fail() {
 	s.unload()
 	s.failures++
 	s.retryAt = time.Now().Add(min(s.cfg.StallTimeout, minPause<<min(s.failures, 20)))
+	s.unacked = s.ackInner(s.unacked)
+}
+
+// backsOff reports whether the session waits for its retry.
+func (s *session) backsOff() bool { return s.failures > 0 && time.Now().Before(s.retryAt) }
+
+// maxInboxBytes bounds the deliveries that wait while an attempt runs.
+const maxInboxBytes = 8 << 20
+
+// enqueue adds a delivery to the inbox.
+func (s *session) enqueue(d Delivery) {
+	s.inbox = append(s.inbox, d)
+	s.inboxBytes += len(d.Record.Data)
+	s.boundInbox()
+}
+
+// takeInbox returns what an attempt has to do.
+func (s *session) takeInbox() (inbox []Delivery, flush bool) {
+	inbox, flush = s.inbox, s.flush
+	s.taken += len(inbox)
+	s.inbox, s.inboxBytes, s.flush = nil, 0, false
+	return inbox, flush
+}
+
+// boundInbox bounds the memory of a session that is slow or waits for its retry: the fold reads the records between the first and
+// the last delivery from the log.
+func (s *session) boundInbox() {
+	switch {
+	case s.state == idle && s.backsOff():
+	case s.state != idle && s.inboxBytes > maxInboxBytes:
+	default:
+		return
+	}
+	s.inbox, s.inboxBytes = s.ackInner(s.inbox), 0
+	for _, d := range s.inbox {
+		s.inboxBytes += len(d.Record.Data)
+	}
+}
+
+// ackInner acknowledges all of the deliveries but those with the lowest and the highest sequence, which it returns. They are
+// enough to save the session, in this process or another one: the last one makes the fold read the log up to it. The first one
+// keeps the position of the Source, and with it the lag, true.
+//
+// Without it, each redelivery of the records of a session that cannot be saved would be kept, and at the limit of the Source its
+// records would stop the other sessions of the partition.
+func (s *session) ackInner(deliveries []Delivery) []Delivery {
+	if len(deliveries) < 3 {
+		return deliveries
+	}
+	bySeq := func(a, b Delivery) int { return cmp.Compare(a.Record.Seq, b.Record.Seq) }
+	ends := []Delivery{slices.MinFunc(deliveries, bySeq), slices.MaxFunc(deliveries, bySeq)}
+	for _, d := range deliveries {
+		if d.Record.Seq != ends[0].Record.Seq && d.Record.Seq != ends[1].Record.Seq {
+			s.ack(d)
+		}
+	}
+	return ends
+}
+
+func (s *session) ack(d Delivery) {
+	if err := d.Acker.Ack(); err != nil {
+		s.cfg.Log.Debug("delivery ack failed", slog.String("session", s.id.String()), slog.Any("error", err))
+	}
 }
 
 // maxIdle is how long a cached session is trusted without a delivery. Without this limit:
@@ -74,19 +147,16 @@ func (s *session) fail() {
 //  3. The cached ordinal is higher, so the Runner ignores all new records.
 const maxIdle = time.Hour
 
-// process folds the delivered records and saves the session if a save is due.
-func (s *session) process(ctx context.Context) error {
+// process folds the deliveries of an inbox and saves the session if flush is set or a save is due.
+func (s *session) process(ctx context.Context, inbox []Delivery, flush bool) error {
 	if len(s.unacked) == 0 && time.Since(s.lastDelivery) > maxIdle {
 		s.unload()
 	}
-	s.lastDelivery = time.Now()
-	inbox := s.inbox
-	s.inbox = nil
+	if len(inbox) > 0 {
+		s.lastDelivery = time.Now()
+	}
 	for _, d := range inbox {
 		s.addUnacked(d)
-	}
-	if s.failures > 0 && time.Now().Before(s.retryAt) {
-		return nil
 	}
 	if err := s.load(ctx); err != nil {
 		return err
@@ -97,7 +167,8 @@ func (s *session) process(ctx context.Context) error {
 		}
 		s.savePointSeen = s.savePointSeen || isSavePoint(d.Record.Type)
 	}
-	if wait, _ := s.wait(); s.savePointSeen || wait <= 0 || s.folder.Position().Ordinal >= s.triedOrdinal+chunk.Ordinal(s.cfg.SaveRecords) {
+	wait, pending := s.wait()
+	if flush || s.savePointSeen || pending && wait <= 0 || s.folder.Position().Ordinal >= s.triedOrdinal+chunk.Ordinal(s.cfg.SaveRecords) {
 		return s.save(ctx)
 	}
 	return nil
@@ -118,8 +189,9 @@ func (s *session) addUnacked(d Delivery) {
 	if len(s.unacked) == 0 {
 		s.unackedSince = time.Now()
 	}
-	s.unacked = append(s.unacked, d.Acker)
 	s.unackedThrough = max(s.unackedThrough, d.Record.Ordinal)
+	d.Record.Data = nil
+	s.unacked = append(s.unacked, d)
 }
 
 // load loads the stored head, unless it is cached. After a failure it also reads the log, because the earlier deliveries are no
@@ -211,10 +283,8 @@ func (s *session) acknowledge() error {
 	if through := s.folder.Position().Ordinal; through < s.unackedThrough {
 		return fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", s.id, through, s.unackedThrough)
 	}
-	for _, a := range s.unacked {
-		if err := a.Ack(); err != nil {
-			s.cfg.Log.Debug("delivery ack failed", slog.String("session", s.id.String()), slog.Any("error", err))
-		}
+	for _, d := range s.unacked {
+		s.ack(d)
 	}
 	s.unacked, s.unackedThrough = nil, 0
 	if s.folder.Snapshot().Deleted() {

@@ -414,3 +414,58 @@ func (b *safeBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+// gateStore is a Store that loads one session only after open is closed.
+type gateStore struct {
+	*Store
+
+	session chunk.Session
+	waits   chan struct{} // a load waits
+	open    chan struct{}
+}
+
+func (st *gateStore) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error) {
+	if s == st.session {
+		select {
+		case st.waits <- struct{}{}:
+		default:
+		}
+		select {
+		case <-st.open:
+		case <-ctx.Done():
+			return fold.Snapshot{}, 0, ctx.Err()
+		}
+	}
+	return st.Store.Load(ctx, s)
+}
+
+// TestSlowSessionKeepsThePartition loads a session for longer than TakeoverTimeout, while many batches of other sessions arrive:
+// they are saved meanwhile, and the standby does not get the partition. The Runner took no deliveries meanwhile before, so the
+// Source stopped requesting them and lost the pin.
+func TestSlowSessionKeepsThePartition(t *testing.T) {
+	w := newEnv(t)
+	store := &gateStore{
+		Store: w.store, session: chunk.RootSession("acme", "slow"), waits: make(chan struct{}, 1), open: make(chan struct{}),
+	}
+	cfg := SourceConfig{TakeoverTimeout: 3 * time.Second, Batch: 10}
+	saving := projector.Config{SaveAfter: 20 * time.Millisecond, StallTimeout: time.Minute}
+	first := w.projectSaving(cfg, saving, store)
+	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s1, 3).Write(t, 20))
+	w.caughtUp(s1)
+	standby := w.projectSaving(cfg, saving, nil)
+	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), store.session, 4).Write(t, 100))
+	<-store.waits
+	for i, began := 0, time.Now(); time.Since(began) < 2*cfg.TakeoverTimeout; i++ {
+		s := chunk.RootSession("acme", fmt.Sprintf("other%d", i))
+		w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s, uint64(i)).Write(t, 20))
+		w.caughtUp(s)
+	}
+	close(store.open)
+	w.caughtUp(store.session)
+	if n := standby.runner.Stats().Delivered; n > 0 {
+		t.Errorf("the standby got %d records, want 0", n)
+	}
+	if n := first.source.AttachCount(); n != 1 {
+		t.Errorf("the source was attached %d times, want once", n)
+	}
+}
