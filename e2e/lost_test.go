@@ -30,11 +30,11 @@ func TestDroppedLiveMessages(t *testing.T) {
 		name string
 		rule func(natstest.Delivery) natstest.Fault
 	}{
-		{"one in a hundred lost", randomly(generator, 0.01, natstest.Drop)},
-		{"one in ten lost", randomly(generator, 0.1, natstest.Drop)},
-		{"bursts lost", inBursts(generator)},
-		{"duplicated", randomly(generator, 0.05, natstest.Duplicate)},
-		{"reordered", randomly(generator, 0.05, natstest.Reorder)},
+		{"one in a hundred lost", oncePer(100, generator, natstest.Drop)},
+		{"one in ten lost", oncePer(10, generator, natstest.Drop)},
+		{"bursts lost", inBursts(200, 50, generator, natstest.Drop)},
+		{"duplicated", oncePer(20, generator, natstest.Duplicate)},
+		{"reordered", oncePer(20, generator, natstest.Reorder)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, proxy := newFaultyEnv(t, natstest.Start(t, natstest.Listen()), edgeEnvConfig{heartbeat: 200 * time.Millisecond})
@@ -52,7 +52,7 @@ func TestFeedWithoutConsumerGap(t *testing.T) {
 	generator := newGenerator(t)
 	server := natstest.Start(t, natstest.Listen())
 	w, proxy := newFaultyEnv(t, server, edgeEnvConfig{history: server.Conn(t)})
-	rule := randomly(generator, 0.05, natstest.DropSilently)
+	rule := oncePer(20, generator, natstest.DropSilently)
 	proxy.SetDeliveryFaults(func(d natstest.Delivery) natstest.Fault {
 		if strings.Contains(d.Header, "ce-type: "+string(chunk.TypeStreamEnd)+"\r\n") {
 			return natstest.Deliver
@@ -153,28 +153,28 @@ func (w *edgeEnv) writeTrees(t *testing.T, generator *rand.Rand, n int) {
 	}
 }
 
-// randomly uses a separate generator, because the rule is called by another
-// goroutine.
-func randomly(seed *rand.Rand, share float64, fault natstest.Fault) func(natstest.Delivery) natstest.Fault {
-	generator := rand.New(rand.NewPCG(seed.Uint64(), 3))
-	return func(natstest.Delivery) natstest.Fault {
-		if generator.Float64() < share {
-			return fault
-		}
-		return natstest.Deliver
-	}
+// oncePer applies a fault to one delivery of every n, at a random position, so that a test with n deliveries has a fault. It uses a
+// separate generator, because the rule is called by another goroutine.
+func oncePer(n int, seed *rand.Rand, fault natstest.Fault) func(natstest.Delivery) natstest.Fault {
+	return inBursts(n, 1, seed, fault)
 }
 
-// inBursts drops up to fifty deliveries in a row at random times.
-func inBursts(seed *rand.Rand) func(natstest.Delivery) natstest.Fault {
-	generator, left := rand.New(rand.NewPCG(seed.Uint64(), 3)), 0
+// inBursts applies a fault to up to longest deliveries in a row, once in every n deliveries without one.
+func inBursts(n, longest int, seed *rand.Rand, fault natstest.Fault) func(natstest.Delivery) natstest.Fault {
+	generator := rand.New(rand.NewPCG(seed.Uint64(), 3))
+	position, at, left := 0, generator.IntN(n), 0
 	return func(natstest.Delivery) natstest.Fault {
-		if left == 0 && generator.IntN(200) == 0 {
-			left = 1 + generator.IntN(50)
-		}
 		if left > 0 {
 			left--
-			return natstest.Drop
+			return fault
+		}
+		begins := position == at
+		if position++; position == n {
+			position, at = 0, generator.IntN(n)
+		}
+		if begins {
+			left = generator.IntN(longest)
+			return fault
 		}
 		return natstest.Deliver
 	}
