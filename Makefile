@@ -18,7 +18,8 @@ help: ## List the targets.
 
 .PHONY: run
 run: go-present ## Start a server, an edge and the demo in one process on loopback, and print the URL.
-	$(GO) run ./cmd/tailrace up
+	@echo "building tailrace; the first build downloads modules and takes one to two minutes"
+	@$(GO) run ./cmd/tailrace up
 
 .PHONY: build
 build: go-present ## Build bin/tailrace (VERSION=v1.2.3; the default is from git describe).

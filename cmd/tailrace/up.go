@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/embed"
 )
 
@@ -70,9 +72,25 @@ func (b *app) up(ctx context.Context, t terminal) error {
 		return err
 	}
 	services = append(services, server.run)
-	fmt.Fprintf(t.out, "\n  Tailrace is running: %s\n\n", server.url())
+	fmt.Fprintf(t.out, "\n  Tailrace is running: %s\n%s\n", server.url(), b.usage())
 	fmt.Fprintf(t.err, "nats: %s   data: %s   stop: Ctrl-C\n", b.cfg.natsURL(), b.dataText())
 	return b.withStreams(ctx, services...)
+}
+
+// usage tells users what they find at the URL.
+func (b *app) usage() string {
+	switch {
+	case b.cfg.hasModel():
+		return "  There is no page. Chats are at POST /api/chat, see docs/chat.md.\n"
+	case b.cfg.Demo:
+		var names []string
+		for _, s := range script.Scenarios() {
+			names = append(names, s.Name)
+		}
+		return fmt.Sprintf("  The page starts the demo agent. In a chat (POST /api/chat) it plays the script that the message names, else %s,\n"+
+			"  which takes about a minute. Scripts: %s\n", names[0], strings.Join(names, ", "))
+	}
+	return ""
 }
 
 func (b *app) dataText() string {
