@@ -133,7 +133,7 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 
 func (e agentEntry) config(c config) (openai.Config, error) {
 	cfg := openai.Config{
-		BaseURL: c.ModelURL, Key: openai.Secret(c.ModelKey), Model: c.Model, API: openai.API(c.ModelAPI), System: c.ModelSystem, IdleTimeout: c.ModelIdleTimeout,
+		BaseURL: string(c.ModelURL), Key: openai.Secret(c.ModelKey), Model: c.Model, API: openai.API(c.ModelAPI), System: c.ModelSystem, IdleTimeout: c.ModelIdleTimeout,
 		Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps,
 	}
 	if e.Model != "" {

@@ -26,11 +26,11 @@ const envPrefix = "TAILRACE"
 // TAILRACE_<envconfig tag> and, with small letters and dashes, a flag that
 // overrides it.
 type config struct {
-	NATSURL   string `envconfig:"NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
-	NATSCreds string `envconfig:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
-	NATSCA    string `envconfig:"NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
-	NATSCert  string `envconfig:"NATS_CERT" desc:"PEM file of the client certificate for NATS"`
-	NATSKey   string `envconfig:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
+	NATSURL   redactedURL `envconfig:"NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
+	NATSCreds string      `envconfig:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
+	NATSCA    string      `envconfig:"NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
+	NATSCert  string      `envconfig:"NATS_CERT" desc:"PEM file of the client certificate for NATS"`
+	NATSKey   string      `envconfig:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
 
 	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
 	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
@@ -95,7 +95,7 @@ type config struct {
 	Linger           time.Duration `envconfig:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
 	Format           format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	RetryTimeout     time.Duration `envconfig:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
-	ModelURL         string        `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
+	ModelURL         redactedURL   `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
 	ModelKey         secret        `envconfig:"MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
 	Model            string        `envconfig:"MODEL" desc:"name of the model"`
 	ModelAPI         string        `envconfig:"MODEL_API" default:"chat" desc:"API of the endpoint: chat (chat/completions) or responses"`

@@ -18,10 +18,11 @@ import (
 
 // app is the NATS connection with the dependencies of every role.
 type app struct {
-	nc  *nats.Conn
-	js  jetstream.JetStream
-	cfg config
-	log *slog.Logger
+	nc     *nats.Conn
+	closed <-chan struct{} // nc is closed for good
+	js     jetstream.JetStream
+	cfg    config
+	log    *slog.Logger
 
 	metrics *prometheus.Registry // of the whole process
 }
@@ -30,10 +31,9 @@ type app struct {
 // logs that NATS is unavailable, and works as soon as the server is available.
 func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 	metrics := newMetrics()
-	opts := append(natsOptions(cfg, log, newNATSErrors(metrics)), extra...)
-	nc, err := nats.Connect(cfg.natsURL(), opts...)
+	nc, closed, err := dialNATS(cfg, log, newNATSErrors(metrics), extra...)
 	if err != nil {
-		return nil, fmt.Errorf("nats %s: %w", cfg.natsURL(), err)
+		return nil, err
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(5*time.Second))
 	if err != nil {
@@ -41,49 +41,7 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 		return nil, err
 	}
 	registerNATS(metrics, nc)
-	return &app{nc: nc, js: js, cfg: cfg, log: log, metrics: metrics}, nil
-}
-
-func (c config) natsURL() string {
-	if c.NATSURL != "" {
-		return c.NATSURL
-	}
-	return fmt.Sprintf("nats://127.0.0.1:%d", c.NATSPort)
-}
-
-// natsOptions detect a dead server within ten seconds, reconnect within a
-// fraction of a second, and retry indefinitely.
-func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
-	opts := []nats.Option{
-		nats.Name("tailrace"),
-		nats.RetryOnFailedConnect(true),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(100 * time.Millisecond),
-		nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
-		nats.PingInterval(3 * time.Second),
-		nats.MaxPingsOutstanding(2),
-		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("nats connected", "server", nc.ConnectedUrlRedacted()) }),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats reconnected", "server", nc.ConnectedUrlRedacted()) }),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				log.Warn("nats disconnected", "error", err)
-			}
-		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			errs.increment(err)
-			log.Warn("nats error", "error", err)
-		}),
-	}
-	if cfg.NATSCreds != "" {
-		opts = append(opts, nats.UserCredentials(cfg.NATSCreds))
-	}
-	if cfg.NATSCA != "" {
-		opts = append(opts, nats.RootCAs(cfg.NATSCA))
-	}
-	if cfg.NATSCert != "" {
-		opts = append(opts, nats.ClientCert(cfg.NATSCert, cfg.NATSKey))
-	}
-	return opts
+	return &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics}, nil
 }
 
 // ensureTopology creates and checks the streams. It retries while the server is

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/codec"
@@ -53,6 +56,14 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ignoreCanceled(ctx, b.ensureTopology(ctx)) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.closed:
+			return fmt.Errorf("nats connection closed: %w", cmp.Or(b.nc.LastError(), nats.ErrConnectionClosed))
+		}
+	})
 	for _, service := range services {
 		group.Go(func() error { return ignoreCanceled(ctx, service(ctx)) })
 	}

@@ -45,7 +45,7 @@ func main() {
 }
 
 func serve(ctx context.Context, url string, lease time.Duration, name string, s script) error {
-	nc, err := nats.Connect(url, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(url, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort())
 	if err != nil {
 		return err
 	}

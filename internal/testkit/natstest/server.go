@@ -69,6 +69,20 @@ func (s *Server) Restart(tb testing.TB) {
 	s.start(tb)
 }
 
+// Reload replaces the configuration that ServerConfig has given, while the server
+// runs: it closes the connections of users that are no longer allowed.
+func (s *Server) Reload(tb testing.TB, text string) {
+	tb.Helper()
+	s.cfg.Text = text
+	opts, err := s.cfg.serverOptions()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := s.NATS().ReloadOptions(opts); err != nil {
+		tb.Fatalf("reload test server: %v", err)
+	}
+}
+
 // Conn returns a new in-process connection, which needs no port. It closes with
 // the test.
 func (s *Server) Conn(tb testing.TB, opts ...nats.Option) *nats.Conn {

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/internal/wait"
+)
+
+// reconnectBackoff shapes the delays between attempts to connect again, which never end. The longest one is short, because
+// readers wait for it, and long enough for a server that refuses the credentials of many processes.
+var reconnectBackoff = wait.Backoff{First: 100 * time.Millisecond, Max: time.Second, Jitter: true}
+
+// dialNATS opens the connection of a process, and does not wait for the server. The connection is never given up: closed is
+// closed if the client library does so anyway, and when the process closes it.
+func dialNATS(cfg config, log *slog.Logger, errs natsErrors, extra ...nats.Option) (nc *nats.Conn, closed <-chan struct{}, err error) {
+	end := make(chan struct{})
+	opts := append(natsOptions(cfg, log, errs), nats.ClosedHandler(func(*nats.Conn) { close(end) }))
+	server := cfg.natsURL()
+	if nc, err = nats.Connect(string(server), append(opts, extra...)...); err != nil {
+		if _, ok := errors.AsType[*url.Error](err); ok { // contains the password, or a part of it
+			err = errors.New("invalid URL")
+		}
+		return nil, nil, fmt.Errorf("nats %s: %w", server, err)
+	}
+	return nc, end, nil
+}
+
+func (c config) natsURL() redactedURL {
+	if c.NATSURL != "" {
+		return c.NATSURL
+	}
+	return redactedURL(fmt.Sprintf("nats://127.0.0.1:%d", c.NATSPort))
+}
+
+// natsOptions detect a dead server within ten seconds, reconnect within a fraction of a second, and retry indefinitely, also
+// after authorization errors. The credentials file is read at each attempt.
+func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
+	var resubscribing atomic.Bool
+	var repeated lastError
+	opts := []nats.Option{
+		nats.Name("tailrace"),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // otherwise the second authorization error closes the connection for good
+		nats.CustomReconnectDelay(reconnectBackoff.Delay),
+		nats.PingInterval(3 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("nats connected", "server", nc.ConnectedUrlRedacted()) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			repeated.reset()
+			log.Info("nats reconnected", "server", nc.ConnectedUrlRedacted())
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("nats disconnected", "error", err)
+			}
+		}),
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
+			errs.increment(err)
+			level := slog.LevelWarn
+			if repeated.is(err) {
+				level = slog.LevelDebug
+			}
+			log.Log(context.Background(), level, "nats error", "error", err)
+			if lostInbox(err) && resubscribing.CompareAndSwap(false, true) {
+				time.AfterFunc(2*time.Second, func() {
+					resubscribing.Store(false)
+					if err := nc.ForceReconnect(); err != nil {
+						log.Debug("nats not reconnected", "error", err)
+					}
+				})
+			}
+		}),
+	}
+	if cfg.NATSCreds != "" {
+		opts = append(opts, nats.UserCredentials(cfg.NATSCreds))
+	}
+	if cfg.NATSCA != "" {
+		opts = append(opts, nats.RootCAs(cfg.NATSCA))
+	}
+	if cfg.NATSCert != "" {
+		opts = append(opts, nats.ClientCert(cfg.NATSCert, cfg.NATSKey))
+	}
+	return opts
+}
+
+// lostInbox reports whether err means that the server has removed a subscription to an inbox, because the user lost the
+// permission. The client does not subscribe again when the permission is back, and no request gets a response, until it
+// reconnects.
+func lostInbox(err error) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+nats.InboxPrefix)
+}
+
+// lastError is the last error since the process connected. Without it each refused attempt to connect would be a log line.
+type lastError struct{ text atomic.Pointer[string] }
+
+// is reports whether err is the last error, and remembers it.
+func (l *lastError) is(err error) bool {
+	text := err.Error()
+	last := l.text.Swap(&text)
+	return last != nil && *last == text
+}
+
+func (l *lastError) reset() { l.text.Store(nil) }
