@@ -1,6 +1,7 @@
 package agentserver
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,10 +27,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) *httpkit.Problem
 	if p != nil {
 		return p
 	}
-	ctx, cancel := s.withRequestTimeout(r.Context())
-	defer cancel()
-	run, refusal := s.logic.Resume(ctx, req)
-	return s.writeStartResponse(w, req.Session.ID, run, refusal)
+	return s.begin(w, r, req.Session.ID, func(ctx context.Context) (string, *conversation.Refusal) { return s.logic.Resume(ctx, req) })
 }
 
 func (s *Server) resumeRequest(b resumeRequest) (req conversation.ResumeRequest, p *httpkit.Problem) {

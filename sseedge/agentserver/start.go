@@ -1,6 +1,7 @@
 package agentserver
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
@@ -39,10 +40,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) *httpkit.Problem 
 	if p != nil {
 		return p
 	}
-	ctx, cancel := s.withRequestTimeout(r.Context())
-	defer cancel()
-	run, refusal := s.logic.Start(ctx, req)
-	return s.writeStartResponse(w, req.Session.ID, run, refusal)
+	return s.begin(w, r, req.Session.ID, func(ctx context.Context) (string, *conversation.Refusal) { return s.logic.Start(ctx, req) })
 }
 
 func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p *httpkit.Problem) {
@@ -68,7 +66,11 @@ func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p 
 	return req, s.addMetadata(req.Input, b.Metadata)
 }
 
-func (s *Server) writeStartResponse(w http.ResponseWriter, id, run string, refusal *conversation.Refusal) *httpkit.Problem {
+// begin requests a run of the session with an id, and writes the response to /start and /resume.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, id string, request func(context.Context) (run string, _ *conversation.Refusal)) *httpkit.Problem {
+	ctx, cancel := s.withRequestTimeout(r.Context())
+	defer cancel()
+	run, refusal := request(ctx)
 	if refusal != nil {
 		return problemOf(refusal)
 	}
