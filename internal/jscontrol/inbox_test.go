@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -409,26 +407,12 @@ func TestLostAcknowledgement(t *testing.T) {
 			return nil
 		})
 		if forget { // the server knows the ids of stored messages for this window
-			shortInboxWindow(t, near.js)
+			shortenWindow(t, near.js, "KV_TR_INBOX")
 		}
 		proxy.Restore()
 		if err := natstest.Receive(t, "the answer", done); err != nil {
 			t.Errorf("forget %v: %v", forget, err)
 		}
-	}
-}
-
-// shortInboxWindow makes the server forget message ids quickly.
-func shortInboxWindow(t *testing.T, js jetstream.JetStream) {
-	t.Helper()
-	stream, err := js.Stream(t.Context(), "KV_TR_INBOX")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := stream.CachedInfo().Config
-	cfg.Duplicates = 100 * time.Millisecond
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
 	}
 }
 

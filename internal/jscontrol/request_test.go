@@ -248,7 +248,7 @@ func TestRequestWithLostAcknowledgement(t *testing.T) {
 			return nil
 		})
 		if run == "r2" {
-			shortenWindow(t, js)
+			shortenWindow(t, js, "TR_COMMANDS")
 		}
 		proxy.Restore()
 		if err := natstest.Receive(t, "the request", done); err != nil {
@@ -278,10 +278,10 @@ func TestRequestWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// shortenWindow makes the server forget message ids quickly.
-func shortenWindow(t *testing.T, js jetstream.JetStream) {
+// shortenWindow makes the server forget the message ids of a stream quickly.
+func shortenWindow(t *testing.T, js jetstream.JetStream, name string) {
 	t.Helper()
-	stream, err := js.Stream(t.Context(), "TR_COMMANDS")
+	stream, err := js.Stream(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,9 +50,13 @@ func (q *Queue) Serve(ctx context.Context, agentTypes []string, handle Handler) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &server{Queue: q, handle: handle, held: map[string]*inProgress{}}
+	l := q.cfg.Layout
 	var pulling sync.WaitGroup
 	for _, agentType := range agentTypes {
-		for _, source := range []source{s.commands(agentType), s.deadlines(agentType)} {
+		for _, source := range []source{
+			{agentType, l.CommandStream(), l.CommandFilter, control.DecodeCommand},
+			{agentType, l.DeadlineStream(), l.DueFilter, control.DecodeDeadline},
+		} {
 			pulling.Go(func() {
 				if err := s.serve(ctx, source); err != nil {
 					cancel(err)
@@ -82,32 +86,10 @@ type server struct {
 
 // source is one consumer: a kind of work for one agent type.
 type source struct {
-	agentType     string
-	stream        string
-	filter        func() (string, error)
-	DecodeCommand func(subject string, data []byte) (control.Command, error)
-}
-
-func (s *server) commands(agentType string) source {
-	l := s.cfg.Layout
-	return source{
-		agentType: agentType, stream: l.CommandStream(),
-		filter: func() (string, error) { return l.CommandFilter(agentType) },
-		DecodeCommand: func(subject string, data []byte) (control.Command, error) {
-			return control.DecodeCommand(l, subject, data)
-		},
-	}
-}
-
-func (s *server) deadlines(agentType string) source {
-	l := s.cfg.Layout
-	return source{
-		agentType: agentType, stream: l.DeadlineStream(),
-		filter: func() (string, error) { return l.DueFilter(agentType) },
-		DecodeCommand: func(subject string, data []byte) (control.Command, error) {
-			return control.DecodeDeadline(l, subject, data)
-		},
-	}
+	agentType string
+	stream    string
+	filter    func(agentType string) (string, error)
+	decode    func(l subjects.Layout, subject string, data []byte) (control.Command, error)
 }
 
 var pullBackoff = wait.Backoff{First: 50 * time.Millisecond, Max: time.Second}
@@ -163,7 +145,7 @@ func (s *server) pull(ctx context.Context, from source, slots chan struct{}) err
 
 // consumer returns the durable consumer that all workers of the agent type share, and creates it if necessary.
 func (s *server) consumer(ctx context.Context, from source) (jetstream.Consumer, error) {
-	filter, err := from.filter()
+	filter, err := from.filter(from.agentType)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +177,7 @@ func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, erro
 
 // handleMsg decodes a message and handles its command.
 func (s *server) handleMsg(ctx context.Context, from source, msg jetstream.Msg) {
-	c, err := from.DecodeCommand(msg.Subject(), msg.Data())
+	c, err := from.decode(s.cfg.Layout, msg.Subject(), msg.Data())
 	log := s.cfg.Log.With("subject", msg.Subject())
 	switch {
 	case errors.Is(err, control.ErrUnsupported):
