@@ -46,10 +46,5 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("ParseSnapshotHeadKey(%q) = %v, whose key is %q, %v", s, session, again, err)
 			}
 		}
-		if session, n, err := ParseSnapshotMessageKey(s); err == nil {
-			if again, err := SnapshotMessageKey(session, n); err != nil || again != s {
-				t.Errorf("ParseSnapshotMessageKey(%q) = %v, %d, whose key is %q, %v", s, session, n, again, err)
-			}
-		}
 	})
 }

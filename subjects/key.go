@@ -124,23 +124,6 @@ func ParseSnapshotHeadKey(key string) (chunk.Session, error) {
 	return parseKeySession(key, rest)
 }
 
-// ParseSnapshotMessageKey is the inverse of SnapshotMessageKey. The error is a *ParseError.
-func ParseSnapshotMessageKey(key string) (chunk.Session, uint64, error) {
-	const want = "want the key m.<tenant>.<root>.<session>.<n>"
-	rest, ok := strings.CutPrefix(key, messageKey)
-	last := strings.LastIndexByte(rest, '.')
-	if !ok || last < 0 {
-		return chunk.Session{}, 0, newParseError(key, want, nil)
-	}
-	number := rest[last+1:]
-	n, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || strconv.FormatUint(n, 10) != number {
-		return chunk.Session{}, 0, newParseError(key, want+", n a decimal number", nil)
-	}
-	s, err := parseKeySession(key, rest[:last])
-	return s, n, err
-}
-
 func parseKeySession(key, rest string) (chunk.Session, error) {
 	tenant, root, id, ok := threeTokens(rest)
 	if !ok {

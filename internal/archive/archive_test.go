@@ -168,7 +168,6 @@ func TestSubjects(t *testing.T) {
 	for want, of := range map[string]func(subjects.Layout, chunk.Session) (string, error){
 		"$O.TR_OBJECTS.C.archive.acme.alice.kid.segments": SegmentsKey,
 		"$O.TR_OBJECTS.C.archive.acme.alice.kid.*":        Keys,
-		"$O.TR_OBJECTS.C.archive.acme.alice.>":            TreeKeys,
 		"$O.TR_OBJECTS.C.archive.acme.alice.*.index":      TreeIndexKeys,
 	} {
 		if got, err := of(l, kid); err != nil || got != want {

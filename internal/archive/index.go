@@ -87,12 +87,12 @@ func SegmentsKey(l subjects.Layout, s chunk.Session) (string, error) { return ke
 // Keys returns the filter of all messages of an archive of s. The error is a *subjects.TokenError.
 func Keys(l subjects.Layout, s chunk.Session) (string, error) { return key(l, s, ".*") }
 
-// TreeKeys returns the filter of all archives of the tree of s. The error is a *subjects.TokenError.
-func TreeKeys(l subjects.Layout, s chunk.Session) (string, error) { return treeKey(l, s, ".>") }
-
 // TreeIndexKeys returns the filter of the indexes of all archives of the tree of s. The error is a *subjects.TokenError.
 func TreeIndexKeys(l subjects.Layout, s chunk.Session) (string, error) {
-	return treeKey(l, s, ".*"+indexToken)
+	if err := subjects.CheckSession(s.Tree()); err != nil {
+		return "", err
+	}
+	return prefix(l) + s.Tenant + "." + s.Root + ".*" + indexToken, nil
 }
 
 // IndexKeys returns the filter of all indexes.
@@ -117,11 +117,4 @@ func key(l subjects.Layout, s chunk.Session, kind string) (string, error) {
 		return "", err
 	}
 	return prefix(l) + s.Tenant + "." + s.Root + "." + s.ID + kind, nil
-}
-
-func treeKey(l subjects.Layout, s chunk.Session, kind string) (string, error) {
-	if err := subjects.CheckSession(s.Tree()); err != nil {
-		return "", err
-	}
-	return prefix(l) + s.Tenant + "." + s.Root + kind, nil
 }

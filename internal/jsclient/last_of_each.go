@@ -6,16 +6,13 @@ import (
 	"fmt"
 )
 
-// MaxSubjects is the largest number of subjects of LastOfEach: the server refuses more than 1024.
-const MaxSubjects = 1024
-
 // maxBatchBytes bounds a response of LastOfEach. The server sends it without flow control, and closes a connection with more than 64 MiB of pending
 // data: several responses and all other traffic must fit in there.
 const maxBatchBytes = 1 << 20
 
-// LastOfEach calls got with the last message of each subject, in the order of the stream, as some replica has them. It returns the last sequence of that
-// replica, or 0 if the replica has none of the messages. A subject without a message is left out. A subject is also left out when the response becomes
-// too long: while got was called for at least one subject, call LastOfEach again for the rest.
+// LastOfEach calls got with the last message of each subject, in the order of the stream, as some replica has them. The server refuses more than 1024
+// subjects. LastOfEach returns the last sequence of that replica, or 0 if the replica has none of the messages. A subject without a message is left out.
+// A subject is also left out when the response becomes too long: while got was called for at least one subject, call LastOfEach again for the rest.
 func (c *Client) LastOfEach(ctx context.Context, stream string, subjects []string, got func(Message)) (upTo uint64, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
