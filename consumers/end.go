@@ -13,7 +13,6 @@ import (
 type endState struct {
 	known    bool
 	terminal bool
-	seq      chunk.Seq
 	failed   error // *chunk.StreamFailedError after stream_failed
 }
 
@@ -22,7 +21,7 @@ func (e *endState) see(ofRoot bool, rec chunk.Record) {
 	if !ofRoot {
 		return
 	}
-	*e = endState{known: true, terminal: rec.Type.Terminal(), seq: rec.Seq}
+	*e = endState{known: true, terminal: rec.Type.Terminal()}
 	if rec.Type == chunk.TypeStreamFailed {
 		e.failed = failure(rec)
 	}

@@ -82,8 +82,7 @@ type Input struct {
 // AssistantMessage is the client's copy of an answer.
 type AssistantMessage struct {
 	ID      string
-	Last    bool // it is the last message
-	Steps   int  // number of step-start parts: the steps that the client has shown
+	Steps   int // number of step-start parts: the steps that the client has shown
 	Answers []SubmittedAnswer
 }
 
@@ -235,7 +234,6 @@ func (p *parsed) readMessages(list []message, sessionMetadata jsontext.Value) *R
 		return nil
 	}
 	a, bad := readAssistant(&list[at])
-	a.Last = at == len(list)-1
 	p.Answered = &a
 	return bad
 }

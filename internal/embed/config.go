@@ -35,10 +35,6 @@ type Config struct {
 	// loses nothing, and publishing is considerably slower.
 	SyncAlways bool
 
-	// MaxStore is the size in bytes at which the server rejects further
-	// messages. Defaults to three quarters of the free disk space.
-	MaxStore int64
-
 	// Log receives the log of the server: warnings and errors at their level,
 	// notices at debug level. Nil disables logging.
 	Log *slog.Logger
@@ -62,8 +58,6 @@ func (c Config) validate() error {
 		return fmt.Errorf("Port is %d, want 1 to 65535, 0 for none or -1 for any", c.Port)
 	case c.SyncInterval < 0:
 		return fmt.Errorf("SyncInterval is %s, want 0 (the server's default) or more", c.SyncInterval)
-	case c.MaxStore < 0:
-		return fmt.Errorf("MaxStore is %d, want 0 (most of the disk) or more", c.MaxStore)
 	}
 	return nil
 }
@@ -80,6 +74,5 @@ func (c Config) options() *server.Options {
 		StoreDir:               c.StoreDir,
 		SyncInterval:           c.SyncInterval,
 		SyncAlways:             c.SyncAlways,
-		JetStreamMaxStore:      c.MaxStore,
 	}
 }

@@ -102,7 +102,6 @@ func TestStartErrors(t *testing.T) {
 	}{
 		"invalid storage":            {Config{StoreDir: invalid}, "NATS server: Can't start JetStream: storage directory is not a directory"},
 		"a negative interval":        {Config{StoreDir: dir, SyncInterval: -1}, "SyncInterval is -1ns"},
-		"a negative size":            {Config{StoreDir: dir, MaxStore: -1}, "MaxStore is -1"},
 		"the directory has an owner": {Config{StoreDir: dir}, "is in use by process"},
 		"a file is in the way":       {Config{StoreDir: file}, "create data directory"},
 		"the port is taken":          {Config{StoreDir: t.TempDir(), Port: port}, "address already in use: stop the other process"},
