@@ -133,6 +133,8 @@ func (w *env) Purge(s chunk.Session) {
 	w.forget(func(rec chunk.Record) bool { return rec.Session == s })
 }
 
+func (w *env) Restart(s chunk.Session) { delete(w.last, s) }
+
 func (w *env) Recreate() {
 	w.t.Helper()
 	w.must(w.JS.DeleteStream(w.t.Context(), w.layout.Stream(0)))

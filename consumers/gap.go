@@ -181,6 +181,21 @@ func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject s
 	return rd.gapReason(ctx, c, subject, rec)
 }
 
+// acceptReuse returns nil if the log starts with rec and the read takes what the log still has; errSkip if the writer of rec was fenced.
+func (rd *readState) acceptReuse(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
+	err := rd.gapReason(ctx, c, subject, rec)
+	truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+	starts := ok && truncated.Reason == chunk.TruncatedExpired
+	switch {
+	case starts && rd.fromFirst && !c.begun:
+		c.epoch = 0 // of a record that has expired
+		return nil
+	case ok && !starts && rec.Epoch < c.epoch:
+		return rd.countFenced()
+	}
+	return err
+}
+
 // gapReason distinguishes records that expired at the beginning from records that are missing in the middle.
 func (rd *readState) gapReason(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
 	first, err := rd.firstRecord(ctx, subject, c.session)

@@ -70,10 +70,12 @@ func TestOrdinalCheck(t *testing.T) {
 		"last ordinal there is":              {chunk.Record{Epoch: 3, Ordinal: 1<<64 - 1}, missing},
 		"fenced":                             {chunk.Record{Epoch: 2, Ordinal: 6}, fenced},
 		"fenced, with a gap":                 {chunk.Record{Epoch: 2, Ordinal: 9}, fenced},
-		"the same again":                     {chunk.Record{Epoch: 3, Ordinal: 5}, conflicting},
-		"a new writer that knows too little": {chunk.Record{Epoch: 4, Ordinal: 4}, conflicting},
-		"restarted":                          {chunk.Record{Epoch: 3, Ordinal: 1}, restarted},
-		"restarted at epoch 1":               {chunk.Record{Epoch: 1, Ordinal: 1}, restarted},
+		"the same again":                     {chunk.Record{Epoch: 3, Ordinal: 5}, reused},
+		"a new writer that knows too little": {chunk.Record{Epoch: 4, Ordinal: 4}, reused},
+		"restarted":                          {chunk.Record{Epoch: 3, Ordinal: 1}, reused},
+		"restarted at epoch 1":               {chunk.Record{Epoch: 1, Ordinal: 1}, reused},
+		"a run that knows too little":        {chunk.Record{Epoch: 2, Ordinal: 4, Type: chunk.TypeRunStarted}, reused},
+		"fenced, at a known ordinal":         {chunk.Record{Epoch: 2, Ordinal: 4}, fenced},
 	} {
 		if got := c.check(tc.rec); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)

@@ -20,24 +20,24 @@ const (
 	fenced
 	// missing: records between the last one and this one are missing.
 	missing
-	// restarted: the session began again at ordinal 1, so all of it was purged.
-	restarted
-	// conflicting: a writer that was not fenced has used the ordinal already.
-	conflicting
+	// reused: the ordinal was used already. Either all earlier records have expired, and a writer that did not know them has numbered from the start; or
+	// two writers have used the ordinal. The log shows which: see acceptReuse.
+	reused
 )
 
 // check does not change c.
 //
-// The order of the cases matters. If the next writer of a purged session does not know the earlier records, it begins again with epoch 1 and ordinal 1. If
-// the epoch were checked first, a reader that has seen epoch 2 would silently drop the whole new session.
+// The order of the cases matters. If the next writer of a session without records does not know the earlier ones, its epochs begin again at 1 too. If the
+// epoch were checked first, a reader that has seen epoch 2 would silently drop the whole new run.
 func (c *ordinalChecker) check(rec chunk.Record) checkResult {
+	again := rec.Ordinal <= c.last.Ordinal
 	switch {
-	case rec.Ordinal == 1 && c.last.Ordinal >= 1:
-		return restarted
+	case again && (rec.Ordinal == 1 || rec.Type == chunk.TypeRunStarted):
+		return reused
 	case rec.Epoch < c.epoch:
 		return fenced
-	case rec.Ordinal <= c.last.Ordinal:
-		return conflicting
+	case again:
+		return reused
 	case rec.Ordinal-c.last.Ordinal > 1:
 		return missing
 	}

@@ -308,12 +308,11 @@ func (rd *readState) accept(ctx context.Context, e *entry) (chunk.Record, error)
 	switch c.check(rec) {
 	case follows:
 	case fenced:
-		rd.fenced.Add(1)
-		return chunk.Record{}, errSkip
-	case restarted:
-		return chunk.Record{}, rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
-	case conflicting:
-		return chunk.Record{}, rd.truncatedIn(c, chunk.TruncatedGap, 0)
+		return chunk.Record{}, rd.countFenced()
+	case reused:
+		if err := rd.acceptReuse(ctx, c, e.Subject, rec); err != nil {
+			return chunk.Record{}, err
+		}
 	case missing:
 		if err := rd.acceptGap(ctx, c, e.Subject, rec); err != nil {
 			return chunk.Record{}, err
@@ -322,6 +321,12 @@ func (rd *readState) accept(ctx context.Context, e *entry) (chunk.Record, error)
 	c.accept(rec)
 	rd.rootLast.see(e.Subject == rd.root, rec)
 	return rec, nil
+}
+
+// countFenced counts a record of a fenced writer, and skips it.
+func (rd *readState) countFenced() error {
+	rd.fenced.Add(1)
+	return errSkip
 }
 
 // noRecord reports a malformed message, and skips it.

@@ -35,6 +35,10 @@ type TestLog interface {
 	// Purge removes all records of one session.
 	Purge(s chunk.Session)
 
+	// Restart makes the next record of s that of a writer that does not know the
+	// earlier ones: its epochs and ordinals start again at 1.
+	Restart(s chunk.Session)
+
 	// Recreate deletes the stream and creates an empty one with the same name.
 	Recreate()
 }
@@ -55,6 +59,7 @@ func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 		{"replay from a position that does not fit", testReplayMisfit},
 		{"replay of what has expired", testReplayExpired},
 		{"replay after a purge", testReplayPurged},
+		{"replay of ordinals that start again", testReplayRestarted},
 		{"replay broken off", testReplayBroken},
 		{"replay with a context that has ended", testReplayCancelled},
 		{"verify", testVerify},
@@ -310,6 +315,28 @@ func testReplayPurged(t *testing.T, w TestLog) {
 		got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: after}))
 		equal(t, got, nil)
 		reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
+	}
+}
+
+func testReplayRestarted(t *testing.T, w TestLog) {
+	t.Helper()
+	root, _, _ := newTree()
+	recs := appendText(w, root, 6)
+	w.Purge(root)
+	w.Restart(root)
+	later := append([]chunk.Record{AppendRunStarted(w, root)}, appendDeltas(w, root, 9)...)
+	for _, begun := range []int{0, 3} { // the first ones expire too
+		if begun > 0 {
+			w.Delete(later[0].Seq, later[1].Seq, later[2].Seq)
+		}
+		for _, after := range []chunk.Position{recs[1].Position(), recs[5].Position()} {
+			got, err := Collect(w.Replay(limited(t), chunk.Range{Session: root, After: after}))
+			equal(t, got, nil)
+			reason(t, err, chunk.TruncatedExpired)
+			got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: after, FromOldest: true}))
+			equal(t, got, later[begun:])
+			reason(t, err)
+		}
 	}
 }
 

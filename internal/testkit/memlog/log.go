@@ -58,6 +58,13 @@ func (l *Log) Takeover(s chunk.Session) {
 	l.writer(s).epoch++
 }
 
+// Restart makes the next record of s that of a writer that does not know the earlier ones: its epochs and ordinals start again at 1.
+func (l *Log) Restart(s chunk.Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.writers, s)
+}
+
 // AppendFenced stores a record of a fenced writer, with an ordinal that another record has: readers must skip it.
 func (l *Log) AppendFenced(s chunk.Session) {
 	l.mu.Lock()

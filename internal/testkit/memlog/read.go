@@ -129,20 +129,25 @@ func (r *reader) check(i int) chunk.TruncationReason {
 	switch {
 	case !r.given && r.at == 0 && rec.Session != r.session && r.rootExpired():
 		return chunk.TruncatedExpired
-	case r.fromOldest && !r.given && rec.Ordinal > seen:
+	case r.fromOldest && !r.given && (rec.Ordinal > seen || i == 0):
 		return ""
 	case rec.Ordinal == seen+1:
 		return ""
-	case rec.Ordinal == 1:
-		return chunk.TruncatedExpired // purged and restarted
+	case rec.Ordinal <= seen && r.isFirst(i):
+		return chunk.TruncatedExpired // all expired, and a writer that does not know them has numbered from the start
 	case rec.Ordinal <= seen:
 		return chunk.TruncatedGap
 	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1):
 		return "" // never the first record: a clean-up does not remove it
-	case slices.ContainsFunc(r.recs[:i], func(before chunk.Record) bool { return before.Session == rec.Session }):
+	case !r.isFirst(i):
 		return chunk.TruncatedGap
 	}
 	return chunk.TruncatedExpired
+}
+
+// isFirst reports whether the record at i is the first one of its session in the log.
+func (r *reader) isFirst(i int) bool {
+	return !slices.ContainsFunc(r.recs[:i], func(before chunk.Record) bool { return before.Session == r.recs[i].Session })
 }
 
 // rootExpired: the first record of a tree that expires is the first one of its root.
