@@ -31,19 +31,62 @@ const maxCatchUpRounds = 1000
 
 // apply folds one delivered record. Afterwards the folder is at the record or later.
 func (a *applier) apply(ctx context.Context, f *fold.Folder, rec chunk.Record) error {
-	err := a.step(ctx, f, rec)
+	restarted, err := a.hasRestarted(ctx, f, rec)
+	if err == nil && !restarted {
+		err = a.step(ctx, f, rec)
+	}
 	switch {
+	case restarted:
+		return a.catchUp(ctx, f)
 	case errors.Is(err, fold.ErrRefold):
 		c := catchUp{applier: a, folder: f}
 		c.rollBack(ctx, rec, err)
 		return c.run(ctx)
-	case errors.Is(err, fold.ErrLogRolledBack):
-		*f = *fold.New(rec.Session)
-		return a.catchUp(ctx, f)
+	case errors.Is(err, fold.ErrLogRolledBack), errors.Is(err, fold.ErrGap) && rec.Ordinal <= f.Position().Ordinal:
+		return a.resolveReuse(ctx, f, rec, errors.Is(err, fold.ErrLogRolledBack))
 	case errors.Is(err, fold.ErrGap):
 		return a.fillGap(ctx, f, rec)
 	}
 	return err
+}
+
+// hasRestarted reports whether rec has the next ordinal only by chance: all records of f have expired, and the writer of rec has numbered without them. Such
+// a record is delivered first if the earlier ones are redelivered later, or have expired too.
+func (a *applier) hasRestarted(ctx context.Context, f *fold.Folder, rec chunk.Record) (bool, error) {
+	at := f.Position()
+	if !f.IsUnexpected(rec) || rec.Seq <= at.Seq {
+		return false, nil
+	}
+	first, err := a.first(ctx, rec.Session)
+	if errors.Is(err, chunk.ErrTruncated) {
+		return false, nil // an earlier state of the log
+	}
+	return err == nil && first.Seq > at.Seq && (first.Seq != rec.Seq || rec.Epoch < f.Epoch()), err
+}
+
+// resolveReuse handles a record with an ordinal that f contains and that is not a repetition. If the log starts after the position, all records of f have
+// expired, and the writer of rec has numbered without them: f keeps them and continues with the log. If the log was rolled back, its records replace those
+// of f. Otherwise rec is invalid: it has the ordinal of another record of the log.
+func (a *applier) resolveReuse(ctx context.Context, f *fold.Folder, rec chunk.Record, rolledBack bool) error {
+	first, err := a.first(ctx, rec.Session)
+	switch {
+	case err != nil:
+		return err
+	case rec.Seq > f.Position().Seq && first.Seq > f.Position().Seq:
+		return a.catchUp(ctx, f)
+	case rolledBack:
+		*f = *fold.New(rec.Session)
+		return a.catchUp(ctx, f)
+	}
+	return nil
+}
+
+// first returns the first record of a session that the log still has.
+func (a *applier) first(ctx context.Context, s chunk.Session) (chunk.Record, error) {
+	for rec, err := range a.log.Replay(ctx, chunk.Range{Session: s, FromOldest: true}) {
+		return rec, err
+	}
+	return chunk.Record{}, fmt.Errorf("session %s: %w", s, chunk.ErrUnknownSession)
 }
 
 // fillGap reads the records before rec. If the log has an unexplained gap, for example because two messages have the same
@@ -55,12 +98,16 @@ func (a *applier) fillGap(ctx context.Context, f *fold.Folder, rec chunk.Record)
 		f.SkipGap(rec, fold.GapExpired)
 		return a.apply(ctx, f, rec)
 	}
-	if err == nil && f.Position().Ordinal < rec.Ordinal {
+	if err == nil && !isContained(f.Position(), rec.Position()) {
 		// A lagging replica delivered rec and does not have it.
 		err = fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", f.Session(), f.Position().Ordinal, rec.Ordinal)
 	}
 	return err
 }
+
+// isContained reports whether a snapshot at a position contains a record: by its ordinal, or by its sequence, because ordinals may start again at 1 when all
+// records have expired.
+func isContained(at, rec chunk.Position) bool { return rec.Ordinal <= at.Ordinal || rec.Seq <= at.Seq }
 
 // step applies one record, or skips it if it is invalid.
 func (a *applier) step(ctx context.Context, f *fold.Folder, rec chunk.Record) error {

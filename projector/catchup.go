@@ -64,12 +64,26 @@ func (c *catchUp) round(ctx context.Context, records iter.Seq2[chunk.Record, err
 	if c.fromAvailable {
 		reason = fold.GapExpired // the reason of a gap before the first record
 	}
+	first := true
 	for rec, err := range records {
 		if err != nil {
 			return true, err
 		}
-		if rec.Ordinal <= c.folder.Position().Ordinal {
+		if first {
+			restarted, err := c.hasRestarted(ctx, c.folder, rec)
+			if err != nil {
+				return false, err
+			}
+			if restarted {
+				reason = fold.GapExpired
+			}
+			first = false
+		}
+		if rec.Ordinal <= c.folder.Position().Ordinal && (reason != fold.GapExpired || rec.Seq <= c.folder.Position().Seq) {
 			continue
+		}
+		if c.fallback != nil && c.folder.Position() == (chunk.Position{}) && lacksStart(c.fallback.snap, createdBy(rec)) {
+			return true, c.keepFallback()
 		}
 		c.folder.SkipGap(rec, reason)
 		reason, c.fromAvailable = fold.GapRemoved, false
@@ -151,9 +165,7 @@ func (c *catchUp) recover(err error) error {
 		return nil
 	case chunk.TruncatedExpired:
 		if c.fallback != nil && !started {
-			c.startExpired = true
-			c.folder.Reset(c.fallback.snap)
-			return c.skipTruncation(c.fallback.truncation)
+			return c.keepFallback()
 		}
 		return c.skipGap(err)
 	case chunk.TruncatedGap:
@@ -170,6 +182,25 @@ func (c *catchUp) recover(err error) error {
 	default:
 		return err
 	}
+}
+
+// keepFallback gives up a rollback to the start of the log, which the log no longer has.
+func (c *catchUp) keepFallback() error {
+	c.startExpired = true
+	c.folder.Reset(c.fallback.snap)
+	return c.skipTruncation(c.fallback.truncation)
+}
+
+// lacksStart reports whether a fold of the log that began at a time, in milliseconds, has fewer records than a snapshot: the snapshot began earlier. The
+// ordinals do not show it if they start again at 1. 0 is an unknown time.
+func lacksStart(s fold.Snapshot, began int64) bool { return s.Created != 0 && began > s.Created }
+
+// createdBy returns the time at which a snapshot begins whose first record is rec.
+func createdBy(rec chunk.Record) int64 {
+	if rec.StoredAt.IsZero() {
+		return 0
+	}
+	return rec.StoredAt.UnixMilli()
 }
 
 // skipGap makes the next round start after the missing records. It returns err if the last round did that already.

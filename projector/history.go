@@ -30,8 +30,9 @@ func (r *Reader) SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq)
 		base = fold.New(s).Snapshot()
 	}
 	snap, err := r.foldPrefix(ctx, p, base)
-	if errors.Is(err, chunk.ErrUnknownSession) && head.Position.Seq > seq && !p.reachedEnd {
-		err = errExpired(s) // the log has expired, the stored head has not
+	expired := errors.Is(err, chunk.ErrUnknownSession) && !p.reachedEnd || err == nil && lacksStart(head, snap.Created)
+	if expired && head.Position.Seq > seq {
+		err = errExpired(s) // the log has expired, or started again, and the stored head has not
 	}
 	return snap, err
 }
@@ -47,6 +48,9 @@ func (r *Reader) SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id s
 		return r.foldToCheckpoint(ctx, head, id)
 	}
 	snap, err := r.foldToCheckpoint(ctx, fold.New(s).Snapshot(), id)
+	if err == nil && lacksStart(head, snap.Created) {
+		err = errExpired(s)
+	}
 	if !errors.Is(err, chunk.ErrTruncated) && !errors.Is(err, chunk.ErrUnknownSession) || head.Position == (chunk.Position{}) {
 		return snap, err
 	}
@@ -93,6 +97,9 @@ func (r *Reader) foldPrefix(ctx context.Context, p *boundedLog, base fold.Snapsh
 	snap, err := r.complete(ctx, p, base)
 	if errors.Is(err, fold.ErrInconsistent) {
 		snap, err = r.complete(ctx, p, fold.New(base.Session).Snapshot())
+		if err == nil && lacksStart(base, snap.Created) {
+			err = errExpired(base.Session)
+		}
 	}
 	if err == nil && snap.Position == (chunk.Position{}) {
 		err = fmt.Errorf("session %s, at that time: %w", base.Session, chunk.ErrUnknownSession)

@@ -37,11 +37,14 @@ const (
 // or there is no head and the start of the log has expired, the snapshot covers what is available and its Faults count the lost
 // records.
 func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	var head fold.Snapshot
 	for n := range maxLoads {
 		if err := pause(ctx, n); err != nil {
 			return fold.Snapshot{}, err
 		}
-		head, _, log, err := r.begin(ctx, s)
+		var log replayer
+		var err error
+		head, _, log, err = r.begin(ctx, s)
 		if err != nil {
 			return fold.Snapshot{}, err
 		}
@@ -51,7 +54,7 @@ func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, 
 		}
 	}
 	snap, err := r.complete(ctx, r.log, fold.New(s).Snapshot())
-	if err == nil && snap.Faults.Lost > 0 || errors.Is(err, chunk.ErrUnknownSession) {
+	if err == nil && (snap.Faults.Lost > 0 || lacksStart(head, snap.Created)) || errors.Is(err, chunk.ErrUnknownSession) {
 		err = fmt.Errorf("session %s: %w, and the log has lost the beginning", s, fold.ErrInconsistent)
 	}
 	return snap, err

@@ -163,8 +163,8 @@ func (r *rebuild) foldLog(ctx context.Context, old fold.Snapshot, oldErr error) 
 	switch snap := r.folder.Snapshot(); {
 	case !stored:
 		return "", nil
-	case snap.Faults.Lost > old.Faults.Lost:
-		return "the log has lost records of the session", nil
+	case snap.Faults.Lost > old.Faults.Lost, lacksStart(old, snap.Created):
+		return reasonLost, nil
 	case snap.Position.Ordinal >= old.Position.Ordinal:
 		return "", nil
 	}

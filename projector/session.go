@@ -40,12 +40,12 @@ type session struct {
 	triedOrdinal  chunk.Ordinal // position of the last attempt to save
 	savePointSeen bool          // a step or run has ended since then
 
-	lastDelivery   time.Time     // time of the last delivery
-	unacked        []Delivery    // taken from inbox and not acknowledged; without the data of their records
-	unackedThrough chunk.Ordinal // highest ordinal of unacked: a snapshot at that ordinal contains them all
-	unackedSince   time.Time     // when the first of unacked was added
-	failures       int           // consecutive failed attempts
-	retryAt        time.Time     // earliest time of the next attempt after a failure
+	lastDelivery   time.Time      // time of the last delivery
+	unacked        []Delivery     // taken from inbox and not acknowledged; without the data of their records
+	unackedThrough chunk.Position // last record of unacked: a snapshot that contains it contains them all
+	unackedSince   time.Time      // when the first of unacked was added
+	failures       int            // consecutive failed attempts
+	retryAt        time.Time      // earliest time of the next attempt after a failure
 }
 
 // storedState identifies a stored snapshot. The position alone does not: after the log was rolled back, a later epoch reuses
@@ -167,8 +167,10 @@ func (s *session) process(ctx context.Context, inbox []Delivery, flush bool) err
 		}
 		s.savePointSeen = s.savePointSeen || isSavePoint(d.Record.Type)
 	}
+	at := s.folder.Position().Ordinal
+	startedAgain := at < s.triedOrdinal // the ordinals, or the fold
 	wait, pending := s.wait()
-	if flush || s.savePointSeen || pending && wait <= 0 || s.folder.Position().Ordinal >= s.triedOrdinal+chunk.Ordinal(s.cfg.SaveRecords) {
+	if flush || s.savePointSeen || pending && wait <= 0 || startedAgain || at >= s.triedOrdinal+chunk.Ordinal(s.cfg.SaveRecords) {
 		return s.save(ctx)
 	}
 	return nil
@@ -189,7 +191,9 @@ func (s *session) addUnacked(d Delivery) {
 	if len(s.unacked) == 0 {
 		s.unackedSince = time.Now()
 	}
-	s.unackedThrough = max(s.unackedThrough, d.Record.Ordinal)
+	if d.Record.Seq > s.unackedThrough.Seq {
+		s.unackedThrough = d.Record.Position()
+	}
 	d.Record.Data = nil
 	s.unacked = append(s.unacked, d)
 }
@@ -280,13 +284,13 @@ func (s *session) ackUnsaved(ctx context.Context, err error) error {
 // acknowledge acknowledges the deliveries that the snapshot contains. If an Ack fails the record is redelivered, which changes
 // nothing.
 func (s *session) acknowledge() error {
-	if through := s.folder.Position().Ordinal; through < s.unackedThrough {
-		return fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", s.id, through, s.unackedThrough)
+	if at := s.folder.Position(); !isContained(at, s.unackedThrough) {
+		return fmt.Errorf("session %s: the log ends at record %d, but %d was delivered", s.id, at.Ordinal, s.unackedThrough.Ordinal)
 	}
 	for _, d := range s.unacked {
 		s.ack(d)
 	}
-	s.unacked, s.unackedThrough = nil, 0
+	s.unacked, s.unackedThrough = nil, chunk.Position{}
 	if s.folder.Snapshot().Deleted() {
 		// A tombstone expires, and then the session starts again at ordinal 1. A cached session would ignore those records.
 		s.unload()

@@ -74,8 +74,8 @@ func VerifySnapshot(ctx context.Context, store Store, log Log, s chunk.Session) 
 	switch {
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return v.unprovable("the log has nothing of the session any more"), nil
-	case errors.Is(err, chunk.ErrTruncated):
-		return v.unprovable("the log has lost records of the session"), nil
+	case errors.Is(err, chunk.ErrTruncated), err == nil && lacksStart(head, now.Created):
+		return v.unprovable(reasonLost), nil
 	case err != nil:
 		return v, err
 	}
@@ -99,6 +99,9 @@ func VerifySnapshot(ctx context.Context, store Store, log Log, s chunk.Session) 
 	}
 	return v, nil
 }
+
+// reasonLost is the reason why a stored snapshot is neither compared nor replaced.
+const reasonLost = "the log has lost records of the session"
 
 func (v VerifyResult) unprovable(reason string) VerifyResult {
 	v.Finding, v.Reason = Unprovable, reason

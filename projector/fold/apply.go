@@ -13,10 +13,13 @@ func applyRecord(s Snapshot, rec chunk.Record) (Snapshot, error) {
 	if rec.Session != s.Session {
 		return s, fmt.Errorf("%w: %s, want %s", ErrWrongSession, rec.Session, s.Session)
 	}
-	if s.isApplied(rec) {
-		if rec.Ordinal <= s.Position.Ordinal && rec.Epoch > s.Epoch {
-			return s, fmt.Errorf("session %s: record %d has epoch %d, after %d: %w", s.Session, rec.Ordinal, rec.Epoch, s.Epoch, ErrLogRolledBack)
-		}
+	switch {
+	case !s.isApplied(rec):
+	case rec.Ordinal <= s.Position.Ordinal && rec.Epoch > s.Epoch:
+		return s, fmt.Errorf("session %s: record %d has epoch %d, after %d: %w", s.Session, rec.Ordinal, rec.Epoch, s.Epoch, ErrLogRolledBack)
+	case s.reusesOrdinal(rec):
+		return s, gap(s.Session, s.Position.Ordinal, rec)
+	default:
 		return s, nil
 	}
 	if rec.Epoch < s.Epoch {
@@ -41,7 +44,7 @@ func applyRecord(s Snapshot, rec chunk.Record) (Snapshot, error) {
 
 // skipRecord skips a record that cannot be folded, see Folder.Skip. It consumes s like applyRecord.
 func skipRecord(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
-	if s.isApplied(rec) {
+	if s.isApplied(rec) && !s.reusesOrdinal(rec) {
 		return s, nil
 	}
 	if !s.next(rec, nil) {
@@ -67,12 +70,18 @@ const (
 	// GapRemoved: a later truncated record lists them. The caller has read ahead, as consumers does.
 	GapRemoved GapReason = iota
 
-	// GapExpired: the log has deleted them. The snapshot counts them as lost.
+	// GapExpired: the log has deleted them, and has nothing before the record. The snapshot counts the ordinals that are missing as lost. If the record has
+	// an ordinal that the snapshot contains, or an earlier epoch, its writer did not know the expired records and has numbered from the start: the
+	// snapshot keeps its content, and continues with the record.
 	GapExpired
 )
 
 // skipGap makes rec the next record of s, see Folder.SkipGap. It consumes s.
 func skipGap(s Snapshot, rec chunk.Record, why GapReason) Snapshot {
+	if why == GapExpired && rec.Seq > s.Position.Seq && (rec.Ordinal <= s.Position.Ordinal || rec.Epoch < s.Epoch) {
+		s.restart(rec)
+		return s
+	}
 	if rec.Ordinal <= s.Position.Ordinal+1 || s.next(rec, nil) {
 		return s
 	}
@@ -89,6 +98,32 @@ func skipGap(s Snapshot, rec chunk.Record, why GapReason) Snapshot {
 	s.messages.startGeneration(rec.Ordinal)
 	s.startChain(rec.Ordinal)
 	return s
+}
+
+// restart makes rec the next record although its writer has numbered it without knowledge of the records of s, which have all expired. Nothing can remove the
+// messages of s any more, because a truncated record of that writer lists ordinals of its own records: they are finished, and a rollback ends here.
+func (s *Snapshot) restart(rec chunk.Record) {
+	const generation = 1 << 39 // above all ordinals, so that no truncated record starts the same generation
+	h := &s.messages
+	h.close()
+	h.finish(h.count())
+	h.beginTurn()
+	h.startGeneration(generation | chunk.Ordinal(rec.Seq))
+	s.streams.beginTurn()
+	s.Pending, s.removedAhead, s.turn, s.step, s.stepStart = nil, nil, nil, nil, false
+	s.Run.Step = 0
+	s.Faults.Lost += int64(rec.Ordinal) - 1
+	s.fault(rec, "the ordinals start again: all records before this one have expired")
+	s.startChain(rec.Ordinal)
+	s.Position.Ordinal, s.Epoch = rec.Ordinal-1, min(s.Epoch, rec.Epoch)
+}
+
+// reusesOrdinal reports whether rec was stored after the position with an ordinal that the snapshot contains. It is not a repetition: without this check
+//  1. all 285 records of a session expire,
+//  2. a writer that does not know them starts again at ordinal 1,
+//  3. its first 285 records change nothing, and the snapshot has only the rest.
+func (s *Snapshot) reusesOrdinal(rec chunk.Record) bool {
+	return rec.Ordinal <= s.Position.Ordinal && rec.Seq > s.Position.Seq
 }
 
 // isApplied reports whether rec changes nothing: it was applied, or it was removed and has not been deleted from the log.

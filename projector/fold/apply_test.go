@@ -35,6 +35,8 @@ func TestRejectedRecordsChangeNothing(t *testing.T) {
 		{"invalid JSON", func(r *chunk.Record) { r.Data = []byte("{") }, ErrInvalidRecord},
 		{"no data", func(r *chunk.Record) { r.Data = nil }, ErrInvalidRecord},
 		{"types differ", func(r *chunk.Record) { r.Type = chunk.TypeStreamEnd }, ErrInvalidRecord},
+		{"an applied ordinal after the position", func(r *chunk.Record) { r.Ordinal = 1 }, ErrGap},
+		{"of a fenced epoch as well", func(r *chunk.Record) { r.Ordinal, r.Epoch = 2, 4 }, ErrGap},
 		{"later epoch at an applied ordinal", func(r *chunk.Record) { r.Ordinal, r.Epoch = 2, 6 }, ErrLogRolledBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 
 var (
 	// ErrGap reports a record that is not the next one of its session. The snapshot is unchanged: read the records in between
-	// from the log, then apply them all.
+	// from the log, then apply them all. If the record was stored after the position with an ordinal that was applied already, the log
+	// shows whether it starts with that record: then all records of the snapshot have expired, see SkipGap and GapExpired.
 	ErrGap = errors.New("missing records")
 
 	// ErrInvalidRecord reports a record with an unreadable body. The snapshot is unchanged: report the record and call Skip.

@@ -37,12 +37,16 @@ func (f *Folder) Session() chunk.Session { return f.s.Session }
 // Position returns the position of the last record.
 func (f *Folder) Position() chunk.Position { return f.s.Position }
 
+// Epoch returns the highest epoch so far.
+func (f *Folder) Epoch() chunk.Epoch { return f.s.Epoch }
+
 // MemoryBytes returns approximately the memory of f in bytes.
 func (f *Folder) MemoryBytes() int { return f.s.memoryBytes() }
 
 // Apply folds one record. If it returns an error, f is unchanged.
 //
-// A record at or before the position changes nothing, so Apply is idempotent. A record that is not the next one returns ErrGap,
+// A record at or before the position changes nothing, so Apply is idempotent. A record that is not the next one returns ErrGap, also one with a
+// higher sequence and an ordinal that was applied,
 // an unreadable body ErrInvalidRecord, a record of another session ErrWrongSession, a truncated record that removes applied
 // records a *RefoldError, and a log that was rolled back ErrLogRolledBack. A record of a fenced epoch and a record of a type
 // that this build does not know only advance the position.
@@ -53,6 +57,19 @@ func (f *Folder) Apply(rec chunk.Record) error {
 		f.s = next
 	}
 	return err
+}
+
+// IsUnexpected reports whether rec has the next ordinal but cannot follow the last record by the rules of writers: an ended run writes nothing more, and
+// each epoch is one higher than the last one and begins with run_started. Such a record is fenced, or follows records that f does not have, or was written
+// by a program that does not keep the rules. Apply decides by the ordinal and the epoch alone.
+func (f *Folder) IsUnexpected(rec chunk.Record) bool {
+	s := &f.s
+	if s.Position == (chunk.Position{}) || rec.Ordinal != s.Position.Ordinal+1 {
+		return false
+	}
+	starts := rec.Type == chunk.TypeRunStarted && rec.Epoch == s.Epoch+1
+	over := s.Status == Ended || s.Status == Failed
+	return !starts && (over || rec.Epoch != s.Epoch)
 }
 
 // Skip skips a record that cannot be folded: it counts the record, adds a fault to the snapshot and advances the position. It

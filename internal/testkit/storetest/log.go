@@ -66,6 +66,15 @@ func (l *Log) AppendRaw(s chunk.Session, typ chunk.Type, data []byte) chunk.Reco
 	return rec
 }
 
+// Restart makes the next record of s that of a writer that knows only the records up to an ordinal, and their highest epoch. 0 and 0: none of them.
+func (l *Log) Restart(s chunk.Session, known chunk.Ordinal, epoch chunk.Epoch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if sl := l.sessions[s]; sl != nil {
+		sl.last, sl.epoch, sl.removed = known, epoch, nil
+	}
+}
+
 // AppendTruncation appends a truncated record that removes the chunks of steps after the given one, and returns it; false if there are none.
 // DeleteRemoved deletes the removed records.
 func (l *Log) AppendTruncation(tb testing.TB, s chunk.Session, step int64) (chunk.Record, bool) {
@@ -110,6 +119,13 @@ func (l *Log) DeleteRemoved(s chunk.Session) {
 // Expire deletes the records up to an ordinal.
 func (l *Log) Expire(s chunk.Session, through chunk.Ordinal) {
 	l.retain(s, func(_ *sessionLog, rec chunk.Record) bool { return rec.Ordinal > through })
+}
+
+// ExpireThrough deletes the records of all sessions up to a sequence.
+func (l *Log) ExpireThrough(seq chunk.Seq) {
+	for s := range l.sessions {
+		l.retain(s, func(_ *sessionLog, rec chunk.Record) bool { return rec.Seq > seq })
+	}
 }
 
 // DropRecord deletes one record without a truncated record.
@@ -192,12 +208,13 @@ func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record
 		last := of.After.Ordinal
 		fromOldest := of.FromOldest
 		for _, rec := range records {
-			if rec.Ordinal <= last {
+			if rec.Seq <= of.After.Seq {
 				continue
 			}
-			if fromOldest {
-				last, fromOldest = rec.Ordinal-1, false
+			if fromOldest && (rec.Ordinal > last || rec.Seq == records[0].Seq) {
+				last = rec.Ordinal - 1
 			}
+			fromOldest = false
 			if err := l.explain(of.Session, last, rec, records[0], of.After); err != nil {
 				yield(chunk.Record{}, err)
 				return
@@ -214,19 +231,20 @@ func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record
 	}
 }
 
-// explain returns an error if records between last and rec are missing and no truncated record lists them.
+// explain returns an error if records between last and rec are missing and no truncated record lists them, or if rec has an ordinal up to last.
 func (l *Log) explain(s chunk.Session, last chunk.Ordinal, rec, first chunk.Record, after chunk.Position) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	follows := rec.Ordinal > last
 	for o := last + 1; o < rec.Ordinal; o++ {
-		if l.sessions[s].covers(int64(o)) {
-			continue
-		}
-		reason := chunk.TruncatedGap
-		if first.Ordinal == rec.Ordinal {
-			reason = chunk.TruncatedExpired
-		}
-		return &chunk.TruncatedError{Session: s, Reason: reason, After: after.Seq, FirstSeq: first.Seq}
+		follows = follows && l.sessions[s].covers(int64(o))
 	}
-	return nil
+	if follows {
+		return nil
+	}
+	reason := chunk.TruncatedGap
+	if first.Seq == rec.Seq {
+		reason = chunk.TruncatedExpired
+	}
+	return &chunk.TruncatedError{Session: s, Reason: reason, After: after.Seq, FirstSeq: first.Seq}
 }
