@@ -49,11 +49,13 @@ type Config struct {
 	// Log, if not nil, gets the retries and failures.
 	Log *slog.Logger
 
-	// Positions, if not nil, returns the last position of a session whose records have expired, so that ordinals and epochs continue and do not restart.
+	// Positions returns the last position of a session whose records have expired, so that ordinals and epochs continue and do not restart. Defaults to
+	// the stored snapshots in the bucket of Layout, if there is one: the NATS account needs $JS.API.STREAM.MSG.GET.KV_TR_SNAPSHOTS. Set it if the
+	// snapshots are stored elsewhere.
 	Positions PositionStore
 }
 
-// PositionStore keeps the positions of sessions for longer than the log does. A store of snapshots implements it.
+// PositionStore keeps the positions of sessions for longer than the log does. A projector.Reader implements it.
 type PositionStore interface {
 	// StoredPosition returns the last known position and the highest known epoch of s, or zero values. It may be called concurrently.
 	StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error)

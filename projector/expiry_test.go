@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,32 +19,20 @@ import (
 func writeWords(t *testing.T, log *storetest.Log, s chunk.Session, from, n int) (records []chunk.Record) {
 	t.Helper()
 	write := func(step int64, body chunk.Body) { records = append(records, log.Append(t, s, step, body)) }
-	write(0, chunk.RunStarted{RunID: fmt.Sprintf("r%d", from), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "go on"}}})
+	write(0, chunk.RunStarted{RunID: fmt.Sprintf("r%d", from), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "continue"}}})
 	write(1, chunk.StepStart{})
 	for i := range n {
-		write(1, chunk.TextDelta{Delta: fmt.Sprintf("w%d ", from+i)})
+		write(1, chunk.TextDelta{Delta: storetest.Word(from + i)})
 	}
 	write(1, chunk.StepEnd{})
 	write(1, chunk.StreamEnd{StreamID: s.ID})
 	return records
 }
 
-// wordsOf returns the words in the messages of a snapshot, in order.
-func wordsOf(snap fold.Snapshot) []string {
-	var text strings.Builder
-	for _, m := range snap.Messages(0) {
-		for _, p := range m.Parts {
-			text.Write(p.AppendJSON(nil))
-		}
-	}
-	return wordPattern.FindAllString(text.String(), -1)
-}
-
-var wordPattern = regexp.MustCompile(`\bw[0-9]+\b`)
-
-func wordRange(from, to int) (words []string) {
+// wordRange returns the words from a number up to another, without it.
+func wordRange(from, to int) (words []int) {
 	for i := from; i < to; i++ {
-		words = append(words, fmt.Sprintf("w%d", i))
+		words = append(words, i)
 	}
 	return words
 }
@@ -66,7 +52,7 @@ func TestWriterThatStartsAgain(t *testing.T) {
 			want := wordRange(0, 281+second)
 			check := func(what string, snap fold.Snapshot, err error) {
 				t.Helper()
-				if got := wordsOf(snap); err != nil || !slices.Equal(got, want) || snap.Position != records[len(records)-1].Position() {
+				if got := storetest.Words(snap); err != nil || !slices.Equal(got, want) || snap.Position != records[len(records)-1].Position() {
 					t.Errorf("%s: %d words at %+v, %v; want %d at %+v", what, len(got), snap.Position, err, len(want), records[len(records)-1].Position())
 				}
 			}
@@ -104,7 +90,7 @@ func TestCleanupAfterStartingAgain(t *testing.T) {
 	q.drained(t)
 	stop()
 	snap := storetest.Stored(t, store, s1)
-	if got := wordsOf(snap); !slices.Equal(got, wordRange(0, 50)) || snap.Faults.Skipped != 1 {
+	if got := storetest.Words(snap); !slices.Equal(got, wordRange(0, 50)) || snap.Faults.Skipped != 1 {
 		t.Errorf("words %v, %d records skipped; want all words, and the truncated record skipped", got, snap.Faults.Skipped)
 	}
 }
@@ -122,7 +108,7 @@ func TestRedeliveryAfterStartingAgain(t *testing.T) {
 	q.put(first[20:]...)
 	q.drained(t)
 	stop()
-	if got := wordsOf(storetest.Stored(t, store, s1)); !slices.Equal(got, wordRange(0, 35)) {
+	if got := storetest.Words(storetest.Stored(t, store, s1)); !slices.Equal(got, wordRange(0, 35)) {
 		t.Errorf("words %v", got)
 	}
 }
@@ -131,7 +117,7 @@ func TestRedeliveryAfterStartingAgain(t *testing.T) {
 func TestAnOrdinalTwiceIsNoRestart(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 	records := writeWords(t, log, s1, 0, 20)
-	again := log.Append(t, chunk.RootSession("acme", "other"), 1, chunk.TextDelta{Delta: "w99 "})
+	again := log.Append(t, chunk.RootSession("acme", "other"), 1, chunk.TextDelta{Delta: storetest.Word(99)})
 	again.Session, again.Ordinal, again.Epoch = s1, 7, records[0].Epoch
 	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
 	q.put(append(records, again)...)
@@ -141,7 +127,7 @@ func TestAnOrdinalTwiceIsNoRestart(t *testing.T) {
 }
 
 // TestExpiryAtAnyPoint lets records expire at random points of random sessions, with projectors that lag, and with writers that know the position of the
-// session, know it from the stored snapshot, or know nothing. Whoever folds, nothing that the log or the stored snapshot has may be missing, no word is
+// session, know it from the stored snapshot, or know nothing. In every fold, nothing that the log or the stored snapshot has may be missing, no word is
 // twice or out of order, verify reports no difference, and rebuild loses nothing.
 func TestExpiryAtAnyPoint(t *testing.T) {
 	seed := seedtest.Seed(t)
@@ -169,7 +155,7 @@ type expiring struct {
 	run       bool // a run is open
 	words     int
 	delivered chunk.Seq
-	had       []string // the words of the stored snapshot
+	had       []int // the words of the stored snapshot
 	story     []string
 }
 
@@ -211,7 +197,7 @@ func (e *expiring) write(t *testing.T, n int, empty bool) {
 		}
 		e.run = e.rng.IntN(6) > 0
 		if e.run {
-			e.log.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprintf("w%d ", e.words)})
+			e.log.Append(t, s1, 1, chunk.TextDelta{Delta: storetest.Word(e.words)})
 			e.words++
 		} else {
 			e.log.Append(t, s1, 1, chunk.StreamEnd{StreamID: s1.ID})
@@ -255,7 +241,7 @@ func (e *expiring) check(t *testing.T) bool {
 	head, _, err := e.store.Load(t.Context(), s1)
 	available := e.log.Records(s1)
 	if err == nil && len(available) > 0 && e.knows == "nothing" {
-		// The one case that no one can tell: the ordinal at which the log starts happens to be the next one of the snapshot.
+		// The one case that cannot be detected: the ordinal at which the log starts happens to be the next one of the snapshot.
 		if first := available[0]; first.Seq > head.Position.Seq && first.Ordinal == head.Position.Ordinal+1 && first.Type != chunk.TypeRunStarted {
 			return false
 		}
@@ -267,16 +253,16 @@ func (e *expiring) check(t *testing.T) bool {
 	if err != nil {
 		t.Fatalf("snapshot: %v; %s: %s", err, e.knows, e.story)
 	}
-	e.checkWords(t, "read", wordsOf(snap), available)
-	if len(available) > 0 && e.knows == "all" && len(wordsOf(snap)) < e.words && snap.Faults.Lost == 0 {
-		t.Errorf("%d of %d words, and no record counted as lost", len(wordsOf(snap)), e.words)
+	e.checkWords(t, "read", storetest.Words(snap), available)
+	if len(available) > 0 && e.knows == "all" && len(storetest.Words(snap)) < e.words && snap.Faults.Lost == 0 {
+		t.Errorf("%d of %d words, and no record counted as lost", len(storetest.Words(snap)), e.words)
 	}
 	if _, _, err := e.store.Load(t.Context(), s1); errors.Is(err, projector.ErrNoSnapshot) {
 		return true
 	}
 	saved := storetest.Stored(t, e.store, s1)
-	e.checkWords(t, "stored", wordsOf(saved), nil)
-	e.had = wordsOf(saved)
+	e.checkWords(t, "stored", storetest.Words(saved), nil)
+	e.had = storetest.Words(saved)
 	v, err := projector.VerifySnapshot(t.Context(), e.store, e.log, s1)
 	if err != nil || v.Finding == projector.Different {
 		t.Errorf("verify: %s, %v: %+v", v.Finding, err, v.Differences)
@@ -285,26 +271,13 @@ func (e *expiring) check(t *testing.T) bool {
 		if _, err := projector.Rebuild(t.Context(), e.store, e.log, s1); err != nil {
 			t.Errorf("rebuild: %v", err)
 		}
-		e.checkWords(t, "rebuilt", wordsOf(storetest.Stored(t, e.store, s1)), nil)
+		e.checkWords(t, "rebuilt", storetest.Words(storetest.Stored(t, e.store, s1)), nil)
 	}
 	return true
 }
 
 // checkWords checks that a snapshot has the words that were stored, and those of the log, each once and in order.
-func (e *expiring) checkWords(t *testing.T, what string, got []string, available []chunk.Record) {
+func (e *expiring) checkWords(t *testing.T, what string, got []int, available []chunk.Record) {
 	t.Helper()
-	want := slices.Clone(e.had)
-	for _, rec := range available {
-		want = append(want, wordPattern.FindAllString(string(rec.Data), -1)...)
-	}
-	for _, w := range want {
-		if !slices.Contains(got, w) {
-			t.Errorf("%s: %s is missing", what, w)
-		}
-	}
-	for i := 1; i < len(got); i++ {
-		if len(got[i-1]) > len(got[i]) || len(got[i-1]) == len(got[i]) && got[i-1] >= got[i] {
-			t.Errorf("%s: %s after %s", what, got[i], got[i-1])
-		}
-	}
+	storetest.CheckWords(t, what, got, append(slices.Clone(e.had), storetest.WordsOf(available)...))
 }

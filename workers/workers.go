@@ -85,13 +85,10 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	snapshots := projector.NewReader(store, reader)
-	writing := cfg.producer()
-	writing.Positions = snapshots
-	if w.producer, err = producers.New(js, writing); err != nil {
+	if w.producer, err = producers.New(js, cfg.producer()); err != nil {
 		return nil, err
 	}
-	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, snapshots, reader, reader
+	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, projector.NewReader(store, reader), reader, reader
 	return w, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/retention"
-	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 )
 
@@ -120,10 +119,4 @@ func (b *app) snapshotReader(reader *consumers.Reader) (*projector.Reader, error
 		return nil, err
 	}
 	return projector.NewReader(store, reader), nil
-}
-
-// heads returns the stored positions, which a writer uses if the log of a
-// session has expired.
-func (b *app) heads(reader *consumers.Reader) (producers.PositionStore, error) {
-	return b.snapshotReader(reader)
 }

@@ -70,19 +70,10 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 	return group.Wait()
 }
 
-// producer returns a producer that continues the ordinals of stored snapshots
-// if the log has expired.
+// producer returns a producer with the settings.
 func (b *app) producer() (*producers.Producer, error) {
-	reader, err := b.reader()
-	if err != nil {
-		return nil, err
-	}
-	heads, err := b.heads(reader)
-	if err != nil {
-		return nil, err
-	}
 	cfg := b.cfg.producerConfig()
-	cfg.Layout, cfg.Positions, cfg.Log = b.cfg.layout(), heads, b.log
+	cfg.Layout, cfg.Log = b.cfg.layout(), b.log
 	return producers.New(b.js, cfg)
 }
 

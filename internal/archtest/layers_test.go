@@ -46,6 +46,7 @@ var layers = map[string]place{
 	"codec/aisdk":         {layer: model},
 	"codec/helix":         {layer: model},
 	"codec/mastra":        {layer: model},
+	"internal/headindex":  {layer: model},
 	"internal/rawjson":    {layer: model},
 	"internal/control":    {layer: model},
 	"internal/structured": {layer: model},

@@ -2,7 +2,6 @@ package jssnapshots
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -220,28 +220,13 @@ func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 	return err
 }
 
-// indexHeader has the members of a head that a list of sessions needs. It is part of the head, so it needs no separate write and always matches the head.
-const indexHeader = "Tailrace-Session"
-
-type headIndex struct {
-	Status    fold.Status   `json:"status"`
-	AgentType string        `json:"agentType,omitempty"`
-	Seq       chunk.Seq     `json:"seq"`
-	Ordinal   chunk.Ordinal `json:"ordinal"`
-	Created   int64         `json:"created,omitempty"` // milliseconds
-	Began     int64         `json:"began,omitempty"`   // milliseconds
-	Deleted   bool          `json:"deleted,omitempty"`
-}
-
+// index returns the members of a head that a list of sessions and a writer need. They are a header of the head, so they need no separate write.
 func index(s fold.Snapshot) nats.Header {
-	text, err := json.Marshal(headIndex{
-		Status: s.Status, AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal,
+	i := headindex.Index{
+		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
 		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(),
-	})
-	if err != nil {
-		return nil // of strings and numbers: never
 	}
-	return nats.Header{indexHeader: {string(text)}}
+	return nats.Header{headindex.Header: {i.Encode()}}
 }
 
 // maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.

@@ -2,7 +2,6 @@ package jssnapshots
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,8 +12,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -23,7 +24,7 @@ import (
 
 // listedHead is what the headers of a head contain.
 type listedHead struct {
-	headIndex
+	headindex.Index
 
 	session  chunk.Session
 	seq      uint64
@@ -79,12 +80,12 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Sessio
 
 func (h *listedHead) matches(q projector.SessionQuery) bool {
 	return h.known && !h.Deleted && h.session.ID == h.session.Root &&
-		(q.Status == "" || h.Status == q.Status) && (q.AgentType == "" || h.AgentType == q.AgentType)
+		(q.Status == "" || fold.Status(h.Status) == q.Status) && (q.AgentType == "" || h.AgentType == q.AgentType)
 }
 
 func (h *listedHead) listed() projector.SessionInfo {
 	return projector.SessionInfo{
-		Session: h.session, Status: h.Status, AgentType: h.AgentType,
+		Session: h.session, Status: fold.Status(h.Status), AgentType: h.AgentType,
 		Position: chunk.Position{Seq: h.Seq, Ordinal: h.Ordinal},
 		Created:  timeOf(h.Created), StartedAt: timeOf(h.Began), SavedAt: h.stored,
 	}
@@ -251,7 +252,7 @@ func (b *bucket) listedHead(e *jsreader.Entry) listedHead {
 	h := listedHead{seq: e.Seq, stored: e.Stored, expiring: e.Header.Get(jetstream.MsgTTLHeader) != ""}
 	var err error
 	if h.session, err = subjects.ParseSnapshotHeadKey(b.key(e.Subject)); err == nil {
-		h.known = json.Unmarshal([]byte(e.Header.Get(indexHeader)), &h.headIndex) == nil
+		h.Index, h.known = headindex.Decode(e.Header.Get(headindex.Header))
 	}
 	return h
 }

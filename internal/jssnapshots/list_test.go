@@ -2,9 +2,7 @@ package jssnapshots
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,14 +12,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
-
-var seed = flag.Uint64("seed", rand.Uint64(), "of random lists")
 
 // pages reads a list page by page.
 func pages(t *testing.T, st *Store, tenant string, q projector.SessionQuery) (all []projector.SessionInfo) {
@@ -48,8 +46,7 @@ func pages(t *testing.T, st *Store, tenant string, q projector.SessionQuery) (al
 func TestListAgainstAReference(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
-	t.Logf("-seed %d", *seed)
-	rng := rand.New(rand.NewPCG(*seed, 1))
+	rng := seedtest.Rand(t)
 	var reference []fold.Snapshot // as saved, the latest at the end
 	revisions := make(map[chunk.Session]projector.Revision)
 	for n := range 400 {
@@ -136,7 +133,7 @@ func TestListRefuses(t *testing.T) {
 	mustSave(t, st, storetest.Fold(t, log, s1), 0)
 	for subject, header := range map[string]string{"h.acme.x.x": "", "h.acme.y.y": "{", "h.acme.z": `{"status":"ended"}`, "h.acme.v.v": `{"status":7}`} {
 		m := nats.NewMsg("$KV.TR_SNAPSHOTS." + subject)
-		m.Header.Set(indexHeader, header)
+		m.Header.Set(headindex.Header, header)
 		if _, err := js.PublishMsg(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}

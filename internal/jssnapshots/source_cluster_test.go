@@ -43,7 +43,7 @@ func newReplicated(t *testing.T) *replicated {
 		c.nodes.AwaitCurrent(t, name)
 	}
 	var err error
-	if c.producer, err = producers.New(c.js, producers.Config{Positions: c.reader}); err != nil {
+	if c.producer, err = producers.New(c.js, producers.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -1,0 +1,43 @@
+package producers
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/headindex"
+)
+
+// A writer with the zero Config continues after the stored head of a session without records, whatever kind of head that is.
+func TestPositionOfAStoredHead(t *testing.T) {
+	env := local(t)
+	p := env.producer(t, Config{})
+	for name, tc := range map[string]struct {
+		header  string
+		epoch   chunk.Epoch
+		ordinal chunk.Ordinal
+	}{
+		"head":         {`{"status":"ended","seq":77,"ordinal":41,"epoch":6}`, 7, 42},
+		"tombstone":    {`{"status":"ended","seq":77,"ordinal":41,"epoch":6,"deleted":true}`, 7, 42},
+		"older_build":  {`{"status":"ended","seq":77,"ordinal":41}`, 42, 42}, // no epoch is higher than the ordinal
+		"no_header":    {"", 1, 1},
+		"not_a_header": {"{", 1, 1},
+	} {
+		m := nats.NewMsg("$KV.TR_SNAPSHOTS.h.acme." + name + "." + name)
+		m.Header.Set(headindex.Header, tc.header)
+		if _, err := env.js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		r := mustStart(t, p, chunk.RootSession("acme", name))
+		if r.Epoch() != tc.epoch || r.Position().Ordinal != tc.ordinal {
+			t.Errorf("%s: epoch %d, ordinal %d, want %d and %d", name, r.Epoch(), r.Position().Ordinal, tc.epoch, tc.ordinal)
+		}
+	}
+	if err := env.js.DeleteKeyValue(t.Context(), "TR_SNAPSHOTS"); err != nil {
+		t.Fatal(err)
+	}
+	if r := mustStart(t, p, chunk.RootSession("acme", "no_bucket")); r.Epoch() != 1 || r.Position().Ordinal != 1 {
+		t.Errorf("without a bucket: epoch %d, ordinal %d, want 1 and 1", r.Epoch(), r.Position().Ordinal)
+	}
+}
