@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/topology"
@@ -106,6 +107,21 @@ func (w *env) answer(a control.Answer) {
 	if err := w.Inbox.Answer(w.t.Context(), a); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// awaitNoCommand waits until the worker of a session has acknowledged its command.
+func (w *env) awaitNoCommand(c control.Command) {
+	w.t.Helper()
+	natstest.Eventually(w.t, "no command", func(ctx context.Context) error {
+		switch there, _, err := w.Queue.Pending(ctx, c.Session, c.AgentType); {
+		case errors.Is(err, control.ErrNoCommand):
+			return nil
+		case err != nil:
+			return err
+		default:
+			return fmt.Errorf("command %s is on the queue", there.EventID())
+		}
+	})
 }
 
 // resume requests a Resume, as the client that stored the last answer does.

@@ -75,7 +75,15 @@ func detail(err error, fallback string) chunk.ErrorDetail {
 	if category == "" {
 		category, _, _ = strings.Cut(code, "_")
 	}
-	return chunk.ErrorDetail{
-		Message: strings.ToValidUTF8(e.Message, "\uFFFD"), Code: &code, Category: &category, Retryable: &e.Retryable,
-	}
+	code, category = validText(code), validText(category)
+	return chunk.ErrorDetail{Message: validText(e.Message), Code: &code, Category: &category, Retryable: &e.Retryable}
+}
+
+// validText returns s as a record can hold it.
+func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// isRejected reports whether err is that of a record that no worker can store. Its run fails at once: redelivered, the
+// command would fail in the same way in every worker, after the model and the tools were called again.
+func isRejected(err error) bool {
+	return errors.Is(err, chunk.ErrInvalid) || errors.Is(err, chunk.ErrTooLarge)
 }

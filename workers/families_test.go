@@ -48,8 +48,7 @@ func allFamilies(ctx context.Context, t *Turn) error {
 }
 
 func use(s *Step, in, out chunk.Number) error {
-	s.Usage(chunk.Usage{InputTokens: in, OutputTokens: out})
-	return nil
+	return s.Usage(chunk.Usage{InputTokens: in, OutputTokens: out})
 }
 
 // The fold returns every family of chunks as it was written.

@@ -54,26 +54,36 @@ func (j *commandJob) startOrResume(ctx context.Context, snap fold.Snapshot) erro
 	}
 	started.Input = replacementInput(snap, c, started.Input)
 	t, err := j.start(ctx, snap, started)
+	rejected := err
+	if isRejected(err) {
+		started.Input = nil // published by another program, without the check of the edge
+		t, err = j.start(ctx, snap, started)
+	}
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	if c.Kind == control.Resume {
-		before := snap
-		if !opensTurn(c) {
-			t.step = before.Run.Step
-		}
-		if err := t.emitResumed(ctx, before); err != nil {
-			return err
-		}
-		if err := t.loadParams(ctx, before.Run.StartSeq); err != nil {
-			return err
-		}
-		if err := t.writeAnswers(ctx, c.Resumes); err != nil {
-			return err
-		}
+	if rejected == nil && c.Kind == control.Resume {
+		rejected = t.openResumed(ctx, snap)
+	}
+	if rejected != nil {
+		return t.failRejected(ctx, rejected)
 	}
 	return t.runAgent(ctx, j.agent)
+}
+
+// openResumed writes the first records of a resumed run. before is the snapshot of the run that it continues.
+func (t *Turn) openResumed(ctx context.Context, before fold.Snapshot) error {
+	if !opensTurn(t.cmd) {
+		t.step = before.Run.Step
+	}
+	if err := t.emitResumed(ctx, before); err != nil {
+		return err
+	}
+	if err := t.loadParams(ctx, before.Run.StartSeq); err != nil {
+		return err
+	}
+	return t.writeAnswers(ctx, t.cmd.Resumes)
 }
 
 func opensTurn(c control.Command) bool {
@@ -192,6 +202,14 @@ func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
 		return err
 	}
 	defer t.close()
+	if err := t.recover(ctx); err != nil {
+		return t.failRejected(ctx, err)
+	}
+	return t.runAgent(ctx, j.agent)
+}
+
+// recover returns to the last committed step of the run.
+func (t *Turn) recover(ctx context.Context) error {
 	done, err := t.progress(ctx)
 	if err != nil {
 		return err
@@ -204,12 +222,10 @@ func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
 		return err
 	}
 	t.log.InfoContext(ctx, "run taken over", "step", t.step)
-	if j.cmd.Kind == control.Resume {
-		if err := t.resumeRun(ctx, done); err != nil {
-			return err
-		}
+	if t.cmd.Kind != control.Resume {
+		return nil
 	}
-	return t.runAgent(ctx, j.agent)
+	return t.resumeRun(ctx, done)
 }
 
 // resumeRun completes the start of a resumed run, which the previous worker may have begun.
@@ -284,15 +300,35 @@ func (t *Turn) conclude(ctx context.Context, err error) error {
 	case errors.Is(t.outcome, ErrInterrupted):
 		err = t.interrupt(ctx)
 	case errors.Is(t.outcome, ErrSuspended):
-		return t.suspend(ctx)
+		if err = t.suspend(ctx); err == nil {
+			return nil
+		}
 	case err == nil || t.final:
 		err = t.end(ctx)
+	case t.stopped() == control.StopInterrupt: // between two steps, or the agent was abandoned
+		err = t.interrupt(ctx)
 	default:
 		err = t.fail(ctx, err)
 	}
 	if err != nil {
+		return t.failRejected(ctx, err)
+	}
+	return t.afterEnd(ctx)
+}
+
+// failRejected fails the run if err is that of a record that no worker can store, and otherwise returns err.
+func (t *Turn) failRejected(ctx context.Context, err error) error {
+	if !isRejected(err) {
 		return err
 	}
+	if err := t.fail(ctx, err); err != nil {
+		return err
+	}
+	return t.afterEnd(ctx)
+}
+
+// afterEnd answers the call of the parent.
+func (t *Turn) afterEnd(ctx context.Context) error {
 	if t.snap.Run.Parent == nil {
 		return nil
 	}

@@ -163,22 +163,44 @@ func (s *Step) Output(ctx context.Context, v any) error {
 func (s *Step) MarkFinal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.final = true
+	s.final = s.final || !s.closed
 }
 
-// Usage sets the token counts of the step.
-func (s *Step) Usage(u chunk.Usage) {
+// Usage sets the token counts of the step. chunk.ErrInvalid reports counts that step_end cannot hold; the counts
+// of an earlier call remain.
+func (s *Step) Usage(u chunk.Usage) error {
+	if err := checkEnd(chunk.StepEnd{Usage: &u}); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
 	s.usage = &u
+	return nil
 }
 
 // SetFinishReason sets why the model stopped: "stop", "length", "tool-calls", "content-filter", "error" or
-// "other". The default is "tool-calls" for a step with calls and "stop" otherwise.
-func (s *Step) SetFinishReason(reason string) {
+// "other". The default is "tool-calls" for a step with calls and "stop" otherwise. chunk.ErrInvalid reports any
+// other reason; that of an earlier call remains.
+func (s *Step) SetFinishReason(reason string) error {
+	if err := checkEnd(chunk.StepEnd{FinishReason: &reason}); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
 	s.finish = reason
+	return nil
+}
+
+// checkEnd returns the error with which step_end would be rejected at the end of the step, after the model and the
+// tools were called.
+func checkEnd(end chunk.StepEnd) error {
+	return chunk.Chunk{AgentID: "a", AgentType: "a", Body: end}.Validate()
 }
 
 // IdempotencyKey returns the key of the side effect of a call. It is unique to the call and the same in every

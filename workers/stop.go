@@ -15,8 +15,8 @@ const stopPoll = 5 * time.Second
 // interruptedText is the outcome of calls that an interruption leaves open.
 const interruptedText = "run interrupted"
 
-// watch applies stop requests until the returned function is called. abort cancels the agent.
-func (t *Turn) watch(ctx context.Context, abort context.CancelCauseFunc) (func(), error) {
+// watch applies stop requests until the returned function is called. halt cancels the agent.
+func (t *Turn) watch(ctx context.Context, halt context.CancelCauseFunc) (func(), error) {
 	hints, unsubscribe, err := t.w.inbox.Watch(t.cmd.Session, t.cmd.RunID)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (t *Turn) watch(ctx context.Context, abort context.CancelCauseFunc) (func()
 				t.log.WarnContext(ctx, "stop request not read", "error", err)
 				continue
 			}
-			t.applyStop(abort)
+			t.applyStop(halt)
 		}
 	}()
 	return func() {
@@ -59,17 +59,22 @@ func (t *Turn) readStop(ctx context.Context) error {
 	return nil
 }
 
-// applyStop cancels the agent or the running step.
-func (t *Turn) applyStop(abort context.CancelCauseFunc) {
+// applyStop cancels the agent and its running step, which may have a context of its own.
+func (t *Turn) applyStop(halt context.CancelCauseFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var cause error
 	switch t.stop.Kind {
 	case control.StopAbort:
-		abort(ErrAborted)
+		cause = ErrAborted
 	case control.StopInterrupt:
-		if t.cancelStep != nil {
-			t.cancelStep(ErrInterrupted)
-		}
+		cause = ErrInterrupted
+	default:
+		return
+	}
+	halt(cause)
+	if t.cancelStep != nil {
+		t.cancelStep(cause)
 	}
 }
 
@@ -104,10 +109,12 @@ func (t *Turn) commitInterrupted(s *Step) error {
 	if err := t.completeOpenCalls(t.writeCtx, s.number, CodeAborted, interruptedText); err != nil {
 		return err
 	}
+	s.mu.Lock() // an abandoned agent may still call the step
 	s.finish, s.final = "other", false
 	for _, c := range s.calls {
 		c.callState = done
 	}
+	s.mu.Unlock()
 	return t.writeStepEnd(s)
 }
 
@@ -130,6 +137,12 @@ func (t *Turn) completeOpenCalls(ctx context.Context, step int64, code, text str
 
 // interrupt ends the run and keeps its output.
 func (t *Turn) interrupt(ctx context.Context) error {
+	if s := t.failedStep; s != nil { // the agent was abandoned in it, or returned before a retry
+		if err := t.commitInterrupted(s); err != nil {
+			return err
+		}
+		t.failedStep = nil
+	}
 	if err := t.completeOpenCalls(ctx, t.step, CodeAborted, interruptedText); err != nil {
 		return err
 	}
@@ -161,7 +174,7 @@ func (t *Turn) reason() string {
 	return t.stop.Reason
 }
 
-// failCall fails the run. Its open calls get an outcome first, because models reject a history with a call that
+// fail fails the run. Its open calls get an outcome first, because models reject a history with a call that
 // has none.
 func (t *Turn) fail(ctx context.Context, err error) error {
 	step := t.step
@@ -173,7 +186,7 @@ func (t *Turn) fail(ctx context.Context, err error) error {
 	if code != CodeAborted {
 		t.log.ErrorContext(ctx, "run failed", "error", err)
 	}
-	if err := t.completeOpenCalls(ctx, step, CodeAborted, "run ended before the call"); err != nil {
+	if err := t.completeOpenCalls(ctx, step, CodeAborted, "run ended before the call"); err != nil && !isRejected(err) {
 		return err
 	}
 	return t.recordWriteErr(t.run.Fail(ctx, d.Message, &d))

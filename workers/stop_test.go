@@ -195,8 +195,9 @@ func (w *env) awaitStopped(ctx context.Context, s chunk.Session, kind control.St
 // writes of the agent are rejected.
 func TestAbandonedAgent(t *testing.T) {
 	for name, end := range map[string]func(*env, *process, control.Command){
-		"is aborted": func(w *env, _ *process, c control.Command) { w.stop(c.Session, c.RunID, control.StopAbort) },
-		"shut down":  func(_ *env, p *process, _ control.Command) { p.Stop() },
+		"is aborted":     func(w *env, _ *process, c control.Command) { w.stop(c.Session, c.RunID, control.StopAbort) },
+		"is interrupted": func(w *env, _ *process, c control.Command) { w.stop(c.Session, c.RunID, control.StopInterrupt) },
+		"shut down":      func(_ *env, p *process, _ control.Command) { p.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newEnv(t)
@@ -225,11 +226,14 @@ func TestAbandonedAgent(t *testing.T) {
 			w.Request(c)
 			<-started
 			end(w, p, c)
-			if name == "is aborted" {
+			switch name {
+			case "is aborted":
 				snap := w.AwaitStatus(c.Session, fold.Failed)
 				if *snap.Failure.Detail.Code != CodeAborted || len(snap.OpenCalls()) > 0 {
 					t.Errorf("failure %+v, open calls %+v", snap.Failure, snap.OpenCalls())
 				}
+			case "is interrupted":
+				w.awaitInterrupted(c)
 			}
 			before := len(w.Records(c.Session))
 			close(unfreeze)
@@ -244,4 +248,66 @@ func TestAbandonedAgent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitInterrupted waits until the run of a command is interrupted, with its output and without open calls.
+func (w *env) awaitInterrupted(c control.Command) {
+	w.t.Helper()
+	w.awaitNoCommand(c)
+	snap := w.Snapshot(c.Session)
+	if snap.Run.Status != fold.RunInterrupted || len(snap.OpenCalls()) > 0 || !strings.Contains(conversation(snap), "I see ") {
+		w.t.Errorf("run %s, open calls %+v\n%s", snap.Run.Status, snap.OpenCalls(), conversation(snap))
+	}
+}
+
+// An interrupt takes effect between two steps too: the context of the agent ends, and an agent that ignores it is
+// abandoned. An agent that calls its model there would otherwise keep the session locked until the model has answered.
+func TestInterruptBetweenSteps(t *testing.T) {
+	for name, wait := range map[string]func(ctx context.Context, unfreeze <-chan struct{}) error{
+		"the agent returns": func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); return ctx.Err() },
+		"it is abandoned":   func(_ context.Context, unfreeze <-chan struct{}) error { <-unfreeze; return nil },
+		"a step is next":    func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnv(t)
+			c := execute(uniqueName("s"), "thinking", "Hello?")
+			started, unfreeze := make(chan struct{}), make(chan struct{})
+			defer close(unfreeze)
+			p := w.worker(map[string]Agent{"thinking": AgentFunc(func(ctx context.Context, turn *Turn) error {
+				if err := turn.Step(ctx, func(ctx context.Context, s *Step) error { return s.Text(ctx, "I see ") }); err != nil {
+					return err
+				}
+				close(started)
+				if err := wait(ctx, unfreeze); err != nil {
+					return err
+				}
+				return turn.Step(ctx, func(ctx context.Context, s *Step) error { return s.Text(ctx, "nothing.") })
+			})})
+			p.abandonAfter = 200 * time.Millisecond
+			w.serve(p)
+			w.Request(c)
+			<-started
+			w.stop(c.Session, c.RunID, control.StopInterrupt)
+			w.awaitInterrupted(c)
+		})
+	}
+}
+
+// The output of a step that failed is kept when the run is interrupted before the step is repeated: users have seen it.
+func TestInterruptBeforeRetry(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "failing", "Hello?")
+	started := make(chan struct{})
+	w.serve(w.worker(map[string]Agent{"failing": AgentFunc(func(ctx context.Context, turn *Turn) error {
+		err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
+			return errors.Join(s.Text(ctx, "I see "), s.Tool("c", "search").Start(ctx, map[string]any{}), errors.New("no answer"))
+		})
+		close(started)
+		<-ctx.Done() // the delay before the next attempt
+		return err
+	})}))
+	w.Request(c)
+	<-started
+	w.stop(c.Session, c.RunID, control.StopInterrupt)
+	w.awaitInterrupted(c)
 }

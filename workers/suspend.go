@@ -384,7 +384,9 @@ func (j *commandJob) conclude(ctx context.Context, snap fold.Snapshot) error {
 		if call.Approved {
 			continue // the agent runs it in the next turn
 		}
-		if err := t.completeCall(ctx, t.step, call, outcomeFor(answers, call.ID)); err != nil {
+		if err := t.completeCall(ctx, t.step, call, outcomeFor(answers, call.ID)); isRejected(err) {
+			return t.fail(ctx, err)
+		} else if err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,9 @@ func mixedStep(ctx context.Context, s *Step, n, steps int, effects *effectCounte
 	if err := errors.Join(call.End(ctx, n), s.SetState(ctx, map[string]any{"step": n, "all": make([]int, n)})); err != nil {
 		return err
 	}
-	s.Usage(chunk.Usage{InputTokens: "1", OutputTokens: "1"})
+	if err := s.Usage(chunk.Usage{InputTokens: "1", OutputTokens: "1"}); err != nil {
+		return err
+	}
 	switch {
 	case n == steps:
 		s.MarkFinal()

@@ -224,7 +224,7 @@ func (c *Call) Fail(ctx context.Context, err error) error {
 	if d := detail(err, ""); d.Message != "" {
 		text, code = d.Message, *d.Code
 	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = validText(text)
 	return c.complete(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Error: &text, ErrorCode: &code, ProviderExecuted: new(true)})
 }
 

@@ -171,7 +171,7 @@ func (t *Turn) checkReady(ctx context.Context) error {
 	if t.outcome != nil {
 		return t.outcome
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil && t.stopped() == "" {
 		return err
 	}
 	if t.serveCtx.Err() != nil {
@@ -180,7 +180,7 @@ func (t *Turn) checkReady(ctx context.Context) error {
 	if t.final {
 		return ErrFinal
 	}
-	if !t.stopChecked {
+	if !t.stopChecked || t.stopped() != "" {
 		if err := t.checkStop(t.writeCtx); err != nil {
 			return err
 		}
@@ -245,10 +245,11 @@ func (t *Turn) emit(ctx context.Context, step int64, body chunk.Body, extra ...c
 	return t.recordWriteErr(t.run.Emit(ctx, chunk.Chunk{AgentType: t.cmd.AgentType, Step: step, Body: body, Extra: extra}))
 }
 
-// recordWriteErr records an error after which this worker cannot write to the run.
+// recordWriteErr records an error after which this worker cannot write to the run. A rejected record is none of them:
+// the next worker would write the same one.
 func (t *Turn) recordWriteErr(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || isRejected(err) {
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

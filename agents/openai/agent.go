@@ -61,7 +61,9 @@ func (a *Agent) step(ctx context.Context, t *workers.Turn) (over bool, err error
 		err = t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 			if granted := s.ApprovedCalls(); len(granted) > 0 {
 				over = false
-				s.SetFinishReason(finishCalls)
+				if err := s.SetFinishReason(finishCalls); err != nil {
+					return err
+				}
 				return a.runAll(ctx, t, s, granted)
 			}
 			var err error
@@ -84,9 +86,11 @@ func (a *Agent) runModel(ctx context.Context, t *workers.Turn, s *workers.Step, 
 			return false, err
 		}
 		if used.add(end.usage); used.known {
-			s.Usage(used.usage())
+			err = s.Usage(used.usage())
 		}
-		s.SetFinishReason(end.finish)
+		if err := errors.Join(err, s.SetFinishReason(end.finish)); err != nil {
+			return false, err
+		}
 		reminder, over, err := a.handleAnswer(ctx, t, s, p, end)
 		if err != nil || reminder == nil {
 			return over, err
@@ -140,8 +144,7 @@ func (a *Agent) finish(ctx context.Context, s *workers.Step, p *stepWriter, last
 		e := entry{role: modelRole, text: p.answer.String(), calls: []historyCall{{id: p.idOf(last), name: finishTool, args: last.args.String()}}}
 		return []entry{e, {role: outcomeRole, call: p.idOf(last), text: "error: " + invalid.Error()}}, false, nil //nolint:nilerr // reported to the model
 	}
-	s.SetFinishReason(finishStop)
-	return nil, true, s.Output(ctx, output)
+	return nil, true, errors.Join(s.SetFinishReason(finishStop), s.Output(ctx, output))
 }
 
 // dispatch decides who runs each call, and runs the local ones.

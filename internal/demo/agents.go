@@ -62,8 +62,9 @@ func (p player) step(ctx context.Context, t *workers.Turn, agent script.Agent, n
 		if err := p.play(ctx, s, step.Acts); err != nil {
 			return err
 		}
-		s.Usage(step.Usage)
-		s.SetFinishReason(step.FinishReason)
+		if err := errors.Join(s.Usage(step.Usage), s.SetFinishReason(step.FinishReason)); err != nil {
+			return err
+		}
 		if n == len(agent.Steps)-1 {
 			return s.Output(ctx, json.RawMessage(agent.Output))
 		}

@@ -1,0 +1,95 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// Usage and SetFinishReason reject what step_end cannot hold, and the step is committed with the values before.
+// Otherwise step_end would be rejected in every worker, after the model and the tools were called again.
+func TestStepEndRejectedAtTheCall(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "careless", "Hello?")
+	var calls atomic.Int64
+	rejected := make(chan error, 2)
+	w.serve(w.worker(map[string]Agent{"careless": oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
+		if calls.Add(1) == 1 {
+			rejected <- s.SetFinishReason("tool_calls")
+			rejected <- s.Usage(chunk.Usage{})
+		}
+		return errors.Join(s.Text(ctx, "Hello."), s.SetFinishReason("length"), s.Usage(chunk.Usage{InputTokens: "1", OutputTokens: "2"}))
+	})}))
+	w.Request(c)
+	for _, field := range []string{"finishReason", "usage/inputTokens"} {
+		err := <-rejected
+		if f, ok := errors.AsType[*chunk.FieldError](err); !ok || !errors.Is(err, chunk.ErrInvalid) || f.Field != field {
+			t.Errorf("got %v, want a FieldError of %s", err, field)
+		}
+	}
+	w.AwaitStatus(c.Session, fold.Ended)
+	for _, b := range w.Bodies(c.Session) {
+		if end, ok := b.(chunk.StepEnd); ok && (*end.FinishReason != "length" || end.Usage.OutputTokens != "2") {
+			t.Errorf("step_end %s, %+v", *end.FinishReason, end.Usage)
+		}
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls of the agent, want 1", n)
+	}
+}
+
+// A record that can never be stored fails the run, in the first worker. Otherwise the command would be redelivered
+// indefinitely, and every worker would call the model and the tools before it writes the same record.
+func TestRecordThatCannotBeStored(t *testing.T) {
+	for name, agent := range map[string]Agent{
+		"code of an error": AgentFunc(func(context.Context, *Turn) error {
+			return &Error{Message: "no", Code: "provider_\xff", Category: "\xff"}
+		}),
+		"member of step_end": oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
+			s.finish = "tool_calls" // as if the check of SetFinishReason were missing
+			return s.Text(ctx, "Hello.")
+		}),
+		"final step": oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
+			s.finish = "tool_calls"
+			s.MarkFinal()
+			return s.Text(ctx, "Hello.")
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnv(t)
+			c := execute(uniqueName("s"), "careless", "Hello?")
+			var calls atomic.Int64
+			w.serve(w.worker(map[string]Agent{"careless": AgentFunc(func(ctx context.Context, turn *Turn) error {
+				calls.Add(1)
+				return agent.Answer(ctx, turn)
+			})}))
+			w.Request(c)
+			snap := w.AwaitStatus(c.Session, fold.Failed)
+			if code := *snap.Failure.Detail.Code; code != CodeInternal && !strings.HasPrefix(code, "provider_") {
+				t.Errorf("failure %+v", snap.Failure)
+			}
+			if n := calls.Load(); n != 1 {
+				t.Errorf("%d calls of the agent, want 1", n)
+			}
+			w.awaitNoCommand(c)
+		})
+	}
+}
+
+// An input that no record can hold fails its run. A program in another language may have published the command.
+func TestInputThatCannotBeStored(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "silent", strings.Repeat("x", 512<<10-100))
+	w.serve(w.worker(map[string]Agent{"silent": AgentFunc(func(context.Context, *Turn) error { return nil })}))
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Failed)
+	if *snap.Failure.Detail.Code != CodeInternal || snap.Run.ID != c.RunID {
+		t.Errorf("run %s, failure %+v", snap.Run.ID, snap.Failure)
+	}
+	w.awaitNoCommand(c)
+}
