@@ -202,14 +202,19 @@ func isComplete(snap fold.Snapshot, c control.Command) bool {
 // startChild requests the run of a sub-agent. The command is a function of the log, and thus the same from
 // every worker.
 func (w *Workers) startChild(ctx context.Context, snap fold.Snapshot, agentType string, call fold.Call) error {
-	s, run := snap.Session, snap.Run.ID
-	return w.request(ctx, control.Command{
-		Kind: control.Execute, Session: childSession(s, run, call.ID), AgentType: call.Child.Type,
-		RunID:  childRun(s, run, call.ID),
-		Input:  []chunk.InputMessage{{Content: messageIn(call.Input)}},
-		Params: call.Input,
-		Parent: &control.Parent{Session: s.ID, AgentType: agentType, RunID: run, CallID: call.ID, ToolName: call.ToolName},
-	}, fold.Snapshot{})
+	parent := control.Parent{Session: snap.Session.ID, AgentType: agentType, RunID: snap.Run.ID, CallID: call.ID, ToolName: call.ToolName}
+	return w.request(ctx, childCommand(snap.Session, parent, call.Child.Type, call.Input), fold.Snapshot{})
+}
+
+// childCommand returns the command of the sub-agent that the call of a session starts.
+func childCommand(s chunk.Session, p control.Parent, agentType string, input chunk.Value) control.Command {
+	return control.Command{
+		Kind: control.Execute, Session: childSession(s, p.RunID, p.CallID), AgentType: agentType,
+		RunID:  childRun(s, p.RunID, p.CallID),
+		Input:  []chunk.InputMessage{{Content: messageIn(input)}},
+		Params: input,
+		Parent: &p,
+	}
 }
 
 // messageIn returns the input message of a sub-agent.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
 )
 
 // SubagentTool returns the name of the tool that delegates to an agent type.
@@ -186,6 +187,11 @@ func (c *Call) Delegate(ctx context.Context, input any) error {
 	}
 	t := c.step.turn
 	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
+		// After the pause it is too late: no worker could request the sub-agent, and the run would wait indefinitely.
+		parent := control.Parent{Session: t.cmd.Session.ID, AgentType: t.cmd.AgentType, RunID: t.cmd.RunID, CallID: c.id, ToolName: c.name}
+		if err := childCommand(t.cmd.Session, parent, agentType, v).Validate(); err != nil {
+			return err
+		}
 		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}); err != nil {
 			return err
 		}
