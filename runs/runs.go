@@ -29,6 +29,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/workers"
 )
 
 // Config configures a Client. AgentTypes is required.
@@ -74,8 +75,12 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
+	reaper, err := workers.NewReaper(js, workers.ReaperConfig{Layout: cfg.Layout, Log: cfg.Log})
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
 	snapshots := projector.NewReader(store, reader)
-	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox},
+	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper},
 		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)

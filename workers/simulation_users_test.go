@@ -114,7 +114,8 @@ func (a *simProcess) edge() (http.Handler, error) {
 		}
 	}
 	const timeout = time.Hour // requests may be paused by the scheduler
-	service, err := logic.New(logic.Ports{Snapshots: w.reader, Queue: queue, Inbox: w.inbox},
+	reaper := &Reaper{open: func() (*Workers, func(), error) { return w, func() {}, nil }}
+	service, err := logic.New(logic.Ports{Snapshots: w.reader, Queue: queue, Inbox: w.inbox, Reaper: reaper},
 		logic.Config{AgentTypes: types, RequestTimeout: timeout})
 	if err != nil {
 		return nil, err

@@ -68,6 +68,11 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("workers: %w", err)
 	}
+	return open(js, cfg)
+}
+
+// open returns Workers with a valid configuration.
+func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout}
 	queue, err := jscontrol.NewQueue(js, cfg.queue())
 	if err != nil {
@@ -120,9 +125,12 @@ func (w *Workers) Handle(ctx context.Context, c control.Command) error {
 	if !ok {
 		return control.RetryAfter(busyDelay, fmt.Errorf("agent type %q not served", c.AgentType))
 	}
+	return w.execute(ctx, &commandJob{w: w, cmd: c, agent: agent, serveCtx: ctx})
+}
+
+func (w *Workers) execute(ctx context.Context, j *commandJob) error {
 	own, cancel := w.withShutdownTimeout(ctx)
 	defer cancel()
-	j := &commandJob{w: w, cmd: c, agent: agent, serveCtx: ctx}
 	for range maxAttempts {
 		err := j.do(own)
 		switch {
@@ -149,6 +157,8 @@ type commandJob struct {
 	cmd      control.Command
 	agent    Agent
 	serveCtx context.Context //nolint:containedctx // see Turn
+
+	queuedOnly bool // leave a run that has started to its worker
 }
 
 func (j *commandJob) do(ctx context.Context) error {
@@ -162,7 +172,11 @@ func (j *commandJob) do(ctx context.Context) error {
 	case control.Abort:
 		return j.abort(ctx, snap)
 	}
-	switch runPhase(snap, j.cmd.RunID) {
+	phase := runPhase(snap, j.cmd.RunID)
+	if j.queuedOnly && phase != phaseNone {
+		return nil
+	}
+	switch phase {
 	case phaseNone:
 		long, err := j.isForgotten(ctx, snap)
 		if err != nil {

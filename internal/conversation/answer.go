@@ -197,19 +197,23 @@ func (s *Service) StopAnswer(ctx context.Context, id chunk.Session, agentType, r
 	}
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	run, err := s.requestStop(ctx, id, agentType, reason)
+	run, queued, err := s.requestStop(ctx, id, agentType, reason)
 	if err != nil {
 		return "", s.Failed(ctx, id, "stop", err)
 	}
-	return run, nil
+	if queued == nil {
+		return run, nil
+	}
+	return run, s.withdraw(ctx, *queued)
 }
 
-// requestStop aborts a run that waits for sub-agents by a command, and the sub-agents with it: no worker reads its inbox, and it would resume under another id.
-func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, err error) {
+// requestStop returns the stopped run, and its command if it is queued. It aborts a run that waits for sub-agents by a command, and the sub-agents with it: no
+// worker reads its inbox, and it would resume under another id.
+func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, queued *control.Command, err error) {
 	for {
 		v, _, err := s.loadState(ctx, session, s.typesOf(agentType), withBranches)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		switch c := v.Waiting(); {
 		case c != nil:
@@ -219,12 +223,12 @@ func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentT
 			if err = s.request(ctx, abort, v.after()); errors.Is(err, control.ErrBusy) {
 				continue // its resume has just been requested
 			}
-			return v.Run.ID, err
+			return v.Run.ID, nil, err
 		case v.InFlight():
 			run = v.Run.ID
 		default:
-			return "", nil
+			return "", nil, nil
 		}
-		return run, s.ports.Inbox.Stop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
+		return run, v.queued(), s.ports.Inbox.Stop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
 	}
 }

@@ -56,11 +56,17 @@ type Inbox interface {
 	Stop(ctx context.Context, s control.Stop) error
 }
 
+// Reaper ends runs that no worker ends. *workers.Reaper implements it; its documentation is the contract.
+type Reaper interface {
+	Withdraw(ctx context.Context, c control.Command) error
+}
+
 // Ports are the dependencies of a Service. All are required.
 type Ports struct {
 	Snapshots Snapshots
 	Queue     Queue
 	Inbox     Inbox
+	Reaper    Reaper
 }
 
 // Observer is notified of what a Service does. Each function may be nil.
@@ -112,8 +118,8 @@ type Service struct {
 
 // New returns a Service.
 func New(p Ports, cfg Config) (*Service, error) {
-	if p.Snapshots == nil || p.Queue == nil || p.Inbox == nil {
-		return nil, errors.New("conversation: Snapshots, Queue or Inbox is nil, want all of them")
+	if p.Snapshots == nil || p.Queue == nil || p.Inbox == nil || p.Reaper == nil {
+		return nil, errors.New("conversation: Snapshots, Queue, Inbox or Reaper is nil, want all of them")
 	}
 	if len(cfg.AgentTypes) == 0 {
 		return nil, errors.New("conversation: AgentTypes is empty, want one at least")

@@ -142,12 +142,33 @@ func (s *Service) Stop(ctx context.Context, id chunk.Session, kind control.StopK
 			stored[run] = true
 			return nil, loadAgain
 		}
+		if c := v.queued(); c != nil {
+			return nil, s.withdraw(ctx, *c)
+		}
 		if kind == control.StopAbort && v.Status == fold.Paused && v.Waiting() == nil && !v.isAborting() {
 			return &control.Command{Kind: control.Abort, RunID: run, Reason: reason}, nil
 		}
 		return nil, nil
 	})
 	return v.latestRun(), r
+}
+
+// queued returns the command of a run that is requested and has not started, nil if there is none or if this build cannot read it.
+func (v *State) queued() *control.Command {
+	if c := v.Waiting(); c != nil && (c.Kind == control.Execute || c.Kind == control.Resume) {
+		return c
+	}
+	return nil
+}
+
+// withdraw ends a queued run whose stop request is stored. Without it:
+//  1. a user stops an answer that waits for a worker, and the response is that the request is stored,
+//  2. the next message is refused, because a run is requested, until a worker starts it and reads the stop request.
+func (s *Service) withdraw(ctx context.Context, c control.Command) *Refusal {
+	if err := s.ports.Reaper.Withdraw(ctx, c); err != nil {
+		return s.Failed(ctx, c.Session, "withdraw", err)
+	}
+	return nil
 }
 
 // Phase is the state of the latest run of a session, spec/helix.md RL-2.

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ type fakePorts struct {
 	before   func(n int)
 	requests int
 	stops    []control.Stop
+	withdrew []string // runs
 	onStop   func()
 	pending  error
 }
@@ -70,9 +72,14 @@ func (p *fakePorts) Stop(_ context.Context, s control.Stop) error {
 	return nil
 }
 
+func (p *fakePorts) Withdraw(_ context.Context, c control.Command) error {
+	p.withdrew = append(p.withdrew, c.RunID)
+	return nil
+}
+
 func newService(t *testing.T, p *fakePorts) *Service {
 	t.Helper()
-	s, err := New(Ports{Snapshots: p, Queue: p, Inbox: p}, Config{AgentTypes: []string{agentType}})
+	s, err := New(Ports{Snapshots: p, Queue: p, Inbox: p, Reaper: p}, Config{AgentTypes: []string{agentType}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +125,39 @@ func TestAbortOfARunThatPauses(t *testing.T) {
 		run, r := service.Stop(t.Context(), testSession, control.StopAbort, "enough")
 		if r != nil || run != s.run || p.command == nil || p.command.Kind != control.Abort || p.command.RunID != s.run || p.requests != 1 {
 			t.Fatalf("got %q, %+v; %d requests, the command is %+v", run, r, p.requests, p.command)
+		}
+	}
+}
+
+// A stop of a run that no worker has started withdraws it, after the stop request is stored; that of any other run does not.
+func TestStopWithdrawsAQueuedRun(t *testing.T) {
+	s := begin(t).turn("u1")
+	running := s.snap
+	idle := s.write(chunk.StreamEnd{StreamID: "s1"}).snap
+	own := &control.Command{Session: testSession, AgentType: agentType, Kind: control.Execute, RunID: running.Run.ID}
+	next := &control.Command{Session: testSession, AgentType: agentType, Kind: control.Execute, RunID: "next"}
+	for name, test := range map[string]struct {
+		snap    fold.Snapshot
+		command *control.Command
+		want    string
+	}{
+		"queued, a new session": {fold.New(testSession).Snapshot(), next, "[next]"},
+		"queued":                {idle, next, "[next]"},
+		"running":               {running, own, "[]"},
+	} {
+		for surface, stop := range map[string]func(*Service) *Refusal{
+			"chat": func(s *Service) *Refusal { _, r := s.StopAnswer(t.Context(), testSession, agentType, ""); return r },
+			"runs": func(s *Service) *Refusal { _, r := s.Stop(t.Context(), testSession, control.StopAbort, ""); return r },
+		} {
+			p := &fakePorts{snap: test.snap, command: test.command, revision: 3}
+			p.onStop = func() {
+				if len(p.withdrew) > 0 {
+					t.Errorf("%s, %s: withdrawn before the stop request", name, surface)
+				}
+			}
+			if r := stop(newService(t, p)); r != nil || fmt.Sprint(p.withdrew) != test.want || len(p.stops) != 1 {
+				t.Errorf("%s, %s: %+v, withdrawn %v, want %s; %d stop requests", name, surface, r, p.withdrew, test.want, len(p.stops))
+			}
 		}
 	}
 }
@@ -191,7 +231,7 @@ func TestPortsFail(t *testing.T) {
 // The error of an invalid configuration names the field.
 func TestConfigIsChecked(t *testing.T) {
 	p := &fakePorts{}
-	ports := Ports{p, p, p}
+	ports := Ports{p, p, p, p}
 	for want, try := range map[string]func() (*Service, error){
 		"Inbox":         func() (*Service, error) { return New(Ports{Snapshots: p, Queue: p}, Config{AgentTypes: []string{"a"}}) },
 		"AgentTypes is": func() (*Service, error) { return New(ports, Config{}) },

@@ -25,6 +25,7 @@ import (
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/workers"
 )
 
 // env is a server with the streams of Tailrace, edges, and a worker that runs the script of a test.
@@ -84,7 +85,10 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	cfg := edgeConfig{
 		Config: Config{Dialect: aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}},
 		edge:   sseedge.Config{Tenant: "acme", Log: log},
-		ports:  conversation.Ports{Snapshots: clients.Reader, Queue: clients.Queue, Inbox: clients.Inbox},
+		ports: conversation.Ports{
+			Snapshots: clients.Reader, Queue: clients.Queue, Inbox: clients.Inbox,
+			Reaper: must(workers.NewReaper(clients.JS, workers.ReaperConfig{}))(w.t),
+		},
 	}
 	if change != nil {
 		change(&cfg)

@@ -2,11 +2,14 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -67,5 +70,26 @@ func TestStopWithAnEmptyBody(t *testing.T) {
 		if resp.Body.Close() != nil || resp.StatusCode != want {
 			t.Errorf("a body %q of unknown length is %d, want %d", body, resp.StatusCode, want)
 		}
+	}
+}
+
+// No worker serves the agent: a stop ends the queued answer, its stream and the message before it stay in the chat, and the next message is accepted.
+func TestStopWithoutAWorker(t *testing.T) {
+	w := newEnv(t)
+	e := w.newEdge(nil)
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	if got := e.post("/stop", `{"reason":"enough"}`); !strings.HasPrefix(got, "202 ") {
+		t.Errorf("the stop is %s", got)
+	}
+	if got := first.rest(); !strings.HasSuffix(got, "finish(other) DONE") {
+		t.Errorf("the stopped answer is %s", got)
+	}
+	want(t, e.post("/stop", ""), "204")
+	second := e.open(http.MethodPost, "", chatBody("", user("u1", "hi"), user("u2", "again")), nil)
+	w.work(func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
+		return errors.Join(say(ctx, run, 1, "Hello"), run.End(ctx, nil))
+	})
+	if got := second.rest(); !strings.Contains(got, "text-delta(Hello)") {
+		t.Errorf("the next answer is %s", got)
 	}
 }
