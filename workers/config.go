@@ -24,6 +24,12 @@ type Config struct {
 	// to 50; Off is unlimited.
 	MaxSteps int
 
+	// MaxTakeovers is the maximum number of takeovers of a run since its last committed step. The worker that would
+	// exceed it fails the run with CodeRunCrashed, so that a run that crashes its worker does not crash every worker.
+	// From the second takeover on, the agent is called after a delay, and one such run runs in a process at a time.
+	// Defaults to 3; Off is unlimited, without the delay.
+	MaxTakeovers int
+
 	// ShutdownTimeout is how long a running step may continue after the context of Run has ended. Uncommitted
 	// output is rolled back by the next worker. Defaults to 5 seconds; Off cancels running steps at once.
 	ShutdownTimeout time.Duration
@@ -68,6 +74,9 @@ const defaultMaxSteps = 50
 func (c Config) withDefaults() Config {
 	if c.MaxSteps == 0 {
 		c.MaxSteps = defaultMaxSteps
+	}
+	if c.MaxTakeovers == 0 {
+		c.MaxTakeovers = defaultMaxTakeovers
 	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = 5 * time.Second

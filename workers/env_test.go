@@ -48,7 +48,7 @@ func (w *env) worker(agents map[string]Agent) *process {
 	w.t.Helper()
 	p := w.NewProcess()
 	made, err := New(p.JS, Config{
-		Agents: agents, ShutdownTimeout: 2 * time.Second,
+		Agents: agents, ShutdownTimeout: 2 * time.Second, MaxTakeovers: Off,
 		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second, maxDelta: w.maxDelta,
 		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

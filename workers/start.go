@@ -196,6 +196,17 @@ func (t *Turn) emitResumed(ctx context.Context, before fold.Snapshot) error {
 
 // takeOver continues a run whose worker has crashed or does not respond.
 func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
+	before, err := j.takeovers(ctx, snap)
+	if err != nil {
+		return err
+	}
+	if before > 0 {
+		release, err := j.awaitSuspect()
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	started := chunk.RunStarted{RunID: j.cmd.RunID, Mode: modeTakeover, CheckpointID: snap.CheckpointID, Parent: snap.Run.Parent}
 	t, err := j.start(ctx, snap, started)
 	if err != nil {
@@ -204,6 +215,13 @@ func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
 	defer t.close()
 	if err := t.recover(ctx); err != nil {
 		return t.failRejected(ctx, err)
+	}
+	switch limit := j.w.cfg.MaxTakeovers; {
+	case before == 0:
+	case before >= limit:
+		return t.conclude(ctx, errRunCrashed(before))
+	default:
+		t.restartDelay = j.w.restart.Delay(before)
 	}
 	return t.runAgent(ctx, j.agent)
 }
@@ -274,6 +292,9 @@ func (t *Turn) callAgent(ctx context.Context, agent Agent) (err error) {
 		return nil
 	}
 	if err := t.checkStop(t.writeCtx); err != nil {
+		return err
+	}
+	if err := t.delayRestart(ctx); err != nil {
 		return err
 	}
 	t.stopChecked = true

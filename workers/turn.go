@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -28,11 +29,12 @@ type Turn struct {
 	writeCtx, serveCtx context.Context //nolint:containedctx // lifetime of the run, which spans many calls
 
 	params        chunk.Value
-	cleanupMinSeq chunk.Seq   // the run's first run_started
-	output        chunk.Value // output of the final step of a crashed worker; run_started clears it in the fold
-	outcome       error       // reason why there are no more steps, nil while there are
-	failedStep    *Step       // a failed step that is not rolled back, nil if none
-	stopChecked   bool        // the inbox was read since the last step
+	cleanupMinSeq chunk.Seq     // the run's first run_started
+	output        chunk.Value   // output of the final step of a crashed worker; run_started clears it in the fold
+	outcome       error         // reason why there are no more steps, nil while there are
+	failedStep    *Step         // a failed step that is not rolled back, nil if none
+	stopChecked   bool          // the inbox was read since the last step
+	restartDelay  time.Duration // before the agent is called, see restartBackoff
 
 	mu          sync.Mutex // guards everything below
 	snap        fold.Snapshot

@@ -33,6 +33,8 @@ type Workers struct {
 	log          recordLog
 	last         lastReader
 	abandonAfter time.Duration // abandonTimeout, shorter in tests
+	restart      wait.Backoff  // restartBackoff, shorter in tests
+	suspect      chan struct{} // see awaitSuspect
 }
 
 // The dependencies, as interfaces for the simulation tests.
@@ -73,7 +75,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 
 // open returns Workers with a valid configuration.
 func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
-	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout}
+	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, restart: restartBackoff, suspect: make(chan struct{}, 1)}
 	queue, err := jscontrol.NewQueue(js, cfg.queue())
 	if err != nil {
 		return nil, err

@@ -193,7 +193,8 @@ func (e toolEntry) tool() (openai.Tool, error) {
 func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
 	w := c.producerConfig()
 	return workers.Config{
-		Agents: agents, Layout: c.layout(), Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format, Log: log,
+		Agents: agents, Layout: c.layout(), Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
+		MaxTakeovers: c.MaxTakeovers, Log: log,
 	}
 }
 
