@@ -150,29 +150,19 @@ func skipSpace(text []byte, i int) int {
 
 // StringEnd returns the offset after the string that opens at i, -1 if it does not end.
 func StringEnd(text []byte, i int) int {
-	const few = 12 // bytes that a loop reads faster than a search
-	i++
-	for end := min(len(text), i+few); i < end; i++ {
-		switch text[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	for i < len(text) {
-		from := i
+	for i++; i < len(text); i++ {
 		n := bytes.IndexByte(text[i:], '"')
 		if n < 0 {
 			return -1
 		}
-		i += n + 1
+		start := i // of the part that has not been searched
+		i += n
 		escapes := 0
-		for escapes < n && text[from+n-1-escapes] == '\\' {
+		for i-escapes > start && text[i-escapes-1] == '\\' {
 			escapes++
 		}
 		if escapes%2 == 0 {
-			return i
+			return i + 1
 		}
 	}
 	return -1
