@@ -30,7 +30,9 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 		switch {
 		case errors.Is(err, chunk.ErrTruncated):
 			continue
-		case errors.Is(err, hub.ErrEnded), errors.Is(err, chunk.ErrUnknownSession) && over(snap):
+		case errors.Is(err, chunk.ErrUnknownSession) && !over(snap):
+			return v.attachExpired(ctx)
+		case errors.Is(err, hub.ErrEnded), errors.Is(err, chunk.ErrUnknownSession):
 			v.complete = true
 		case err != nil:
 			return err
@@ -42,15 +44,23 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 	return errors.Join(errLogUnavailable, cause)
 }
 
-// attachExpired serves a session without records in the log. If a snapshot is still stored, a client that has all of it is done, and any other client is
-// moved to the snapshot; nothing can be streamed.
+// attachExpired serves a session without records in the log, of which a snapshot is stored. A client that does not have all of it is moved to the snapshot.
+// If the session is complete, that is the end; otherwise the client waits for the next record: 204 would stop an EventSource for good.
 func (v *subscription) attachExpired(ctx context.Context) error {
 	snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: true, Limit: 1})
 	if err != nil {
 		return err
 	}
 	// The session may have begun between the two reads; without another read its first reader would get a truncated event.
-	cur, err := v.edge.hub.Subscribe(ctx, v.req)
+	req := v.req
+	if has := req.After.Seq == snap.StreamSequence; !over(snap) {
+		req.After, req.StreamEpoch, req.Await = position(snap), "", true
+		if v.cur, err = v.edge.hub.Subscribe(ctx, req); err == nil && !has {
+			v.move(v.expired(), snap.StreamSequence)
+		}
+		return err
+	}
+	cur, err := v.edge.hub.Subscribe(ctx, req)
 	switch {
 	case err == nil:
 		v.cur = cur
@@ -60,10 +70,13 @@ func (v *subscription) attachExpired(ctx context.Context) error {
 	case v.req.After.Seq == snap.StreamSequence:
 		return hub.ErrEnded
 	}
-	cause := &chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq}
-	v.move(cause, snap.StreamSequence)
-	v.complete = over(snap)
+	v.move(v.expired(), snap.StreamSequence)
+	v.complete = true
 	return nil
+}
+
+func (v *subscription) expired() *chunk.TruncatedError {
+	return &chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq}
 }
 
 // move prepares the truncated event that moves the client to another position, with the reason.

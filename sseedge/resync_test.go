@@ -179,7 +179,8 @@ func TestExpiredSession(t *testing.T) {
 		{"complete, and the client has seen it", "ended", "9", http.StatusNoContent, nothing},
 		{"complete, and the client has seen a part", "ended", "5", http.StatusOK, whole},
 		{"waits for a user since long ago", "paused", "5", http.StatusOK, cut},
-		{"waits for a user, and the client has all", "paused", "9", http.StatusNoContent, nothing},
+		{"waits for a user, and the client has all", "paused", "9", http.StatusOK, cut},
+		{"active, and the client has all", "active", "9", http.StatusOK, cut},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,8 +191,78 @@ func TestExpiredSession(t *testing.T) {
 				if how != tt.how || code != tt.code || err != nil {
 					t.Fatal(how, code, err)
 				}
-				if code == http.StatusOK && (f.events[0].Reason != "expired" || f.events[0].ResumeFrom != 9) {
+				moved := len(f.events) == 1 && f.events[0].Reason == "expired" && f.events[0].ResumeFrom == 9
+				if code == http.StatusOK && moved != (tt.cursor == "5") || len(f.events) > 1 {
 					t.Errorf("got %+v", f.events)
+				}
+			})
+		})
+	}
+}
+
+// The records of a session expire while its run is active and silent. A client, connected or not, waits for the rest of the run, and for that of a writer
+// that numbers its records from the start. 204 would stop an EventSource for good.
+func TestActiveSessionExpires(t *testing.T) {
+	for name, tt := range map[string]struct {
+		connected, restarts bool
+		after               string
+		want                string
+	}{
+		"the run continues, the client returns":           {want: "chunk 4, end 5"},
+		"the run continues, the client is new":            {after: "0", want: "truncated expired 3, chunk 4, end 5"},
+		"the run continues, the client is connected":      {connected: true, want: "chunk 4, end 5"},
+		"another writer, the client returns":              {restarts: true, want: "truncated expired 4, chunk 5, end 6"},
+		"another writer, the client is connected":         {connected: true, restarts: true, want: "chunk 4, chunk 5, end 6"},
+		"another writer, the client is connected and new": {connected: true, restarts: true, after: "0", want: "chunk 1, chunk 2, chunk 3, truncated expired 4, chunk 5, end 6"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t, envConfig{})
+				for _, typ := range []chunk.Type{chunk.TypeRunStarted, chunk.TypeTextDelta, chunk.TypeTextDelta} {
+					w.log.Append(s1, typ, "")
+				}
+				w.snapshots.save(t, s1)
+				f := newFollower(w, "/v1/sessions/s1/events")
+				if f.lastEventID = "3"; tt.after != "" {
+					f.lastEventID = tt.after
+				}
+				var how ending
+				var code int
+				var err error
+				done := make(chan struct{})
+				connect := func() {
+					go func() {
+						defer close(done)
+						how, code, err = f.connect(soon(t), -1)
+					}()
+					synctest.Wait()
+					time.Sleep(time.Minute)
+				}
+				if tt.connected {
+					connect()
+				}
+				w.log.Expire(3)
+				if !tt.connected {
+					connect()
+				}
+				if tt.restarts {
+					w.log.Restart(s1)
+					w.log.Append(s1, chunk.TypeRunStarted, "")
+					synctest.Wait()
+				}
+				w.log.Append(s1, chunk.TypeTextDelta, "")
+				w.log.Append(s1, chunk.TypeStreamEnd, "")
+				<-done
+				var got []string
+				for i, e := range f.events {
+					text := e.Type + " " + f.ids[i]
+					if e.Type == "truncated" {
+						text = fmt.Sprintf("truncated %s %d", e.Reason, e.ResumeFrom)
+					}
+					got = append(got, text)
+				}
+				if text := strings.Join(got, ", "); text != tt.want || how != whole || code != http.StatusOK || err != nil {
+					t.Errorf("got %s (%d, %d, %v), want %s", text, how, code, err, tt.want)
 				}
 			})
 		})

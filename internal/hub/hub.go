@@ -93,6 +93,10 @@ type Request struct {
 	// After is invalid in any other stream.
 	StreamEpoch string
 
+	// Await accepts the position of a snapshot, with its Ordinal, of which the log has
+	// no record any more: the cursor waits for the next record.
+	Await bool
+
 	// KeepOpen is for a client that expects a run to start: Subscribe accepts a
 	// session that does not exist yet, at the zero position, and the cursor does not
 	// end at the end of a complete session.

@@ -20,9 +20,14 @@ type Records struct {
 }
 
 // Follow returns the records of a root session and of all its sub-agents after a position of the root, which has its ordinal, or after the zero position.
-// It waits for a session that has no record yet, and the end of a run does not end it. The caller must close the Records. Errors are those of Subscribe.
-func (h *Hub) Follow(ctx context.Context, root chunk.Session, after chunk.Position) (*Records, error) {
-	cur, err := h.Subscribe(ctx, Request{Session: root, Encoding: recordEncoding, After: after, KeepOpen: true})
+// through is the last sequence that the session is known to have: if all its records have expired, and there were some after the position, the error is a
+// *chunk.TruncatedError. Otherwise it waits for a session that has no record, and the end of a run does not end it. The caller must close the Records.
+// Other errors are those of Subscribe.
+func (h *Hub) Follow(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (*Records, error) {
+	cur, err := h.Subscribe(ctx, Request{Session: root, Encoding: recordEncoding, After: after, KeepOpen: true, Await: through <= after.Seq})
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		err = &chunk.TruncatedError{Session: root, Reason: chunk.TruncatedExpired, After: after.Seq}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := memlog.New()
 		h := start(t, log, log, hub.Config{})
-		records, err := h.Follow(t.Context(), aRoot, chunk.Position{})
+		records, err := h.Follow(t.Context(), aRoot, chunk.Position{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

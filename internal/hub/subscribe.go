@@ -14,8 +14,11 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	}
 	own := endingSession(req)
 	last, err := t.lastOf(ctx, own)
-	if req.KeepOpen && req.After.Seq == 0 && errors.Is(err, chunk.ErrUnknownSession) {
-		return t.await(req), nil
+	if err == nil && req.After.Ordinal != 0 && req.After.Seq > last.at.Seq {
+		err = t.checkReached(ctx, own, req.After.Seq)
+	}
+	if errors.Is(err, chunk.ErrUnknownSession) && (req.KeepOpen && req.After.Seq == 0 || req.Await && req.After.Ordinal != 0) {
+		return t.await(ctx, req)
 	}
 	if err != nil {
 		return nil, err
@@ -25,11 +28,6 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 			return nil, chunk.ErrUnknownSession // only the deletion record is left
 		}
 		req.After = last.at
-	}
-	if req.After.Ordinal != 0 && req.After.Seq > last.at.Seq {
-		if err := t.checkReached(ctx, own, req.After.Seq); err != nil {
-			return nil, err
-		}
 	}
 	c := newCursor(t, req)
 	if err := c.seek(ctx, req.After); err != nil {
@@ -44,12 +42,26 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	return c, nil
 }
 
-// await returns a cursor for a session that the leader does not know. It starts where
-// the topic starts: the answer of the leader covers the records before that.
-func (t *topic) await(req Request) *Cursor {
+// await returns a cursor for a session of which the leader has no record. It starts
+// where the topic starts: the answer of the leader covers the records before that. In
+// a tree it covers only the root; if a sub-agent still has records, the position
+// cannot be served.
+func (t *topic) await(ctx context.Context, req Request) (*Cursor, error) {
+	if req.After.Seq != 0 && req.Scope == chunk.ScopeTree {
+		for _, err := range t.part.hub.log.Replay(ctx, chunk.Range{Session: req.Session.Tree(), Tree: true}) {
+			if errors.Is(err, chunk.ErrUnknownSession) {
+				break
+			}
+			if err == nil {
+				err = &chunk.TruncatedError{Session: req.Session.Tree(), Reason: chunk.TruncatedExpired, After: req.After.Seq}
+			}
+			return nil, err
+		}
+	}
 	c := newCursor(t, req)
-	c.fromStart, c.at = true, t.from
-	return c
+	c.fromStart, c.start, c.at, c.last, c.sent = true, req.After.Seq, t.from, req.After.Seq, req.After.Seq
+	c.setOrdinal(c.own, req.After.Ordinal)
+	return c, nil
 }
 
 // checkReached verifies that the log has reached a position that comes from elsewhere.

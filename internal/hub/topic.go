@@ -108,8 +108,13 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	}
 	index := t.memberIndex(rec.Session.ID)
 	m := &t.members[index]
+	var cleared int64
+	if m.restarts(rec) {
+		*m = member{}
+		cleared = t.clear(rec.Seq - 1)
+	}
 	if rec.Epoch < m.epoch || (m.last.known && m.last.at.Seq < rec.Seq && rec.Epoch < m.last.epoch) {
-		return 0 // from a fenced writer: every reader drops it
+		return cleared // from a fenced writer: every reader drops it
 	}
 	grown, prev := t.checkPredecessor(m, rec)
 	m.epoch, m.lastFed = rec.Epoch, rec.Position()
@@ -135,7 +140,14 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	tail.used.Store(t.part.hub.clock.Load())
 	tail.add(f, enc, size)
 	tail.memory = tail.size()
-	return grown + tail.memory - before
+	return cleared + grown + tail.memory - before
+}
+
+// restarts reports whether rec starts a run that uses ordinals of earlier records: they
+// have all expired, and its writer did not know them. What is known of them does not
+// apply to the new ones; cursors read from the log which records they miss.
+func (m *member) restarts(rec chunk.Record) bool {
+	return rec.Type == chunk.TypeRunStarted && (rec.Ordinal <= m.lastFed.Ordinal || m.last.at.Seq < rec.Seq && rec.Ordinal <= m.last.at.Ordinal)
 }
 
 // checkPredecessor returns the sequence of the record before rec in its session, if

@@ -29,7 +29,7 @@ type Service struct {
 	cfg     Config
 	shared  *httpkit.Shared
 	logic   *conversation.Service
-	follow  func(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error)
+	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error)
 	router  *httpkit.Router
 	respond *httpkit.Responder
 	open    httpkit.Drain
@@ -75,8 +75,8 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 
 const defaultMaxBody = 8 << 20
 
-func (s *Service) followHub(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error) {
-	records, err := s.shared.Hub.Follow(ctx, root, after)
+func (s *Service) followHub(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) {
+	records, err := s.shared.Hub.Follow(ctx, root, after, through)
 	if err != nil {
 		return nil, err // a nil *hub.Records would be a recordStream that is not nil
 	}

@@ -77,7 +77,7 @@ func TestDrainIsGradual(t *testing.T) {
 // stuck is a log whose reads do not return.
 type stuck struct{ asked chan struct{} }
 
-func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position) (recordStream, error) {
+func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position, _ chunk.Seq) (recordStream, error) {
 	select {
 	case l.asked <- struct{}{}:
 	case <-ctx.Done():

@@ -75,7 +75,7 @@ type edgeConfig struct {
 
 	edge   sseedge.Config
 	ports  conversation.Ports
-	follow func(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error) // nil is the hub
+	follow func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) // nil is the hub
 }
 
 func (w *env) newEdge(change func(*edgeConfig)) *edge {

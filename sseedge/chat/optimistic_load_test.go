@@ -23,7 +23,7 @@ type watched struct {
 	conversation.Snapshots
 	conversation.Queue
 
-	follow func(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error)
+	follow func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error)
 
 	snapshots, pendings, requests, follows, tails atomic.Int32
 
@@ -47,9 +47,9 @@ func (c *watched) Request(ctx context.Context, cmd control.Command, after contro
 	return c.Queue.Request(ctx, cmd, after)
 }
 
-func (c *watched) Follow(ctx context.Context, root chunk.Session, after chunk.Position) (recordStream, error) {
+func (c *watched) Follow(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) {
 	c.follows.Add(1)
-	tail, err := c.follow(ctx, root, after)
+	tail, err := c.follow(ctx, root, after, through)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (s *Service) startPrefetch(ctx context.Context, v conversation.State) conve
 	ctx, cancel := s.withTimeout(context.WithoutCancel(ctx))
 	a := &prefetch{cancel: cancel, following: make(chan prefetchResult, 1)}
 	go func() {
-		tail, err := s.follow(ctx, v.Session, v.Position)
+		tail, err := s.follow(ctx, v.Session, v.Position, v.Position.Seq)
 		a.following <- prefetchResult{tail, err}
 	}()
 	return a

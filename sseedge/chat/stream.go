@@ -79,12 +79,12 @@ func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 
 func (st *stream) read(ctx context.Context) *httpkit.Problem {
 	v := &st.view
-	after := v.TurnStart
+	after, through := v.TurnStart, v.MaxSeq
 	if v.Opening() {
-		after = v.Position
+		after, through = v.Position, v.Position.Seq
 	}
 	st.earlier = earlierCalls(v)
-	if err := st.follow(ctx, after); err != nil {
+	if err := st.follow(ctx, after, through); err != nil {
 		return st.unreadable(ctx, err)
 	}
 	if v.Opening() {
@@ -98,12 +98,12 @@ func (st *stream) read(ctx context.Context) *httpkit.Problem {
 }
 
 // follow opens the tail, or takes the prefetched one.
-func (st *stream) follow(ctx context.Context, after chunk.Position) (err error) {
+func (st *stream) follow(ctx context.Context, after chunk.Position, through chunk.Seq) (err error) {
 	if a, ok := st.plan.Ahead.(*prefetch); ok {
 		st.plan.Ahead = nil
 		st.tail, err = a.take(ctx)
 	} else {
-		st.tail, err = st.service.follow(ctx, st.view.Session, after)
+		st.tail, err = st.service.follow(ctx, st.view.Session, after, through)
 	}
 	return err
 }
