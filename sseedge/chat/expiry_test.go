@@ -49,7 +49,7 @@ func TestChatContinuesAfterItsRecordsExpired(t *testing.T) {
 	}
 }
 
-// The records of an answer in flight expire. A page that returns is told that there is nothing to resume: the snapshot has what was written.
+// The records of an answer in flight expire. A page that returns gets 204: the snapshot has what was written.
 func TestAnswerInFlightExpires(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
