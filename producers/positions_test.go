@@ -1,6 +1,9 @@
 package producers
 
 import (
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -39,5 +42,33 @@ func TestPositionOfAStoredHead(t *testing.T) {
 	}
 	if r := mustStart(t, p, chunk.RootSession("acme", "no_bucket")); r.Epoch() != 1 || r.Position().Ordinal != 1 {
 		t.Errorf("without a bucket: epoch %d, ordinal %d, want 1 and 1", r.Epoch(), r.Position().Ordinal)
+	}
+}
+
+// Several writers start at the same time after all records of a session have expired. One continues it, and the others find its run.
+func TestWritersAfterExpiryStartOnce(t *testing.T) {
+	env := local(t)
+	m := nats.NewMsg("$KV.TR_SNAPSHOTS.h.acme.s1.s1")
+	m.Header.Set(headindex.Header, `{"status":"ended","seq":77,"ordinal":41,"epoch":6}`)
+	if _, err := env.js.PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	var started atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		p := env.producer(t, Config{})
+		all.Go(func() {
+			r, err := p.Start(t.Context(), chunk.RootSession("acme", "s1"), chunk.RunStarted{Mode: "execute"})
+			switch {
+			case err == nil && r.Epoch() == 7 && r.Position().Ordinal == 42:
+				started.Add(1)
+			case !errors.Is(err, ErrRunning):
+				t.Errorf("start: %v, want ErrRunning", err)
+			}
+		})
+	}
+	all.Wait()
+	if n := started.Load(); n != 1 {
+		t.Errorf("%d runs started, want 1", n)
 	}
 }

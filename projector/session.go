@@ -144,7 +144,7 @@ func (s *session) ack(d Delivery) {
 // maxIdle is how long a cached session is trusted without a delivery. Without this limit:
 //  1. A session stays cached while its log and its stored snapshot expire.
 //  2. The session starts again at ordinal 1.
-//  3. The cached ordinal is higher, so the Runner ignores all new records.
+//  3. The Runner folds the new records onto the cached snapshot, and finds only when it saves that the stored one is gone.
 const maxIdle = time.Hour
 
 // process folds the deliveries of an inbox and saves the session if flush is set or a save is due.

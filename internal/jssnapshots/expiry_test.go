@@ -23,6 +23,52 @@ func TestExpiryAtAnyPoint(t *testing.T) { expireAtAnyPoint(t, newEnv(t), 24) }
 
 func TestExpiryAtAnyPointOnReplicas(t *testing.T) { expireAtAnyPoint(t, newReplicated(t).env, 12) }
 
+// The server expires the records itself, by the maximum age of the stream.
+func TestRecordsExpireByAge(t *testing.T) {
+	w := newEnv(t)
+	w.project(SourceConfig{})
+	p, err := producers.New(w.js, producers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	e := &expiring{env: w, t: t, rng: rand.New(rand.NewPCG(1, 1)), session: s1, knowing: true}
+	e.write(p, 30)
+	e.checkStored()
+	before := e.last()
+	age := func(d time.Duration) {
+		t.Helper()
+		s, err := w.js.Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.CachedInfo().Config
+		cfg.MaxAge, cfg.Duplicates = d, min(cfg.Duplicates, d)
+		if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	age(100 * time.Millisecond)
+	natstest.Eventually(t, "the records to expire", func(ctx context.Context) error {
+		if _, err := w.log.Last(ctx, s1); !errors.Is(err, chunk.ErrUnknownSession) {
+			return fmt.Errorf("the last record: %w", err)
+		}
+		return nil
+	})
+	age(time.Hour)
+	e.run = nil
+	e.write(p, 40)
+	if first := e.available()[0]; first.Ordinal != before.Ordinal+1 {
+		t.Errorf("the first record after the expiry is %d, want %d", first.Ordinal, before.Ordinal+1)
+	}
+	e.checkStored()
+	want := make([]int, e.words)
+	for n := range want {
+		want[n] = n
+	}
+	storetest.CheckWords(t, "stored", storetest.Words(storetest.Stored(t, w.store, s1)), want)
+}
+
 // expireAtAnyPoint lets the records of sessions expire up to a random point, in the middle of a run and after it, without a projector, before it has saved
 // them, and after it. The writers use the zero producers.Config, or are of a version that knows nothing of a session without records. Every reader gets
 // what the log and the snapshots have, each word once and in order: snapshots, the projector, and a reader that was attached all the time, which may get
@@ -110,7 +156,7 @@ func (e *expiring) write(p *producers.Producer, n int) (started string) {
 	e.t.Helper()
 	for range n {
 		word := chunk.Chunk{Step: 1, Body: chunk.TextDelta{Delta: storetest.Word(e.words)}}
-		err := error(chunk.ErrFenced)
+		err := chunk.ErrFenced
 		if e.run != nil {
 			_, err = e.run.Write(e.t.Context(), word)
 		}
