@@ -56,5 +56,6 @@ var ErrBadCursor = errors.New("invalid session list cursor")
 type ExpiredHead struct {
 	Session chunk.Session
 	SavedAt time.Time
-	Deleted bool // the head is a tombstone without an expiry
+	Status  fold.Status // of the saved snapshot
+	Deleted bool        // the head is a tombstone without an expiry
 }

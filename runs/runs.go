@@ -47,6 +47,9 @@ type Config struct {
 	// need to find out whether something was stored. Defaults to 15 seconds.
 	RequestTimeout time.Duration
 
+	// Reaper ends runs that no worker ends: stopped ones that are queued, and abandoned ones. Defaults to one with the default settings.
+	Reaper *workers.Reaper
+
 	// Log receives errors of the server. Defaults to none.
 	Log *slog.Logger
 }
@@ -75,9 +78,11 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	reaper, err := workers.NewReaper(js, workers.ReaperConfig{Layout: cfg.Layout, Log: cfg.Log})
-	if err != nil {
-		return nil, fmt.Errorf("runs: %w", err)
+	reaper := cfg.Reaper
+	if reaper == nil {
+		if reaper, err = workers.NewReaper(js, workers.ReaperConfig{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
+			return nil, fmt.Errorf("runs: %w", err)
+		}
 	}
 	snapshots := projector.NewReader(store, reader)
 	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper},

@@ -21,6 +21,9 @@ const (
 // Off removes the limit of a Config field that supports it.
 const Off = -1
 
+// DefaultCommandMaxAge is the default of Config.CommandMaxAge.
+const DefaultCommandMaxAge = 24 * time.Hour
+
 // Config configures the streams. The zero Config is ready for one server. In every field 0 means the default, and Off (a negative number) is unlimited where
 // the field supports it.
 type Config struct {
@@ -48,7 +51,7 @@ type Config struct {
 	// about 25 KB of memory in the server. Defaults to 4096; the server's default of 1000 is too low for a fleet of edges after a restart.
 	MaxConsumers int
 
-	// CommandMaxAge is the age at which a command that no worker has taken expires. Defaults to 24 hours.
+	// CommandMaxAge is the age at which a command that no worker has taken expires. Defaults to DefaultCommandMaxAge.
 	CommandMaxAge time.Duration
 
 	// InboxMaxAge is the retention of answers in the inbox, and InboxMaxBytes the maximum size of the inbox, beyond which writes are refused. They default
@@ -92,7 +95,7 @@ func (c Config) withDefaults() Config {
 		c.MaxConsumers = 4096
 	}
 	if c.CommandMaxAge == 0 {
-		c.CommandMaxAge = 24 * time.Hour
+		c.CommandMaxAge = DefaultCommandMaxAge
 	}
 	if c.InboxMaxAge == 0 {
 		c.InboxMaxAge = 30 * 24 * time.Hour

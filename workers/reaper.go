@@ -1,22 +1,29 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // Reaper ends runs that no worker ends. It serves no agents and holds no resources; its methods may be called
 // concurrently, in any number of processes. Every end is a record of a new writer by compare-and-set with the state
 // that the Reaper has read: a worker that is only slow is fenced, and its next write returns chunk.ErrFenced.
 type Reaper struct {
+	cfg  ReaperConfig
 	open func() (w *Workers, release func(), err error)
 }
 
@@ -25,8 +32,52 @@ type ReaperConfig struct {
 	// Layout names the subjects, streams and buckets. All programs of one deployment use the same Layout.
 	Layout subjects.Layout
 
+	// RunTimeout is how long an active run without a command on the queue may write nothing before it counts as abandoned.
+	// It must exceed the longest pause of a writer that is not a worker, and the difference between the clocks of the
+	// processes and of the servers. Defaults to 10 minutes; Off keeps such runs until they are stopped.
+	RunTimeout time.Duration
+
+	// CommandMaxAge is the age at which a command expires, as in topology.Config. Sweep ends the run of a command that no
+	// worker has started by three quarters of it. Defaults to topology.DefaultCommandMaxAge.
+	CommandMaxAge time.Duration
+
+	// Observe is called for each run that was ended. May be nil.
+	Observe func(Reason)
+
 	// Log gets the runs that were ended, and failures. Nil disables logging.
 	Log *slog.Logger
+}
+
+// Reason is the reason for which a Reaper ended a run.
+type Reason string
+
+// The reasons.
+const (
+	ReasonStopped Reason = "stopped" // by a user, before a worker has started it
+	ReasonNoOwner Reason = "owner"   // it was active, without a command and without a record for too long
+	ReasonExpired Reason = "expired" // no worker has started it
+)
+
+// Reasons returns all reasons.
+func Reasons() []Reason { return []Reason{ReasonStopped, ReasonNoOwner, ReasonExpired} }
+
+// CodeRunAbandoned is the code of a run that a Reaper has failed.
+const CodeRunAbandoned = "run_abandoned"
+
+func (c ReaperConfig) withDefaults() ReaperConfig {
+	if c.RunTimeout == 0 {
+		c.RunTimeout = 10 * time.Minute
+	}
+	if c.CommandMaxAge == 0 {
+		c.CommandMaxAge = topology.DefaultCommandMaxAge
+	}
+	if c.Observe == nil {
+		c.Observe = func(Reason) {}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
 }
 
 // NewReaper returns a Reaper over js. It sends no request. The error names the field of cfg that is invalid.
@@ -34,7 +85,11 @@ func NewReaper(js jetstream.JetStream, cfg ReaperConfig) (*Reaper, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}
-	return &Reaper{open: func() (*Workers, func(), error) {
+	if cfg.CommandMaxAge < 0 {
+		return nil, fmt.Errorf("CommandMaxAge is %s, want more than 0", cfg.CommandMaxAge)
+	}
+	cfg = cfg.withDefaults()
+	return &Reaper{cfg: cfg, open: func() (*Workers, func(), error) {
 		w, err := open(js, Config{Layout: cfg.Layout, Log: cfg.Log}.withDefaults())
 		if err != nil {
 			return nil, nil, err
@@ -53,11 +108,11 @@ func (r *Reaper) Withdraw(ctx context.Context, c control.Command) error {
 	withdrawn := AgentFunc(func(context.Context, *Turn) error { // called if the stop request is missing
 		return &Error{Message: "run withdrawn before its start", Code: CodeAborted}
 	})
-	return r.end(ctx, commandJob{cmd: c, agent: withdrawn, queuedOnly: true})
+	return r.end(ctx, commandJob{cmd: c, agent: withdrawn, queuedOnly: true}, ReasonStopped)
 }
 
-// end executes a job. An error that leaves the run to a worker is not returned.
-func (r *Reaper) end(ctx context.Context, j commandJob) error {
+// end executes the job of a command that no worker has started. An error that leaves the run to a worker is not returned.
+func (r *Reaper) end(ctx context.Context, j commandJob, reason Reason) error {
 	w, release, err := r.open()
 	if err != nil {
 		return err
@@ -71,6 +126,152 @@ func (r *Reaper) end(ctx context.Context, j commandJob) error {
 		return done.Func(ctx)
 	case ended, errors.Is(err, chunk.ErrFenced), errors.Is(err, errBusy):
 		return nil
+	case err == nil:
+		r.ended(ctx, j.cmd, reason)
 	}
 	return err
+}
+
+func (r *Reaper) ended(ctx context.Context, c control.Command, reason Reason) {
+	r.cfg.Observe(reason)
+	r.cfg.Log.WarnContext(ctx, "run ended without a worker", "session", c.Session.String(), "run", c.RunID, "reason", string(reason))
+}
+
+// IsAbandoned reports whether the run of a session is active without a command, and without a record for RunTimeout.
+func (r *Reaper) IsAbandoned(ctx context.Context, s chunk.Session) (bool, error) {
+	w, release, err := r.open()
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	_, quiet, err := w.quiet(ctx, s)
+	return r.isTooLong(quiet), err
+}
+
+func (r *Reaper) isTooLong(quiet time.Duration) bool {
+	return r.cfg.RunTimeout > 0 && quiet >= r.cfg.RunTimeout
+}
+
+// Abandon fails the active run of a session with CodeRunAbandoned if it has no command and no record for RunTimeout, and
+// reports whether it did. Its output is kept, its open calls get an outcome, its sub-agents are stopped, and its parent
+// gets the failure. With stopped, the age of the last record does not matter: nothing would read a stop request.
+func (r *Reaper) Abandon(ctx context.Context, s chunk.Session, stopped bool) (bool, error) {
+	w, release, err := r.open()
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	for range maxAttempts {
+		snap, quiet, err := w.quiet(ctx, s)
+		if err != nil || quiet == 0 || !stopped && !r.isTooLong(quiet) {
+			return false, err
+		}
+		j := commandJob{w: w, serveCtx: ctx, cmd: control.Command{
+			Kind: control.Abort, Session: s, AgentType: cmp.Or(snap.AgentType, "agent"), RunID: snap.Run.ID,
+		}}
+		err = j.abandon(ctx, snap, &Error{Message: "the run has no worker", Code: CodeRunAbandoned, Category: "run", Retryable: true})
+		switch {
+		case errors.Is(err, producers.ErrPositionMismatch):
+			continue // its writer is alive, or another process was first
+		case errors.Is(err, chunk.ErrFenced):
+			return false, nil // another process ends it
+		case err == nil:
+			r.ended(ctx, j.cmd, ReasonNoOwner)
+		}
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// quiet returns the snapshot of a session, and how long its active run has neither a command nor a new record, 0 if it is
+// not active or has a command. The command is read after the snapshot, because it is acknowledged
+// after the end of its run: without one then, the run of the snapshot has ended since, which Start detects, or it has no
+// worker.
+func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, time.Duration, error) {
+	snap, err := w.snapshot(ctx, s)
+	if err != nil || snap.Status != fold.Active || snap.Run.ID == "" {
+		return snap, 0, err
+	}
+	switch _, _, err := w.queue.Pending(ctx, s, snap.AgentType); {
+	case errors.Is(err, control.ErrNoCommand), errors.Is(err, chunk.ErrInvalid): // no command can have that agent type
+	case err == nil, errors.Is(err, control.ErrBusy):
+		return snap, 0, nil
+	default:
+		return snap, 0, err
+	}
+	last, err := w.last.Last(ctx, s)
+	if err != nil {
+		return snap, 0, err
+	}
+	return snap, max(time.Since(last.StoredAt), 1), nil
+}
+
+// Heads lists the stored sessions. *jssnapshots.Store implements it.
+type Heads interface {
+	HeadsSavedBefore(ctx context.Context, before time.Time, limit int, after uint64) ([]projector.ExpiredHead, uint64, error)
+}
+
+// sweepBatch is the number of heads that are listed at a time.
+const sweepBatch = 500
+
+// Sweep abandons the runs without a worker, and ends the runs of commands that are about to expire: they fail with
+// CodeRunAbandoned, with their input in the log. It reads the headers of all heads. A session that fails does not stop the
+// sweep.
+func (r *Reaper) Sweep(ctx context.Context, heads Heads) error {
+	failed := 0
+	err := errors.Join(r.sweepCommands(ctx, &failed), r.sweepRuns(ctx, heads, &failed))
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%d sessions failed", failed)
+	}
+	return err
+}
+
+func (r *Reaper) sweepRuns(ctx context.Context, heads Heads, failed *int) error {
+	if r.cfg.RunTimeout < 0 {
+		return nil
+	}
+	for position := uint64(0); ; {
+		page, next, err := heads.HeadsSavedBefore(ctx, time.Now().Add(-r.cfg.RunTimeout), sweepBatch, position)
+		if err != nil {
+			return err
+		}
+		for _, head := range page {
+			if head.Status != fold.Active || head.Deleted {
+				continue
+			}
+			_, err := r.Abandon(ctx, head.Session, false)
+			r.report(ctx, head.Session, err, failed)
+		}
+		if position = next; position == 0 {
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Reaper) sweepCommands(ctx context.Context, failed *int) error {
+	w, release, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer release()
+	expired := AgentFunc(func(context.Context, *Turn) error {
+		return &Error{Message: "no worker has started the run in time", Code: CodeRunAbandoned, Category: "run", Retryable: true}
+	})
+	for c, err := range w.queue.StoredBefore(ctx, time.Now().Add(-r.cfg.CommandMaxAge/4*3)) {
+		if err != nil {
+			return err
+		}
+		if c.Kind == control.Execute || c.Kind == control.Resume {
+			r.report(ctx, c.Session, r.end(ctx, commandJob{cmd: c, agent: expired, queuedOnly: true}, ReasonExpired), failed)
+		}
+	}
+	return nil
+}
+
+func (r *Reaper) report(ctx context.Context, s chunk.Session, err error, failed *int) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	*failed++
+	r.cfg.Log.WarnContext(ctx, "run without a worker not ended", "session", s.String(), "error", err)
 }

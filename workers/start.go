@@ -317,7 +317,7 @@ func (t *Turn) conclude(ctx context.Context, err error) error {
 	case ctx.Err() != nil, errors.Is(t.outcome, ErrStopping):
 		return fmt.Errorf("run %s: %w", t.cmd.RunID, ErrStopping)
 	case errors.Is(t.outcome, ErrAborted), t.stopped() == control.StopAbort:
-		err = t.abort(ctx, t.reason())
+		err = t.fail(ctx, abortError(t.reason()))
 	case errors.Is(t.outcome, ErrInterrupted):
 		err = t.interrupt(ctx)
 	case errors.Is(t.outcome, ErrSuspended):

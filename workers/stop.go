@@ -159,13 +159,13 @@ func (t *Turn) interrupt(ctx context.Context) error {
 	return t.recordWriteErr(t.run.End(ctx, nil))
 }
 
-// abort fails the run. Its output is kept.
-func (t *Turn) abort(ctx context.Context, reason string) error {
+// abortError returns the error of an aborted run.
+func abortError(reason string) *Error {
 	text := "run aborted"
 	if reason != "" {
 		text += ": " + reason
 	}
-	return t.fail(ctx, &Error{Message: text, Code: CodeAborted})
+	return &Error{Message: text, Code: CodeAborted}
 }
 
 func (t *Turn) reason() string {

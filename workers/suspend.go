@@ -333,20 +333,19 @@ func (j *commandJob) abort(ctx context.Context, snap fold.Snapshot) error {
 	}
 	switch snap.Run.Status {
 	case fold.RunSuspended, fold.RunInterrupted, fold.RunRunning: // running: the previous worker of this command crashed
-		return j.abandon(ctx, snap, j.cmd.Reason)
+		return j.abandon(ctx, snap, abortError(j.cmd.Reason))
 	}
 	return j.w.afterEnd(ctx, snap, j.cmd.RunID)
 }
 
-// abandon opens a run that waits once more, gives its calls an outcome, and fails
-// it.
-func (j *commandJob) abandon(ctx context.Context, snap fold.Snapshot, reason string) error {
+// abandon opens a run that has no worker once more, gives its calls an outcome, and fails it with reason.
+func (j *commandJob) abandon(ctx context.Context, snap fold.Snapshot, reason *Error) error {
 	t, err := j.reopen(ctx, snap)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	if err := t.abort(ctx, reason); err != nil {
+	if err := t.fail(ctx, reason); err != nil {
 		return err
 	}
 	if err := t.refresh(ctx); err != nil {

@@ -46,7 +46,13 @@ func (f *httpServer) mountAgents() error {
 		}
 		return nil
 	}
-	client, err := runs.New(b.js, runs.Config{AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Log: b.log})
+	reaper, err := b.reaper()
+	if err != nil {
+		return err
+	}
+	client, err := runs.New(b.js, runs.Config{
+		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Reaper: reaper, Log: b.log,
+	})
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,7 @@ type config struct {
 	CheckStreams bool `envconfig:"CHECK_STREAMS" default:"false" desc:"only check streams and buckets at the start and create none, for a NATS account that may not; run 'setup' with another account before"`
 
 	CommandMaxAge time.Duration `envconfig:"COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
+	RunTimeout    time.Duration `envconfig:"RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
 	InboxMaxAge   time.Duration `envconfig:"INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
 
 	SnapshotBucket  string        `envconfig:"SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
@@ -206,8 +207,8 @@ func (c config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 {
-		return errors.New("linger, drain, max-age, sync-interval and archive-after are durations of 0 or more")
+	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 || c.RunTimeout < 0 {
+		return errors.New("linger, drain, max-age, sync-interval, archive-after and run-timeout are durations of 0 or more")
 	}
 	if err := subjects.CheckToken("agent", c.Agent); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/workers"
 )
 
 // app is the NATS connection with the dependencies of every role.
@@ -25,6 +27,8 @@ type app struct {
 	log    *slog.Logger
 
 	metrics *prometheus.Registry // of the whole process
+
+	reaper func() (*workers.Reaper, error) // the one of the process
 }
 
 // connect opens the connection. It does not wait for the server: a role starts,
@@ -41,7 +45,9 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 		return nil, err
 	}
 	registerNATS(metrics, nc)
-	return &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics}, nil
+	b := &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics}
+	b.reaper = sync.OnceValues(b.newReaper)
+	return b, nil
 }
 
 // ensureTopology creates and checks the streams. It retries while the server is

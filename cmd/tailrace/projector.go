@@ -34,6 +34,7 @@ func (b *app) project(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.recreateStreams(ctx) })
 	group.Go(func() error { return b.sweepSnapshots(ctx, parts.store) })
+	group.Go(func() error { return b.sweepRuns(ctx, parts.store) })
 	if b.cfg.ArchiveAfter > 0 {
 		group.Go(func() error { return b.sweepArchives(ctx) })
 	}

@@ -197,23 +197,20 @@ func (s *Service) StopAnswer(ctx context.Context, id chunk.Session, agentType, r
 	}
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	run, queued, err := s.requestStop(ctx, id, agentType, reason)
+	run, v, err := s.requestStop(ctx, id, agentType, reason)
 	if err != nil {
 		return "", s.Failed(ctx, id, "stop", err)
 	}
-	if queued == nil {
-		return run, nil
-	}
-	return run, s.withdraw(ctx, *queued)
+	return run, s.endWithoutWorker(ctx, &v)
 }
 
-// requestStop returns the stopped run, and its command if it is queued. It aborts a run that waits for sub-agents by a command, and the sub-agents with it: no
+// requestStop stores a stop request and returns the stopped run with the state before. It aborts a run that waits for sub-agents by a command, and the sub-agents with it: no
 // worker reads its inbox, and it would resume under another id.
-func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, queued *control.Command, err error) {
+func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, v State, err error) {
 	for {
-		v, _, err := s.loadState(ctx, session, s.typesOf(agentType), withBranches)
+		v, _, err = s.loadState(ctx, session, s.typesOf(agentType), withBranches)
 		if err != nil {
-			return "", nil, err
+			return "", v, err
 		}
 		switch c := v.Waiting(); {
 		case c != nil:
@@ -223,12 +220,12 @@ func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentT
 			if err = s.request(ctx, abort, v.after()); errors.Is(err, control.ErrBusy) {
 				continue // its resume has just been requested
 			}
-			return v.Run.ID, nil, err
+			return v.Run.ID, v, err
 		case v.InFlight():
 			run = v.Run.ID
 		default:
-			return "", nil, nil
+			return "", v, nil
 		}
-		return run, v.queued(), s.ports.Inbox.Stop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
+		return run, v, s.ports.Inbox.Stop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
 	}
 }

@@ -59,6 +59,8 @@ type Inbox interface {
 // Reaper ends runs that no worker ends. *workers.Reaper implements it; its documentation is the contract.
 type Reaper interface {
 	Withdraw(ctx context.Context, c control.Command) error
+	IsAbandoned(ctx context.Context, s chunk.Session) (bool, error)
+	Abandon(ctx context.Context, s chunk.Session, stopped bool) (bool, error)
 }
 
 // Ports are the dependencies of a Service. All are required.

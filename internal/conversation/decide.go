@@ -68,6 +68,8 @@ func decideUnknown(req Request, v *State, asked intent) Plan {
 func decideTurn(v *State, asked intent) Plan {
 	open := v.open()
 	switch {
+	case v.Abandoned:
+		return Plan{Path: PathEndRun, EndRun: true}
 	case v.working(): // CS-23
 		return refuseWith(ReasonRunning)
 	case slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind == control.SubagentResult }):

@@ -252,6 +252,9 @@ func describe(p Plan) string {
 	return out
 }
 
+// abandoned makes the run of a state one without a worker.
+func abandoned(v *State) { v.Abandoned = true }
+
 // TestDecide has one row for each outcome, and one for each known pitfall.
 func TestDecide(t *testing.T) {
 	fresh := control.Command{Kind: control.Execute, RunID: control.ExecuteRunID(testSession, "u1"), Input: []chunk.InputMessage{{Content: "text of u1", ClientMessageID: new("u1")}}}
@@ -277,6 +280,11 @@ func TestDecide(t *testing.T) {
 		{"path 3: the resumed run is streamed", post(t, "", "u1", "a:msg-1 step c1=1"), paused.view(answered("c1"), resumed(paused)), "attach new msg-1 awaited"},
 		{"path 4: a message fails pending calls", post(t, "", "u1", "a:msg-1 step", "u2"), asking("c1", "a1").view(), "abandon c1!client_tool_abandoned a1!client_tool_abandoned"},
 		{"path 4: the message starts a turn after that", post(t, "", "u1", "a:msg-1 step", "u2"), asking("c1").view(answered("c1")), "execute u2"},
+		{"no worker: a message ends the run", post(t, "", "u1", "u2"), begin(t).turn("u1").view(abandoned), "endRun"},
+		{"no worker: a regeneration ends the run", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").view(abandoned), "endRun"},
+		{"no worker: a page is shown the answer", get(), begin(t).turn("u1").view(abandoned), "attach whole msg-1"},
+		{"no worker: a repeated message is shown the answer", post(t, "", "u1"), begin(t).turn("u1").view(abandoned), "attach whole msg-1"},
+		{"no worker: the message after the end", post(t, "", "u1", "u2"), begin(t).turn("u1").write(chunk.StreamFailed{Error: "x"}).view(), "execute u2"},
 		{"path 5: a page is loaded while a run is running", get(), begin(t).turn("u1").view(), "attach whole msg-1"},
 		{"path 6: a repeated message", post(t, "", "u1"), idle().view(), "replay whole msg-1"},
 		{"path 7: no call waits for the answers", post(t, "", "u1", "a:msg-1 step old::a9=yes"), idle().view(), "rejection nothing msg-1 stale-run-id"},

@@ -47,7 +47,11 @@ func (s *Service) loadState(ctx context.Context, session chunk.Session, agentTyp
 		}
 		snap, err = s.ports.Snapshots.Snapshot(ctx, session)
 	}
-	return s.fillState(ctx, v, snap, err, d)
+	v, snap, err = s.fillState(ctx, v, snap, err, d)
+	if err == nil && d >= withMessages && v.ownerless() {
+		v.Abandoned, err = s.ports.Reaper.IsAbandoned(ctx, session)
+	}
+	return v, snap, err
 }
 
 // loadOptimistic loads the state for a new message on the assumption that there is no command. With that state a run can be requested, because the request

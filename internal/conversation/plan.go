@@ -16,6 +16,7 @@ const (
 	PathExecute     Path = "execute"   // 1 and 2
 	PathSubmit      Path = "submit"    // 3: answers are stored
 	PathAbandon     Path = "abandon"   // 4: unanswered calls are failed
+	PathEndRun      Path = "endRun"    // a run without a worker is failed
 	PathResume      Path = "resume"    // 3: the run continues
 	PathAttach      Path = "attach"    // 5
 	PathReplay      Path = "replay"    // 6
@@ -34,9 +35,15 @@ type Plan struct {
 	Command *control.Command
 	After   control.Revision
 
+	// EndRun requests that the latest run, which has no worker, is failed.
+	EndRun bool
+
 	Refusal *Refusal
 	Stream  *Stream
 }
+
+// isFinal reports whether the plan is the response and not a step.
+func (p *Plan) isFinal() bool { return p.Store == nil && p.Command == nil && !p.EndRun }
 
 // Stream is an answer as a stream.
 type Stream struct {

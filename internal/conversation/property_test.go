@@ -67,7 +67,7 @@ func (m *model) decide(req Request) (Plan, int) {
 				executes++
 			}
 		}
-		if plan.Store == nil && plan.Command == nil {
+		if plan.isFinal() {
 			m.check(plan)
 			return plan, executes
 		}

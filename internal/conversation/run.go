@@ -142,8 +142,8 @@ func (s *Service) Stop(ctx context.Context, id chunk.Session, kind control.StopK
 			stored[run] = true
 			return nil, loadAgain
 		}
-		if c := v.queued(); c != nil {
-			return nil, s.withdraw(ctx, *c)
+		if v.queued() != nil || v.ownerless() {
+			return nil, s.endWithoutWorker(ctx, v)
 		}
 		if kind == control.StopAbort && v.Status == fold.Paused && v.Waiting() == nil && !v.isAborting() {
 			return &control.Command{Kind: control.Abort, RunID: run, Reason: reason}, nil
@@ -161,12 +161,18 @@ func (v *State) queued() *control.Command {
 	return nil
 }
 
-// withdraw ends a queued run whose stop request is stored. Without it:
-//  1. a user stops an answer that waits for a worker, and the response is that the request is stored,
-//  2. the next message is refused, because a run is requested, until a worker starts it and reads the stop request.
-func (s *Service) withdraw(ctx context.Context, c control.Command) *Refusal {
-	if err := s.ports.Reaper.Withdraw(ctx, c); err != nil {
-		return s.Failed(ctx, c.Session, "withdraw", err)
+// endWithoutWorker ends a run that is stopped and that no worker would end: one that is queued, and an active one without a command. Without it:
+//  1. a user stops an answer that waits for a worker, or whose writer has crashed, and the response is that the request is stored,
+//  2. the next message is refused, because a run is requested or active, until a worker reads the stop request.
+func (s *Service) endWithoutWorker(ctx context.Context, v *State) (r *Refusal) {
+	var err error
+	if c := v.queued(); c != nil {
+		err = s.ports.Reaper.Withdraw(ctx, *c)
+	} else if v.ownerless() {
+		_, err = s.ports.Reaper.Abandon(ctx, v.Session, true)
+	}
+	if err != nil {
+		return s.Failed(ctx, v.Session, "end run", err)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		if optimistic && !plan.executes() {
 			continue
 		}
-		if plan.Store == nil && plan.Command == nil {
+		if plan.isFinal() {
 			return plan, v
 		}
 		if plan.asksFor(v.Session) {
@@ -117,6 +117,12 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 		case plan.Path == PathSubmit:
 			s.observe.accepted()
 		}
+	}
+	if plan.EndRun {
+		if _, err := s.ports.Reaper.Abandon(ctx, req.Session, false); err != nil {
+			return false, s.Failed(ctx, req.Session, "end run", err)
+		}
+		return false, nil
 	}
 	c := plan.Command
 	if c == nil {

@@ -24,6 +24,10 @@ type fakePorts struct {
 	withdrew []string // runs
 	onStop   func()
 	pending  error
+
+	isAbandoned bool
+	abandoned   []bool // stopped of each call
+	onAbandon   func()
 }
 
 func (p *fakePorts) Snapshot(context.Context, chunk.Session) (fold.Snapshot, error) {
@@ -75,6 +79,18 @@ func (p *fakePorts) Stop(_ context.Context, s control.Stop) error {
 func (p *fakePorts) Withdraw(_ context.Context, c control.Command) error {
 	p.withdrew = append(p.withdrew, c.RunID)
 	return nil
+}
+
+func (p *fakePorts) IsAbandoned(context.Context, chunk.Session) (bool, error) {
+	return p.isAbandoned, nil
+}
+
+func (p *fakePorts) Abandon(_ context.Context, _ chunk.Session, stopped bool) (bool, error) {
+	p.abandoned = append(p.abandoned, stopped)
+	if p.onAbandon != nil {
+		p.onAbandon()
+	}
+	return true, nil
 }
 
 func newService(t *testing.T, p *fakePorts) *Service {
@@ -129,8 +145,20 @@ func TestAbortOfARunThatPauses(t *testing.T) {
 	}
 }
 
-// A stop of a run that no worker has started withdraws it, after the stop request is stored; that of any other run does not.
-func TestStopWithdrawsAQueuedRun(t *testing.T) {
+// A message to a session whose run has no worker ends that run first, and starts its own.
+func TestMessageEndsAnAbandonedRun(t *testing.T) {
+	s := begin(t).turn("u1")
+	p := &fakePorts{snap: s.snap, isAbandoned: true}
+	p.onAbandon = func() { p.snap, p.isAbandoned = s.write(chunk.StreamFailed{Error: "no worker"}).snap, false }
+	req := post(t, "", "u1", "u2")
+	plan, _ := newService(t, p).Serve(t.Context(), &req)
+	if fmt.Sprint(p.abandoned) != "[false]" || plan.Refusal != nil || p.command == nil || p.command.Kind != control.Execute || p.requests != 1 {
+		t.Errorf("abandoned %v, %+v, command %+v", p.abandoned, plan, p.command)
+	}
+}
+
+// A stop ends a run that no worker would end, after the stop request is stored: one that no worker has started, and one without a command.
+func TestStopWithoutAWorker(t *testing.T) {
 	s := begin(t).turn("u1")
 	running := s.snap
 	idle := s.write(chunk.StreamEnd{StreamID: "s1"}).snap
@@ -140,10 +168,12 @@ func TestStopWithdrawsAQueuedRun(t *testing.T) {
 		snap    fold.Snapshot
 		command *control.Command
 		want    string
+		abandon string
 	}{
-		"queued, a new session": {fold.New(testSession).Snapshot(), next, "[next]"},
-		"queued":                {idle, next, "[next]"},
-		"running":               {running, own, "[]"},
+		"queued, a new session": {fold.New(testSession).Snapshot(), next, "[next]", "[]"},
+		"queued":                {idle, next, "[next]", "[]"},
+		"running":               {running, own, "[]", "[]"},
+		"without a command":     {running, nil, "[]", "[true]"},
 	} {
 		for surface, stop := range map[string]func(*Service) *Refusal{
 			"chat": func(s *Service) *Refusal { _, r := s.StopAnswer(t.Context(), testSession, agentType, ""); return r },
@@ -155,8 +185,9 @@ func TestStopWithdrawsAQueuedRun(t *testing.T) {
 					t.Errorf("%s, %s: withdrawn before the stop request", name, surface)
 				}
 			}
-			if r := stop(newService(t, p)); r != nil || fmt.Sprint(p.withdrew) != test.want || len(p.stops) != 1 {
-				t.Errorf("%s, %s: %+v, withdrawn %v, want %s; %d stop requests", name, surface, r, p.withdrew, test.want, len(p.stops))
+			if r := stop(newService(t, p)); r != nil || fmt.Sprint(p.withdrew) != test.want || fmt.Sprint(p.abandoned) != test.abandon || len(p.stops) != 1 {
+				t.Errorf("%s, %s: %+v, withdrawn %v, want %s, abandoned %v, want %s; %d stop requests",
+					name, surface, r, p.withdrew, test.want, p.abandoned, test.abandon, len(p.stops))
 			}
 		}
 	}

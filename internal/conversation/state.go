@@ -49,6 +49,9 @@ type State struct {
 	Command  *control.Command
 	Revision control.Revision
 
+	// Abandoned reports that the latest run is active and has no worker. It is loaded only for requests that send something.
+	Abandoned bool
+
 	replaced func(index int) bool
 }
 
@@ -239,6 +242,9 @@ func (v *State) after() control.Revision {
 	}
 	return 0
 }
+
+// ownerless reports whether the latest run is active without a command: it has no worker, or the command was acknowledged after the load of it.
+func (v *State) ownerless() bool { return v.Status == fold.Active && v.Command == nil }
 
 // working reports whether a run is in progress or requested.
 func (v *State) working() bool { return v.Status == fold.Active || v.Waiting() != nil }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -96,6 +97,30 @@ func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) 
 		return control.Command{}, there.Revision, there
 	}
 	return there.Command, there.Revision, nil
+}
+
+// StoredBefore returns the commands on the queue that were stored before a time, oldest first, without those that this build cannot read. It reads them one by
+// one from the leader, and ends at an error.
+func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[control.Command, error] {
+	return func(yield func(control.Command, error) bool) {
+		for from := uint64(1); ; {
+			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands(), from)
+			if err != nil {
+				if !errors.Is(err, jsclient.ErrNotFound) {
+					yield(control.Command{}, fmt.Errorf("list commands: %w", err))
+				}
+				return
+			}
+			if !m.Stored.Before(before) {
+				return
+			}
+			from = m.Seq + 1
+			c, err := control.DecodeCommand(q.cfg.Layout, m.Subject, m.Data)
+			if err == nil && !yield(c, nil) {
+				return
+			}
+		}
+	}
 }
 
 // lastCommand returns the last command of a subject, nil if there is none. It asks the leader: a replica that lags may miss a command that was just accepted, or

@@ -125,7 +125,7 @@ func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, most in
 		}
 		place = h.seq
 		if h.known && (!h.Deleted || !h.expiring) {
-			expired = append(expired, projector.ExpiredHead{Session: h.session, SavedAt: h.stored, Deleted: h.Deleted})
+			expired = append(expired, projector.ExpiredHead{Session: h.session, SavedAt: h.stored, Status: fold.Status(h.Status), Deleted: h.Deleted})
 		}
 	}
 	return expired, 0, nil

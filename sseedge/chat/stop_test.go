@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/workers"
@@ -91,5 +93,51 @@ func TestStopWithoutAWorker(t *testing.T) {
 	})
 	if got := second.rest(); !strings.Contains(got, "text-delta(Hello)") {
 		t.Errorf("the next answer is %s", got)
+	}
+}
+
+// The writer of an answer has died, and the queue has no command: "tailrace publish" was killed. The next message is refused as long as the writer may be
+// alive; after the timeout, or after a stop, it is accepted.
+func TestRunWithoutAWorker(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"stopped": time.Hour, "silent": time.Nanosecond} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnv(t)
+			e := w.newEdge(func(cfg *edgeConfig) {
+				cfg.ports.Reaper = must(workers.NewReaper(w.js, workers.ReaperConfig{RunTimeout: timeout}))(t)
+			})
+			dead := must(producers.New(w.js, producers.Config{}))(t)
+			run, err := dead.Start(t.Context(), chunk.RootSession("acme", "s1"), chunk.RunStarted{Input: []chunk.InputMessage{{Content: "hi", ClientMessageID: new("u1")}}}, producers.AgentType(agentType))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := say(t.Context(), run, 1, "Hello "); err != nil {
+				t.Fatal(err)
+			}
+			must(run.Flush(t.Context()))(t)
+			if err := dead.Close(); err != nil {
+				t.Fatal(err)
+			}
+			tab := e.open(http.MethodGet, "", "", nil)
+			tab.until("text-delta(Hello )")
+			next := chatBody("", user("u1", "hi"), assistantMessage("msg-1 step"), user("u2", "again"))
+			if name == "stopped" {
+				if got := e.post("", next); !strings.HasPrefix(got, "409 ") {
+					t.Errorf("a message before the stop is %s", got)
+				}
+				if got := e.post("/stop", ""); !strings.HasPrefix(got, "202 ") {
+					t.Errorf("the stop is %s", got)
+				}
+			}
+			w.work(func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
+				return errors.Join(say(ctx, run, 1, "Hello again"), run.End(ctx, nil))
+			})
+			answer := e.open(http.MethodPost, "", next, nil)
+			if got := answer.rest(); !strings.Contains(got, "text-delta(Hello again)") {
+				t.Errorf("the next answer is %s", got)
+			}
+			if got := tab.rest(); !strings.Contains(got, "error") {
+				t.Errorf("the page of the first answer ends with %s", got)
+			}
+		})
 	}
 }

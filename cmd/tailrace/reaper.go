@@ -1,0 +1,43 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/metrics"
+	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// newReaper returns what ends the runs without a worker. It is called once, because its metric is that of the process.
+func (b *app) newReaper() (*workers.Reaper, error) {
+	ended, err := metrics.NewRuns(b.metrics)
+	if err != nil {
+		return nil, err
+	}
+	timeout := b.cfg.RunTimeout
+	if timeout == 0 {
+		timeout = workers.Off
+	}
+	return workers.NewReaper(b.js, workers.ReaperConfig{
+		Layout: b.cfg.layout(), RunTimeout: timeout, CommandMaxAge: b.cfg.commandMaxAge(), Observe: ended.Ended, Log: b.log,
+	})
+}
+
+// commandMaxAge returns the retention of commands.
+func (c config) commandMaxAge() time.Duration {
+	return cmp.Or(c.CommandMaxAge, topology.DefaultCommandMaxAge)
+}
+
+// sweepRuns ends the runs without a worker until ctx ends. Because it scans every head, it runs once per hour, or more
+// often if commands expire soon.
+func (b *app) sweepRuns(ctx context.Context, store *jssnapshots.Store) error {
+	reaper, err := b.reaper()
+	if err != nil {
+		return err
+	}
+	interval := min(time.Hour, max(time.Minute, b.cfg.commandMaxAge()/12))
+	return b.every(ctx, "runs", interval, func(ctx context.Context) error { return reaper.Sweep(ctx, store) })
+}
