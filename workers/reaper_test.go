@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -145,21 +145,18 @@ func TestReapersAgree(t *testing.T) {
 	}
 }
 
-// heads lists sessions as active ones.
-type heads []chunk.Session
-
-func (h heads) HeadsSavedBefore(context.Context, time.Time, int, uint64) (all []projector.ExpiredHead, next uint64, err error) {
-	for _, s := range h {
-		all = append(all, projector.ExpiredHead{Session: s, Status: fold.Active})
-	}
-	return all, 0, nil
-}
-
 // A sweep ends the runs without a worker, and the runs of commands that are about to expire: their input is in the log
 // then, and their parents are answered.
 func TestSweep(t *testing.T) {
 	w := newEnv(t)
 	s, _ := w.orphan()
+	store, err := jssnapshots.New(w.JS, jssnapshots.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Save(t.Context(), w.Snapshot(s), 0); err != nil {
+		t.Fatal(err)
+	}
 	queued := execute(uniqueName("s"), "unserved", "Hello?")
 	w.Request(queued)
 	parent := execute(uniqueName("s"), "parent", "Ask!")
@@ -183,7 +180,7 @@ func TestSweep(t *testing.T) {
 		return err
 	})
 	r := w.reaper(ReaperConfig{RunTimeout: time.Nanosecond, CommandMaxAge: time.Nanosecond})
-	if err := r.Sweep(t.Context(), heads{s}); err != nil {
+	if err := r.Sweep(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []chunk.Session{s, queued.Session, child.Session} {
