@@ -16,10 +16,10 @@ import (
 func (w *env) saveAndExpire() {
 	w.t.Helper()
 	ctx := w.t.Context()
-	log := must(consumers.New(w.js, consumers.Config{}))(w.t)
-	store := must(jssnapshots.New(w.js, jssnapshots.Config{}))(w.t)
+	log := must(consumers.New(w.JS, consumers.Config{}))(w.t)
+	store := must(jssnapshots.New(w.JS, jssnapshots.Config{}))(w.t)
 	must(projector.Rebuild(ctx, store, log, chunk.RootSession("acme", "s1")))(w.t)
-	stream := must(w.js.Stream(ctx, "TR_CHUNKS_0"))(w.t)
+	stream := must(w.JS.Stream(ctx, "TR_CHUNKS_0"))(w.t)
 	if err := stream.Purge(ctx, jetstream.WithPurgeSubject("tr.chunks.0.acme.s1.s1")); err != nil {
 		w.t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestChatContinuesAfterItsRecordsExpired(t *testing.T) {
 			second := chatBody("", user("u1", "hi"), `{"id":"msg-1","role":"assistant","parts":[]}`, user("u2", "more"))
 			want(t, e.post("", second), whole("msg-3"))
 			want(t, e.post("", second), whole("msg-3"))
-			snap := must(w.reader.Snapshot(t.Context(), chunk.RootSession("acme", "s1")))(t)
+			snap := must(w.Reader.Snapshot(t.Context(), chunk.RootSession("acme", "s1")))(t)
 			if n := len(snap.Messages(0)); n != 4 {
 				t.Errorf("%d messages, want 4", n)
 			}
