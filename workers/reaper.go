@@ -134,7 +134,11 @@ func (r *Reaper) end(ctx context.Context, j commandJob, reason Reason) error {
 
 func (r *Reaper) ended(ctx context.Context, c control.Command, reason Reason) {
 	r.cfg.Observe(reason)
-	r.cfg.Log.WarnContext(ctx, "run ended without a worker", "session", c.Session.String(), "run", c.RunID, "reason", string(reason))
+	level := slog.LevelWarn
+	if reason == ReasonStopped {
+		level = slog.LevelInfo // a user did it
+	}
+	r.cfg.Log.Log(ctx, level, "run ended without a worker", "session", c.Session.String(), "run", c.RunID, "reason", string(reason))
 }
 
 // IsAbandoned reports whether the run of a session is active without a command, and without a record for RunTimeout.
