@@ -29,7 +29,7 @@ func (s Session) Tree() Session { return Session{Tenant: s.Tenant, Root: s.Root,
 // String is the CloudEvents source of the session: /tenant/root/session.
 func (s Session) String() string { return "/" + s.Tenant + "/" + s.Root + "/" + s.ID }
 
-// Seq is a JetStream stream sequence: the SSE id, the resume cursor and the
+// Seq is a JetStream stream sequence: the number of a Cursor and the
 // position of a snapshot. Within a session it rises, with gaps. The zero Seq
 // is before the first record.
 type Seq uint64
@@ -38,7 +38,7 @@ type Seq uint64
 type Tip struct {
 	Seq Seq // the last sequence, 0 when the stream is empty
 
-	// StreamEpoch identifies this incarnation of the stream: 1 to 16 lower-case letters and digits, which change when the stream is deleted and recreated.
+	// StreamEpoch identifies this incarnation of the stream: 11 to 16 lower-case letters and digits, which change when the stream is deleted and recreated.
 	// A Seq is valid in one incarnation only.
 	StreamEpoch string
 }

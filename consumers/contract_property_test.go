@@ -87,8 +87,8 @@ func (p *pair) ask(rt *rapid.T) {
 	p.replay(rt, of)
 
 	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
-		pos, gotErr := p.memory.CheckCursor(ctx, s, scope, after.Seq)
-		wantPos, wantErr := p.server.CheckCursor(ctx, s, scope, after.Seq)
+		pos, gotErr := p.memory.CheckCursor(ctx, s, scope, chunk.Cursor{Seq: after.Seq})
+		wantPos, wantErr := p.server.CheckCursor(ctx, s, scope, chunk.Cursor{Seq: after.Seq})
 		p.compare(rt, fmt.Sprintf("verify %d of %s in scope %d", after.Seq, s, scope), nil, nil, gotErr, wantErr)
 		if pos != wantPos {
 			rt.Fatalf("verify %d of %s: %+v, the server %+v", after.Seq, s, pos, wantPos)

@@ -9,18 +9,19 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// CheckCursor converts a bare cursor to a Position. The record at that sequence must be in the log and must be of s, or for chunk.ScopeTree of the tree
-// of s. The Ordinal is that in the session of the record. The cursor 0 is before the first record of any session and always valid. The error is a
-// *chunk.TruncatedError if the cursor cannot be served: "future", "expired", "cleanup" or "foreign".
-func (r *Reader) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+// CheckCursor converts a cursor to a Position. The record at that sequence must be in the log, must have the anchor if the cursor has one, and must be of s,
+// or for chunk.ScopeTree of the tree of s. The Ordinal is that in the session of the record. The zero cursor is before the first record of any session and
+// always valid. The error is a *chunk.TruncatedError if the cursor cannot be served: "future", "expired", "cleanup", "foreign" or, for a cursor with an anchor
+// that is not that of the record, or beyond the end, "recreated": the log had such a record and was rolled back or replaced.
+func (r *Reader) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Cursor) (chunk.Position, error) {
 	v, err := r.verify(ctx, s, scope, after)
 	return v.Position(), err
 }
 
-// verify returns the record at the cursor; the zero Record for the cursor 0.
-func (r *Reader) verify(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Record, error) {
+// verify returns the record at the cursor; the zero Record for the zero cursor.
+func (r *Reader) verify(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Cursor) (chunk.Record, error) {
 	filter, err := r.filter(s, scope)
-	if err != nil || after == 0 {
+	if err != nil || after.Seq == 0 {
 		return chunk.Record{}, err
 	}
 	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
@@ -31,15 +32,25 @@ func (r *Reader) verify(ctx context.Context, s chunk.Session, scope chunk.Scope,
 	return rec, err
 }
 
-// recordAt returns the record at a sequence, if it is of the scope of s. The error is jsclient.ErrNotFound or a *chunk.TruncatedError with reason "foreign".
-func (r *Reader) recordAt(ctx context.Context, stream string, s chunk.Session, scope chunk.Scope, seq chunk.Seq) (chunk.Record, error) {
+// recordAt returns the record at a cursor, if it is of the scope of s. The error is jsclient.ErrNotFound or a *chunk.TruncatedError with reason "foreign" or
+// "recreated".
+func (r *Reader) recordAt(ctx context.Context, stream string, s chunk.Session, scope chunk.Scope, at chunk.Cursor) (chunk.Record, error) {
 	m, err := retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (jsclient.Message, error) {
-		return r.client.At(ctx, stream, uint64(seq))
+		return r.client.At(ctx, stream, uint64(at.Seq))
 	})
 	if err != nil {
 		return chunk.Record{}, err
 	}
-	wrong := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedWrongSession, After: seq}
+	if !isAnchor(m, at.Anchor) {
+		// A replica that was rolled back may not have the message of the leader yet.
+		if m, err = r.leaderAt(ctx, stream, at.Seq); err != nil {
+			return chunk.Record{}, err
+		}
+		if !isAnchor(m, at.Anchor) {
+			return chunk.Record{}, &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedRecreated, After: at.Seq}
+		}
+	}
+	wrong := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedWrongSession, After: at.Seq}
 	of, err := r.sessionOf(m.Subject)
 	if err != nil || of.Tree() != s.Tree() || scope == chunk.ScopeSession && of != s {
 		return chunk.Record{}, wrong
@@ -51,6 +62,21 @@ func (r *Reader) recordAt(ctx context.Context, stream string, s chunk.Session, s
 	return rec, nil
 }
 
+func isAnchor(m jsclient.Message, a chunk.Anchor) bool {
+	return a == 0 || a == chunk.AnchorAt(m.Stored)
+}
+
+// leaderAt returns the message at a sequence as the leader has it, or jsclient.ErrNotFound.
+func (r *Reader) leaderAt(ctx context.Context, stream string, seq chunk.Seq) (jsclient.Message, error) {
+	m, err := retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (jsclient.Message, error) {
+		return r.client.Next(ctx, stream, ">", uint64(seq))
+	})
+	if err == nil && m.Seq != uint64(seq) {
+		err = jsclient.ErrNotFound
+	}
+	return m, err
+}
+
 // filter returns the subjects of the scope of s: a literal subject or a tree.
 func (r *Reader) filter(s chunk.Session, scope chunk.Scope) (string, error) {
 	if scope == chunk.ScopeTree {
@@ -60,13 +86,17 @@ func (r *Reader) filter(s chunk.Session, scope chunk.Scope) (string, error) {
 }
 
 // missingReason returns why the log has no message at the cursor.
-func (r *Reader) missingReason(ctx context.Context, s chunk.Session, stream, filter string, after chunk.Seq) error {
+func (r *Reader) missingReason(ctx context.Context, s chunk.Session, stream, filter string, cursor chunk.Cursor) error {
 	state, err := r.state(ctx, stream)
 	if err != nil {
 		return err
 	}
+	after := cursor.Seq
 	missing := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedExpired, After: after, FirstSeq: chunk.Seq(state.First)}
 	switch {
+	case after > chunk.Seq(state.Last) && cursor.Anchor != 0:
+		missing.Reason = chunk.TruncatedRecreated
+		return missing
 	case after > chunk.Seq(state.Last):
 		missing.Reason = chunk.TruncatedFuture
 		return missing

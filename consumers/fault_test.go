@@ -104,7 +104,7 @@ func TestFollowOverARestart(t *testing.T) {
 	f := w.followSession(alice, chunk.Position{})
 	same(t, f.get(t, 3), want)
 	w.srv.Shutdown()
-	if _, err := w.reader.CheckCursor(background(t, 300*time.Millisecond), alice, chunk.ScopeSession, 1); err == nil {
+	if _, err := w.reader.CheckCursor(background(t, 300*time.Millisecond), alice, chunk.ScopeSession, chunk.Cursor{Seq: 1}); err == nil {
 		t.Error("CheckCursor without a server: no error")
 	}
 	w.srv.Restart(t)
@@ -132,9 +132,12 @@ func TestOutageOfNATSAtTheBeginning(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"replay": func() error { _, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice})); return err },
 		"follow": func() error { _, err := collect(w.reader.Follow(t.Context(), chunk.Range{Session: alice})); return err },
-		"verify": func() error { _, err := w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, 1); return err },
-		"last":   func() error { _, err := w.reader.Last(t.Context(), alice); return err },
-		"tip":    func() error { _, err := w.reader.Tip(t.Context(), 0); return err },
+		"verify": func() error {
+			_, err := w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, chunk.Cursor{Seq: 1})
+			return err
+		},
+		"last": func() error { _, err := w.reader.Last(t.Context(), alice); return err },
+		"tip":  func() error { _, err := w.reader.Tip(t.Context(), 0); return err },
 	} {
 		if err := read(); err == nil {
 			t.Errorf("%s: no error", name)

@@ -201,7 +201,7 @@ func (rd *readState) startingPoint(ctx context.Context) error {
 	case rd.after.Ordinal > 0:
 		return rd.startAtPosition(ctx)
 	}
-	rec, err := rd.verify(ctx, rd.session, rd.scope, rd.after.Seq)
+	rec, err := rd.verify(ctx, rd.session, rd.scope, chunk.Cursor{Seq: rd.after.Seq})
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (rd *readState) startingPoint(ctx context.Context) error {
 //
 // The sequence may be that of another session of the tree: a reader of a tree has one sequence for the tree, and an ordinal for each session.
 func (rd *readState) startAtPosition(ctx context.Context) error {
-	rec, err := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeTree, rd.after.Seq)
+	rec, err := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeTree, chunk.Cursor{Seq: rd.after.Seq})
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound), err == nil && rec.Session != rd.session:
 		rd.chains[rd.root] = &ordinalChecker{session: rd.session, last: rd.after}

@@ -22,15 +22,15 @@ func TestVerify(t *testing.T) {
 	kid := w.say(child, "y")
 	malformed := w.malformed(alice)
 
-	pos, err := w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, recs[2].Seq)
+	pos, err := w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, chunk.Cursor{Seq: recs[2].Seq})
 	if err != nil || pos != recs[2].Position() {
 		t.Errorf("own record: %v, %v; want %v", pos, err, recs[2].Position())
 	}
-	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, kid.Seq)
+	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, chunk.Cursor{Seq: kid.Seq})
 	if err != nil || pos != kid.Position() {
 		t.Errorf("child's record in the tree: %v, %v; want %v", pos, err, kid.Position())
 	}
-	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, 0)
+	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, chunk.Cursor{Seq: 0})
 	if err != nil || pos != (chunk.Position{}) {
 		t.Errorf("zero: %v, %v", pos, err)
 	}
@@ -46,27 +46,27 @@ func TestVerify(t *testing.T) {
 		"a child, asked as a single session": {chunk.ScopeSession, kid.Seq, chunk.TruncatedWrongSession},
 		"malformed message":                  {chunk.ScopeSession, malformed, chunk.TruncatedWrongSession},
 	} {
-		_, err := w.reader.CheckCursor(t.Context(), alice, c.scope, c.after)
+		_, err := w.reader.CheckCursor(t.Context(), alice, c.scope, chunk.Cursor{Seq: c.after})
 		if why := truncated(t, err, c.want); why.After != c.after {
 			t.Errorf("%s: After = %d, want %d", name, why.After, c.after)
 		}
 	}
 
 	marker := w.cleanUp(alice, recs[2:]...)
-	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, recs[3].Seq)
+	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, chunk.Cursor{Seq: recs[3].Seq})
 	why := truncated(t, err, chunk.TruncatedCleanup)
 	if why.Step == nil || *why.Step != 1 || why.HighWatermark != recs[3].Seq {
 		t.Errorf("the clean-up is reported as %+v", why)
 	}
-	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, marker.Seq)
+	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, chunk.Cursor{Seq: marker.Seq})
 	if err != nil || pos != marker.Position() {
 		t.Errorf("the truncated record: %v, %v", pos, err)
 	}
 	w.remove(recs[1])
-	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, recs[1].Seq)
+	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, chunk.Cursor{Seq: recs[1].Seq})
 	truncated(t, err, chunk.TruncatedExpired)
 	w.purgeUpTo(kid.Seq)
-	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, recs[0].Seq)
+	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeTree, chunk.Cursor{Seq: recs[0].Seq})
 	if why := truncated(t, err, chunk.TruncatedExpired); why.FirstSeq != kid.Seq {
 		t.Errorf("FirstSeq = %d, want %d", why.FirstSeq, kid.Seq)
 	}

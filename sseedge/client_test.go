@@ -97,6 +97,15 @@ func (p *parser) dispatch() {
 	}
 }
 
+// seqOf returns the sequence in the id of an event of one session.
+func seqOf(id string) chunk.Seq {
+	c, ok := chunk.ParseCursor(id)
+	if !ok {
+		panic("id " + id + ": want a cursor")
+	}
+	return c.Seq
+}
+
 // wireEvent is the data of a native event.
 type wireEvent struct {
 	Type        string          `json:"type"`

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -52,8 +53,8 @@ func Example() {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	_, events, _ := bytes.Cut(body, []byte("\n\n")) // the first event sets the reconnect delay
-	fmt.Printf("%s%v\n", events, err)
+	_, events, _ := bytes.Cut(body, []byte("\n\n"))                     // the first event sets the reconnect delay
+	fmt.Printf("%s%v\n", chunktest.WithoutAnchors(string(events)), err) // the ids depend on when the log stored the records
 	// Output:
 	// id: 2
 	// data: {"type":"chunk","chunk":{"type":"text_delta","agentId":"s1","agentType":"tester","timestamp":1700000000000,"step":1,"delta":"lo"},"sequence":2}

@@ -14,7 +14,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/internal/sse"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -42,11 +41,11 @@ func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
 		return m, p
 	}
 	if at := q.values.Get("at"); at != "" {
-		cursor, ok := sse.ParseCursor(at)
-		if !ok || cursor.Seq == 0 || cursor.Epoch != "" {
+		cursor, ok := chunk.ParseCursor(at)
+		if !ok || cursor.Seq == 0 || cursor.Anchor != 0 {
 			return m, badRequest(codeBadCursor, "this is no sequence", "at: want a decimal number of 1 or more")
 		}
-		m.at = chunk.Seq(cursor.Seq)
+		m.at = cursor.Seq
 	}
 	m.checkpoint = q.values.Get("checkpoint")
 	if n := q.values.Get("messages"); n != "" {

@@ -21,7 +21,7 @@ const maxSessions = 32
 // multiSessionEvents serves GET /v1/events?session=a&session=b: several sessions on one connection, for a page with many chats. A browser opens six connections
 // to a host over HTTP/1.
 //
-// Every event has the name "session:<id>", and its id has the positions in all the sessions, in the order of the query: "17.0.2093". So it is a cursor for a
+// Every event has the name "session:<id>", and its id has the positions in all the sessions, in the order of the query: "17-mgj6k3gb.0.2093". So it is a cursor for a
 // reconnect with the same query, which is what an EventSource sends. A session has no further events after it is complete, or, if it does not exist or was
 // deleted, after the truncated event that reports this: one deleted chat must not end the others. The response ends when no session has further events.
 func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
@@ -93,14 +93,14 @@ func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
 	}
 	s.scratch = dst
 	id := ""
-	if batch.SkipTo != 0 {
-		v.at = strconv.FormatUint(uint64(batch.SkipTo), 10)
+	if batch.SkipTo.Seq != 0 {
+		v.at = batch.SkipTo.String()
 		id = before + v.at + after
 	}
 	return s.out.Send(dst, id)
 }
 
-// A native frame is "id: <seq>\ndata: <one line>\n\n".
+// A native frame is "id: <cursor>\ndata: <one line>\n\n".
 var (
 	startOfFrame = []byte("id: ")
 	endOfFrame   = []byte("\n\n")

@@ -66,7 +66,7 @@ func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views)
 	if req.Encoding, p = q.readView(views); p != nil {
 		return p
 	}
-	req.After.Seq, req.StreamEpoch = chunk.Seq(after.Seq), after.Epoch
+	req.After.Seq, req.Anchor, req.StreamEpoch = after.Seq, after.Anchor, after.Epoch
 	return q.readFilter(&req.Filter)
 }
 

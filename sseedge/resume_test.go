@@ -218,7 +218,7 @@ func (r resume) compare(log *memlog.Log, f *follower, start chunk.Seq) error {
 		if payload == "" {
 			payload = e.Type
 		}
-		got = append(got, f.ids[i]+" "+payload)
+		got = append(got, fmt.Sprint(seqOf(f.ids[i]))+" "+payload)
 	}
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("behind %d the client has\n%v\nthe log has\n%v", start, strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -25,7 +25,7 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 			return err
 		}
 		req := v.req
-		req.After, req.StreamEpoch = position(snap), ""
+		req.After, req.Anchor, req.StreamEpoch = position(snap), 0, ""
 		cur, err := v.edge.hub.Subscribe(ctx, req)
 		switch {
 		case errors.Is(err, chunk.ErrTruncated):
@@ -81,7 +81,7 @@ func (v *subscription) expired() *chunk.TruncatedError {
 
 // move prepares the truncated event that moves the client to another position, with the reason.
 func (v *subscription) move(cause *chunk.TruncatedError, to chunk.Seq) {
-	v.pending = helix.Resync(nil, cause, to)
+	v.pending = helix.Resync(nil, cause, chunk.Cursor{Seq: to})
 	v.edge.metrics.moved(cause.Reason)
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -269,7 +268,7 @@ func (s *stream) heartbeat() error {
 		if v.cur == nil {
 			continue
 		}
-		if hidden := v.cur.FlushHidden(); hidden.SkipTo != 0 {
+		if hidden := v.cur.FlushHidden(); hidden.SkipTo.Seq != 0 {
 			if err := s.send(v, hidden); err != nil {
 				return err
 			}
@@ -282,7 +281,7 @@ func (s *stream) heartbeat() error {
 }
 
 func (s *stream) send(v *subscription, batch hub.Batch) error {
-	if len(batch.Frames) == 0 && batch.SkipTo == 0 {
+	if len(batch.Frames) == 0 && batch.SkipTo.Seq == 0 {
 		return nil
 	}
 	if err := s.write(v, batch); err != nil {
@@ -297,8 +296,8 @@ func (s *stream) write(v *subscription, batch hub.Batch) error {
 		return s.sendNamedEvent(v, batch)
 	}
 	id := ""
-	if batch.SkipTo != 0 {
-		id = strconv.FormatUint(uint64(batch.SkipTo), 10)
+	if batch.SkipTo.Seq != 0 {
+		id = batch.SkipTo.String()
 	}
 	return s.out.Send(batch.Frames, id)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -25,7 +24,7 @@ type subscription struct {
 }
 
 func newSubscription(e *Edge, req hub.Request) *subscription {
-	return &subscription{edge: e, req: req, at: strconv.FormatUint(uint64(req.After.Seq), 10)}
+	return &subscription{edge: e, req: req, at: chunk.Cursor{Seq: req.After.Seq, Anchor: req.Anchor}.String()}
 }
 
 // attach opens the cursor at the requested position. A position that cannot be served results in a truncated event, not in an error.

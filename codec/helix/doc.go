@@ -1,7 +1,8 @@
 // Package helix writes records as the agent protocol's own events: the wire
-// between machines, spec/helix.md section 4, with the stream sequence as id.
+// between machines, spec/helix.md section 4, with the cursor of the record as
+// id: its stream sequence and its anchor.
 //
-//	id: 17
+//	id: 17-mgj6k3gb
 //	data: {"type":"chunk","chunk":{"type":"text_delta",…},"sequence":17}
 //
 // Encode is a pure function of a record and the scope it is read in, so that a

@@ -22,7 +22,7 @@ func Encode(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
 	if scope == chunk.ScopeTree && !rec.Session.IsRoot() {
 		return dst
 	}
-	dst = open(dst, rec.Seq)
+	dst = open(dst, rec.Cursor())
 	switch rec.Type {
 	case chunk.TypeStreamEnd:
 		dst = append(dst, `{"type":"end"`...)
@@ -43,7 +43,7 @@ func Encode(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
 }
 
 func appendChunk(dst []byte, rec chunk.Record) []byte {
-	dst = open(dst, rec.Seq)
+	dst = open(dst, rec.Cursor())
 	dst = append(dst, `{"type":"chunk","chunk":`...)
 	dst = append(dst, oneLine(orElse(rec.Data, "null"))...)
 	dst = append(dst, `,"sequence":`...)
@@ -53,7 +53,7 @@ func appendChunk(dst []byte, rec chunk.Record) []byte {
 
 // appendTruncated writes the event of a cleanup. The event of a sub-agent names it, because its steps are not the root's.
 func appendTruncated(dst []byte, rec chunk.Record) []byte {
-	dst = open(dst, rec.Seq)
+	dst = open(dst, rec.Cursor())
 	dst = append(dst, `{"type":"truncated"`...)
 	dst = appendMember(dst, "truncatedAtStep", orElse(member(rec, "truncatedAtStep"), "0"))
 	if at := member(rec, "atSequence"); at != nil {
@@ -67,9 +67,9 @@ func appendTruncated(dst []byte, rec chunk.Record) []byte {
 	return closeFrame(dst)
 }
 
-func open(dst []byte, seq chunk.Seq) []byte {
+func open(dst []byte, id chunk.Cursor) []byte {
 	dst = append(dst, "id: "...)
-	dst = strconv.AppendUint(dst, uint64(seq), 10)
+	dst = id.Append(dst)
 	return append(dst, "\ndata: "...)
 }
 

@@ -101,7 +101,7 @@ func TestResync(t *testing.T) {
 			"id: 41\ndata: {\"type\":\"truncated\",\"reason\":\"cleanup\",\"resumeFrom\":41,\"truncatedAtStep\":2,\"atSequence\":40}\n\n",
 		},
 	} {
-		if got := string(helix.Resync(nil, tt.cause, 41)); got != tt.want {
+		if got := string(helix.Resync(nil, tt.cause, chunk.Cursor{Seq: 41})); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.cause.Reason, got, tt.want)
 		}
 	}

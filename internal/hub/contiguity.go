@@ -27,10 +27,10 @@ func (c *Cursor) checkGap(ctx context.Context, f frame, id string) error {
 	}
 	if first != f.seq {
 		c.t.invalidate()
-		if first != 0 && first <= c.last {
+		if first != 0 && first <= c.last.Seq {
 			return &chunk.TruncatedError{Reason: chunk.TruncatedGap}
 		}
-		c.at = c.last
+		c.at = c.last.Seq
 		return c.retry(ctx, errShortRead)
 	}
 	if c.ordinal(f.index) == unknown {
@@ -128,6 +128,6 @@ func (c *Cursor) complete(err error) error {
 		return err
 	}
 	mine := *truncated
-	mine.Session, mine.After = c.session, c.last
+	mine.Session, mine.After = c.session, c.last.Seq
 	return &mine
 }

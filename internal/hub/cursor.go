@@ -19,10 +19,10 @@ type Cursor struct {
 	scope   chunk.Scope
 	filter  *filterCache // nil shows all chunks
 
-	start chunk.Seq // the position of the request
-	at    chunk.Seq // all records up to here were taken
-	last  chunk.Seq // sequence of the last record in scope that was taken, shown or hidden
-	sent  chunk.Seq // the last id that was returned
+	start chunk.Seq    // the position of the request
+	at    chunk.Seq    // all records up to here were taken
+	last  chunk.Cursor // of the last record in scope that was taken, shown or hidden
+	sent  chunk.Seq    // the last id that was returned
 
 	// seen is the last ordinal taken of each member of the topic. For a session that
 	// is not in it yet, the ordinal is 0 if the cursor started at the beginning of
@@ -63,9 +63,9 @@ func (c *Cursor) Close() {
 	}
 }
 
-// Position returns the sequence of the last record that was taken, shown or hidden:
+// Position returns the position of the last record that was taken, shown or hidden:
 // the cursor of a client that has received all Batches.
-func (c *Cursor) Position() chunk.Seq { return c.last }
+func (c *Cursor) Position() chunk.Cursor { return c.last }
 
 // StreamEpoch returns the epoch of the stream that positions belong to.
 func (c *Cursor) StreamEpoch() string { return c.t.epoch }
@@ -79,9 +79,9 @@ type Batch struct {
 	// Records is the number of records in Frames.
 	Records int
 
-	// SkipTo, if not 0, is a position after Frames that the client should store as
+	// SkipTo, if not zero, is a position after Frames that the client should store as
 	// its cursor: the records in between are hidden from it.
-	SkipTo chunk.Seq
+	SkipTo chunk.Cursor
 
 	// StoredAt, if not zero, is when the log stored the last record in Frames. It is
 	// set for live records, for measuring latency.
@@ -266,7 +266,7 @@ func (c *Cursor) isContiguous(f *frame) bool {
 }
 
 func (c *Cursor) step(f *frame) {
-	c.at, c.last, c.retries = f.seq, f.seq, 0
+	c.at, c.last, c.retries = f.seq, chunk.Cursor{Seq: f.seq, Anchor: f.anchor}, 0
 	c.setOrdinal(f.index, f.ordinal)
 	if f.index == c.own {
 		c.ended = 0
@@ -299,20 +299,20 @@ func (c *Cursor) setOrdinal(index uint32, o chunk.Ordinal) {
 }
 
 // skipTo returns the position that hidden records advanced the cursor to, if it was
-// not sent to the client yet, else 0.
-func (c *Cursor) skipTo() chunk.Seq {
-	if c.last <= c.sent {
-		return 0
+// not sent to the client yet, else the zero Cursor.
+func (c *Cursor) skipTo() chunk.Cursor {
+	if c.last.Seq <= c.sent {
+		return chunk.Cursor{}
 	}
-	c.sent = c.last
+	c.sent = c.last.Seq
 	return c.last
 }
 
 // finish returns the position of the last hidden records, then io.EOF if the leader
 // confirms the end: a response that ends cleanly tells the client that it is complete.
 func (c *Cursor) finish(ctx context.Context, seq chunk.Seq) (Batch, error) {
-	if seq := c.skipTo(); seq != 0 {
-		return Batch{SkipTo: seq}, nil
+	if to := c.skipTo(); to.Seq != 0 {
+		return Batch{SkipTo: to}, nil
 	}
 	over, err := c.t.confirmEnd(ctx, c.session, seq)
 	if over {
@@ -321,7 +321,7 @@ func (c *Cursor) finish(ctx context.Context, seq chunk.Seq) (Batch, error) {
 	return Batch{}, err
 }
 
-func (b Batch) empty() bool { return len(b.Frames) == 0 && b.SkipTo == 0 }
+func (b Batch) empty() bool { return len(b.Frames) == 0 && b.SkipTo.Seq == 0 }
 
 // frameBuffer joins the bytes of frames. Adjacent frames need no copy; for a client
 // without a filter, all are adjacent.

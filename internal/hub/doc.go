@@ -20,7 +20,7 @@
 //			return nil // the session is complete and all of it was returned
 //		}
 //		…
-//		out.Send(batch.Frames, uint64(batch.SkipTo))
+//		out.Send(batch.Frames, batch.SkipTo)
 //	}
 //
 // A slow client falls behind in the tail. Memory is bounded over all topics: the

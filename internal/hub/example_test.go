@@ -52,7 +52,7 @@ func Example() {
 	_, err = h.Subscribe(ctx, hub.Request{Session: s, After: chunk.Position{Seq: 2}})
 	fmt.Println(err)
 	// Output:
-	// after 0: 188 bytes
-	// after 1: 28 bytes
+	// after 0: 206 bytes
+	// after 1: 37 bytes
 	// session ended before the position
 }

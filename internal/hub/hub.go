@@ -89,6 +89,10 @@ type Request struct {
 	// the Ordinal of Session's record the next record verifies it.
 	After chunk.Position
 
+	// Anchor is that of the record at After, 0 if it is unknown. A Seq with another
+	// record is invalid: the log was rolled back.
+	Anchor chunk.Anchor
+
 	// StreamEpoch, if not empty, is the epoch of the stream in which After was read.
 	// After is invalid in any other stream.
 	StreamEpoch string
@@ -135,6 +139,13 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// CheckCursor returns a *chunk.TruncatedError if the log does not have the record
+// that a client of a tree claims to have seen, see Log.CheckCursor.
+func (h *Hub) CheckCursor(ctx context.Context, s chunk.Session, after chunk.Cursor) error {
+	_, err := h.log.CheckCursor(ctx, s, chunk.ScopeTree, after)
+	return err
 }
 
 // Tip returns the end of the stream that s belongs to, as its leader knows it.

@@ -502,7 +502,7 @@ func (p partitioned) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk
 	return p.of(of.Session).Replay(ctx, of)
 }
 
-func (p partitioned) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+func (p partitioned) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Cursor) (chunk.Position, error) {
 	return p.of(s).CheckCursor(ctx, s, scope, after)
 }
 

@@ -38,7 +38,7 @@ func TestKeepOpen(t *testing.T) {
 		awaitTypes(t, cur, chunk.TypeRunStarted)
 		cur.Close()
 
-		cur, err = h.Subscribe(t.Context(), hub.Request{Session: aRoot, After: chunk.Position{Seq: end}, KeepOpen: true})
+		cur, err = h.Subscribe(t.Context(), hub.Request{Session: aRoot, After: chunk.Position{Seq: end.Seq}, KeepOpen: true})
 		if err != nil {
 			t.Fatal(err)
 		}

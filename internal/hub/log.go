@@ -25,11 +25,12 @@ type Log interface {
 	// waits for it or returns an error.
 	Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error]
 
-	// CheckCursor returns the position of the record at the sequence that a client
-	// claims to have seen: a record of s or, in the scope of a tree, of any session
-	// with the same root. If there is no such record, it returns a
-	// *chunk.TruncatedError with the reason, after it has asked the leader.
-	CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error)
+	// CheckCursor returns the position of the record that a client claims to have seen:
+	// a record of s or, in the scope of a tree, of any session with the same root. If
+	// there is no such record, it returns a *chunk.TruncatedError with the reason, after
+	// it has asked the leader. The reason of a cursor with an anchor is "recreated" if
+	// its sequence is beyond the end or has a record with another anchor.
+	CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Cursor) (chunk.Position, error)
 
 	// Last returns the last record of s as the leader knows it, or
 	// chunk.ErrUnknownSession.

@@ -216,7 +216,7 @@ func (m *model) checkOpen(r *modelReader) error {
 	}
 	own := m.log.Session(m.own(r))
 	if n := len(own); n > 0 && own[n-1].Type.Terminal() {
-		return fmt.Errorf("reader %+v waits at %d, after the end at %d", r.req, r.cur.Position(), own[n-1].Seq)
+		return fmt.Errorf("reader %+v waits at %d, after the end at %d", r.req, r.cur.Position().Seq, own[n-1].Seq)
 	}
 	return nil
 }
@@ -461,7 +461,7 @@ func (m *model) recreate() error {
 	m.ever, m.pendingDeletes, m.deleted = nil, nil, nil
 	clear(m.removed)
 	for _, r := range m.readers {
-		if r.cur != nil && r.cur.Position() != 0 {
+		if r.cur != nil && r.cur.Position().Seq != 0 {
 			_, err := m.next(r)
 			if !isReason(err, chunk.TruncatedRecreated) && (!m.loss || !errors.Is(err, chunk.ErrTruncated)) {
 				return fmt.Errorf("reader of a recreated stream: %w", err)
@@ -618,7 +618,7 @@ func (m *model) read(r *modelReader, batches int) error {
 		if err := m.checkBatch(r, batch); err != nil {
 			return err
 		}
-		if len(batch.Frames) > 0 || batch.SkipTo != 0 {
+		if len(batch.Frames) > 0 || batch.SkipTo.Seq != 0 {
 			batches, waited = batches-1, false
 			continue
 		}
@@ -643,7 +643,7 @@ func (m *model) readToTip(r *modelReader) error {
 		if r.cur == nil {
 			return nil
 		}
-		if last, ok := m.lastOf(r); !ok || r.cur.Position() >= last {
+		if last, ok := m.lastOf(r); !ok || r.cur.Position().Seq >= last {
 			return nil
 		}
 		time.Sleep(100 * time.Millisecond) // a page is being read, or read again
@@ -652,7 +652,7 @@ func (m *model) readToTip(r *modelReader) error {
 		return nil // the record that fenced a writer may have expired
 	}
 	last, _ := m.lastOf(r)
-	return fmt.Errorf("reader %+v is at %d, the log ends at %d", r.req, r.cur.Position(), last)
+	return fmt.Errorf("reader %+v is at %d, the log ends at %d", r.req, r.cur.Position().Seq, last)
 }
 
 func (m *model) lastOf(r *modelReader) (chunk.Seq, bool) {
@@ -695,11 +695,11 @@ func (m *model) checkBatch(r *modelReader, batch hub.Batch) error {
 		}
 		r.got, r.last = append(r.got, seq), seq
 	}
-	if batch.SkipTo != 0 {
-		if batch.SkipTo <= r.last {
-			return fmt.Errorf("SkipTo %d after %d", batch.SkipTo, r.last)
+	if batch.SkipTo.Seq != 0 {
+		if batch.SkipTo.Seq <= r.last {
+			return fmt.Errorf("SkipTo %d after %d", batch.SkipTo.Seq, r.last)
 		}
-		r.last = batch.SkipTo
+		r.last = batch.SkipTo.Seq
 	}
 	return nil
 }

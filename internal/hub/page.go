@@ -13,7 +13,7 @@ type pageBuilder struct {
 }
 
 func (b *pageBuilder) add(rec chunk.Record) {
-	f := frame{seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, flags: traitsOf(rec.Type) | proved}
+	f := frame{seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, anchor: rec.Anchor(), flags: traitsOf(rec.Type) | proved}
 	var removed bool
 	f.index, f.kind, removed = b.t.name(rec)
 	if removed {

@@ -42,7 +42,7 @@ func (t *topic) startRead(ctx context.Context, c *Cursor, end chunk.Seq) *read {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &read{
 		t: t, session: c.session, own: c.own, scope: c.scope, pageSet: c.pageSet(),
-		after: chunk.Position{Seq: c.last}, from: c.at, end: end,
+		after: chunk.Position{Seq: c.last.Seq}, from: c.at, end: end,
 		generation: t.generation, cancel: cancel, done: make(chan struct{}),
 	}
 	if c.scope == chunk.ScopeSession {
@@ -133,7 +133,7 @@ func (r *read) checkComplete(ctx context.Context, end chunk.Seq, lasts map[uint3
 		return nil
 	}
 	s := r.session.Tree().Child(r.t.names()[index])
-	_, err := r.t.part.hub.log.CheckCursor(ctx, s, chunk.ScopeSession, missing)
+	_, err := r.t.part.hub.log.CheckCursor(ctx, s, chunk.ScopeSession, chunk.Cursor{Seq: missing})
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
 	case err == nil:
@@ -191,7 +191,7 @@ func (c *Cursor) collect(ctx context.Context) error {
 		// The log has a record at a position that the cursor has passed, because
 		// memory did not have it.
 		c.t.invalidate()
-		c.at, err = c.last, errShortRead
+		c.at, err = c.last.Seq, errShortRead
 	}
 	if err != nil {
 		return c.retry(ctx, err)

@@ -15,7 +15,8 @@ type frame struct {
 	ordinal    chunk.Ordinal
 	after      chunk.Ordinal // a reader that has this ordinal of the session, or a later one, misses no record before this
 	prev       chunk.Seq     // the previous record of its session, if the feed delivered both; else 0
-	off        uint32        // wire[off:end] is for readers of the tree, and of the session if sessionEnd == end
+	anchor     chunk.Anchor
+	off        uint32 // wire[off:end] is for readers of the tree, and of the session if sessionEnd == end
 	end        uint32
 	sessionEnd uint32 // wire[end:sessionEnd] is for readers of the session alone, if different
 	index      uint32 // index in topic.members

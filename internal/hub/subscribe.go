@@ -30,7 +30,7 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 		req.After = last.at
 	}
 	c := newCursor(t, req)
-	if err := c.seek(ctx, req.After); err != nil {
+	if err := c.seek(ctx, req.After, req.Anchor); err != nil {
 		return nil, err
 	}
 	if req.KeepOpen {
@@ -171,8 +171,9 @@ func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
 
 // seek moves the cursor after a position: one that the next record verifies, one that
 // memory holds, or one that the log confirms.
-func (c *Cursor) seek(ctx context.Context, after chunk.Position) error {
-	c.start, c.at, c.last, c.sent = after.Seq, after.Seq, after.Seq, after.Seq
+func (c *Cursor) seek(ctx context.Context, after chunk.Position, anchor chunk.Anchor) error {
+	start := chunk.Cursor{Seq: after.Seq, Anchor: anchor}
+	c.start, c.at, c.last, c.sent = after.Seq, after.Seq, start, after.Seq
 	c.fromStart = after.Seq == 0
 	if after.Seq == 0 {
 		return nil
@@ -181,11 +182,11 @@ func (c *Cursor) seek(ctx context.Context, after chunk.Position) error {
 		c.setOrdinal(c.own, after.Ordinal)
 		return nil
 	}
-	if index, pos, ok := c.t.position(c.scope, c.session.ID, after.Seq); ok {
+	if index, pos, ok := c.t.position(c.scope, c.session.ID, start); ok {
 		c.setOrdinal(index, pos.Ordinal)
 		return nil
 	}
-	pos, err := c.t.part.hub.log.CheckCursor(ctx, c.session, c.scope, after.Seq)
+	pos, err := c.t.part.hub.log.CheckCursor(ctx, c.session, c.scope, start)
 	if err != nil {
 		return err
 	}

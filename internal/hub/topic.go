@@ -126,7 +126,7 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	tail := t.tail()
 	before := tail.memory
 	f := frame{
-		seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, prev: prev,
+		seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, prev: prev, anchor: rec.Anchor(),
 		index: index, kind: t.kind(rec.Type), flags: traitsOf(rec.Type),
 	}
 	size := firstSegment
@@ -349,23 +349,23 @@ func (t *topic) addPages(pageSet string, pages []*segment) int64 {
 
 // position looks a record up in memory. This saves a request to the log for clients
 // that reconnect.
-func (t *topic) position(scope chunk.Scope, id string, seq chunk.Seq) (index uint32, pos chunk.Position, ok bool) {
+func (t *topic) position(scope chunk.Scope, id string, at chunk.Cursor) (index uint32, pos chunk.Position, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if seq == 0 {
+	if at.Seq == 0 {
 		return 0, chunk.Position{}, false
 	}
-	g, _ := t.find(treePageSet, seq-1)
+	g, _ := t.find(treePageSet, at.Seq-1)
 	if g == nil {
 		return 0, chunk.Position{}, false
 	}
-	i := g.after(seq - 1)
-	if i == len(g.frames) || g.frames[i].seq != seq {
+	i := g.after(at.Seq - 1)
+	if i == len(g.frames) || g.frames[i].seq != at.Seq {
 		return 0, chunk.Position{}, false
 	}
 	f := g.frames[i]
-	if scope == chunk.ScopeSession && t.ids[f.index] != id {
-		return 0, chunk.Position{}, false
+	if scope == chunk.ScopeSession && t.ids[f.index] != id || at.Anchor != 0 && at.Anchor != f.anchor {
+		return 0, chunk.Position{}, false // the log decides, which may have been rolled back since
 	}
 	return f.index, chunk.Position{Seq: f.seq, Ordinal: f.ordinal}, true
 }

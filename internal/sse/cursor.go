@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
 )
 
 // The sources of a cursor.
@@ -26,7 +27,8 @@ func (e *CursorError) Error() string { return fmt.Sprintf("%s: %s", e.Source, e.
 
 // Cursor is a client's position in one session.
 type Cursor struct {
-	Seq   uint64 // of the last event that it has received completely; 0 is before the first
+	chunk.Cursor // of the last event that it has received completely
+
 	Epoch string // of the stream of that event, empty if the client does not send it
 }
 
@@ -45,8 +47,8 @@ type Cursor struct {
 //
 // If the query won, the page would get 11 … 57 twice. The two X- headers cannot come from an EventSource; they are set for one request.
 //
-// A value is "<seq>" or "<seq>-<epoch>", and for several sessions one of these for each, with dots: "17-dk3p9x.0.2093". It must be valid also when another
-// one wins. The error is a *CursorError. The query has been parsed by the caller.
+// A value is "<seq>-<anchor>", as in the ids of events, "<seq>" or "<seq>-<epoch>", and for several sessions one of these for each, with dots:
+// "17-mgj6k3gb.0.2093". It must be valid also when another one wins. The error is a *CursorError. The query has been parsed by the caller.
 func ReadCursors(h http.Header, query url.Values, n int) ([]Cursor, error) {
 	var winner []Cursor
 	for _, place := range []struct {
@@ -101,34 +103,23 @@ func wanted(n int) string {
 	return fmt.Sprintf("want %d decimal sequences with dots between them", n)
 }
 
-// maxEpoch is the maximum length of an epoch.
-const maxEpoch = 16
+// The lengths of an epoch. An anchor is shorter.
+const (
+	minEpoch = 11
+	maxEpoch = 16
+)
 
-// ParseCursor parses a sequence, a decimal number below 2^63 without leading zeros, so that one position has one id, optionally followed by a hyphen and an
-// epoch of 1 to 16 lower-case letters and digits.
+// ParseCursor parses what chunk.ParseCursor does, or a sequence with a hyphen and an epoch of 11 to 16 lower-case letters and digits.
 func ParseCursor(s string) (Cursor, bool) {
-	seq, epoch, given := strings.Cut(s, "-")
-	n, ok := parseSeq(seq)
-	if !ok || given && !isEpoch(epoch) {
+	if c, ok := chunk.ParseCursor(s); ok {
+		return Cursor{Cursor: c}, true
+	}
+	seq, epoch, _ := strings.Cut(s, "-")
+	c, ok := chunk.ParseCursor(seq)
+	if !ok || !isEpoch(epoch) {
 		return Cursor{}, false
 	}
-	return Cursor{Seq: n, Epoch: epoch}, true
-}
-
-func parseSeq(s string) (uint64, bool) {
-	if s == "" || len(s) > 19 || (s[0] == '0' && len(s) > 1) {
-		return 0, false
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	return uint64(n), true
+	return Cursor{Cursor: c, Epoch: epoch}, true
 }
 
 func isEpoch(s string) bool {
@@ -137,5 +128,5 @@ func isEpoch(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= maxEpoch
+	return len(s) >= minEpoch && len(s) <= maxEpoch
 }

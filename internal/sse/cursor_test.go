@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/sse"
 )
 
@@ -18,7 +18,7 @@ func TestWhichCursorWins(t *testing.T) {
 		name   string
 		header http.Header
 		query  string
-		want   uint64
+		want   chunk.Seq
 	}{
 		{"nothing was said", nil, "", 0},
 		{"an empty Last-Event-ID is as absent", http.Header{"Last-Event-Id": {""}}, "after=10", 10},
@@ -35,7 +35,7 @@ func TestWhichCursorWins(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := sse.ReadCursors(tt.header, query, 1)
-			if err != nil || !slices.Equal(got, []sse.Cursor{{Seq: tt.want}}) {
+			if err != nil || !slices.Equal(got, []sse.Cursor{bare(tt.want)}) {
 				t.Errorf("got %v, %v, want %d", got, err, tt.want)
 			}
 		})
@@ -48,7 +48,7 @@ func TestBadCursors(t *testing.T) {
 		"abc", "-1", "18446744073709551616", "9223372036854775808", "1.5", "0x10", "+5", // H01-H07
 		"1 2", " 1", "1\t", strings.Repeat("9", 8<<10), "1,2", "1e3", "１２", // H09-H14
 		"id: 9", "1\x00", "NaN", "1e9", "007", "00", "1_000", "٣", "-0",
-		"5-", "5-K3F", "5-a b", "5-a-b", "-a", "5-" + strings.Repeat("a", 17), "5.6", "5.", ".5",
+		"5-", "5-K3F", "5-0", "5-0a", "5-a b", "5-a-b", "-a", "5-" + strings.Repeat("a", 17), "5.6", "5.", ".5",
 	}
 	for _, value := range bad {
 		for _, name := range []string{sse.HeaderResumeFrom, sse.HeaderResumeAt, sse.HeaderLastEventID} {
@@ -82,16 +82,29 @@ func checkCursorError(t *testing.T, err error, place, value string) {
 	}
 }
 
-func TestCursorWithEpoch(t *testing.T) {
-	got, err := sse.ReadCursors(http.Header{"Last-Event-Id": {"57-dk3p9x0"}}, nil, 1)
-	if err != nil || !slices.Equal(got, []sse.Cursor{{Seq: 57, Epoch: "dk3p9x0"}}) {
-		t.Errorf("got %v, %v", got, err)
+func bare(seq chunk.Seq) sse.Cursor { return sse.Cursor{Cursor: chunk.Cursor{Seq: seq}} }
+
+func withEpoch(seq chunk.Seq, epoch string) sse.Cursor {
+	return sse.Cursor{Cursor: chunk.Cursor{Seq: seq}, Epoch: epoch}
+}
+
+func TestCursorWithAnchorOrEpoch(t *testing.T) {
+	for value, want := range map[string]sse.Cursor{
+		"57-mgj6k3gb":         {Cursor: chunk.Cursor{Seq: 57, Anchor: 1_760_000_000_123}},
+		"57-dk3p9x0q1a2b":     withEpoch(57, "dk3p9x0q1a2b"),
+		"57-00000000000":      withEpoch(57, "00000000000"),
+		"57-dk3p9x0q1a2b3c4d": withEpoch(57, "dk3p9x0q1a2b3c4d"),
+	} {
+		got, err := sse.ReadCursors(http.Header{"Last-Event-Id": {value}}, nil, 1)
+		if err != nil || !slices.Equal(got, []sse.Cursor{want}) {
+			t.Errorf("%s: got %v, %v", value, got, err)
+		}
 	}
 }
 
 func TestCursorsOfSeveralSessions(t *testing.T) {
-	got, err := sse.ReadCursors(http.Header{"Last-Event-Id": {"17-dk3p9x.0.2093"}}, url.Values{"after": {"1.2.3"}}, 3)
-	if want := []sse.Cursor{{Seq: 17, Epoch: "dk3p9x"}, {}, {Seq: 2093}}; err != nil || !slices.Equal(got, want) {
+	got, err := sse.ReadCursors(http.Header{"Last-Event-Id": {"17-dk3p9x0q1a2b.0.2093-mgj6k3gb"}}, url.Values{"after": {"1.2.3"}}, 3)
+	if want := []sse.Cursor{withEpoch(17, "dk3p9x0q1a2b"), {}, {Cursor: chunk.Cursor{Seq: 2093, Anchor: 1_760_000_000_123}}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	got, err = sse.ReadCursors(nil, nil, 3)
@@ -110,7 +123,7 @@ func FuzzParseCursor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		c, ok := sse.ParseCursor(s)
-		again := strconv.FormatUint(c.Seq, 10)
+		again := c.Cursor.String()
 		if c.Epoch != "" {
 			again += "-" + c.Epoch
 		}

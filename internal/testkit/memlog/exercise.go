@@ -64,6 +64,7 @@ func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 		{"replay with a context that has ended", testReplayCancelled},
 		{"verify", testVerify},
 		{"verify what is gone", testVerifyGone},
+		{"verify an anchor", testVerifyAnchor},
 		{"last", testLast},
 		{"tip", testTip},
 		{"feed", testFeed},

@@ -38,7 +38,7 @@ func testVerify(t *testing.T, w TestLog) {
 		{"far off", root, tree, otherRec.Seq + 1000, chunk.Position{}, chunk.TruncatedFuture},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := w.CheckCursor(limited(t), tt.s, tt.scope, tt.after)
+			got, err := w.CheckCursor(limited(t), tt.s, tt.scope, chunk.Cursor{Seq: tt.after})
 			if got != tt.want {
 				t.Errorf("position %+v, want %+v", got, tt.want)
 			}
@@ -55,6 +55,34 @@ func testVerify(t *testing.T, w TestLog) {
 	}
 }
 
+// A record is identified by its sequence and its anchor.
+func testVerifyAnchor(t *testing.T, w TestLog) {
+	t.Helper()
+	root, _, other := newTree()
+	appendText(w, root, 3)
+	otherRec := appendDeltas(w, other, 1)[0]
+	rec, err := w.Last(limited(t), root)
+	reason(t, err)
+	if rec.Anchor() == 0 {
+		t.Fatal("the record has no time of storage")
+	}
+	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
+		pos, err := w.CheckCursor(limited(t), root, scope, rec.Cursor())
+		reason(t, err)
+		if pos != rec.Position() {
+			t.Errorf("position %+v, want %+v", pos, rec.Position())
+		}
+		for seq := rec.Seq - 1; seq <= otherRec.Seq+1; seq++ {
+			// No record was stored an hour before the test, so the anchor is of a record that is gone.
+			_, err = w.CheckCursor(limited(t), root, scope, chunk.Cursor{Seq: seq, Anchor: rec.Anchor() - 3_600_000})
+			reason(t, err, chunk.TruncatedRecreated)
+		}
+	}
+	w.Expire(rec.Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeTree, rec.Cursor())
+	reason(t, err, chunk.TruncatedExpired)
+}
+
 func testVerifyGone(t *testing.T, w TestLog) {
 	t.Helper()
 	root, child, _ := newTree()
@@ -63,25 +91,25 @@ func testVerifyGone(t *testing.T, w TestLog) {
 	kid := appendDeltas(w, child, 2)
 	w.Cleanup(root, 0, recs[3].Seq)
 	for _, scope := range []chunk.Scope{chunk.ScopeTree, chunk.ScopeSession} {
-		_, err := w.CheckCursor(limited(t), root, scope, recs[4].Seq)
+		_, err := w.CheckCursor(limited(t), root, scope, chunk.Cursor{Seq: recs[4].Seq})
 		reason(t, err, chunk.TruncatedCleanup)
-		_, err = w.CheckCursor(limited(t), root, scope, recs[5].Seq)
+		_, err = w.CheckCursor(limited(t), root, scope, chunk.Cursor{Seq: recs[5].Seq})
 		reason(t, err, chunk.TruncatedCleanup)
 	}
-	_, err := w.CheckCursor(limited(t), child, chunk.ScopeTree, recs[5].Seq)
+	_, err := w.CheckCursor(limited(t), child, chunk.ScopeTree, chunk.Cursor{Seq: recs[5].Seq})
 	reason(t, err, chunk.TruncatedCleanup)
 
 	// After the range that the clean-up removed, and before it.
 	w.Delete(kid[0].Seq, recs[2].Seq)
-	_, err = w.CheckCursor(limited(t), root, chunk.ScopeTree, kid[0].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeTree, chunk.Cursor{Seq: kid[0].Seq})
 	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
-	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[2].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, chunk.Cursor{Seq: recs[2].Seq})
 	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
 
 	w.Expire(recs[1].Seq)
-	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[1].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, chunk.Cursor{Seq: recs[1].Seq})
 	reason(t, err, chunk.TruncatedExpired)
-	pos, err := w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	pos, err := w.CheckCursor(limited(t), root, chunk.ScopeSession, chunk.Cursor{Seq: recs[3].Seq})
 	reason(t, err)
 	if pos != recs[3].Position() {
 		t.Errorf("position %+v, want %+v", pos, recs[3].Position())
@@ -91,12 +119,12 @@ func testVerifyGone(t *testing.T, w TestLog) {
 	reason(t, err)
 	tip := end.Seq
 	w.Expire(tip)
-	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, chunk.Cursor{Seq: recs[3].Seq})
 	reason(t, err, chunk.TruncatedExpired)
-	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, tip+1)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, chunk.Cursor{Seq: tip + 1})
 	reason(t, err, chunk.TruncatedFuture)
 	w.Recreate()
-	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, recs[3].Seq)
+	_, err = w.CheckCursor(limited(t), root, chunk.ScopeSession, chunk.Cursor{Seq: recs[3].Seq})
 	reason(t, err, chunk.TruncatedFuture)
 }
 

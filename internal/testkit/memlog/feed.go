@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
@@ -86,7 +85,7 @@ func (l *Log) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return chunk.Tip{Seq: l.last, StreamEpoch: strconv.Itoa(l.lives)}, nil
+	return chunk.Tip{Seq: l.last, StreamEpoch: fmt.Sprintf("memlogepoch%d", l.lives)}, nil
 }
 
 // Feed implements hub.Feed.

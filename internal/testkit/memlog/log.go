@@ -15,6 +15,7 @@ type Log struct {
 	mu      sync.Mutex
 	stored  []message // the current messages, by sequence
 	last    chunk.Seq // of the newest message, also if it was deleted
+	clock   time.Time // when the newest message was stored
 	lives   int       // how often the stream was recreated
 	writers map[chunk.Session]*writer
 	changed chan struct{} // closed at the next change
@@ -158,6 +159,23 @@ func (l *Log) Recreate() {
 	l.wake()
 }
 
+// RollBack removes everything after a sequence as a server does that restarts with an older copy of its files: the stream keeps its epoch, and assigns the
+// sequences and ordinals again. Open feeds end.
+func (l *Log) RollBack(through chunk.Seq) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stored = slices.DeleteFunc(l.stored, func(m message) bool { return m.rec.Seq > through })
+	l.last = min(l.last, through)
+	for _, w := range l.writers {
+		w.ordinal = 0
+	}
+	for _, m := range l.stored {
+		l.writer(m.rec.Session).ordinal = max(l.writer(m.rec.Session).ordinal, m.rec.Ordinal)
+	}
+	l.faults.generation++
+	l.wake()
+}
+
 // Tree returns the records of a root and its sub-agents that are in the log.
 func (l *Log) Tree(root chunk.Session) []chunk.Record {
 	return l.records(func(s chunk.Session) bool { return s.Tree() == root })
@@ -203,7 +221,12 @@ func (l *Log) append(s chunk.Session, typ chunk.Type, data []byte) chunk.Record 
 
 func (l *Log) store(m message) chunk.Record {
 	l.last++
-	m.rec.Seq, m.rec.StoredAt = l.last, time.Now()
+	// No two records have the same anchor, also if the clock of the test does not advance.
+	l.clock = l.clock.Add(time.Millisecond)
+	if now := time.Now(); now.After(l.clock) {
+		l.clock = now
+	}
+	m.rec.Seq, m.rec.StoredAt = l.last, l.clock
 	l.stored = append(l.stored, m)
 	l.wake()
 	return m.rec

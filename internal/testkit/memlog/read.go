@@ -40,12 +40,12 @@ func (l *Log) reader(ctx context.Context, of chunk.Range) (*reader, error) {
 		return nil, errors.New("memlog: an ordinal is of one session, not of a tree")
 	case of.Tree:
 		r.session, r.seen = of.Session.Tree(), l.before(of.Session, r.at)
-		_, err := l.CheckCursor(ctx, of.Session, chunk.ScopeTree, r.at)
+		_, err := l.CheckCursor(ctx, of.Session, chunk.ScopeTree, chunk.Cursor{Seq: r.at})
 		return r, err
 	case r.at == 0:
 		of.After = chunk.Position{} // an ordinal alone is no position
 	case of.After.Ordinal == 0:
-		pos, err := l.CheckCursor(ctx, of.Session, chunk.ScopeSession, r.at)
+		pos, err := l.CheckCursor(ctx, of.Session, chunk.ScopeSession, chunk.Cursor{Seq: r.at})
 		if err != nil {
 			return nil, err
 		}
@@ -215,25 +215,34 @@ func (l *Log) before(root chunk.Session, seq chunk.Seq) map[chunk.Session]chunk.
 }
 
 // CheckCursor implements hub.Log.
-func (l *Log) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Seq) (chunk.Position, error) {
+func (l *Log) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, cursor chunk.Cursor) (chunk.Position, error) {
 	if err := l.step(ctx, "verify"); err != nil {
 		return chunk.Position{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	after := cursor.Seq
 	truncated := &chunk.TruncatedError{Session: s, After: after}
 	if after == 0 {
 		return chunk.Position{}, nil
 	}
 	if after > l.last {
 		truncated.Reason = chunk.TruncatedFuture
+		if cursor.Anchor != 0 {
+			truncated.Reason = chunk.TruncatedRecreated
+		}
 		return chunk.Position{}, truncated
 	}
 	ours := func(other chunk.Session) bool {
 		return other == s || (scope == chunk.ScopeTree && other.Tree() == s.Tree())
 	}
 	for _, rec := range current(l.stored, func(chunk.Session) bool { return true }) {
-		if rec.Seq == after && ours(rec.Session) {
+		switch {
+		case rec.Seq != after:
+		case !cursor.Anchor.Matches(rec):
+			truncated.Reason = chunk.TruncatedRecreated
+			return chunk.Position{}, truncated
+		case ours(rec.Session):
 			return rec.Position(), nil
 		}
 	}

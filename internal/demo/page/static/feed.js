@@ -114,7 +114,7 @@ export class Feed {
         } catch {
           return done('resync');
         }
-        const sequence = Number(message.lastEventId);
+        const sequence = Number.parseInt(message.lastEventId, 10); // "<sequence>-<anchor>"
         if (event.type === 'truncated') {
           this.hooks.onConnection('connecting', 'loading again');
           return done('resync');
