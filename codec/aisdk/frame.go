@@ -2,7 +2,6 @@ package aisdk
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -11,8 +10,8 @@ import (
 // out builds frames.
 type out struct {
 	json rawjson.Object
-	last int       // where the last frame of the record at hand begins, noFrame if it has none
-	seq  chunk.Seq // of the record at hand
+	last int          // where the last frame of the record at hand begins, noFrame if it has none
+	at   chunk.Cursor // of the record at hand
 
 	merge bool // deltas of one part become one: a replay
 	tail  tail
@@ -26,7 +25,7 @@ const noFrame = -1
 type tail struct {
 	key deltaKey // nil part: no tail
 	at  int
-	seq chunk.Seq // of the last record in it
+	id  chunk.Cursor // of the last record in it
 }
 
 // deltaKey is the part that a delta belongs to.
@@ -35,24 +34,24 @@ type deltaKey struct {
 	at   chunk.Seq
 }
 
-func (o *out) begin(dst []byte, seq chunk.Seq) { o.json.Dst, o.last, o.seq = dst, noFrame, seq }
+func (o *out) begin(dst []byte, at chunk.Cursor) { o.json.Dst, o.last, o.at = dst, noFrame, at }
 
 // end gives the last frame of the record its id and returns all frames. With the id on an earlier frame, a connection that breaks between the two would
 // lose the rest.
 func (o *out) end() []byte {
-	if o.last != noFrame && o.seq > 0 {
-		o.identify(o.last, o.seq)
+	if o.last != noFrame && o.at.Seq > 0 {
+		o.identify(o.last, o.at)
 	}
 	dst := o.json.Dst
 	o.json.Dst = nil
 	return dst
 }
 
-func (o *out) identify(at int, seq chunk.Seq) {
-	var buf [32]byte
-	id := append(buf[:0], "id: "...)
-	id = append(strconv.AppendUint(id, uint64(seq), 10), '\n')
-	o.json.Dst = slices.Insert(o.json.Dst, at, id...)
+func (o *out) identify(at int, id chunk.Cursor) {
+	var buf [48]byte
+	line := append(buf[:0], "id: "...)
+	line = append(id.Append(line), '\n')
+	o.json.Dst = slices.Insert(o.json.Dst, at, line...)
 }
 
 // open begins a frame of a chunk type.
@@ -93,7 +92,7 @@ func (o *out) grow(key deltaKey, content []byte) bool {
 	o.json.Dst = o.json.Dst[:len(o.json.Dst)-len(deltaEnd)]
 	o.json.Dst = append(o.json.Dst, content...)
 	o.json.Dst = append(o.json.Dst, deltaEnd...)
-	o.tail.seq = o.seq
+	o.tail.id = o.at
 	return true
 }
 
@@ -102,15 +101,15 @@ func (o *out) delta(name string, content []byte, key deltaKey) {
 	o.json.Content(name, content)
 	o.shut()
 	if o.merge {
-		o.tail = tail{key: key, at: o.last, seq: o.seq}
+		o.tail = tail{key: key, at: o.last, id: o.at}
 		o.last = noFrame
 	}
 }
 
 // release gives the delta at the end of the frames its id, unless it is of the current record: then the id is for the last frame of the record.
 func (o *out) release() {
-	if o.tail.key.part != nil && o.tail.seq != o.seq {
-		o.identify(o.tail.at, o.tail.seq)
+	if o.tail.key.part != nil && o.tail.id != o.at {
+		o.identify(o.tail.at, o.tail.id)
 	}
 	o.tail = tail{}
 }

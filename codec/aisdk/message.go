@@ -66,7 +66,7 @@ func New(messageID string, opt Options) *MessageWriter {
 	}
 }
 
-// Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The last frame of rec has its sequence as
+// Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The last frame of rec has its cursor as
 // id; start and [DONE] have none.
 //
 // A malformed record has no frame, as in the snapshot.
@@ -74,7 +74,7 @@ func (m *MessageWriter) Append(dst []byte, rec chunk.Record) []byte {
 	if dst, ok := m.more(dst, &rec); ok {
 		return dst
 	}
-	m.begin(dst, rec.Seq)
+	m.begin(dst, rec.Cursor())
 	m.record(&rec)
 	return m.end()
 }
@@ -94,14 +94,14 @@ func (m *MessageWriter) Done() bool { return m.ended }
 
 // Start appends the start frame unless it was written. A server uses it to respond before the first record arrives.
 func (m *MessageWriter) Start(dst []byte) []byte {
-	m.begin(dst, 0)
+	m.begin(dst, chunk.Cursor{})
 	m.start()
 	return m.end()
 }
 
 // Finish appends the frames that end the response, unless it is over. It is for a continuation without new records, and for a log that has ended.
 func (m *MessageWriter) Finish(dst []byte) []byte {
-	m.begin(dst, 0)
+	m.begin(dst, chunk.Cursor{})
 	if !m.ended {
 		m.start()
 		m.conclude(m.stateReason())

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -209,8 +208,8 @@ func TestCutBetweenFrames(t *testing.T) {
 
 // before reports whether a record is at or before the cursor of a client.
 func before(seq chunk.Seq, cursor string) bool {
-	at, err := strconv.ParseUint(cursor, 10, 64)
-	return err == nil && uint64(seq) <= at
+	at, ok := chunk.ParseCursor(cursor)
+	return ok && seq <= at.Seq
 }
 
 // TestReplayBuildsTheSame checks that a replay builds the same message as the live stream.

@@ -42,7 +42,7 @@ func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
 			m.own.ordinal = max(m.own.ordinal, rec.Ordinal)
 		}
 	}
-	m.begin(dst, 0)
+	m.begin(dst, chunk.Cursor{})
 	m.release()
 	m.replay, m.merge = nil, false
 	return m.end()

@@ -68,7 +68,7 @@ func (m *MessageWriter) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 		return dst, false
 	}
 	if m.headAt != sp.blockAt {
-		m.begin(m.head[:0], 0)
+		m.begin(m.head[:0], chunk.Cursor{})
 		m.json.Dst = append(m.json.Dst, '\n')
 		m.open(kind.kinds().delta)
 		m.blockID(sp)
@@ -80,7 +80,7 @@ func (m *MessageWriter) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 		sp.thought = append(sp.thought, piece...)
 	}
 	dst = append(dst, "id: "...)
-	dst = strconv.AppendUint(dst, uint64(rec.Seq), 10)
+	dst = rec.Cursor().Append(dst)
 	dst = append(dst, m.head...)
 	dst = append(dst, piece...)
 	return append(dst, deltaEnd...), true

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -33,11 +32,11 @@ func frames(body []byte) ([]frame, error) {
 		var f frame
 		for line := range strings.SplitSeq(string(event), "\n") {
 			if id, ok := strings.CutPrefix(line, "id: "); ok && f.id == 0 && f.data == "" {
-				n, err := strconv.ParseUint(id, 10, 64)
-				if err != nil {
-					return nil, err
+				c, ok := chunk.ParseCursor(id)
+				if !ok || c.Anchor == 0 {
+					return nil, fmt.Errorf("id %q: want a sequence with an anchor", id)
 				}
-				f.id = chunk.Seq(n)
+				f.id = c.Seq
 			} else if data, ok := strings.CutPrefix(line, "data: "); ok && f.data == "" {
 				f.data = data
 			} else {

@@ -282,11 +282,27 @@ func TestReconnect(t *testing.T) {
 	cursor := two.open(http.MethodGet, "/stream", "", http.Header{"X-Resume-From-Sequence": {first.id}})
 	bare := two.open(http.MethodGet, "/stream", "", nil)
 	bare.until("text-delta(Hello )")
+	// The log was rolled back, and another record has the sequence of the client.
+	seq, _, anchored := strings.Cut(first.id, "-")
+	old := two.open(http.MethodGet, "/stream", "", http.Header{"X-Resume-From-Sequence": {seq + "-a"}})
+	if old.until("text-delta(Hello )"); !anchored {
+		t.Errorf("the id %q has no anchor", first.id)
+	}
 	close(gate)
+	want(t, old.rest(), "text-delta(world) text-end finish-step finish(stop) DONE")
 	want(t, cursor.rest(), "text-delta(world) text-end finish-step finish(stop) DONE")
 	want(t, bare.rest(), "text-delta(world) text-end finish-step finish(stop) DONE")
 	want(t, tab.rest(), "text-delta(world) text-end finish-step finish(stop) DONE")
 	w.handledAre("execute")
+
+	// After the end, a client that has all of it gets nothing, and one whose record is gone gets all of the answer.
+	if got := two.get("/stream", http.Header{"X-Resume-From-Sequence": {tab.id}}); got != "204" {
+		t.Errorf("after %s: %s", tab.id, got)
+	}
+	for _, gone := range []string{seq + "-a", "100000-a"} {
+		want(t, two.get("/stream", http.Header{"X-Resume-From-Sequence": {gone}}),
+			"start(msg-1) start-step text-start text-delta(Hello world) text-end finish-step finish(stop) DONE")
+	}
 }
 
 // A client that disconnects does not stop the run; one that posts /stop does.

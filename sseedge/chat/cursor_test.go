@@ -18,6 +18,8 @@ func TestCursor(t *testing.T) {
 		{"CS-2: a value that is not a number is ignored", map[string]string{"X-Resume-From-Sequence": "undefined", "Last-Event-ID": "3"}, 3},
 		{"CS-2: nor a negative one", map[string]string{"X-Resume-From-Sequence": "-3"}, -1},
 		{"CS-2: nor nothing", map[string]string{}, -1},
+		{"with an anchor", map[string]string{"X-Resume-From-Sequence": "7-mgj6k3gb"}, 7},
+		{"with an epoch", map[string]string{"Last-Event-ID": "7-dk3p9x0q1a2b"}, 7},
 		{"zero is a cursor", map[string]string{"X-Resume-From-Sequence": "0"}, 0},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -26,8 +28,8 @@ func TestCursor(t *testing.T) {
 				h.Set(name, value)
 			}
 			got := -1
-			if c := readCursor(h); c != nil {
-				got = int(*c)
+			if c, ok := readCursor(h); ok {
+				got = int(c.Seq)
 			}
 			if got != row.want {
 				t.Errorf("got %d, want %d", got, row.want)

@@ -71,7 +71,11 @@ func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpk
 
 // get serves GET /api/chat/{id} and /stream.
 func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	p := s.reply(w, r, conversation.Request{Session: s.session(to.id), AgentType: to.agentType, Cursor: readCursor(r.Header)})
+	session := s.session(to.id)
+	after, p := s.resumeFrom(r, session)
+	if p == nil {
+		p = s.reply(w, r, conversation.Request{Session: session, AgentType: to.agentType, Cursor: after})
+	}
 	if p != nil {
 		s.metrics.resumed(p.Label())
 	}

@@ -66,7 +66,7 @@ func openingOf(v *conversation.State) (chunk.Record, bool) {
 func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 	history = slices.DeleteFunc(history, func(rec chunk.Record) bool { return st.isEarlierCall(rec) })
 	if n := len(history); n > 0 {
-		st.last = history[n-1].Seq
+		st.last = history[n-1].Cursor()
 	}
 	history = st.deferPause(history)
 	if st.deferredPause != nil && !st.view.InFlight() {
@@ -99,7 +99,9 @@ func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 
 // atTheEnd returns a pause with the position of the last record.
 func (st *stream) atTheEnd(pause chunk.Record) chunk.Record {
-	pause.Seq = max(pause.Seq, st.last)
+	if st.last.Seq > pause.Seq {
+		pause.Seq, pause.StoredAt = st.last.Seq, time.UnixMilli(int64(st.last.Anchor))
+	}
 	return pause
 }
 

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -48,12 +49,34 @@ func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(te
 
 // readCursor returns the last event that the client of a GET has, CS-1. A header that is not a sequence is ignored, CS-2: the headers are fixed when a page loads,
 // and a page without a snapshot sends "undefined".
-func readCursor(h http.Header) *chunk.Seq {
+func readCursor(h http.Header) (chunk.Cursor, bool) {
 	for _, name := range []string{sse.HeaderResumeFrom, sse.HeaderResumeAt, sse.HeaderLastEventID} {
 		if cursor, ok := sse.ParseCursor(h.Get(name)); ok {
-			seq := chunk.Seq(cursor.Seq)
-			return &seq
+			return cursor.Cursor, true
 		}
 	}
-	return nil
+	return chunk.Cursor{}, false
+}
+
+// resumeFrom returns the sequence that the client of a GET resumes after, nil without a cursor. If the log was rolled back or recreated since the client got
+// the event, that is the beginning: the client gets the whole answer, because it may show parts of an answer that no longer exists.
+func (s *Service) resumeFrom(r *http.Request, session chunk.Session) (*chunk.Seq, *httpkit.Problem) {
+	cursor, ok := readCursor(r.Header)
+	if !ok {
+		return nil, nil
+	}
+	if cursor.Anchor == 0 {
+		return &cursor.Seq, nil
+	}
+	ctx, cancel := s.withTimeout(r.Context())
+	defer cancel()
+	err := s.shared.Hub.CheckCursor(ctx, session, cursor)
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+	switch {
+	case isTruncated && truncated.Reason == chunk.TruncatedRecreated:
+		cursor.Seq = 0
+	case err != nil && !isTruncated:
+		return nil, problemOf(s.logic.Failed(ctx, session, "cursor", err))
+	}
+	return &cursor.Seq, nil
 }

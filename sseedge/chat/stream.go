@@ -28,7 +28,7 @@ type stream struct {
 	// deferredPause is a pause of the run that does not end the response, because the run continues without the user. If it turns out to wait for the user after
 	// all, the pause is written then, at the position of the last record.
 	deferredPause *chunk.Record
-	last          chunk.Seq
+	last          chunk.Cursor
 
 	ahead []chunk.Record // records that were read with the history and are newer than the view
 
@@ -212,7 +212,7 @@ func (st *stream) take(ctx context.Context, rec chunk.Record) error {
 	if own && rec.Type == chunk.TypeRunStarted {
 		st.awaited, st.deferredPause = "", nil
 	}
-	st.last = rec.Seq
+	st.last = rec.Cursor()
 	if st.isEarlierCall(rec) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-// Cursor is the id of the last event that the page received.
+// Cursor is the id of the last event that the page received: "<sequence>-<anchor>", or a sequence alone.
 //
 // The AI SDK does not expose event ids, and the edge needs the position of the page when its connection
 // broke. So this wraps fetch and reads the `id:` lines.

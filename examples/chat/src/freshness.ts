@@ -11,7 +11,7 @@ export function useFreshness(id: string, cursor: Cursor, idle: boolean, reload: 
     const look = async () => {
       if (document.visibilityState !== 'visible') return;
       const now = await loadSnapshot(id).catch(() => undefined); // retried next time
-      if (still && now && (now.status === 'active' || String(now.streamSequence) !== cursor.id)) reload();
+      if (still && now && (now.status === 'active' || now.streamSequence !== Number.parseInt(cursor.id, 10))) reload();
     };
     document.addEventListener('visibilitychange', look);
     return () => {
