@@ -71,6 +71,10 @@ type Range struct {
 	// After is the position before the first record that is selected.
 	After Position
 
+	// Anchor is that of the record at After, 0 if it is unknown. If the log has another record there, the range is a *TruncatedError with the reason
+	// "recreated".
+	Anchor Anchor
+
 	// Through is the last sequence that is selected; the records end before it if the log does. 0 is the present end.
 	Through Seq
 

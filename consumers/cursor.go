@@ -62,6 +62,55 @@ func (r *Reader) recordAt(ctx context.Context, stream string, s chunk.Session, s
 	return rec, nil
 }
 
+// HasRecord reports whether the log has the record at a position of s, whose anchor is known. It returns false if the log cannot tell: the record has expired
+// or was removed, the anchor is 0, or a replicated log ends before it and may be behind. The error is a *chunk.TruncatedError with the reason "recreated" if
+// the log has another record there, or ends before, and has other records of s up to the position: the log was rolled back. If it has no records of s up to
+// the position, the result is false: a snapshot at the position may be the only copy of them.
+func (r *Reader) HasRecord(ctx context.Context, s chunk.Session, at chunk.Position, anchor chunk.Anchor) (bool, error) {
+	if at.Seq == 0 || anchor == 0 {
+		return false, nil
+	}
+	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
+	rec, err := r.recordAt(ctx, stream, s, chunk.ScopeSession, chunk.Cursor{Seq: at.Seq, Anchor: anchor})
+	switch {
+	case err == nil && rec.Ordinal == at.Ordinal:
+		return true, nil
+	case errors.Is(err, jsclient.ErrNotFound):
+		state, err := r.state(ctx, stream)
+		if err != nil || at.Seq <= chunk.Seq(state.Last) || state.Replicas > 1 {
+			return false, err
+		}
+	case err != nil && !errors.Is(err, chunk.ErrTruncated):
+		return false, err
+	}
+	first, err := r.firstRecord(ctx, stream, s)
+	if errors.Is(err, jsclient.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil && first.Ordinal <= at.Ordinal {
+		err = &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedRecreated, After: at.Seq}
+	}
+	return false, err
+}
+
+// firstRecord returns the first record of s that the log has, or jsclient.ErrNotFound.
+func (r *Reader) firstRecord(ctx context.Context, stream string, s chunk.Session) (chunk.Record, error) {
+	subject, err := r.cfg.Layout.Subject(s)
+	for seq := uint64(1); err == nil; {
+		var m jsclient.Message
+		m, err = retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (jsclient.Message, error) {
+			return r.client.Next(ctx, stream, subject, seq)
+		})
+		if err == nil {
+			if rec, err := decode(m, s); err == nil {
+				return rec, nil
+			}
+			seq = m.Seq + 1 // malformed
+		}
+	}
+	return chunk.Record{}, err
+}
+
 func isAnchor(m jsclient.Message, a chunk.Anchor) bool {
 	return a == 0 || a == chunk.AnchorAt(m.Stored)
 }

@@ -45,6 +45,7 @@ type plan struct {
 	session   chunk.Session
 	scope     chunk.Scope
 	after     chunk.Position
+	anchor    chunk.Anchor
 	through   chunk.Seq // the last sequence to deliver
 	bounded   bool      // through is not the present end
 	fromFirst bool
@@ -54,7 +55,7 @@ type plan struct {
 
 // with returns the plan for a range.
 func (p plan) with(of chunk.Range) (plan, error) {
-	p.session, p.scope, p.after, p.fromFirst = of.Session, chunk.ScopeSession, of.After, of.FromOldest
+	p.session, p.scope, p.after, p.anchor, p.fromFirst = of.Session, chunk.ScopeSession, of.After, of.Anchor, of.FromOldest
 	p.through, p.bounded = of.Through, of.Through > 0
 	if !p.bounded {
 		p.through = math.MaxUint64
@@ -201,7 +202,7 @@ func (rd *readState) startingPoint(ctx context.Context) error {
 	case rd.after.Ordinal > 0:
 		return rd.startAtPosition(ctx)
 	}
-	rec, err := rd.verify(ctx, rd.session, rd.scope, chunk.Cursor{Seq: rd.after.Seq})
+	rec, err := rd.verify(ctx, rd.session, rd.scope, chunk.Cursor{Seq: rd.after.Seq, Anchor: rd.anchor})
 	if err != nil {
 		return err
 	}
@@ -213,7 +214,7 @@ func (rd *readState) startingPoint(ctx context.Context) error {
 //
 // The sequence may be that of another session of the tree: a reader of a tree has one sequence for the tree, and an ordinal for each session.
 func (rd *readState) startAtPosition(ctx context.Context) error {
-	rec, err := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeTree, chunk.Cursor{Seq: rd.after.Seq})
+	rec, err := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeTree, chunk.Cursor{Seq: rd.after.Seq, Anchor: rd.anchor})
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound), err == nil && rec.Session != rd.session:
 		rd.chains[rd.root] = &ordinalChecker{session: rd.session, last: rd.after}

@@ -41,6 +41,10 @@ type Log interface {
 	// Last returns the last record of s as the leader of the log has it: it is not older than any record whose writer got a
 	// confirmation. It returns chunk.ErrUnknownSession if the log has no record of s.
 	Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
+
+	// HasRecord reports whether the log has the record at a position; false if it cannot tell. It returns a
+	// *chunk.TruncatedError with the reason "recreated" if it has other records of s up to the position: the log was rolled back.
+	HasRecord(ctx context.Context, s chunk.Session, at chunk.Position, anchor chunk.Anchor) (bool, error)
 }
 
 // replayer is the part of a Log that a fold uses.

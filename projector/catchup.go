@@ -42,7 +42,7 @@ type rollback struct {
 func (c *catchUp) run(ctx context.Context) error {
 	for range maxCatchUpRounds {
 		c.folder.MarkRemoved(c.removals.removed)
-		records := c.log.Replay(ctx, chunk.Range{Session: c.folder.Session(), After: c.folder.Position(), FromOldest: c.fromAvailable})
+		records := c.log.Replay(ctx, chunk.Range{Session: c.folder.Session(), After: c.folder.Position(), Anchor: c.folder.Anchor(), FromOldest: c.fromAvailable})
 		repeat, err := c.round(ctx, records)
 		if errors.Is(err, chunk.ErrUnknownSession) && c.folder.Position() != (chunk.Position{}) {
 			return nil // the log has expired, the snapshot has not

@@ -158,6 +158,8 @@ func (r *Reader) begin(ctx context.Context, s chunk.Session) (fold.Snapshot, Rev
 		return head, 0, nil, err
 	case last.err != nil && !unknown:
 		return head, 0, nil, fmt.Errorf("last record of %s: %w", s, last.err)
+	case last.rec.Position() == head.Position && last.rec.Epoch == head.Epoch && !unknown && !head.Anchor.Matches(last.rec):
+		return fold.New(s).Snapshot(), 0, r.log, nil // the log was rolled back and has other records
 	case last.rec.Position() == head.Position && last.rec.Epoch == head.Epoch:
 		// Also if neither of them has the session.
 		return head, revision, endOfLog{unknown}, nil

@@ -421,6 +421,51 @@ func TestLogRolledBack(t *testing.T) {
 	storetest.Equal(t, "refolded", storetest.Stored(t, store, s1), storetest.Fold(t, older, s1))
 }
 
+// TestLogRolledBackUnnoticed continues a log that was rolled back with records that have the sequences, ordinals and epochs of
+// those that the stored snapshot contains, or fewer, or more; another session may have taken the sequence of its last record.
+func TestLogRolledBackUnnoticed(t *testing.T) {
+	s2 := chunk.RootSession("t", "other")
+	for name, tt := range map[string]struct{ before, after, other int }{
+		"as long again":               {5, 5, 0},
+		"longer now":                  {5, 8, 0},
+		"shorter now":                 {5, 2, 0},
+		"the sequence is of another":  {5, 2, 9},
+		"as long, at other sequences": {5, 5, 2},
+		"its last record is left":     {0, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+			say := func(s chunk.Session, text string, n int) (out []chunk.Record) {
+				for range n {
+					out = append(out, log.Append(t, s, 1, chunk.TextDelta{Delta: text}))
+				}
+				return out
+			}
+			records := append([]chunk.Record{log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})}, say(s1, "kept ", 2)...)
+			_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+			q.put(append(records, say(s1, "lost ", tt.before)...)...)
+			q.drained(t)
+			stop()
+			log.RollBack(records[2].Seq)
+			say(s2, "other ", tt.other)
+			records = append(records, say(s1, "new ", tt.after)...)
+			snap, err := projector.NewReader(store, log).Snapshot(t.Context(), s1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Equal(t, "read", snap, storetest.Fold(t, log, s1))
+			_, stop = start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+			q.put(records...) // a Source starts again at the first record
+			q.drained(t)
+			storetest.Equal(t, "refolded", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+			q.put(say(s1, "more ", 1)...)
+			q.drained(t)
+			storetest.Equal(t, "continued", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+			stop()
+		})
+	}
+}
+
 // TestStallTimeoutIsPerRecord checks that a session is folded that takes longer than StallTimeout in total but not for one
 // record.
 func TestStallTimeoutIsPerRecord(t *testing.T) {

@@ -34,6 +34,7 @@ type session struct {
 	fold applier
 
 	loaded        bool // folder and revision are valid
+	proved        bool // the log has the records that folder was loaded with
 	folder        *fold.Folder
 	revision      Revision
 	stored        storedState   // state of the stored head
@@ -48,14 +49,15 @@ type session struct {
 	retryAt        time.Time      // earliest time of the next attempt after a failure
 }
 
-// storedState identifies a stored snapshot. The position alone does not: after the log was rolled back, a later epoch reuses
-// positions.
+// storedState identifies a stored snapshot. The position alone does not: after the log was rolled back, other records have
+// the same positions.
 type storedState struct {
 	position chunk.Position
+	anchor   chunk.Anchor
 	epoch    chunk.Epoch
 }
 
-func stateOf(s fold.Snapshot) storedState { return storedState{s.Position, s.Epoch} }
+func stateOf(s fold.Snapshot) storedState { return storedState{s.Position, s.Anchor, s.Epoch} }
 
 // unload makes the next attempt load the session again.
 func (s *session) unload() { s.loaded, s.folder = false, nil }
@@ -161,6 +163,9 @@ func (s *session) process(ctx context.Context, inbox []Delivery, flush bool) err
 	if err := s.load(ctx); err != nil {
 		return err
 	}
+	if err := s.prove(ctx); err != nil {
+		return err
+	}
 	for _, d := range inbox {
 		if err := s.fold.apply(ctx, s.folder, d.Record); err != nil {
 			return err
@@ -215,6 +220,7 @@ func (s *session) load(ctx context.Context) error {
 		return err
 	}
 	s.folder, s.revision, s.stored, s.triedOrdinal = fold.From(head), revision, stateOf(head), head.Position.Ordinal
+	s.proved = false
 	if s.failures > 0 {
 		if err := s.fold.catchUp(ctx, s.folder); err != nil {
 			return err
@@ -222,6 +228,27 @@ func (s *session) load(ctx context.Context) error {
 	}
 	s.loaded = true
 	return nil
+}
+
+// prove refolds a session whose stored head was folded from records that the log does not have any more. Without it:
+//  1. A head with records 1 to 9 is saved; a server loses power, and the log ends at record 5.
+//  2. A writer appends other records 6 to 9. The Runner ignores them, because the head has them already.
+//  3. Record 10 follows the head, and the snapshot contains the lost records and not the new ones.
+//
+// While the log cannot tell, the next batch of deliveries asks again.
+func (s *session) prove(ctx context.Context) (err error) {
+	if s.proved || s.folder.Anchor() == 0 || s.folder.Position() != s.stored.position {
+		return nil
+	}
+	s.proved, err = s.log.HasRecord(ctx, s.id, s.stored.position, s.stored.anchor)
+	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+	if !isTruncated || truncated.Reason != chunk.TruncatedRecreated {
+		return err
+	}
+	s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "session refold started", slog.String("session", s.id.String()), slog.Any("reason", err))
+	*s.folder = *fold.New(s.id)
+	s.proved = true
+	return s.fold.catchUp(ctx, s.folder)
 }
 
 // save stores the snapshot and then acknowledges the deliveries that it contains. If another Runner has replaced the head, save

@@ -231,7 +231,7 @@ func readUntil(in io.Reader, until string, events bool) (string, error) {
 	for {
 		line, err := reader.ReadString('\n')
 		if events {
-			line = chunktest.WithoutAnchors(line) // builds before ADR 0041 have ids without them
+			line = chunktest.WithoutAnchors(line) // builds before ADR 0016 have ids without them
 		}
 		text.WriteString(line)
 		last = last || until != "" && strings.HasPrefix(line, until)

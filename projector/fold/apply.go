@@ -160,7 +160,7 @@ func (s Snapshot) skip(rec chunk.Record) (Snapshot, error) {
 
 // moveTo sets the position to rec.
 func (s *Snapshot) moveTo(rec chunk.Record) {
-	s.Position = rec.Position()
+	s.Position, s.Anchor = rec.Position(), rec.Anchor()
 	s.Epoch = max(s.Epoch, rec.Epoch)
 	s.deleted = false
 	if s.Created == 0 {

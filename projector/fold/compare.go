@@ -17,6 +17,7 @@ type Difference struct {
 // Compare returns the differences between a stored snapshot and another one of the same position. For finished messages it
 // compares the hash in the head. It ignores members that an older version did not store: see StartedByOlderVersion.
 func Compare(stored, now Snapshot) []Difference {
+	now = now.withoutNewAnchors(&stored)
 	if bytes.Equal(stored.AppendHead(nil), now.AppendHead(nil)) {
 		return nil
 	}
@@ -37,6 +38,20 @@ func Compare(stored, now Snapshot) []Difference {
 		}
 	}
 	return out
+}
+
+// withoutNewAnchors returns s without the anchors that a build before them did not store.
+func (s Snapshot) withoutNewAnchors(stored *Snapshot) Snapshot {
+	forget := func(s *Snapshot, stored *Snapshot) *Snapshot {
+		if s == nil || stored == nil || stored.Anchor != 0 {
+			return s
+		}
+		copied := *s
+		copied.Anchor = 0
+		return &copied
+	}
+	s.turn, s.step = forget(s.turn, stored.turn), forget(s.step, stored.step)
+	return *forget(&s, stored)
 }
 
 // StartedByOlderVersion reports whether a stored snapshot was started by a version of the code that stored fewer members than

@@ -40,6 +40,9 @@ func (f *Folder) Position() chunk.Position { return f.s.Position }
 // Epoch returns the highest epoch so far.
 func (f *Folder) Epoch() chunk.Epoch { return f.s.Epoch }
 
+// Anchor returns the anchor of the last record, 0 if it is unknown.
+func (f *Folder) Anchor() chunk.Anchor { return f.s.Anchor }
+
 // MemoryBytes returns approximately the memory of f in bytes.
 func (f *Folder) MemoryBytes() int { return f.s.memoryBytes() }
 

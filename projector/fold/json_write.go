@@ -43,6 +43,9 @@ func (s *Snapshot) writeState(o *rawjson.Object, outer *Snapshot) {
 	o.Int("ordinal", int64(s.Position.Ordinal))
 	o.Int("epoch", int64(s.Epoch))
 	o.Int("created", s.Created)
+	if s.Anchor != 0 {
+		o.Int("anchor", int64(s.Anchor))
+	}
 	o.Flag("deleted", s.deleted)
 	o.String("status", string(s.Status))
 	if s.Failure != nil {

@@ -30,6 +30,9 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	// Position is the position of the last record of the snapshot, which is the fold of all records up to it and none after it.
 	Position chunk.Position
 
+	// Anchor is that of the record at Position; 0 if it is unknown: in a tombstone, and in a head that an earlier build saved.
+	Anchor chunk.Anchor
+
 	// Epoch is the highest epoch so far. Records of a lower epoch change nothing.
 	Epoch chunk.Epoch
 

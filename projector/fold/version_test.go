@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -105,4 +106,42 @@ func compact(t *testing.T, data []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// TestHeadWithoutAnchors compares a head of a build that stored no anchors with a fold of the same records.
+func TestHeadWithoutAnchors(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/transcripts/plain.txtar")
+	if err != nil {
+		archive, err = txtar.ParseFile("testdata/plain.txtar")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range archive.Files {
+		if f.Name != "head.json" {
+			continue
+		}
+		now, err := ParseHead(compact(t, f.Data))
+		if err != nil || now.Anchor == 0 {
+			t.Fatalf("anchor %d, %v", now.Anchor, err)
+		}
+		head := regexp.MustCompile(`"anchor":\d+,`).ReplaceAll(now.AppendHead(nil), nil)
+		old, err := ParseHead(head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(old.AppendHead(nil)) != string(head) {
+			t.Error("an anchor was added to a head without one")
+		}
+		if d := Compare(old, now); len(d) > 0 {
+			t.Errorf("differences %+v", d)
+		}
+		other := now
+		other.Anchor++
+		if len(Compare(other, now)) == 0 {
+			t.Error("another anchor is no difference")
+		}
+		return
+	}
+	t.Error("no head")
 }

@@ -103,9 +103,9 @@ func TestRunWithoutAWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newEnv(t)
 			e := w.newEdge(func(cfg *edgeConfig) {
-				cfg.ports.Reaper = must(workers.NewReaper(w.js, workers.ReaperConfig{RunTimeout: timeout}))(t)
+				cfg.ports.Reaper = must(workers.NewReaper(w.JS, workers.ReaperConfig{RunTimeout: timeout}))(t)
 			})
-			dead := must(producers.New(w.js, producers.Config{}))(t)
+			dead := must(producers.New(w.JS, producers.Config{}))(t)
 			run, err := dead.Start(t.Context(), chunk.RootSession("acme", "s1"), chunk.RunStarted{Input: []chunk.InputMessage{{Content: "hi", ClientMessageID: new("u1")}}}, producers.AgentType(agentType))
 			if err != nil {
 				t.Fatal(err)

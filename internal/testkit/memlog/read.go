@@ -40,12 +40,12 @@ func (l *Log) reader(ctx context.Context, of chunk.Range) (*reader, error) {
 		return nil, errors.New("memlog: an ordinal is of one session, not of a tree")
 	case of.Tree:
 		r.session, r.seen = of.Session.Tree(), l.before(of.Session, r.at)
-		_, err := l.CheckCursor(ctx, of.Session, chunk.ScopeTree, chunk.Cursor{Seq: r.at})
+		_, err := l.CheckCursor(ctx, of.Session, chunk.ScopeTree, chunk.Cursor{Seq: r.at, Anchor: of.Anchor})
 		return r, err
 	case r.at == 0:
 		of.After = chunk.Position{} // an ordinal alone is no position
 	case of.After.Ordinal == 0:
-		pos, err := l.CheckCursor(ctx, of.Session, chunk.ScopeSession, chunk.Cursor{Seq: r.at})
+		pos, err := l.CheckCursor(ctx, of.Session, chunk.ScopeSession, chunk.Cursor{Seq: r.at, Anchor: of.Anchor})
 		if err != nil {
 			return nil, err
 		}
@@ -275,6 +275,15 @@ func takes(mark chunk.Record, seq chunk.Seq) bool {
 		panic(err) // written by this package
 	}
 	return body.From <= seq && seq <= body.At
+}
+
+// HasRecord implements projector.Log. It never proves that the log was rolled back.
+func (l *Log) HasRecord(ctx context.Context, s chunk.Session, at chunk.Position, anchor chunk.Anchor) (bool, error) {
+	_, err := l.CheckCursor(ctx, s, chunk.ScopeSession, chunk.Cursor{Seq: at.Seq, Anchor: anchor})
+	if errors.Is(err, chunk.ErrTruncated) {
+		return false, nil
+	}
+	return err == nil && anchor != 0, err
 }
 
 // Last implements hub.Log.

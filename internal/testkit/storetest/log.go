@@ -19,6 +19,7 @@ type Log struct {
 
 	mu       sync.Mutex // guards the fields below
 	seq      chunk.Seq
+	lives    int // how often the log was rolled back
 	sessions map[chunk.Session]*sessionLog
 	replays  int
 }
@@ -60,7 +61,7 @@ func (l *Log) AppendRaw(s chunk.Session, typ chunk.Type, data []byte) chunk.Reco
 	sl.last++
 	rec := chunk.Record{
 		Seq: l.seq, Session: s, Epoch: sl.epoch, Ordinal: sl.last, Type: typ,
-		StoredAt: time.Unix(1_700_000_000, 0).Add(time.Duration(l.seq) * time.Millisecond).UTC(), Data: data,
+		StoredAt: time.Unix(1_700_000_000, 0).Add(time.Duration(l.lives)*time.Hour + time.Duration(l.seq)*time.Millisecond).UTC(), Data: data,
 	}
 	sl.records = append(sl.records, rec)
 	return rec
@@ -126,6 +127,45 @@ func (l *Log) ExpireThrough(seq chunk.Seq) {
 	for s := range l.sessions {
 		l.retain(s, func(_ *sessionLog, rec chunk.Record) bool { return rec.Seq > seq })
 	}
+}
+
+// RollBack restores the log as it was when its last record was the one at a sequence: it assigns sequences and ordinals again.
+func (l *Log) RollBack(through chunk.Seq) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq = through
+	l.lives++
+	for s, sl := range l.sessions {
+		n := 0
+		for n < len(sl.records) && sl.records[n].Seq <= through {
+			n++
+		}
+		if sl.records = sl.records[:n:n]; n == 0 {
+			delete(l.sessions, s)
+			continue
+		}
+		sl.last, sl.epoch = sl.records[n-1].Ordinal, sl.records[n-1].Epoch
+	}
+}
+
+// HasRecord implements projector.Log.
+func (l *Log) HasRecord(_ context.Context, s chunk.Session, at chunk.Position, anchor chunk.Anchor) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	other := at.Seq > l.seq
+	for of, sl := range l.sessions {
+		for _, rec := range sl.records {
+			if rec.Seq == at.Seq && of == s && anchor == rec.Anchor() {
+				return true, nil
+			}
+			other = other || rec.Seq == at.Seq
+		}
+	}
+	sl := l.sessions[s]
+	if anchor == 0 || !other || sl == nil || len(sl.records) == 0 || sl.records[0].Ordinal > at.Ordinal {
+		return false, nil
+	}
+	return false, &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedRecreated, After: at.Seq}
 }
 
 // DropRecord deletes one record without a truncated record.
@@ -203,6 +243,10 @@ func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record
 		records := l.Records(of.Session)
 		if len(records) == 0 {
 			yield(chunk.Record{}, fmt.Errorf("%s: %w", of.Session, chunk.ErrUnknownSession))
+			return
+		}
+		if _, err := l.HasRecord(ctx, of.Session, of.After, of.Anchor); err != nil {
+			yield(chunk.Record{}, err)
 			return
 		}
 		last := of.After.Ordinal
