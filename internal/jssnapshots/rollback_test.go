@@ -16,10 +16,11 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/topology"
 )
 
-// F45: the data directory is copied, more is written, and the copy is put back: the whole directory, or only the log, because streams lose their latest writes
-// independently of each other. The log then assigns the same sequences, ordinals and epochs to other records. Clients that have lost records are told, and
+// The data directory is copied, more is written, and the copy is put back: the whole directory, or only the log, because streams lose their latest writes
+// independently of each other. The log then assigns the same sequences, ordinals and epochs to other records. Clients that have lost records get truncated, and
 // the snapshot is that of the new records: of a projector that ran all the time, and of one that starts after the rollback.
 func TestCopyPutBack(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -37,7 +38,7 @@ func TestCopyPutBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, older := t.TempDir(), t.TempDir()
 			srv := natstest.Start(t, natstest.StoreDir(dir), natstest.Listen())
-			w := newEnvOn(t, func() *nats.Conn { return natstest.Connect(t, srv.URL) })
+			w := newEnvOn(t, func() *nats.Conn { return natstest.Connect(t, srv.URL) }, topology.Config{})
 			draft := storetest.NewLog()
 			say := func(text string, n int) (out []chunk.Record) {
 				for range n {
