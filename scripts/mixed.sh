@@ -59,11 +59,11 @@ run() {
   local log="$work/$ran.log" start=$SECONDS result=ok
   ran=$((ran + 1))
   if ! (
-    export TAILRACE_E2E_EDGE TAILRACE_E2E_PROJECTOR TAILRACE_E2E_AGENT TAILRACE_E2E_TELLER
+    export TAILRACE_E2E_EDGE TAILRACE_E2E_PROJECTOR TAILRACE_E2E_AGENT TAILRACE_E2E_TEST_WORKER
     TAILRACE_E2E_EDGE=$(programs "$2" tailrace)
     TAILRACE_E2E_PROJECTOR=$(programs "$3" tailrace)
     TAILRACE_E2E_AGENT=$(programs "$4" agent)
-    TAILRACE_E2E_TELLER=$(programs "$4" e2e.test)
+    TAILRACE_E2E_TEST_WORKER=$(programs "$4" e2e.test)
     cd "$5" && "$new/$6" -test.run "$7" -test.v -test.timeout 10m
   ) >"$log" 2>&1 || ! grep -q '^--- PASS' "$log"; then
     result=FAIL

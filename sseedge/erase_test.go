@@ -105,7 +105,7 @@ func TestErase(t *testing.T) {
 // An attached client receives the deletion, and its response ends cleanly, whether its
 // reader reached the last record before the log was deleted or not. A client that
 // reconnects gets 404.
-func TestEraseIsToldToReaders(t *testing.T) {
+func TestReadersGetTheDeletion(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			eraser := &eraser{}

@@ -274,7 +274,7 @@ func TestActiveSessionExpires(t *testing.T) {
 
 // While NATS is unavailable, connected clients stay connected and receive heartbeats,
 // and new clients get a retry hint. After it is back no record is missing.
-func TestLogAway(t *testing.T) {
+func TestLogUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")

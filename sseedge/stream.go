@@ -200,16 +200,16 @@ func (s *stream) finish(ctx context.Context, err error) {
 // relay sends batches of the subscriptions to the client, and heartbeats while there are none. It returns io.EOF when every session is complete.
 func (s *stream) relay(ctx context.Context) error {
 	// One channel for both the heartbeat and the end: for every wake-up, a select locks each of its channels, and starts and stops the timer of a timer channel.
-	bell := make(chan struct{}, 1)
-	ring := func() {
+	wake := make(chan struct{}, 1)
+	signal := func() {
 		select {
-		case bell <- struct{}{}:
+		case wake <- struct{}{}:
 		default: // already signalled
 		}
 	}
-	tick := time.AfterFunc(s.edge.cfg.Heartbeat, ring)
+	tick := time.AfterFunc(s.edge.cfg.Heartbeat, signal)
 	defer tick.Stop()
-	defer context.AfterFunc(ctx, ring)()
+	defer context.AfterFunc(ctx, signal)()
 	for {
 		said, err := s.pollAll(ctx)
 		if err != nil {
@@ -218,7 +218,7 @@ func (s *stream) relay(ctx context.Context) error {
 		if said {
 			continue
 		}
-		if !s.wait(bell) {
+		if !s.wait(wake) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -302,22 +302,22 @@ func (s *stream) write(v *subscription, batch hub.Batch) error {
 	return s.out.Send(batch.Frames, id)
 }
 
-// wait blocks until one of s.waitChans is closed or the bell is signalled, and reports whether it was the bell.
-func (s *stream) wait(bell <-chan struct{}) (rang bool) {
+// wait blocks until one of s.waitChans is closed or the wake channel is signalled, and reports whether it was.
+func (s *stream) wait(wake <-chan struct{}) (woken bool) {
 	if len(s.waitChans) == 1 {
 		select {
-		case <-bell:
+		case <-wake:
 			return true
 		case <-s.waitChans[0]:
 			return false
 		}
 	}
-	return s.waitAny(bell)
+	return s.waitAny(wake)
 }
 
 //go:noinline
-func (s *stream) waitAny(bell <-chan struct{}) (rang bool) {
-	s.cases = append(s.cases[:0], reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(bell)})
+func (s *stream) waitAny(wake <-chan struct{}) (woken bool) {
+	s.cases = append(s.cases[:0], reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(wake)})
 	for _, wait := range s.waitChans {
 		s.cases = append(s.cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(wait)})
 	}

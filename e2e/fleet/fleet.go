@@ -15,10 +15,10 @@ import (
 
 // Variables of the roles.
 const (
-	Edge      = "TAILRACE_E2E_EDGE"      // tailrace edge
-	Projector = "TAILRACE_E2E_PROJECTOR" // tailrace projector
-	Agent     = "TAILRACE_E2E_AGENT"     // examples/chat/agent
-	Worker    = "TAILRACE_E2E_TELLER"    // the test binary of package e2e, which can run a worker
+	Edge      = "TAILRACE_E2E_EDGE"        // tailrace edge
+	Projector = "TAILRACE_E2E_PROJECTOR"   // tailrace projector
+	Agent     = "TAILRACE_E2E_AGENT"       // examples/chat/agent
+	Worker    = "TAILRACE_E2E_TEST_WORKER" // the test binary of package e2e, which can run a worker
 )
 
 var (

@@ -308,7 +308,7 @@ func (m *loadClientsMain) chunkNotifyWriter(ctx context.Context) (func(ctx conte
 	if err != nil {
 		return nil, nil, err
 	}
-	ring, closeBell, err := m.notifier(ctx)
+	notify, closeNotifier, err := m.notifier(ctx)
 	if err != nil {
 		closeWriter()
 		return nil, nil, err
@@ -317,9 +317,9 @@ func (m *loadClientsMain) chunkNotifyWriter(ctx context.Context) (func(ctx conte
 		if err := store(ctx, group, n); err != nil {
 			return err
 		}
-		return ring(ctx, group, n)
+		return notify(ctx, group, n)
 	}
-	return write, func() { closeBell(); closeWriter() }, nil
+	return write, func() { closeNotifier(); closeWriter() }, nil
 }
 
 // notifier notifies the baseline of the next event of a group with one small write.
@@ -331,9 +331,9 @@ func (m *loadClientsMain) notifier(ctx context.Context) (func(ctx context.Contex
 		return nil, nil, err
 	}
 	write := func(_ context.Context, group, _ int) error {
-		var ring [4]byte
-		binary.BigEndian.PutUint32(ring[:], uint32(group))
-		_, err := conn.Write(ring[:]) // atomic with concurrent writers
+		var number [4]byte
+		binary.BigEndian.PutUint32(number[:], uint32(group))
+		_, err := conn.Write(number[:]) // atomic with concurrent writers
 		return err
 	}
 	return write, func() { _ = conn.Close() }, nil

@@ -85,7 +85,7 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpki
 // reply decides a request and writes the response, or returns the problem. A POST reserves its stream first: otherwise a request could take effect although
 // its response rejects it. A GET reserves its stream later, because most GETs have nothing to stream.
 func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation.Request) *httpkit.Problem {
-	did := s.metrics.account()
+	counts := s.metrics.newCounts()
 	if req.Post {
 		if p := problemOf(s.logic.CheckAgent(req.AgentType)); p != nil {
 			return p // not 503: the same request would be refused later too
@@ -109,7 +109,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation
 	if plan.Refusal != nil {
 		return problemOf(plan.Refusal)
 	}
-	did.decided(&req, &plan)
+	counts.decided(&req, &plan)
 	if !req.Post {
 		leave, p := s.admit(r, req.Session)
 		if p != nil {
@@ -117,7 +117,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, req conversation
 		}
 		defer leave()
 	}
-	return s.serve(w, r, plan.Stream, v, did)
+	return s.serve(w, r, plan.Stream, v, counts)
 }
 
 // admit reserves a stream, or returns the problem.

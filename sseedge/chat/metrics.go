@@ -131,8 +131,8 @@ func (m *metrics) requested(err error) {
 	m.commands.WithLabelValues(outcome).Inc()
 }
 
-// account collects the metrics of one request for a stream.
-type account struct {
+// requestCounts collects the metrics of one request for a stream.
+type requestCounts struct {
 	m        *metrics // nil counts nothing
 	read     time.Time
 	post     bool
@@ -142,11 +142,11 @@ type account struct {
 	written  bool // a frame was written
 }
 
-// account returns the account of a request that has been read.
-func (m *metrics) account() account { return account{m: m, read: time.Now()} }
+// newCounts returns the counts of a request that has been read.
+func (m *metrics) newCounts() requestCounts { return requestCounts{m: m, read: time.Now()} }
 
 // decided sets the outcome that is counted if the stream can be opened.
-func (a *account) decided(req *conversation.Request, plan *conversation.Plan) {
+func (a *requestCounts) decided(req *conversation.Request, plan *conversation.Plan) {
 	a.post, a.rejected = req.Post, len(plan.Stream.Rejected)
 	switch {
 	case !req.Post && plan.Stream.Show == conversation.ShowTail:
@@ -161,7 +161,7 @@ func (a *account) decided(req *conversation.Request, plan *conversation.Plan) {
 	}
 }
 
-func (a *account) opened() {
+func (a *requestCounts) opened() {
 	if a.m == nil {
 		return
 	}
@@ -174,7 +174,7 @@ func (a *account) opened() {
 }
 
 // sent counts written frames; begun reports whether the run that the request may have started has begun.
-func (a *account) sent(begun bool) {
+func (a *requestCounts) sent(begun bool) {
 	if a.m == nil || !a.post {
 		return
 	}
@@ -188,8 +188,8 @@ func (a *account) sent(begun bool) {
 	}
 }
 
-// close completes the account. err is the error that ended the stream, ctx the context of the stream.
-func (a *account) close(ctx context.Context, err error) (reason string) {
+// close completes the counts. err is the error that ended the stream, ctx the context of the stream.
+func (a *requestCounts) close(ctx context.Context, err error) (reason string) {
 	reason = httpkit.EndReason(ctx, err)
 	if a.m != nil {
 		a.m.disconnects.WithLabelValues(reason).Inc()

@@ -23,7 +23,7 @@ type stream struct {
 	tail    recordStream
 	out     *sse.Writer
 	buffer  []byte
-	did     account
+	counts  requestCounts
 
 	// deferredPause is a pause of the run that does not end the response, because the run continues without the user. If it turns out to wait for the user after
 	// all, the pause is written then, at the position of the last record.
@@ -37,8 +37,8 @@ type stream struct {
 }
 
 // serve responds with a stream, or returns the problem.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversation.Stream, v conversation.State, did account) *httpkit.Problem {
-	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), did: did, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversation.Stream, v conversation.State, counts requestCounts) *httpkit.Problem {
+	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), counts: counts, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
 	defer st.close()
 	ctx, leave, ok := s.open.Enter(r.Context())
 	if !ok {
@@ -55,10 +55,10 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 	case p != nil:
 		return p
 	}
-	st.did.opened()
+	st.counts.opened()
 	st.begin(w, r.ProtoMajor)
 	err := st.write(ctx)
-	reason := st.did.close(ctx, err)
+	reason := st.counts.close(ctx, err)
 	if err != nil {
 		// The client would take a clean end for the end of the answer.
 		s.shared.Log.Log(ctx, httpkit.EndLevel(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
@@ -149,7 +149,7 @@ func (st *stream) write(ctx context.Context) error {
 	if err := st.flush(); err != nil {
 		return err
 	}
-	if err := st.takeAll(ctx, st.ahead); err != nil {
+	if err := st.writeRecords(ctx, st.ahead); err != nil {
 		return err
 	}
 	tick := time.NewTicker(st.service.shared.Heartbeat)
@@ -165,20 +165,20 @@ func (st *stream) write(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := st.takeAll(ctx, records); err != nil {
+		if err := st.writeRecords(ctx, records); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeAll writes the frames of records up to the end of the response.
-func (st *stream) takeAll(ctx context.Context, records []chunk.Record) error {
+// writeRecords writes the frames of records up to the end of the response.
+func (st *stream) writeRecords(ctx context.Context, records []chunk.Record) error {
 	for _, rec := range records {
 		if st.message.Done() {
 			break
 		}
-		if err := st.take(ctx, rec); err != nil {
+		if err := st.writeRecord(ctx, rec); err != nil {
 			return err
 		}
 	}
@@ -192,13 +192,13 @@ func (st *stream) flush() error {
 	err := st.out.Send(st.buffer, "")
 	st.buffer = st.buffer[:0]
 	if err == nil {
-		st.did.sent(st.awaited == "")
+		st.counts.sent(st.awaited == "")
 	}
 	return err
 }
 
-// take converts a record to frames if it belongs to the message.
-func (st *stream) take(ctx context.Context, rec chunk.Record) error {
+// writeRecord converts a record to frames if it belongs to the message.
+func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 	own := rec.Session == st.view.Session
 	if st.view.Opening() && st.awaited != "" {
 		started, begins := st.begins(rec)
