@@ -123,7 +123,7 @@ func FuzzParseCursor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		c, ok := sse.ParseCursor(s)
-		again := c.Cursor.String()
+		again := c.String()
 		if c.Epoch != "" {
 			again += "-" + c.Epoch
 		}

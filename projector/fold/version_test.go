@@ -130,7 +130,7 @@ func TestHeadWithoutAnchors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(old.AppendHead(nil)) != string(head) {
+		if !bytes.Equal(old.AppendHead(nil), head) {
 			t.Error("an anchor was added to a head without one")
 		}
 		if d := Compare(old, now); len(d) > 0 {
