@@ -41,7 +41,7 @@ func newEnv(t *testing.T) *env {
 func newEnvOn(t *testing.T, o stack.Options) *env {
 	t.Helper()
 	s := stack.Start(t, o)
-	w := &env{T: t, Stack: s, log: s.Clients.Log, producer: s.NewWriter(producers.Config{Positions: s.Reader})}
+	w := &env{T: t, Stack: s, log: s.Log, producer: s.NewWriter(producers.Config{Positions: s.Reader})}
 	var err error
 	must := func() {
 		t.Helper()

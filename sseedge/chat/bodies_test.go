@@ -22,10 +22,10 @@ import (
 // serveWith serves the chats with the server of production.
 func (e *edge) serveWith(cfg sseedge.ServerConfig) {
 	e.t.Helper()
-	e.Server.Close()
+	e.Close()
 	e.Server = httptest.NewUnstartedServer(nil)
 	e.Config = sseedge.NewServer(cfg, e.service)
-	e.Server.Start()
+	e.Start()
 }
 
 // sender is a client that sends a request in parts.

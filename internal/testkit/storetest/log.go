@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,25 +228,8 @@ func (l *Log) ReplayCount() int {
 // Replay implements projector.Log. It does not support Tree and Through, which no fold sets.
 func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
 	return func(yield func(chunk.Record, error) bool) {
-		if of.Tree || of.Through > 0 {
-			yield(chunk.Record{}, errors.New("storetest: Tree and Through are not supported"))
-			return
-		}
-		l.mu.Lock()
-		l.replays++
-		l.mu.Unlock()
-		if l.Fault != nil {
-			if err := l.Fault(of.Session); err != nil {
-				yield(chunk.Record{}, err)
-				return
-			}
-		}
-		records := l.Records(of.Session)
-		if len(records) == 0 {
-			yield(chunk.Record{}, fmt.Errorf("%s: %w", of.Session, chunk.ErrUnknownSession))
-			return
-		}
-		if _, err := l.HasRecord(ctx, of.Session, of.After, of.Anchor); err != nil {
+		records, err := l.open(ctx, of)
+		if err != nil {
 			yield(chunk.Record{}, err)
 			return
 		}
@@ -259,11 +243,7 @@ func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record
 				last = rec.Ordinal - 1
 			}
 			fromOldest = false
-			if err := l.explain(of.Session, last, rec, records[0], of.After); err != nil {
-				yield(chunk.Record{}, err)
-				return
-			}
-			if err := ctx.Err(); err != nil {
+			if err := cmp.Or(l.explain(of.Session, last, rec, records[0], of.After), ctx.Err()); err != nil {
 				yield(chunk.Record{}, err)
 				return
 			}
@@ -273,6 +253,27 @@ func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record
 			}
 		}
 	}
+}
+
+// open returns the records of the session of a range that can be replayed.
+func (l *Log) open(ctx context.Context, of chunk.Range) ([]chunk.Record, error) {
+	if of.Tree || of.Through > 0 {
+		return nil, errors.New("storetest: Tree and Through are not supported")
+	}
+	l.mu.Lock()
+	l.replays++
+	l.mu.Unlock()
+	if l.Fault != nil {
+		if err := l.Fault(of.Session); err != nil {
+			return nil, err
+		}
+	}
+	records := l.Records(of.Session)
+	if len(records) == 0 {
+		return nil, fmt.Errorf("%s: %w", of.Session, chunk.ErrUnknownSession)
+	}
+	_, err := l.HasRecord(ctx, of.Session, of.After, of.Anchor)
+	return records, err
 }
 
 // explain returns an error if records between last and rec are missing and no truncated record lists them, or if rec has an ordinal up to last.
