@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -107,6 +108,15 @@ func marshal(v any) ([]byte, error) {
 func unmarshal(data []byte, v any, got *int) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	// The writer may have meant the member that is not read, such as the first one of {"approved":false,"approved":true}.
+	seen := make(map[string]bool)
+	for name := range rawjson.Members(data) {
+		text := string(name.Bytes())
+		if seen[text] {
+			return fmt.Errorf("%w: two members %.80q", ErrMalformed, text)
+		}
+		seen[text] = true
 	}
 	switch {
 	case *got > inboxVersion:

@@ -429,7 +429,7 @@ func TestMetadataBudgetIsPerMessage(t *testing.T) {
 	exact := `{"k":"` + strings.Repeat("x", MaxMetadata-8) + `"}`
 	over := `{"k":"` + strings.Repeat("x", MaxMetadata-7) + `"}`
 	message := func(id, meta string) string {
-		return `{"id":"` + id + `","role":"user","parts":[],"metadata":` + meta + `}`
+		return `{"id":"` + id + `","role":"user","parts":[{"type":"text","text":"x"}],"metadata":` + meta + `}`
 	}
 	p, bad := parsePost([]byte(chatBody("", message("u1", over), message("u2", exact))))
 	if bad != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -219,6 +220,9 @@ func (p *parsed) readMessages(list []message, sessionMetadata jsontext.Value) *R
 		in, bad := p.readInput(&list[first+i], sessionMetadata)
 		if bad != nil {
 			return bad
+		}
+		if strings.TrimSpace(in.Message.Content) == "" && len(in.Message.Files) == 0 {
+			return invalid("a message of a user has neither text nor files")
 		}
 		p.Turn = append(p.Turn, in)
 	}

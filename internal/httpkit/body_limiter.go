@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -72,10 +73,11 @@ var (
 	BodyTooLarge     = NewProblem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body is too large", "")
 	BodyTimeout      = NewProblem(http.StatusRequestTimeout, CodeBodyTimeout, "the body took too long to come; try again", "")
 	TooManyBodies    = NewProblem(http.StatusServiceUnavailable, CodeTooManyBodies, "too many concurrent requests; retry later", "")
-	UnsupportedMedia = NewProblem(http.StatusUnsupportedMediaType, CodeMedia, "want Content-Type application/json", "")
+	UnsupportedMedia = NewProblem(http.StatusUnsupportedMediaType, CodeMedia, "want Content-Type application/json, in UTF-8 and without Content-Encoding", "")
 	BodyUnreadable   = Invalid("the body could not be read")
 	bodyNotUTF8      = Invalid("the body is no UTF-8")
 	BodyTooDeep      = Invalid("the body is nested too deeply")
+	BodyAmbiguous    = Invalid("the body has an object with two members of one name")
 )
 
 // Lenient are options for JSON from browsers and models. Half of a surrogate pair is no reason to reject a request: a browser sends one if the text of a
@@ -88,10 +90,9 @@ type JSONLimits struct {
 	Depth int // nested objects and arrays; 0 leaves it to the parser
 }
 
-// JSON reads the body of a request, checks its media type, size, encoding and depth, and passes it to parse. The body counts until parse returns.
+// JSON reads the body of a request, checks its media type, size, encoding, depth and duplicate names, and passes it to parse. The body counts until parse returns.
 func (b *BodyLimiter) JSON(w http.ResponseWriter, r *http.Request, l JSONLimits, parse func(text []byte) *Problem) *Problem {
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" {
+	if !isPlainJSON(r.Header) {
 		return UnsupportedMedia
 	}
 	text, release, err := b.Read(w, r, l.Bytes)
@@ -110,8 +111,28 @@ func (b *BodyLimiter) JSON(w http.ResponseWriter, r *http.Request, l JSONLimits,
 		return bodyNotUTF8
 	case l.Depth > 0 && rawjson.Deeper(text, l.Depth):
 		return BodyTooDeep
+	case hasDuplicate(text):
+		return BodyAmbiguous
 	}
 	return parse(text)
+}
+
+// isPlainJSON reports whether a request announces JSON in UTF-8 without a content coding.
+func isPlainJSON(h http.Header) bool {
+	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return false
+	}
+	charset, given := params["charset"]
+	coding := h.Get("Content-Encoding")
+	return (!given || strings.EqualFold(charset, "utf-8")) && (coding == "" || strings.EqualFold(coding, "identity"))
+}
+
+// hasDuplicate reports whether an object of a text has two members of one name. Parsers differ in which one they use: a proxy that reads the first one of
+// {"approved":false,"approved":true} checks another value than the one that is stored. A text that is not JSON is left to the parser.
+func hasDuplicate(text []byte) bool {
+	value := jsontext.Value(text)
+	return !value.IsValid(jsontext.AllowInvalidUTF8(true)) && value.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
 
 // Into returns a parser for JSON that stores the body in v; wrong is the text of the Problem if the body does not fit. Unknown members are ignored.

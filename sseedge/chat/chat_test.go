@@ -416,6 +416,16 @@ func TestRefused(t *testing.T) {
 		{"a result and an error", "/answers", `{"toolCallId":"c1","result":1,"error":"x"}`, "400 VALIDATION_ERROR"},
 		{"neither", "/answers", `{"toolCallId":"c1"}`, "400 VALIDATION_ERROR"},
 		{"an unknown kind", "/answers", `{"kind":"subagent-result","toolCallId":"c1","result":1}`, "400 VALIDATION_ERROR"},
+		{"a member twice", "", `{"messages":[],` + chatBody("", user("u9", "x"))[1:], "400 VALIDATION_ERROR"},
+		{"a member twice in a message", "", `{"messages":[{"id":"u9","role":"user","role":"user","parts":[{"type":"text","text":"x"}]}]}`, "400 VALIDATION_ERROR"},
+		{
+			"an approval with two decisions", "/answers",
+			`{"kind":"approval-response","toolCallId":"a1","approvalId":"` + run + `::a1","approved":false,"approved":true}`, "400 VALIDATION_ERROR",
+		},
+		{"no parts", "", `{"messages":[{"id":"u9","role":"user"}]}`, "400 VALIDATION_ERROR"},
+		{"empty parts", "", `{"messages":[{"id":"u9","role":"user","parts":[]}]}`, "400 VALIDATION_ERROR"},
+		{"empty text", "", chatBody("", user("u9", "")), "400 VALIDATION_ERROR"},
+		{"blank text", "", chatBody("", user("u9", " \n")), "400 VALIDATION_ERROR"},
 		{"an unknown path", "/other", `{}`, "404 NOT_FOUND"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

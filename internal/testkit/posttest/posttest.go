@@ -11,9 +11,12 @@ func User(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"role":"user","parts":[{"type":"text","text":%q}]}`, id, text)
 }
 
-// Body returns the body of a POST with messages, and with further members.
+// Body returns the body of a POST with messages, and with further members. Its trigger is submit-message if they have none.
 func Body(members string, messages ...string) string {
-	return `{"id":"s1","trigger":"submit-message","messages":[` + strings.Join(messages, ",") + `]` + members + `}`
+	if !strings.Contains(members, `"trigger":`) {
+		members += `,"trigger":"submit-message"`
+	}
+	return `{"id":"s1","messages":[` + strings.Join(messages, ",") + `]` + members + `}`
 }
 
 // Assistant returns a message of the assistant: its id, then "step" for a step, and "<call>=<answer>" for a call, with the run in front of "::" for an approval.
