@@ -191,7 +191,7 @@ func (w *edgeEnv) expected(t *testing.T, root chunk.Session, scope chunk.Scope) 
 		}
 		frame := string(helix.Encode(nil, rec, scope))
 		if _, data, found := strings.Cut(frame, "data: "); found {
-			events = append(events, fmt.Sprintf("%d %s", rec.Seq, strings.TrimSpace(data)))
+			events = append(events, fmt.Sprintf("%s %s", rec.Cursor(), strings.TrimSpace(data)))
 		}
 	}
 	return events
