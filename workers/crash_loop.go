@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -55,12 +56,15 @@ func (j *commandJob) takeovers(ctx context.Context, snap fold.Snapshot) (int, er
 //  1. Run A crashes worker 1, which also has run B, in a long step. Worker 2 takes both over.
 //  2. Run A crashes worker 2, and then worker 3 and 4.
 //  3. Run B was taken over as often as run A, and fails with it.
+//
+// A run is not suspect after its next committed step: release is called there, and may be called again at the end of the
+// command.
 func (j *commandJob) awaitSuspect() (release func(), err error) {
 	limit := time.NewTimer(maxSuspectWait)
 	defer limit.Stop()
 	select {
 	case j.w.suspect <- struct{}{}:
-		return func() { <-j.w.suspect }, nil
+		return sync.OnceFunc(func() { <-j.w.suspect }), nil
 	case <-limit.C: // the other one has a long step
 		return func() {}, nil
 	case <-j.serveCtx.Done():

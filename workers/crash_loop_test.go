@@ -106,10 +106,71 @@ func TestSuspectsRunOneAtATime(t *testing.T) {
 	first, second := execute(uniqueName("s"), "suspect", "Hello?"), execute(uniqueName("s"), "suspect", "Hello?")
 	w.Request(first)
 	w.Request(second)
+	w.crashTwice(&calls, agent)
+	w.crashingWorker(agent)
+	for _, c := range []control.Command{first, second} {
+		w.AwaitStatus(c.Session, fold.Ended)
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d suspect runs at a time, want 1", most.Load())
+	}
+}
+
+// A run that was taken over before holds up the other suspect runs of the process only until its next committed step.
+func TestSuspectUntilItsNextStep(t *testing.T) {
+	w := newEnv(t)
+	var crashes atomic.Int64
+	second := make(chan struct{})
+	agent := func(crash func(context.Context) error) map[string]Agent {
+		return map[string]Agent{
+			"first": AgentFunc(func(ctx context.Context, turn *Turn) error {
+				step := func(ctx context.Context, s *Step) error { return s.Text(ctx, "word ") }
+				if crashes.Load() >= 4 {
+					if err := turn.Step(ctx, step); err != nil {
+						return err
+					}
+					select {
+					case <-second:
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+					return turn.Step(ctx, step)
+				}
+				crashes.Add(1)
+				return crash(ctx)
+			}),
+			"second": oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
+				if crashes.Load() >= 4 {
+					close(second)
+					return s.Text(ctx, "word ")
+				}
+				crashes.Add(1)
+				return crash(ctx)
+			}),
+		}
+	}
+	runs := []control.Command{execute(uniqueName("s"), "first", "Hello?"), execute(uniqueName("s"), "second", "Hello?")}
+	for _, c := range runs {
+		w.Request(c)
+	}
+	w.crashTwice(&crashes, agent)
+	w.crashingWorker(agent)
+	begin := time.Now()
+	for _, c := range runs {
+		w.AwaitStatus(c.Session, fold.Ended)
+	}
+	if took := time.Since(begin); took >= maxSuspectWait {
+		t.Errorf("the runs took %s, want less than the %s that a suspect run waits at most", took, maxSuspectWait)
+	}
+}
+
+// crashTwice serves both runs of a test with two workers, one after the other, of which each crashes with both runs.
+func (w *env) crashTwice(crashes *atomic.Int64, agents func(crash func(context.Context) error) map[string]Agent) {
+	w.t.Helper()
 	for range 2 {
 		p := w.crashingWorker(func(crash func(context.Context) error) map[string]Agent {
-			return agent(func(ctx context.Context) error {
-				for calls.Load()%2 != 0 { // the worker crashes with both runs
+			return agents(func(ctx context.Context) error {
+				for crashes.Load()%2 != 0 {
 					if err := wait.Sleep(ctx, time.Millisecond); err != nil {
 						return err
 					}
@@ -117,19 +178,12 @@ func TestSuspectsRunOneAtATime(t *testing.T) {
 				return crash(ctx)
 			})
 		})
-		natstest.Eventually(t, "the worker to crash", func(context.Context) error {
+		natstest.Eventually(w.t, "the worker to crash", func(context.Context) error {
 			if !p.JS.Conn().IsClosed() {
 				return errors.New("it runs")
 			}
 			return nil
 		})
 		p.Stop()
-	}
-	w.crashingWorker(agent)
-	for _, c := range []control.Command{first, second} {
-		w.AwaitStatus(c.Session, fold.Ended)
-	}
-	if most.Load() != 1 {
-		t.Errorf("%d suspect runs at a time, want 1", most.Load())
 	}
 }

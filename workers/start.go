@@ -200,19 +200,20 @@ func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	release := func() {}
 	if before > 0 {
-		release, err := j.awaitSuspect()
-		if err != nil {
+		if release, err = j.awaitSuspect(); err != nil {
 			return err
 		}
-		defer release()
 	}
+	defer release()
 	started := chunk.RunStarted{RunID: j.cmd.RunID, Mode: modeTakeover, CheckpointID: snap.CheckpointID, Parent: snap.Run.Parent}
 	t, err := j.start(ctx, snap, started)
 	if err != nil {
 		return err
 	}
 	defer t.close()
+	t.committed = release
 	if err := t.recover(ctx); err != nil {
 		return t.failRejected(ctx, err)
 	}

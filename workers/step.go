@@ -340,6 +340,9 @@ func (t *Turn) writeStepEnd(s *Step) error {
 	if err := t.refresh(ctx); err != nil {
 		return err
 	}
+	if t.committed != nil {
+		t.committed()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.step, t.final = s.number, last

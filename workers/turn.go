@@ -35,6 +35,7 @@ type Turn struct {
 	failedStep    *Step         // a failed step that is not rolled back, nil if none
 	stopChecked   bool          // the inbox was read since the last step
 	restartDelay  time.Duration // before the agent is called, see restartBackoff
+	committed     func()        // called after each committed step, nil for a run that was not taken over
 
 	mu          sync.Mutex // guards everything below
 	snap        fold.Snapshot
