@@ -87,7 +87,7 @@ func serveAgents(ctx context.Context, job workerJob) error {
 		MaxTakeovers: workers.Off, // the workers are killed whatever their runs do
 		Agents:       map[string]workers.Agent{"teller": wordAgent(job.Pace), "helper": helper()},
 		Lease:        lease, Concurrency: 16, RetryDelay: 50 * time.Millisecond,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		return err
@@ -209,38 +209,51 @@ func newWorkerEnv(t *testing.T) *workerEnv {
 func workerSession(i int) chunk.Session { return chunk.RootSession("acme", fmt.Sprint("run", i)) }
 
 func (o *workerEnv) ask(ctx context.Context, i int) error {
-	return o.Queue.Request(ctx, control.Command{
+	c := control.Command{
 		Kind: control.Execute, Session: workerSession(i), AgentType: "teller", RunID: fmt.Sprint("r", i),
 		Input: []chunk.InputMessage{{Content: "Tell!"}},
-	}, 0)
+	}
+	for {
+		err := o.Queue.Request(ctx, c, 0)
+		if ctx.Err() != nil || !errors.Is(err, chunk.ErrUnknownOutcome) {
+			return err
+		}
+	}
 }
 
-// attend follows a session to its end and answers its calls, as a browser does.
-// It returns how often the stream ended.
+// attend follows a session to its end and answers its calls, as a browser does: after an error it starts again. With the race detector the server
+// may need more than ten seconds for a response.
 func (o *workerEnv) attend(ctx context.Context, i int) error {
-	s := workerSession(i)
+	var last error
 	for ctx.Err() == nil {
-		for rec, err := range o.Log.Follow(ctx, chunk.Range{Session: s}) {
-			if err != nil {
-				break // not started, or removed records: start again
-			}
-			if rec.Type.Terminal() {
+		for rec, err := range o.Log.Follow(ctx, chunk.Range{Session: workerSession(i)}) {
+			if err == nil && rec.Type.Terminal() {
 				return nil
 			}
-			if rec.Type == chunk.TypeStreamPaused {
-				if err := o.answer(ctx, s); err != nil {
-					return err
-				}
+			if err == nil && rec.Type == chunk.TypeStreamPaused {
+				err = o.answer(ctx, rec)
+			}
+			if err != nil { // also if the session has not started
+				last = err
+				break
 			}
 		}
 	}
-	return fmt.Errorf("run %d has not ended: %w", i, ctx.Err())
+	return fmt.Errorf("run %d has not ended: %w; last error: %w", i, ctx.Err(), last)
 }
 
-func (o *workerEnv) answer(ctx context.Context, s chunk.Session) error {
+// answer answers the call that a session waits for since the record paused, unless the session has continued.
+func (o *workerEnv) answer(ctx context.Context, paused chunk.Record) error {
+	s := paused.Session
 	snap, err := o.Reader.Snapshot(ctx, s)
-	if err != nil || snap.Run.Status != fold.RunSuspended || len(snap.Pending) == 0 {
-		return nil //nolint:nilerr // the run has continued; the next pause is checked later
+	if err != nil {
+		return err
+	}
+	if snap.Position.Seq < paused.Seq {
+		return fmt.Errorf("the snapshot ends at sequence %d, before the pause at %d", snap.Position.Seq, paused.Seq)
+	}
+	if snap.Run.Status != fold.RunSuspended || len(snap.Pending) == 0 {
+		return nil // the session has continued; the next pause is checked later
 	}
 	run := snap.Run.ID
 	a := control.Answer{Session: s, RunID: run, CallID: snap.Pending[0].CallID, Kind: control.ClientResult, Result: chunk.Value(`"here"`)}
