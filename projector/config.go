@@ -8,12 +8,13 @@ import (
 
 // Config holds the settings of a Runner. The zero Config is ready for production.
 type Config struct {
-	// SaveRecords is the maximum number of records of a session between two saves. The end of a step or of a run causes an
-	// earlier save. Defaults to 200.
+	// SaveRecords is the maximum number of records of a session between two saves. The start, a pause and the end of a run cause
+	// an earlier save. Defaults to 200.
 	SaveRecords int
 
 	// SaveAfter is the maximum delay between applying a record and saving it, and with it the delay of its acknowledgement. It
-	// must be well below the redelivery timeout of the Source. Defaults to 500 ms.
+	// must be well below the redelivery timeout of the Source. Readers fold the records after the last save, so a longer delay
+	// does not make a snapshot older; it makes saves fewer, and the work after a crash more. Defaults to 5 s.
 	SaveAfter time.Duration
 
 	// MaxUnsaved is the maximum number of unacknowledged deliveries of all sessions together; beyond it all sessions are saved.
@@ -48,7 +49,7 @@ func (c Config) withDefaults() Config {
 		c.SaveRecords = 200
 	}
 	if c.SaveAfter == 0 {
-		c.SaveAfter = 500 * time.Millisecond
+		c.SaveAfter = 5 * time.Second
 	}
 	if c.MaxUnsaved == 0 {
 		c.MaxUnsaved = 8192

@@ -94,16 +94,23 @@ func (r *Runner) loop(ctx context.Context, batches <-chan []Delivery, ended <-ch
 	// Attempts that run when ctx ends may finish.
 	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	timer := time.NewTimer(r.cfg.SaveAfter)
+	timer, due := time.NewTimer(r.cfg.SaveAfter), time.Now().Add(r.cfg.SaveAfter)
 	defer timer.Stop()
+	wakeIn := func(d time.Duration) {
+		due = time.Now().Add(d)
+		timer.Reset(d)
+	}
 	for {
 		select {
 		case batch := <-batches:
 			r.accept(working, batch)
 		case s := <-r.done:
 			r.attemptEnded(working, s)
+			if wait, pending := s.wait(); s.state == idle && pending && wait < time.Until(due) {
+				wakeIn(max(wait, time.Millisecond)) // it failed, and its retry is due earlier than any save
+			}
 		case <-timer.C:
-			timer.Reset(r.scheduleDue(working))
+			wakeIn(r.scheduleDue(working))
 		case err := <-ended:
 			r.finish(working, cancel)
 			return err

@@ -40,8 +40,8 @@ func TestRunnerSavesDeliveries(t *testing.T) {
 	}
 }
 
-// TestSavePolicy checks that a session is saved 500 ms after the first record, at the end of a step, or after 200 records, and
-// that no delivery is acknowledged earlier.
+// TestSavePolicy checks that a session is saved at the start, a pause and the end of a run, five seconds after the first record
+// that is not saved, or after 200 records, and that no delivery is acknowledged earlier.
 func TestSavePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
@@ -57,26 +57,28 @@ func TestSavePolicy(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		q.put(begun)
-		saved(0, 1)
-		time.Sleep(400 * time.Millisecond)
-		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "a"}))
-		saved(0, 2)
-		time.Sleep(101 * time.Millisecond)
 		saved(1, 0)
-		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "b"}))
+		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "a"}))
 		saved(1, 1)
-		q.put(log.Append(t, s1, 1, chunk.StepEnd{}))
+		time.Sleep(4900 * time.Millisecond)
+		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "b"}))
+		saved(1, 2)
+		time.Sleep(101 * time.Millisecond)
 		saved(2, 0)
+		q.put(log.Append(t, s1, 1, chunk.StepEnd{}))
+		saved(2, 1)
+		q.put(log.Append(t, s1, 1, chunk.StreamPaused{}))
+		saved(3, 0)
 		for range 199 {
 			q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "c"}))
 		}
-		saved(2, 199)
+		saved(3, 199)
 		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "c"}))
-		saved(3, 0)
-		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "d"}))
-		saved(3, 1)
-		stop() // saves all sessions
 		saved(4, 0)
+		q.put(log.Append(t, s1, 2, chunk.TextDelta{Delta: "d"}))
+		saved(4, 1)
+		stop() // saves all sessions
+		saved(5, 0)
 	})
 }
 
@@ -85,8 +87,13 @@ func TestRunnerReleasesAfterItsLastAck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
 		_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Minute})
-		q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
+		q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}), log.Append(t, s1, 1, chunk.TextDelta{Delta: "a"}))
 		synctest.Wait()
+		q.put(log.Append(t, s1, 1, chunk.TextDelta{Delta: "b"}))
+		synctest.Wait()
+		if q.unacked() != 1 {
+			t.Fatalf("%d deliveries are unacknowledged before the end, want 1", q.unacked())
+		}
 		stop()
 		if !slices.Equal(q.released, []int{0}) {
 			t.Errorf("released with %v unacknowledged deliveries, want once with 0", q.released)

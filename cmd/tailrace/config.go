@@ -84,7 +84,7 @@ type config struct {
 
 	SnapshotBucket  string        `envconfig:"SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
 	SaveRecords     int           `envconfig:"SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
-	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"500ms" desc:"save a snapshot at most this long after a record was folded"`
+	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
 	SnapshotTTL     time.Duration `envconfig:"SNAPSHOT_TTL" default:"0s" desc:"retention of the snapshot of a session without new records, at least MAX_AGE; 0s is unlimited"`
 	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in the projector, per partition, in bytes"`
 

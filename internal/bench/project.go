@@ -37,6 +37,7 @@ func (l *harness) project(ctx context.Context) ([]pair, error) {
 		return nil, err
 	}
 	d := delay{harness: l, sessions: 50, chunks: l.cfg.size(8000), pace: time.Second / 2000}
+	slow := delay{harness: l, sessions: 500, chunks: l.cfg.size(20_000), pace: time.Second / 1000}
 	return []pair{
 		{name: "project-fold", baseline: "encoding/json of the same bodies", ours: folding.fold, raw: folding.unmarshal},
 		{
@@ -46,6 +47,9 @@ func (l *harness) project(ctx context.Context) ([]pair, error) {
 		{
 			name: "project-2000/s", baseline: "a bare consumer that pulls and acknowledges",
 			targets: []target{{figure: foldDelay, atMost: 100}}, ours: d.project, raw: d.consume,
+		},
+		{
+			name: "project-500x2/s", baseline: "a bare consumer that pulls and acknowledges", ours: slow.project, raw: slow.consume,
 		},
 	}, nil
 }
@@ -323,6 +327,10 @@ func (d delay) project(ctx context.Context, _ int) (figures, error) {
 	}
 	handed, acked := newTimes(d.chunks), newTimes(d.chunks)
 	one, done := countdown(d.chunks)
+	before, err := processorTime()
+	if err != nil {
+		return nil, err
+	}
 	p, err := w.project(ctx, "ours", w, handed.since, func(stored time.Time) { acked.since(stored); one() })
 	if err != nil {
 		return nil, err
@@ -335,7 +343,8 @@ func (d delay) project(ctx context.Context, _ int) (figures, error) {
 		return nil, err
 	}
 	p.stop() // no times are recorded from here on
-	return figures{{foldDelay, handed.p99()}, {ackDelay, acked.p99()}}, nil
+	each, err := d.costSince(before)
+	return figures{{foldDelay, handed.p99()}, {ackDelay, acked.p99()}, {costOfChunk, each}}, err
 }
 
 func (d delay) consume(ctx context.Context, _ int) (figures, error) {
@@ -344,6 +353,10 @@ func (d delay) consume(ctx context.Context, _ int) (figures, error) {
 		return nil, err
 	}
 	taken := newTimes(d.chunks)
+	before, err := processorTime()
+	if err != nil {
+		return nil, err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.write(ctx, w) })
 	group.Go(func() error {
@@ -355,9 +368,18 @@ func (d delay) consume(ctx context.Context, _ int) (figures, error) {
 			return err
 		})
 	})
-	err = group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	each, err := d.costSince(before)
 	p99 := taken.p99()
-	return figures{{foldDelay, p99}, {ackDelay, p99}}, err
+	return figures{{foldDelay, p99}, {ackDelay, p99}, {costOfChunk, each}}, err
+}
+
+// costSince returns the processor time per chunk of writer, reader and server.
+func (d delay) costSince(before time.Duration) (float64, error) {
+	after, err := processorTime()
+	return float64((after - before).Nanoseconds()) / 1e3 / float64(d.chunks), err
 }
 
 // write publishes the chunks at the configured pace.

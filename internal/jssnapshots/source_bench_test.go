@@ -115,3 +115,31 @@ func BenchmarkBacklog(b *testing.B) {
 		b.ReportMetric(float64(b.N*sessions*each)/b.Elapsed().Seconds(), "chunks/s")
 	})
 }
+
+// A session is opened whose last records are not saved: none, those of five seconds at two a second, and the most that a save
+// leaves. The reader folds them onto the stored head.
+func BenchmarkOpen(b *testing.B) {
+	for _, unsaved := range []int{0, 10, 199} {
+		b.Run(fmt.Sprintf("unsaved=%d", unsaved), func(b *testing.B) {
+			w := newEnv(b)
+			draft := storetest.NewLog()
+			w.copy([]chunk.Record{draft.Append(b, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})})
+			w.copy([]chunk.Record{draft.Append(b, s1, 0, chunk.StreamPaused{})})
+			p := w.project(SourceConfig{})
+			w.caughtUp(s1)
+			p.stop()
+			for i := range unsaved {
+				w.copy([]chunk.Record{draft.Append(b, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)})})
+			}
+			for b.Loop() {
+				snap, err := w.reader.Snapshot(b.Context(), s1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if want := chunk.Ordinal(2 + unsaved); snap.Position.Ordinal != want {
+					b.Fatalf("snapshot of %d records, want %d", snap.Position.Ordinal, want)
+				}
+			}
+		})
+	}
+}

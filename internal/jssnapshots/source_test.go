@@ -118,7 +118,7 @@ func TestRestartRepeatsNothing(t *testing.T) {
 	one.stop()
 	w.caughtUp(s1)
 	two := w.projectSaving(SourceConfig{}, late, nil)
-	w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.StepEnd{})})
+	w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.StreamPaused{})})
 	w.caughtUp(s1)
 	if n := two.runner.Stats().Delivered; n != 1 {
 		t.Errorf("%d deliveries after the restart, want the new record only", n)
