@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
@@ -83,7 +84,7 @@ func (r *Reader) HasRecord(ctx context.Context, s chunk.Session, at chunk.Positi
 	case err != nil && !errors.Is(err, chunk.ErrTruncated):
 		return false, err
 	}
-	first, err := r.firstRecord(ctx, stream, s)
+	first, err := r.firstRecord(ctx, stream, s, r.cfg.OpenTimeout)
 	if errors.Is(err, jsclient.ErrNotFound) {
 		return false, nil
 	}
@@ -93,12 +94,12 @@ func (r *Reader) HasRecord(ctx context.Context, s chunk.Session, at chunk.Positi
 	return false, err
 }
 
-// firstRecord returns the first record of s that the log has, or jsclient.ErrNotFound.
-func (r *Reader) firstRecord(ctx context.Context, stream string, s chunk.Session) (chunk.Record, error) {
+// firstRecord returns the first record of s that the log has, or jsclient.ErrNotFound. The budget is that of retry.
+func (r *Reader) firstRecord(ctx context.Context, stream string, s chunk.Session, budget time.Duration) (chunk.Record, error) {
 	subject, err := r.cfg.Layout.Subject(s)
 	for seq := uint64(1); err == nil; {
 		var m jsclient.Message
-		m, err = retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (jsclient.Message, error) {
+		m, err = retry(ctx, r, budget, func(ctx context.Context) (jsclient.Message, error) {
 			return r.client.Next(ctx, stream, subject, seq)
 		})
 		if err == nil {

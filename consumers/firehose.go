@@ -47,6 +47,20 @@ type FirehoseConfig struct {
 	// redelivery. Defaults to 30 seconds, at least 1.
 	AckWait time.Duration
 
+	// OnGap, if not nil, is called for records that the firehose cannot deliver because the log has lost them, before the record that follows them. Run
+	// ends with its error. As for handle, calls of one partition come from one goroutine, and a Gap is repeated if the record after it is not
+	// acknowledged. Every Gap is also logged and counted in Stats.
+	OnGap func(ctx context.Context, g Gap) error
+
+	// DeadLetter, if not nil, gets a record whose handle has failed MaxAttempts times; after it returns nil the record counts as handled. Run ends with
+	// its error, and with that of handle at the third record in a row: then it is the sink that fails, and not a record. If DeadLetter is nil, the
+	// first error of handle ends Run.
+	DeadLetter func(ctx context.Context, rec chunk.Record, cause error) error
+
+	// MaxAttempts is the number of calls of handle for one record before DeadLetter gets it. The delay between them grows from 100 ms to 10 s; it does not
+	// delay other partitions. Defaults to 5.
+	MaxAttempts int
+
 	// TakeoverTimeout is the time without requests from the program that reads a partition after which the server assigns the partition to a waiting
 	// program. Defaults to 10 seconds, at least four heartbeats.
 	TakeoverTimeout time.Duration
@@ -64,6 +78,9 @@ func (c FirehoseConfig) withDefaults(heartbeat time.Duration) FirehoseConfig {
 	}
 	if c.CommitInterval == 0 {
 		c.CommitInterval = min(200*time.Millisecond, c.AckWait/4)
+	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 5
 	}
 	if c.TakeoverTimeout == 0 {
 		c.TakeoverTimeout = max(10*time.Second, 4*heartbeat)
@@ -87,6 +104,8 @@ func (c FirehoseConfig) validate(heartbeat time.Duration) error {
 		return fmt.Errorf("AckWait is %s, want at least 1s", c.AckWait)
 	case c.CommitInterval <= 0 || c.CommitInterval > c.AckWait/4:
 		return fmt.Errorf("CommitInterval is %s, want more than 0 and at most %s, a quarter of AckWait", c.CommitInterval, c.AckWait/4)
+	case c.MaxAttempts < 1:
+		return fmt.Errorf("MaxAttempts is %d, want at least 1", c.MaxAttempts)
 	case c.TakeoverTimeout < 4*heartbeat:
 		return fmt.Errorf("TakeoverTimeout is %s, want at least %s, four heartbeats", c.TakeoverTimeout, 4*heartbeat)
 	}
@@ -120,7 +139,7 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	return f, nil
 }
 
-// Run delivers until ctx ends, handle or Commit fails, or the log is deleted; it returns that error, and never nil. handle is called by one goroutine for
+// Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error, and never nil. handle is called by one goroutine for
 // each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the order of
 // the log.
 //
@@ -129,7 +148,7 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 // A sink that needs exactly once can use the session with epoch and ordinal as the key.
 //
 // A *chunk.TruncatedError with reason recreated reports that the stream was deleted and created again; the next Run begins at its start. If retention
-// removes records before they are delivered, an ephemeral firehose ends with reason expired; a durable one logs a warning and continues with the rest.
+// removes records before they are delivered, an ephemeral firehose ends with reason expired; a durable one reports a Gap and continues with the rest.
 func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.Record) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -151,7 +170,9 @@ func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.R
 }
 
 func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.Context, chunk.Record) error) error {
-	loop := partitionLoop{Firehose: f, stream: f.reader.cfg.Layout.Stream(p), filter: f.filters[p], handle: handle}
+	loop := partitionLoop{
+		Firehose: f, partition: p, stream: f.reader.cfg.Layout.Stream(p), filter: f.filters[p], handle: handle, sessions: map[string]*ordinalChecker{},
+	}
 	if f.cfg.Name == "" {
 		return loop.runEphemeral(ctx)
 	}
@@ -162,9 +183,12 @@ func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.
 type partitionLoop struct {
 	*Firehose
 
-	stream string
-	filter string
-	handle func(context.Context, chunk.Record) error
+	partition   int
+	stream      string
+	filter      string
+	handle      func(context.Context, chunk.Record) error
+	sessions    map[string]*ordinalChecker // by subject, see checkOrdinal
+	deadLetters int                        // records in a row that could not be handled
 }
 
 func (l *partitionLoop) runEphemeral(ctx context.Context) error {
@@ -188,6 +212,9 @@ func (l *partitionLoop) runEphemeral(ctx context.Context) error {
 
 // deliver calls handle if the message is a record of a wanted type.
 func (l *partitionLoop) deliver(ctx context.Context, e *jsreader.Entry) error {
+	if err := l.checkOrdinal(ctx, e); err != nil {
+		return err
+	}
 	if t := typeOf(e.Header); t != "" && !l.wants(t) {
 		return nil
 	}
@@ -198,7 +225,7 @@ func (l *partitionLoop) deliver(ctx context.Context, e *jsreader.Entry) error {
 			if !l.wants(rec.Type) {
 				return nil
 			}
-			return l.handle(ctx, rec)
+			return l.attempt(ctx, rec)
 		}
 	}
 	l.reader.skipMalformed(Malformed{Stream: l.stream, Subject: e.Subject, Seq: chunk.Seq(e.Seq), Err: err})
@@ -208,124 +235,3 @@ func (l *partitionLoop) deliver(ctx context.Context, e *jsreader.Entry) error {
 func (l *partitionLoop) wants(t chunk.Type) bool {
 	return len(l.cfg.Types) == 0 || slices.Contains(l.cfg.Types, t)
 }
-
-// durable is the loop of one partition of a durable firehose. It acknowledges in order, after Commit.
-type durable struct {
-	*partitionLoop
-
-	pinned       *jsreader.Pinned
-	handled      uint64             // everything up to here is handled
-	unacked      []jsreader.Receipt // of the deliveries that are handled and not acknowledged
-	unackedSince time.Time          // of the first of them
-	commitTimer  *time.Timer        // runs while there are any
-}
-
-// runDurable reads the consumer that keeps the position on the server.
-func (l *partitionLoop) runDurable(ctx context.Context) error {
-	d := &durable{partitionLoop: l, commitTimer: time.NewTimer(l.cfg.CommitInterval)}
-	d.commitTimer.Stop()
-	defer d.commitTimer.Stop()
-	d.pinned = jsreader.NewPinned(l.reader.client, jsreader.PinnedConfig{
-		Stream: l.stream, Name: l.cfg.Name, Description: "tailrace firehose", Filter: l.filter, FromLatest: l.cfg.FromLatest,
-		Ahead: l.cfg.Batch, Request: l.cfg.Batch, Batch: l.cfg.CommitRecords, AckWait: l.cfg.AckWait, TakeoverTimeout: l.cfg.TakeoverTimeout,
-		InOrderOnly: true, Wake: d.commitTimer.C,
-		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: l.reader.cfg.Heartbeat,
-		OnReset: func() { l.reader.resets.Add(1) }, Log: l.reader.cfg.Log,
-	})
-	err := d.pinned.Run(ctx, d.take)
-	if errors.Is(err, jsreader.ErrRecreated) {
-		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
-	}
-	// The handled records are committed and acknowledged for every reason that ends the loop. Only an error of Commit replaces that reason.
-	var refused *commitError
-	if failed := d.commitAndAck(ctx); errors.As(failed, &refused) {
-		err = failed
-	}
-	d.pinned.Release(ctx)
-	return err
-}
-
-// take handles deliveries; without any, the commit timer has fired.
-func (d *durable) take(ctx context.Context, entries []jsreader.Entry) error {
-	for i := range entries {
-		if ctx.Err() != nil { // a handler need not look at ctx, and must not get the rest of the batch
-			return context.Cause(ctx)
-		}
-		if err := d.process(ctx, &entries[i]); err != nil {
-			return err
-		}
-		if err := d.commitIfDue(ctx, i == len(entries)-1); err != nil {
-			return err
-		}
-	}
-	return d.commitIfDue(ctx, false)
-}
-
-// process handles one delivery. The server redelivers a handled record if its acknowledgement was lost or late.
-func (d *durable) process(ctx context.Context, e *jsreader.Entry) error {
-	if e.Seq > d.handled {
-		if err := d.deliver(ctx, e); err != nil {
-			return err
-		}
-		d.handled = e.Seq
-	}
-	if len(d.unacked) == 0 {
-		d.unackedSince = time.Now()
-		d.commitTimer.Reset(d.cfg.CommitInterval)
-	}
-	d.unacked = append(d.unacked, e.Receipt())
-	return nil
-}
-
-// commitIfDue acknowledges if enough was handled, if something has waited for long enough, or, without a Commit, if there is nothing else to do.
-func (d *durable) commitIfDue(ctx context.Context, idle bool) error {
-	switch {
-	case len(d.unacked) == 0:
-		return nil
-	case len(d.unacked) >= d.cfg.CommitRecords,
-		d.cfg.Commit == nil && idle,
-		time.Since(d.unackedSince) >= d.cfg.CommitInterval:
-		return d.commitAndAck(ctx)
-	}
-	return nil
-}
-
-// commitAndAck commits and acknowledges the handled records. A lost acknowledgement causes a redelivery, which process recognises.
-func (d *durable) commitAndAck(ctx context.Context) error {
-	if err := d.commit(ctx); err != nil {
-		return err
-	}
-	err := d.pinned.Ack(d.unacked...)
-	if errors.Is(err, jsreader.ErrRecreated) {
-		err = nil // there is nothing left to acknowledge
-	}
-	d.unacked = d.unacked[:0]
-	d.commitTimer.Stop()
-	return err
-}
-
-// commit calls Commit. The records stay unacknowledged if it fails.
-func (d *durable) commit(ctx context.Context) error {
-	if d.cfg.Commit == nil || len(d.unacked) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.AckWait/2)
-	defer cancel()
-	if err := d.cfg.Commit(ctx); err != nil {
-		d.unacked = nil
-		return &commitError{stream: d.stream, cause: err}
-	}
-	return nil
-}
-
-// commitError is an error of Commit.
-type commitError struct {
-	stream string
-	cause  error
-}
-
-func (e *commitError) Error() string {
-	return fmt.Sprintf("commit records of %s: %v", e.stream, e.cause)
-}
-
-func (e *commitError) Unwrap() error { return e.cause }

@@ -63,7 +63,7 @@ func (rd *readState) checkRoot(ctx context.Context, subject string, rec chunk.Re
 	if len(rd.chains) > 0 || subject == rd.root {
 		return nil // not the beginning, or the root itself, whose ordinal shows it
 	}
-	first, err := rd.firstRecord(ctx, rd.root, rd.session)
+	first, err := rd.firstRecord(ctx, rd.stream, rd.session, 0)
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound):
 		return nil
@@ -73,22 +73,6 @@ func (rd *readState) checkRoot(ctx context.Context, subject string, rec chunk.Re
 		return rd.truncated(chunk.TruncatedExpired, rec.Seq)
 	}
 	return nil
-}
-
-// firstRecord returns the first record of a session that the log still has.
-func (rd *readState) firstRecord(ctx context.Context, subject string, s chunk.Session) (chunk.Record, error) {
-	return retry(ctx, rd.Reader, 0, func(ctx context.Context) (chunk.Record, error) {
-		for from := uint64(1); ; {
-			m, err := rd.client.Next(ctx, rd.stream, subject, from)
-			if err != nil {
-				return chunk.Record{}, err
-			}
-			if rec, err := decode(m, s); err == nil {
-				return rec, nil
-			}
-			from = m.Seq + 1
-		}
-	})
 }
 
 // recordBefore returns the last record of a session up to the cursor. A replica that lags may answer, with an earlier record; so a record that is not the
@@ -178,12 +162,12 @@ func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject s
 		}
 		return why
 	}
-	return rd.gapReason(ctx, c, subject, rec)
+	return rd.gapReason(ctx, c, rec)
 }
 
 // acceptReuse returns nil if the log starts with rec and the read takes what the log still has; errSkip if the writer of rec was fenced.
-func (rd *readState) acceptReuse(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
-	err := rd.gapReason(ctx, c, subject, rec)
+func (rd *readState) acceptReuse(ctx context.Context, c *ordinalChecker, rec chunk.Record) error {
+	err := rd.gapReason(ctx, c, rec)
 	truncated, ok := errors.AsType[*chunk.TruncatedError](err)
 	starts := ok && truncated.Reason == chunk.TruncatedExpired
 	switch {
@@ -197,8 +181,8 @@ func (rd *readState) acceptReuse(ctx context.Context, c *ordinalChecker, subject
 }
 
 // gapReason distinguishes records that expired at the beginning from records that are missing in the middle.
-func (rd *readState) gapReason(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
-	first, err := rd.firstRecord(ctx, subject, c.session)
+func (rd *readState) gapReason(ctx context.Context, c *ordinalChecker, rec chunk.Record) error {
+	first, err := rd.firstRecord(ctx, rd.stream, c.session, 0)
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound): // deleted meanwhile
 		return rd.truncatedIn(c, chunk.TruncatedExpired, 0)

@@ -24,6 +24,9 @@ type Stats struct {
 	Resets    uint64 // consumers lost and replaced
 
 	Archived uint64 // records read from archives
+
+	Gaps        uint64 // ranges that firehoses could not deliver
+	DeadLetters uint64 // records that firehoses gave to DeadLetter
 }
 
 // Stats returns the counters of all reads of r, including those that have ended.
@@ -34,6 +37,9 @@ func (r *Reader) Stats() Stats {
 		Resets:    r.resets.Load(),
 
 		Archived: r.archived.Load(),
+
+		Gaps:        r.gaps.Load(),
+		DeadLetters: r.deadLetters.Load(),
 	}
 }
 

@@ -311,7 +311,7 @@ func (rd *readState) accept(ctx context.Context, e *entry) (chunk.Record, error)
 	case fenced:
 		return chunk.Record{}, rd.countFenced()
 	case reused:
-		if err := rd.acceptReuse(ctx, c, e.Subject, rec); err != nil {
+		if err := rd.acceptReuse(ctx, c, rec); err != nil {
 			return chunk.Record{}, err
 		}
 	case missing:

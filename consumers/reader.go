@@ -23,7 +23,7 @@ type Reader struct {
 	client   *jsclient.Client
 	archives *archive.Reader
 
-	malformed, fenced, resets, archived atomic.Uint64
+	malformed, fenced, resets, archived, gaps, deadLetters atomic.Uint64
 }
 
 // New returns a Reader over js. It does not call the server. The error names the wrong field of cfg.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"sync"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -66,12 +68,17 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 	if f.types != "" {
 		config.Types = splitTypes(f.types)
 	}
+	out := printerFor(t, f.json, chunk.Session{})
+	var printing sync.Mutex // each partition has its own goroutine
+	config.OnGap = func(_ context.Context, g consumers.Gap) error {
+		printing.Lock()
+		defer printing.Unlock()
+		return printGap(out, g)
+	}
 	firehose, err := reader.Firehose(config)
 	if err != nil {
 		return err
 	}
-	out := printerFor(t, f.json, chunk.Session{})
-	var printing sync.Mutex // each partition has its own goroutine
 	err = firehose.Run(ctx, func(_ context.Context, rec chunk.Record) error {
 		printing.Lock()
 		defer printing.Unlock()
@@ -81,4 +88,19 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 		err = nil
 	}
 	return errors.Join(err, out.end())
+}
+
+// printGap prints that records are missing.
+func printGap(out printer, g consumers.Gap) error {
+	switch p := out.(type) {
+	case *textPrinter:
+		return p.line(g.Session.ID, red, fmt.Sprintf("records missing: sequences %d to %d of partition %d (%s)", g.From, g.To, g.Partition, g.Reason))
+	case *jsonPrinter:
+		line := map[string]any{"partition": g.Partition, "from": g.From, "to": g.To, "reason": g.Reason}
+		if g.Reason == chunk.TruncatedGap {
+			line["session"], line["firstOrdinal"], line["lastOrdinal"] = g.Session.ID, g.FirstOrdinal, g.LastOrdinal
+		}
+		return json.NewEncoder(p.out).Encode(map[string]any{"gap": line})
+	}
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -53,5 +55,47 @@ func TestFirehoseOfTwoPartitions(t *testing.T) {
 		if !json.Valid([]byte(line)) {
 			t.Fatalf("invalid JSON: %.200s", line)
 		}
+	}
+}
+
+// Records that are missing in the middle of a session are a line of their own, before the record after them.
+func TestFirehosePrintsGaps(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	in := strings.Repeat(`{"type":"custom","agentId":"a","agentType":"t","timestamp":1,"step":0,"eventName":"n","data":1}`+"\n", 5)
+	args := []string{"publish", "--session", "s", "--nats-url", server.URL}
+	if code := run(t.Context(), terminal{in: strings.NewReader(in), out: io.Discard, err: io.Discard}, args); code != exitOK {
+		t.Fatalf("publish: exit code %d", code)
+	}
+	stream, err := server.JetStream(t).Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.DeleteMsg(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, asJSON := range []bool{true, false} {
+		var out bytes.Buffer
+		var to printer = &jsonPrinter{out: &out}
+		want := `{"gap":{"firstOrdinal":3,"from":3,"lastOrdinal":3,"partition":0,"reason":"gap","session":"s","to":3}}` + "\n"
+		if !asJSON {
+			to, want = &textPrinter{out: &out}, "records missing: sequences 3 to 3 of partition 0 (gap)"
+		}
+		gap := consumers.Gap{
+			From: 3, To: 3, Reason: chunk.TruncatedGap, Session: chunk.RootSession("default", "s"), FirstOrdinal: 3, LastOrdinal: 3,
+		}
+		if err := printGap(to, gap); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%q, %v; want %q", out.String(), err, want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out := &lineCount{want: 7, ended: cancel} // run_started, five chunks without one, stream_end, the gap
+	args = []string{"firehose", "--from-start", "--json", "--nats-url", server.URL}
+	if code := run(ctx, terminal{in: strings.NewReader(""), out: out, err: io.Discard}, args); code != exitOK {
+		t.Fatalf("firehose: exit code %d", code)
+	}
+	lines := strings.Split(out.text.String(), "\n")
+	if !strings.HasPrefix(lines[2], `{"gap":`) {
+		t.Errorf("the third line is %.200s, want the gap", lines[2])
 	}
 }

@@ -37,11 +37,12 @@ type Pinned struct {
 	cfg  PinnedConfig
 	acks ackTracker
 
-	begun  bool     // attached once
-	last   position // everything up to here was delivered
-	pinID  string   // "" while another client may be pinned
-	active bool     // the pinned client, which got everything from the ack floor on
-	start  uint64   // of the consumer, by its settings
+	begun          bool     // attached once
+	last           position // everything up to here was delivered
+	pinID          string   // "" while another client may be pinned
+	active         bool     // the pinned client, which got everything from the ack floor on
+	start          uint64   // of the consumer, by its settings
+	ackFloorBefore uint64   // see AckFloorBefore
 
 	countable bool   // received is known
 	received  uint64 // deliveries of the consumer that came before it was lost
@@ -79,6 +80,10 @@ func NewPinned(c *jsclient.Client, cfg PinnedConfig) *Pinned {
 
 // Attached returns how often the reader was attached: 1 if nothing failed. It may be called at any time.
 func (p *Pinned) Attached() uint64 { return p.attached.Load() }
+
+// AckFloorBefore returns the ack floor of the consumer as it was before the server reset it for this client, 0 if nothing was acknowledged. The reset may move
+// the ack floor past messages that have expired. It belongs to the goroutine that calls take.
+func (p *Pinned) AckFloorBefore() uint64 { return p.ackFloorBefore }
 
 // Run delivers until ctx ends, take or PinnedConfig.Attach fails, or reading is impossible, and returns that error: ErrRecreated, ErrConfigMismatch,
 // or one of NATS. Calls of take come from one goroutine; the entries are valid until take returns. Run may be called again after it has returned, except after ErrRecreated.

@@ -54,7 +54,7 @@ func (p *Pinned) attach(ctx context.Context) error {
 	p.consumer = p.cfg.Name
 	p.attached.Add(1)
 	switch pinned := p.pinID != "" && len(info.PriorityGroups) > 0 && info.PriorityGroups[0].PinnedClientID == p.pinID; {
-	case pinned && p.countable && info.Delivered.Consumer == p.received:
+	case pinned && p.countable && info.Delivered.Consumer == p.received && info.AckFloor.Stream >= p.acks.acknowledged():
 		return p.resume()
 	case pinned:
 		return p.activate(ctx)
@@ -62,7 +62,8 @@ func (p *Pinned) attach(ctx context.Context) error {
 	return p.waitForPin()
 }
 
-// resume continues as the pinned client if all deliveries of the server have arrived. Messages that the server delivers to the old inbox before it gets the
+// resume continues as the pinned client if all deliveries of the server have arrived, and all acknowledgements at the server: one that was lost with the
+// connection would be repeated only after AckWait. Messages that the server delivers to the old inbox before it gets the
 // request for the new one are detected as missing deliveries.
 func (p *Pinned) resume() error {
 	if _, err := p.subscribe(); err != nil {

@@ -43,6 +43,12 @@ func (p *Pinned) activate(ctx context.Context) error {
 	if _, err := p.subscribe(); err != nil {
 		return err
 	}
+	info, err := p.info(ctx)
+	if err != nil {
+		return err
+	}
+	p.acks.raise(info.AckFloor.Stream) // another client may have read further
+	p.ackFloorBefore = p.acks.acknowledged()
 	next, err := p.resetConsumer(ctx)
 	switch {
 	case errors.Is(err, errResetUnsupported) && p.cfg.InOrderOnly:
@@ -53,7 +59,7 @@ func (p *Pinned) activate(ctx context.Context) error {
 		return fmt.Errorf("reset consumer %s of %s: %w", p.cfg.Name, p.stream, err)
 	}
 	p.pin = `,"group":"` + PinnedGroup + `","id":"` + p.pinID + `"`
-	if next > 0 { // another client may have read further
+	if next > 0 {
 		p.acks.raise(next - 1)
 	}
 	p.acks.restart(!p.uncounted)

@@ -1,0 +1,167 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsreader"
+)
+
+// durable is the loop of one partition of a durable firehose. It acknowledges in order, after Commit.
+type durable struct {
+	*partitionLoop
+
+	pinned       *jsreader.Pinned
+	handled      uint64             // everything up to here is handled
+	unacked      []jsreader.Receipt // of the deliveries that are handled and not acknowledged
+	unackedSince time.Time          // of the first of them
+	commitTimer  *time.Timer        // runs while there are any
+	first        uint64             // of the stream, requested once for each call of take; 0 if it was not
+}
+
+// runDurable reads the consumer that keeps the position on the server.
+func (l *partitionLoop) runDurable(ctx context.Context) error {
+	d := &durable{partitionLoop: l, commitTimer: time.NewTimer(l.cfg.CommitInterval)}
+	d.commitTimer.Stop()
+	defer d.commitTimer.Stop()
+	d.pinned = jsreader.NewPinned(l.reader.client, jsreader.PinnedConfig{
+		Stream: l.stream, Name: l.cfg.Name, Description: "tailrace firehose", Filter: l.filter, FromLatest: l.cfg.FromLatest,
+		Ahead: l.cfg.Batch, Request: l.cfg.Batch, Batch: l.cfg.CommitRecords, AckWait: l.cfg.AckWait, TakeoverTimeout: l.cfg.TakeoverTimeout,
+		InOrderOnly: true, Wake: d.commitTimer.C,
+		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: l.reader.cfg.Heartbeat,
+		OnReset: func() { l.reader.resets.Add(1) }, Log: l.reader.cfg.Log,
+	})
+	err := d.pinned.Run(ctx, d.take)
+	if errors.Is(err, jsreader.ErrRecreated) {
+		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
+	}
+	// The handled records are committed and acknowledged for every reason that ends the loop. Only an error of Commit replaces that reason.
+	var refused *commitError
+	if failed := d.commitAndAck(ctx); errors.As(failed, &refused) {
+		err = failed
+	}
+	d.pinned.Release(ctx)
+	return err
+}
+
+// PartitionLag is how far a durable Firehose is behind the end of one partition.
+type PartitionLag struct {
+	Partition int
+	Waiting   uint64 // messages that the server has not delivered
+	Unacked   uint64 // messages that were delivered and are not acknowledged
+}
+
+// Lag returns the lag of a durable firehose by partition, whether this process reads it or another one; jetstream.ErrConsumerNotFound if it was never run. A
+// firehose that is ephemeral has none. It makes one request for each partition.
+func (f *Firehose) Lag(ctx context.Context) ([]PartitionLag, error) {
+	if f.cfg.Name == "" {
+		return nil, nil
+	}
+	lags := make([]PartitionLag, 0, len(f.filters))
+	for p := range f.filters {
+		stream := f.reader.cfg.Layout.Stream(p)
+		consumer, err := retry(ctx, f.reader, f.reader.cfg.OpenTimeout, func(ctx context.Context) (jetstream.Consumer, error) {
+			return f.reader.client.JetStream().Consumer(ctx, stream, f.cfg.Name)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("firehose %s of %s: %w", f.cfg.Name, stream, err)
+		}
+		info := consumer.CachedInfo()
+		lags = append(lags, PartitionLag{Partition: p, Waiting: info.NumPending, Unacked: uint64(max(0, info.NumAckPending))})
+	}
+	return lags, nil
+}
+
+// take handles deliveries; without any, the commit timer has fired.
+func (d *durable) take(ctx context.Context, entries []jsreader.Entry) error {
+	d.first = 0
+	for i := range entries {
+		if ctx.Err() != nil { // a handler need not look at ctx, and must not get the rest of the batch
+			return context.Cause(ctx)
+		}
+		if err := d.process(ctx, &entries[i]); err != nil {
+			return err
+		}
+		if err := d.commitIfDue(ctx, i == len(entries)-1); err != nil {
+			return err
+		}
+	}
+	return d.commitIfDue(ctx, false)
+}
+
+// process handles one delivery. The server redelivers a handled record if its acknowledgement was lost or late.
+func (d *durable) process(ctx context.Context, e *jsreader.Entry) error {
+	if e.Seq > d.handled {
+		if err := d.checkExpired(ctx, e); err != nil {
+			return err
+		}
+		if err := d.deliver(ctx, e); err != nil {
+			return err
+		}
+		d.handled = e.Seq
+	}
+	if len(d.unacked) == 0 {
+		d.unackedSince = time.Now()
+		d.commitTimer.Reset(d.cfg.CommitInterval)
+	}
+	d.unacked = append(d.unacked, e.Receipt())
+	return nil
+}
+
+// commitIfDue acknowledges if enough was handled, if something has waited for long enough, or, without a Commit, if there is nothing else to do.
+func (d *durable) commitIfDue(ctx context.Context, idle bool) error {
+	switch {
+	case len(d.unacked) == 0:
+		return nil
+	case len(d.unacked) >= d.cfg.CommitRecords,
+		d.cfg.Commit == nil && idle,
+		time.Since(d.unackedSince) >= d.cfg.CommitInterval:
+		return d.commitAndAck(ctx)
+	}
+	return nil
+}
+
+// commitAndAck commits and acknowledges the handled records. A lost acknowledgement causes a redelivery, which process recognises.
+func (d *durable) commitAndAck(ctx context.Context) error {
+	if err := d.commit(ctx); err != nil {
+		return err
+	}
+	err := d.pinned.Ack(d.unacked...)
+	if errors.Is(err, jsreader.ErrRecreated) {
+		err = nil // there is nothing left to acknowledge
+	}
+	d.unacked = d.unacked[:0]
+	d.commitTimer.Stop()
+	return err
+}
+
+// commit calls Commit. The records stay unacknowledged if it fails.
+func (d *durable) commit(ctx context.Context) error {
+	if d.cfg.Commit == nil || len(d.unacked) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.AckWait/2)
+	defer cancel()
+	if err := d.cfg.Commit(ctx); err != nil {
+		d.unacked = nil
+		return &commitError{stream: d.stream, cause: err}
+	}
+	return nil
+}
+
+// commitError is an error of Commit.
+type commitError struct {
+	stream string
+	cause  error
+}
+
+func (e *commitError) Error() string {
+	return fmt.Sprintf("commit records of %s: %v", e.stream, e.cause)
+}
+
+func (e *commitError) Unwrap() error { return e.cause }
