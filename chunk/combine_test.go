@@ -133,7 +133,7 @@ func TestCombinePassesCancellation(t *testing.T) {
 }
 
 // A consumer that panics leaves no goroutines either.
-func TestCombineSurvivesAPanic(t *testing.T) {
+func TestCombineStopsSourcesAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer func() {
 			if recover() == nil {

@@ -52,7 +52,7 @@ var helpers = map[string]func(stream) stream{
 }
 
 // Every helper yields what a simple loop yields.
-func TestHelpersKeepWhatTheyShould(t *testing.T) {
+func TestHelpersMatchASimpleLoop(t *testing.T) {
 	all := recorded("subagents")
 	field := func(r chunk.Record, name string) jsonString {
 		v, _ := mustParse(t, r.Data).(jsonObject)[key(name)].(jsonString)
@@ -95,7 +95,7 @@ func seqs(records []chunk.Record) []chunk.Seq {
 }
 
 // Every helper yields an error of the source, once and last.
-func TestHelpersPassErrors(t *testing.T) {
+func TestHelpersYieldErrorsLast(t *testing.T) {
 	for name, helper := range helpers {
 		t.Run(name, func(t *testing.T) {
 			s := &source{records: recorded("subagents")[:3], err: errSource}
@@ -134,7 +134,7 @@ func TestHelpersStopWithTheConsumer(t *testing.T) {
 }
 
 // Take does not wait for a record after the last one that it yields.
-func TestTakeAsksForNoMore(t *testing.T) {
+func TestTakeStopsAfterItsLastRecord(t *testing.T) {
 	for _, n := range []int{-1, 0, 1, 3} {
 		s := &source{records: recorded("plain")}
 		got, err := chunk.CollectAll(chunk.Take(s.all(), n))
@@ -145,7 +145,7 @@ func TestTakeAsksForNoMore(t *testing.T) {
 }
 
 // The iterator of a helper can be used twice if its source can.
-func TestHelpersStartAnew(t *testing.T) {
+func TestHelpersCanBeIteratedTwice(t *testing.T) {
 	for name, helper := range helpers {
 		records := helper((&source{records: recorded("subagents")}).all())
 		first, _ := chunk.CollectAll(records)
@@ -156,8 +156,8 @@ func TestHelpersStartAnew(t *testing.T) {
 	}
 }
 
-// TestFilterAgentOnGarbage: a record whose base members are malformed is dropped; the stream continues.
-func TestFilterAgentOnGarbage(t *testing.T) {
+// TestFilterAgentDropsMalformedRecords: a record whose base members are malformed is dropped; the stream continues.
+func TestFilterAgentDropsMalformedRecords(t *testing.T) {
 	records := recorded("plain")[:1]
 	for _, garbage := range []string{"", "{", `{"agentId"`, `{"agentId":root}`, `{"agentId":7}`, `{"x":{"agentId":"root"}}`, `["agentId","root"]`} {
 		records = append(records, chunk.Record{Seq: 7, Data: []byte(garbage)})
@@ -193,7 +193,7 @@ func TestCollectText(t *testing.T) {
 }
 
 // As accepts the chunks of its type and no others.
-func TestAsTellsTypesApart(t *testing.T) {
+func TestAsAcceptsOnlyItsType(t *testing.T) {
 	guards := map[chunk.Type]func(chunk.Chunk) bool{
 		chunk.TypeTextDelta: guard[chunk.TextDelta], chunk.TypeThinking: guard[chunk.Thinking],
 		chunk.TypeToolArgStreamStart: guard[chunk.ToolArgStreamStart], chunk.TypeToolArgStreamDelta: guard[chunk.ToolArgStreamDelta],

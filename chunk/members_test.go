@@ -50,7 +50,7 @@ func TestMembers(t *testing.T) {
 }
 
 // Repeated reads of members allocate nothing.
-func TestMembersBuildNothing(t *testing.T) {
+func TestMembersAllocateNothing(t *testing.T) {
 	var m chunk.Members
 	text := []byte(`{"type":"tool_end","agentId":"s","agentType":"a","timestamp":1,"step":1,"toolCallId":"c","toolName":"t","result":{"a":[1,2,{"b":null}]},"providerExecuted":true}`)
 	if n := testing.AllocsPerRun(100, func() {

@@ -33,7 +33,7 @@ func units(t failer, s string) jsonString {
 }
 
 // An emoji that is split anywhere is complete after Concat.
-func TestConcatHealsAnEmoji(t *testing.T) {
+func TestConcatJoinsASplitEmoji(t *testing.T) {
 	for _, char := range []rune{'😀', 0x10000, 0x10FFFF} {
 		emoji := string(char)
 		high, low := utf16.EncodeRune(char)

@@ -69,7 +69,7 @@ func TestControlAndTerminalTypes(t *testing.T) {
 	}
 }
 
-func TestErrorsAreWhatTheySay(t *testing.T) {
+func TestErrorTextsAndSentinels(t *testing.T) {
 	s := chunk.RootSession("t", "s")
 	tests := []struct {
 		err  error
@@ -87,7 +87,7 @@ func TestErrorsAreWhatTheySay(t *testing.T) {
 			t.Errorf("%q, want %q", tt.err, tt.text)
 		}
 		if errors.Is(tt.err, errSource) {
-			t.Errorf("%v is everything", tt.err)
+			t.Errorf("%v matches an unrelated error", tt.err)
 		}
 	}
 }

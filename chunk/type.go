@@ -1,7 +1,6 @@
 package chunk
 
-// Type is the discriminator of a chunk, the "type" member of its JSON and the
-// ce-type of its message.
+// Type is the discriminator of a chunk, the "type" member of its JSON and the ce-type of its message.
 type Type string
 
 // The 31 chunk types of the agent stream protocol.
