@@ -170,7 +170,7 @@ func TestHTTP2SilenceIsNoStall(t *testing.T) {
 }
 
 // A stream that is not read is closed; another one on the same connection is not delayed.
-func TestHTTP2StalledStreamIsCutAlone(t *testing.T) {
+func TestHTTP2OnlyTheStalledStreamIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{server: sseedge.ServerConfig{H2C: true}})
 		s2 := chunk.RootSession("default", "s2")

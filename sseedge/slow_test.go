@@ -17,7 +17,7 @@ import (
 
 // A client that reads nothing is closed within its write timeout, and no other client waits for it. The bubble's connections have no buffer, so it stalls at
 // once.
-func TestStalledClientIsCutAlone(t *testing.T) {
+func TestOnlyTheStalledClientIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
@@ -124,19 +124,19 @@ func (d *drip) Read(b []byte) (int, error) {
 }
 
 // A client disconnects while its handler waits for new records.
-func TestGoneClientLeavesNothing(t *testing.T) {
+func TestDisconnectClosesTheCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		synctest.Wait()
 		if n := w.hub.Stats().Cursors; n != 1 {
-			t.Fatalf("%d watchers", n)
+			t.Fatalf("%d cursors", n)
 		}
 		resp.Body.Close()
 		synctest.Wait()
 		if n := w.hub.Stats().Cursors; n != 0 {
-			t.Errorf("%d watchers after the client left", n)
+			t.Errorf("%d cursors after the disconnect", n)
 		}
 		time.Sleep(time.Minute)
 		if s := w.hub.Stats(); s.Topics != 0 || s.Bytes != 0 {
@@ -146,7 +146,7 @@ func TestGoneClientLeavesNothing(t *testing.T) {
 }
 
 // Requests for unknown sessions leave no memory.
-func TestUnknownSessionsLeaveNothing(t *testing.T) {
+func TestUnknownSessionsCreateNoTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		synctest.Wait()
