@@ -12,7 +12,7 @@ import (
 )
 
 // A program of another module can use all of Tailrace: the example builds with the modules that its go.mod and go.sum name, without a
-// NATS server among them; and it does what it says.
+// NATS server among them, and prints the output that its comment states.
 func TestOutside(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
 	inModule(t, "vet", "./...")
