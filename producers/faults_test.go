@@ -298,7 +298,7 @@ func TestClusterWithoutItsLeader(t *testing.T) {
 
 // A worker hangs in the middle of its run, another takes over, and the first one resumes: none of its records is stored after the new epoch, not even those in
 // flight, and its next publish returns the error (F08, G8).
-func TestTakeoverFencesAWorkerThatWakes(t *testing.T) {
+func TestTakeoverFencesAWorkerThatResumes(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	p := newEnv(t, srv.Conn(t), 1)
 	proxy, old := throughProxy(t, srv.URL, Config{})
@@ -433,7 +433,7 @@ func TestRacingStartsOnAServer(t *testing.T) {
 }
 
 // A message for which the server would close the connection is not sent, and the connection stays open (F34).
-func TestOversizedChunkLeavesTheConnectionAlone(t *testing.T) {
+func TestOversizedChunkDoesNotCloseTheConnection(t *testing.T) {
 	p := ensurePlace(t, natstest.Start(t).Conn(t), topology.Config{MaxMsgSize: 1 << 20})
 	producer := p.producer(t, Config{MaxChunk: 4 << 20})
 	r := mustStart(t, producer, testSession)

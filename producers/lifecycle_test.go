@@ -23,7 +23,7 @@ func moves(ctx context.Context, r *Run) map[string]func() error {
 	}
 }
 
-func TestTableOfMoves(t *testing.T) {
+func TestTransitionTable(t *testing.T) {
 	const (
 		written = "written"
 		noop    = "no-op"

@@ -44,7 +44,7 @@ func TestBaseMembersAreFilledIn(t *testing.T) {
 }
 
 // Invalid chunks, and types that the stream itself writes, are rejected with the name of the field, and the run continues.
-func TestRefusedAtTheDoor(t *testing.T) {
+func TestInvalidChunksAreRejected(t *testing.T) {
 	opaque := func(kind chunk.Type, raw string) chunk.Chunk {
 		return chunk.Chunk{Body: chunk.Opaque{Kind: kind, Raw: chunk.Value(raw)}}
 	}

@@ -195,7 +195,7 @@ func mustBeSticky(t *testing.T, r *Run, want error) {
 }
 
 // The last attempt may have been stored without a response. The last read of the log finds it.
-func TestTheLastReadFindsIt(t *testing.T) {
+func TestLastReadFindsTheStoredAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{RetryTimeout: time.Second})
@@ -280,7 +280,7 @@ func TestAFinalRefusalIsOfOneChunk(t *testing.T) {
 }
 
 // A rejection that applies to all chunks fails all of them after one attempt.
-func TestAFinalRefusalOfEverything(t *testing.T) {
+func TestRejectionOfAllChunks(t *testing.T) {
 	for name, cause := range map[string]error{
 		"sealed":       api(codeSealed),
 		"permission":   nats.ErrPermissionViolation,

@@ -210,7 +210,7 @@ func splitFirst(summary []string) []string {
 }
 
 // A character that a model streams in two halves is joined.
-func TestMergingHealsSurrogatePairs(t *testing.T) {
+func TestMergingJoinsSurrogatePairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})
@@ -519,7 +519,7 @@ func TestALongDeltaIsSplit(t *testing.T) {
 }
 
 // The limit of the server applies too, even if that of the Config is higher.
-func TestNothingIsSentThatTheServerWouldCutTheConnectionFor(t *testing.T) {
+func TestMaxPayloadOfTheServerApplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		l.limit = 16 << 10
