@@ -194,7 +194,7 @@ func TestReaderThatPauses(t *testing.T) {
 	w.noConsumers()
 }
 
-func TestStreamGoneForGood(t *testing.T) {
+func TestFollowEndsWhenTheStreamIsDeleted(t *testing.T) {
 	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
 	w.say(alice, "first")
 	f := w.followSession(alice, chunk.Position{})

@@ -115,7 +115,7 @@ func TestFeedIsThePartition(t *testing.T) {
 	w.noConsumers()
 }
 
-func TestFeedBeginsWhereItIsTold(t *testing.T) {
+func TestFeedStartPosition(t *testing.T) {
 	w := newEnv(t, Config{})
 	recs := w.sayAll(alice, 10)
 	middle, tip, last := w.feed(0, recs[4].Seq), w.feed(0, SeqLatest), w.feed(0, recs[9].Seq)

@@ -15,7 +15,7 @@ import (
 
 // A server loses power, restarts with an older copy of its files, and assigns the same sequences again. The creation time of the stream is the same, but the
 // times at which the messages were stored differ.
-func TestRolledBackUnderAReader(t *testing.T) {
+func TestReaderReportsARolledBackLog(t *testing.T) {
 	for name, again := range map[string]int{"and is shorter now": 1, "and is as long again": 3, "and is longer now": 6} {
 		t.Run(name, func(t *testing.T) {
 			dir, older := t.TempDir(), t.TempDir()
