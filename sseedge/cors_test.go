@@ -101,7 +101,7 @@ func wants(t *testing.T, name, list string, there bool, want ...string) {
 }
 
 // A stream works with CORS: it starts at once, has no deadline, and a stalled one is closed.
-func TestCORSLeavesStreamsAlone(t *testing.T) {
+func TestStreamsWorkWithCORS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		handler, err := sseedge.CORS([]string{app}, w.edge)

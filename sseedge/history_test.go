@@ -29,7 +29,7 @@ func moments(w *env) {
 	w.log.Append(theRoot, chunk.TypeTextDelta, "")
 }
 
-func TestMoments(t *testing.T) {
+func TestHistoryQueries(t *testing.T) {
 	for query, want := range map[string]string{
 		"at=1":                                   `"streamSequence":1,`,
 		"at=2":                                   `"streamSequence":1,`,

@@ -135,8 +135,8 @@ func TestLimitsOfSeveralSessions(t *testing.T) {
 	})
 }
 
-// However a stream ends, or fails to start, its place is released.
-func TestEveryEndFreesThePlace(t *testing.T) {
+// A stream that ends in any way, or fails to start, does not count towards the limits any more.
+func TestEndedStreamsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPeerEnv(t, sseedge.Config{Limits: sseedge.Limits{Streams: 1, PerTenant: 1, PerAddress: 1, PerSession: 1}})
 		const path = "/v1/sessions/s1/events"

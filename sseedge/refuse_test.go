@@ -203,7 +203,7 @@ func checkRefusal(t *testing.T, w *env, request string, statuses []int, code str
 }
 
 // Unusual requests that are valid.
-func TestStrangeRequestsThatAreFine(t *testing.T) {
+func TestUnusualValidRequests(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query  string
 		header http.Header

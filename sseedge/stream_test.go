@@ -62,7 +62,7 @@ func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 
 // A client whose filter removes every record receives its position at intervals, and
 // heartbeats.
-func TestFilteredClientKeepsItsPlace(t *testing.T) {
+func TestFilteredClientReceivesItsPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")

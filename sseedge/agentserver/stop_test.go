@@ -127,7 +127,7 @@ func TestInterruptOfARunThatWaits(t *testing.T) {
 }
 
 // An abort of a run that is about to pause takes effect.
-func TestAbortMeetsThePause(t *testing.T) {
+func TestAbortBeforeThePause(t *testing.T) {
 	w := newEnv(t, nil)
 	begun, ask := make(chan struct{}, 10), asking(0)
 	w.work(func(ctx context.Context, t *workers.Turn) error {

@@ -63,7 +63,7 @@ func hideable(shapes []chunk.MemberSchema, under string, yield func(path string,
 }
 
 // For each member of each type: if it is hidden, its value is not in the output, however it is written, and the output is a valid chunk.
-func TestHiddenMembersAreGone(t *testing.T) {
+func TestHiddenMembersAreNotInTheOutput(t *testing.T) {
 	for _, typ := range chunk.Types() {
 		hideable(chunk.Schema(typ), "", func(path string, s chunk.MemberSchema) {
 			if typ == chunk.TypeStatePatch && path != "patches" {
