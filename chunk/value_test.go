@@ -136,7 +136,7 @@ func TestChunkInEncodingJSON(t *testing.T) {
 	}
 }
 
-func TestTypeOfNothing(t *testing.T) {
+func TestTypeOfTheZeroChunk(t *testing.T) {
 	if got := (chunk.Chunk{}).Type(); got != "" {
 		t.Errorf("Type = %q", got)
 	}

@@ -246,7 +246,7 @@ func (w wire) readsBack(t *testing.T, s sender, ctx context.Context, c chunk.Chu
 }
 
 // A type with any characters is unchanged after a real server has stored it in headers.
-func TestOddTypesSurviveTheWire(t *testing.T) {
+func TestTypesWithAnyCharactersAreStored(t *testing.T) {
 	w := newWire(t)
 	for _, typ := range []string{"x", "with space", " edges ", "größe", "100%", "100%25", `"quoted"`, `a"b`, `back\slash`, "emoji😀", "a%20b c", "CR\u2028LF", "a:b", "%zz", "%E2%82", "x;y=z", "<&>"} {
 		quoted, err := json.Marshal(typ)

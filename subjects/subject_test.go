@@ -76,7 +76,7 @@ func TestParseAcceptsOnlySubjects(t *testing.T) {
 
 // For any name of a tenant, a root, a session or an agent type, the result is a literal subject of six tokens (five for a command) with the prefix and of
 // bounded length, or an error.
-func TestStrangersStayInTheirToken(t *testing.T) {
+func TestAnyNameIsOneToken(t *testing.T) {
 	hostile := rapid.OneOf(nearSubject(), anyToken(), rapid.StringN(0, 200, 5000))
 	rapid.Check(t, func(t *rapid.T) {
 		l := anyLayout().Draw(t, "layout")
