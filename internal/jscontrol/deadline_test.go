@@ -59,7 +59,7 @@ func wantNoDeadlines(t *testing.T, js jetstream.JetStream) {
 }
 
 // A deadline is delivered at its time, in addition to the session's command, and leaves no message.
-func TestDeadlineComes(t *testing.T) {
+func TestDeadlineIsDeliveredAtItsTime(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})

@@ -55,7 +55,7 @@ func TestPublishIsIdempotent(t *testing.T) {
 }
 
 // kill -9: the connection is lost without an acknowledgement. Another worker gets the command within AckWait.
-func TestKilledWorkersCommandComesAgain(t *testing.T) {
+func TestCommandOfAKilledWorkerIsRedelivered(t *testing.T) {
 	srv := streamtest.Start(t)
 	cfg := QueueConfig{AckWait: 500 * time.Millisecond}
 	first, second := make(chan struct{}), make(chan struct{})
@@ -77,7 +77,7 @@ func TestKilledWorkersCommandComesAgain(t *testing.T) {
 }
 
 // A worker that is stopped returns its command at once: the next one does not wait for AckWait, which is a minute here.
-func TestStoppedWorkerGivesBack(t *testing.T) {
+func TestStoppedWorkerReturnsItsCommand(t *testing.T) {
 	srv := streamtest.Start(t)
 	cfg := QueueConfig{AckWait: 2 * limit}
 	first, second := make(chan struct{}), make(chan struct{})

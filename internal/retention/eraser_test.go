@@ -345,7 +345,7 @@ func TestDeath(t *testing.T) {
 }
 
 // A projector crashes at any moment of a deletion, and another one takes over: no data reappears, and none is left.
-func TestProjectorDies(t *testing.T) {
+func TestDeletionAfterProjectorCrash(t *testing.T) {
 	w := newEnv(t)
 	var all []chunk.Session
 	for n := range 20 {

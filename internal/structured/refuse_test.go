@@ -173,7 +173,7 @@ func TestHalves(t *testing.T) {
 }
 
 // A clone and its original grow in separate buffers.
-func TestCloneGrowsAlone(t *testing.T) {
+func TestCloneAndOriginalAreIndependent(t *testing.T) {
 	var s State
 	apply := func(s *State, path, delta string) {
 		t.Helper()

@@ -105,7 +105,7 @@ func TestPageKeepsItsPolicy(t *testing.T) {
 }
 
 // Every chunk type has a handler in the page's model.
-func TestModelKnowsEveryType(t *testing.T) {
+func TestModelHandlesEveryChunkType(t *testing.T) {
 	model := read(t, "model.js")
 	for typ := range strings.FieldsSeq(`run_started text_delta thinking tool_arg_stream_start tool_arg_stream_delta tool_arg_stream_end
 		tool_start tool_end tool_approval_request tool_approval_response tool_input_error tool_output_error subagent_start

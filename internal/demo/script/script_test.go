@@ -135,7 +135,7 @@ func callIDs(a Agent) []string {
 }
 
 // Every chunk of a script is valid. Calls are the last action of a step, and never in the last step.
-func TestEverythingIsValid(t *testing.T) {
+func TestChunksOfEveryScenarioAreValid(t *testing.T) {
 	for _, s := range Scenarios() {
 		ids, sessions := map[string]bool{}, map[string]bool{}
 		for _, a := range withSubAgents(t, s) {
@@ -223,7 +223,7 @@ func TestHalvesJoin(t *testing.T) {
 }
 
 // The long scenario has thousands of pieces, in chapters that are its steps.
-func TestLongStory(t *testing.T) {
+func TestLongScenario(t *testing.T) {
 	long, _ := Find("long")
 	a := long.Agent(info("s1", "r1"))
 	if got := slices.Collect(bodies(a)); len(got) < 2000 {

@@ -14,7 +14,7 @@ func TestLogKeepsTheContract(t *testing.T) {
 
 // A position with an ordinal may be that of a record of another session: the position of a hub that follows a tree can be a record of a sub-agent when it reads
 // the root.
-func TestReplayFromAPlaceBetweenRecords(t *testing.T) {
+func TestReplayAfterARecordOfAnotherSession(t *testing.T) {
 	log := memlog.New()
 	root := chunk.RootSession("acme", "root")
 	memlog.AppendRunStarted(log, root)
