@@ -8,9 +8,9 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// The leader of a replicated stream is killed: another node leads and has the
-// acknowledged messages, and the killed node restarts and catches up.
-func TestClusterSurvivesItsLeader(t *testing.T) {
+// The leader of a replicated stream is killed: another node leads and has the acknowledged messages, and the killed
+// node restarts and catches up.
+func TestClusterAfterLeaderCrash(t *testing.T) {
 	c := natstest.StartCluster(t, 3)
 	js := c.JetStream(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}, Replicas: 3}); err != nil {
