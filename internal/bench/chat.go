@@ -24,8 +24,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// chat measures the AI SDK edge: the cost of translating a record, the time to
-// the first event, and many concurrent chats.
+// chat measures the AI SDK edge: the cost of translating a record, the time to the first event, and many concurrent
+// chats.
 func (l *harness) chat() ([]pair, error) {
 	turns, err := newFolding(l.cfg.size(50_000))
 	if err != nil {
@@ -61,12 +61,10 @@ func (l *harness) chat() ([]pair, error) {
 	}, nil
 }
 
-// chunkCost is processor time, which depends less on the load of the machine than
-// elapsed time.
+// chunkCost is processor time, which depends less on the load of the machine than elapsed time.
 const chunkCost = "processor us/chunk"
 
-// repeated is measured with enough repetitions to outlast the time slices of
-// the scheduler.
+// repeated is measured with enough repetitions to outlast the time slices of the scheduler.
 func (f *folding) repeated(do func(i int, rec chunk.Record) error) (figures, error) {
 	const times = 20
 	all := &folding{session: f.session, records: slices.Repeat(f.records, times)}
@@ -83,8 +81,7 @@ func (f *folding) repeated(do func(i int, rec chunk.Record) error) (figures, err
 	return append(figures{{chunkCost, each}}, out...), err
 }
 
-// transform translates every record as a chat does; each turn is a separate
-// message.
+// transform translates every record as a chat does; each turn is a separate message.
 func (f *folding) transform(context.Context, int) (figures, error) {
 	var (
 		m       *aisdk.MessageWriter
@@ -113,8 +110,7 @@ func (f *folding) copyFrames(context.Context, int) (figures, error) {
 	})
 }
 
-// chats starts an edge that serves chats, with a hub with empty memory. No
-// projector runs.
+// chats starts an edge that serves chats, with a hub with empty memory. No projector runs.
 func (l *harness) chats(ctx context.Context) (*httpSite, error) {
 	client, err := runs.New(l.js, runs.Config{
 		AgentTypes:     []string{"bench"},
@@ -133,8 +129,8 @@ func (l *harness) chats(ctx context.Context) (*httpSite, error) {
 	return serveEdge(ctx, made)
 }
 
-// firstByte measures the time from the POST of a new chat to the first event of
-// its stream. Each POST uses a new connection, one after the other.
+// firstByte measures the time from the POST of a new chat to the first event of its stream. Each POST uses a new
+// connection, one after the other.
 type firstByte struct {
 	harness *harness
 	posts   int
@@ -149,8 +145,8 @@ func (f firstByte) ours(ctx context.Context, round int) (figures, error) {
 	return out, errors.Join(err, site.close())
 }
 
-// bare responds when the posted body is stored under a separate subject, and
-// does nothing else. The stream stays open.
+// bare responds when the posted body is stored under a separate subject, and does nothing else. The stream stays
+// open.
 func (f firstByte) bare(ctx context.Context, round int) (figures, error) {
 	site, err := serve(ctx, plainServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -222,9 +218,9 @@ func (f firstByte) one(ctx context.Context, client *http.Client, url, body strin
 	return 0, errors.Join(lines.Err(), fmt.Errorf("%s: status %d without an event", url, resp.StatusCode))
 }
 
-// liveChats measures many concurrent chats with one client each. Tokens are written
-// at the pace of a model and may be merged, as elsewhere. The baseline is notified
-// of each token by the load clients and writes a prepared frame: it stores nothing.
+// liveChats measures many concurrent chats with one client each. Tokens are written at the pace of a model and may be
+// merged, as elsewhere. The baseline is notified of each token by the load clients and writes a prepared frame: it
+// stores nothing.
 type liveChats struct{ live }
 
 // token is one word of a model.

@@ -49,9 +49,8 @@ func New(log Log, feed Feed, cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// Run follows the feeds until ctx ends, and then returns nil. It may be called once.
-// A feed that fails is reopened at its last position; subscriptions stay open and
-// wait. When Run returns, every Cursor fails with ErrClosed.
+// Run follows the feeds until ctx ends, and then returns nil. It may be called once. A feed that fails is reopened at
+// its last position; subscriptions stay open and wait. When Run returns, every Cursor fails with ErrClosed.
 func (h *Hub) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, p := range h.partitions {
@@ -67,8 +66,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil if all feeds are open, else the reason why one is not: until it
-// is, clients of that partition get no live records.
+// Ready returns nil if all feeds are open, else the reason why one is not: until it is, clients of that partition get
+// no live records.
 func (h *Hub) Ready() error {
 	for _, p := range h.partitions {
 		if err := p.ready(); err != nil {
@@ -84,35 +83,32 @@ type Request struct {
 	Scope    chunk.Scope
 	Encoding string // a key of Config.Encodings, or empty for Config.Encode
 
-	// After is the position of the last record that the client has, the zero
-	// Position for the start. A Seq without an Ordinal is looked up in the log; with
-	// the Ordinal of Session's record the next record verifies it.
+	// After is the position of the last record that the client has, the zero Position for the start. A Seq without an
+	// Ordinal is looked up in the log; with the Ordinal of Session's record the next record verifies it.
 	After chunk.Position
 
-	// Anchor is that of the record at After, 0 if it is unknown. A Seq with another
-	// record is invalid: the log was rolled back.
+	// Anchor is that of the record at After, 0 if it is unknown. A Seq with another record is invalid: the log was
+	// rolled back.
 	Anchor chunk.Anchor
 
-	// StreamEpoch, if not empty, is the epoch of the stream in which After was read.
-	// After is invalid in any other stream.
+	// StreamEpoch, if not empty, is the epoch of the stream in which After was read. After is invalid in any other
+	// stream.
 	StreamEpoch string
 
-	// Await accepts the position of a snapshot, with its Ordinal, of which the log has
-	// no record any more: the cursor waits for the next record.
+	// Await accepts the position of a snapshot, with its Ordinal, of which the log has no record any more: the cursor
+	// waits for the next record.
 	Await bool
 
-	// KeepOpen is for a client that expects a run to start: Subscribe accepts a
-	// session that does not exist yet, at the zero position, and the cursor does not
-	// end at the end of a complete session.
+	// KeepOpen is for a client that expects a run to start: Subscribe accepts a session that does not exist yet, at
+	// the zero position, and the cursor does not end at the end of a complete session.
 	KeepOpen bool
 
 	Filter Filter
 }
 
-// Subscribe returns a cursor positioned after req.After. It returns
-// chunk.ErrUnknownSession, ErrEnded if no record can follow, a *chunk.TruncatedError
-// if the position cannot be served, ErrClosed, the error of ctx, or the error of the
-// log. The caller must close the Cursor.
+// Subscribe returns a cursor positioned after req.After. It returns chunk.ErrUnknownSession, ErrEnded if no record
+// can follow, a *chunk.TruncatedError if the position cannot be served, ErrClosed, the error of ctx, or the error of
+// the log. The caller must close the Cursor.
 func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	p, err := h.partition(req.Session)
 	if err != nil {
@@ -141,8 +137,8 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	}
 }
 
-// CheckCursor returns a *chunk.TruncatedError if the log does not have the record
-// that a client of a tree claims to have seen, see Log.CheckCursor.
+// CheckCursor returns a *chunk.TruncatedError if the log does not have the record that a client of a tree claims to
+// have seen, see Log.CheckCursor.
 func (h *Hub) CheckCursor(ctx context.Context, s chunk.Session, after chunk.Cursor) error {
 	_, err := h.log.CheckCursor(ctx, s, chunk.ScopeTree, after)
 	return err
@@ -204,8 +200,7 @@ func (h *Hub) Stats() Stats {
 	return s
 }
 
-// sweep drops topics that were idle for IdleTTL, and advances the clock that
-// eviction compares segments by.
+// sweep drops topics that were idle for IdleTTL, and advances the clock that eviction compares segments by.
 func (h *Hub) sweep(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
