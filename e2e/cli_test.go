@@ -15,8 +15,7 @@ import (
 	"testing"
 )
 
-// `tail` prints what `publish` stores, and `publish` accepts the output of
-// `tail`.
+// `tail` prints what `publish` stores, and `publish` accepts the output of `tail`.
 func TestPublishAndTail(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
@@ -48,8 +47,7 @@ func TestPublishAndTail(t *testing.T) {
 	}
 }
 
-// An invalid line is reported with its number; --keep-going skips it, and the
-// exit code is still 1.
+// An invalid line is reported with its number; --keep-going skips it, and the exit code is still 1.
 func TestPublishReportsInvalidLines(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
@@ -80,8 +78,7 @@ func TestPublishReportsInvalidLines(t *testing.T) {
 	}
 }
 
-// Every invalid cursor and name gets a specific response, and the process
-// continues.
+// Every invalid cursor and name gets a specific response, and the process continues.
 func TestInvalidRequestsAreAnswered(t *testing.T) {
 	u := newUp(t)
 	u.start(t)

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// followUntil opens the event stream of a session that starts soon and reads n
-// events; the response stays open.
+// followUntil opens the event stream of a session that starts soon and reads n events; the response stays open.
 func followUntil(t *testing.T, url, session string, n int) *http.Response {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -18,8 +18,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// The size of the test. Each writer emits a chunk every pace on average, so the
-// test lasts about twenty seconds.
+// The size of the test. Each writer emits a chunk every pace on average, so the test lasts about twenty seconds.
 const (
 	cutSessions = 50
 	cutClients  = 4 // of each session
@@ -27,12 +26,10 @@ const (
 	cutPace     = 100 * time.Millisecond
 )
 
-// Two hundred clients are disconnected after random bytes, also within events,
-// while fifty sessions, some with sub-agents, are written. The NATS server is
-// killed and restarted four times, and stays down until a new client gets 503.
-// Each client resumes with the last complete id and has received the whole log at
-// the end.
-func TestCutClientsWhileTheServerDies(t *testing.T) {
+// Two hundred clients are disconnected after random bytes, also within events, while fifty sessions, some with
+// sub-agents, are written. The NATS server is killed and restarted four times, and stays down until a new client gets
+// 503. Each client resumes with the last complete id and has received the whole log at the end.
+func TestClientsResumeWhileTheServerIsKilled(t *testing.T) {
 	server := natstest.StartProcess(t)
 	w := newEdgeEnv(t, edgeEnvConfig{
 		write: server.Conn(t), feed: server.Conn(t), edge: sseedge.Config{AttachTimeout: 500 * time.Millisecond, HubBytes: cutMemory},
@@ -44,20 +41,19 @@ func TestCutClientsWhileTheServerDies(t *testing.T) {
 	})
 }
 
-// The same with a cluster of three whose leader steps down repeatedly. The
-// consumers of the edge move too, or lag behind the leader.
+// The same with a cluster of three whose leader steps down repeatedly. The consumers of the edge move too, or lag
+// behind the leader.
 func TestCutClientsWhileTheLeaderMoves(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t), edge: sseedge.Config{HubBytes: cutMemory}})
 	w.runCuts(t, 8, func() { cluster.StepDown(t, "TR_CHUNKS_0") })
 }
 
-// cutMemory is less than the size of the records, so that clients have to read
-// from the log.
+// cutMemory is less than the size of the records, so that clients have to read from the log.
 const cutMemory = 1 << 20
 
-// runCuts writes the sessions while their clients read them, and calls fault at
-// equal distances of the written records.
+// runCuts writes the sessions while their clients read them, and calls fault at equal distances of the written
+// records.
 func (w *edgeEnv) runCuts(t *testing.T, faults int, fault func()) {
 	t.Helper()
 	generator := newGenerator(t)

@@ -23,8 +23,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 )
 
-// newBinaryEnv returns an env of the built command: `up`, which includes the
-// NATS server, and one more `edge`. Only the workers run in this process.
+// newBinaryEnv returns an env of the built command: `up`, which includes the NATS server, and one more `edge`. Only
+// the workers run in this process.
 func newBinaryEnv(t *testing.T) *env {
 	t.Helper()
 	w := makeEnv(t, dialect.Options{})
@@ -56,8 +56,7 @@ func (a address) JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStre
 
 var urlLine = regexp.MustCompile(`http://[0-9.:]+`)
 
-// start runs a role of the command until the end of the test or until kill is
-// called, and returns its URL.
+// start runs a role of the command until the end of the test or until kill is called, and returns its URL.
 func start(t *testing.T, role string, env []string) (url string, kill func()) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "tailrace"))

@@ -16,8 +16,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// inEnvs runs a test with both major versions and the built command, which uses
-// the portable dialect, and for 7.x in its own dialect too.
+// inEnvs runs a test with both major versions and the built command, which uses the portable dialect, and for 7.x in
+// its own dialect too.
 func inEnvs(t *testing.T, test func(t *testing.T, w *env, j *sdkClient)) {
 	t.Helper()
 	bothMajors(t, func(t *testing.T, j *sdkClient) {
@@ -116,8 +116,8 @@ var plays = []struct {
 		later := p.reload(nil)
 		later.act(p.t, "resume")
 		later.shows("msg-0 delete / msg-1 Shall I? + delete(output-available) + Done: delete")
-		// The first tab still shows the request. The answer of its user is too
-		// late, and the page does not send it repeatedly.
+		// The first tab still shows the request. The answer of its user is too late, and the page does not send it
+		// repeatedly.
 		p.approve(p.act(p.t, "rest"), false)
 		p.posts(2)
 	}},
@@ -206,8 +206,8 @@ var plays = []struct {
 			}
 			return nil
 		})
-		// No response is in flight any more: without a cursor the edge cannot
-		// know that records are missing, so the app resumes with one.
+		// No response is in flight any more: without a cursor the edge cannot know that records are missing, so the
+		// app resumes with one.
 		p.act(p.t, "resume")
 		later := p.reload(nil)
 		later.act(p.t, "resume")
@@ -237,8 +237,7 @@ var plays = []struct {
 	}},
 }
 
-// The stock client over HTTP shows the messages of the snapshot at the end, and
-// sends one request per user input.
+// The stock client over HTTP shows the messages of the snapshot at the end, and sends one request per user input.
 func TestLive(t *testing.T) {
 	inEnvs(t, func(t *testing.T, w *env, j *sdkClient) {
 		t.Helper()
@@ -248,10 +247,9 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// A worker is killed during an answer and another one takes over: the incomplete
-// step of the first is removed. A page of 7.x in its own dialect shows the log,
-// any other page is notified that it has to reload.
-func TestTakenOver(t *testing.T) {
+// A worker is killed during an answer and another one takes over: the incomplete step of the first is removed. A page
+// of 7.x in its own dialect shows the log, any other page is notified that it has to reload.
+func TestAnswerTakenOverByAnotherWorker(t *testing.T) {
 	inEnvs(t, func(t *testing.T, w *env, j *sdkClient) {
 		t.Helper()
 		p := w.newPage(t, j, nil)
@@ -278,9 +276,8 @@ func TestTakenOver(t *testing.T) {
 	})
 }
 
-// An edge is killed during an answer. The page gets a connection error, and
-// another edge continues the response.
-func TestEdgeDies(t *testing.T) {
+// An edge is killed during an answer. The page gets a connection error, and another edge continues the response.
+func TestKilledEdgeDuringAnswer(t *testing.T) {
 	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
 		w := newBinaryEnv(t)

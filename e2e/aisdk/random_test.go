@@ -42,8 +42,8 @@ func (d *generator) json() string {
 		`{"__proto__":{"a":1}}`, `{"constructor":{"prototype":{"a":1}}}`, `{"constructor":"ok"}`, `{ "type" : "start" }`)
 }
 
-// wellFormed writes a session as the workers package does: turns of steps, calls with
-// one outcome each, pauses for answers, a successful or failed end.
+// wellFormed writes a session as the workers package does: turns of steps, calls with one outcome each, pauses for
+// answers, a successful or failed end.
 func (d *generator) wellFormed() {
 	for range 1 + d.IntN(3) {
 		d.turn++
@@ -190,8 +190,7 @@ func (d *generator) pause() {
 	d.open = nil
 }
 
-// Random sessions of workers, live, cut and replayed, give the message of the
-// snapshot in both majors.
+// Random sessions of workers, live, cut and replayed, give the message of the snapshot in both majors.
 func TestGeneratedLogs(t *testing.T) {
 	first := *seed
 	if first == 0 {
@@ -215,9 +214,9 @@ func TestGeneratedLogs(t *testing.T) {
 	})
 }
 
-// Clients accept the stream of any log: chunks of every type in any order, with
-// any text that the chunk schema allows for names, ids and values.
-func TestAnythingGoes(t *testing.T) {
+// Clients accept the stream of any log: chunks of every type in any order, with any text that the chunk schema allows
+// for names, ids and values.
+func TestClientsAcceptAnyLog(t *testing.T) {
 	first := *seed
 	if first == 0 {
 		first = rand.Uint64()
