@@ -22,8 +22,8 @@ type partition struct {
 
 	mu     sync.Mutex       // guards the fields below, and watchers and idle of every topic
 	topics map[key][]*topic // watched and idle roots, one topic per encoding; the slices are immutable
-	pos    chunk.Seq        // the feed has delivered all messages up to here …
-	known  bool             // … if this is set
+	pos    chunk.Seq        // the feed has delivered all messages up to pos; valid if known is set
+	known  bool             // the feed has a position
 	stream int              // incremented when the stream was recreated
 	epoch  string           // of the stream, as reported by the log
 	start  chan struct{}    // closed when known is set
@@ -75,8 +75,7 @@ func (p *partition) follow(ctx context.Context) error {
 	return errFeedEnded
 }
 
-// position returns where the feed resumes, or the tip of the stream if the feed has no
-// position.
+// position returns where the feed resumes, or the tip of the stream if the feed has no position.
 func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 	p.mu.Lock()
 	pos, known := p.pos, p.known
@@ -104,8 +103,8 @@ func (p *partition) opened() {
 	p.broken = nil
 }
 
-// deliver appends one message to its topics. It advances the position first: a topic
-// that is created in between starts after this message, which is then in the log.
+// deliver appends one message to its topics. It advances the position first: a topic that is created in between
+// starts after this message, which is then in the log.
 func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
 	s, seq := msg.Session, msg.Seq
 	p.mu.Lock()
@@ -132,10 +131,9 @@ func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
 	return nil
 }
 
-// feedFailed decides what the end of a feed means for the topics. After a broken
-// connection they stay: the feed resumes after pos. After a truncation the feed has
-// missed records, so the topics are replaced and cursors read the log; if the stream
-// was recreated, positions of the old one are invalid.
+// feedFailed decides what the end of a feed means for the topics. After a broken connection they stay: the feed
+// resumes after pos. After a truncation the feed has missed records, so the topics are replaced and cursors read the
+// log; if the stream was recreated, positions of the old one are invalid.
 func (p *partition) feedFailed(err error) {
 	p.mu.Lock()
 	p.broken = err
@@ -152,8 +150,8 @@ func (p *partition) feedFailed(err error) {
 	}
 }
 
-// abandon drops all topics: their cursors end with err or, for errTopicReplaced, move to
-// a new topic that starts at a new tip, unless the stream was recreated.
+// abandon drops all topics: their cursors end with err or, for errTopicReplaced, move to a new topic that starts at a
+// new tip, unless the stream was recreated.
 func (p *partition) abandon(err error) {
 	p.mu.Lock()
 	old := p.topics
@@ -169,9 +167,8 @@ func (p *partition) abandon(err error) {
 	}
 }
 
-// watch returns the topic of a root in an encoding, created if necessary, with one
-// more watcher. While the feed has no position, it returns a channel instead, which is
-// closed when the caller should try again.
+// watch returns the topic of a root in an encoding, created if necessary, with one more watcher. While the feed has
+// no position, it returns a channel instead, which is closed when the caller should try again.
 func (p *partition) watch(root chunk.Session, encoding string) (*topic, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,8 +188,7 @@ func (p *partition) watch(root chunk.Session, encoding string) (*topic, <-chan s
 	return t, nil
 }
 
-// remove removes a topic, and reports whether it was there. The caller holds the
-// lock.
+// remove removes a topic, and reports whether it was there. The caller holds the lock.
 func (p *partition) remove(t *topic) bool {
 	k := key{t.root.Tenant, t.root.Root}
 	i := slices.Index(p.topics[k], t)
@@ -206,8 +202,8 @@ func (p *partition) remove(t *topic) bool {
 	return true
 }
 
-// leave removes one watcher. A topic of a session that does not exist is dropped at
-// once: requests for invented names must not fill the memory.
+// leave removes one watcher. A topic of a session that does not exist is dropped at once: requests for invented names
+// must not fill the memory.
 func (p *partition) leave(t *topic, unknown bool) {
 	p.mu.Lock()
 	t.watchers--
