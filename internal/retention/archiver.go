@@ -49,7 +49,7 @@ func (c ArchiverConfig) withDefaults() ArchiverConfig {
 	if c.RetryTimeout == 0 {
 		c.RetryTimeout = 30 * time.Second
 	}
-	c.Log = orSilence(c.Log)
+	c.Log = orDiscard(c.Log)
 	return c
 }
 

@@ -19,8 +19,8 @@ func checkLayout(l subjects.Layout) error {
 	return nil
 }
 
-// orSilence returns log, or a logger that writes nothing.
-func orSilence(log *slog.Logger) *slog.Logger {
+// orDiscard returns log, or a logger that discards all records if log is nil.
+func orDiscard(log *slog.Logger) *slog.Logger {
 	if log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
