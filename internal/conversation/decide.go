@@ -16,46 +16,46 @@ func Decide(req Request, v State) Plan {
 	if req.AgentType != "" && v.Known && req.AgentType != v.AgentType {
 		return refuseWith(ReasonOtherAgent)
 	}
-	asked := req.intentOf(&v)
+	requested := req.intentOf(&v)
 	if !v.Known && v.Waiting() == nil { // D1
-		return decideUnknown(req, &v, asked)
+		return decideUnknown(req, &v, requested)
 	}
 	if late := sweep(&v); len(late) > 0 { // D2
 		return Plan{Path: PathExpireCalls, Store: late}
 	}
-	said := req.sort(&v) // D3
+	answers := req.sort(&v) // D3
 	switch {
-	case len(said.intents) > 0: // D4; CS-22: before a new message is looked at
-		return Plan{Path: PathSubmit, Store: said.intents}
-	case asked.state == intentInvalid:
-		return refuse(asked.problem)
-	case asked.state == newTurn: // D5
-		return decideTurn(&v, asked)
+	case len(answers.intents) > 0: // D4; CS-22: before a new message is looked at
+		return Plan{Path: PathSubmit, Store: answers.intents}
+	case requested.state == intentInvalid:
+		return refuse(requested.problem)
+	case requested.state == newTurn: // D5
+		return decideTurn(&v, requested)
 	}
 	if b := v.firstResumable(); b != nil {
 		return resume(b)
 	}
 	switch {
-	case said.lost != nil:
-		return refuse(alreadyAnswered(*said.lost))
-	case len(said.rejected) > 0 && !said.known: // D6
-		return reject(req, said.rejected)
+	case answers.lost != nil:
+		return refuse(alreadyAnswered(*answers.lost))
+	case len(answers.rejected) > 0 && !answers.known: // D6
+		return reject(req, answers.rejected)
 	case req.Post:
-		return decidePost(req, &v, asked, said.rejected)
+		return decidePost(req, &v, requested, answers.rejected)
 	}
 	return decideGet(req, &v)
 }
 
 // decideUnknown decides a request for an unknown session.
-func decideUnknown(req Request, v *State, asked intent) Plan {
+func decideUnknown(req Request, v *State, requested intent) Plan {
 	switch {
 	case !req.Post:
 		return Plan{Path: PathNoContent} // not 404: with resume, every new page sends this request
-	case asked.state == newTurn:
-		return execute(v, asked)
-	case asked.state == intentInvalid:
-		return refuse(asked.problem)
-	case asked.state == repeated:
+	case requested.state == newTurn:
+		return execute(v, requested)
+	case requested.state == intentInvalid:
+		return refuse(requested.problem)
+	case requested.state == repeated:
 		// The run that this request asked for does not exist: its command was malformed and was removed from the queue.
 		return refuseWith(ReasonUnavailable)
 	case len(req.sort(v).rejected) > 0:
@@ -65,7 +65,7 @@ func decideUnknown(req Request, v *State, asked intent) Plan {
 }
 
 // decideTurn decides a request with a new message.
-func decideTurn(v *State, asked intent) Plan {
+func decideTurn(v *State, requested intent) Plan {
 	open := v.open()
 	switch {
 	case v.Abandoned:
@@ -77,7 +77,7 @@ func decideTurn(v *State, asked intent) Plan {
 	case len(open) > 0:
 		return Plan{Path: PathAbandon, Store: abandon(open)}
 	}
-	return execute(v, asked)
+	return execute(v, requested)
 }
 
 // decideGet decides the request of a page for the answer in flight, spec/aisdk.md section 9.
@@ -106,9 +106,9 @@ func decideGet(req Request, v *State) Plan {
 }
 
 // decidePost decides a POST without new content: it was sent before, or another request was first.
-func decidePost(req Request, v *State, asked intent, rejected []Rejection) Plan {
-	if asked.state == repeated {
-		return decideRepeated(v, asked)
+func decidePost(req Request, v *State, requested intent, rejected []Rejection) Plan {
+	if requested.state == repeated {
+		return decideRepeated(v, requested)
 	}
 	held := req.Answered
 	switch {
@@ -127,14 +127,14 @@ func decidePost(req Request, v *State, asked intent, rejected []Rejection) Plan 
 }
 
 // decideRepeated decides a repeated message. The client has no part of the answer, or it would have shown it, CS-31: it gets all of it.
-func decideRepeated(v *State, asked intent) Plan {
+func decideRepeated(v *State, requested intent) Plan {
 	if c := v.Waiting(); c != nil && OpensTurn(c) {
-		if !asked.isOf(c) {
+		if !requested.isOf(c) {
 			return refuseWith(ReasonChanged)
 		}
 		return Plan{Path: PathAttach, Stream: &Stream{MessageID: v.next(c), Run: c.RunID}}
 	}
-	if !asked.isLast {
+	if !requested.isLast {
 		return refuseWith(ReasonChanged)
 	}
 	s := &Stream{MessageID: v.Answer, Run: v.Awaited()}
@@ -175,8 +175,8 @@ func reject(req Request, rejected []Rejection) Plan {
 }
 
 // execute requests the run of a turn.
-func execute(v *State, asked intent) Plan {
-	c := asked.command
+func execute(v *State, requested intent) Plan {
+	c := requested.command
 	c.Kind, c.Session, c.AgentType = control.Execute, v.Session, v.AgentType
 	return Plan{Path: PathExecute, Command: &c, After: v.after()}
 }

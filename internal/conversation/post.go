@@ -277,18 +277,18 @@ func (p *parsed) readInput(m *message, sessionMetadata jsontext.Value) (Input, *
 	if m.ID != "" {
 		in.Message.ClientMessageID = &m.ID
 	}
-	said := false
+	hasText := false
 	bad := m.eachPart(func(part part) *Refusal {
 		switch part.Type {
 		case "text":
 			if part.Text == nil {
 				return invalid("a text part has no text")
 			}
-			if said {
+			if hasText {
 				in.Message.Content += "\n"
 			}
 			in.Message.Content += *part.Text
-			said = true
+			hasText = true
 		case "file":
 			if part.URL == "" || part.MediaType == "" {
 				return invalid("a file part has no url or no mediaType")

@@ -373,7 +373,7 @@ func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*Sta
 		case err == nil:
 			// The state is not loaded again: the run may be complete by now, and would be taken for one that was requested before.
 			v.AgentType = c.AgentType
-			v.asked(c)
+			v.applyCommand(c)
 			return v, nil
 		case !errors.Is(err, control.ErrBusy):
 			return v, s.Failed(ctx, id, "request", err)

@@ -42,7 +42,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		stored, p := s.carryOut(ctx, req, plan)
 		if p == nil && stored {
 			// The command is stored after the loaded state, so only its run has started since. A stream checks that, see checkID in package chat.
-			v.asked(plan.Command)
+			v.applyCommand(plan.Command)
 			if next := Decide(*req, v); next.Stream != nil {
 				next.Stream.Ahead = ahead
 				return next, v

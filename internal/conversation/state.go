@@ -220,8 +220,8 @@ func (v *State) Waiting() *control.Command {
 	return v.Command
 }
 
-// asked sets the state after a command was stored.
-func (v *State) asked(c *control.Command) {
+// applyCommand sets the state after a command was stored.
+func (v *State) applyCommand(c *control.Command) {
 	v.Command, v.Revision = c, 0
 	v.resumed(c.Session)
 }
