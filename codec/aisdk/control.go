@@ -90,7 +90,7 @@ func (m *MessageWriter) streamPaused() {
 
 // asks reports whether a call waits for the client.
 func (m *MessageWriter) asks() bool {
-	return slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.completed && (c.client && c.sent || c.asked != nil) })
+	return slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.completed && (c.client && c.sent || c.approvalID != nil) })
 }
 
 // delegates reports whether a sub-agent is running.

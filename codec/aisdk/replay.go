@@ -81,7 +81,7 @@ func (m *MessageWriter) scanAhead(recs []chunk.Record, gone func(int) bool) *rep
 	r := &replay{answered: make(map[chunk.Seq]bool)}
 	ahead := replayScan{
 		session: m.meta.Session, epoch: m.own.epoch, turn: m.turn, run: m.meta.RunID, stopped: m.outcome,
-		asked: make(map[callKey]chunk.Seq),
+		approvals: make(map[callKey]chunk.Seq),
 	}
 	for i, rec := range recs {
 		if gone(i) || m.filtered(&rec) {
@@ -104,12 +104,12 @@ func (m *MessageWriter) scanAhead(recs []chunk.Record, gone func(int) bool) *rep
 
 // replayScan is the state of a scan of the records of a replay.
 type replayScan struct {
-	session chunk.Session
-	epoch   chunk.Epoch
-	turn    bool // a record of the session was seen
-	run     string
-	stopped outcome
-	asked   map[callKey]chunk.Seq
+	session   chunk.Session
+	epoch     chunk.Epoch
+	turn      bool // a record of the session was seen
+	run       string
+	stopped   outcome
+	approvals map[callKey]chunk.Seq
 }
 
 // read returns the body of a record that the scan needs, nil for others.
@@ -133,7 +133,7 @@ func (l *replayScan) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool
 	var call string
 	switch b := body.(type) {
 	case chunk.ToolApprovalRequest:
-		l.asked[callKey{rec.Session.ID, b.ToolCallID}] = rec.Seq
+		l.approvals[callKey{rec.Session.ID, b.ToolCallID}] = rec.Seq
 		return 0, false
 	case chunk.ToolApprovalResponse:
 		call = b.ToolCallID
@@ -144,7 +144,7 @@ func (l *replayScan) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool
 	case chunk.ToolInputError:
 		call = b.ToolCallID
 	}
-	seq, asked := l.asked[callKey{rec.Session.ID, call}]
+	seq, asked := l.approvals[callKey{rec.Session.ID, call}]
 	return seq, asked
 }
 

@@ -12,9 +12,9 @@ type steps struct {
 	begun bool // a step began that has no output yet
 	open  bool // start-step was written, finish-step was not
 
-	// asked has the calls since the last start-step that the client must answer. Its predicates check the parts after that one: without another start-step
+	// questions has the calls since the last start-step that the client must answer. Its predicates check the parts after that one: without another start-step
 	// they would find the answered calls each time, and post indefinitely.
-	asked []*call
+	questions []*call
 
 	delegated []*call // the calls since the last start-step that sub-agents execute
 
@@ -116,7 +116,7 @@ func (m *MessageWriter) finishStep() {
 // approvals requires an outcome of every call since the last start-step, so it would never post a decision. If an earlier request of the step is open, the
 // step continues, because otherwise the client would post without an answer to it.
 func (m *MessageWriter) separateStep() {
-	if m.opt.NoSteps || slices.ContainsFunc(m.steps.asked, (*call).unanswered) || !slices.ContainsFunc(m.steps.delegated, (*call).open) {
+	if m.opt.NoSteps || slices.ContainsFunc(m.steps.questions, (*call).unanswered) || !slices.ContainsFunc(m.steps.delegated, (*call).open) {
 		return
 	}
 	begun := m.steps.begun
@@ -148,7 +148,7 @@ func (m *MessageWriter) separate() {
 
 // answered returns the latest call since the last start-step that the client had to answer and that is answered, nil for none.
 func (m *MessageWriter) answered() *call {
-	for _, c := range slices.Backward(m.steps.asked) {
+	for _, c := range slices.Backward(m.steps.questions) {
 		if c.again != nil {
 			return c
 		}

@@ -22,22 +22,22 @@ type callKey struct{ agent, id string }
 
 // call is a tool call of the message.
 type call struct {
-	key       callKey
-	id        string // in the message
-	shown     []byte // id as the content of a JSON string
-	client    bool   // the browser runs it
-	delegated bool   // a sub-agent executes it
-	streaming bool   // its arguments stream
-	sent      bool   // tool-input-available was written
-	inputHash uint64 // hash of its input
-	asked     []byte // id of the approval that waits for a decision, nil for none
-	completed bool   // it has its outcome
-	question  bool   // the client must answer it
-	approved  []byte // version 6: the frame that shows it approved, its input again
-	again     []byte // of a question: its latest frame, nil while it is open
+	key        callKey
+	id         string // in the message
+	shown      []byte // id as the content of a JSON string
+	client     bool   // the browser runs it
+	delegated  bool   // a sub-agent executes it
+	streaming  bool   // its arguments stream
+	sent       bool   // tool-input-available was written
+	inputHash  uint64 // hash of its input
+	approvalID []byte // id of the approval that waits for a decision, nil for none
+	completed  bool   // it has its outcome
+	question   bool   // the client must answer it
+	approved   []byte // version 6: the frame that shows it approved, its input again
+	again      []byte // of a question: its latest frame, nil while it is open
 
 	// The records of these changes. A truncation record may remove them.
-	begunAt, sentAt, askedAt, completedAt chunk.Ordinal
+	begunAt, sentAt, approvalAt, completedAt chunk.Ordinal
 }
 
 var (
@@ -68,7 +68,7 @@ func (m *MessageWriter) call(it *item, name string) *call {
 	c.shown = rawjson.AppendEscaped(nil, c.id)
 	m.calls[key] = c
 	m.everyCall = append(m.everyCall, c)
-	if !m.steps.begun && !m.steps.open && slices.ContainsFunc(m.steps.asked, (*call).triggersAutoPost) {
+	if !m.steps.begun && !m.steps.open && slices.ContainsFunc(m.steps.questions, (*call).triggersAutoPost) {
 		m.startStep() // if this is a question too, the client would post the old answer again
 	}
 	m.beginPart(it)
@@ -111,7 +111,7 @@ func (m *MessageWriter) toolArgsStart(it *item) {
 	}
 	c := m.call(it, name)
 	m.markVisible(it)
-	c.streaming, c.sent, c.asked = true, false, nil
+	c.streaming, c.sent, c.approvalID = true, false, nil
 	m.open("tool-input-start")
 	m.json.Content("toolCallId", c.shown)
 	m.json.Raw("toolName", it.Get("toolName"))
@@ -163,7 +163,7 @@ func (m *MessageWriter) available(it *item, c *call, input []byte) {
 		m.steps.delegated = append(m.steps.delegated, c)
 	}
 	if c.client {
-		c.question, m.steps.asked = true, append(m.steps.asked, c)
+		c.question, m.steps.questions = true, append(m.steps.questions, c)
 	}
 	m.input(it, c, input)
 }
@@ -217,7 +217,7 @@ func (c *call) open() bool { return !c.completed }
 
 func (m *MessageWriter) complete(it *item, c *call) {
 	m.markVisible(it)
-	c.completed, c.completedAt, c.streaming, c.asked = true, it.rec.Ordinal, false, nil
+	c.completed, c.completedAt, c.streaming, c.approvalID = true, it.rec.Ordinal, false, nil
 }
 
 // rememberFrame stores the last frame as the latest of a call that the client must answer.
@@ -311,8 +311,8 @@ func (m *MessageWriter) approvalRequest(it *item) {
 		return
 	}
 	id := rawjson.AppendEscaped(nil, it.Text("approvalId"))
-	c.asked, c.askedAt = id, it.rec.Ordinal
-	c.question, c.again, m.steps.asked = true, nil, append(m.steps.asked, c)
+	c.approvalID, c.approvalAt = id, it.rec.Ordinal
+	c.question, c.again, m.steps.questions = true, nil, append(m.steps.questions, c)
 	if m.opt.Major < 7 {
 		c.approved = m.frame(func() { m.input(it, c, input) })
 	}
@@ -334,7 +334,7 @@ func (m *MessageWriter) approvalResponse(it *item) {
 	}
 	m.markVisible(it)
 	id := rawjson.AppendEscaped(nil, it.Text("approvalId"))
-	if m.opt.Major >= 7 && c.asked != nil && bytes.Equal(c.asked, id) {
+	if m.opt.Major >= 7 && c.approvalID != nil && bytes.Equal(c.approvalID, id) {
 		m.open("tool-approval-response")
 		m.json.Content("approvalId", id)
 		m.json.Raw("approved", it.Get("approved"))
@@ -342,7 +342,7 @@ func (m *MessageWriter) approvalResponse(it *item) {
 		m.shut()
 		m.rememberFrame(c)
 	}
-	c.asked = nil
+	c.approvalID = nil
 	if it.is("approved") {
 		c.completedAt = it.rec.Ordinal
 		if c.approved != nil && !c.client {

@@ -52,7 +52,7 @@ func (m *MessageWriter) discard(taken func(chunk.Ordinal) bool) {
 		m.calls[c.key] = c
 	}
 	gone := func(c *call) bool { return !m.shown[c.id] }
-	m.steps.asked, m.steps.delegated = slices.DeleteFunc(m.steps.asked, gone), slices.DeleteFunc(m.steps.delegated, gone)
+	m.steps.questions, m.steps.delegated = slices.DeleteFunc(m.steps.questions, gone), slices.DeleteFunc(m.steps.delegated, gone)
 	for session, at := range m.children {
 		if taken(at) {
 			delete(m.children, session)
@@ -75,8 +75,8 @@ func (m *MessageWriter) rollBack(c *call, taken func(chunk.Ordinal) bool) bool {
 	if taken(c.completedAt) {
 		c.again = nil
 	}
-	if taken(c.askedAt) {
-		c.asked = nil
+	if taken(c.approvalAt) {
+		c.approvalID = nil
 	}
 	return false
 }

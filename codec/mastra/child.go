@@ -69,11 +69,11 @@ func (t *Translator) child(a *agent, callID, toolName string, chunkInside object
 
 // remember stores the output of a sub-agent. Two halves of a split character are joined.
 func (a *agent) remember(piece string) {
-	if n := len(a.said); n > 0 && strings.HasPrefix(piece, "\xed") {
-		a.said[n-1] = chunk.Concat(a.said[n-1], piece)
+	if n := len(a.text); n > 0 && strings.HasPrefix(piece, "\xed") {
+		a.text[n-1] = chunk.Concat(a.text[n-1], piece)
 		return
 	}
-	a.said = append(a.said, piece)
+	a.text = append(a.text, piece)
 }
 
 // result returns the result of a sub-agent for its parent.
@@ -84,5 +84,5 @@ func (a *agent) result() chunk.Value {
 	case a.output != nil:
 		return a.output
 	}
-	return quote(strings.Join(a.said, ""))
+	return quote(strings.Join(a.text, ""))
 }

@@ -94,7 +94,7 @@ type agent struct {
 	// Of a sub-agent: the call that started it, and its output, which is its result. An agent that continues after its end is opened again.
 	parent   *agent
 	callID   string
-	said     []string
+	text     []string
 	children []*agent // sub-agents that have not ended
 }
 
