@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -52,14 +53,61 @@ func Check(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	}
 	var diffs []Difference
 	for _, want := range missing {
-		diffs = append(diffs, Difference{
-			Stream: want.Name,
-			Got:    "is missing",
-			Want:   "a stream that listens on " + want.Subjects[0],
-			Remedy: "run `tailrace setup` or a program whose account may create streams",
-		})
+		diffs = append(diffs, isMissing(want))
 	}
 	return diffError(diffs)
+}
+
+// checkConcurrency bounds the requests of CheckEach that wait for a response at the same time, and checkTimeout each of them: a stream without a leader
+// does not respond, and must not keep the others from being reported.
+const (
+	checkConcurrency = 4
+	checkTimeout     = 2 * time.Second
+)
+
+// CheckEach compares the streams one by one, for a process that watches them: it calls report for each, possibly concurrently, with nil, a *DiffError, or
+// the error of its request. It sends one request for each stream and does not retry; a stream whose turn has not come when ctx ends is not reported. The
+// error names the wrong field of cfg.
+func CheckEach(ctx context.Context, js jetstream.JetStream, cfg Config, report func(stream string, err error)) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	waiting := make(chan struct{}, checkConcurrency)
+	var checking sync.WaitGroup
+	for _, want := range cfg.streams() {
+		waiting <- struct{}{}
+		checking.Go(func() {
+			if ctx.Err() == nil {
+				report(want.Name, checkStream(ctx, js, want))
+			}
+			<-waiting
+		})
+	}
+	checking.Wait()
+	return nil
+}
+
+func checkStream(ctx context.Context, js jetstream.JetStream, want streamSpec) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	stream, err := js.Stream(ctx, want.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return diffError([]Difference{isMissing(want)})
+	case err != nil:
+		return explain(js, "read stream "+want.Name, err)
+	}
+	return diffError(compare(stream.CachedInfo().Config, want))
+}
+
+func isMissing(want streamSpec) Difference {
+	return Difference{
+		Stream: want.Name,
+		Got:    "is missing",
+		Want:   "a stream that listens on " + want.Subjects[0],
+		Remedy: "run `tailrace setup` or a program whose account may create streams",
+	}
 }
 
 // check checks the server and its streams, and returns the missing streams.

@@ -55,6 +55,63 @@ func TestVerifyOnAnEmptyServer(t *testing.T) {
 	wantStreams(t, js)
 }
 
+// CheckEach reports one stream that differs and one that is missing, and every other one as right. It creates nothing. After its deadline it reports nothing.
+func TestCheckEach(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	cfg := Config{Layout: subjects.Layout{Partitions: 2}}
+	if err := Ensure(t.Context(), js, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "TR_COMMANDS"); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "TR_CHUNKS_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := stream.CachedInfo().Config
+	edited.MaxAge = time.Hour
+	if _, err := js.UpdateStream(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	check := func(ctx context.Context) map[string]error {
+		t.Helper()
+		var mu sync.Mutex // guards states
+		states := make(map[string]error)
+		if err := CheckEach(ctx, js, cfg, func(stream string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			states[stream] = err
+		}); err != nil {
+			t.Error(err)
+		}
+		return states
+	}
+	states := check(t.Context())
+	for stream, want := range map[string]string{
+		"TR_CHUNKS_0": "", "TR_CHUNKS_1": "max age is 1h0m0s, want 72h0m0s", "TR_COMMANDS": "is missing", "TR_DEADLINES": "", "KV_TR_INBOX": "",
+		"KV_TR_SNAPSHOTS": "", "OBJ_TR_OBJECTS": "", "TR_DEADLETTERS": "",
+	} {
+		err, reported := states[stream]
+		_, different := errors.AsType[*DiffError](err)
+		if !reported || different != (want != "") || different && !strings.Contains(err.Error(), want) || !different && err != nil {
+			t.Errorf("%s: %v (reported %t), want %q", stream, err, reported, want)
+		}
+		delete(states, stream)
+	}
+	if len(states) > 0 {
+		t.Errorf("also reported: %v", states)
+	}
+	if _, err := js.Stream(t.Context(), "TR_COMMANDS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("the missing stream: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if states := check(ended); len(states) > 0 {
+		t.Errorf("after its end: %v", states)
+	}
+}
+
 // wantStreams checks that exactly these streams exist.
 func wantStreams(t *testing.T, js jetstream.JetStream, want ...string) {
 	t.Helper()

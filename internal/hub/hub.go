@@ -77,6 +77,17 @@ func (h *Hub) Ready() error {
 	return nil
 }
 
+// Started reports whether each feed has been open since the Hub was created, at the same
+// time or not.
+func (h *Hub) Started() bool {
+	for _, p := range h.partitions {
+		if !p.wasOpened() {
+			return false
+		}
+	}
+	return true
+}
+
 // Request is what a client reads, and from which position.
 type Request struct {
 	Session  chunk.Session

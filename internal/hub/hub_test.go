@@ -155,8 +155,8 @@ func TestHubThatDoesNotRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Ready() == nil {
-			t.Error("ready before Run")
+		if h.Ready() == nil || h.Started() {
+			t.Error("ready or started before Run")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -169,6 +169,9 @@ func TestHubThatDoesNotRun(t *testing.T) {
 		synctest.Wait()
 		if err := h.Ready(); err != nil {
 			t.Errorf("while it runs: %v", err)
+		}
+		if !h.Started() {
+			t.Error("not started while it runs")
 		}
 		cur, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot})
 		if err != nil {
@@ -489,6 +492,9 @@ func TestPartitions(t *testing.T) {
 		synctest.Wait()
 		if err := h.Ready(); !errors.Is(err, errDown) || !strings.Contains(err.Error(), "partition 1") {
 			t.Errorf("got %v", err)
+		}
+		if !h.Started() {
+			t.Error("not started since a feed has failed")
 		}
 	})
 }

@@ -20,14 +20,15 @@ type partition struct {
 	hub *Hub
 	n   int
 
-	mu     sync.Mutex       // guards the fields below, and watchers and idle of every topic
-	topics map[key][]*topic // watched and idle roots, one topic per encoding; the slices are immutable
-	pos    chunk.Seq        // the feed has delivered all messages up to pos; valid if known is set
-	known  bool             // the feed has a position
-	stream int              // incremented when the stream was recreated
-	epoch  string           // of the stream, as reported by the log
-	start  chan struct{}    // closed when known is set
-	broken error            // why the feed is not open, or nil
+	mu      sync.Mutex       // guards the fields below, and watchers and idle of every topic
+	topics  map[key][]*topic // watched and idle roots, one topic per encoding; the slices are immutable
+	pos     chunk.Seq        // the feed has delivered all messages up to pos; valid if known is set
+	known   bool             // the feed has a position
+	stream  int              // incremented when the stream was recreated
+	epoch   string           // of the stream, as reported by the log
+	start   chan struct{}    // closed when known is set
+	broken  error            // why the feed is not open, or nil
+	wasOpen bool             // the feed has been open
 }
 
 var errNotStarted = errors.New("feed not opened yet")
@@ -100,7 +101,7 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 func (p *partition) opened() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.broken = nil
+	p.broken, p.wasOpen = nil, true
 }
 
 // deliver appends one message to its topics. It advances the position first: a topic that is created in between
@@ -243,6 +244,12 @@ func (p *partition) ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.broken
+}
+
+func (p *partition) wasOpened() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wasOpen
 }
 
 func (p *partition) streamNow() int {
