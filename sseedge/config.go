@@ -1,7 +1,6 @@
 package sseedge
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -75,20 +74,11 @@ type Config struct {
 	// proxy.
 	Host func(host string) bool
 
-	// Checks are run by /readyz, one after the other, within 800 milliseconds for all of them.
-	Checks []HealthCheck
-
 	// Metrics is the registry of the metrics of the Edge and its surfaces, all tailrace_*. Defaults to nil: no metrics are registered.
 	Metrics prometheus.Registerer
 
 	// Log receives errors of dependencies, never tokens, queries or other text of clients. Defaults to none.
 	Log *slog.Logger
-}
-
-// HealthCheck is a dependency that must work for the edge to be ready.
-type HealthCheck struct {
-	Name  string // a word for the response of /readyz, such as "nats"
-	Probe func(ctx context.Context) error
 }
 
 func (c Config) withDefaults() Config {
@@ -159,13 +149,5 @@ func (c Config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)
 		}
 	}
-	if err := httpkit.CheckProxies(c.TrustedProxies); err != nil {
-		return err
-	}
-	for _, check := range c.Checks {
-		if check.Name == "" || check.Probe == nil {
-			return fmt.Errorf("check %q: want a name and a question", check.Name)
-		}
-	}
-	return nil
+	return httpkit.CheckProxies(c.TrustedProxies)
 }

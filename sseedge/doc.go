@@ -7,7 +7,7 @@
 //	GET /v1/sessions/{id}/tree       its sub-agents
 //	GET /v1/sessions                 the sessions, if Config.Sessions is set
 //	DELETE /v1/sessions/{id}         deletes a session, if Config.Eraser is set
-//	GET /healthz, /readyz            the process; the process and its dependencies
+//	GET /healthz                     the process responds
 //
 // The caller provides the log and the snapshots, and runs the Edge:
 //
@@ -19,10 +19,11 @@
 //	go server.Serve(listener)
 //	…
 //	server.SetKeepAlivesEnabled(false) // HTTP/2 clients must not reconnect on the same connection
-//	edge.Drain(ctx)                    // not ready, no new streams, then the open ones close one by one
+//	edge.Drain(ctx)                    // not ready (Edge.Status), no new streams, then the open ones close one by one
 //	server.Shutdown(ctx)               // does not wait, because no stream is open
 //
-// Packages chat and agentserver add further paths to an Edge.
+// Packages chat and agentserver add further paths to an Edge. Probes of readiness belong on a listener of their own, because clients may use all connections
+// of this one; Edge.Status has the facts.
 //
 // # Guarantees for clients
 //

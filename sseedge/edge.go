@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -30,6 +31,7 @@ type Edge struct {
 	bodies    *httpkit.BodyLimiter
 	metrics   *metrics
 	streams   httpkit.Drain
+	running   atomic.Bool
 }
 
 // New returns an Edge over a log. Its streams wait for Run.
@@ -72,7 +74,11 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 }
 
 // Run follows the log until ctx ends, and then returns nil. It may be called once. When it returns, all streams end; drain the Edge before.
-func (e *Edge) Run(ctx context.Context) error { return e.hub.Run(ctx) }
+func (e *Edge) Run(ctx context.Context) error {
+	e.running.Store(true)
+	defer e.running.Store(false)
+	return e.hub.Run(ctx)
+}
 
 // ServeHTTP serves one request.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add("/v1/sessions/../s1/"+leaf, "%zz", "1\n2", "*/*;q=0")
 		f.Add("/v1/sessions/%2e%2e/"+leaf, "root=a.b&agent=*&scope=x", "٣", "")
 	}
-	f.Add("/readyz", "", "", "")
+	f.Add("/healthz", "", "", "")
 	f.Add("//", "a=b;c", "", "")
 	w := newEnv(f, envConfig{tcp: true})
 	f.Fuzz(func(t *testing.T, path, query, cursor, accept string) {

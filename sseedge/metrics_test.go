@@ -340,7 +340,6 @@ func TestMetricsOfRequests(t *testing.T) {
 			"/v1/sessions/s1/messages":        nil,
 			"/v1/sessions/s1/messages?limit=": nil,
 			"/v1/sessions/no/messages":        nil,
-			"/readyz":                         nil,
 			"/healthz":                        nil,
 			"/wp-login.php":                   nil,
 			"/v1/sessions/s1/INJECTED":        nil,
@@ -356,7 +355,6 @@ edge_connects_total{outcome="stream_not_found"} 1
 requests_total{code="200",route="events"} 1
 requests_total{code="200",route="healthz"} 1
 requests_total{code="200",route="messages"} 2
-requests_total{code="200",route="readyz"} 1
 requests_total{code="200",route="snapshot"} 1
 requests_total{code="204",route="events"} 1
 requests_total{code="400",route="events"} 2

@@ -1,7 +1,6 @@
 package sseedge_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,23 +94,33 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-func TestReady(t *testing.T) {
+// A feed that is closed does not change what makes an edge ready; Drain and the end of Run do.
+func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var failing error
-		w := newEnv(t, envConfig{edge: sseedge.Config{Checks: []sseedge.HealthCheck{
-			{Name: "nats", Probe: func(context.Context) error { return nil }},
-			{Name: "canary", Probe: func(context.Context) error { return failing }},
-		}}})
-		synctest.Wait()
-		rec := w.record(http.MethodGet, "/readyz", nil)
-		want := `{"ok":true,"checks":{"canary":"ok","draining":"ok","hub":"ok","nats":"ok"}}`
-		if rec.Code != http.StatusOK || strings.TrimSpace(rec.Body.String()) != want {
-			t.Errorf("got %d %s", rec.Code, rec.Body)
+		w := newEnv(t, envConfig{})
+		want := func(running, started, draining bool, feeds error) {
+			t.Helper()
+			got := w.edge.Status()
+			if got.Running != running || got.Started != started || got.Draining != draining || !errors.Is(got.Feeds, feeds) {
+				t.Errorf("status %+v, want %t, %t, %t, %v", got, running, started, draining, feeds)
+			}
 		}
-		failing = errors.New("secret internals")
-		rec = w.record(http.MethodGet, "/readyz", nil)
-		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), `"canary":"failed"`) || strings.Contains(rec.Body.String(), "secret") {
-			t.Errorf("got %d %s", rec.Code, rec.Body)
+		synctest.Wait()
+		want(true, true, false, nil)
+		w.log.FailWith(errAway)
+		synctest.Wait()
+		want(true, true, false, errAway)
+		if err := w.edge.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want(true, true, true, errAway)
+
+		idle, err := sseedge.New(w.log, newSnapshots(w.log, nil), sseedge.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := idle.Status(); got.Running || got.Started || got.Draining || got.Feeds == nil {
+			t.Errorf("status before Run: %+v", got)
 		}
 	})
 }
@@ -128,7 +137,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"HistoryTimeout": {HistoryTimeout: -1},
 		"Retry":          {RetryDelay: -1},
 		"DrainPeriod":    {DrainPeriod: -1},
-		"check":          {Checks: []sseedge.HealthCheck{{Name: "x"}}},
 	} {
 		if _, err := sseedge.New(log, newSnapshots(log, nil), cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%s: got %v", want, err)

@@ -20,8 +20,7 @@ func (e *Edge) routes() []httpkit.Route {
 	list := get("sessions", sessionsPath, httpkit.ScopeRead, e.sessions)
 	list.Disabled = e.cfg.Sessions == nil
 	return []httpkit.Route{
-		get("healthz", "/healthz", httpkit.ScopePublic, e.serveHealthz),
-		get("readyz", "/readyz", httpkit.ScopePublic, e.serveReadyz),
+		get("healthz", "/healthz", httpkit.ScopePublic, e.healthz),
 		get("events", "/v1/events", httpkit.ScopeRead, e.multiSessionEvents),
 		get("events", sessionPath+"/events", httpkit.ScopeRead, e.events),
 		get("snapshot", sessionPath+"/snapshot", httpkit.ScopeRead, e.snapshot),

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
@@ -27,6 +27,10 @@ type app struct {
 	log    *slog.Logger
 
 	metrics *prometheus.Registry // of the whole process
+	monitor *health.Monitor      // of its dependencies
+
+	conditions       conditions
+	recreatesStreams bool // when one is deleted while the process runs
 
 	reaper func() (*workers.Reaper, error) // the one of the process
 }
@@ -45,7 +49,12 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 		return nil, err
 	}
 	registerNATS(metrics, nc)
-	b := &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics}
+	monitor, err := health.NewMonitor(metrics, log)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	b := &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics, monitor: monitor}
 	b.reaper = sync.OnceValues(b.newReaper)
 	return b, nil
 }
@@ -62,22 +71,6 @@ func (b *app) ensureTopologyOnce(ctx context.Context) error {
 		return topology.Check(ctx, b.js, b.cfg.topology())
 	}
 	return topology.Ensure(ctx, b.js, b.cfg.topology())
-}
-
-// recreateStreams recreates streams that are deleted while the process runs, until
-// ctx ends. A stream with another configuration needs an operator: each difference
-// is logged once.
-func (b *app) recreateStreams(ctx context.Context) error {
-	for logged := ""; ; {
-		if err := wait.Sleep(ctx, 5*time.Second); err != nil {
-			return err
-		}
-		err := b.ensureTopology(ctx)
-		if err != nil && ctx.Err() == nil && err.Error() != logged {
-			logged = err.Error()
-			b.log.Error("stream check failed", "error", err)
-		}
-	}
 }
 
 // waitForNATS repeats do while the server is unavailable or has no leader, at
@@ -113,19 +106,6 @@ func isUnavailable(err error) bool {
 	}
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.Code == 503
-}
-
-// ready is the check of /readyz.
-func (b *app) ready(ctx context.Context) error {
-	if !b.nc.IsConnected() {
-		return errors.New("nats disconnected")
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if err := topology.Check(ctx, b.js, b.cfg.topology()); err != nil {
-		return fmt.Errorf("streams: %w", err)
-	}
-	return nil
 }
 
 func (b *app) close() { b.nc.Close() }

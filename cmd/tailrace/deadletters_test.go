@@ -54,7 +54,7 @@ func startProjector(t *testing.T) (ops, url string, js jetstream.JetStream) {
 		}
 	})
 	natstest.Eventually(t, "the projector", func(context.Context) error {
-		if status, body := get(t, ops+"/readyz", ""); status != 200 {
+		if status, body := get(t, ops+"/startupz", ""); status != 200 {
 			return errors.New(body)
 		}
 		return nil

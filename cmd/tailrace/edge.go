@@ -83,7 +83,6 @@ func (f *httpServer) build(more []route) error {
 	layout := f.b.cfg.layout()
 	cfg := sseedge.Config{
 		Layout: layout, Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
-		Checks:         []sseedge.HealthCheck{{Name: "nats", Probe: f.b.ready}},
 		Limits:         f.b.cfg.limits(),
 		HubBytes:       f.b.cfg.HubBytes,
 		BodyBytes:      f.b.cfg.BodyBytes,
@@ -106,7 +105,8 @@ func (f *httpServer) build(more []route) error {
 	if f.edge, err = sseedge.New(reader, snapshots, cfg); err != nil {
 		return err
 	}
-	f.ops.assemble(f.b, f.edge.Probes())
+	f.addHealth()
+	f.ops.assemble(f.b)
 	if err := f.mountAgents(); err != nil {
 		return err
 	}

@@ -116,12 +116,7 @@ func TestCredentialRevokedAndRestored(t *testing.T) {
 				return nil
 			})
 			srv.Reload(t, allowed)
-			natstest.Eventually(t, "ready", func(context.Context) error {
-				if status, body := get(t, ops+"/readyz", ""); status != http.StatusOK {
-					return errors.New(body)
-				}
-				return nil
-			})
+			awaitDependencies(t, ops)
 			wantAnswer(t, edge, "after")
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -44,16 +43,16 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 		return nil, fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
 	}
 	b.log.Info("ops server started", "url", "http://"+listener.Addr().String())
-	return &ops{listener: netutil.LimitListener(listener, opsConnections)}, nil
+	return &ops{listener: &opsListener{Listener: listener, limit: opsConnections}}, nil
 }
 
-// assemble registers the handlers.
-func (o *ops) assemble(b *app, probes http.Handler) {
+// assemble registers the handlers. All conditions must have been added.
+func (o *ops) assemble(b *app) {
 	if o == nil {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", probes)
+	mux.Handle("/", b.probes().Handler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(b.metrics, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4,
 	}))
@@ -108,28 +107,6 @@ func (o *ops) close() error {
 		return o.listener.Close()
 	}
 	return o.server.Close()
-}
-
-// probes returns the probes of a role without an edge.
-func (b *app) probes() http.Handler {
-	answer := func(w http.ResponseWriter, status int) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		fmt.Fprintf(w, "{\"ok\":%t}\n", status == http.StatusOK)
-	}
-	alive := func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK) }
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", alive)
-	mux.HandleFunc("GET /healthz", alive)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := b.ready(r.Context()); err != nil {
-			b.log.Info("not ready", "error", err)
-			answer(w, http.StatusServiceUnavailable)
-			return
-		}
-		answer(w, http.StatusOK)
-	})
-	return mux
 }
 
 // newMetrics returns a registry with the metrics of every process.

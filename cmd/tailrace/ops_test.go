@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -19,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
 // running is an edge in this process without a NATS server.
@@ -82,11 +85,11 @@ func get(t *testing.T, url, host string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// Without NATS the process is alive and not ready, and its metrics show that.
+// Without NATS the process is alive and ready and its start is not complete, and its metrics show that. The clients' listener has no probe but /healthz.
 func TestOps(t *testing.T) {
 	edge := runEdgeFor(t)
 	for path, want := range map[string]int{
-		"/livez": 200, "/healthz": 200, "/readyz": 503, "/metrics": 200, "/debug/pprof/": 404, "/debug/pprof/heap": 404, "/v1/sessions/s1/events": 404,
+		"/livez": 200, "/healthz": 200, "/readyz": 200, "/startupz": 503, "/metrics": 200, "/debug/pprof/": 404, "/debug/pprof/heap": 404, "/v1/sessions/s1/events": 404,
 	} {
 		if status, body := get(t, edge.ops+path, ""); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
@@ -95,7 +98,7 @@ func TestOps(t *testing.T) {
 	_, figures := get(t, edge.ops+"/metrics", "")
 	for _, line := range []string{
 		`tailrace_build_info{commit="`, "tailrace_nats_up 0\n", "tailrace_nats_reconnects_total 0\n", `tailrace_nats_async_errors_total{kind="slow_consumer"} 0`,
-		"go_goroutines ", "process_open_fds ", "process_max_fds ",
+		`tailrace_dependency_up{dependency="nats"} 0`, "go_goroutines ", "process_open_fds ", "process_max_fds ",
 	} {
 		if !strings.Contains(figures, line) {
 			t.Errorf("metrics lack %q:\n%s", line, figures)
@@ -104,9 +107,20 @@ func TestOps(t *testing.T) {
 	if status, _ := get(t, edge.ops+"/metrics", "evil.example"); status != http.StatusMisdirectedRequest {
 		t.Errorf("request with an unknown host: status %d", status)
 	}
-	if status, _ := get(t, edge.url+"/metrics", ""); status != http.StatusNotFound {
-		t.Errorf("metrics on the main listener: status %d", status)
+	for _, path := range []string{"/metrics", "/livez", "/readyz", "/startupz"} {
+		if status, _ := get(t, edge.url+path, ""); status != http.StatusNotFound {
+			t.Errorf("%s on the main listener: status %d", path, status)
+		}
 	}
+	natstest.Eventually(t, "the state of NATS", func(context.Context) error {
+		_, body := get(t, edge.ops+"/readyz", "")
+		for _, part := range []string{`"ok":true,"checks":{"draining":"ok","hub":"ok"}`, `"feeds":"failed"`, `"nats":"failed"`, `"TR_CHUNKS_0":"unknown"`} {
+			if !strings.Contains(body, part) {
+				return fmt.Errorf("no %s in %s", part, body)
+			}
+		}
+		return nil
+	})
 }
 
 func TestOpsServesProfilesIfEnabled(t *testing.T) {
@@ -154,6 +168,33 @@ func TestFullEdge(t *testing.T) {
 	first.Close()
 	if !answered(third, 10*time.Second) {
 		t.Error("no response to the waiting client")
+	}
+}
+
+// Connections that send nothing, or nothing after a probe, do not keep the probes from being answered, however many there are.
+func TestIdleConnectionsToOps(t *testing.T) {
+	edge := runEdgeFor(t)
+	for _, sent := range []string{"", "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
+		for range 2 * opsConnections {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(edge.ops, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			if _, err := io.WriteString(conn, sent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			began := time.Now()
+			http.DefaultClient.CloseIdleConnections() // a probe opens a connection each time
+			if status, body := get(t, edge.ops+"/livez", ""); status != http.StatusOK {
+				t.Errorf("livez: %d %s", status, body)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("livez took %s while connections that sent %q are open", took, sent)
+			}
+		}
 	}
 }
 

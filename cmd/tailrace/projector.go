@@ -19,20 +19,20 @@ func runProjector(ctx context.Context, t terminal, args []string) error {
 		if err != nil {
 			return err
 		}
-		ops.assemble(b, b.probes())
+		b.withProjector()
+		ops.assemble(b)
 		return b.withStreams(ctx, b.project, ops.runUntil)
 	})
 }
 
 // project folds every partition into the snapshot bucket until ctx ends. If the
-// bucket is deleted, it is recreated and the log is refolded.
+// bucket is deleted, probeStreams recreates it and the log is refolded.
 func (b *app) project(ctx context.Context) error {
 	parts, err := b.newProjector()
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return b.recreateStreams(ctx) })
 	group.Go(func() error { return b.sweepSnapshots(ctx, parts.store) })
 	group.Go(func() error { return b.sweepRuns(ctx, parts.store) })
 	if b.cfg.ArchiveAfter > 0 {
@@ -48,6 +48,7 @@ func (b *app) project(ctx context.Context) error {
 			}
 		})
 	}
+	b.conditions.projector.Store(true)
 	return group.Wait()
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -17,8 +18,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
@@ -60,8 +63,8 @@ func newEnv(t *testing.T) *env {
 			t.Errorf("projector: exit code %d", code)
 		}
 	})
-	natstest.Eventually(t, "an edge that is ready", func(context.Context) error {
-		if status, body := get(t, h.url+"/readyz", ""); status != http.StatusOK {
+	natstest.Eventually(t, "an edge that has started", func(context.Context) error {
+		if status, body := get(t, h.ops+"/startupz", ""); status != http.StatusOK {
 			return errors.New(body)
 		}
 		return nil
@@ -265,6 +268,7 @@ func TestReading(t *testing.T) {
 	h.readOps()
 	h.refusedEverywhere()
 	h.refusedWhileDraining()
+	h.notReady()
 	for _, tag := range []string{"edge", "ops"} {
 		for _, what := range h.doc.Unseen(tag) {
 			t.Errorf("%s of the document is not covered", what)
@@ -443,7 +447,7 @@ func (h *env) erase() {
 
 func (h *env) readOps() {
 	h.t.Helper()
-	for _, url := range []string{"/healthz", "/readyz", h.ops + "/livez", h.ops + "/healthz", h.ops + "/readyz", h.ops + "/metrics"} {
+	for _, url := range []string{"/healthz", h.ops + "/livez", h.ops + "/healthz", h.ops + "/readyz", h.ops + "/startupz", h.ops + "/metrics"} {
 		h.get(url)
 	}
 }
@@ -505,5 +509,20 @@ func (h *env) refusedWhileDraining() {
 			path += "?session=s1"
 		}
 		h.want(http.StatusServiceUnavailable, method, server.URL+path, nil)
+	}
+}
+
+// notReady sends probes to a process that has not started.
+func (h *env) notReady() {
+	h.t.Helper()
+	monitor, err := health.NewMonitor(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	unmet := []health.Condition{{Name: "hub", Met: func() bool { return false }}}
+	server := httptest.NewServer(health.Probes{Started: unmet, Ready: unmet, Monitor: monitor}.Handler())
+	defer server.Close()
+	for _, path := range []string{"/readyz", "/startupz"} {
+		h.want(http.StatusServiceUnavailable, http.MethodGet, server.URL+path, nil)
 	}
 }

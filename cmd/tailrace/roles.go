@@ -44,18 +44,35 @@ func ignoreCanceled(ctx context.Context, err error) error {
 }
 
 // withStreams creates and checks the streams, or only checks them, and runs the services. While NATS
-// is unavailable the services start anyway: they retry and report not ready.
+// is unavailable the services start anyway and retry.
 // Streams with another configuration end the process, at the start or when NATS
 // becomes available.
 func (b *app) withStreams(ctx context.Context, services ...func(context.Context) error) error {
+	if err := b.watchDependencies(); err != nil {
+		return err
+	}
 	first, cancel := context.WithTimeout(ctx, 2*time.Second)
 	err := b.ensureTopologyOnce(first)
 	cancel()
 	if err != nil && !isUnavailable(err) {
 		return err
 	}
+	b.conditions.streams.Store(err == nil)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return ignoreCanceled(ctx, b.ensureTopology(ctx)) })
+	if err != nil {
+		group.Go(func() error {
+			if err := b.ensureTopology(ctx); err != nil {
+				return ignoreCanceled(ctx, err)
+			}
+			b.conditions.streams.Store(true)
+			return nil
+		})
+	}
+	group.Go(func() error { return b.monitor.Run(ctx) })
+	group.Go(func() error {
+		b.wakeMonitor(ctx)
+		return nil
+	})
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

@@ -67,6 +67,7 @@ func (b *app) up(ctx context.Context, t terminal) error {
 		routes = append(routes, demo.route())
 		services = append(services, demo.run)
 	}
+	b.withProjector()
 	server, err := b.newHTTPServer(ctx, routes...)
 	if err != nil {
 		return err

@@ -89,6 +89,7 @@ var layers = map[string]place{
 	"internal/embed":       {layer: program},
 	"scripts/benchcompare": {layer: program},
 	"scripts/concepts":     {layer: program},
+	"internal/health":      {layer: program},
 	"internal/metrics":     {layer: program},
 
 	"e2e":                          {layer: testkit},

@@ -62,7 +62,7 @@ func TestCheckFinds(t *testing.T) {
 
 func TestUnseen(t *testing.T) {
 	doc := openapitest.Load(t)
-	if ops := doc.Operations("ops"); !slices.Equal(ops, []string{"GET /healthz", "GET /livez", "GET /metrics", "GET /readyz"}) {
+	if ops := doc.Operations("ops"); !slices.Equal(ops, []string{"GET /healthz", "GET /livez", "GET /metrics", "GET /readyz", "GET /startupz"}) {
 		t.Errorf("operations %q", ops)
 	}
 	before := doc.Unseen("ops")

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+// readiness returns the dependencies that a process reports on its ops listener. The process must be ready.
+func readiness(t *testing.T, ops string) map[string]health.State {
+	t.Helper()
+	var body struct{ Dependencies map[string]health.State }
+	status, text := get(t, ops+"/readyz", "")
+	if err := json.Unmarshal([]byte(text), &body); err != nil || status != http.StatusOK {
+		t.Fatalf("readyz: %d %s, %v", status, text, err)
+	}
+	return body.Dependencies
+}
+
+// awaitDependencies waits until the process reports these dependencies as failed and all others as working.
+func awaitDependencies(t *testing.T, ops string, failed ...string) {
+	t.Helper()
+	natstest.Eventually(t, fmt.Sprintf("%q failed, others ok", failed), func(context.Context) error {
+		states := readiness(t, ops)
+		for _, name := range failed {
+			if states[name] != health.Failed {
+				return fmt.Errorf("%s is %s", name, states[name])
+			}
+			delete(states, name)
+		}
+		for name, state := range states {
+			if state != health.OK {
+				return fmt.Errorf("%s is %s", name, state)
+			}
+		}
+		return nil
+	})
+}
+
+// TestReadyWithoutDependencies stays ready while an operator edits a stream and while the server is gone, and shows both. The start is complete only once the
+// streams were checked, and stays so. A thousand probes send no request to the server.
+func TestReadyWithoutDependencies(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	p := startProcess(t, "edge", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s")
+	ops := p.await(t, `msg="ops server started" url=(\S+)`)
+	natstest.Eventually(t, "the start", func(context.Context) error {
+		if status, body := get(t, ops+"/startupz", ""); status != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
+	})
+	awaitDependencies(t, ops)
+
+	js := server.JetStream(t)
+	requests := func() uint64 {
+		t.Helper()
+		info, err := js.AccountInfo(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.API.Total
+	}
+	before := requests()
+	for range 1000 {
+		readiness(t, ops)
+	}
+	if n := requests() - before; n > 100 { // those of a few background checks and of this test
+		t.Errorf("%d requests to JetStream during 1000 probes, want at most 100", n)
+	}
+
+	stream, err := js.Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := stream.CachedInfo().Config
+	edited.MaxAge = 71 * time.Hour
+	update := func(c jetstream.StreamConfig) {
+		t.Helper()
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(edited)
+	awaitDependencies(t, ops, "TR_CHUNKS_0")
+	p.await(t, `(level=WARN msg="dependency failed" dependency=TR_CHUNKS_0 error="TR_CHUNKS_0: max age is 71h0m0s)`)
+	update(stream.CachedInfo().Config)
+
+	server.Shutdown()
+	natstest.Eventually(t, "the loss of the connection", func(context.Context) error {
+		if states := readiness(t, ops); states["nats"] != health.Failed || states["TR_CHUNKS_0"] != health.Unknown {
+			return fmt.Errorf("%v", states)
+		}
+		return nil
+	})
+	if status, body := get(t, ops+"/startupz", ""); status != http.StatusOK {
+		t.Errorf("startupz without NATS: %d %s", status, body)
+	}
+	server.Restart(t)
+	awaitDependencies(t, ops) // soon, because the process has reconnected
+	p.await(t, `(level=INFO msg="dependency restored" dependency=TR_CHUNKS_0)`)
+}
