@@ -66,8 +66,8 @@ const (
 )
 
 // CheckEach compares the streams one by one, for a process that watches them: it calls report for each, possibly concurrently, with nil, a *DiffError, or
-// the error of its request. It sends one request for each stream and does not retry; a stream whose turn has not come when ctx ends is not reported. The
-// error names the wrong field of cfg.
+// why the stream cannot be used: it did not respond, or has no leader. It sends one request for each stream and does not retry; a stream whose turn has not
+// come when ctx ends is not reported. The error names the wrong field of cfg.
 func CheckEach(ctx context.Context, js jetstream.JetStream, cfg Config, report func(stream string, err error)) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -98,8 +98,14 @@ func checkStream(ctx context.Context, js jetstream.JetStream, want streamSpec) e
 	case err != nil:
 		return explain(js, "read stream "+want.Name, err)
 	}
-	return diffError(compare(stream.CachedInfo().Config, want))
+	info := stream.CachedInfo()
+	if info.Cluster != nil && info.Cluster.Leader == "" { // a replica has responded
+		return fmt.Errorf("stream %s: %w", want.Name, errNoLeader)
+	}
+	return diffError(compare(info.Config, want))
 }
+
+var errNoLeader = errors.New("no leader: fewer than half of its replicas are connected")
 
 func isMissing(want streamSpec) Difference {
 	return Difference{

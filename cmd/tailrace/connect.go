@@ -93,6 +93,10 @@ func (b *app) waitForNATS(ctx context.Context, what string, do func(context.Cont
 	}
 }
 
+// codeStreamOffline is the error of a stream whose replicas are all away, with the status
+// of a request that cannot succeed.
+const codeStreamOffline jetstream.ErrorCode = 10118
+
 // isUnavailable reports whether err means that the server did not process the
 // request.
 func isUnavailable(err error) bool {
@@ -105,7 +109,7 @@ func isUnavailable(err error) bool {
 		}
 	}
 	var api *jetstream.APIError
-	return errors.As(err, &api) && api.Code == 503
+	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == codeStreamOffline)
 }
 
 func (b *app) close() { b.nc.Close() }

@@ -49,7 +49,11 @@ func (f *httpServer) addHealth() {
 	)
 	f.b.monitor.Add(health.Check{
 		Dependencies: []string{"feeds"}, Interval: 2 * time.Second, // reads memory only
-		Probe: func(_ context.Context, report func(string, error)) { report("feeds", f.edge.Status().Feeds) },
+		Probe: func(_ context.Context, report func(string, error)) {
+			if status := f.edge.Status(); status.Started { // before that it is /startupz that reports them
+				report("feeds", status.Feeds)
+			}
+		},
 	})
 }
 

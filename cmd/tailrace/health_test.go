@@ -13,12 +13,16 @@ import (
 
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // readiness returns the dependencies that a process reports on its ops listener. The process must be ready.
 func readiness(t *testing.T, ops string) map[string]health.State {
 	t.Helper()
-	var body struct{ Dependencies map[string]health.State }
+	var body struct {
+		Dependencies map[string]health.State `json:"dependencies"`
+	}
 	status, text := get(t, ops+"/readyz", "")
 	if err := json.Unmarshal([]byte(text), &body); err != nil || status != http.StatusOK {
 		t.Fatalf("readyz: %d %s, %v", status, text, err)
@@ -107,4 +111,49 @@ func TestReadyWithoutDependencies(t *testing.T) {
 	server.Restart(t)
 	awaitDependencies(t, ops) // soon, because the process has reconnected
 	p.await(t, `(level=INFO msg="dependency restored" dependency=TR_CHUNKS_0)`)
+}
+
+// TestStartWithoutAStream starts an edge while the only replica of one stream is away: the edge waits for it, and is ready for the other partition.
+func TestStartWithoutAStream(t *testing.T) {
+	cluster := natstest.StartCluster(t, 3)
+	cfg := topology.Config{Layout: subjects.Layout{Partitions: 2}}
+	streams, err := topology.Streams(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js := cluster.Node(0).JetStream(t)
+	for _, stream := range streams {
+		stream.Placement = &jetstream.Placement{Tags: []string{"!n2"}}
+		if stream.Name == "TR_CHUNKS_1" {
+			stream.Placement.Tags = []string{"n2"}
+		}
+		natstest.Eventually(t, "the stream "+stream.Name, func(ctx context.Context) error {
+			_, err := js.CreateStream(ctx, stream)
+			return err
+		})
+	}
+	cluster.Node(2).Shutdown(t)
+	natstest.Eventually(t, "an offline stream", func(ctx context.Context) error {
+		_, err := js.Stream(ctx, "TR_CHUNKS_1")
+		if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != codeStreamOffline {
+			return fmt.Errorf("response: %w", err)
+		}
+		return nil
+	})
+	p := startProcess(t, "edge", "--nats-url", cluster.URL(), "--partitions", "2", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s")
+	ops := p.await(t, `msg="ops server started" url=(\S+)`)
+	natstest.Eventually(t, "the report of the stream", func(context.Context) error {
+		if states := readiness(t, ops); states["TR_CHUNKS_1"] != health.Failed || states["TR_CHUNKS_0"] != health.OK {
+			return fmt.Errorf("%v", states)
+		}
+		return nil
+	})
+	if status, body := get(t, ops+"/startupz", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("startupz: %d %s", status, body)
+	}
+	cluster.Node(2).Restart(t)
+	awaitDependencies(t, ops)
+	if status, body := get(t, ops+"/startupz", ""); status != http.StatusOK {
+		t.Errorf("startupz with the stream: %d %s", status, body)
+	}
 }

@@ -62,5 +62,5 @@ func (r report) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(r) // the client has left
+	_ = json.NewEncoder(w).Encode(r) //nolint:errchkjson // the client has left
 }
