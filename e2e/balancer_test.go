@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -21,24 +23,28 @@ import (
 // connection it tries the next.
 type balancer struct {
 	addr     string
+	strict   atomic.Bool // without a ready backend it answers 503 itself
 	listener net.Listener
 	backends []*backend
 	turn     atomic.Uint32
+	open     sync.Map // the connections of clients that have a backend
 	work     sync.WaitGroup
 	ctx      context.Context // ends with the test
 }
 
 type backend struct {
-	addr  string
-	ready atomic.Bool
-	links atomic.Int32 // open connections
+	addr    string
+	ops     string // host:port of its ops listener
+	ready   atomic.Bool
+	unready atomic.Int32 // probes that found it unready
+	links   atomic.Int32 // open connections
 }
 
 // probeInterval is the interval of the probes. A backend that starts to drain
 // gets new connections for at most that long.
 const probeInterval = 500 * time.Millisecond
 
-func startBalancer(t *testing.T, addrs ...string) *balancer {
+func startBalancer(t *testing.T, edges ...*edgeProcess) *balancer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,9 +52,9 @@ func startBalancer(t *testing.T, addrs ...string) *balancer {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	b := &balancer{addr: listener.Addr().String(), listener: listener, ctx: ctx}
-	for _, addr := range addrs {
-		to := &backend{addr: addr}
-		to.ready.Store(isReady(ctx, addr) == nil)
+	for _, e := range edges {
+		to := &backend{addr: e.addr, ops: e.ops}
+		to.ready.Store(isReady(ctx, e.ops) == nil)
 		b.backends = append(b.backends, to)
 		b.work.Go(func() { to.probe(ctx) })
 	}
@@ -90,8 +96,13 @@ func (b *balancer) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	server, to := b.dial()
 	if server == nil {
+		if b.strict.Load() {
+			answer503(client)
+		}
 		return
 	}
+	b.open.Store(client, nil)
+	defer b.open.Delete(client)
 	to.links.Add(1)
 	defer to.links.Add(-1)
 	defer context.AfterFunc(b.ctx, func() { _ = server.Close() })()
@@ -106,11 +117,19 @@ func (b *balancer) serve(client net.Conn) {
 	both.Wait()
 }
 
+// tries returns how many groups of backends dial tries: the ready ones, and the others.
+func (b *balancer) tries() int {
+	if b.strict.Load() {
+		return 1
+	}
+	return 2
+}
+
 // dial tries the ready backends round robin, then the others.
 func (b *balancer) dial() (net.Conn, *backend) {
 	turn := int(b.turn.Add(1))
 	dialer := net.Dialer{Timeout: time.Second}
-	for _, ready := range []bool{true, false} {
+	for _, ready := range []bool{true, false}[:b.tries()] {
 		for i := range b.backends {
 			to := b.backends[(turn+i)%len(b.backends)]
 			if to.ready.Load() != ready {
@@ -130,37 +149,43 @@ func (b *backend) probe(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			b.ready.Store(isReady(ctx, b.addr) == nil)
+			ready := isReady(ctx, b.ops) == nil
+			b.ready.Store(ready)
+			if !ready {
+				b.unready.Add(1)
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// isReady probes the edge at addr with a timeout of a second.
-func isReady(ctx context.Context, addr string) error {
+// isReady probes the edge with this ops listener with a timeout of a second.
+func isReady(ctx context.Context, ops string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
-	if err != nil {
-		return err
+	status, err := fleet.Status(ctx, "http://"+ops+"/readyz")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d", status)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return firstError(err, resp.Body.Close())
+	return err
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+// answer503 answers a request as a balancer without a backend does.
+func answer503(client net.Conn) {
+	if _, err := http.ReadRequest(bufio.NewReader(client)); err != nil {
+		return // the client has left
 	}
-	return nil
+	_, _ = io.WriteString(client, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+}
+
+// cut closes the connection of every second client, as networks of mobile devices do.
+func (b *balancer) cut() {
+	n := 0
+	b.open.Range(func(client, _ any) bool {
+		if n++; n%2 == 0 {
+			_ = client.(net.Conn).Close()
+		}
+		return true
+	})
 }

@@ -99,7 +99,7 @@ func TestInvalidRequestsAreAnswered(t *testing.T) {
 		"/v1/sessions/s1/events?after=1&after=2":                http.StatusBadRequest,
 		"/v1/sessions/" + strings.Repeat("x", 5000) + "/events": http.StatusBadRequest,
 		"/healthz": http.StatusOK,
-		"/readyz":  http.StatusOK,
+		"/readyz":  http.StatusNotFound, // on the ops listener only
 	} {
 		status, _, body := get(t, u.url+path)
 		if status != want {

@@ -56,7 +56,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 				}
 			}
 			readers.checkAll(t)
-			awaitStatusCode(t, "http://"+edge.addr+"/readyz", http.StatusOK)
+			awaitStatusCode(t, "http://"+edge.addr+"/healthz", http.StatusOK)
 		})
 	}
 }

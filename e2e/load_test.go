@@ -54,17 +54,23 @@ func startWriters(t *testing.T, url string, sessions int, pace time.Duration) *r
 // text.
 func startPaddedWriters(t *testing.T, url string, sessions int, pace time.Duration, padding int) *recorders {
 	t.Helper()
+	return startWritersOn(t, url, topology.Config{}, sessions, pace, padding)
+}
+
+// startWritersOn is startPaddedWriters on streams of a configuration.
+func startWritersOn(t *testing.T, url string, streams topology.Config, sessions int, pace time.Duration, padding int) *recorders {
+	t.Helper()
 	nc := natstest.Connect(t, url)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	streamtest.Ensure(t, js, topology.Config{})
+	streamtest.Ensure(t, js, streams)
 	c := &recorders{stopped: make(chan struct{})}
-	if c.producer, err = producers.New(js, producers.Config{}); err != nil {
+	if c.producer, err = producers.New(js, producers.Config{Layout: streams.Layout, RetryTimeout: 2 * time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	if c.reader, err = consumers.New(js, consumers.Config{}); err != nil {
+	if c.reader, err = consumers.New(js, consumers.Config{Layout: streams.Layout}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range sessions {
@@ -100,7 +106,16 @@ func (c *recorders) stop(t *testing.T) {
 // awaitMore waits until another record is stored in every session.
 func (c *recorders) awaitMore(t *testing.T) {
 	t.Helper()
+	c.awaitMoreOf(t, func(*writer) bool { return true })
+}
+
+// awaitMoreOf is awaitMore for the writers selected by of.
+func (c *recorders) awaitMoreOf(t *testing.T, of func(*writer) bool) {
+	t.Helper()
 	for _, v := range c.writers {
+		if !of(v) {
+			continue
+		}
 		now := v.at.Load()
 		natstest.Eventually(t, "more in "+v.root.ID, func(context.Context) error {
 			if v.at.Load() == now {
@@ -194,13 +209,19 @@ func (c *recorders) startReaders(t *testing.T, addr string, n int, shape func(i 
 // session.
 func (c *readers) awaitAll(t *testing.T) {
 	t.Helper()
+	c.awaitTips(t, anyFollower)
+}
+
+// awaitTips is awaitAll for the followers selected by of.
+func (c *readers) awaitTips(t *testing.T, of func(*follower) bool) {
+	t.Helper()
 	tips := make(map[chunk.Session]uint64)
 	for _, v := range c.recorders.writers {
 		tips[v.root] = v.at.Load()
 	}
 	natstest.Eventually(t, "all followers to be at the end of their sessions", func(context.Context) error {
 		for i, f := range c.followers {
-			if at := f.at.Load(); at == 0 || at < tips[f.root] {
+			if at := f.at.Load(); of(f) && (at == 0 || at < tips[f.root]) {
 				return fmt.Errorf("follower %d of %s is at %d, want %d", i, f.root.ID, at, tips[f.root])
 			}
 		}

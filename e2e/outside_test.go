@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -26,6 +27,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -41,14 +43,15 @@ func TestExternalNATSBecomesUnavailable(t *testing.T) {
 	env := append(os.Environ(),
 		"TAILRACE_NATS_URL="+strings.Replace(server.URL, "nats://", "tls://", 1),
 		"TAILRACE_NATS_CREDS="+security.creds, "TAILRACE_NATS_CA="+security.ca, "TAILRACE_LOG_LEVEL=warn")
-	listen := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	edge := startRole(t, env, "edge", "--listen", listen)
+	listen, ops := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	edge := startRole(t, env, "edge", "--listen", listen, "--ops-listen", ops)
 	projector := startRole(t, env, "projector")
 
 	awaitStatusCode(t, "http://"+listen+"/healthz", http.StatusOK)
-	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusServiceUnavailable)
+	awaitStatusCode(t, "http://"+ops+"/startupz", http.StatusServiceUnavailable)
+	awaitStatusCode(t, "http://"+ops+"/readyz", http.StatusOK)
 	server.Start(t)
-	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusOK)
+	fleet.AwaitStarted(t, ops)
 
 	publish := exec.CommandContext(t.Context(), binary(t), "publish", "--session", "s1")
 	publish.Env = env
@@ -61,10 +64,11 @@ func TestExternalNATSBecomesUnavailable(t *testing.T) {
 	}
 
 	server.Kill(t)
-	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusServiceUnavailable)
+	awaitDependency(t, ops, "nats", "failed")
 	awaitStatusCode(t, "http://"+listen+"/healthz", http.StatusOK)
 	server.Start(t)
-	awaitStatusCode(t, "http://"+listen+"/readyz", http.StatusOK)
+	awaitDependency(t, ops, "nats", "ok")
+	awaitDependency(t, ops, "feeds", "ok")
 	if _, _, body := get(t, "http://"+listen+"/v1/sessions/s1/snapshot"); !strings.Contains(body, "over TLS") {
 		t.Errorf("the snapshot lacks the text: %s", body)
 	}
@@ -76,6 +80,25 @@ func TestExternalNATSBecomesUnavailable(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, role.Stderr)
 		}
 	}
+}
+
+// awaitDependency waits until the process with this ops listener reports the state of a
+// dependency. It must be ready all the time.
+func awaitDependency(t *testing.T, ops, name, want string) {
+	t.Helper()
+	natstest.Eventually(t, fmt.Sprintf("%s to be %s on %s", name, want, ops), func(context.Context) error {
+		status, _, body := get(t, "http://"+ops+"/readyz")
+		var report struct {
+			Dependencies map[string]string `json:"dependencies"`
+		}
+		if err := json.Unmarshal([]byte(body), &report); err != nil || status != http.StatusOK {
+			t.Fatalf("readyz of %s: %d %s", ops, status, body)
+		}
+		if got := report.Dependencies[name]; got != want {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
 }
 
 func startRole(t *testing.T, env []string, args ...string) *exec.Cmd {
@@ -107,22 +130,11 @@ func startCommand(t *testing.T, env []string, name string, args ...string) *exec
 func awaitStatusCode(t *testing.T, url string, want int) {
 	t.Helper()
 	natstest.Eventually(t, fmt.Sprintf("%d of %s", want, url), func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
+		status, err := fleet.Status(ctx, url)
+		if err == nil && status != want {
+			err = fmt.Errorf("status %d", status)
 		}
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		resp, err := client.Do(req)
-		if err != nil {
-			return err
-		}
-		if err := resp.Body.Close(); err != nil {
-			return err
-		}
-		if resp.StatusCode != want {
-			return fmt.Errorf("status %d", resp.StatusCode)
-		}
-		return nil
+		return err
 	})
 }
 

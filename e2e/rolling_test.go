@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -57,7 +58,7 @@ func (e *edgeProcess) start(t *testing.T) {
 		name = "sh"
 	}
 	e.cmd = startCommand(t, e.env, name, args...)
-	awaitStatusCode(t, "http://"+e.addr+"/readyz", http.StatusOK)
+	fleet.AwaitStarted(t, e.ops)
 }
 
 func (e *edgeProcess) signal(t *testing.T, sig syscall.Signal) {
@@ -107,7 +108,7 @@ func TestRollingRestart(t *testing.T) {
 		startEdge(t, server.URL, "--drain", drain.String()),
 		startEdge(t, server.URL, "--drain", drain.String()),
 	}
-	lb := startBalancer(t, edges[0].addr, edges[1].addr)
+	lb := startBalancer(t, edges...)
 	readers := rec.startReaders(t, lb.addr, 500, nil)
 	readers.awaitAll(t)
 	for _, e := range edges {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
@@ -391,7 +392,7 @@ func (s *scenario) startEdges() {
 		if e.ended() {
 			e.start(s.t)
 		}
-		e.awaitReady(s.t)
+		fleet.AwaitStarted(s.t, e.ops)
 	}
 }
 

@@ -3,12 +3,15 @@
 package chat
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
@@ -25,7 +28,13 @@ func TestDevServer(t *testing.T) {
 	dev.args = []string{"--host", "127.0.0.1", "--port", fmt.Sprint(port), "--strictPort"}
 	dev.env = append(slices.Clone(app.env), "TAILRACE_EDGE="+s.url)
 	dev.start(t)
-	dev.awaitReady(t)
+	natstest.Eventually(t, dev.name, func(ctx context.Context) error {
+		status, err := fleet.Status(ctx, "http://"+dev.addr+"/")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("status %d", status)
+		}
+		return err
+	})
 	p := openPage(t, s.browser, "http://"+dev.addr, s.chat)
 	p.send("tell me")
 	p.awaitText(middle)

@@ -3,10 +3,7 @@
 package chat
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,9 +39,9 @@ func newEnv(t *testing.T, words int) *env {
 	w.projector = w.tailrace(fleet.Projector, "projector", "--ops-listen", "")
 	w.projector.start(t)
 	for i := range w.edges {
-		addr := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
-		w.edges[i] = w.tailrace(fleet.Edge, "edge", "--listen", addr, "--ops-listen", "", "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant")
-		w.edges[i].addr = addr
+		addr, ops := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t)), fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
+		w.edges[i] = w.tailrace(fleet.Edge, "edge", "--listen", addr, "--ops-listen", ops, "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant")
+		w.edges[i].addr, w.edges[i].ops = addr, ops
 		w.edges[i].start(t)
 	}
 	// The lease is short, so that another worker takes over soon.
@@ -53,7 +50,7 @@ func newEnv(t *testing.T, words int) *env {
 	}}
 	w.agent.start(t)
 	for _, e := range w.edges {
-		e.awaitReady(t)
+		fleet.AwaitStarted(t, e.ops)
 	}
 	return w
 }
@@ -75,8 +72,8 @@ func (w *env) release(t *testing.T, chat string) {
 
 // process is a program that can be killed.
 type process struct {
-	name, variable, path, addr, dir string // path is the default if the variable lists no programs
-	args, env                       []string
+	name, variable, path, addr, ops, dir string // path is the default if the variable lists no programs
+	args, env                            []string
 
 	cmd  *exec.Cmd
 	log  logTail
@@ -122,26 +119,6 @@ func (p *process) ended() bool {
 	default:
 		return false
 	}
-}
-
-func (p *process) awaitReady(t *testing.T) {
-	t.Helper()
-	natstest.Eventually(t, p.name, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		resp, err := client.Do(req)
-		if err != nil {
-			return err
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", resp.StatusCode)
-		}
-		return resp.Body.Close()
-	})
 }
 
 // logTail keeps the end of the output of a process.

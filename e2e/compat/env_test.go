@@ -85,7 +85,8 @@ func startEnv(t *testing.T, bin, dir string, vars ...string) *env {
 	w.edges[views] = w.start(t, "edge", "TAILRACE_VIEWS="+file).url
 	for name, url := range w.edges {
 		natstest.Eventually(t, "edge "+name, func(context.Context) error {
-			if got := w.ask(t, ask{Edge: name, Path: "/readyz"}); got.Code != http.StatusOK {
+			// An edge without its streams answers 503.
+			if got := w.ask(t, ask{Edge: name, Path: "/v1/sessions/unknown/snapshot"}); got.Code != http.StatusNotFound {
 				return fmt.Errorf("%s: %+v", url, got)
 			}
 			return nil

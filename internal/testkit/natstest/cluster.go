@@ -13,7 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Cluster is a JetStream cluster of processes, numbered from 0.
+// Cluster is a JetStream cluster of processes, numbered from 0. Node i has the tag
+// "n<i>", for the placement of streams.
 type Cluster struct {
 	nodes []*Process
 	js    jetstream.JetStream // connection of the cluster's own methods

@@ -93,6 +93,7 @@ func (c config) serverOptions() (*server.Options, error) {
 }
 
 func (c config) joinCluster(o *server.Options) {
+	o.Tags.Add(c.Name) // so that a stream can be placed
 	o.Cluster.Name = c.Cluster
 	o.Cluster.Host = loopback
 	o.Cluster.Port = c.ClusterPort
