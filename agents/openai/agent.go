@@ -37,7 +37,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.API == Responses {
 		a.wire = newResponsesWire(cfg.Model, a.options())
 	} else {
-		a.wire = newChatWire(cfg.Model, a.options())
+		a.wire = newChatWire(cfg.Model, cfg.SendReasoning, a.options())
 	}
 	return a, nil
 }
@@ -116,7 +116,7 @@ func (a *Agent) handleAnswer(ctx context.Context, t *workers.Turn, s *workers.St
 	}
 	switch {
 	case a.cfg.Output != nil && end.finish != finishFiltered:
-		return []entry{{role: modelRole, text: p.answer.String()}, {role: userRole, text: "Give your final answer by calling " + finishTool + "."}}, false, nil
+		return []entry{{role: modelRole, text: p.answer.String(), reasoning: p.reasoning.String()}, {role: userRole, text: "Give your final answer by calling " + finishTool + "."}}, false, nil
 	case !p.emitted && end.finish == finishFiltered, a.cfg.Output != nil:
 		return nil, false, (&failure{code: CodeContentFiltered, cause: errFiltered}).asError()
 	}
@@ -141,7 +141,7 @@ func (a *Agent) finish(ctx context.Context, s *workers.Step, p *stepWriter, last
 		}
 	}
 	if invalid != nil {
-		e := entry{role: modelRole, text: p.answer.String(), calls: []historyCall{{id: p.idOf(last), name: finishTool, args: last.args.String()}}}
+		e := entry{role: modelRole, text: p.answer.String(), reasoning: p.reasoning.String(), calls: []historyCall{{id: p.idOf(last), name: finishTool, args: last.args.String()}}}
 		return []entry{e, {role: outcomeRole, call: p.idOf(last), text: "error: " + invalid.Error()}}, false, nil //nolint:nilerr // reported to the model
 	}
 	return nil, true, errors.Join(s.SetFinishReason(finishStop), s.Output(ctx, output))

@@ -13,12 +13,13 @@ import (
 
 // chatWire implements chat completions.
 type chatWire struct {
-	service oai.ChatCompletionService
-	model   string
+	service       oai.ChatCompletionService
+	model         string
+	sendReasoning bool
 }
 
-func newChatWire(model string, options []option.RequestOption) chatWire {
-	return chatWire{service: oai.NewChatCompletionService(options...), model: model}
+func newChatWire(model string, sendReasoning bool, options []option.RequestOption) chatWire {
+	return chatWire{service: oai.NewChatCompletionService(options...), model: model, sendReasoning: sendReasoning}
 }
 
 func (w chatWire) ask(ctx context.Context, q request, p *stepWriter) (result, error) {
@@ -28,8 +29,11 @@ func (w chatWire) ask(ctx context.Context, q request, p *stepWriter) (result, er
 	if err := stream.Err(); err != nil {
 		return result{}, err
 	}
-	var end result
-	for piece, err := range events[oai.ChatCompletionChunk](res) {
+	var (
+		end  result
+		done bool
+	)
+	for piece, err := range events[oai.ChatCompletionChunk](res, &done) {
 		switch {
 		case err != nil && end.finish != "":
 			return end, nil // the answer is complete; at most the usage is missing
@@ -52,7 +56,13 @@ func (w chatWire) ask(ctx context.Context, q request, p *stepWriter) (result, er
 			}
 		}
 	}
-	if end.finish == "" {
+	switch {
+	case end.finish != "":
+	case done && len(p.calls) > 0:
+		end.finish = finishCalls // the server names no finish reason
+	case done && p.emitted:
+		end.finish = finishStop
+	default:
 		return result{}, errStreamCut
 	}
 	return end, nil
@@ -109,7 +119,7 @@ func (w chatWire) params(q request) oai.ChatCompletionNewParams {
 		p.Messages = append(p.Messages, oai.SystemMessage(q.system))
 	}
 	for _, e := range q.history {
-		p.Messages = append(p.Messages, chatMessage(e))
+		p.Messages = append(p.Messages, w.message(e))
 	}
 	for _, t := range q.tools {
 		f := shared.FunctionDefinitionParam{Name: t.Name, Parameters: t.params}
@@ -124,12 +134,15 @@ func (w chatWire) params(q request) oai.ChatCompletionNewParams {
 	return p
 }
 
-func chatMessage(e entry) oai.ChatCompletionMessageParamUnion {
+func (w chatWire) message(e entry) oai.ChatCompletionMessageParamUnion {
 	switch e.role {
 	case outcomeRole:
 		return oai.ToolMessage(e.text, e.call)
 	case modelRole:
 		m := &oai.ChatCompletionAssistantMessageParam{}
+		if w.sendReasoning {
+			m.SetExtraFields(map[string]any{"reasoning_content": e.reasoning})
+		}
 		if e.text != "" {
 			m.Content.OfString = oai.String(e.text)
 		}

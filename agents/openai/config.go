@@ -46,6 +46,10 @@ type Config struct {
 	Tools     []Tool
 	Subagents []Subagent
 
+	// SendReasoning sends the reasoning of earlier steps back as reasoning_content. With tools, some endpoints
+	// reject requests without it (DeepSeek, Kimi), others requests with it (Groq). Only for Chat.
+	SendReasoning bool
+
 	// Output is the JSON Schema, an object, of the run's structured output. If it is nil, the model's text is
 	// the answer.
 	Output chunk.Value

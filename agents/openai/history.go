@@ -10,11 +10,12 @@ import (
 
 // entry is one message in a form that both APIs share.
 type entry struct {
-	role  role
-	text  string
-	files []workers.File // of a user
-	calls []historyCall  // of the model
-	call  string         // call id of an outcome
+	role      role
+	text      string
+	reasoning string         // of the model
+	files     []workers.File // of a user
+	calls     []historyCall  // of the model
+	call      string         // call id of an outcome
 }
 
 type role int
@@ -37,7 +38,7 @@ func entriesOf(list []workers.Message) []entry {
 			out = append(out, userEntries(m)...)
 			continue
 		}
-		e := entry{role: modelRole, text: m.Text()}
+		e := entry{role: modelRole, text: m.Text(), reasoning: reasoningOf(m)}
 		calls := m.Calls()
 		for _, c := range calls {
 			e.calls = append(e.calls, historyCall{id: c.ID, name: c.Name, args: argsOf(c)})
@@ -51,6 +52,17 @@ func entriesOf(list []workers.Message) []entry {
 		}
 	}
 	return out
+}
+
+// reasoningOf returns the reasoning of a step, with U+FFFD for what is not UTF-8.
+func reasoningOf(m workers.Message) string {
+	var b strings.Builder
+	for _, p := range m.Parts {
+		if p.Kind == fold.PartReasoning {
+			b.WriteString(p.Text)
+		}
+	}
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
 }
 
 func userEntries(m workers.Message) []entry {

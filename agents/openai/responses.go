@@ -27,7 +27,7 @@ func (w responsesWire) ask(ctx context.Context, q request, p *stepWriter) (resul
 	if err := stream.Err(); err != nil {
 		return result{}, err
 	}
-	for e, err := range events[responses.ResponseStreamEventUnion](res) {
+	for e, err := range events[responses.ResponseStreamEventUnion](res, new(bool)) {
 		if err != nil {
 			return result{}, err
 		}

@@ -16,9 +16,10 @@ type stepWriter struct {
 	calls         []*call // in the order of their first piece
 	byIndex       map[int64]*call
 
-	answer  strings.Builder // the text, for a reminder
-	emitted bool            // output was written
-	err     error           // write error of the step
+	answer    strings.Builder // the text, for a reminder
+	reasoning strings.Builder // likewise
+	emitted   bool            // output was written
+	err       error           // write error of the step
 }
 
 // call is one call of the model.
@@ -45,6 +46,7 @@ func (p *stepWriter) think(ctx context.Context, piece string) error {
 	if piece == "" {
 		return nil
 	}
+	p.reasoning.WriteString(piece)
 	return p.record(p.step.Think(ctx, piece))
 }
 

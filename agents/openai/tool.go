@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -153,6 +154,23 @@ func (t *tool) prepare() error {
 	return nil
 }
 
+// schemaURL is the name of every schema in errors. A relative name would be completed with the working directory
+// of the process, which users and models must not see.
+const schemaURL = "schema:///arguments"
+
+// mismatch returns the text of a failed validation: what does not match, without the name of the schema.
+func mismatch(err error) error {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return err
+	}
+	var causes []string
+	for _, cause := range invalid.Causes {
+		causes = append(causes, cause.Error())
+	}
+	return errors.New(strings.Join(causes, "; "))
+}
+
 // compile compiles a schema without loading any other document.
 func compile(text chunk.Value) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
@@ -161,10 +179,10 @@ func compile(text chunk.Value) (*jsonschema.Schema, error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noRefs{})
-	if err := c.AddResource("schema.json", doc); err != nil {
+	if err := c.AddResource(schemaURL, doc); err != nil {
 		return nil, err
 	}
-	return c.Compile("schema.json")
+	return c.Compile(schemaURL)
 }
 
 type noRefs struct{}
@@ -194,7 +212,7 @@ func (t *tool) read(args string) (input chunk.Value, partial any, err error) {
 		return nil, nil, fmt.Errorf("invalid arguments: %w", err)
 	}
 	if err := t.schema.Validate(doc); err != nil {
-		return nil, input, fmt.Errorf("arguments do not match the schema: %w", err)
+		return nil, input, fmt.Errorf("arguments do not match the schema: %w", mismatch(err))
 	}
 	return input, input, nil
 }

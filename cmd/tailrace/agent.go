@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/agents/openai"
@@ -59,6 +60,7 @@ type agentEntry struct {
 	MaxSteps  int               `json:"maxSteps"`
 	Output    chunk.Value       `json:"output"`
 	Body      map[string]any    `json:"body"`
+	Reasoning bool              `json:"sendReasoning"`
 	Tools     []toolEntry       `json:"tools"`
 	Subagents map[string]string `json:"subagents"` // type to description
 }
@@ -134,7 +136,7 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 func (e agentEntry) config(c config) (openai.Config, error) {
 	cfg := openai.Config{
 		BaseURL: string(c.ModelURL), Key: openai.Secret(c.ModelKey), Model: c.Model, API: openai.API(c.ModelAPI), System: c.ModelSystem, IdleTimeout: c.ModelIdleTimeout,
-		Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps,
+		Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning,
 	}
 	if e.Model != "" {
 		cfg.Model = e.Model
@@ -176,7 +178,11 @@ func (e toolEntry) tool() (openai.Tool, error) {
 	case e.Execute == "" && e.URL != "":
 		headers := make(map[string]string, len(e.Headers))
 		for name, value := range e.Headers {
-			headers[name] = os.Expand(value, os.Getenv)
+			expanded, err := expandEnv(value)
+			if err != nil {
+				return t, fmt.Errorf("header %s: %w", name, err)
+			}
+			headers[name] = expanded
 		}
 		run, err := openai.Webhook(openai.WebhookConfig{URL: e.URL, Headers: headers, Timeout: t.Deadline})
 		if err != nil {
@@ -196,6 +202,23 @@ func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) worke
 		Agents: agents, Layout: c.layout(), Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
 		MaxTakeovers: c.MaxTakeovers, Log: log,
 	}
+}
+
+// expandEnv replaces environment variables. A missing or empty one is an error: with it, requests would go out
+// without their credentials and fail only when a model calls the tool.
+func expandEnv(value string) (string, error) {
+	var missing []string
+	expanded := os.Expand(value, func(name string) string {
+		found := os.Getenv(name)
+		if found == "" {
+			missing = append(missing, name)
+		}
+		return found
+	})
+	if len(missing) > 0 {
+		return "", fmt.Errorf("environment variable %s is missing or empty", strings.Join(missing, ", "))
+	}
+	return expanded, nil
 }
 
 // modelAgents serves the agents that have a model.

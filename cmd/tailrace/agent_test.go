@@ -242,6 +242,8 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 		`{"agents":{"a":{"tools":[{"name":"x","url":"ftp://x"}]}}}`:                     "want an http or https URL",
 		`{"agents":{"a":{"tools":[{"name":"x y","execute":"client"}]}}}`:                "invalid name",
 		`{"agents":{"a":{"output":{"type":"array"}}}}`:                                  "want object",
+		// A call without its credentials would be sent, and rejected with 401 at the first call of a model.
+		`{"agents":{"a":{"tools":[{"name":"x","url":"http://h","headers":{"Authorization":"Bearer ${TAILRACE_TEST_NO_TOKEN}"}}]}}}`: "header Authorization: environment variable TAILRACE_TEST_NO_TOKEN",
 	} {
 		file := filepath.Join(t.TempDir(), "agents.json")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

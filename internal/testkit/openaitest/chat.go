@@ -16,6 +16,10 @@ func streamChat(ctx context.Context, out *writer, req Request, reply Reply) {
 			return
 		}
 	}
+	if reply.Bare {
+		out.frame("", []byte("[DONE]"))
+		return
+	}
 	finish := reply.Finish
 	if finish == "" {
 		finish = "stop"

@@ -76,11 +76,13 @@ type Request struct {
 
 // Message is one entry of the history.
 type Message struct {
-	Role   string // "user", "assistant" or "tool"
-	Text   string
-	Files  int
-	Calls  []Call
-	CallID string // of a tool's message
+	Role  string // "user", "assistant" or "tool"
+	Text  string
+	Files int
+	// Reasoning is the member reasoning_content of chat completions, nil if it is missing.
+	Reasoning *string
+	Calls     []Call
+	CallID    string // of a tool's message
 }
 
 // Last returns the last message.

@@ -98,6 +98,7 @@ func parseChat(req Request, all map[string]json.RawMessage) (Request, string) {
 		Role       string          `json:"role"`
 		Content    json.RawMessage `json:"content"`
 		ToolCallID string          `json:"tool_call_id"`
+		Reasoning  *string         `json:"reasoning_content"` // not in the published API
 		ToolCalls  []struct {
 			ID       string `json:"id"`
 			Type     string `json:"type"`
@@ -111,7 +112,7 @@ func parseChat(req Request, all map[string]json.RawMessage) (Request, string) {
 		return req, fmt.Sprintf("messages: want at least one (%v)", err)
 	}
 	for i, m := range messages {
-		out := Message{Role: m.Role, CallID: m.ToolCallID}
+		out := Message{Role: m.Role, CallID: m.ToolCallID, Reasoning: m.Reasoning}
 		var problem string
 		if out.Text, out.Files, problem = content(m.Content, "text"); problem != "" {
 			return req, problem
