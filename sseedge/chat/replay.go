@@ -74,6 +74,9 @@ func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 		history = append(history, st.atTheEnd(*st.deferredPause))
 		st.deferredPause = nil
 	}
+	if st.plan.Show == conversation.ShowTail && st.service.cfg.Dialect.Major >= 7 && st.lostStep(history) {
+		st.plan.Show = conversation.ShowWhole
+	}
 	switch st.plan.Show {
 	case conversation.ShowTail:
 		for _, rec := range history {
@@ -95,6 +98,22 @@ func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 		st.buffer = st.message.Finish(st.buffer)
 	}
 	return nil
+}
+
+// lostStep reports whether records that the client may have were removed after its cursor. The log no longer has them, so the edge cannot compute which parts the
+// client must remove. Version 7 replaces its message by the one after a start; version 6 would show both, and gets data-truncated.
+func (st *stream) lostStep(history []chunk.Record) bool {
+	return slices.ContainsFunc(history, func(rec chunk.Record) bool {
+		if rec.Type != chunk.TypeTruncated || rec.Session != st.view.Session || rec.Seq <= st.plan.After {
+			return false
+		}
+		c, err := rec.Decode()
+		if err != nil {
+			return false
+		}
+		b, ok := chunk.As[chunk.Truncated](c)
+		return ok && b.FromSequence <= int64(st.plan.After)
+	})
 }
 
 // atTheEnd returns a pause with the position of the last record.
