@@ -117,7 +117,7 @@ func decidePost(req Request, v *State, requested intent, rejected []Rejection) P
 	case held == nil:
 		return refuseWith(ReasonChanged)
 	case held.ID == v.Answer && v.TurnStart.Seq > 0 && !v.Opening():
-		s := &Stream{MessageID: held.ID, Show: ShowNew, Steps: held.Steps, Run: v.Awaited(), Rejected: rejected}
+		s := &Stream{MessageID: held.ID, Show: ShowNew, Steps: held.Steps, Decided: held.decided(), Run: v.Awaited(), Rejected: rejected}
 		if v.InFlight() {
 			return Plan{Path: PathAttach, Stream: s}
 		}

@@ -51,6 +51,7 @@ type Stream struct {
 	Show      Show
 	After     chunk.Seq // of ShowTail: the last event that the client has
 	Steps     int       // of ShowNew: number of steps that the client has shown
+	Decided   []string  // of ShowNew: calls that the client shows with a decision and without an outcome, under the client's ids
 
 	// Run is the run that the stream waits for, "" if it has started: the state may change before its run_started.
 	Run string

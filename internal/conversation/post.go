@@ -87,6 +87,17 @@ type AssistantMessage struct {
 	Answers []SubmittedAnswer
 }
 
+// decided returns the calls that have a decision and no outcome in the client's copy.
+func (a *AssistantMessage) decided() []string {
+	var ids []string
+	for _, c := range a.Answers {
+		if c.Kind == control.Approval {
+			ids = append(ids, c.CallID)
+		}
+	}
+	return ids
+}
+
 // SubmittedAnswer is an answer to a call in the message that contains the call, CS-17. It may be old.
 type SubmittedAnswer struct {
 	Kind       control.AnswerKind

@@ -69,6 +69,7 @@ func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 		st.last = history[n-1].Cursor()
 	}
 	history = st.deferPause(history)
+	pause := st.deferredPause
 	if st.deferredPause != nil && !st.view.InFlight() {
 		// Later records of sub-agents, such as their questions, precede the end of the response.
 		history = append(history, st.atTheEnd(*st.deferredPause))
@@ -87,7 +88,7 @@ func (st *stream) replay(history []chunk.Record) *httpkit.Problem {
 			st.buffer = st.message.Append(st.buffer, rec)
 		}
 	case conversation.ShowNew:
-		if p := st.replayNew(history); p != nil {
+		if p := st.replayNew(history, pause); p != nil {
 			return p
 		}
 	default:
@@ -141,10 +142,10 @@ func (st *stream) deferPause(history []chunk.Record) []chunk.Record {
 	return history
 }
 
-// replayNew is for a client that continues its own message: it gets the records since the pause at which its response ended. Its number of steps identifies that
-// pause: another tab may have answered, and the run may have paused again since.
-func (st *stream) replayNew(history []chunk.Record) *httpkit.Problem {
-	from, ok := st.resumePoint(history)
+// replayNew is for a client that continues its own message: it gets the records since the pause at which its response ended. Its number of steps and the
+// outcomes that it does not have identify that pause: another tab may have answered, and the run may have paused again since.
+func (st *stream) replayNew(history []chunk.Record, pause *chunk.Record) *httpkit.Problem {
+	from, ok := st.resumePoint(history, pause)
 	if !ok {
 		return running
 	}
@@ -159,19 +160,32 @@ func (st *stream) replayNew(history []chunk.Record) *httpkit.Problem {
 }
 
 // resumePoint returns the index in the history at which the client's message ends; false if that is in the middle of the output of a run: then the client
-// must reconnect, because frames cannot continue a part that the client has closed.
-func (st *stream) resumePoint(history []chunk.Record) (int, bool) {
+// must reconnect, because frames cannot continue a part that the client has closed. pause is the one that was removed from the history, nil if there is none: while
+// it lasts, the questions of sub-agents end responses, and the run of a sub-agent that got its answer begins the next one.
+func (st *stream) resumePoint(history []chunk.Record, pause *chunk.Record) (int, bool) {
 	probe := aisdk.New(st.plan.MessageID, st.service.cfg.Dialect)
 	var frames []byte
 	steps, found, atFound := 0, -1, 0
+	missed := false // an outcome that the client does not have was found: its response ended before
 	for i, rec := range history {
-		if i > 0 && rec.Session == st.view.Session && rec.Type == chunk.TypeRunStarted && !st.isTakeover(rec) {
+		if pause != nil && rec.Type == chunk.TypeRunStarted && rec.Seq > pause.Seq {
+			again := *pause
+			again.Ordinal = 0 // it may be appended several times
+			frames = probe.Append(frames[:0], again)
+			steps += bytes.Count(frames, startStep)
+		}
+		// After a response has ended, the next run resumes the answer: the message's own, or that of the sub-agent that the user has answered.
+		if rec.Type == chunk.TypeRunStarted && probe.Done() && !missed && !st.isTakeover(rec) {
 			if found < 0 || steps <= st.plan.Steps || st.plan.Steps == 0 {
 				found, atFound = i, steps
 			}
 		}
+		missed = missed || found >= 0 && st.isMissedOutcome(rec)
 		frames = probe.Append(frames[:0], rec)
 		steps += bytes.Count(frames, startStep)
+	}
+	if missed {
+		return found, st.plan.Steps == 0 || st.plan.Steps <= atFound
 	}
 	flight := st.view.InFlight()
 	switch {
@@ -185,6 +199,25 @@ func (st *stream) resumePoint(history []chunk.Record) (int, bool) {
 		return 0, false
 	}
 	return found, st.plan.Steps == 0 || st.plan.Steps <= atFound
+}
+
+// isMissedOutcome reports whether a record is the outcome of a call that has none in the client's message.
+func (st *stream) isMissedOutcome(rec chunk.Record) bool {
+	switch rec.Type {
+	case chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
+	case chunk.TypeToolApprovalResponse: // the outcome of a call that was denied
+		c, err := rec.Decode()
+		if b, ok := chunk.As[chunk.ToolApprovalResponse](c); err != nil || !ok || b.Approved {
+			return false
+		}
+	default:
+		return false
+	}
+	id := callOf(rec)
+	if rec.Session != st.view.Session {
+		id = rec.Session.ID + "/" + id
+	}
+	return slices.Contains(st.plan.Decided, id)
 }
 
 var startStep = []byte(`{"type":"start-step"`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -85,12 +86,53 @@ func TestSubAgentAsks(t *testing.T) {
 	if strings.Count(got, "finish(") != 1 || strings.Count(got, "start(") != 1 {
 		t.Errorf("the continuation is %s", got)
 	}
-	// The same again after the sub-agent has ended.
-	if got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer)); strings.Contains(got, "data-resume-rejected") || strings.Contains(got, "error") {
+	// The same again after the sub-agent has ended, because the response was lost: the client gets what it did not get.
+	got = e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer))
+	if strings.Contains(got, "data-resume-rejected") || strings.Contains(got, "error") {
 		t.Errorf("the answer once more gets %s", got)
+	}
+	for _, want := range []string{"start(msg-1) ", "tool-output-available(" + call + ")", "tool-output-available(d1)", "text-delta(it was done)", "finish(stop) DONE"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the answer once more has no %s: %s", want, got)
+		}
 	}
 	if got := e.calls(); !strings.Contains(got, "d1 output-available") {
 		t.Errorf("calls are %s", got)
+	}
+}
+
+// A sub-agent asks twice in one step of the answer. The first decision is posted again after the second question: its number of steps is that of both
+// questions, and the client has neither the outcome of the first call nor the second question.
+func TestSubAgentAsksTwice(t *testing.T) {
+	w := newEnv(t)
+	e := w.newEdge(nil)
+	twice := func(ctx context.Context, t *workers.Turn) error {
+		for n := 1; n <= 2; n++ {
+			if err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+				for _, call := range s.ApprovedCalls() {
+					return call.End(ctx, "paid")
+				}
+				return s.Tool(fmt.Sprint("a", n), "pay").AskApproval(ctx, map[string]any{"sum": n}, time.Time{})
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(boss), "clerk": workers.AgentFunc(twice)})
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
+	first.rest()
+	call, approval := first.question()
+	answer := `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"step-start"},{"type":"dynamic-tool","toolName":"pay","toolCallId":"` + call +
+		`","state":"approval-responded","input":{},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
+	want := []string{"start(msg-1) ", "tool-output-available(" + call + ")", "tool-approval-request(" + strings.Replace(call, "/a1", "/a2", 1) + ")", "finish(tool-calls) DONE"}
+	for _, when := range []string{"first", "again"} {
+		got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer))
+		for _, want := range want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %s: %s", when, want, got)
+			}
+		}
 	}
 }
 
