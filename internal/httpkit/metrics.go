@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -20,14 +21,19 @@ func (m *RequestMetrics) Watch(w http.ResponseWriter, r *http.Request, name func
 	if _, counted := w.(*statusRecorder); counted || m == nil {
 		return w
 	}
-	return &statusRecorder{ResponseWriter: w, m: m, route: name(r)}
+	return &statusRecorder{ResponseWriter: w, m: m, ctx: r.Context(), route: name(r)}
 }
+
+// ClientClosed is the code under which a request is counted whose client disconnected before it had a status. The handler fails then with what its context
+// caused, such as 503, which no client receives and which operators are to be alerted of.
+const ClientClosed = "499"
 
 // statusRecorder counts a request as soon as its status is known: a stream lasts for days.
 type statusRecorder struct {
 	http.ResponseWriter
 
 	m     *RequestMetrics
+	ctx   context.Context //nolint:containedctx // of the request: it ends when the client disconnects
 	route string
 	known bool
 }
@@ -35,7 +41,11 @@ type statusRecorder struct {
 func (w *statusRecorder) WriteHeader(status int) {
 	if !w.known && status >= http.StatusOK {
 		w.known = true
-		w.m.WithLabelValues(w.route, strconv.Itoa(status)).Inc()
+		code := strconv.Itoa(status)
+		if status >= http.StatusInternalServerError && w.ctx.Err() != nil {
+			code = ClientClosed
+		}
+		w.m.WithLabelValues(w.route, code).Inc()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -64,7 +64,7 @@ func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpk
 		p = s.reply(w, r, req)
 	}
 	if p != nil {
-		s.metrics.posted(p.Label())
+		s.metrics.posted(outcomeOf(r, p))
 	}
 	return p
 }
@@ -77,7 +77,7 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpki
 		p = s.reply(w, r, conversation.Request{Session: session, AgentType: to.agentType, Cursor: after})
 	}
 	if p != nil {
-		s.metrics.resumed(p.Label())
+		s.metrics.resumed(outcomeOf(r, p))
 	}
 	return p
 }

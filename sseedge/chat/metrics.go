@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ var (
 	}, streamOutcomes...)
 	resumeOutcomes = append([]string{resumeWhole, resumeTail, resumeNothing, badID.Label()}, streamOutcomes...)
 	streamOutcomes = []string{
-		unavailable.Label(), draining.Label(), streamLost.Label(), notStreaming.Label(), httpkit.Internal.Label(),
+		httpkit.EndClient, unavailable.Label(), draining.Label(), streamLost.Label(), notStreaming.Label(), httpkit.Internal.Label(),
 		"too_many_streams", "too_many_streams_of_tenant", "too_many_streams_of_address", "too_many_streams_of_session",
 	}
 	answerOutcomes  = []string{answerAccepted, answerRejected, strings.ToLower(codeAnswered), strings.ToLower(codeExpiredCall)}
@@ -89,6 +90,14 @@ func label(p conversation.Path) string {
 		return "up_to_date"
 	}
 	return string(p)
+}
+
+// outcomeOf returns the label of a request that failed. A request whose client has left fails with whatever its context causes.
+func outcomeOf(r *http.Request, p *httpkit.Problem) string {
+	if p.Status >= http.StatusInternalServerError && r.Context().Err() != nil {
+		return httpkit.EndClient
+	}
+	return p.Label()
 }
 
 func (m *metrics) posted(outcome string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
@@ -244,4 +245,35 @@ func TestRouteNames(t *testing.T) {
 			t.Errorf("%s is %q, want %q", request, got, want)
 		}
 	}
+}
+
+// A page that leaves while the edge reads the log for it is no failure of the edge.
+func TestMetricsOfAClientThatLeaves(t *testing.T) {
+	w := newEnv(t)
+	following := make(chan struct{})
+	e, reg := w.newCounted(func(cfg *edgeConfig) {
+		cfg.follow = func(ctx context.Context, _ chunk.Session, _ chunk.Position, _ chunk.Seq) (recordStream, error) {
+			close(following)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	})
+	run := must(w.NewWriter(producers.Config{}).Start(t.Context(), chunk.RootSession("acme", "s1"), chunk.RunStarted{RunID: "r1", Mode: "execute"}, producers.AgentType(agentType)))(t)
+	if err := say(t.Context(), run, 1, "Hello"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-following
+		leave()
+	}()
+	r := must(http.NewRequestWithContext(ctx, http.MethodGet, e.URL+"/api/chat/s1/stream", nil))(t)
+	if resp, err := e.Client().Do(r); err == nil {
+		t.Errorf("got %s", resp.Status)
+		_ = resp.Body.Close()
+	}
+	awaitFigures(t, reg, "resumes_total{outcome=\"client\"} 1\n")
 }
