@@ -185,13 +185,30 @@ func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) 
 	return s.loadState(ctx, id, s.typesOf(agentType), withBranches)
 }
 
-// CheckInput returns the refusal of messages that a run could not write into the log, nil if it can.
-func (s *Service) CheckInput(ctx context.Context, id chunk.Session, turn []Input) *Refusal {
-	c := &control.Command{Session: id, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: inputsOf(turn)}
-	if err := checkInput(c); err != nil {
-		return s.Failed(ctx, id, "input", err)
+// CheckInput returns the refusal of messages that a run could not write into the log, nil if it can. It omits messages before the last one that no run could
+// write: each was refused when it was the last one, and a client that keeps it would never be able to send another.
+func (s *Service) CheckInput(ctx context.Context, id chunk.Session, turn []Input) ([]Input, *Refusal) {
+	check := func(turn []Input) error {
+		return checkInput(&control.Command{Session: id, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: inputsOf(turn)})
 	}
-	return nil
+	err := check(turn)
+	if err == nil {
+		return turn, nil
+	}
+	var kept []Input
+	for i := range turn {
+		if i == len(turn)-1 || check(turn[i:i+1]) == nil {
+			kept = append(kept, turn[i])
+		}
+	}
+	if len(kept) < len(turn) {
+		err = check(kept)
+	}
+	if err != nil {
+		return nil, s.Failed(ctx, id, "input", err)
+	}
+	s.cfg.Log.DebugContext(ctx, "messages that were refused before omitted", "session", id.String(), "messages", len(turn)-len(kept))
+	return kept, nil
 }
 
 // CheckAgent returns the refusal of an agent type that is not in Config.AgentTypes, nil for one that is and for "".

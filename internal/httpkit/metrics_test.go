@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A handler whose client has disconnected fails with whatever its context causes. That is no failure of the edge, and is not counted as one.
+// A handler whose client has disconnected fails with whatever its context causes. The edge has not failed, and does not count it.
 func TestClientLeavesBeforeStatus(t *testing.T) {
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		m := NewRequestMetrics()

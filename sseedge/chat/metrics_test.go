@@ -247,7 +247,7 @@ func TestRouteNames(t *testing.T) {
 	}
 }
 
-// A page that leaves while the edge reads the log for it is no failure of the edge.
+// A page that leaves while the edge reads the log for it is not counted as an error of the edge.
 func TestMetricsOfAClientThatLeaves(t *testing.T) {
 	w := newEnv(t)
 	following := make(chan struct{})

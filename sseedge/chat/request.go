@@ -34,7 +34,8 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (re
 	}
 	req.OnExecute = s.startPrefetch
 	// This check precedes all effects of the request: calls must not be abandoned for a message that is then rejected.
-	if refusal := s.logic.CheckInput(r.Context(), req.Session, req.Turn); refusal != nil {
+	var refusal *conversation.Refusal
+	if req.Turn, refusal = s.logic.CheckInput(r.Context(), req.Session, req.Turn); refusal != nil {
 		return req, problemOf(refusal)
 	}
 	if dropped > 0 {

@@ -14,7 +14,7 @@ import (
 
 // A page loses its connection inside a step, and a cleanup removes the step before the page returns. The edge no longer has the
 // records of the step, so it cannot compute which parts the page has of it: a page of version 7, which removes no parts by itself,
-// gets the whole message, and one of version 6 is told to load the chat again.
+// gets the whole message, and one of version 6 gets data-truncated, after which it loads the chat again.
 func TestCursorInRemovedStep(t *testing.T) {
 	for _, row := range []struct {
 		major  int

@@ -6,11 +6,11 @@ export function explain(error: Error): string {
   return problemOf(error)?.error ?? (error.message || 'Something went wrong.');
 }
 
-// isStale reports whether an error means that the page is outdated, for example after a message from another
-// tab.
+// isStale reports whether an error means that the page shows what the chat does not have: after a message from
+// another tab, or a message of its own that is too large and would be sent again with the next one.
 export function isStale(error: Error): boolean {
   const code = problemOf(error)?.code;
-  return code === 'ALREADY_ANSWERED' || code === 'CALL_EXPIRED' || code === 'EXECUTION_ERROR';
+  return code === 'ALREADY_ANSWERED' || code === 'CALL_EXPIRED' || code === 'EXECUTION_ERROR' || code === 'CONTENT_TOO_LARGE';
 }
 
 // isTemporary reports whether a retry may succeed. An error without a Problem comes from the network.
