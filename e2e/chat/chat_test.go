@@ -267,6 +267,28 @@ var scenes = []struct {
 		s.same(q, p)
 		s.finish(p, 1, "submit-message", "submit-message")
 	}},
+	{"a message instead of a decision", func(s *scenario) {
+		p := s.open()
+		p.send("delete them")
+		p.awaitText("May the agent do this?")
+		p.send("tell me")
+		p.awaitText(middle)
+		// The run of the question has ended: no decision can be posted any more.
+		p.await(`document.querySelectorAll('.decision button').length === 0`)
+		s.release(s.t, s.chat)
+		p.awaitRest(s.front)
+		p.reload() // the snapshot has the outcome of the call
+		p.await(`document.querySelector('[data-call="delete"]')?.dataset.state === 'output-error'`)
+	}},
+	{"a message that is too large", func(s *scenario) {
+		p := s.open()
+		p.send(strings.Repeat("x", 500<<10))
+		p.await(`document.body.textContent.includes('the message is too large')`)
+		p.await(`document.querySelector('#draft').value.length === 500 << 10`)
+		p.awaitStatus("ready")
+		p.send("Hello")
+		s.finish(p, 1, "submit-message", "submit-message")
+	}},
 	{"a message during an answer", func(s *scenario) {
 		p, q := s.open(), s.open()
 		q.awaitRest(s.front) // otherwise its page may resume the answer and cannot send

@@ -82,7 +82,7 @@ export function Chat({ id, snapshot, reload, draft, setDraft }: Props) {
               setEditing(message.id);
               setDraft(text);
             }}
-            decide={chat.addToolApprovalResponse}
+            decide={message === messages.at(-1) ? chat.addToolApprovalResponse : undefined}
           />
         ))}
       </ol>

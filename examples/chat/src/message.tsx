@@ -1,8 +1,10 @@
 import { isToolUIPart, type UIMessage } from 'ai';
 import { Call, type Decide } from './call';
 
-type Props = { message: UIMessage; edit?: (text: string) => void; decide: Decide };
+type Props = { message: UIMessage; edit?: (text: string) => void; decide?: Decide };
 
+// Message is one message. Without decide it is not the last one: its run has ended, and a new message was sent
+// instead of the answers to its calls.
 export function Message({ message, edit, decide }: Props) {
   return (
     <li className="message" data-role={message.role} data-message={message.id}>
@@ -15,7 +17,7 @@ export function Message({ message, edit, decide }: Props) {
   );
 }
 
-function Part({ part, decide }: { part: UIMessage['parts'][number]; decide: Decide }) {
+function Part({ part, decide }: { part: UIMessage['parts'][number]; decide?: Decide }) {
   if (isToolUIPart(part)) return <Call call={part} decide={decide} />;
   switch (part.type) {
     case 'text':
