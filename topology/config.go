@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -51,8 +52,17 @@ type Config struct {
 	// about 25 KB of memory in the server. Defaults to 4096; the server's default of 1000 is too low for a fleet of edges after a restart.
 	MaxConsumers int
 
-	// CommandMaxAge is the age at which a command that no worker has taken expires. Defaults to DefaultCommandMaxAge.
-	CommandMaxAge time.Duration
+	// Placement, if not nil, is the cluster and the tags of the servers that get new streams. That of existing streams is the operator's decision.
+	Placement *jetstream.Placement
+
+	// CommandMaxAge is the age at which a command that no worker has taken expires, and CommandMaxBytes the maximum size of the work queue, beyond which
+	// commands are refused. They default to DefaultCommandMaxAge and Off: limited by the disk only.
+	CommandMaxAge   time.Duration
+	CommandMaxBytes int64
+
+	// DeadlineMaxBytes is the maximum size of the stream of deadlines. Beyond it the oldest deadlines are lost: a stream with schedules cannot refuse messages.
+	// Defaults to Off: limited by the disk only.
+	DeadlineMaxBytes int64
 
 	// InboxMaxAge is the retention of answers in the inbox, and InboxMaxBytes the maximum size of the inbox, beyond which writes are refused. They default
 	// to 30 days and Off: limited by the disk only.
@@ -72,8 +82,38 @@ type Config struct {
 	// DeadLetterMaxBytes is the maximum size of their stream, which the server reserves at once; beyond it the oldest are removed. Defaults to 64 MiB.
 	DeadLetterMaxBytes int64
 
+	// OnDifferences, if not nil, gets the differences of all classes each time that Ensure or Check has compared the streams, also if there are none.
+	OnDifferences func([]Difference)
+
 	// MaxSnapshot is the largest value in the bucket of snapshots in bytes, headers included. Defaults to 1 MiB, the default max_payload of the server.
 	MaxSnapshot int32
+}
+
+// byteLimit is a field of Config with the maximum size of a stream.
+type byteLimit struct {
+	name  string
+	bytes *int64
+}
+
+// byteLimits returns the fields that default to Off.
+func (c *Config) byteLimits() []byteLimit {
+	return []byteLimit{
+		{"MaxBytes", &c.MaxBytes},
+		{"CommandMaxBytes", &c.CommandMaxBytes},
+		{"DeadlineMaxBytes", &c.DeadlineMaxBytes},
+		{"InboxMaxBytes", &c.InboxMaxBytes},
+		{"SnapshotMaxBytes", &c.SnapshotMaxBytes},
+		{"ObjectMaxBytes", &c.ObjectMaxBytes},
+	}
+}
+
+// byteLimitNames returns the names of these fields.
+func byteLimitNames() string {
+	var names []string
+	for _, limit := range new(Config).byteLimits() {
+		names = append(names, limit.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func (c Config) withDefaults() Config {
@@ -83,9 +123,9 @@ func (c Config) withDefaults() Config {
 	if c.MaxAge == 0 {
 		c.MaxAge = 72 * time.Hour
 	}
-	for _, limit := range []*int64{&c.MaxBytes, &c.InboxMaxBytes, &c.SnapshotMaxBytes, &c.ObjectMaxBytes} {
-		if *limit <= 0 {
-			*limit = unlimited
+	for _, limit := range c.byteLimits() {
+		if *limit.bytes <= 0 {
+			*limit.bytes = unlimited
 		}
 	}
 	if c.MaxMsgSize == 0 {
@@ -112,6 +152,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// minAge is the shortest age of the records of a stream.
+const minAge = time.Minute
+
 func (c Config) validate() error {
 	if err := c.Layout.Validate(); err != nil {
 		return fmt.Errorf("Layout: %w", err)
@@ -119,7 +162,7 @@ func (c Config) validate() error {
 	switch {
 	case c.Replicas != 1 && c.Replicas != 3:
 		return fmt.Errorf("Replicas is %d, want 1 or 3", c.Replicas)
-	case c.MaxAge < time.Minute:
+	case c.MaxAge < minAge:
 		return fmt.Errorf("MaxAge is %s, want at least 1m", c.MaxAge)
 	case c.MaxMsgSize < HeaderReserve:
 		return fmt.Errorf("MaxMsgSize is %d, want at least %d, the reserve for headers", c.MaxMsgSize, HeaderReserve)
@@ -129,7 +172,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("CommandMaxAge is %s, want at least %s", c.CommandMaxAge, commandWindow)
 	case c.InboxMaxAge < commandWindow:
 		return fmt.Errorf("InboxMaxAge is %s, want at least %s", c.InboxMaxAge, commandWindow)
-	case c.DeadLetterMaxAge < time.Minute:
+	case c.DeadLetterMaxAge < minAge:
 		return fmt.Errorf("DeadLetterMaxAge is %s, want at least 1m", c.DeadLetterMaxAge)
 	case c.DeadLetterMaxBytes < 1<<20:
 		return fmt.Errorf("DeadLetterMaxBytes is %d, want at least %d", c.DeadLetterMaxBytes, 1<<20)

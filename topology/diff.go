@@ -3,31 +3,36 @@ package topology
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Difference is one setting of one stream that differs from the required one.
 type Difference struct {
+	Class   Class
 	Stream  string // name, e.g. TR_CHUNKS_0
 	Setting string // e.g. "max age"; "" for the whole stream
 	Got     string // in words
 	Want    string // in words
 	Remedy  string // what to do
+	Risk    string // of Breaks: what happens otherwise
 }
 
 // String returns the difference as one line.
 func (d Difference) String() string {
-	if d.Setting == "" {
-		return fmt.Sprintf("%s: %s, want %s; %s", d.Stream, d.Got, d.Want, d.Remedy)
+	is := ""
+	if d.Setting != "" {
+		is = d.Setting + " is "
 	}
-	return fmt.Sprintf("%s: %s is %s, want %s; %s", d.Stream, d.Setting, d.Got, d.Want, d.Remedy)
+	line := fmt.Sprintf("%s: %s%s, want %s; %s", d.Stream, is, d.Got, d.Want, d.Remedy)
+	if d.Risk != "" {
+		line += "; otherwise " + d.Risk
+	}
+	return line
 }
 
-// DiffError reports the settings in which the streams of the server differ from the required ones. Nothing was changed.
+// DiffError reports the differences of class Breaks. Nothing was changed.
 type DiffError struct {
 	Differences []Difference // at least one
 }
@@ -41,80 +46,26 @@ func (e *DiffError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// setting is one property of a stream as text. Only properties that affect the guarantees of Tailrace are compared, not for example the description or the
-// placement.
-type setting struct {
-	name  string
-	value string
-	fixed bool // the server does not let it be changed to this
-}
-
-// The settings that a field of Config decides.
-const (
-	subjectsSetting     = "the list of subjects"
-	partitionsSetting   = "number of partitions"
-	storageSetting      = "storage"
-	replicasSetting     = "number of replicas"
-	maxAgeSetting       = "max age"
-	maxBytesSetting     = "max bytes"
-	maxMsgSizeSetting   = "max message size"
-	maxConsumersSetting = "max consumers"
-)
-
-// settings returns the compared properties of a stream, in a fixed order.
-func settings(c jetstream.StreamConfig) []setting {
-	return []setting{
-		{name: subjectsSetting, value: strings.Join(c.Subjects, " ")},
-		{name: partitionsSetting, value: orNone(c.Metadata[partitionsKey])},
-		{name: "retention", value: c.Retention.String(), fixed: true},
-		{name: storageSetting, value: c.Storage.String(), fixed: true},
-		{name: replicasSetting, value: strconv.Itoa(max(1, c.Replicas))},
-		{name: maxAgeSetting, value: age(c.MaxAge)},
-		{name: maxBytesSetting, value: count(c.MaxBytes)},
-		{name: maxMsgSizeSetting, value: count(int64(c.MaxMsgSize))},
-		{name: "max messages", value: count(c.MaxMsgs)},
-		{name: "max messages per subject", value: count(c.MaxMsgsPerSubject)},
-		{name: maxConsumersSetting, value: count(int64(c.MaxConsumers))},
-		{name: "what is discarded when full", value: c.Discard.String()},
-		{name: "discard new per subject", value: onOff(c.DiscardNewPerSubject)},
-		{name: "duplicate window", value: c.Duplicates.String()},
-		{name: "compression", value: c.Compression.String()},
-		{name: "direct get", value: onOff(c.AllowDirect)},
-		{name: "message TTL", value: onOff(c.AllowMsgTTL), fixed: !c.AllowMsgTTL},
-		{name: "roll-up headers", value: onOff(c.AllowRollup)},
-		{name: "deny delete", value: onOff(c.DenyDelete), fixed: !c.DenyDelete},
-		{name: "deny purge", value: onOff(c.DenyPurge), fixed: !c.DenyPurge},
-		{name: "acknowledgement", value: onOff(!c.NoAck)},
-		{name: "sealed", value: onOff(c.Sealed), fixed: true},
-		{name: "mirror", value: mirror(c.Mirror)},
-		{name: "sources", value: sources(c.Sources)},
-		{name: "republish", value: republish(c.RePublish)},
-		{name: "subject transform", value: transform(c.SubjectTransform)},
-		{name: "consumer limits", value: consumerLimits(c.ConsumerLimits)},
-		{name: "delete markers", value: age(c.SubjectDeleteMarkerTTL)},
-		{name: "message counters", value: onOff(c.AllowMsgCounter), fixed: true},
-		{name: "atomic batches", value: onOff(c.AllowAtomicPublish)},
-		{name: "fast batches", value: onOff(c.AllowBatchPublish)},
-		{name: "message schedules", value: onOff(c.AllowMsgSchedules), fixed: !c.AllowMsgSchedules},
-		{name: "persist mode", value: c.PersistMode.String(), fixed: true},
-	}
-}
-
 // compare returns the differences.
 func compare(got jetstream.StreamConfig, want streamSpec) []Difference {
 	var diffs []Difference
 	is, should := settings(got), settings(want.StreamConfig)
 	for i := range should {
-		if is[i].value == should[i].value {
+		if is[i].value == should[i].value || should[i].name == placementSetting && should[i].value == nothing {
 			continue
 		}
-		diffs = append(diffs, Difference{
+		d := Difference{
+			Class:   want.classOf(is[i], should[i], got),
 			Stream:  want.Name,
 			Setting: should[i].name,
 			Got:     is[i].value,
 			Want:    should[i].value,
 			Remedy:  want.remedy(is[i].value, should[i]),
-		})
+		}
+		if d.Class == Breaks {
+			d.Risk = riskOf(d.Setting)
+		}
+		diffs = append(diffs, d)
 	}
 	return diffs
 }
@@ -147,73 +98,3 @@ func (w streamSpec) remedy(got string, s setting) string {
 
 // bounded holds the fields that cannot mean "no limit".
 var bounded = []string{"MaxAge", "CommandMaxAge", "InboxMaxAge", "DeadLetterMaxAge", "DeadLetterMaxBytes", "MaxConsumers", "MaxMsgSize", "MaxSnapshot"}
-
-// Texts for settings that are not in use.
-const (
-	nothing       = "none"
-	unlimitedText = "unlimited"
-)
-
-func onOff(b bool) string {
-	if b {
-		return "on"
-	}
-	return "off"
-}
-
-func count(n int64) string {
-	if n <= 0 {
-		return unlimitedText
-	}
-	return strconv.FormatInt(n, 10)
-}
-
-func age(d time.Duration) string {
-	if d <= 0 {
-		return nothing
-	}
-	return d.String()
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return nothing
-	}
-	return s
-}
-
-func mirror(m *jetstream.StreamSource) string {
-	if m == nil {
-		return nothing
-	}
-	return m.Name
-}
-
-func sources(list []*jetstream.StreamSource) string {
-	names := make([]string, len(list))
-	for i, s := range list {
-		names[i] = s.Name
-	}
-	return orNone(strings.Join(names, " "))
-}
-
-func republish(r *jetstream.RePublish) string {
-	if r == nil {
-		return nothing
-	}
-	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
-}
-
-func transform(t *jetstream.SubjectTransformConfig) string {
-	if t == nil {
-		return nothing
-	}
-	return fmt.Sprintf("%s to %s", t.Source, t.Destination)
-}
-
-func consumerLimits(l jetstream.StreamConsumerLimits) string {
-	if l.InactiveThreshold <= 0 && l.MaxAckPending <= 0 {
-		return nothing
-	}
-	return fmt.Sprintf("inactive %s, pending %s", age(l.InactiveThreshold), count(int64(l.MaxAckPending)))
-}

@@ -1,6 +1,9 @@
 package topology
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Every setting of the log that differs is reported with both values and the remedy, and nothing is created.
+// Every setting of the log that differs is reported with both values and the remedy. If it breaks a guarantee, nothing is created.
 func TestDifferences(t *testing.T) {
 	edit := "; change it with `nats stream edit TR_CHUNKS_0`"
 	recreate := "; the server does not change that in place: delete the stream when its data is no longer needed"
@@ -129,9 +132,11 @@ func TestDifferences(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), stream); err != nil {
 				t.Fatal(err)
 			}
-			wantDifference(t, Ensure(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
-			wantDifference(t, Check(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
-			wantStreams(t, js, "OTHER", stream.Name)
+			if breaks := wantLine(t, js, Config{}, "TR_CHUNKS_0: "+test.want); breaks {
+				wantDifference(t, Ensure(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
+				wantDifference(t, Check(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
+				wantStreams(t, js, "OTHER", stream.Name)
+			}
 			if err := js.DeleteStream(t.Context(), stream.Name); err != nil {
 				t.Fatal(err)
 			}
@@ -150,6 +155,23 @@ func TestDifferences(t *testing.T) {
 	})
 }
 
+// wantLine checks that the differences have a line, and reports whether it is of class Breaks.
+func wantLine(t *testing.T, js jetstream.JetStream, cfg Config, want string) (breaks bool) {
+	t.Helper()
+	diffs, err := Differences(t.Context(), js, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range diffs {
+		line := d
+		if line.Risk = ""; line.String() == want {
+			return d.Class == Breaks
+		}
+	}
+	t.Errorf("got\n%v\nwant the line\n%s", diffs, want)
+	return false
+}
+
 // wantDifference checks that err has a line.
 func wantDifference(t *testing.T, err error, want string) {
 	t.Helper()
@@ -157,7 +179,7 @@ func wantDifference(t *testing.T, err error, want string) {
 		t.Fatalf("no error, want %s", want)
 	}
 	for line := range strings.Lines(err.Error()) {
-		if strings.TrimSuffix(line, "\n") == want {
+		if line, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "; otherwise "); line == want {
 			return
 		}
 	}
@@ -170,7 +192,7 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Fatal(err)
 	}
-	err := Ensure(t.Context(), js, Config{CommandMaxAge: time.Hour, InboxMaxAge: 24 * time.Hour, InboxMaxBytes: 7 << 20, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19})
+	other := Config{CommandMaxAge: time.Hour, InboxMaxAge: 24 * time.Hour, InboxMaxBytes: 7 << 20, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19}
 	for _, want := range []string{
 		"TR_COMMANDS: max age is 24h0m0s, want 1h0m0s; change it with `nats stream edit TR_COMMANDS`, or set CommandMaxAge to 24h0m0s",
 		"KV_TR_INBOX: max age is 720h0m0s, want 24h0m0s; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxAge to 720h0m0s",
@@ -179,7 +201,7 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 		"KV_TR_SNAPSHOTS: max bytes is unlimited, want 5242880; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set SnapshotMaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max message size is 1048576, want 524288; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set MaxSnapshot to 1048576",
 	} {
-		wantDifference(t, err, want)
+		wantLine(t, js, other, want)
 	}
 }
 
@@ -256,4 +278,113 @@ func TestTwoLayoutsOneName(t *testing.T) {
 	}
 	err := Ensure(t.Context(), js, Config{Layout: subjects.Layout{Prefix: "a_b"}})
 	wantDifference(t, err, "A_B_CHUNKS_0: the list of subjects is a.b.chunks.0.*.*.*, want a_b.chunks.0.*.*.*; change it with `nats stream edit A_B_CHUNKS_0`, or choose another Layout")
+}
+
+// An operator may bound and tune a stream: only what breaks a guarantee is an error.
+func TestClasses(t *testing.T) {
+	log, commands, deadlines := "TR_CHUNKS_0", "TR_COMMANDS", "TR_DEADLINES"
+	inbox, snapshots, objects := "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"
+	tests := map[string]struct {
+		stream string
+		change func(*jetstream.StreamConfig)
+		want   Class
+	}{
+		"log bounded by size":     {log, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
+		"log bounded by messages": {log, func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 << 30 }, Stricter},
+		"log bounded by session":  {log, func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 << 20 }, Stricter},
+		"log refuses when full":   {log, func(c *jetstream.StreamConfig) { c.MaxBytes, c.Discard = 1<<30, jetstream.DiscardNew }, Stricter},
+		"log of a shorter time":   {log, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Stricter},
+		"log of some seconds":     {log, func(c *jetstream.StreamConfig) { c.MaxAge = 2 * time.Second }, Breaks},
+		"log of a longer time":    {log, func(c *jetstream.StreamConfig) { c.MaxAge = 1000 * time.Hour }, Accepted},
+		"log without an age":      {log, func(c *jetstream.StreamConfig) { c.MaxAge = 0 }, Accepted},
+		"log of small messages":   {log, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 64 << 10 }, Stricter},
+		"log of tiny messages":    {log, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }, Breaks},
+		"log of large messages":   {log, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 8 << 20 }, Accepted},
+		"fewer consumers":         {log, func(c *jetstream.StreamConfig) { c.MaxConsumers = 100 }, Stricter},
+		"any number of consumers": {log, func(c *jetstream.StreamConfig) { c.MaxConsumers = -1 }, Accepted},
+		"compression":             {log, func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression }, Accepted},
+		"longer duplicate window": {log, func(c *jetstream.StreamConfig) { c.Duplicates = time.Minute }, Accepted},
+		"republished elsewhere": {log, func(c *jetstream.StreamConfig) {
+			c.RePublish = &jetstream.RePublish{Source: ">", Destination: "live.>"}
+		}, Accepted},
+		"republished into the log": {log, func(c *jetstream.StreamConfig) {
+			c.RePublish = &jetstream.RePublish{Source: "tr.chunks.0.>", Destination: "tr.commands.>"}
+		}, Breaks},
+		"memory":                         {log, func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, Breaks},
+		"roll-ups":                       {log, func(c *jetstream.StreamConfig) { c.AllowRollup = true }, Breaks},
+		"bounded commands":               {commands, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
+		"commands that are dropped":      {commands, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, Breaks},
+		"commands that expire early":     {commands, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Breaks},
+		"commands that stay":             {commands, func(c *jetstream.StreamConfig) { c.MaxAge = 1000 * time.Hour }, Accepted},
+		"short window of commands":       {commands, func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }, Breaks},
+		"deadlines that are dropped":     {deadlines, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Breaks},
+		"deadlines that expire early":    {deadlines, func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour }, Breaks},
+		"bounded inbox":                  {inbox, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
+		"answers that expire early":      {inbox, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Stricter},
+		"bounded snapshots":              {snapshots, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
+		"snapshots that expire":          {snapshots, func(c *jetstream.StreamConfig) { c.MaxAge = 1000 * time.Hour }, Breaks},
+		"small snapshots":                {snapshots, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 64 << 10 }, Breaks},
+		"bounded objects":                {objects, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
+		"objects that expire":            {objects, func(c *jetstream.StreamConfig) { c.MaxAge = 1000 * time.Hour }, Breaks},
+		"description, metadata, cluster": {log, func(c *jetstream.StreamConfig) { c.Description = "x"; c.Metadata["team"] = "a" }, -1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, spec := range (Config{}).withDefaults().streams() {
+				if spec.Name != test.stream {
+					continue
+				}
+				got := spec.StreamConfig
+				got.Metadata = maps.Clone(got.Metadata)
+				test.change(&got)
+				diffs := compare(got, spec)
+				worst := Class(-1)
+				for _, d := range diffs {
+					worst = max(worst, d.Class)
+					if (d.Class == Breaks) != (d.Risk != "") {
+						t.Errorf("%s: class %s with the risk %q", d, d.Class, d.Risk)
+					}
+				}
+				if worst != test.want {
+					t.Errorf("class %s, want %s: %v", worst, test.want, diffs)
+				}
+			}
+		})
+	}
+}
+
+// A limit that an operator sets on a stream does not keep programs from starting, and is reported.
+func TestEnsureAcceptsLimits(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := stream.CachedInfo().Config
+	edited.MaxBytes, edited.Compression = 1<<30, jetstream.S2Compression
+	if _, err := js.UpdateStream(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "COPY", Mirror: &jetstream.StreamSource{Name: "TR_CHUNKS_0"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, check := range map[string]func(context.Context, jetstream.JetStream, Config) error{"Ensure": Ensure, "Check": Check} {
+		if err := check(t.Context(), js, Config{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	diffs, err := Differences(t.Context(), js, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range diffs {
+		got = append(got, d.Class.String()+" "+d.Stream+" "+d.Setting)
+	}
+	if want := []string{"stricter TR_CHUNKS_0 max bytes", "accepted TR_CHUNKS_0 compression"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

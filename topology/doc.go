@@ -16,8 +16,9 @@
 //
 // `tailrace setup` is Ensure in a process of its own. Streams returns the configurations, for other tools; `tailrace setup --print` prints them.
 //
-// Ensure creates missing streams and never changes existing ones. If a stream differs, it returns a *DiffError with one line for each setting, because a
-// program cannot know which side is right, and wrong settings lose data silently: a lower limit trims sessions, a missing partition hides them.
+// Ensure creates missing streams and never changes existing ones: an operator may bound and tune them. A Difference is of one of three classes. With Breaks
+// a guarantee does not hold, such as a partition that is missing or a queue that drops commands: Ensure and Check return a *DiffError with one line for each
+// setting. Stricter is a lower limit, and Accepted does not matter; Differences returns all of them.
 //
 // # Changing the number of partitions
 //

@@ -13,15 +13,18 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
-// Ensure creates missing streams and compares existing ones. It is idempotent, and several programs may call it concurrently. If an existing stream differs,
-// it returns a *DiffError and creates nothing; other errors describe what the server lacks. If ctx has no deadline, each request is retried for some
-// seconds.
+// Ensure creates missing streams and compares existing ones. It is idempotent, and several programs may call it concurrently. If an existing stream differs
+// so that a guarantee does not hold, it returns a *DiffError and creates nothing; Differences has the other ones; other errors describe what the server
+// lacks. If ctx has no deadline, each request is retried for some seconds.
 func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
-	missing, err := check(ctx, js, cfg)
+	diffs, missing, err := compareAll(ctx, js, cfg)
 	if err != nil {
 		return err
 	}
-	var diffs []Difference
+	defer func() { cfg.observe(diffs) }()
+	if err := diffError(diffs); err != nil {
+		return err
+	}
 	for _, want := range missing {
 		different, err := create(ctx, js, want)
 		if err != nil {
@@ -47,15 +50,28 @@ func Streams(cfg Config) ([]jetstream.StreamConfig, error) {
 
 // Check compares like Ensure and creates nothing: a missing stream is a difference too.
 func Check(ctx context.Context, js jetstream.JetStream, cfg Config) error {
-	missing, err := check(ctx, js, cfg)
+	diffs, err := Differences(ctx, js, cfg)
 	if err != nil {
 		return err
 	}
-	var diffs []Difference
+	cfg.observe(diffs)
+	return diffError(diffs)
+}
+
+func (c Config) observe(diffs []Difference) {
+	if c.OnDifferences != nil {
+		c.OnDifferences(diffs)
+	}
+}
+
+// Differences compares like Check and returns the differences of all classes, in the order of the streams. The error says that the server lacks something,
+// or could not be asked.
+func Differences(ctx context.Context, js jetstream.JetStream, cfg Config) ([]Difference, error) {
+	diffs, missing, err := compareAll(ctx, js, cfg)
 	for _, want := range missing {
 		diffs = append(diffs, isMissing(want))
 	}
-	return diffError(diffs)
+	return diffs, err
 }
 
 // checkConcurrency bounds the requests of CheckEach that wait for a response at the same time, and checkTimeout each of them: a stream without a leader
@@ -67,7 +83,7 @@ const (
 
 // CheckEach compares the streams one by one, for a process that watches them: it calls report for each, possibly concurrently, with nil, a *DiffError, or
 // why the stream cannot be used: it did not respond, or has no leader. It sends one request for each stream and does not retry; a stream whose turn has not
-// come when ctx ends is not reported. The error names the wrong field of cfg.
+// come when ctx ends is not reported. OnDifferences is called if all streams were compared. The error names the wrong field of cfg.
 func CheckEach(ctx context.Context, js jetstream.JetStream, cfg Config, report func(stream string, err error)) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -75,40 +91,51 @@ func CheckEach(ctx context.Context, js jetstream.JetStream, cfg Config, report f
 	}
 	waiting := make(chan struct{}, checkConcurrency)
 	var checking sync.WaitGroup
-	for _, want := range cfg.streams() {
+	streams := cfg.streams()
+	compared := make([][]Difference, len(streams))
+	for i, want := range streams {
 		waiting <- struct{}{}
 		checking.Go(func() {
 			if ctx.Err() == nil {
-				report(want.Name, checkStream(ctx, js, want))
+				diffs, err := checkStream(ctx, js, want)
+				if err == nil {
+					compared[i], err = diffs, diffError(diffs)
+				}
+				report(want.Name, err)
 			}
 			<-waiting
 		})
 	}
 	checking.Wait()
+	if !slices.ContainsFunc(compared, func(diffs []Difference) bool { return diffs == nil }) {
+		cfg.observe(slices.Concat(compared...))
+	}
 	return nil
 }
 
-func checkStream(ctx context.Context, js jetstream.JetStream, want streamSpec) error {
+// checkStream returns the differences of one stream, not nil if it was compared.
+func checkStream(ctx context.Context, js jetstream.JetStream, want streamSpec) ([]Difference, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	stream, err := js.Stream(ctx, want.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return diffError([]Difference{isMissing(want)})
+		return []Difference{isMissing(want)}, nil
 	case err != nil:
-		return explain(js, "read stream "+want.Name, err)
+		return nil, explain(js, "read stream "+want.Name, err)
 	}
 	info := stream.CachedInfo()
 	if info.Cluster != nil && info.Cluster.Leader == "" { // a replica has responded
-		return fmt.Errorf("stream %s: %w", want.Name, errNoLeader)
+		return nil, fmt.Errorf("stream %s: %w", want.Name, errNoLeader)
 	}
-	return diffError(compare(info.Config, want))
+	return append([]Difference{}, compare(info.Config, want)...), nil
 }
 
 var errNoLeader = errors.New("no leader: fewer than half of its replicas are connected")
 
 func isMissing(want streamSpec) Difference {
 	return Difference{
+		Class:  Breaks,
 		Stream: want.Name,
 		Got:    "is missing",
 		Want:   "a stream that listens on " + want.Subjects[0],
@@ -116,33 +143,31 @@ func isMissing(want streamSpec) Difference {
 	}
 }
 
-// check checks the server and its streams, and returns the missing streams.
-func check(ctx context.Context, js jetstream.JetStream, cfg Config) ([]streamSpec, error) {
+// compareAll checks the server and compares its streams. It returns all differences, and the missing streams.
+func compareAll(ctx context.Context, js jetstream.JetStream, cfg Config) (diffs []Difference, missing []streamSpec, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkServer(ctx, js, cfg); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	streams := cfg.streams()
-	diffs, err := conflictingStreams(ctx, js, cfg, streams)
-	if err != nil {
-		return nil, err
+	if diffs, err = conflictingStreams(ctx, js, cfg, streams); err != nil {
+		return nil, nil, err
 	}
-	var missing []streamSpec
 	for _, want := range streams {
 		stream, err := withRetry(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, want.Name) })
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			missing = append(missing, want)
 		case err != nil:
-			return nil, explain(js, "read stream "+want.Name, err)
+			return nil, nil, explain(js, "read stream "+want.Name, err)
 		default:
 			diffs = append(diffs, compare(stream.CachedInfo().Config, want)...)
 		}
 	}
-	return missing, diffError(diffs)
+	return diffs, missing, nil
 }
 
 // create creates one stream. If another program has created it first, the server accepts the second request if both configurations are the same; otherwise
@@ -196,6 +221,8 @@ func conflictingStreams(ctx context.Context, js jetstream.JetStream, cfg Config,
 
 func (c Config) isConflicting(name, subjects string) Difference {
 	d := Difference{
+		Class:  Breaks,
+		Risk:   "messages are stored twice, or where no reader finds them",
 		Stream: name,
 		Got:    "listens on " + subjects,
 		Want:   "no other stream there",
@@ -208,9 +235,16 @@ func (c Config) isConflicting(name, subjects string) Difference {
 	return d
 }
 
+// diffError returns the differences of class Breaks as an error.
 func diffError(diffs []Difference) error {
-	if len(diffs) == 0 {
+	var breaking []Difference
+	for _, d := range diffs {
+		if d.Class == Breaks {
+			breaking = append(breaking, d)
+		}
+	}
+	if len(breaking) == 0 {
 		return nil
 	}
-	return &DiffError{Differences: diffs}
+	return &DiffError{Differences: breaking}
 }

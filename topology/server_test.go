@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 		"an account that wants limits": {
 			server: []natstest.Option{accounts},
 			client: []nats.Option{nats.UserInfo("bounded", "p")},
-			want:   "this account wants a size limit for every stream: set MaxBytes, SnapshotMaxBytes, ObjectMaxBytes and InboxMaxBytes",
+			want:   "this account wants a size limit for every stream: set MaxBytes, CommandMaxBytes, DeadlineMaxBytes, InboxMaxBytes, SnapshotMaxBytes, ObjectMaxBytes",
 		},
 		"three replicas on one server": {
 			cfg:  Config{Replicas: 3},
@@ -125,8 +126,8 @@ func TestConfigIsRefused(t *testing.T) {
 func TestConfigOff(t *testing.T) {
 	want := Config{}.withDefaults()
 	for _, off := range []int64{Off, -7} {
-		got := Config{MaxBytes: off, InboxMaxBytes: off, SnapshotMaxBytes: off, ObjectMaxBytes: off}.withDefaults()
-		if got != want {
+		got := Config{MaxBytes: off, CommandMaxBytes: off, DeadlineMaxBytes: off, InboxMaxBytes: off, SnapshotMaxBytes: off, ObjectMaxBytes: off}.withDefaults()
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%d: got %+v, want %+v", off, got, want)
 		}
 		if err := got.validate(); err != nil {
@@ -150,4 +151,30 @@ func TestServerIsAway(t *testing.T) {
 	wantSentence(t, Ensure(ctx, js, Config{}), "read the JetStream account: no response from JetStream")
 	srv.Restart(t)
 	natstest.Eventually(t, "Ensure after the restart", func(ctx context.Context) error { return Ensure(ctx, js, Config{}) })
+}
+
+// Each limit of Config is a limit of its stream, and an account that wants one for every stream gets it.
+func TestLimitsOfAllStreams(t *testing.T) {
+	js := natstest.Start(t, natstest.ServerConfig(`
+		accounts { BOUNDED { jetstream: {max_file: 1G, max_bytes_required: true}, users: [{user: bounded, password: p}] } }`)).JetStream(t, nats.UserInfo("bounded", "p"))
+	cfg := Config{
+		MaxBytes: 21 << 20, CommandMaxBytes: 22 << 20, DeadlineMaxBytes: 23 << 20, InboxMaxBytes: 24 << 20,
+		SnapshotMaxBytes: 25 << 20, ObjectMaxBytes: 26 << 20, DeadLetterMaxBytes: 27 << 20, Placement: &jetstream.Placement{Tags: []string{"ssd"}},
+	}
+	streams, err := Streams(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, stream := range streams {
+		if want := int64(21+i) << 20; stream.MaxBytes != want {
+			t.Errorf("%s: max bytes is %d, want %d", stream.Name, stream.MaxBytes, want)
+		}
+		if stream.Placement != cfg.Placement {
+			t.Errorf("%s: placement %v", stream.Name, stream.Placement)
+		}
+	}
+	cfg.Placement = nil
+	if err := Ensure(t.Context(), js, cfg); err != nil {
+		t.Error(err)
+	}
 }

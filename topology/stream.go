@@ -28,7 +28,9 @@ const (
 type streamSpec struct {
 	jetstream.StreamConfig
 
-	fields map[string]string // setting to the field of Config that decides it
+	fields   map[string]string // setting to the field of Config that decides it
+	exact    []string          // limits of which a lower value breaks a guarantee of this stream
+	reserved []string          // subjects of all streams
 }
 
 // streams returns the required configurations of all streams.
@@ -37,19 +39,28 @@ func (c Config) streams() []streamSpec {
 	for p := range c.Layout.PartitionCount() {
 		all = append(all, c.chunks(p))
 	}
-	return append(all, c.commands(), c.deadlines(), c.inbox(), c.snapshots(), c.objects(), c.deadLetters())
+	all = append(all, c.commands(), c.deadlines(), c.inbox(), c.snapshots(), c.objects(), c.deadLetters())
+	reserved := []string{c.Layout.AllInboxHints()}
+	for _, stream := range all {
+		reserved = append(reserved, stream.Subjects...)
+	}
+	for i := range all {
+		all[i].reserved = reserved
+	}
+	return all
 }
 
 // stream returns the requirements of a stream, with what most streams have in common: no age, no limit of the number of messages or bytes, and the size of
 // a message of the log. fields has the settings that a field of Config decides, besides those of every stream.
 func (c Config) stream(name, description string, fields map[string]string, subjects ...string) streamSpec {
-	fields[subjectsSetting], fields[storageSetting], fields[replicasSetting] = "Layout", "Storage", "Replicas"
+	fields[subjectsSetting], fields[storageSetting], fields[replicasSetting], fields[placementSetting] = "Layout", "Storage", "Replicas", "Placement"
 	return streamSpec{fields: fields, StreamConfig: jetstream.StreamConfig{
 		Name:              name,
 		Description:       description,
 		Subjects:          subjects,
 		Retention:         jetstream.LimitsPolicy,
 		Storage:           c.Storage,
+		Placement:         c.Placement,
 		Replicas:          c.Replicas,
 		Discard:           jetstream.DiscardOld,
 		MaxBytes:          unlimited,
@@ -84,12 +95,15 @@ func (c Config) chunks(p int) streamSpec {
 func (c Config) commands() streamSpec {
 	s := c.stream(c.Layout.CommandStream(), "Tailrace: commands that wait for a worker", map[string]string{
 		maxAgeSetting:       "CommandMaxAge",
+		maxBytesSetting:     "CommandMaxBytes",
 		maxMsgSizeSetting:   "MaxMsgSize",
 		maxConsumersSetting: "MaxConsumers",
 	}, c.Layout.AllCommands())
+	s.exact = []string{maxAgeSetting} // the sweep ends the run of a command before it expires, by CommandMaxAge
 	s.Retention = jetstream.WorkQueuePolicy
 	s.Discard = jetstream.DiscardNew
 	s.MaxAge = c.CommandMaxAge
+	s.MaxBytes = c.CommandMaxBytes
 	s.MaxConsumers = c.MaxConsumers
 	s.AllowDirect = true
 	return s
@@ -100,11 +114,14 @@ func (c Config) commands() streamSpec {
 // header can make it drop other messages (roll-ups), so it could lose accepted commands. Commands also need no retention as long as that of deadlines.
 func (c Config) deadlines() streamSpec {
 	s := c.stream(c.Layout.DeadlineStream(), "Tailrace: when to look at runs that wait", map[string]string{
+		maxBytesSetting:     "DeadlineMaxBytes",
 		maxMsgSizeSetting:   "MaxMsgSize",
 		maxConsumersSetting: "MaxConsumers",
 	}, c.Layout.AllDeadlines())
+	s.exact = []string{maxAgeSetting, maxBytesSetting, maxMsgsSetting, maxPerSubjectSetting} // the oldest deadlines would be lost
 	s.Retention = jetstream.WorkQueuePolicy
 	s.MaxAge = deadlineAge
+	s.MaxBytes = c.DeadlineMaxBytes
 	s.MaxMsgsPerSubject = 1
 	s.MaxConsumers = c.MaxConsumers
 	s.AllowRollup = true
@@ -116,6 +133,7 @@ func (c Config) deadlines() streamSpec {
 // creates.
 func (c Config) values(bucket, description string, fields map[string]string) streamSpec {
 	s := c.stream("KV_"+bucket, description, fields, "$KV."+bucket+".>")
+	s.exact = []string{maxPerSubjectSetting}
 	s.Discard = jetstream.DiscardNew
 	s.MaxMsgsPerSubject = 1
 	s.AllowRollup = true
@@ -144,6 +162,7 @@ func (c Config) snapshots() streamSpec {
 		maxBytesSetting:   "SnapshotMaxBytes",
 		maxMsgSizeSetting: "MaxSnapshot",
 	})
+	s.exact = append(s.exact, maxAgeSetting, maxMsgSizeSetting) // a snapshot outlives the log, and is split by MaxSnapshot
 	s.MaxBytes = c.SnapshotMaxBytes
 	s.MaxMsgSize = c.MaxSnapshot
 	s.AllowDirect = true
@@ -157,6 +176,7 @@ func (c Config) objects() streamSpec {
 	bucket := c.Layout.Objects()
 	s := c.stream("OBJ_"+bucket, "Tailrace: what is too large for a snapshot's bucket", map[string]string{maxBytesSetting: "ObjectMaxBytes"},
 		"$O."+bucket+".C.>", "$O."+bucket+".M.>")
+	s.exact = []string{maxAgeSetting, maxMsgSizeSetting}
 	s.Discard = jetstream.DiscardNew
 	s.MaxBytes = c.ObjectMaxBytes
 	s.MaxMsgSize = unlimited
@@ -171,6 +191,7 @@ func (c Config) deadLetters() streamSpec {
 		maxBytesSetting:   "DeadLetterMaxBytes",
 		maxMsgSizeSetting: "MaxMsgSize",
 	}, c.Layout.AllDeadLetters()...)
+	s.exact = []string{maxMsgSizeSetting} // it holds any message of the log
 	s.MaxAge = c.DeadLetterMaxAge
 	s.MaxBytes = c.DeadLetterMaxBytes
 	s.MaxMsgSize = c.MaxMsgSize + HeaderReserve

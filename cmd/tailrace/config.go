@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/subjects"
@@ -75,6 +76,15 @@ type config struct {
 	Partitions int           `envconfig:"PARTITIONS" default:"1" desc:"number of chunk streams"`
 	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
 	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
+
+	MaxBytes         int64      `envconfig:"MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
+	CommandMaxBytes  int64      `envconfig:"COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
+	DeadlineMaxBytes int64      `envconfig:"DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
+	InboxMaxBytes    int64      `envconfig:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
+	SnapshotMaxBytes int64      `envconfig:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of the bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
+	ObjectMaxBytes   int64      `envconfig:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
+	PlacementCluster string     `envconfig:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
+	PlacementTags    stringList `envconfig:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
 
 	CheckStreams bool `envconfig:"CHECK_STREAMS" default:"false" desc:"only check streams and buckets at the start and create none, for a NATS account that may not; run 'setup' with another account before"`
 
@@ -218,11 +228,17 @@ func (c config) validate() error {
 
 // topology returns the configuration of the streams and buckets.
 func (c config) topology() topology.Config {
-	return topology.Config{
-		Layout: c.layout(), Replicas: c.Replicas, MaxAge: c.MaxAge,
-		CommandMaxAge: c.CommandMaxAge, InboxMaxAge: c.InboxMaxAge,
+	t := topology.Config{
+		Layout: c.layout(), Replicas: c.Replicas, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes,
+		CommandMaxAge: c.CommandMaxAge, CommandMaxBytes: c.CommandMaxBytes, DeadlineMaxBytes: c.DeadlineMaxBytes,
+		InboxMaxAge: c.InboxMaxAge, InboxMaxBytes: c.InboxMaxBytes,
+		SnapshotMaxBytes: c.SnapshotMaxBytes, ObjectMaxBytes: c.ObjectMaxBytes,
 		DeadLetterMaxAge: c.DeadLetterMaxAge, DeadLetterMaxBytes: c.DeadLetterMaxBytes,
 	}
+	if c.PlacementCluster != "" || len(c.PlacementTags) > 0 {
+		t.Placement = &jetstream.Placement{Cluster: c.PlacementCluster, Tags: c.PlacementTags}
+	}
+	return t
 }
 
 func (c config) layout() subjects.Layout {

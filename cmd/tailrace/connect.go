@@ -32,6 +32,8 @@ type app struct {
 	conditions       conditions
 	recreatesStreams bool // when one is deleted while the process runs
 
+	differences *streamDifferences
+
 	reaper func() (*workers.Reaper, error) // the one of the process
 }
 
@@ -54,7 +56,7 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 		nc.Close()
 		return nil, err
 	}
-	b := &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics, monitor: monitor}
+	b := &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics, monitor: monitor, differences: newStreamDifferences(metrics, log)}
 	b.reaper = sync.OnceValues(b.newReaper)
 	return b, nil
 }
@@ -68,9 +70,9 @@ func (b *app) ensureTopology(ctx context.Context) error {
 
 func (b *app) ensureTopologyOnce(ctx context.Context) error {
 	if b.cfg.CheckStreams {
-		return topology.Check(ctx, b.js, b.cfg.topology())
+		return topology.Check(ctx, b.js, b.topology())
 	}
-	return topology.Ensure(ctx, b.js, b.cfg.topology())
+	return topology.Ensure(ctx, b.js, b.topology())
 }
 
 // waitForNATS repeats do while the server is unavailable or has no leader, at
@@ -118,7 +120,7 @@ func (b *app) close() { b.nc.Close() }
 // command must not change the system of another operator.
 func (b *app) verifyTopology(ctx context.Context) error {
 	return b.waitForNATS(ctx, "streams", func(ctx context.Context) error {
-		return topology.Check(ctx, b.js, b.cfg.topology())
+		return topology.Check(ctx, b.js, b.topology())
 	})
 }
 

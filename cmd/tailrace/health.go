@@ -103,7 +103,7 @@ func (b *app) probeStreams(ctx context.Context, report func(string, error)) {
 	}
 	var mu sync.Mutex // guards different
 	var different []string
-	if err := topology.CheckEach(ctx, b.js, b.cfg.topology(), func(stream string, err error) {
+	if err := topology.CheckEach(ctx, b.js, b.topology(), func(stream string, err error) {
 		report(stream, err)
 		if _, ok := errors.AsType[*topology.DiffError](err); ok {
 			mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// runSetup creates the missing streams and buckets and checks the others. With --print it only prints what it would create, without a server.
+// runSetup creates the missing streams and buckets and checks the others. A limit that an operator has set is not changed, and is printed. With --print it only prints what it would create, without a server.
 func runSetup(ctx context.Context, t terminal, args []string) error {
 	var printOnly bool
 	cfg, rest, err := arguments(t, "setup", args, func(flags *flag.FlagSet) {
@@ -43,6 +43,18 @@ func runSetup(ctx context.Context, t terminal, args []string) error {
 	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.out, "%d streams exist with these settings\n", len(streams))
+	// A process that follows the streams logs what is stricter; this one prints everything that it did not change.
+	diffs, err := topology.Differences(ctx, b.js, b.cfg.topology())
+	if err != nil {
+		return err
+	}
+	if len(diffs) == 0 {
+		fmt.Fprintf(t.out, "%d streams exist with these settings\n", len(streams))
+		return nil
+	}
+	fmt.Fprintf(t.out, "%d streams exist; %d settings differ and were not changed:\n", len(streams), len(diffs))
+	for _, d := range diffs {
+		fmt.Fprintf(t.out, "%s  %s\n", d.Class, d)
+	}
 	return nil
 }

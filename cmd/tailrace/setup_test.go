@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/topology"
 )
 
-// setup creates all streams and may be repeated; with other settings it fails and changes nothing. A role that only checks streams needs setup before.
+// setup creates all streams and may be repeated; with other settings it changes nothing, and fails if a guarantee does not hold. A role that only checks streams needs setup before.
 func TestSetup(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
 	tailrace := func(want int, args ...string) string {
@@ -43,8 +44,11 @@ func TestSetup(t *testing.T) {
 	if err := topology.Check(t.Context(), server.JetStream(t), config{Partitions: 2}.topology()); err != nil {
 		t.Error(err)
 	}
-	if got := tailrace(exitError, "setup", "--max-age", "1h"); !strings.Contains(got, "max age is 72h0m0s, want 1h0m0s") {
-		t.Errorf("with another setting: %s", got)
+	if got := tailrace(exitOK, "setup", "--max-age", "1h"); !strings.Contains(got, "accepted  TR_CHUNKS_0: max age is 72h0m0s, want 1h0m0s") {
+		t.Errorf("with a shorter age: %s", got)
+	}
+	if got := tailrace(exitError, "setup", "--command-max-age", "100h"); !strings.Contains(got, "max age is 24h0m0s, want 100h0m0s") || !strings.Contains(got, "; otherwise messages expire before they are used") {
+		t.Errorf("with a setting that breaks a guarantee: %s", got)
 	}
 	tailrace(exitOK, "publish", "--session", "s1", "--check-streams")
 	tailrace(exitUsage, "setup", "now")
@@ -80,5 +84,46 @@ func TestSetupPrint(t *testing.T) {
 	}
 	if err := topology.Check(t.Context(), js, cfg); err != nil {
 		t.Error(err)
+	}
+}
+
+// An operator bounds a running log: the check of the role passes, the limit is logged once, and a metric counts it.
+func TestStricterStream(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	js := server.JetStream(t)
+	var logged strings.Builder
+	cfg := config{NATSURL: redactedURL(server.URL), Partitions: 1, Replicas: 1, Prefix: "tr"}
+	b, err := connect(cfg, cfg.logger(&logged))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	if err := b.ensureTopologyOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "TR_CHUNKS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := stream.CachedInfo().Config
+	edited.MaxBytes = 1 << 30
+	if _, err := js.UpdateStream(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.ready(t.Context()); err != nil {
+			t.Errorf("not ready: %v", err)
+		}
+		if err := b.ensureTopologyOnce(t.Context()); err != nil {
+			t.Errorf("not started: %v", err)
+		}
+	}
+	if n := strings.Count(logged.String(), `msg="stream limit stricter than asked" stream=TR_CHUNKS_0 setting="max bytes" got=1073741824 want=unlimited`); n != 1 {
+		t.Errorf("logged %d times, want once: %s", n, logged.String())
+	}
+	for class, want := range map[string]float64{"stricter": 1, "breaks": 0} {
+		if got := testutil.ToFloat64(b.differences.count.WithLabelValues(class)); got != want {
+			t.Errorf("%s: %v, want %v", class, got, want)
+		}
 	}
 }
