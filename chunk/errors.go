@@ -37,6 +37,10 @@ var (
 	// ErrNotStored reports a write that is certainly not in the log.
 	ErrNotStored = errors.New("not stored")
 
+	// ErrNoStorage reports that the server cannot store messages: a limit of the stream, of the account or of the server is reached, its disk is full, or it
+	// cannot write its files. It is the cause of an ErrNotStored or ErrUnknownOutcome. Reads are not affected.
+	ErrNoStorage = errors.New("no storage for messages")
+
 	// ErrUnknownOutcome reports a write that may or may not be in the log: the server did not respond in time.
 	ErrUnknownOutcome = errors.New("it is unknown whether the write was stored")
 )

@@ -11,11 +11,11 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Off switches off the delay of a Config field that supports it.
+// Off switches off the delay or the limit of a Config field that supports it.
 const Off = -1
 
 // Config configures a Producer. The zero Config is ready for production. In every field 0 means the default, and Off (a negative number) disables the delay
-// where the field supports it.
+// or the limit where the field supports it.
 type Config struct {
 	// Layout names subjects and streams. It must be the same as that of the readers.
 	Layout subjects.Layout
@@ -36,6 +36,14 @@ type Config struct {
 	// MaxChunk is the maximum size of the JSON of one chunk in bytes. A larger chunk is rejected with chunk.ErrTooLarge, a larger delta is split. The limits
 	// of the stream and of the server must be higher, with a reserve for headers. Defaults to 512 KiB.
 	MaxChunk int
+
+	// MaxSessionChunks is the number of records of a session, over all its runs, at which further chunks are rejected with ErrSessionLimit. Records of the
+	// run itself, such as its end, are still stored. Defaults to 10 million; Off is unlimited.
+	MaxSessionChunks int64
+
+	// MaxRunBytes is the size in bytes of the messages of one run at which further chunks are rejected with ErrSessionLimit. Defaults to 1 GiB; Off is
+	// unlimited.
+	MaxRunBytes int64
 
 	// AttemptTimeout is the timeout of one attempt to publish. Defaults to 2 seconds.
 	AttemptTimeout time.Duration
@@ -76,6 +84,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxChunk == 0 {
 		c.MaxChunk = 512 << 10
+	}
+	if c.MaxSessionChunks == 0 {
+		c.MaxSessionChunks = 10_000_000
+	}
+	if c.MaxRunBytes == 0 {
+		c.MaxRunBytes = 1 << 30
 	}
 	if c.AttemptTimeout == 0 {
 		c.AttemptTimeout = 2 * time.Second

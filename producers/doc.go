@@ -22,13 +22,13 @@
 // # Errors
 //
 // Every error of a Run is one of:
-//   - chunk.ErrNotStored: the record is not in the log. The wrapped cause gives the reason: chunk.ErrInvalid, chunk.ErrTooLarge, ErrEnded, storage full.
-//     You can continue to use the run.
+//   - chunk.ErrNotStored: the record is not in the log. The wrapped cause gives the reason: chunk.ErrInvalid, chunk.ErrTooLarge, ErrEnded, ErrSessionLimit,
+//     or chunk.ErrNoStorage, after two seconds of retries. You can continue to use the run.
 //   - chunk.ErrFenced: a newer writer owns the session. No later write of this run is stored. Stop.
 //   - chunk.ErrUnknownOutcome: the server did not confirm or reject the write within Config.RetryTimeout. Stop, and start a new run when the server is
-//     available; the log then shows whether the record was stored.
+//     available; the log then shows whether the record was stored. The cause is chunk.ErrNoStorage if the server cannot write the stream.
 //   - the error of the context. The chunk stays queued; if it fails, the next call returns the error.
 //
-// A Run retries timeouts, lost connections, leader elections and full stores itself. All attempts carry the same message and the same expected sequence,
+// A Run retries timeouts, lost connections and leader elections itself. All attempts carry the same message and the same expected sequence,
 // so a record is stored at most once.
 package producers

@@ -40,6 +40,8 @@ type fakeLog struct {
 	removes    int
 	took       chan struct{} // gets a token for each stored message, if not nil
 	limit      int
+
+	writeError error // of writeFailed
 }
 
 // fault is the fault of one attempt, before and after the log stores it.
@@ -260,3 +262,5 @@ func tryStart(t *testing.T, l *fakeLog, cfg Config, run chunk.RunStarted, takeOv
 	t.Cleanup(func() { _ = r.Close() })
 	return r, err
 }
+
+func (l *fakeLog) writeFailed(context.Context) error { return l.writeError }

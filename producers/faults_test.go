@@ -512,7 +512,7 @@ func TestFullStore(t *testing.T) {
 			n++
 		}
 	}
-	if !errors.Is(full, chunk.ErrNotStored) || !strings.Contains(full.Error(), "maximum bytes exceeded") {
+	if !errors.Is(full, chunk.ErrNotStored) || !errors.Is(full, chunk.ErrNoStorage) || !strings.Contains(full.Error(), "maximum bytes exceeded") {
 		t.Fatalf("err = %v, want not stored because the store is full", full)
 	}
 	// Space is freed while the next write waits for it.

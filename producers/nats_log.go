@@ -71,3 +71,9 @@ func (l *natsLog) remove(ctx context.Context, seq chunk.Seq) error {
 	}
 	return nil
 }
+
+func (l *natsLog) writeFailed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.client.WriteFailed(ctx, l.stream, l.subject)
+}

@@ -20,6 +20,9 @@ type publishOp struct {
 	slog     *slog.Logger
 	deadline time.Time
 
+	checked     bool // checkWriteError has asked
+	writeError  *jsclient.WriteError
+	shortened   bool // deadline was set by giveUpAfter
 	attempts    int
 	last        jsclient.PublishResult
 	maybeStored bool  // an attempt may have been stored
@@ -47,6 +50,9 @@ func (*conflictError) Error() string { return "conflict" }
 // All attempts have the same expected sequence. So the server stores at most one of them, in any order of arrival, and a response to one applies to all.
 func (s *publishOp) run(ctx context.Context) (chunk.Seq, error) {
 	for {
+		if s.last == jsclient.Unknown && s.attempts > 0 && !s.checked {
+			s.checkWriteError(ctx)
+		}
 		if retry := s.attempts > 0 && s.last != pending; retry && (!time.Now().Before(s.deadline) || wait.Sleep(ctx, delay(s.last, s.attempts-1)) != nil) {
 			return s.finalResult(ctx, true)
 		}
@@ -79,6 +85,9 @@ func (s *publishOp) attempt(ctx context.Context, abandon <-chan struct{}) (seq c
 	case jsclient.Unknown:
 		s.maybeStored = true
 	case jsclient.NotStored, jsclient.Busy:
+		if jsclient.IsNoStorage(err) && !s.maybeStored {
+			s.giveUpAfter(jsclient.NoStorageTimeout)
+		}
 	case pending:
 		return 0, false, nil
 	}
@@ -86,6 +95,24 @@ func (s *publishOp) attempt(ctx context.Context, abandon <-chan struct{}) (seq c
 		s.slog.LogAttrs(ctx, slog.LevelDebug, "publish retried", slog.Any("error", err))
 	}
 	return 0, false, nil
+}
+
+// checkWriteError asks why there was no response, once. A server that cannot write the stream does not respond, and does not recover before it is restarted;
+// the retries that are left are for a replicated stream, of which another server takes over.
+func (s *publishOp) checkWriteError(ctx context.Context) {
+	s.checked = true
+	if failed, ok := errors.AsType[*jsclient.WriteError](s.log.writeFailed(ctx)); ok {
+		s.writeError = failed
+		s.giveUpAfter(jsclient.NoStorageTimeout)
+	}
+}
+
+// giveUpAfter shortens the retries, once.
+func (s *publishOp) giveUpAfter(d time.Duration) {
+	if until := time.Now().Add(d); !s.shortened && until.Before(s.deadline) {
+		s.deadline = until
+	}
+	s.shortened = true
 }
 
 // resolveConflict reads the first message of the session after the expected sequence, the one that the server stored there. If that is m, an earlier attempt
@@ -140,6 +167,8 @@ func (s *publishOp) finalResult(ctx context.Context, halt bool) (chunk.Seq, erro
 		}
 	}
 	switch {
+	case s.maybeStored && s.writeError != nil:
+		return 0, fmt.Errorf("%w: %w", errUnknown, s.writeError)
 	case s.maybeStored:
 		return 0, fmt.Errorf("%w: %w", errUnknown, s.cause)
 	case halt:

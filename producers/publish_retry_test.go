@@ -249,6 +249,37 @@ func TestRetryTimeoutEndsInNotStored(t *testing.T) {
 	}
 }
 
+// A server without storage is reported within seconds, not after the retry budget: refused by a limit the chunk is certainly not stored; without a response,
+// because the server cannot write its files, the outcome is unknown.
+func TestNoStorageIsReportedSoon(t *testing.T) {
+	for name, test := range map[string]struct {
+		cause      error
+		writeError error
+		want       error
+	}{
+		"limit of the server":  {cause: api(codeNoResources), want: chunk.ErrNotStored},
+		"limit of the account": {cause: api(10002), want: chunk.ErrNotStored},
+		"limit of the stream":  {cause: &jetstream.APIError{ErrorCode: codeStoreFailed, Description: "maximum bytes exceeded"}, want: chunk.ErrNotStored},
+		"disk full":            {cause: nats.ErrTimeout, writeError: &jsclient.WriteError{Cause: errors.New("no space left on device")}, want: chunk.ErrUnknownOutcome},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newFakeLog(t, testSession)
+				r := startOn(t, l, Config{})
+				l.fault, l.writeError = always(fault{before: test.cause}), test.writeError
+				begin := time.Now()
+				_, err := r.Write(t.Context(), numbered(1))
+				if !errors.Is(err, chunk.ErrNoStorage) || !errors.Is(err, test.want) {
+					t.Errorf("err = %v, want no storage and %v", err, test.want)
+				}
+				if took := time.Since(begin); took > 5*time.Second {
+					t.Errorf("reported after %s, want at most 5s", took)
+				}
+			})
+		})
+	}
+}
+
 // A chunk that the server rejects takes no ordinal, and later chunks are stored.
 func TestAFinalRefusalIsOfOneChunk(t *testing.T) {
 	for _, code := range []jetstream.ErrorCode{codeTooLarge, codeHeaderTooLarge} {

@@ -107,7 +107,7 @@ func (r *Run) ready(it *item) (*publishOp, error) {
 	}
 	m, err := r.encode(it)
 	if err != nil {
-		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err}
+		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, ErrSessionLimit)}
 	}
 	return r.storing(m), nil
 }
@@ -141,10 +141,28 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	}
 	out := guarded(m, at.Seq)
 	out.number = number
-	if size := out.size(); size > r.log.maxMessageSize() {
+	size := out.size()
+	if size > r.log.maxMessageSize() {
 		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, size, r.log.maxMessageSize())
 	}
+	if err := r.overLimit(it.typ, ordinal, int64(size)); err != nil {
+		return outgoing{}, err
+	}
+	r.sentBytes += int64(size)
 	return out, nil
+}
+
+// overLimit returns the ErrSessionLimit of a chunk. A control record is below each limit, so that a run at its limit can end.
+func (r *Run) overLimit(typ chunk.Type, ordinal chunk.Ordinal, size int64) error {
+	chunks, bytes := r.cfg.MaxSessionChunks, r.cfg.MaxRunBytes
+	switch {
+	case typ.Control():
+	case chunks > 0 && int64(ordinal) > chunks:
+		return fmt.Errorf("%w: %d chunks", ErrSessionLimit, chunks)
+	case bytes > 0 && r.sentBytes+size > bytes:
+		return fmt.Errorf("%w: %d bytes in one run", ErrSessionLimit, bytes)
+	}
+	return nil
 }
 
 func encode(e codec.Envelope, it *item) (codec.Encoded, error) {
@@ -183,6 +201,7 @@ func (r *Run) wrapError(it *item, err error) error {
 	if over, ok := errors.AsType[*conflictError](err); ok {
 		return r.fenced(over.by)
 	}
+	err = jsclient.NoStorage(err)
 	switch {
 	case errors.Is(err, errUnknown):
 		return &UnknownOutcomeError{Session: r.session, Epoch: r.epoch, Ordinal: r.Position().Ordinal + 1, Type: it.typ, Cause: err}

@@ -541,3 +541,41 @@ func TestMaxPayloadOfTheServerApplies(t *testing.T) {
 		}
 	})
 }
+
+// Chunks over a limit of the session are rejected, also in a later run; the end of a run never is.
+func TestSessionLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"chunks":    {Config{MaxSessionChunks: 4}, "session has reached its limit: 4 chunks"},
+		"bytes":     {Config{MaxRunBytes: 1200}, "session has reached its limit: 1200 bytes in one run"},
+		"unlimited": {Config{MaxSessionChunks: Off, MaxRunBytes: Off}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newFakeLog(t, testSession)
+				r := startOn(t, l, test.cfg)
+				var err error
+				stored := 0
+				for ; err == nil && stored < 10; stored++ {
+					_, err = r.Write(t.Context(), numbered(stored))
+				}
+				if test.want == "" {
+					if err != nil {
+						t.Error(err)
+					}
+				} else if !errors.Is(err, ErrSessionLimit) || !errors.Is(err, chunk.ErrNotStored) || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("after %d chunks: %v, want %s", stored, err, test.want)
+				}
+				before := len(l.records())
+				if err := r.Fail(t.Context(), "too long", nil); err != nil {
+					t.Errorf("the end: %v", err)
+				}
+				if n := len(l.records()); n != before+1 || test.want != "" && n > 6 {
+					t.Errorf("%d records, %d before the end", n, before)
+				}
+			})
+		})
+	}
+}

@@ -32,6 +32,9 @@ type sessionLog interface {
 	// remove deletes one message. It returns nil if the message is deleted already.
 	remove(ctx context.Context, seq chunk.Seq) error
 
+	// writeFailed returns a *jsclient.WriteError if the server cannot write the stream.
+	writeFailed(ctx context.Context) error
+
 	// maxMessageSize returns the largest size of a message in bytes, headers included, at present.
 	maxMessageSize() int
 

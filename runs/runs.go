@@ -50,6 +50,10 @@ type Config struct {
 	// Reaper ends runs that no worker ends: stopped ones that are queued, and abandoned ones. Defaults to one with the default settings.
 	Reaper *workers.Reaper
 
+	// Storage, if not nil, returns why nothing can be stored for a session at present, a chunk.ErrNoStorage. Requests and answers are refused with
+	// ReasonNoStorage then, before they are stored.
+	Storage func(chunk.Session) error
+
 	// Log receives errors of the server. Defaults to none.
 	Log *slog.Logger
 }
@@ -86,7 +90,7 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	}
 	snapshots := projector.NewReader(store, reader)
 	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper},
-		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Log: cfg.Log})
+		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Storage: cfg.Storage, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
@@ -205,6 +209,7 @@ const (
 	ReasonAnswered      = conversation.ReasonAnswered      // First is the answer that counts
 	ReasonExpired       = conversation.ReasonExpired       // First is the answer that counts: the deadline passed
 	ReasonContended     = conversation.ReasonContended     // other requests changed the session in every round; repeat the call
+	ReasonNoStorage     = conversation.ReasonNoStorage     // the server cannot store messages: a limit is reached or its disk is full
 	ReasonUnavailable   = conversation.ReasonUnavailable   // the log, the queue or the inbox cannot be reached; repeat the call
 )
 

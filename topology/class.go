@@ -104,10 +104,8 @@ func overlap(a, b string) bool {
 	return len(left) == len(right)
 }
 
-// isWildcard reports whether a token stands for any other, also in the destination of a republish.
-func isWildcard(token string) bool {
-	return token == "*" || strings.HasPrefix(token, "{{") || strings.HasPrefix(token, "$") && token[1:] >= "1" && token[1:] <= "9"
-}
+// isWildcard reports whether a token matches any other, also in the destination of a republish ("{{wildcard(1)}}").
+func isWildcard(token string) bool { return token == "*" || strings.HasPrefix(token, "{{") }
 
 // risks say what happens while a setting is Breaks.
 var risks = map[string]string{

@@ -57,6 +57,10 @@ type Config struct {
 	// at once. Defaults to 10 milliseconds; Off publishes every delta as soon as the previous record is stored.
 	Linger time.Duration
 
+	// MaxSessionChunks and MaxRunBytes are the limits of producers.Config, with its defaults; a run over one fails with CodeSessionLimit. Off is unlimited.
+	MaxSessionChunks int64
+	MaxRunBytes      int64
+
 	// Format is the encoding of stored chunks. Defaults to JSON.
 	Format codec.Format
 
@@ -129,6 +133,7 @@ func (c Config) queue() jscontrol.QueueConfig {
 
 func (c Config) producer() producers.Config {
 	return producers.Config{
+		MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes,
 		Layout: c.Layout, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Log: c.Log,
 	}
 }

@@ -26,6 +26,8 @@ type env struct {
 
 	t        *testing.T
 	maxDelta int // of the workers' producers; 1 keeps deltas apart
+
+	maxSessionChunks int64
 }
 
 func newEnv(t *testing.T) *env {
@@ -49,7 +51,7 @@ func (w *env) worker(agents map[string]Agent) *process {
 	p := w.NewProcess()
 	made, err := New(p.JS, Config{
 		Agents: agents, ShutdownTimeout: 2 * time.Second, MaxTakeovers: Off,
-		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second, maxDelta: w.maxDelta,
+		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second, maxDelta: w.maxDelta, MaxSessionChunks: w.maxSessionChunks,
 		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/producers"
 )
 
 // Errors of Step that end the run in this worker. Return them from the agent.
@@ -31,8 +32,12 @@ var (
 
 // Error codes that the SDK stores.
 const (
-	CodeInternal    = "framework_internal_error"
-	CodeStepLimit   = "framework_step_limit_exceeded"
+	CodeInternal  = "framework_internal_error"
+	CodeStepLimit = "framework_step_limit_exceeded"
+
+	// CodeSessionLimit fails a run whose chunk was over a limit of producers.Config.
+	CodeSessionLimit = "framework_session_limit_exceeded"
+
 	CodeToolFailed  = "tool_execution_failed"
 	CodeInvalidTool = "validation_error"
 	CodeAborted     = "aborted"
@@ -64,7 +69,10 @@ func (e *Error) Unwrap() error { return e.Cause }
 // because its text may contain internal details.
 func detail(err error, fallback string) chunk.ErrorDetail {
 	e, ok := errors.AsType[*Error](err)
-	if !ok {
+	switch {
+	case errors.Is(err, producers.ErrSessionLimit):
+		e = &Error{Message: "the session has reached its limit", Code: CodeSessionLimit}
+	case !ok:
 		e = &Error{Message: fallback}
 	}
 	code := e.Code
@@ -85,5 +93,5 @@ func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // isRejected reports whether err is that of a record that no worker can store. Its run fails at once: redelivered, the
 // command would fail in the same way in every worker, after the model and the tools were called again.
 func isRejected(err error) bool {
-	return errors.Is(err, chunk.ErrInvalid) || errors.Is(err, chunk.ErrTooLarge)
+	return errors.Is(err, chunk.ErrInvalid) || errors.Is(err, chunk.ErrTooLarge) || errors.Is(err, producers.ErrSessionLimit)
 }

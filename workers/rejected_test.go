@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,4 +116,35 @@ func TestDelegateRejectedAtTheCall(t *testing.T) {
 	}
 	w.AwaitStatus(c.Session, fold.Failed)
 	w.awaitNoCommand(c)
+}
+
+// An agent that never ends reaches the limit of its session: its run fails with a code of its own, once, and so does the next one.
+func TestRunawayAgent(t *testing.T) {
+	w := newEnv(t)
+	w.maxSessionChunks, w.maxDelta = 30, 1
+	var calls atomic.Int64
+	w.serve(w.worker(map[string]Agent{"runaway": oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
+		calls.Add(1)
+		for {
+			if err := s.Text(ctx, "again and "); err != nil {
+				return err
+			}
+		}
+	})}))
+	session := uniqueName("s")
+	for n := int64(1); n <= 2; n++ {
+		c := execute(session, "runaway", "Hello?")
+		c.RunID = fmt.Sprint("r", n)
+		w.Request(c)
+		snap := w.Await(c.Session, "the end of "+c.RunID, func(snap fold.Snapshot) bool { return snap.Run.ID == c.RunID && snap.Status == fold.Failed })
+		if d := snap.Failure.Detail; d == nil || *d.Code != CodeSessionLimit {
+			t.Fatalf("run %d: failure %+v", n, snap.Failure)
+		}
+		if got := calls.Load(); got != n {
+			t.Errorf("%d calls of the agent, want %d", got, n)
+		}
+		if bodies := len(w.Bodies(c.Session)); bodies > 40 {
+			t.Errorf("%d records", bodies)
+		}
+	}
 }

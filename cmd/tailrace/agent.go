@@ -200,7 +200,7 @@ func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) worke
 	w := c.producerConfig()
 	return workers.Config{
 		Agents: agents, Layout: c.layout(), Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
-		MaxTakeovers: c.MaxTakeovers, Log: log,
+		MaxTakeovers: c.MaxTakeovers, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, Log: log,
 	}
 }
 

@@ -106,6 +106,8 @@ type config struct {
 	Linger           time.Duration `envconfig:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
 	Format           format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	RetryTimeout     time.Duration `envconfig:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
+	MaxSessionChunks int64         `envconfig:"MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
+	MaxRunBytes      int64         `envconfig:"MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages of one run, in bytes, beyond which it fails with framework_session_limit_exceeded; -1 is unlimited"`
 	MaxTakeovers     int           `envconfig:"MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
 	ModelURL         redactedURL   `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
 	ModelKey         secret        `envconfig:"MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`

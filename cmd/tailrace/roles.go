@@ -100,5 +100,5 @@ func (c config) producerConfig() producers.Config {
 	if linger == 0 {
 		linger = producers.Off
 	}
-	return producers.Config{Linger: linger, RetryTimeout: c.RetryTimeout, Format: codec.Format(c.Format)}
+	return producers.Config{Linger: linger, RetryTimeout: c.RetryTimeout, Format: codec.Format(c.Format), MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes}
 }

@@ -107,6 +107,10 @@ type Config struct {
 	// Clock returns the time that deadlines are compared with. Defaults to time.Now.
 	Clock func() time.Time
 
+	// Storage, if not nil, returns why nothing can be stored for a session at present, a chunk.ErrNoStorage. It is called before a command or an answer is
+	// stored: without it a command could be accepted, and its run could not write.
+	Storage func(chunk.Session) error
+
 	// Log receives errors of the ports, never texts of users. Defaults to none.
 	Log *slog.Logger
 }

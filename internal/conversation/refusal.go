@@ -31,6 +31,7 @@ const (
 	ReasonAnswered      Reason = "answered"       // First is the accepted answer
 	ReasonExpired       Reason = "expired"        // First is the accepted answer: the deadline passed
 	ReasonContended     Reason = "contended"      // other requests changed the session in every round
+	ReasonNoStorage     Reason = "no-storage"     // the server cannot store messages
 	ReasonUnavailable   Reason = "unavailable"    // the log, the queue or the inbox is unavailable
 )
 

@@ -368,7 +368,9 @@ func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*Sta
 			return v, r
 		}
 		c.Session, c.AgentType = id, cmp.Or(c.AgentType, v.AgentType)
-		err = s.ports.Queue.Request(ctx, *c, v.after())
+		if err = s.storage(id); err == nil {
+			err = s.ports.Queue.Request(ctx, *c, v.after())
+		}
 		switch {
 		case err == nil:
 			// The state is not loaded again: the run may be complete by now, and would be taken for one that was requested before.

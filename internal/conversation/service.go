@@ -152,14 +152,28 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 
 // request puts a command on the queue.
 func (s *Service) request(ctx context.Context, c control.Command, after control.Revision) error {
-	err := s.ports.Queue.Request(ctx, c, after)
+	err := s.storage(c.Session)
+	if err == nil {
+		err = s.ports.Queue.Request(ctx, c, after)
+	}
 	s.observe.requested(err)
 	return err
+}
+
+// storage returns why nothing can be stored for a session.
+func (s *Service) storage(session chunk.Session) error {
+	if s.cfg.Storage == nil {
+		return nil
+	}
+	return s.cfg.Storage(session)
 }
 
 // answer stores an answer if a record of the log can hold it.
 func (s *Service) answer(ctx context.Context, a control.Answer) error {
 	if err := checkAnswer(&a); err != nil {
+		return err
+	}
+	if err := s.storage(a.Session); err != nil {
 		return err
 	}
 	return s.ports.Inbox.Answer(ctx, a)
@@ -181,5 +195,8 @@ func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, 
 		return refusal(ReasonUnavailable)
 	}
 	s.cfg.Log.WarnContext(ctx, "request failed", "op", op, "session", session.String(), "error", err)
+	if errors.Is(err, chunk.ErrNoStorage) {
+		return refusal(ReasonNoStorage)
+	}
 	return refusal(ReasonUnavailable)
 }

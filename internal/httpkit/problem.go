@@ -21,6 +21,7 @@ const (
 	CodeTooManyBodies  = "TOO_MANY_BODIES"
 	CodeBodyTimeout    = "BODY_TIMEOUT"
 	CodeUnavailable    = "UNAVAILABLE"
+	CodeNoStorage      = "INSUFFICIENT_STORAGE"
 	CodeDraining       = "DRAINING"
 	CodeInternal       = "INTERNAL"
 	CodeStreams        = "TOO_MANY_STREAMS"
@@ -55,6 +56,7 @@ func Invalid(title string) *Problem {
 var (
 	NotFound    = NewProblem(http.StatusNotFound, CodeNotFound, "not found", "")
 	CrossOrigin = NewProblem(http.StatusForbidden, CodeCrossOrigin, "a page of another origin may not do this", "")
+	NoStorage   = NewProblem(http.StatusInsufficientStorage, CodeNoStorage, "nothing can be stored at present", "")
 	Internal    = NewProblem(http.StatusInternalServerError, CodeInternal, "internal error", "")
 )
 

@@ -14,10 +14,13 @@ var ErrConflict = errors.New("last sequence of the subject differs from the expe
 
 // Error codes of the server.
 const (
+	codeAccountLimit     jetstream.ErrorCode = 10002
 	codeInsufficient     jetstream.ErrorCode = 10023
+	codeNoMemory         jetstream.ErrorCode = 10028
 	codeSequenceNotFound jetstream.ErrorCode = 10043
 	codeNoStorage        jetstream.ErrorCode = 10047
 	codeTooLarge         jetstream.ErrorCode = 10054 // more than the limit of the stream
+	codePurgeFailed      jetstream.ErrorCode = 10051
 	codeDeleteFailed     jetstream.ErrorCode = 10057
 	codeWrongStream      jetstream.ErrorCode = 10060 // the expected stream is another one
 	codeWrongLast        jetstream.ErrorCode = 10071 // the expected last sequence is another one
@@ -77,7 +80,7 @@ func resultOfCode(code jetstream.ErrorCode) PublishResult {
 		return Conflict
 	case codeSubjectBusy, codeDuplicateBusy:
 		return Busy
-	case codeInsufficient, codeNoStorage, codeStoreFailed, codeTooMany:
+	case codeInsufficient, codeNoMemory, codeNoStorage, codeAccountLimit, codeStoreFailed, codeTooMany:
 		return NotStored
 	case codeTooLarge, codeHeaderTooLarge:
 		return Refused

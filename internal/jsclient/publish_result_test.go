@@ -16,7 +16,7 @@ func TestResultOf(t *testing.T) {
 	for code, want := range map[jetstream.ErrorCode]PublishResult{
 		10071: Conflict,
 		10164: Busy, 10158: Busy,
-		10023: NotStored, 10047: NotStored, 10077: NotStored, 10167: NotStored,
+		10002: NotStored, 10023: NotStored, 10028: NotStored, 10047: NotStored, 10077: NotStored, 10167: NotStored,
 		10054: Refused, 10097: Refused,
 		10109: Closed, 10060: Closed,
 		10008: Unknown, 10163: Unknown, 19999: Unknown,

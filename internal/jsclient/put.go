@@ -2,6 +2,7 @@ package jsclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -36,16 +37,22 @@ const contention = 2 * time.Millisecond
 // or the expected sequence makes a repetition harmless.
 //
 // The errors are ErrConflict; chunk.ErrTooLarge; chunk.ErrNotStored; and chunk.ErrUnknownOutcome, when the server did not respond within RetryTimeout or
-// the context. The cause of ErrConflict may be the message itself, if an earlier attempt was stored: a single server compares the sequence before the
+// the context. The last two wrap chunk.ErrNoStorage if that is the cause; they are returned within seconds then. The cause of ErrConflict may be the message itself, if an earlier attempt was stored: a single server compares the sequence before the
 // id, and every server forgets ids. Read the last message of the subject then.
 func (c *Client) Put(ctx context.Context, p Put) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.RetryTimeout)
 	defer cancel()
 	outcome := chunk.ErrNotStored
+	var full time.Time // when the server first had no storage
 	for n := 1; ; n++ {
 		seq, err := c.attempt(ctx, p)
 		delay := DefaultBackoff.Delay(n)
-		switch result := ResultOf(err); {
+		result := ResultOf(err)
+		if result == Unknown {
+			outcome = chunk.ErrUnknownOutcome // in flight, in a buffer, or stored
+			err = c.orWriteError(ctx, p, err)
+		}
+		switch {
 		case result == Stored:
 			return seq, nil
 		case result == Conflict:
@@ -55,15 +62,35 @@ func (c *Client) Put(ctx context.Context, p Put) (uint64, error) {
 			n--
 		case IsTooLarge(err):
 			return 0, fmt.Errorf("%w: %d bytes", chunk.ErrTooLarge, len(p.Msg.Data))
+		case IsNoStorage(err):
+			err = NoStorage(err)
+			if full.IsZero() {
+				full = time.Now()
+			}
+			if time.Since(full) > NoStorageTimeout {
+				return 0, fmt.Errorf("%w: %w", outcome, err)
+			}
 		case result == Closed, result == Refused, Final(err):
 			return 0, fmt.Errorf("%w: %w", outcome, err)
-		case result == Unknown:
-			outcome = chunk.ErrUnknownOutcome // in flight, in a buffer, or stored
 		}
 		if wait.Sleep(ctx, delay) != nil {
 			return 0, fmt.Errorf("%w: %w", outcome, err)
 		}
 	}
+}
+
+// orWriteError returns the *WriteError of the stream that did not respond to p, or err if there is none.
+func (c *Client) orWriteError(ctx context.Context, p Put, err error) error {
+	if p.Stream == "" || ctx.Err() != nil {
+		return err
+	}
+	_, checked := once(ctx, Policy{Conn: c.nc}, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.WriteFailed(ctx, p.Stream, p.Msg.Subject)
+	})
+	if failed, ok := errors.AsType[*WriteError](checked); ok {
+		return failed
+	}
+	return err
 }
 
 func (c *Client) attempt(ctx context.Context, p Put) (uint64, error) {

@@ -63,5 +63,6 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonWrongApproval: httpkit.Invalid("this is not the approval that is waited for"),
 	conversation.ReasonContended:     contended,
 	conversation.ReasonLost:          unavailable,
+	conversation.ReasonNoStorage:     httpkit.NoStorage,
 	conversation.ReasonUnavailable:   unavailable,
 }

@@ -73,9 +73,10 @@ type edge struct {
 type edgeConfig struct {
 	Config
 
-	edge   sseedge.Config
-	ports  conversation.Ports
-	follow func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) // nil is the hub
+	edge    sseedge.Config
+	storage func(chunk.Session) error
+	ports   conversation.Ports
+	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) // nil is the hub
 }
 
 func (w *env) newEdge(change func(*edgeConfig)) *edge {
@@ -94,7 +95,7 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 		change(&cfg)
 	}
 	front := must(sseedge.New(clients.Log, noSnapshots{}, cfg.edge))(w.t)
-	logic := must(conversation.New(cfg.ports, conversation.Config{AgentTypes: []string{agentType}, Log: log}))(w.t)
+	logic := must(conversation.New(cfg.ports, conversation.Config{AgentTypes: []string{agentType}, Storage: cfg.storage, Log: log}))(w.t)
 	e := &edge{t: w.t, front: front, service: must(New(front, logic, cfg.Config))(w.t)}
 	if cfg.follow != nil {
 		e.service.follow = cfg.follow

@@ -59,6 +59,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonAnswered:      httpkit.NewProblem(http.StatusConflict, codeAnswered, "this question was answered already", ""),
 	conversation.ReasonExpired:       httpkit.NewProblem(http.StatusGone, codeExpiredCall, "the time for this answer is over", ""),
 	conversation.ReasonContended:     contended,
+	conversation.ReasonNoStorage:     httpkit.NoStorage,
 	conversation.ReasonUnavailable:   unavailable,
 }
 

@@ -1,0 +1,117 @@
+package jsclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// NoStorageTimeout is the retry budget of a write that the server refuses for lack of storage. It covers a limit that is exceeded for a moment; a full store
+// does not get space within the usual budget.
+const NoStorageTimeout = 2 * time.Second
+
+// IsNoStorage reports whether the server refused a message because a limit of the stream, of the account or of the server is reached, or CheckStorage found
+// that it cannot write.
+func IsNoStorage(err error) bool {
+	if errors.Is(err, chunk.ErrNoStorage) {
+		return true
+	}
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if !ok {
+		return false
+	}
+	switch api.ErrorCode {
+	case codeAccountLimit, codeInsufficient, codeNoMemory, codeNoStorage:
+		return true
+	case codeStoreFailed: // also the response to a message that is too large for the store
+		return strings.HasPrefix(api.Description, "maximum ")
+	}
+	return false
+}
+
+// NoStorage returns err as a chunk.ErrNoStorage if it is one of IsNoStorage, otherwise unchanged.
+func NoStorage(err error) error {
+	if !IsNoStorage(err) || errors.Is(err, chunk.ErrNoStorage) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", chunk.ErrNoStorage, err)
+}
+
+// WriteError is the chunk.ErrNoStorage of a stream whose server has failed to write its files, for example because the disk was full. A single server then
+// refuses all writes to that stream, without a response, until it is restarted; of a replicated stream another server takes over.
+type WriteError struct {
+	Stream string
+	Cause  error // of the server
+}
+
+func (e *WriteError) Error() string {
+	return fmt.Sprintf("stream %s: %v: %v", e.Stream, chunk.ErrNoStorage, e.Cause)
+}
+
+// Is makes a WriteError a chunk.ErrNoStorage.
+func (e *WriteError) Is(target error) bool { return target == chunk.ErrNoStorage }
+
+// Unwrap returns the error of the server.
+func (e *WriteError) Unwrap() error { return e.Cause }
+
+// WriteFailed returns a *WriteError if the server of a stream has failed to write its files, nil if it has not, or another error if there is no response.
+//
+// It asks the server to purge a subject without messages. The server checks for an earlier write error first; a publish gets no response then. filter is
+// any filter of the stream.
+func (c *Client) WriteFailed(ctx context.Context, stream, filter string) error {
+	// A bound of 1 is a purge of nothing, to which the server responds without the check.
+	_, err := c.Purge(ctx, stream, probeSubject(filter), 2)
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codePurgeFailed {
+		return &WriteError{Stream: stream, Cause: err}
+	}
+	return err
+}
+
+// probeSize is the size in bytes of the message of CheckStorage: that of a usual record.
+const probeSize = 4 << 10
+
+// CheckStorage returns nil if the server would store a usual message of a filter of the stream, a chunk.ErrNoStorage if it would not, or another error if there is
+// no response. It stores nothing: the message has an invalid header, which the server checks after its limits.
+//
+// A limit of the stream itself is checked when a message is stored. Bytes of StreamInfo show it.
+func (c *Client) CheckStorage(ctx context.Context, stream, filter string) error {
+	msg := nats.NewMsg(c.PublishSubject(probeSubject(filter)))
+	msg.Data = make([]byte, probeSize)
+	msg.Header.Set(jetstream.MsgTTLHeader, "none") // neither a duration nor "never"
+	response, err := c.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return fmt.Errorf("check storage of %s: %w", stream, err)
+	}
+	if err := publishError(response.Data); IsNoStorage(err) {
+		return NoStorage(err)
+	}
+	return c.WriteFailed(ctx, stream, filter)
+}
+
+// probeSubject returns a subject that matches a filter and that no message of this project has, because no name contains a tilde.
+func probeSubject(filter string) string {
+	tokens := strings.Split(filter, ".")
+	for i, token := range tokens {
+		if token == "*" || i == len(tokens)-1 {
+			tokens[i] = "~"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// publishError returns the error in the response to a publish, nil for none.
+func publishError(response []byte) error {
+	var refused failure
+	if json.Unmarshal(response, &refused) != nil || refused.Error == nil {
+		return nil
+	}
+	return refused.Error
+}
