@@ -51,7 +51,7 @@ func (f *httpServer) mountAgents() error {
 		return err
 	}
 	client, err := runs.New(b.js, runs.Config{
-		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Reaper: reaper, Log: b.log,
+		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Reaper: reaper, Storage: b.storage, Log: b.log,
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
@@ -33,6 +34,7 @@ type app struct {
 	recreatesStreams bool // when one is deleted while the process runs
 
 	differences *streamDifferences
+	canary      *canary.Canary
 
 	reaper func() (*workers.Reaper, error) // the one of the process
 }
@@ -57,6 +59,7 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 		return nil, err
 	}
 	b := &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics, monitor: monitor, differences: newStreamDifferences(metrics, log)}
+	b.canary = b.newCanary()
 	b.reaper = sync.OnceValues(b.newReaper)
 	return b, nil
 }

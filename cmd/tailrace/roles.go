@@ -59,15 +59,15 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 	}
 	b.conditions.streams.Store(err == nil)
 	group, ctx := errgroup.WithContext(ctx)
-	if err != nil {
-		group.Go(func() error {
+	group.Go(func() error {
+		if err != nil {
 			if err := b.ensureTopology(ctx); err != nil {
 				return ignoreCanceled(ctx, err)
 			}
 			b.conditions.streams.Store(true)
-			return nil
-		})
-	}
+		}
+		return ignoreCanceled(ctx, b.canary.Run(ctx)) // it relies on a server that is not too old
+	})
 	group.Go(func() error { return b.monitor.Run(ctx) })
 	group.Go(func() error {
 		b.wakeMonitor(ctx)

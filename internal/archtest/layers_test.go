@@ -61,6 +61,7 @@ var layers = map[string]place{
 
 	"consumers":            {adapter, jetstream},
 	"internal/archive":     {adapter, jetstream},
+	"internal/canary":      {adapter, jetstream},
 	"internal/jsclient":    {adapter, jetstream},
 	"internal/jsreader":    {adapter, jetstream},
 	"internal/jscontrol":   {adapter, jetstream},

@@ -79,21 +79,39 @@ func (c *Client) WriteFailed(ctx context.Context, stream, filter string) error {
 const probeSize = 4 << 10
 
 // CheckStorage returns nil if the server would store a usual message of a filter of the stream, a chunk.ErrNoStorage if it would not, or another error if there is
-// no response. It stores nothing: the message has an invalid header, which the server checks after its limits.
-//
-// A limit of the stream itself is checked when a message is stored. Bytes of StreamInfo show it.
+// no response. It stores nothing, so that readers find no message and no gap: it sends a message with an invalid header, which the server checks after the
+// limits of the account and its own, and compares the limit of the stream. Of a stream without replicas it asks for an earlier write error too; a server with
+// such an error gives up the lead of a replicated stream by itself.
 func (c *Client) CheckStorage(ctx context.Context, stream, filter string) error {
+	info, err := c.info(ctx, stream, "", 0)
+	if err != nil {
+		return err
+	}
+	if limit := info.Config.MaxBytes; limit > 0 && info.Config.Discard == jetstream.DiscardNew && info.State.Bytes+probeSize > uint64(limit) {
+		return fmt.Errorf("stream %s: %w: %d of %d bytes in use", stream, chunk.ErrNoStorage, info.State.Bytes, limit)
+	}
 	msg := nats.NewMsg(c.PublishSubject(probeSubject(filter)))
 	msg.Data = make([]byte, probeSize)
 	msg.Header.Set(jetstream.MsgTTLHeader, "none") // neither a duration nor "never"
 	response, err := c.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return fmt.Errorf("check storage of %s: %w", stream, err)
+		return c.probeError(msg.Subject, err)
 	}
 	if err := publishError(response.Data); IsNoStorage(err) {
-		return NoStorage(err)
+		return fmt.Errorf("stream %s: %w", stream, NoStorage(err))
 	}
-	return c.WriteFailed(ctx, stream, filter)
+	if info.Config.Replicas > 1 {
+		return nil
+	}
+	return c.probeError(c.APISubject("STREAM.PURGE."+stream), c.WriteFailed(ctx, stream, filter))
+}
+
+// probeError adds a missing permission to the error of a request: the server reports it to the connection, and the request gets no response.
+func (c *Client) probeError(subject string, err error) error {
+	if last := c.nc.LastError(); err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), `"`+subject+`"`) {
+		return fmt.Errorf("publish to %s: %w", subject, nats.ErrPermissionViolation)
+	}
+	return err
 }
 
 // probeSubject returns a subject that matches a filter and that no message of this project has, because no name contains a tilde.

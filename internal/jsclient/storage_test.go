@@ -15,8 +15,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// A stream, an account and a server that are full: a write ends within seconds with chunk.ErrNoStorage and not with an unknown outcome, and CheckStorage finds
-// the limits that do not belong to the stream. After space was freed both succeed.
+// A stream, an account and a server that are full: a write ends within seconds with chunk.ErrNoStorage and not with an unknown outcome, and CheckStorage
+// reports it. After space was freed both succeed.
 func TestNoStorage(t *testing.T) {
 	accounts := natstest.ServerConfig(`
 		accounts { SMALL { jetstream: {max_file: 1M}, users: [{user: small, password: p}] } }`)
@@ -24,11 +24,10 @@ func TestNoStorage(t *testing.T) {
 		server []natstest.Option
 		client []nats.Option
 		limit  func(*jetstream.StreamConfig)
-		unseen bool // by CheckStorage
 	}{
 		"server":  {server: []natstest.Option{natstest.MaxStore(1 << 20)}},
 		"account": {server: []natstest.Option{accounts}, client: []nats.Option{nats.UserInfo("small", "p")}},
-		"stream":  {limit: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, unseen: true},
+		"stream":  {limit: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			js := natstest.Start(t, test.server...).JetStream(t, test.client...)
@@ -61,7 +60,7 @@ func TestNoStorage(t *testing.T) {
 			for err := error(nil); err == nil; {
 				_, err = js.Publish(t.Context(), "s.a", make([]byte, 2<<10), jetstream.WithRetryAttempts(0))
 			}
-			if err := c.CheckStorage(t.Context(), "S", "s.*"); errors.Is(err, chunk.ErrNoStorage) == test.unseen {
+			if err := c.CheckStorage(t.Context(), "S", "s.*"); !errors.Is(err, chunk.ErrNoStorage) {
 				t.Errorf("full: CheckStorage returned %v", err)
 			}
 			if _, err := c.Purge(t.Context(), "S", "s.a", 5); err != nil {
@@ -116,4 +115,37 @@ func TestCheckStorageLeavesNoTrace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The server fails to write a file of a stream: it does not respond to writes any more, a write ends within seconds, and CheckStorage has the reason. The
+// stream stays so when the cause is removed, until the server is restarted; other streams are not affected.
+func TestWriteError(t *testing.T) {
+	dir := t.TempDir()
+	srv := natstest.Start(t, natstest.StoreDir(dir))
+	js := srv.JetStream(t)
+	for _, name := range []string{"S", "OTHER"} {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".*"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, repair := New(js), natstest.BreakStream(t, js, dir, "S", "S.a")
+	m := nats.NewMsg("S.a")
+	m.Header.Set(jetstream.MsgIDHeader, "1")
+	started := time.Now()
+	if _, err := c.Put(t.Context(), Put{Msg: m, Stream: "S", RetryTimeout: 15 * time.Second}); !errors.Is(err, chunk.ErrUnknownOutcome) || !errors.Is(err, chunk.ErrNoStorage) {
+		t.Errorf("a write: %v", err)
+	}
+	if took := time.Since(started); took > 14*time.Second {
+		t.Errorf("a write ended after %s", took)
+	}
+	check := func(stream string) error { return c.CheckStorage(t.Context(), stream, stream+".*") }
+	repair()
+	if failed, ok := errors.AsType[*WriteError](check("S")); !ok || failed.Stream != "S" || !errors.Is(failed, chunk.ErrNoStorage) {
+		t.Errorf("CheckStorage: %v", check("S"))
+	}
+	if err := check("OTHER"); err != nil {
+		t.Errorf("the other stream: %v", err)
+	}
+	srv.Restart(t)
+	natstest.Eventually(t, "storage after the restart", func(ctx context.Context) error { return c.CheckStorage(ctx, "S", "S.*") })
 }

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/canary"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// newCanary returns the watcher of the storage of all streams, with a metric.
+func (b *app) newCanary() *canary.Canary {
+	cfg := canary.Config{Log: b.log}
+	streams, err := topology.Streams(b.cfg.topology())
+	if err != nil {
+		b.log.Debug("storage not watched", "error", err) // the settings are invalid: the check of the streams returns the error
+	}
+	for _, s := range streams {
+		cfg.Streams = append(cfg.Streams, canary.Stream{Name: s.Name, Filter: s.Subjects[0]})
+	}
+	writable := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "tailrace_stream_writable", Help: "1 while the NATS server stores messages of the stream, 0 while it does not; missing while that is unknown.",
+	}, []string{"stream"})
+	b.metrics.MustRegister(writable)
+	cfg.OnChange = func(s canary.Status) {
+		switch s.State {
+		case canary.OK:
+			writable.WithLabelValues(s.Stream).Set(1)
+		case canary.Full, canary.WriteError:
+			writable.WithLabelValues(s.Stream).Set(0)
+		case canary.Unknown:
+			writable.DeleteLabelValues(s.Stream)
+		}
+	}
+	return canary.New(jsclient.New(b.js), cfg)
+}
+
+// storage returns why nothing can be stored for a session: for its log, its commands or its answers.
+func (b *app) storage(s chunk.Session) error {
+	layout := b.cfg.layout()
+	return b.canary.Err(layout.Stream(layout.Partition(s)), layout.CommandStream(), "KV_"+layout.Inbox())
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+const chatPost = `{"id":"s1","trigger":"submit-message","messages":[{"id":"u1","role":"user","parts":[{"type":"text","text":"hi"}]}]}`
+
+// While the log cannot be written, because the server is full or has failed to write its files, a chat is refused with its code at once, and a metric shows
+// the stream. A full server recovers without a restart.
+func TestStorageFailure(t *testing.T) {
+	for name, fail := range map[string]func(t *testing.T, js jetstream.JetStream, dir string){
+		"full": func(t *testing.T, js jetstream.JetStream, _ string) {
+			t.Helper()
+			for err := error(nil); err == nil; {
+				_, err = js.Publish(t.Context(), "fill", make([]byte, 100<<10), jetstream.WithRetryAttempts(0))
+			}
+		},
+		"write error": func(t *testing.T, js jetstream.JetStream, dir string) {
+			t.Helper()
+			natstest.BreakStream(t, js, dir, "TR_CHUNKS_0", "tr.chunks.0.default.s2.s2")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			server := natstest.Start(t, natstest.Listen(), natstest.StoreDir(dir), natstest.MaxStore(48<<20))
+			js := server.JetStream(t)
+			fill, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "FILL", Subjects: []string{"fill"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			edge := runEdgeFor(t, "--nats-url", server.URL, "--deadletter-max-bytes", "1048576")
+			metric := func(want int) {
+				t.Helper()
+				line := fmt.Sprintf("tailrace_stream_writable{stream=\"TR_CHUNKS_0\"} %d\n", want)
+				natstest.Eventually(t, line, func(context.Context) error {
+					if _, text := get(t, edge.ops+"/metrics", ""); !strings.Contains(text, line) {
+						return fmt.Errorf("metrics lack %s", line)
+					}
+					return nil
+				})
+			}
+			metric(1)
+			fail(t, js, dir)
+			metric(0)
+			begun := time.Now()
+			resp, err := http.Post(edge.url+"/api/chat", "application/json", strings.NewReader(chatPost))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != http.StatusInsufficientStorage || !strings.Contains(string(body), `"code":"INSUFFICIENT_STORAGE"`) {
+				t.Errorf("a chat gets %d %s", resp.StatusCode, body)
+			}
+			t.Logf("refused after %s", time.Since(begun))
+			if name == "full" {
+				if err := fill.Purge(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				metric(1)
+			}
+		})
+	}
+}
