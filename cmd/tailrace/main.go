@@ -18,6 +18,8 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
+
+	exitUnreachable = 3 // of doctor
 )
 
 // terminal holds the standard streams of a command.
@@ -39,6 +41,7 @@ func subcommands() []command {
 	return []command{
 		{"up", "", "run everything in one process: NATS server, projector, edge, worker", runUp},
 		{"setup", "[--print]", "create the missing streams and buckets and check the others, once", runSetup},
+		{"doctor", "[--json]", "check connection, account, streams, storage and consumers; exit code 1 if a guarantee does not hold, 3 without a connection", runDoctor},
 		{"edge", "", "serve event streams, snapshots and chats over HTTP", runEdge},
 		{"projector", "", "fold sessions into snapshots", runProjector},
 		{"worker", "", "run the agents of a model, or the demo agent", runWorker},
@@ -91,12 +94,16 @@ func (e usageError) Unwrap() error { return e.error }
 
 func exitCode(t terminal, name string, err error) int {
 	var usage usageError
+	var unreachable unreachableError
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case errors.As(err, &usage):
 		fmt.Fprintf(t.err, "tailrace %s: %v\n", name, err)
 		return exitUsage
+	case errors.As(err, &unreachable):
+		fmt.Fprintf(t.err, "tailrace %s: %v\n", name, err)
+		return exitUnreachable
 	default:
 		fmt.Fprintf(t.err, "tailrace %s: %v\n", name, err)
 		return exitError
