@@ -96,7 +96,7 @@ type byteLimit struct {
 }
 
 // byteLimits returns the fields that default to Off.
-func (c *Config) byteLimits() []byteLimit {
+func byteLimits(c *Config) []byteLimit {
 	return []byteLimit{
 		{"MaxBytes", &c.MaxBytes},
 		{"CommandMaxBytes", &c.CommandMaxBytes},
@@ -110,7 +110,7 @@ func (c *Config) byteLimits() []byteLimit {
 // byteLimitNames returns the names of these fields.
 func byteLimitNames() string {
 	var names []string
-	for _, limit := range new(Config).byteLimits() {
+	for _, limit := range byteLimits(new(Config)) {
 		names = append(names, limit.name)
 	}
 	return strings.Join(names, ", ")
@@ -123,7 +123,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxAge == 0 {
 		c.MaxAge = 72 * time.Hour
 	}
-	for _, limit := range c.byteLimits() {
+	for _, limit := range byteLimits(&c) {
 		if *limit.bytes <= 0 {
 			*limit.bytes = unlimited
 		}

@@ -49,7 +49,7 @@ func NoStorage(err error) error {
 // refuses all writes to that stream, without a response, until it is restarted; of a replicated stream another server takes over.
 type WriteError struct {
 	Stream string
-	Cause  error // of the server
+	Cause  error // the text of the server
 }
 
 func (e *WriteError) Error() string {
@@ -70,7 +70,7 @@ func (c *Client) WriteFailed(ctx context.Context, stream, filter string) error {
 	// A bound of 1 is a purge of nothing, to which the server responds without the check.
 	_, err := c.Purge(ctx, stream, probeSubject(filter), 2)
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codePurgeFailed {
-		return &WriteError{Stream: stream, Cause: err}
+		return &WriteError{Stream: stream, Cause: errors.New(api.Description)}
 	}
 	return err
 }
@@ -128,8 +128,11 @@ func probeSubject(filter string) string {
 // publishError returns the error in the response to a publish, nil for none.
 func publishError(response []byte) error {
 	var refused failure
-	if json.Unmarshal(response, &refused) != nil || refused.Error == nil {
-		return nil
+	switch err := json.Unmarshal(response, &refused); {
+	case err != nil:
+		return fmt.Errorf("%w: %.100q", ErrBadResponse, response)
+	case refused.Error != nil:
+		return refused.Error
 	}
-	return refused.Error
+	return nil
 }
