@@ -171,10 +171,6 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int)
 
 //go:noinline
 func (s *stream) begin(w http.ResponseWriter, protocol int) error {
-	if protocol == 1 {
-		// The write deadline remains set on the connection: it bounds the last bytes of this response and would abort the next one.
-		w.Header().Set("Connection", "close")
-	}
 	w.Header().Set("X-Stream-Epoch", s.epochs())
 	s.out = sse.NewWriter(w, s.edge.cfg.WriteTimeout)
 	if protocol > 1 {
@@ -192,7 +188,7 @@ func (s *stream) finish(ctx context.Context, err error) {
 	if reason == httpkit.EndDrain {
 		s.writeRetryHint()
 	}
-	if reason != httpkit.EndClean {
+	if reason != httpkit.EndClean || s.out.Complete() != nil {
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -118,6 +118,15 @@ func (w *Writer) flush() error {
 	return nil
 }
 
+// Complete removes the write deadline after the last frame. It would otherwise remain on the connection and abort the next response.
+//
+// A stream must not close its connection by "Connection: close" instead: fetch of Node.js 20 then takes every end of the connection for the end of the response,
+// also if the process was killed.
+func (w *Writer) Complete() error {
+	w.deadline = time.Time{}
+	return w.control.SetWriteDeadline(w.deadline)
+}
+
 // failed adds os.ErrDeadlineExceeded if the deadline has passed and the error of a write does not have it: in HTTP/2 a write only reports that its stream has
 // ended.
 func (w *Writer) failed(err error) error {

@@ -58,6 +58,9 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 	st.counts.opened()
 	st.begin(w, r.ProtoMajor)
 	err := st.write(ctx)
+	if err == nil {
+		err = st.out.Complete()
+	}
 	reason := st.counts.close(ctx, err)
 	if err != nil {
 		// The client would take a clean end for the end of the answer.
@@ -126,10 +129,6 @@ func (st *stream) begin(w http.ResponseWriter, protocol int) {
 		h.Set(name, value)
 	}
 	h.Set("X-Content-Type-Options", "nosniff")
-	if protocol == 1 {
-		// The write deadline remains set on the connection and would abort the next response.
-		h.Set("Connection", "close")
-	}
 	st.out = sse.NewWriter(w, st.service.shared.WriteTimeout)
 	if protocol > 1 {
 		st.out.SetMultiplexed()
