@@ -57,7 +57,7 @@ func (f *httpServer) mountAgents() error {
 		return err
 	}
 	tools := b.cfg.ChatClientTools
-	_, err = chat.New(f.edge, client.Service(), chat.Config{Dialect: aisdk.Options{
+	_, err = chat.New(f.edge, client.Service(), chat.Config{WaitNotice: b.cfg.ChatWaitNotice, Dialect: aisdk.Options{
 		Major: b.cfg.ChatMajor, SubAgents: aisdk.SubAgentContent(b.cfg.ChatSubAgents),
 		ClientTool: func(name string) bool { return slices.Contains(tools, name) },
 	}})

@@ -22,6 +22,10 @@ type Config struct {
 	// MaxBody is the maximum size of a request in bytes: a client sends the whole conversation. Defaults to 8 MiB. sseedge.ServerConfig has the maximum
 	// duration of a request.
 	MaxBody int64
+
+	// WaitNotice is how long a requested run may wait for a worker until its stream has data-run-waiting, and the log and the metrics report it. It is checked
+	// with each heartbeat. Defaults to 30 seconds; a negative value disables it.
+	WaitNotice time.Duration
 }
 
 // Service serves chats, as a surface of an Edge. It starts no goroutine that outlives a request.
@@ -52,6 +56,9 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	}
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultMaxBody
+	}
+	if cfg.WaitNotice == 0 {
+		cfg.WaitNotice = 30 * time.Second
 	}
 	shared := edge.Shared()
 	s := &Service{cfg: cfg, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}

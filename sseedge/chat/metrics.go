@@ -25,6 +25,7 @@ type metrics struct {
 	disconnects *prometheus.CounterVec
 	answers     *prometheus.CounterVec
 	commands    *prometheus.CounterVec
+	waits       prometheus.Counter
 	frame       prometheus.Histogram
 	begun       prometheus.Histogram
 }
@@ -44,10 +45,11 @@ func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 			"User answers to tool calls, by outcome: accepted, already_answered or call_expired (there is another one), rejected (no run waits for it).", answerOutcomes),
 		commands: httpkit.Counters("chat_commands_total", "outcome",
 			"Requests for commands, by outcome: requested (possibly again), busy (lost the compare-and-set) or failed.", commandOutcomes),
+		waits: httpkit.Counter("chat_waits_total", "Chat responses whose run no worker had started when the time for data-run-waiting had passed."),
 		frame: httpkit.Histogram("chat_first_frame_seconds", "Time from the end of reading a POST to its first frame. The message is stored by then."),
 		begun: httpkit.Histogram("chat_first_answer_seconds", "Time from the end of reading a POST that requested a run to the first frame of that run, including the wait for a worker."),
 	}
-	all := httpkit.Collectors{m.streams, m.bodies, m.posts, m.resumes, m.disconnects, m.answers, m.commands, m.frame, m.begun}
+	all := httpkit.Collectors{m.streams, m.bodies, m.posts, m.resumes, m.disconnects, m.answers, m.commands, m.waits, m.frame, m.begun}
 	if err := reg.Register(all); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -109,6 +111,13 @@ func (m *metrics) posted(outcome string) {
 func (m *metrics) resumed(outcome string) {
 	if m != nil {
 		m.resumes.WithLabelValues(outcome).Inc()
+	}
+}
+
+// waited counts a response that waits for a worker.
+func (m *metrics) waited() {
+	if m != nil {
+		m.waits.Inc()
 	}
 }
 

@@ -34,6 +34,7 @@ type stream struct {
 
 	earlier map[string]bool // calls of earlier messages, whose outcomes do not belong to this one
 	awaited string          // the run that has not begun yet, "" if there is none
+	noticed bool            // the wait for it was reported
 }
 
 // serve responds with a stream, or returns the problem.
@@ -303,8 +304,10 @@ func (st *stream) heartbeat(ctx context.Context) error {
 	case err != nil:
 		st.service.shared.Log.DebugContext(ctx, "state of the chat not available", "session", st.view.Session.String(), "error", err)
 		return nil // keep the last known state
-	case v.Awaited() == st.awaited || v.HasRun(st.awaited):
+	case v.HasRun(st.awaited):
 		return nil
+	case v.Awaited() == st.awaited:
+		return st.reportWait(ctx, v.Waiting())
 	}
 	return errRunNotStarted
 }
