@@ -24,7 +24,7 @@ func TestClientLeavesBeforeStatus(t *testing.T) {
 			}
 			w.WriteHeader(status)
 		}))
-		defer server.Close()
+		t.Cleanup(server.Close)
 		ctx, leave := context.WithCancel(t.Context())
 		go func() {
 			<-arrived

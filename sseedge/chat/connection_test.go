@@ -30,7 +30,10 @@ func TestStreamKeepsConnection(t *testing.T) {
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
 		r := must(http.NewRequestWithContext(ctx, http.MethodGet, e.URL+"/api/chat/s1/stream", nil))(t)
 		r.Header.Set("X-Resume-From-Sequence", "0")
-		resp := must(e.Client().Do(r))(t)
+		resp, err := e.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1 || resp.Close {
 			t.Errorf("got %s over HTTP/%d, connection to be closed: %v", resp.Status, resp.ProtoMajor, resp.Close)
 		}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestNoWorker(t *testing.T) {
 	}
 	natstest.Eventually(t, "the metric", func(context.Context) error {
 		if got := figures(t, reg); !strings.Contains(got, "waits_total 1\n") {
-			return errFigures(got)
+			return errors.New(got)
 		}
 		return nil
 	})
@@ -35,7 +36,3 @@ func TestNoWorker(t *testing.T) {
 	})
 	want(t, page.rest(), "start-step text-start text-delta(hello) text-end finish-step finish(stop) DONE")
 }
-
-type errFigures string
-
-func (e errFigures) Error() string { return string(e) }
