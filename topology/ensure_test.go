@@ -70,7 +70,7 @@ func TestCheckEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	edited := stream.CachedInfo().Config
-	edited.MaxAge = time.Hour
+	edited.AllowDirect = false
 	if _, err := js.UpdateStream(t.Context(), edited); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestCheckEach(t *testing.T) {
 	}
 	states := check(t.Context())
 	for stream, want := range map[string]string{
-		"TR_CHUNKS_0": "", "TR_CHUNKS_1": "max age is 1h0m0s, want 72h0m0s", "TR_COMMANDS": "is missing", "TR_DEADLINES": "", "KV_TR_INBOX": "",
+		"TR_CHUNKS_0": "", "TR_CHUNKS_1": "direct get is off, want on", "TR_COMMANDS": "is missing", "TR_DEADLINES": "", "KV_TR_INBOX": "",
 		"KV_TR_SNAPSHOTS": "", "OBJ_TR_OBJECTS": "", "TR_DEADLETTERS": "",
 	} {
 		err, reported := states[stream]

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -86,7 +85,7 @@ func TestReadyWithoutDependencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	edited := stream.CachedInfo().Config
-	edited.MaxAge = 71 * time.Hour
+	edited.AllowDirect = false
 	update := func(c jetstream.StreamConfig) {
 		t.Helper()
 		if _, err := js.UpdateStream(t.Context(), c); err != nil {
@@ -95,7 +94,7 @@ func TestReadyWithoutDependencies(t *testing.T) {
 	}
 	update(edited)
 	awaitDependencies(t, ops, "TR_CHUNKS_0")
-	p.await(t, `(level=WARN msg="dependency failed" dependency=TR_CHUNKS_0 error="TR_CHUNKS_0: max age is 71h0m0s)`)
+	p.await(t, `(level=WARN msg="dependency failed" dependency=TR_CHUNKS_0 error="TR_CHUNKS_0: direct get is off, want on)`)
 	update(stream.CachedInfo().Config)
 
 	server.Shutdown()

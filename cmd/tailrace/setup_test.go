@@ -111,9 +111,11 @@ func TestStricterStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := b.ready(t.Context()); err != nil {
-			t.Errorf("not ready: %v", err)
-		}
+		b.probeStreams(t.Context(), func(stream string, err error) {
+			if err != nil {
+				t.Errorf("dependency %s failed: %v", stream, err)
+			}
+		})
 		if err := b.ensureTopologyOnce(t.Context()); err != nil {
 			t.Errorf("not started: %v", err)
 		}
