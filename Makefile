@@ -4,6 +4,8 @@ GO            ?= go
 GOLANGCI_LINT ?= v2.15.0
 GOVULNCHECK   ?= v1.8.0
 SOAK          ?= 10m
+CHAOS         ?= 10m
+SEED          ?= 0
 VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS         := $(CURDIR)/.tools
 LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
@@ -37,9 +39,9 @@ test: check unit layers e2e vuln ## All tests: check, unit, layers, e2e and vuln
 .PHONY: check
 check: gofmt $(LINT) ## Format, vet and lint, also of the tests with build tags.
 	$(GO) vet ./...
-	$(GO) vet -tags e2e,soak,record,mixed ./e2e/... ./internal/demo/page
+	$(GO) vet -tags e2e,soak,chaos,record,mixed ./e2e/... ./internal/demo/page
 	$(LINT) run --allow-parallel-runners ./...
-	$(LINT) run --allow-parallel-runners --build-tags e2e,soak,record,mixed ./e2e/... ./internal/demo/page
+	$(LINT) run --allow-parallel-runners --build-tags e2e,soak,chaos,record,mixed ./e2e/... ./internal/demo/page
 
 .PHONY: unit
 unit: go-present ## Unit, property and server tests with the race detector; each benchmark once.
@@ -62,6 +64,10 @@ mixed: go-present chromium node ## Edges, projectors and workers of BASE=revisio
 .PHONY: soak
 soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for two).
 	$(GO) test -tags e2e,soak -count=1 -timeout 60m -run '^TestSoak$$' -v ./e2e -soak $(SOAK)
+
+.PHONY: chaos
+chaos: go-present build ## A random fault every ten seconds while 500 clients follow, for ten minutes (CHAOS=1m for one).
+	$(GO) test -tags e2e,chaos -count=1 -timeout 60m -run '^TestChaos$$' -v ./e2e -chaos $(CHAOS) -seed $(SEED)
 
 .PHONY: vuln
 vuln: go-present ## Search known vulnerabilities of the dependencies, if the database is reachable.

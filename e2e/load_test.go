@@ -41,6 +41,7 @@ type writer struct {
 	run     *producers.Run
 	padding string        // appended to each text
 	at      atomic.Uint64 // sequence of the last stored record
+	lines   atomic.Int64  // number of the last acknowledged step of loop
 }
 
 // startWriters starts sessions on the server at url and writes to each at every
@@ -112,18 +113,20 @@ func (c *recorders) awaitMore(t *testing.T) {
 // awaitMoreOf is awaitMore for the writers selected by of.
 func (c *recorders) awaitMoreOf(t *testing.T, of func(*writer) bool) {
 	t.Helper()
+	before := make(map[*writer]uint64)
 	for _, v := range c.writers {
-		if !of(v) {
-			continue
+		if of(v) {
+			before[v] = v.at.Load()
 		}
-		now := v.at.Load()
-		natstest.Eventually(t, "more in "+v.root.ID, func(context.Context) error {
-			if v.at.Load() == now {
-				return errors.New("no new record")
-			}
-			return nil
-		})
 	}
+	natstest.Eventually(t, "more in all sessions", func(context.Context) error {
+		for v, was := range before {
+			if v.at.Load() == was {
+				return fmt.Errorf("no new record in %s", v.root.ID)
+			}
+		}
+		return nil
+	})
 }
 
 // loop writes text at every pace, shifted by phase, and starts a sub-agent in
@@ -146,6 +149,7 @@ func (v *writer) loop(ctx context.Context, pace, phase time.Duration, stopped <-
 			return fmt.Errorf("%s, %d: %w", v.root.ID, n, err)
 		}
 		v.at.Store(uint64(pos.Seq))
+		v.lines.Store(int64(n))
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // edgeProcess is `tailrace edge` on a reserved port, which it keeps over
-// restarts.
+// restarts, or another role that args begin with.
 type edgeProcess struct {
 	addr string
 	ops  string // host:port of its ops listener
@@ -52,7 +52,7 @@ func newEdge(t *testing.T, natsURL string, args ...string) *edgeProcess {
 
 func (e *edgeProcess) start(t *testing.T) {
 	t.Helper()
-	name, args := roleBinary(t, "edge"), e.args
+	name, args := roleBinary(t, e.args[0]), e.args
 	if e.descriptors > 0 { // sets both limits, because Go raises the soft limit to the hard one
 		args = append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, e.descriptors), name}, args...)
 		name = "sh"
@@ -75,7 +75,7 @@ func (e *edgeProcess) terminate(t *testing.T) time.Duration {
 	began := time.Now()
 	e.signal(t, syscall.SIGTERM)
 	if err := e.cmd.Wait(); err != nil {
-		t.Errorf("exit of the edge on %s: %v", e.addr, err)
+		t.Errorf("exit of the %s on %s: %v", e.args[0], e.addr, err)
 	}
 	return time.Since(began)
 }
