@@ -60,6 +60,7 @@ func run(ctx context.Context, in io.Reader, out, errOut io.Writer, args []string
 	flags.IntVar(&cfg.Rounds, "rounds", 5, "measured rounds of each side")
 	flags.IntVar(&cfg.Clients, "clients", 1000, "clients of the fan-out")
 	flags.IntVar(&cfg.Window, "window", 16, "maximum number of chunks that the writer of the fan-out is ahead of its slowest client")
+	flags.IntVar(&cfg.LongTurn, "long-turn", 100_000, "maximum number of chunks of one turn in longturn, e.g. 1000000")
 	flags.StringVar(&cfg.Dir, "dir", "", "directory of the server's files; default is a temporary directory")
 	flags.BoolVar(&asJSON, "json", false, "print a line of JSON for each figure; the header goes to standard error")
 	flags.StringVar(&profile, "cpuprofile", "", "write a profile of the serving process to this file, with the labels bench and side")

@@ -19,11 +19,12 @@ import (
 
 // Config is the configuration of Run.
 type Config struct {
-	Rounds  int    // measured rounds of each side; defaults to 5
-	Clients int    // of the fan-out; defaults to 1000
-	Window  int    // maximum number of chunks that an unpaced writer is ahead of its slowest client; defaults to 16
-	Dir     string // for the server's files; defaults to a temporary directory
-	Quick   bool   // a fiftieth of the work, to test that the benchmarks run
+	Rounds   int    // measured rounds of each side; defaults to 5
+	Clients  int    // of the fan-out; defaults to 1000
+	Window   int    // maximum number of chunks that an unpaced writer is ahead of its slowest client; defaults to 16
+	Dir      string // for the server's files; defaults to a temporary directory
+	LongTurn int    // most chunks of longturn; defaults to 100,000
+	Quick    bool   // a fiftieth of the work, to test that the benchmarks run
 }
 
 // size returns n, or a fiftieth of it (at least 10) for Quick.
@@ -42,7 +43,7 @@ func Names() []string {
 }
 
 // Standalone returns the benchmarks that are run separately.
-func Standalone() []string { return []string{"fanout-10000"} }
+func Standalone() []string { return []string{"fanout-10000", "longturn"} }
 
 // Run runs the named benchmarks on an embedded server, connected over loopback,
 // and returns a row for each figure.
@@ -52,6 +53,9 @@ func Run(ctx context.Context, cfg Config, names ...string) ([]Row, error) {
 	}
 	if cfg.Clients <= 0 {
 		cfg.Clients = fanoutClients
+	}
+	if cfg.LongTurn <= 0 {
+		cfg.LongTurn = 100_000
 	}
 	if cfg.Window <= 0 {
 		cfg.Window = 16
@@ -176,6 +180,8 @@ func (l *harness) pairs(ctx context.Context, name string) ([]pair, error) {
 		return l.project(ctx)
 	case "snapshot":
 		return l.snapshot(ctx)
+	case "longturn":
+		return l.longTurn(ctx)
 	case "history":
 		return l.history(ctx)
 	case "chat":

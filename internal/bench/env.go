@@ -47,6 +47,7 @@ type sessionWriter struct {
 	env     *env
 	session chunk.Session
 	turns   int
+	next    func()       // adds chunks to pending; turn if nil
 	pending []chunk.Body // remaining chunks of the turn
 	ordinal chunk.Ordinal
 	bytes   int // size of the messages so far
@@ -84,7 +85,9 @@ func (s *sessionWriter) turn() {
 
 // chunk returns the next chunk of the session.
 func (s *sessionWriter) chunk() chunk.Chunk {
-	if len(s.pending) == 0 {
+	if len(s.pending) == 0 && s.next != nil {
+		s.next()
+	} else if len(s.pending) == 0 {
 		s.turn()
 	}
 	body := s.pending[0]
@@ -94,12 +97,13 @@ func (s *sessionWriter) chunk() chunk.Chunk {
 }
 
 // publish publishes the next chunk without waiting for the acknowledgement.
-func (s *sessionWriter) publish() error {
+func (s *sessionWriter) publish() error { return s.publishChunk(s.chunk()) }
+
+func (s *sessionWriter) publishChunk(c chunk.Chunk) error {
 	subject, err := s.env.layout.Subject(s.session)
 	if err != nil {
 		return err
 	}
-	c := s.chunk()
 	m, err := codec.Encode(codec.Envelope{Session: s.session, Epoch: 1, Ordinal: s.ordinal}, c)
 	if err != nil {
 		return err
