@@ -167,3 +167,50 @@ func TestInconsistentPage(t *testing.T) {
 		t.Errorf("err = %v, want ErrInconsistent", err)
 	}
 }
+
+// TestPagesOfLongSteps does the same for steps that are stored in segments, in finished turns and in the open one, and with calls
+// without an outcome.
+func TestPagesOfLongSteps(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	calls := func(name string, n int) {
+		for i := range n {
+			id := fmt.Sprint(name, i)
+			log.Append(t, s1, 1, chunk.ToolStart{ToolCallID: id, ToolName: "search", Arguments: chunk.Value(`{}`)})
+			log.Append(t, s1, 1, chunk.ToolEnd{ToolCallID: id, ToolName: "search", Result: chunk.Value(`{}`)})
+		}
+	}
+	for turn, n := range []int{3, 500, 64, 65, 1, 200, 400} {
+		name := fmt.Sprint("t", turn, "-")
+		log.Append(t, s1, 0, chunk.RunStarted{RunID: name, Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: name}}})
+		calls(name, n)
+		if turn == 5 {
+			log.Append(t, s1, 1, chunk.ToolStart{ToolCallID: "open", ToolName: "search", Arguments: chunk.Value(`{}`)})
+			calls("after-open-", 100)
+		}
+		stored(t, store, log, s1)
+	}
+	calls("unsaved-", 100)
+	snap, reader := storetest.Fold(t, log, s1), projector.NewReader(store, log)
+	if snap.TrimmedCount() != 0 || len(snap.FinishedMessages()) < 20 || snap.FinishedCount() > 14 {
+		t.Fatalf("%d values of %d messages", len(snap.FinishedMessages()), snap.FinishedCount())
+	}
+	for limit := 1; limit < 5; limit++ {
+		for _, partial := range []bool{false, true} {
+			all := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: partial, Timestamp: 7})
+			for n := range len(all.Messages) + 1 {
+				w := fold.PageQuery{Limit: limit, Partial: partial}
+				if n < len(all.Messages) {
+					w.Before = all.Messages[n].ID
+				}
+				page, err := reader.MessagePage(t.Context(), s1, w)
+				if err != nil {
+					t.Fatalf("%+v: %v", w, err)
+				}
+				got, want := string(aisdk.Page(page, 7).AppendJSON(nil)), string(cut(all, w).AppendJSON(nil))
+				if got != want {
+					t.Fatalf("%+v:\n got %s\nwant %s", w, got, want)
+				}
+			}
+		}
+	}
+}

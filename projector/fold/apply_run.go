@@ -143,7 +143,7 @@ func (s *Snapshot) awaitClients(m *message) {
 		if t == nil || t.state != CallOpen || t.providerExecuted || s.isDelegated(t.callID) {
 			continue
 		}
-		if at := s.messages.locations()[t.callID]; at.index == m.index && at.part == i {
+		if at := s.messages.locations()[t.callID]; at.index == m.index && at.part == m.sealed+i {
 			s.awaitClient(t.callID, 0)
 		}
 	}

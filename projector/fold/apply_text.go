@@ -17,7 +17,7 @@ func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string) {
 	p := m.openText()
 	if p == nil || p.kind != kind {
 		m.closeText()
-		m.parts = append(m.parts, part{kind: kind, open: true})
+		s.messages.add(m, part{kind: kind, open: true})
 		m.text = len(m.parts)
 		p = &m.parts[m.text-1]
 	}
@@ -48,7 +48,7 @@ func (s *Snapshot) think(rec chunk.Record, b chunk.Thinking) {
 // appendRaw adds a complete part.
 func (s *Snapshot) appendRaw(rec chunk.Record, raw chunk.Value) {
 	m := s.currentMessage(rec)
-	m.parts = append(m.parts, part{raw: raw})
+	s.messages.add(m, part{raw: raw})
 }
 
 // currentMessage returns the message of the answer that receives the next part. It opens one if the step has no message yet.
@@ -77,7 +77,7 @@ const stepStart = `{"type":"step-start"}`
 func (s *Snapshot) startStep(m *message) {
 	if s.stepStart {
 		s.stepStart = false
-		m.parts = append(m.parts, part{raw: chunk.Value(stepStart)})
+		s.messages.add(m, part{raw: chunk.Value(stepStart)})
 	}
 }
 

@@ -126,8 +126,8 @@ func (s *Snapshot) call(rec chunk.Record, id, name string) *tool {
 	}
 	m := s.currentMessage(rec)
 	t := &tool{callID: id, name: name, state: CallOpen, providerExecuted: isSubagent(name)}
-	m.parts = append(m.parts, part{kind: toolPart, tool: t})
-	s.messages.setLocation(id, callLocation{index: m.index, part: len(m.parts) - 1, known: true})
+	s.messages.add(m, part{kind: toolPart, tool: t})
+	s.messages.setLocation(id, callLocation{index: m.index, part: m.sealed + len(m.parts) - 1, known: true})
 	return t
 }
 
@@ -169,7 +169,7 @@ func (s *Snapshot) find(id string) (*tool, *message) {
 	if m == nil {
 		return nil, nil
 	}
-	return m.parts[at.part].tool, m
+	return m.parts[at.part-m.sealed].tool, m
 }
 
 // setInput sets the input of a call. An earlier decision about the call stays.

@@ -22,10 +22,17 @@ func Compare(stored, now Snapshot) []Difference {
 		return nil
 	}
 	was, is := headMembers(stored), headMembers(now)
-	if StartedByOlderVersion(stored, now) {
+	if chainStartsLater(stored, now) {
 		for _, m := range []map[string]chunk.Value{was, is} {
 			for _, newer := range []string{"created", "run", "records", "recordsSince", "past", "errors", "turn", "step"} {
 				delete(m, newer)
+			}
+		}
+	}
+	if lacksSegments(stored, now) {
+		for _, m := range []map[string]chunk.Value{was, is} {
+			for _, name := range []string{"version", "finished", "segments", "chain", "generations", "dropped", "open", "turn", "step"} {
+				delete(m, name)
 			}
 		}
 	}
@@ -55,8 +62,19 @@ func (s Snapshot) withoutNewAnchors(stored *Snapshot) Snapshot {
 }
 
 // StartedByOlderVersion reports whether a stored snapshot was started by a version of the code that stored fewer members than
-// now: its chain starts later.
+// now: its chain starts later. Or it stored a long turn as a
+// whole, which now has segments.
 func StartedByOlderVersion(stored, now Snapshot) bool {
+	return chainStartsLater(stored, now) || lacksSegments(stored, now)
+}
+
+// lacksSegments reports whether stored was folded, at least in part, by a build that had no segments, and no bound of the
+// dropped calls. The chain over the records still proves that both were folded from the same records.
+func lacksSegments(stored, now Snapshot) bool {
+	return stored.messages.segments < now.messages.segments || len(stored.messages.dropped) > maxDropped
+}
+
+func chainStartsLater(stored, now Snapshot) bool {
 	return stored.chain.FirstOrdinal > now.chain.FirstOrdinal
 }
 

@@ -20,7 +20,8 @@
 // Messages are counted as in the history of a model: one for each user input, one for each step of an answer that has output.
 // Message n has the id msg-<n> everywhere; the steps of one turn are shown as one message with the id of the first one. A
 // message is open while a record may still change it. When it is complete (its step has ended, its calls have an outcome) it is
-// finished: encoded once, never changed, stored once. The rest, the head, stays small for sessions of any length.
+// finished: encoded once, never changed, stored once. The same holds for segments, runs of complete parts, of an open message of
+// many parts. The rest, the head, stays small for sessions and turns of any length.
 //
 // # Ownership
 //

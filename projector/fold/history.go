@@ -12,9 +12,10 @@ import (
 // ErrInconsistent reports finished messages that do not match the hash in the head.
 var ErrInconsistent = errors.New("the finished messages do not belong to this head")
 
-// FinishedMessage is a message that no record can change.
+// FinishedMessage is a message that no record can change, or a segment of a message: a run of parts that no record can change.
 type FinishedMessage struct {
-	Index int // index in the session, from 0
+	// Index is the index in the list of what is stored, from 0. It is that of the message if no earlier message has segments.
+	Index int
 
 	// Generation distinguishes two messages with the same index, one of which was removed: it is the ordinal of the truncated
 	// record before the message was finished, 0 before the first one. Index and Generation identify one content permanently.
@@ -26,18 +27,19 @@ type FinishedMessage struct {
 // history holds the messages of a session: the finished ones, of which only the newer ones may be in memory, then the open
 // ones.
 type history struct {
-	trimmed  int               // number of finished messages that are not in memory
+	trimmed  int               // number of finished messages and segments that are not in memory
 	finished []FinishedMessage // the others, in order
 	chain    [sha256.Size]byte
 	spans    []span // generations of the finished messages, nil if all are 0
+	segments int    // number of segments in the list: all of a message but its last ones
 
 	open        []message
 	changed     bool // since the last call of finish
 	shown       int  // message that the next step of the answer is shown in, or noMessage
 	firstOfTurn int  // index of the first message of the turn
 	prevFirst   int  // index of the first message of the previous turn
-	// dropped are calls whose records have no effect in this turn: they had their outcome in a finished message or in the
-	// previous turn, or are never shown.
+	// dropped are calls whose records have no effect in this turn: they had their outcome in a finished message, in a segment or
+	// in the previous turn, or are never shown. The latest maxDropped of them.
 	dropped []string
 	calls   map[string]callLocation // locations of the calls; nil: to be built from open and dropped
 }
@@ -60,7 +62,7 @@ const noMessage = -1
 const maxDeferred = 256
 
 func (h *history) finishedCount() int { return h.trimmed + len(h.finished) }
-func (h *history) count() int         { return h.finishedCount() + len(h.open) }
+func (h *history) count() int         { return h.finishedCount() - h.segments + len(h.open) }
 
 // generation returns the generation of finished message n.
 func (h *history) generation(n int) chunk.Ordinal {
@@ -99,7 +101,8 @@ func (h *history) close() {
 }
 
 // finish moves complete messages out of the head, oldest first. It stops at the first one that may still change, because
-// messages are finished in order, but it also finishes all messages before index forced.
+// messages are finished in order, but it also finishes all messages before index forced. Of the message at which it stops it
+// moves the complete segments.
 func (h *history) finish(forced int) {
 	n := 0
 	for n < len(h.open) && (h.open[n].isComplete() || h.open[n].index < forced) {
@@ -110,19 +113,34 @@ func (h *history) finish(forced int) {
 		// The open messages move to a new array: the old array would keep the finished ones in memory.
 		h.open = append([]message(nil), h.open[n:]...)
 	}
+	if len(h.open) > 0 {
+		h.seal(&h.open[0])
+	}
 }
 
 func (h *history) finishOne(m *message) {
-	for i := range m.parts {
+	h.seal(m)
+	h.dropCalls(m, len(m.parts))
+	h.store(m)
+}
+
+// dropCalls drops the calls of the first n parts of m in memory.
+func (h *history) dropCalls(m *message, n int) {
+	for i := range m.parts[:n] {
 		t := m.parts[i].tool
 		if t == nil {
 			continue
 		}
-		if at, ok := h.locations()[t.callID]; ok && at.known && at.index == m.index && at.part == i {
+		if at, ok := h.locations()[t.callID]; ok && at.known && at.index == m.index && at.part == m.sealed+i {
 			h.drop(t.callID)
 		}
 	}
-	f := FinishedMessage{Index: m.index, Generation: h.generation(m.index), Data: appendMessage(nil, m)}
+}
+
+// store appends a message or a segment to what is stored.
+func (h *history) store(m *message) {
+	n := h.finishedCount()
+	f := FinishedMessage{Index: n, Generation: h.generation(n), Data: appendMessage(nil, m)}
 	h.finished = append(h.finished, f)
 	h.chain = link(h.chain, f)
 }
@@ -148,7 +166,7 @@ func (h *history) locations() map[string]callLocation {
 		for j := range m.parts {
 			t := m.parts[j].tool
 			if t != nil && m.index >= h.prevFirst && (m.index >= h.firstOfTurn || !t.state.hasOutcome()) {
-				h.calls[t.callID] = callLocation{index: m.index, part: j, known: true}
+				h.calls[t.callID] = callLocation{index: m.index, part: m.sealed + j, known: true}
 			}
 		}
 	}
@@ -158,13 +176,23 @@ func (h *history) locations() map[string]callLocation {
 	return h.calls
 }
 
-// drop makes later records of a call have no effect.
+// maxDropped bounds the dropped calls: the head of a turn of a hundred thousand calls would otherwise have the ids of all of
+// them. A second outcome of an earlier call is treated like that of an unknown one. A variable for tests.
+var maxDropped = 64
+
+// drop makes later records of a call have no effect, until maxDropped later calls are dropped.
 func (h *history) drop(callID string) {
 	if at, ok := h.locations()[callID]; ok && !at.known {
 		return
 	}
 	h.calls[callID] = callLocation{}
 	h.dropped = append(h.dropped, callID)
+	if n := len(h.dropped) - maxDropped; n > 0 {
+		for _, id := range h.dropped[:n] {
+			delete(h.calls, id)
+		}
+		h.dropped = slices.Clone(h.dropped[n:])
+	}
 }
 
 // setLocation sets the location of a call that starts. Its id may have been used before.
@@ -203,34 +231,29 @@ func (h *history) base() history {
 	return b
 }
 
-// all returns the messages of s. It decodes the finished ones.
-func (s *Snapshot) all() []message {
-	list := make([]message, 0, len(s.messages.finished)+len(s.messages.open))
-	r := reader{}
-	for _, f := range s.messages.finished {
-		list = append(list, r.message(f.Data))
-	}
-	return append(list, s.messages.open...)
-}
+// all returns the messages of s in memory. It decodes the finished ones.
+func (s *Snapshot) all() []message { return s.from(0) }
 
-// FinishedCount returns the number of finished messages of the session, in memory or not.
-func (s Snapshot) FinishedCount() int { return s.messages.finishedCount() }
+// FinishedCount returns the number of finished messages of the session, in memory or not. It does not count the segments of an
+// open message.
+func (s Snapshot) FinishedCount() int { return s.messages.finishedCount() - s.messages.segments }
 
-// FinishedMessages returns the finished messages in memory: the last ones. They are read-only.
+// FinishedMessages returns the finished messages and segments in memory: the last ones. They are read-only.
 func (s Snapshot) FinishedMessages() []FinishedMessage { return s.messages.finished }
 
-// Generation returns the generation of finished message n, which need not be in memory.
+// Generation returns the generation of the finished message or segment with Index n, which need not be in memory.
 func (s Snapshot) Generation(n int) chunk.Ordinal { return s.messages.generation(n) }
 
 // HasAllMessages reports whether all finished messages are in memory. Only then Messages returns all of them.
 func (s Snapshot) HasAllMessages() bool { return s.messages.trimmed == 0 }
 
 func (s Snapshot) trimFinished() Snapshot {
-	s.messages.trimmed, s.messages.finished = s.FinishedCount(), nil
+	s.messages.trimmed, s.messages.finished = s.messages.finishedCount(), nil
 	return s
 }
 
-// TrimmedCount returns the number of finished messages that are not in memory: those before the first of FinishedMessages.
+// TrimmedCount returns the number of finished messages and segments that are not in memory: those before the first of
+// FinishedMessages.
 func (s Snapshot) TrimmedCount() int { return s.messages.trimmed }
 
 // attachFinished adds the finished messages that are not in memory, see Folder.Attach.

@@ -13,6 +13,7 @@ func appendMessage(dst []byte, m *message) []byte {
 	o.String("role", string(m.role))
 	o.Text("clientId", m.clientID)
 	o.Raw("metadata", m.metadata)
+	o.Int("from", int64(m.sealed))
 	o.List("parts", len(m.parts), func(dst []byte, i int) []byte { return appendPart(dst, &m.parts[i]) })
 	o.List("children", len(m.children), func(dst []byte, i int) []byte { return m.children[i].AppendJSON(dst) })
 	o.Int("first", int64(m.first))

@@ -32,7 +32,7 @@ func ParseHead(data []byte) (Snapshot, error) {
 	if v > Version {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrNewerVersion, v, Version)
 	}
-	if v != Version && v != Version-1 {
+	if v < oldestVersion {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrVersion, v, Version)
 	}
 	id := chunk.Session{Tenant: r.str(head["tenant"]), Root: r.str(head["root"]), ID: r.str(head["session"])}
@@ -48,7 +48,7 @@ func ParseHead(data []byte) (Snapshot, error) {
 	if r.err != nil {
 		return Snapshot{}, r.err
 	}
-	if v < Version {
+	if v < versionWithRuns {
 		s.upgrade()
 	}
 	return s, nil
@@ -174,10 +174,15 @@ func (r *reader) history(m map[string]chunk.Value) history {
 		shown:       int(r.number(m["shown"])) - 1,
 		firstOfTurn: int(r.number(m["turnFirst"])),
 		prevFirst:   int(r.number(m["prevFirst"])),
+		segments:    int(r.number(m["segments"])),
 	}
 	if h.trimmed < 0 || h.trimmed > maxMessages {
 		r.fail("the number of finished messages")
 		h.trimmed = 0
+	}
+	if h.segments < 0 || h.segments > h.trimmed {
+		r.fail("the number of segments")
+		h.segments = 0
 	}
 	if h.trimmed > 0 {
 		chain, err := hex.DecodeString(r.str(m["chain"]))
@@ -257,7 +262,7 @@ func (r *reader) message(raw []byte) message {
 	m := r.members(raw)
 	msg := message{
 		index: int(r.number(m["index"])), shown: int(r.number(m["shown"])), role: Role(r.str(m["role"])),
-		clientID: r.str(m["clientId"]), metadata: m["metadata"],
+		clientID: r.str(m["clientId"]), metadata: m["metadata"], sealed: int(r.number(m["from"])),
 		first: chunk.Seq(r.number(m["first"])), last: chunk.Seq(r.number(m["last"])), closed: r.flag(m["closed"]),
 	}
 	r.each(m["parts"], func(raw []byte) {

@@ -14,7 +14,7 @@ import (
 // AppendHead appends the stored form of s without its finished messages.
 func (s Snapshot) AppendHead(dst []byte) []byte {
 	o := rawjson.Begin(dst)
-	o.Int("version", Version)
+	o.Int("version", int64(s.version()))
 	o.String("tenant", s.Session.Tenant)
 	o.String("root", s.Session.Root)
 	o.String("session", s.Session.ID)
@@ -132,6 +132,7 @@ func (e Error) AppendJSON(dst []byte) []byte {
 
 func (h *history) write(o *rawjson.Object) {
 	o.Int("finished", int64(h.finishedCount()))
+	o.Int("segments", int64(h.segments))
 	if h.finishedCount() > 0 {
 		o.String("chain", hex.EncodeToString(h.chain[:]))
 	}

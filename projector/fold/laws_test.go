@@ -68,9 +68,9 @@ func TestTrimmedFoldsTheSame(t *testing.T) {
 		for i, rec := range a.all {
 			want = take(t, want, rec, a.all[:i+1])
 			lean = take(t, lean, rec, a.all[:i+1])
-			first := lean.FinishedCount() - len(lean.FinishedMessages())
+			first := lean.TrimmedCount()
 			finished = append(finished[:min(first, len(finished))], lean.FinishedMessages()...)
-			finished = finished[:lean.FinishedCount()]
+			finished = finished[:first+len(lean.FinishedMessages())]
 			lean = lean.trimFinished()
 		}
 		data := make([][]byte, len(finished))

@@ -22,6 +22,7 @@ type message struct {
 	index    int // index in the session, from 0
 	shown    int // index of the message it is shown in
 	role     Role
+	sealed   int // number of its parts before parts: those in stored segments, see history.seal
 	parts    []part
 	text     int         // number (from 1) of the part that receives text, 0 for none
 	metadata chunk.Value // nil for none

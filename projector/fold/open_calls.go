@@ -12,7 +12,7 @@ func (s Snapshot) OpenCalls() []Call {
 			if t == nil || t.state.hasOutcome() {
 				continue
 			}
-			if at := s.messages.locations()[t.callID]; !at.known || at.index != m.index || at.part != j {
+			if at := s.messages.locations()[t.callID]; !at.known || at.index != m.index || at.part != m.sealed+j {
 				continue
 			}
 			c := Call{ID: t.callID, ToolName: t.name, Input: t.input}

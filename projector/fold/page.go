@@ -28,9 +28,14 @@ type MessagePage struct {
 	snap Snapshot // the snapshot whose messages are shown
 	now  Snapshot // the current snapshot
 
-	list   []message // all messages from an index to the end of the page
-	from   int       // that index
+	list   []message // all messages from one on to the end of the page; the first one may lack its first segments
+	from   int       // Index of the first of them in the list of what is stored
+	end    int       // index of the message after the page
 	before int       // last message of list, which is only checked, or noMessage
+
+	// While list is empty and it is unknown where the message before end ends, from is the highest possible Index after it, and
+	// low the lowest; otherwise both are equal.
+	low int
 
 	limit     int
 	batchSize int // number of messages to request
@@ -47,17 +52,22 @@ func (s Snapshot) MessagePage(w PageQuery) (*MessagePage, error) {
 		at = s.BeforeAnswer()
 	}
 	p := &MessagePage{snap: at, now: s, before: noMessage, limit: w.Limit, batchSize: 2*w.Limit + 2}
-	end := at.messages.count()
+	p.end = at.messages.count()
 	if w.Before != "" {
 		index, ok := messageIndex(w.Before)
 		p.before = index
-		if !ok || p.before >= end {
+		if !ok || p.before >= p.end {
 			return nil, chunk.ErrUnknownMessage
 		}
-		end = p.before + 1
+		p.end = p.before + 1
 	}
-	p.from = min(end, at.messages.trimmed)
-	p.list = at.all()[:end-p.from]
+	p.list = at.all()
+	p.list = p.list[:len(p.list)-min(len(p.list), at.messages.count()-p.end)]
+	if p.from = at.messages.trimmed; len(p.list) == 0 && p.end < at.messages.count() {
+		p.from, p.low = min(p.from, p.end+at.messages.segments), min(p.from, p.end)
+	} else {
+		p.low = p.from
+	}
 	if err := p.checkBefore(); err != nil {
 		return nil, err
 	}
@@ -77,23 +87,62 @@ func (p *MessagePage) MissingRange() (from, to int) {
 	if len(p.snap.shown(p.list)) > p.limit {
 		return p.from, p.from
 	}
+	if p.low < p.from {
+		middle := (p.low + p.from) / 2
+		return middle, middle + 1
+	}
 	return max(0, p.from-p.batchSize), p.from
 }
 
 // AddMessages adds the data of the messages that MissingRange has named. It returns ErrInconsistent if they have other indexes.
 func (p *MessagePage) AddMessages(data [][]byte) error {
+	if p.low < p.from {
+		return p.search(data)
+	}
 	older := make([]message, 0, len(data)+len(p.list))
 	r := reader{}
-	for i, d := range data {
-		m := r.message(d)
-		if n := p.from - len(data) + i; r.err != nil || m.index != n {
+	next := &message{index: p.end}
+	if len(p.list) > 0 {
+		next = &p.list[0]
+	}
+	decoded := make([]message, len(data))
+	for i, d := range slices.Backward(data) {
+		n := p.from - len(data) + i
+		m := &decoded[i]
+		if *m = r.message(d); r.err != nil || !m.precedes(next) || m.index > n || m.index < n-p.snap.messages.segments {
 			return fmt.Errorf("%w: message %d cannot be read", ErrInconsistent, n)
 		}
-		older = append(older, m)
+		next = m
 	}
-	p.list, p.from = append(older, p.list...), p.from-len(data)
+	for _, m := range decoded {
+		older = appendSegment(older, m)
+	}
+	for _, m := range p.list {
+		older = appendSegment(older, m)
+	}
+	p.list, p.from = older, p.from-len(data)
+	p.low = p.from
 	p.batchSize *= 2
 	return p.checkBefore()
+}
+
+// search halves the range in which the page ends.
+func (p *MessagePage) search(data [][]byte) error {
+	r := reader{}
+	middle := (p.low + p.from) / 2
+	if len(data) != 1 {
+		return fmt.Errorf("%w: %d messages, want 1", ErrInconsistent, len(data))
+	}
+	m := r.message(data[0])
+	switch {
+	case r.err != nil:
+		return fmt.Errorf("%w: message %d cannot be read", ErrInconsistent, middle)
+	case m.index < p.end:
+		p.low = middle + 1
+	default:
+		p.from = middle
+	}
+	return nil
 }
 
 // checkBefore checks that the message before which the page ends has its id, and removes it from the list. A later step of a
@@ -106,7 +155,10 @@ func (p *MessagePage) checkBefore() error {
 	if p.list[last].shown != p.before {
 		return chunk.ErrUnknownMessage
 	}
-	p.list, p.before = p.list[:last], noMessage
+	if p.list[last].sealed > 0 { // its first segments are not needed: search for the message before it
+		p.low = min(p.from, p.before)
+	}
+	p.list, p.end, p.before = p.list[:last], p.before, noMessage
 	return nil
 }
 

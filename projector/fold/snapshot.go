@@ -4,11 +4,26 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Version is the version of the stored form. ParseHead also reads the previous version, so that a session whose log has expired
-// survives the change, and rejects any other with ErrVersion; the snapshot is then refolded from the log.
+// Version is the latest version of the stored form. ParseHead also reads the previous versions, so that a session whose log has
+// expired survives the change, and rejects any other with ErrVersion; the snapshot is then refolded from the log.
+//
+// A head without segments is stored as version 2, which builds before version 3 read.
 //
 // A commit that increases it first copies the golden files to testdata/version<n>, and version_test reads them.
-const Version = 2
+const Version = 3
+
+const (
+	oldestVersion   = 1
+	versionWithRuns = 2 // the first one with the status of runs and the chain of records
+)
+
+// version returns the version in which s is stored. Only s may have segments that turn and step do not have.
+func (s *Snapshot) version() int {
+	if s.messages.segments > 0 {
+		return Version
+	}
+	return versionWithRuns
+}
 
 // Status is the status of a session.
 type Status string

@@ -140,15 +140,9 @@ func Denial(reason string) string {
 // the output of an unfinished answer, without replaced messages. It omits finished messages that are not in memory.
 func (s Snapshot) Messages(from int) []Message {
 	var out []Message
-	r := reader{}
-	for i := max(0, from-s.messages.trimmed); i < len(s.messages.finished); i++ {
-		if !s.isReplaced(s.messages.finished[i].Index) {
-			m := r.message(s.messages.finished[i].Data)
-			out = append(out, s.typed(&m))
-		}
-	}
-	for i := range s.messages.open {
-		if m := &s.messages.open[i]; m.index >= from && !s.isReplaced(m.index) {
+	list := s.from(from)
+	for i := range list {
+		if m := &list[i]; !s.isReplaced(m.index) {
 			out = append(out, s.typed(m))
 		}
 	}

@@ -25,6 +25,7 @@ func RunContract(t *testing.T, open func(t *testing.T) projector.Store) {
 		{"empty store", emptyStore},
 		{"load after save", savedIsLoaded},
 		{"messages are shared by later heads", messagesAreShared},
+		{"segments of an open message are shared by later heads", openMessage},
 		{"a save is a compare-and-set", compareAndSet},
 		{"sessions are independent", sessionsApart},
 		{"two megabytes", twoMegabytes},
@@ -99,6 +100,55 @@ func messagesAreShared(t *testing.T, st projector.Store) {
 		f.Trim() // the next save writes only what is new
 		want := Fold(t, log, session)
 		Equal(t, "in between", Stored(t, st, session), want)
+	}
+}
+
+// openMessage saves a step of many calls that never ends. Some saves fail before their head is written, as in a crash; another
+// process then continues from the stored head, and saves at other positions.
+func openMessage(t *testing.T, st projector.Store) {
+	t.Helper()
+	log := NewLog()
+	f, revision := fold.New(session), projector.Revision(0)
+	add := func(step int64, body chunk.Body) {
+		t.Helper()
+		if err := f.Apply(log.Append(t, session, step, body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "work"}}})
+	for n := range 600 {
+		id := strconv.Itoa(n)
+		add(1, chunk.ToolStart{ToolCallID: id, ToolName: "search", Arguments: chunk.Value(`{}`)})
+		add(1, chunk.ToolEnd{ToolCallID: id, ToolName: "search", Result: chunk.Value(`{"of":` + id + `}`)})
+		switch {
+		case n%150 == 140: // the messages are written and the head is not: another head was saved meanwhile
+			if _, err := st.Save(t.Context(), f.Snapshot(), revision+1); !errors.Is(err, projector.ErrConflict) {
+				t.Fatalf("save: %v, want ErrConflict", err)
+			}
+			if revision == 0 {
+				continue
+			}
+			head, _, err := st.Load(t.Context(), session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f = fold.From(head)
+			for rec, err := range log.Replay(t.Context(), chunk.Range{Session: session, After: head.Position}) {
+				if err == nil {
+					err = f.Apply(rec)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		case n%70 == 69:
+			revision = save(t, st, f.Snapshot(), revision)
+			f.Trim()
+			Equal(t, "in between", Stored(t, st, session), Fold(t, log, session))
+		}
+	}
+	if head := f.Snapshot(); head.TrimmedCount() < 8 || head.FinishedCount() != 1 || len(head.AppendHead(nil)) > 32<<10 {
+		t.Errorf("%d values of %d messages are stored, the head has %d bytes", head.TrimmedCount(), head.FinishedCount(), len(head.AppendHead(nil)))
 	}
 }
 

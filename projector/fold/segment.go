@@ -1,0 +1,132 @@
+package fold
+
+import (
+	"slices"
+	"sort"
+)
+
+// A segment is a run of parts of an assistant message, stored before the message is complete: the message of a step with
+// thousands of calls would otherwise be in the head as a whole until the step ends, and each save would write it again.
+//
+// Only parts that no record can change are in a segment, and all parts before them: closed text, calls with an outcome, and raw
+// parts. The bounds of the segments follow from the parts alone, and not from the time at which they are sealed, so that a fold
+// that seals late, because it waits for a truncated record, stores the same segments. A truncated record rolls back to a copy of
+// the snapshot from before the removed records; that copy has the segments of its time.
+//
+// The list of what is stored has, for each message, its segments and then the rest of it. A segment has the members of the
+// message that never change, and "from", the number of parts before it.
+
+// Bounds of a segment: it ends with the part that reaches one of them. Variables for tests.
+var (
+	segmentParts = 64
+	segmentBytes = 64 << 10
+)
+
+// add appends a part to an open message.
+func (h *history) add(m *message, p part) {
+	m.parts = append(m.parts, p)
+	h.changed = true // the parts before it may be a segment
+}
+
+// seal stores the segments of m that are complete. m must be the first open message.
+func (h *history) seal(m *message) {
+	for n := m.segment(); n > 0; n = m.segment() {
+		h.dropCalls(m, n)
+		h.store(&message{
+			index: m.index, shown: m.shown, role: m.role, metadata: m.metadata, clientID: m.clientID,
+			sealed: m.sealed, parts: m.parts[:n], first: m.first, closed: true,
+		})
+		h.segments++
+		// A new array: the old one would keep the sealed parts in memory.
+		m.sealed, m.parts = m.sealed+n, slices.Clone(m.parts[n:])
+		if m.text > 0 {
+			m.text -= n
+		}
+	}
+}
+
+// segment returns the number of parts of the next segment of m, 0 if a record can still change one of them or no part follows
+// them.
+func (m *message) segment() int {
+	if m.role != Assistant {
+		return 0
+	}
+	size := 0
+	for i := range m.parts {
+		if i == len(m.parts)-1 || !m.parts[i].isFinal() {
+			break
+		}
+		if size += m.parts[i].size(); i+1 == segmentParts || size >= segmentBytes {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// isFinal reports whether no record can change p.
+func (p *part) isFinal() bool {
+	if p.tool != nil {
+		return p.tool.state.hasOutcome()
+	}
+	return !p.open
+}
+
+// size returns the number of bytes of the content of p.
+func (p *part) size() int {
+	n := len(p.text) + len(p.raw)
+	if t := p.tool; t != nil {
+		n += len(t.rawInput) + len(t.input) + len(t.output) + len(t.errorText)
+	}
+	return n
+}
+
+// from returns the messages in memory from an index on. It decodes the finished ones. The first one may lack its first segments.
+func (s *Snapshot) from(index int) []message {
+	h, r := &s.messages, reader{}
+	// The first entry of a message is at its index or later.
+	start := min(max(0, index-h.trimmed), len(h.finished))
+	if h.segments > 0 {
+		start += sort.Search(len(h.finished)-start, func(i int) bool {
+			m := r.message(h.finished[start+i].Data)
+			return m.index >= index
+		})
+	}
+	list := make([]message, 0, len(h.finished)-start+len(h.open))
+	for _, f := range h.finished[start:] {
+		list = appendSegment(list, r.message(f.Data))
+	}
+	for i := range h.open {
+		if h.open[i].index >= index {
+			list = appendSegment(list, h.open[i])
+		}
+	}
+	return list
+}
+
+// appendSegment appends a message, or the next segment of the last one.
+func appendSegment(list []message, m message) []message {
+	if n := len(list); n > 0 && list[n-1].index == m.index {
+		list[n-1] = list[n-1].join(&m)
+		return list
+	}
+	return append(list, m)
+}
+
+// join returns the message with the segments m and next. It appends to the parts of m, which must have been decoded.
+func (m *message) join(next *message) message {
+	joined := *next
+	joined.sealed, joined.parts = m.sealed, m.parts
+	joined.parts = append(joined.parts, next.parts...)
+	if next.text > 0 {
+		joined.text += len(m.parts)
+	}
+	return joined
+}
+
+// precedes reports whether next follows m without a gap.
+func (m *message) precedes(next *message) bool {
+	if next.sealed > 0 {
+		return m.index == next.index && m.sealed+len(m.parts) == next.sealed
+	}
+	return m.index+1 == next.index
+}

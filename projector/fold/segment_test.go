@@ -1,0 +1,240 @@
+package fold
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// smallSegments lets the short messages of random logs have segments.
+func smallSegments(t *testing.T, parts, bytes int) {
+	t.Helper()
+	oldParts, oldBytes := segmentParts, segmentBytes
+	segmentParts, segmentBytes = parts, bytes
+	t.Cleanup(func() { segmentParts, segmentBytes = oldParts, oldBytes })
+}
+
+// TestLawsWithSegments checks all laws for messages with segments of one or two parts, and of a few bytes.
+func TestLawsWithSegments(t *testing.T) {
+	for _, size := range []struct{ parts, bytes int }{{1, 1 << 20}, {2, 1 << 20}, {64, 40}} {
+		t.Run(fmt.Sprintf("parts=%d/bytes=%d", size.parts, size.bytes), func(t *testing.T) {
+			smallSegments(t, size.parts, size.bytes)
+			t.Run("laws", TestLaws)
+			t.Run("cut", TestPrefixSaveLoadRestIsAll)
+			t.Run("every record", TestSaveAndLoadAfterEveryRecord)
+			t.Run("trimmed", TestTrimmedFoldsTheSame)
+			t.Run("twice", TestTwiceIsOnce)
+			t.Run("order", TestAnyOrderOfDelivery)
+			t.Run("cleanup", TestCleanUpIsConsistent)
+			t.Run("cleanup after reload", TestCleanUpAfterReload)
+			t.Run("cleanup half through", TestCleanUpHalfThrough)
+			t.Run("one name", TestOneNameOneContent)
+			t.Run("page", TestPageIsTheSnapshotAtItsCursor)
+		})
+	}
+}
+
+// TestLawsWithFewDroppedCalls checks the laws of cleanups for a bound that the calls of random logs exceed.
+func TestLawsWithFewDroppedCalls(t *testing.T) {
+	smallSegments(t, 1, 1<<20)
+	old := maxDropped
+	maxDropped = 1
+	t.Cleanup(func() { maxDropped = old })
+	t.Run("every record", TestSaveAndLoadAfterEveryRecord)
+	t.Run("twice", TestTwiceIsOnce)
+	t.Run("order", TestAnyOrderOfDelivery)
+	t.Run("cleanup", TestCleanUpIsConsistent)
+	t.Run("cleanup after reload", TestCleanUpAfterReload)
+	t.Run("cleanup half through", TestCleanUpHalfThrough)
+	t.Run("one name", TestOneNameOneContent)
+}
+
+// TestSegmentsChangeNoMessage checks that segments change only how messages are stored: every reader gets the same messages.
+func TestSegmentsChangeNoMessage(t *testing.T) {
+	laws(t, 80, func(rt *rapid.T, a *generator) {
+		log := a.survivors(len(a.all))
+		want := read(rt, newSnapshot(session), log)
+		smallSegmentsIn(func() {
+			got := read(rt, newSnapshot(session), log)
+			for _, partial := range []bool{false, true} {
+				if g, w := string(BrowserForm(got, partial, 5).JSON), string(BrowserForm(want, partial, 5).JSON); g != w {
+					rt.Fatalf("page:\n got %s\nwant %s", g, w)
+				}
+			}
+			for n := range want.MessageCount() {
+				if g, w := fmt.Sprintf("%+v", texts(got.Messages(n))), fmt.Sprintf("%+v", texts(want.Messages(n))); g != w {
+					rt.Fatalf("messages from %d:\n got %s\nwant %s", n, g, w)
+				}
+			}
+			if got.MessageCount() != want.MessageCount() || got.FinishedCount() != want.FinishedCount() || got.TurnMessages() != want.TurnMessages() {
+				rt.Fatalf("%d messages, %d finished, want %d and %d", got.MessageCount(), got.FinishedCount(), want.MessageCount(), want.FinishedCount())
+			}
+			pages(rt, got, want)
+		})
+	})
+}
+
+func smallSegmentsIn(do func()) {
+	oldParts := segmentParts
+	segmentParts = 1
+	defer func() { segmentParts = oldParts }()
+	do()
+}
+
+func texts(list []Message) []string {
+	var out []string
+	for _, m := range list {
+		text := fmt.Sprint(m.Index, m.Shown, m.Role, m.Hidden, len(m.Children))
+		for i := range m.Parts {
+			text += fmt.Sprintf(" %s %q", m.Parts[i].Kind, m.Parts[i].Text)
+			if c := m.Parts[i].Call; c != nil {
+				text += fmt.Sprint(c.ID, c.State)
+			}
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// pages compares all pages of a snapshot without its finished messages with those of one without segments.
+func pages(t *rapid.T, got, want Snapshot) {
+	all := got.FinishedMessages()
+	trimmed := got.trimFinished()
+	for limit := 1; limit <= 3; limit++ {
+		before := ""
+		for {
+			q := PageQuery{Limit: limit, Partial: true, Before: before}
+			w, err := want.MessagePage(q)
+			if err != nil {
+				t.Fatalf("page before %q: %v", before, err)
+			}
+			wantList, wantOlder := w.Messages()
+			p, err := trimmed.MessagePage(q)
+			if err != nil {
+				t.Fatalf("page before %q: %v", before, err)
+			}
+			for from, to := p.MissingRange(); from < to; from, to = p.MissingRange() {
+				var data [][]byte
+				for _, f := range all[from:to] {
+					data = append(data, f.Data)
+				}
+				if err := p.AddMessages(data); err != nil {
+					t.Fatalf("page before %q: messages %d to %d: %v", before, from, to, err)
+				}
+			}
+			gotList, older := p.Messages()
+			if g, w := fmt.Sprint(texts(gotList)), fmt.Sprint(texts(wantList)); g != w || older != wantOlder {
+				t.Fatalf("page of %d before %q:\n got %s, older %q\nwant %s, older %q", limit, before, g, older, w, wantOlder)
+			}
+			if before = older; before == "" {
+				break
+			}
+		}
+	}
+}
+
+// TestHeadOfALongTurnStaysSmall checks that the head and the memory do not grow with the calls of one turn, in one step and in
+// many.
+func TestHeadOfALongTurnStaysSmall(t *testing.T) {
+	for _, steps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("steps=%t", steps), func(t *testing.T) {
+			f, n, step := New(session), 0, int64(1)
+			add := func(body chunk.Body) {
+				t.Helper()
+				n++
+				rec := record(t, n, body)
+				c := chunk.Chunk{AgentID: session.ID, AgentType: "agent", Timestamp: 1, Step: step, Body: body}
+				var err error
+				if rec.Data, err = c.AppendJSON(nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := f.Apply(rec); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "work"}}})
+			calls := func(upTo int) (head, memory int) {
+				for n < upTo {
+					if steps {
+						step++
+						add(chunk.StepStart{})
+					}
+					id := fmt.Sprintf("call-%08d", n)
+					add(chunk.ToolStart{ToolCallID: id, ToolName: "search", Arguments: chunk.Value(`{"q":1}`)})
+					add(chunk.ToolEnd{ToolCallID: id, ToolName: "search", Result: chunk.Value(`{"r":[1,2,3]}`)})
+					add(chunk.TextDelta{Delta: "found "})
+					head, memory = max(head, len(f.Snapshot().AppendHead(nil))), max(memory, f.MemoryBytes())
+					f.Trim()
+				}
+				return head, memory
+			}
+			head, memory := calls(1000)
+			laterHead, laterMemory := calls(20_000)
+			if laterHead > head*12/10 || laterMemory > memory*12/10 {
+				t.Errorf("head of %d bytes, %d in memory after 20,000 records; %d and %d after 1,000", laterHead, laterMemory, head, memory)
+			}
+		})
+	}
+}
+
+// longStep folds a turn with one step of n calls and keeps its snapshot open.
+func longStep(t *testing.T, s Snapshot, from, to int) Snapshot {
+	t.Helper()
+	for n := from; n < to; n++ {
+		var body chunk.Body = chunk.ToolStart{ToolCallID: fmt.Sprint("c", n/2), ToolName: "search", Arguments: chunk.Value(`{}`)}
+		switch {
+		case n == 1:
+			body = chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "work"}}}
+		case n%2 == 1:
+			body = chunk.ToolEnd{ToolCallID: fmt.Sprint("c", n/2), ToolName: "search", Result: chunk.Value(`{}`)}
+		}
+		var err error
+		if s, err = applyRecord(s, record(t, n, body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// TestVersionOfSegments checks that only a head with segments has the version that earlier builds do not read.
+func TestVersionOfSegments(t *testing.T) {
+	short, long := longStep(t, newSnapshot(session), 1, 100), longStep(t, newSnapshot(session), 1, 1000)
+	for name, c := range map[string]struct {
+		snap    Snapshot
+		version string
+	}{"short": {short, `{"version":2,`}, "long": {long, `{"version":3,`}} {
+		if head := string(c.snap.AppendHead(nil)); !strings.HasPrefix(head, c.version) {
+			t.Errorf("%s: %s, want %s", name, head[:20], c.version)
+		}
+		equal(t, name, reload(t, c.snap), c.snap)
+	}
+	if short.messages.segments != 0 || long.messages.segments == 0 {
+		t.Errorf("%d and %d segments", short.messages.segments, long.messages.segments)
+	}
+}
+
+// TestHeadWithoutSegmentsContinues loads the head of a long turn that a build without segments saved, and folds it further: the
+// pages are those of a fold from the start, and Compare reports an older version and no difference.
+func TestHeadWithoutSegmentsContinues(t *testing.T) {
+	var old Snapshot
+	withBounds := func(parts, dropped int, do func()) {
+		oldParts, oldDropped := segmentParts, maxDropped
+		segmentParts, maxDropped = parts, dropped
+		defer func() { segmentParts, maxDropped = oldParts, oldDropped }()
+		do()
+	}
+	withBounds(1<<30, 1<<30, func() { old = reload(t, longStep(t, newSnapshot(session), 1, 500)) })
+	if now := longStep(t, newSnapshot(session), 1, 500); !StartedByOlderVersion(old, now) || len(Compare(old, now)) > 0 {
+		t.Errorf("older is %t, differences %+v", StartedByOlderVersion(old, now), Compare(old, now))
+	}
+	continued, whole := reload(t, longStep(t, old, 500, 900)), longStep(t, newSnapshot(session), 1, 900)
+	equal(t, "continued", continued, whole)
+	whole.Position.Ordinal++
+	if len(Compare(old, whole)) == 0 {
+		t.Error("another position is no difference")
+	}
+}
