@@ -95,6 +95,30 @@ func TestCleanupAfterStartingAgain(t *testing.T) {
 	}
 }
 
+// TestThirdRecordFirstAfterStartingAgain delivers the third record of a writer that numbers from 1 first, to a Runner whose head has two records that have
+// expired: it follows the head by its ordinal alone. The records before it were dropped.
+func TestThirdRecordFirstAfterStartingAgain(t *testing.T) {
+	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	log.Append(t, s1, 1, chunk.TextDelta{Delta: storetest.Word(0)})
+	stored(t, store, log, s1)
+	log.Expire(s1, 2)
+	log.Restart(s1, 0, 0)
+	second := []chunk.Record{log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})}
+	for i := range 5 {
+		second = append(second, log.Append(t, s1, 1, chunk.TextDelta{Delta: storetest.Word(1 + i)}))
+	}
+	q.batch = 1
+	_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+	q.put(second[2])
+	q.put(second...)
+	q.drained(t)
+	stop()
+	if got := storetest.Words(storetest.Stored(t, store, s1)); !slices.Equal(got, wordRange(0, 6)) {
+		t.Errorf("words %v, want all six", got)
+	}
+}
+
 // TestRedeliveryAfterStartingAgain checks that a Runner that gets records again that have expired since acknowledges them, and that they change nothing.
 func TestRedeliveryAfterStartingAgain(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()

@@ -235,14 +235,20 @@ func (s *session) load(ctx context.Context) error {
 //  2. A writer appends other records 6 to 9. The Runner ignores them, because the head has them already.
 //  3. Record 10 follows the head, and the snapshot contains the lost records and not the new ones.
 //
-// While the log cannot tell, the next batch of deliveries asks again.
+// While the log cannot tell, it is read in order, and the next batch of deliveries asks again. Without that:
+//  1. A head with records 1 and 2 is saved, and both expire. A writer that does not know them appends other records 1 to 9.
+//  2. Record 3 is delivered first. It follows the head, and the new records 1 and 2 are taken for those of the head.
 func (s *session) prove(ctx context.Context) (err error) {
 	if s.proved || s.folder.Anchor() == 0 || s.folder.Position() != s.stored.position {
 		return nil
 	}
 	s.proved, err = s.log.HasRecord(ctx, s.id, s.stored.position, s.stored.anchor)
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
-	if !isTruncated || truncated.Reason != chunk.TruncatedRecreated {
+	switch {
+	case isTruncated && truncated.Reason == chunk.TruncatedRecreated:
+	case err == nil && !s.proved:
+		return s.fold.catchUp(ctx, s.folder)
+	default:
 		return err
 	}
 	s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "session refold started", slog.String("session", s.id.String()), slog.Any("reason", err))
