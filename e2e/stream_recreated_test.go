@@ -62,43 +62,64 @@ func TestConsumersDeletedWhileRead(t *testing.T) {
 	pages.checkAll(t)
 }
 
-// A session is purged while its readers are at its end. When a new run restarts
-// the session, they get a truncated event and then all its records.
+// A session is purged while its readers are at its end. If no projector has saved it, the next run numbers from 1: the readers get a
+// truncated event and then all of its records. If its end is saved, the next run continues the ordinals, and the readers have lost
+// nothing.
 func TestSessionPurgedWhileRead(t *testing.T) {
-	w := newStreamRecreated(t)
-	run := w.begin(t)
-	w.emit(t, run, 20)
-	if err := run.Close(); err != nil {
-		t.Fatal(err)
+	for _, saved := range []bool{false, true} {
+		t.Run(fmt.Sprintf("saved=%t", saved), func(t *testing.T) {
+			var roles []string
+			truncations := 1
+			if saved {
+				roles, truncations = []string{"projector"}, 0
+			}
+			w := newStreamRecreated(t, roles...)
+			run := w.begin(t)
+			at := w.emit(t, run, 20)
+			if err := run.Close(); err != nil {
+				t.Fatal(err)
+			}
+			page := w.open(t, w.edge, "")
+			page.await(t, `"n19"`)
+			s := chunk.RootSession("default", "s")
+			if saved {
+				natstest.Eventually(t, "the saved end of the session", func(ctx context.Context) error {
+					pos, _, err := w.Reader.StoredPosition(ctx, s)
+					if err == nil && pos.Seq < at {
+						err = fmt.Errorf("saved up to sequence %d, want %d", pos.Seq, at)
+					}
+					return err
+				})
+			}
+			subject, err := subjects.Layout{}.Subject(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.stream(t).Purge(t.Context(), jetstream.WithPurgeSubject(subject)); err != nil {
+				t.Fatal(err)
+			}
+			again := w.begin(t)
+			if !saved {
+				page.await(t, `"type":"truncated"`, `"reason":"expired"`)
+			}
+			w.emit(t, again, 3)
+			if err := again.End(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if !saved {
+				page.await(t, `"n2"`)
+			}
+			page.await(t, `"type":"end"`)
+			page.checkTruncated(t, truncations)
+		})
 	}
-	page := w.open(t, w.edge, "")
-	page.await(t, `"n19"`)
-
-	subject, err := subjects.Layout{}.Subject(chunk.RootSession("default", "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.stream(t).Purge(t.Context(), jetstream.WithPurgeSubject(subject)); err != nil {
-		t.Fatal(err)
-	}
-	again := w.begin(t)
-	began := time.Now()
-	page.await(t, `"type":"truncated"`, `"reason":"expired"`)
-	t.Logf("truncated after %s", time.Since(began).Round(time.Millisecond))
-	w.emit(t, again, 3)
-	if err := again.End(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	page.await(t, `"n2"`)
-	page.await(t, `"type":"end"`)
-	page.checkTruncatedOnce(t)
 }
 
 // The log is purged up to a sequence. A client that has the purged records misses
 // nothing, nor does a client of an edge that has them in memory; a client of
 // another edge gets a truncated event.
 func TestLogPurgedWhileRead(t *testing.T) {
-	w := newStreamRecreated(t)
+	w := newStreamRecreated(t, "projector")
 	first := w.begin(t)
 	at := w.emit(t, first, 30)
 	if err := first.End(t.Context(), nil); err != nil {
@@ -132,7 +153,7 @@ func TestLogPurgedWhileRead(t *testing.T) {
 		page.await(t, `"more"`)
 		page.await(t, `"type":"end"`)
 	}
-	later.checkTruncatedOnce(t)
+	later.checkTruncated(t, 1)
 	if live.truncated+late.truncated > 0 {
 		t.Error("a client with all records got a truncated event")
 	}
@@ -143,7 +164,7 @@ func TestLogPurgedWhileRead(t *testing.T) {
 // existed again when the edge detected this, the reader gets the reason
 // recreated, or it is disconnected and gets the reason future when it reconnects.
 func TestStreamRecreatedWhileRead(t *testing.T) {
-	w := newStreamRecreated(t)
+	w := newStreamRecreated(t, "projector")
 	run := w.begin(t)
 	w.emit(t, run, 40)
 	if err := run.Close(); err != nil {
@@ -171,7 +192,7 @@ func TestStreamRecreatedWhileRead(t *testing.T) {
 	page.await(t, `"n2"`)
 	page.await(t, `"more"`)
 	page.await(t, `"type":"end"`)
-	page.checkTruncatedOnce(t)
+	page.checkTruncated(t, 1)
 }
 
 // streamRecreated is an edge and a projector with one session, which the test
@@ -184,12 +205,14 @@ type streamRecreated struct {
 	edge     *edgeProcess
 }
 
-func newStreamRecreated(t *testing.T) *streamRecreated {
+func newStreamRecreated(t *testing.T, roles ...string) *streamRecreated {
 	t.Helper()
 	server := natstest.StartProcess(t)
 	w := &streamRecreated{Stack: stack.Start(t, stack.Options{On: server}), url: server.URL}
 	w.producer = w.NewWriter(producers.Config{})
-	startRole(t, append(os.Environ(), "TAILRACE_NATS_URL="+server.URL), "projector")
+	for _, role := range roles {
+		startRole(t, append(os.Environ(), "TAILRACE_NATS_URL="+server.URL), role)
+	}
 	w.edge = startEdge(t, server.URL)
 	return w
 }
@@ -259,10 +282,10 @@ func (p *watcher) awaitEmitted(t *testing.T, from, to int) {
 	}
 }
 
-func (p *watcher) checkTruncatedOnce(t *testing.T) {
+func (p *watcher) checkTruncated(t *testing.T, want int) {
 	t.Helper()
-	if p.truncated != 1 {
-		t.Errorf("%d truncated events, want 1", p.truncated)
+	if p.truncated != want {
+		t.Errorf("%d truncated events, want %d", p.truncated, want)
 	}
 }
 
