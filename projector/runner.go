@@ -106,7 +106,10 @@ func (r *Runner) loop(ctx context.Context, batches <-chan []Delivery, ended <-ch
 			r.accept(working, batch)
 		case s := <-r.done:
 			r.attemptEnded(working, s)
-			if wait, pending := s.wait(); s.state == idle && pending && wait < time.Until(due) {
+			if s.state != idle {
+				continue // the next attempt runs already
+			}
+			if wait, pending := s.wait(); pending && wait < time.Until(due) {
 				wakeIn(max(wait, time.Millisecond)) // it failed, and its retry is due earlier than any save
 			}
 		case <-timer.C:
