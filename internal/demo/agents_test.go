@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -134,6 +135,9 @@ func TestCrashes(t *testing.T) {
 						p.Kill()
 						crashes++
 					case <-ended:
+					case <-time.After(time.Minute):
+						there, _, err := e.Queue.Pending(t.Context(), c.Session, c.AgentType)
+						t.Fatalf("seed %d, round %d: the run has not ended after a minute: %+v; command %+v, %v", seed, round, e.Snapshot(c.Session).Run, there, err)
 					}
 					p.Stop()
 					if snap, err := e.Reader.Snapshot(t.Context(), c.Session); err == nil && snap.Run.Status == fold.RunEnded {
@@ -155,18 +159,16 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// after returns a channel that is closed after n more records of any session, and one that is closed at the end
-// of a session.
+// after returns a channel that is closed after n more records of any session, and one that is closed when the log of
+// a session has its end. A core subscription sees a record before it is stored: the end that a killed worker wrote may
+// come before the subscription and after the snapshot that the test read, so it is read from the log.
 func (e *env) after(s chunk.Session, n int) (reached, ended <-chan struct{}) {
 	e.t.Helper()
-	nth, last := make(chan struct{}), make(chan struct{})
+	nth, end := make(chan struct{}), make(chan struct{})
 	nc := e.Server.Conn(e.t)
-	if _, err := nc.Subscribe("tr.chunks.>", func(m *nats.Msg) {
+	if _, err := nc.Subscribe("tr.chunks.>", func(*nats.Msg) {
 		if n--; n == 0 {
 			close(nth)
-		}
-		if strings.HasSuffix(m.Subject, "."+s.ID) && chunk.Type(m.Header.Get("ce-type")).Terminal() {
-			close(last)
 		}
 	}); err != nil {
 		e.t.Fatal(err)
@@ -174,7 +176,15 @@ func (e *env) after(s chunk.Session, n int) (reached, ended <-chan struct{}) {
 	if err := nc.Flush(); err != nil {
 		e.t.Fatal(err)
 	}
-	return nth, last
+	go func() {
+		for wait.Sleep(e.t.Context(), 20*time.Millisecond) == nil {
+			if last, err := e.Log.Last(e.t.Context(), s); err == nil && last.Type.Terminal() {
+				close(end)
+				return
+			}
+		}
+	}()
+	return nth, end
 }
 
 // A stop request ends a step in the middle of a pause: its output is kept, and its open calls get an outcome. The
@@ -196,7 +206,11 @@ func TestStop(t *testing.T) {
 			return ctx.Err()
 		})
 		e.request(c)
-		<-blocked
+		select {
+		case <-blocked:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: %d pauses after a minute, want %d: %+v", scenario, pauses.Load(), n, e.Snapshot(c.Session).Run)
+		}
 		if err := e.Inbox.Stop(t.Context(), control.Stop{Session: c.Session, RunID: c.RunID, Kind: control.StopInterrupt, Reason: "enough"}); err != nil {
 			t.Fatal(err)
 		}
