@@ -158,7 +158,8 @@ func (w *env) acked(name string, seq chunk.Seq) {
 	})
 }
 
-func TestWhatWasNotHandledComesAgain(t *testing.T) {
+// A record whose handler failed is delivered again, by the next consumer too.
+func TestFailedRecordIsRedelivered(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 30)
 	broken := errors.New("the sink is full")

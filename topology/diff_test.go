@@ -259,7 +259,7 @@ func TestChangedPartitions(t *testing.T) {
 }
 
 // A stream of another program that takes subjects of the layout is reported.
-func TestStrangers(t *testing.T) {
+func TestStreamOfAnotherProgramOnTheSubjects(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "AUDIT", Subjects: []string{"tr.>"}}); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 )
 
 // A missing feature of the server is reported in one sentence with the remedy.
-func TestServersThatWillNotDo(t *testing.T) {
+func TestMissingServerFeatures(t *testing.T) {
 	accounts := natstest.ServerConfig(`
 		accounts {
 			WITH    { jetstream: enabled, users: [

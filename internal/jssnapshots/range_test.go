@@ -17,7 +17,7 @@ import (
 
 // Range returns messages of the given head, or an error: a reader with the head of a session that was deleted and has started again does not get messages of
 // the new one, which have the same keys.
-func TestRangeOfAnotherLife(t *testing.T) {
+func TestRangeOfDeletedHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()

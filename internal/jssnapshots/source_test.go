@@ -156,7 +156,7 @@ func TestMalformedAndPoison(t *testing.T) {
 }
 
 // The server restarts, a head is deleted, and the bucket is deleted and recreated.
-func TestThingsGoAndComeBack(t *testing.T) {
+func TestServerRestartsAndBucketIsRecreated(t *testing.T) {
 	w := newEnv(t)
 	w.project(SourceConfig{})
 	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 4)

@@ -11,7 +11,7 @@ import (
 )
 
 // A request without a free stream is refused before it has an effect.
-func TestNothingIsDoneBehindARefusal(t *testing.T) {
+func TestRefusedMessageHasNoEffect(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits = sseedge.Limits{Streams: 1} })
 	e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
@@ -20,7 +20,7 @@ func TestNothingIsDoneBehindARefusal(t *testing.T) {
 		t.Errorf("a message is %s", got)
 	}
 	if got := e.get("/snapshot", nil); !strings.HasPrefix(got, "404 ") {
-		t.Errorf("the chat has begun: %s", got)
+		t.Errorf("the session exists: %s", got)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestLimitOfAnAddress(t *testing.T) {
 	refused("another chat", e.do(http.MethodPost, "", message, from("198.51.100.2")))
 	want(t, e.do(http.MethodGet, "", "", from("198.51.100.2")), "204") // nothing to show, and no open stream
 	if got := e.get("/snapshot", nil); !strings.HasPrefix(got, "404 ") {
-		t.Errorf("the chat has begun: %s", got)
+		t.Errorf("the session exists: %s", got)
 	}
 	e.base = ""
 	w.work(answer)
