@@ -23,15 +23,17 @@ import (
 //	?at=N             the state when the log ended at sequence N
 //	?checkpoint=ID    the state of that checkpoint
 //	?messages=N       the present state with only the last N messages
+//	?parts=N          and at most the last N parts of these
 type snapshotQuery struct {
 	partial    bool
 	messages   int       // 0: all
+	parts      int       // 0: all
 	at         chunk.Seq // 0: not given
 	checkpoint string    // "": not given
 }
 
 // momentParameters may be given at most once.
-var momentParameters = []string{"partial", "at", "checkpoint", "messages"}
+var momentParameters = []string{"partial", "at", "checkpoint", "messages", "parts"}
 
 // maxCheckpoint is the maximum length of a checkpoint id in a request.
 const maxCheckpoint = 256
@@ -48,12 +50,15 @@ func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
 		m.at = cursor.Seq
 	}
 	m.checkpoint = q.values.Get("checkpoint")
-	if n := q.values.Get("messages"); n != "" {
-		if m.messages, p = readCount("messages", n); p != nil {
-			return m, p
-		}
+	if m.messages, p = q.readCount("messages", 0, maxLimit); p != nil {
+		return m, p
+	}
+	if m.parts, p = q.readCount("parts", 0, maxParts); p != nil {
+		return m, p
 	}
 	switch {
+	case m.parts != 0 && m.messages == 0:
+		return m, badRequest(codeBadParameter, "a limit of parts is one of a page", "parts: want messages with it")
 	case m.messages != 0 && (m.at != 0 || m.checkpoint != ""):
 		// An earlier state costs the fold of all records, also with few messages.
 		return m, badRequest(codeBadParameter, "an earlier state is told as a whole", "messages: want neither at nor checkpoint with it")
@@ -78,7 +83,7 @@ func (q query) readPartial() (bool, *httpkit.Problem) {
 // loadSnapshot returns the snapshot that the query selects.
 func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *httpkit.Problem) {
 	if m.at == 0 && m.checkpoint == "" {
-		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages})
+		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages, Parts: m.parts})
 	}
 	if e.past == nil {
 		return aisdk.FrontendSnapshot{}, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")
@@ -149,7 +154,7 @@ func (r *historyLimiter) end(s chunk.Session) {
 // recreated with sequences from 1. It includes the query, so that pages of different queries differ.
 func (m snapshotQuery) etag(view string, snap aisdk.FrontendSnapshot, page []byte) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %t %d %d %q", view, m.partial, m.messages, m.at, m.checkpoint)
+	fmt.Fprintf(sum, "%q %t %d %d %d %q", view, m.partial, m.messages, m.parts, m.at, m.checkpoint)
 	before, after, _ := bytes.Cut(page, fmt.Appendf(nil, `"timestamp":%d`, snap.Timestamp))
 	sum.Write(before)
 	sum.Write(after)

@@ -17,16 +17,19 @@ import (
 const (
 	defaultLimit = 50
 	maxLimit     = 200
+	maxParts     = 10_000
 )
 
-// messagePage is a page of the conversation, oldest message first. Before is the parameter of the next request, null at the beginning of the conversation.
+// messagePage is a page of the conversation, oldest message first. Before is the parameter of the next request, null at the beginning of the conversation. If
+// the first message lacks its first parts, Before begins with the id of that message and a slash.
 type messagePage struct {
 	Messages []json.RawMessage `json:"messages"`
 	Before   *string           `json:"before"`
 }
 
 // snapshot serves GET /v1/sessions/{id}/snapshot. The message in flight is included only with ?partial=1; a chat cannot resume from such a snapshot.
-// ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them.
+// ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them. With
+// ?parts=N it returns at most the last N parts of these, so that it is small during a turn of any length.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
@@ -62,11 +65,11 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 	return nil
 }
 
-// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N: the messages before the one with that id, or the last ones. A call is complete in the message
+// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in the message
 // that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
-	q, p := readQuery(r.URL, "before", "limit", "partial", "root", "view")
+	q, p := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view")
 	if p != nil {
 		return p
 	}
@@ -87,11 +90,15 @@ func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (mess
 	if p != nil {
 		return messagePage{}, p
 	}
-	limit, p := q.readLimit()
+	limit, p := q.readCount("limit", defaultLimit, maxLimit)
 	if p != nil {
 		return messagePage{}, p
 	}
-	snap, p := e.load(ctx, s, fold.PageQuery{Partial: partial, Limit: limit, Before: q.values.Get("before")})
+	parts, p := q.readCount("parts", 0, maxParts)
+	if p != nil {
+		return messagePage{}, p
+	}
+	snap, p := e.load(ctx, s, fold.PageQuery{Partial: partial, Limit: limit, Parts: parts, Before: q.values.Get("before")})
 	if p != nil {
 		return messagePage{}, p
 	}
@@ -111,18 +118,15 @@ func (e *Edge) readPage(q query, s *chunk.Session) (view string, p *httpkit.Prob
 	return q.readView(e.cfg.Views)
 }
 
-func (q query) readLimit() (int, *httpkit.Problem) {
-	text := q.values.Get("limit")
+// readCount parses a parameter from 1 to most; the default is that of an absent or empty one.
+func (q query) readCount(name string, absent, most int) (int, *httpkit.Problem) {
+	text := q.values.Get(name)
 	if text == "" {
-		return defaultLimit, nil
+		return absent, nil
 	}
-	return readCount("limit", text)
-}
-
-func readCount(name, text string) (int, *httpkit.Problem) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxLimit {
-		return 0, badRequest(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(maxLimit))
+	if err != nil || n < 1 || n > most {
+		return 0, badRequest(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(most))
 	}
 	return n, nil
 }
@@ -141,7 +145,7 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return noStream
 	case errors.Is(err, chunk.ErrUnknownMessage):
-		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message")
+		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message, or the member before of a page")
 	}
 	e.cfg.Log.Warn("snapshot failed", "session", s.String(), "error", err)
 	return unavailable

@@ -1,9 +1,12 @@
 package sseedge_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,6 +92,61 @@ func TestMessages(t *testing.T) {
 			rec := w.record(http.MethodGet, "/v1/sessions/s1/messages"+query, nil)
 			if rec.Code != http.StatusOK || rec.Body.String() != want {
 				t.Errorf("%s: got %d %s, want %s", query, rec.Code, rec.Body, want)
+			}
+		}
+	})
+}
+
+// Pages with a maximum number of parts begin inside a message; the member before leads through all of them.
+func TestPartsOfAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t, envConfig{})
+		w.log.Append(s1, chunk.TypeRunStarted, `"runId":"r","epoch":1,"mode":"execute","input":[{"content":"hi"}]`)
+		for n := range 5 {
+			w.log.Append(s1, chunk.TypeSourceURL, fmt.Sprintf(`"sourceId":"s%d","url":"https://example.org"`, n))
+		}
+		get := func(path string) (page struct {
+			Messages []struct {
+				ID    string `json:"id"`
+				Parts []struct {
+					Text     string `json:"text"`
+					SourceID string `json:"sourceId"`
+				} `json:"parts"`
+			} `json:"messages"`
+			Before *string `json:"before"`
+		}) {
+			t.Helper()
+			rec := w.record(http.MethodGet, path, nil)
+			if rec.Code != http.StatusOK {
+				t.Fatalf("%s: %d %s", path, rec.Code, rec.Body)
+			}
+			if err := json.Unmarshal(rec.Body.Bytes(), &page); err != nil {
+				t.Fatal(err)
+			}
+			return page
+		}
+		var got []string
+		path := "/v1/sessions/s1/snapshot?messages=5&parts=2&partial=1"
+		for path != "" {
+			page := get(path)
+			for _, m := range page.Messages {
+				for _, p := range m.Parts {
+					got = append(got, m.ID+" "+p.Text+p.SourceID)
+				}
+			}
+			if path = ""; page.Before != nil {
+				got = append(got, *page.Before)
+				path = "/v1/sessions/s1/messages?partial=1&parts=2&before=" + url.QueryEscape(*page.Before)
+			}
+		}
+		want := []string{"msg-1 s3", "msg-1 s4", "msg-1/1/3", "msg-1 s1", "msg-1 s2", "msg-1/1/1", "msg-0 hi", "msg-1 s0"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for _, query := range []string{"snapshot?parts=2", "snapshot?messages=1&parts=0", "messages?parts=10001", "messages?partial=1&before=msg-1/1", "messages?partial=1&before=msg-1/0/2",
+			"messages?partial=1&before=msg-1/1/0", "messages?partial=1&before=msg-1/1/-1", "messages?partial=1&before=msg-1/01/1", "messages?partial=1&before=msg-0/1/2"} {
+			if rec := w.record(http.MethodGet, "/v1/sessions/s1/"+query, nil); rec.Code != http.StatusBadRequest {
+				t.Errorf("%s: got %d %s, want 400", query, rec.Code, rec.Body)
 			}
 		}
 	})

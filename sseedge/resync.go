@@ -20,7 +20,7 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 	v.detach()
 	for v.resyncs < maxResyncs {
 		v.resyncs++
-		snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: v.resyncs == maxResyncs, Limit: 1})
+		snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: v.resyncs == maxResyncs, Limit: 1, Parts: 1})
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 // attachExpired serves a session without records in the log, of which a snapshot is stored. A client that does not have all of it is moved to the snapshot.
 // If the session is complete, that is the end; otherwise the client waits for the next record: 204 would stop an EventSource for good.
 func (v *subscription) attachExpired(ctx context.Context) error {
-	snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: true, Limit: 1})
+	snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: true, Limit: 1, Parts: 1})
 	if err != nil {
 		return err
 	}

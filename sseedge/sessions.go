@@ -106,7 +106,7 @@ const (
 )
 
 func (q query) readListing() (projector.SessionQuery, *httpkit.Problem) {
-	limit, p := q.readLimit()
+	limit, p := q.readCount("limit", defaultLimit, maxLimit)
 	if p != nil {
 		return projector.SessionQuery{}, p
 	}

@@ -174,10 +174,10 @@ func (g *longTurn) save(ctx context.Context) (took time.Duration, err error) {
 // the log is written over the other one.
 func (g *longTurn) sent() uint64 { return g.env.harness.nc.Stats().OutBytes }
 
-// page reads the last message, which contains the open turn.
+// page reads the last 200 parts of the last message, which contains the open turn.
 func (g *longTurn) page(ctx context.Context, _ int) (figures, error) {
 	start := time.Now()
-	page, err := g.head.reader().MessagePage(ctx, g.session.session, fold.PageQuery{Limit: 1, Partial: true})
+	page, err := g.head.reader().MessagePage(ctx, g.session.session, fold.PageQuery{Limit: 50, Parts: 200, Partial: true})
 	if err != nil {
 		return nil, err
 	}

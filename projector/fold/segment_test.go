@@ -2,6 +2,7 @@ package fold
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,25 @@ func texts(list []Message) []string {
 func pages(t *rapid.T, got, want Snapshot) {
 	all := got.FinishedMessages()
 	trimmed := got.trimFinished()
+	load := func(q PageQuery) *MessagePage {
+		p, err := trimmed.MessagePage(q)
+		if err != nil {
+			t.Fatalf("page before %q: %v", q.Before, err)
+		}
+		for from, to := p.MissingRange(); from < to; from, to = p.MissingRange() {
+			var data [][]byte
+			for _, f := range all[from:to] {
+				data = append(data, f.Data)
+			}
+			if err := p.AddMessages(data); err != nil {
+				t.Fatalf("page before %q: messages %d to %d: %v", q.Before, from, to, err)
+			}
+		}
+		return p
+	}
+	for parts := 1; parts <= 3; parts++ {
+		pagesOfParts(t, want, load, parts)
+	}
 	for limit := 1; limit <= 3; limit++ {
 		before := ""
 		for {
@@ -113,20 +133,7 @@ func pages(t *rapid.T, got, want Snapshot) {
 				t.Fatalf("page before %q: %v", before, err)
 			}
 			wantList, wantOlder := w.Messages()
-			p, err := trimmed.MessagePage(q)
-			if err != nil {
-				t.Fatalf("page before %q: %v", before, err)
-			}
-			for from, to := p.MissingRange(); from < to; from, to = p.MissingRange() {
-				var data [][]byte
-				for _, f := range all[from:to] {
-					data = append(data, f.Data)
-				}
-				if err := p.AddMessages(data); err != nil {
-					t.Fatalf("page before %q: messages %d to %d: %v", before, from, to, err)
-				}
-			}
-			gotList, older := p.Messages()
+			gotList, older := load(q).Messages()
 			if g, w := fmt.Sprint(texts(gotList)), fmt.Sprint(texts(wantList)); g != w || older != wantOlder {
 				t.Fatalf("page of %d before %q:\n got %s, older %q\nwant %s, older %q", limit, before, g, older, w, wantOlder)
 			}
@@ -134,6 +141,53 @@ func pages(t *rapid.T, got, want Snapshot) {
 				break
 			}
 		}
+	}
+}
+
+// pagesOfParts compares all pages with a maximum number of parts, joined, with the whole conversation. Every page but the first
+// of the conversation has that many parts, or as many messages as asked for.
+func pagesOfParts(t *rapid.T, want Snapshot, load func(PageQuery) *MessagePage, parts int) {
+	const limit = 2
+	users := func(list []Message) (out []string) {
+		for _, m := range list {
+			if m.Hidden || m.Replaced {
+				continue
+			}
+			for _, p := range m.Parts {
+				text := fmt.Sprintf("%d %d %s %q", m.Shown, m.Index, p.Kind, p.Text)
+				if p.Call != nil {
+					text += fmt.Sprint(p.Call.ID, p.Call.State)
+				}
+				out = append(out, text)
+			}
+		}
+		return out
+	}
+	whole, before := users(want.AllMessages()), ""
+	most := len(whole) + 1
+	for pages := 0; ; pages++ {
+		list, older := load(PageQuery{Limit: limit, Parts: parts, Before: before, Partial: true}).Messages()
+		page := users(list)
+		rest := len(whole) - len(page)
+		if rest < 0 || pages > most || !slices.Equal(whole[rest:], page) {
+			t.Fatalf("page of %d parts before %q:\n got %q\nwant the end of %q", parts, before, page, whole)
+		}
+		shown := map[int]bool{}
+		for _, m := range list {
+			if !m.Hidden && !m.Replaced && len(m.Parts) > 0 {
+				shown[m.Shown] = true
+			}
+		}
+		if len(page) > parts || len(shown) > limit || older != "" && len(page) < parts && len(shown) < limit {
+			t.Fatalf("page before %q has %d parts of %d messages, want %d or %d; older %q", before, len(page), len(shown), parts, limit, older)
+		}
+		if older == "" {
+			if rest > 0 {
+				t.Fatalf("page before %q is the last, and %q is missing", before, whole[:rest])
+			}
+			return
+		}
+		whole, before = whole[:rest], older
 	}
 }
 
