@@ -44,7 +44,7 @@ type MessageWriter struct {
 	streamAt  chunk.Ordinal     // latest record of it
 	unknown   map[chunk.Type]bool
 
-	replay *replay
+	replay *Replay // nil outside one
 }
 
 // outcome is the state of the latest run.

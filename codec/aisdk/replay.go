@@ -6,101 +6,130 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// replay is the result of scanning all records of a replay.
-type replay struct {
-	at, resumedAt int // indexes of the current record and of the last that resumed a stopped answer
+// Replay appends the frames of stored records. They build the same message as Append of each record, with fewer frames: consecutive deltas of one part are
+// merged, and removed records, notices about the state of the run, answered requests for approval (a client of version 6 would ask again) and the ends of
+// earlier responses are left out.
+//
+// recs are the next records of the message. Continue with Append after them. BeginReplay is for records that are not in memory.
+func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
+	r := m.BeginReplay()
+	for i := range recs {
+		r.FindRemoved(recs[i])
+	}
+	for i := range recs {
+		r.Scan(recs[i])
+	}
+	for i := range recs {
+		dst = r.Append(dst, recs[i])
+	}
+	return r.End(dst)
+}
+
+// Replay is a replay in progress. It needs the records three times, so that they need not be in memory: all of them with FindRemoved, then with Scan, and then
+// with Append. Frames may be written to the message before the second pass, but not after it. A Replay keeps no bytes of a record.
+type Replay struct {
+	m           *MessageWriter
+	truncations []truncation
+	ahead       *replayScan
+
+	scanned, at, resumedAt int // indexes of the record that Scan gets next, of the current one, and of the last that resumed a stopped answer
 
 	fresh    bool               // no record of the message was written before
 	answered map[chunk.Seq]bool // approval requests that are answered
 }
 
-// within reports whether the answer was resumed after the current record.
-func (r *replay) within() bool { return r != nil && r.at < r.resumedAt }
+// truncation is a record that removed others.
+type truncation struct {
+	session chunk.Session
+	at      chunk.Ordinal
+	removed []chunk.OrdinalRange
+}
 
-// answers reports whether a later record answers a request.
-func (r *replay) answers(it *item) bool { return r != nil && r.answered[it.rec.Seq] }
+// BeginReplay begins the replay of stored records, see Replay. End ends it.
+func (m *MessageWriter) BeginReplay() *Replay {
+	return &Replay{m: m, at: -1, answered: make(map[chunk.Seq]bool)}
+}
 
-// Replay appends the frames of stored records. They build the same message as Append of each record, with fewer frames: consecutive deltas of one part are
-// merged, and removed records, notices about the state of the run, answered requests for approval (a client of version 6 would ask again) and the ends of
-// earlier responses are left out.
-//
-// recs are the next records of the message. Continue with Append after them.
-func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
-	fresh := !m.turn
-	if len(recs) > 0 {
-		m.bindSession(&recs[0])
+// FindRemoved reads rec in the first pass, which finds the removed records.
+func (r *Replay) FindRemoved(rec chunk.Record) {
+	r.m.bindSession(&rec)
+	if rec.Type != chunk.TypeTruncated {
+		return
 	}
-	gone := removedOrdinals(recs)
-	m.replay, m.merge = m.scanAhead(recs, gone), true
-	m.replay.fresh = fresh
-	for i, rec := range recs {
-		m.replay.at = i
-		switch {
-		case !gone(i):
-			dst = m.Append(dst, rec)
-		case rec.Session == m.meta.Session:
-			m.own.ordinal = max(m.own.ordinal, rec.Ordinal)
+	c, err := rec.Decode()
+	if err != nil {
+		return
+	}
+	if b, ok := chunk.As[chunk.Truncated](c); ok {
+		r.truncations = append(r.truncations, truncation{rec.Session, rec.Ordinal, b.Removed})
+	}
+}
+
+// isRemoved reports whether a later truncated record removes rec.
+func (r *Replay) isRemoved(rec *chunk.Record) bool {
+	return slices.ContainsFunc(r.truncations, func(m truncation) bool {
+		return m.session == rec.Session && rec.Ordinal < m.at && slices.ContainsFunc(m.removed, func(o chunk.OrdinalRange) bool {
+			return o.First <= int64(rec.Ordinal) && int64(rec.Ordinal) <= o.Last
+		})
+	})
+}
+
+// Scan reads rec in the second pass, which finds the answered requests and the last record that resumed the answer.
+func (r *Replay) Scan(rec chunk.Record) {
+	m, i := r.m, r.scanned
+	r.scanned++
+	if r.ahead == nil {
+		r.ahead = &replayScan{
+			session: m.meta.Session, epoch: m.own.epoch, turn: m.turn, run: m.meta.RunID, stopped: m.outcome,
+			approvals: make(map[callKey]chunk.Seq),
 		}
 	}
+	if r.ahead.over || r.isRemoved(&rec) || m.filtered(&rec) {
+		return
+	}
+	body := r.ahead.read(rec)
+	if seq, ok := r.ahead.answers(rec, body); ok && m.opt.Major < 7 {
+		r.answered[seq] = true
+	}
+	var resumes bool
+	if resumes, r.ahead.over = r.ahead.isResume(rec, body); resumes && !r.ahead.over {
+		r.resumedAt = i
+	}
+}
+
+// Append appends the frames of rec in the third pass.
+func (r *Replay) Append(dst []byte, rec chunk.Record) []byte {
+	m := r.m
+	if r.at++; r.at == 0 {
+		r.fresh = !m.turn
+	}
+	m.replay, m.merge = r, true
+	switch {
+	case !r.isRemoved(&rec):
+		dst = m.Append(dst, rec)
+	case rec.Session == m.meta.Session:
+		m.own.ordinal = max(m.own.ordinal, rec.Ordinal)
+	}
+	return dst
+}
+
+// Complete reports whether the frames so far can be sent: the next record does not extend the last one of them.
+func (r *Replay) Complete() bool { return r.m.tail.key.part == nil }
+
+// End completes the frames.
+func (r *Replay) End(dst []byte) []byte {
+	m := r.m
 	m.begin(dst, chunk.Cursor{})
 	m.release()
 	m.replay, m.merge = nil, false
 	return m.end()
 }
 
-// removedOrdinals reports for each record whether a later truncation record removes it.
-func removedOrdinals(recs []chunk.Record) func(i int) bool {
-	type truncation struct {
-		session chunk.Session
-		at      chunk.Ordinal
-		removed []chunk.OrdinalRange
-	}
-	var truncations []truncation
-	for _, rec := range recs {
-		if rec.Type != chunk.TypeTruncated {
-			continue
-		}
-		if c, err := rec.Decode(); err == nil {
-			if b, ok := chunk.As[chunk.Truncated](c); ok {
-				truncations = append(truncations, truncation{rec.Session, rec.Ordinal, b.Removed})
-			}
-		}
-	}
-	return func(i int) bool {
-		rec := recs[i]
-		return slices.ContainsFunc(truncations, func(m truncation) bool {
-			return m.session == rec.Session && rec.Ordinal < m.at && slices.ContainsFunc(m.removed, func(r chunk.OrdinalRange) bool {
-				return r.First <= int64(rec.Ordinal) && int64(rec.Ordinal) <= r.Last
-			})
-		})
-	}
-}
+// within reports whether the answer was resumed after the current record.
+func (r *Replay) within() bool { return r != nil && r.at < r.resumedAt }
 
-// scanAhead scans the records of a replay before they are written.
-func (m *MessageWriter) scanAhead(recs []chunk.Record, gone func(int) bool) *replay {
-	r := &replay{answered: make(map[chunk.Seq]bool)}
-	ahead := replayScan{
-		session: m.meta.Session, epoch: m.own.epoch, turn: m.turn, run: m.meta.RunID, stopped: m.outcome,
-		approvals: make(map[callKey]chunk.Seq),
-	}
-	for i, rec := range recs {
-		if gone(i) || m.filtered(&rec) {
-			continue
-		}
-		body := ahead.read(rec)
-		if seq, ok := ahead.answers(rec, body); ok && m.opt.Major < 7 {
-			r.answered[seq] = true
-		}
-		resumes, over := ahead.isResume(rec, body)
-		if over {
-			break
-		}
-		if resumes {
-			r.resumedAt = i
-		}
-	}
-	return r
-}
+// answers reports whether a later record answers a request.
+func (r *Replay) answers(it *item) bool { return r != nil && r.answered[it.rec.Seq] }
 
 // replayScan is the state of a scan of the records of a replay.
 type replayScan struct {
@@ -110,6 +139,7 @@ type replayScan struct {
 	run       string
 	stopped   outcome
 	approvals map[callKey]chunk.Seq
+	over      bool // another turn began: no later record belongs to the message
 }
 
 // read returns the body of a record that the scan needs, nil for others.

@@ -104,8 +104,10 @@ func (m *MessageWriter) startStep() {
 	}
 }
 
+// finishStep ends the step that was written. A block can be open in a step that a question of a sub-agent begins: the record that ended it was removed.
 func (m *MessageWriter) finishStep() {
 	if m.steps.open && !m.opt.NoSteps {
+		m.closeAll()
 		m.open("finish-step")
 		m.shut()
 	}

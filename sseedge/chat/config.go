@@ -38,6 +38,8 @@ type Service struct {
 	respond *httpkit.Responder
 	open    httpkit.Drain
 	metrics *metrics
+
+	historyBytes int // historyBytes, fewer in tests
 }
 
 // recordStream is the position of one reader of the records of a chat. *hub.Records implements it.
@@ -62,7 +64,7 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	}
 	shared := edge.Shared()
 	s := &Service{cfg: cfg, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}
-	s.follow = s.followHub
+	s.follow, s.historyBytes = s.followHub, historyBytes
 	var err error
 	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{
 		OtherName: "chat_other", NameMethods: true, Origins: shared.Origins, BadID: badSession, Respond: s.respond,

@@ -100,6 +100,9 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	if cfg.follow != nil {
 		e.service.follow = cfg.follow
 	}
+	if testHistoryBytes > 0 {
+		e.service.historyBytes = testHistoryBytes
+	}
 	e.Site = w.Serve(e.service, front.Run)
 	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	return e

@@ -30,7 +30,9 @@ type stream struct {
 	deferredPause *chunk.Record
 	last          chunk.Cursor
 
-	ahead []chunk.Record // records that were read with the history and are newer than the view
+	history    history
+	resumeFrom int            // index in the history at which the client's message ends
+	ahead      []chunk.Record // records that were read with the history and are newer than the view
 
 	earlier map[string]bool // calls of earlier messages, whose outcomes do not belong to this one
 	awaited string          // the run that has not begun yet, "" if there is none
@@ -94,11 +96,10 @@ func (st *stream) read(ctx context.Context) *httpkit.Problem {
 	if v.Opening() {
 		return nil
 	}
-	history, err := st.history(ctx)
-	if err != nil {
+	if err := st.readHistory(ctx); err != nil {
 		return st.unreadable(ctx, err)
 	}
-	return st.replay(history)
+	return st.decide(ctx)
 }
 
 // follow opens the tail, or takes the prefetched one.
@@ -145,10 +146,15 @@ func (st *stream) write(ctx context.Context) error {
 		return st.flush()
 	case st.view.Opening():
 		st.buffer = st.message.Start(st.buffer)
+	default:
+		if err := st.writeHistory(ctx); err != nil {
+			return err
+		}
 	}
 	if err := st.flush(); err != nil {
 		return err
 	}
+	st.history, st.buffer = history{}, nil // the response may be open for hours
 	if err := st.writeRecords(ctx, st.ahead); err != nil {
 		return err
 	}
