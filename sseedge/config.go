@@ -38,6 +38,10 @@ type Config struct {
 	// seconds.
 	HistoryTimeout time.Duration
 
+	// Unreachable reports whether the log has been unreachable for so long that a request that needs it is rejected at once, with a retry time. Event streams wait
+	// for it in any case. It is called for each request. Defaults to none: each request is rejected after its timeout.
+	Unreachable func() bool
+
 	// RetryDelay is the time after which a client reconnects whose stream was closed or rejected; a random part of up to half of it is added, so that clients do
 	// not reconnect at the same time. Every stream begins with it. While the edge drains it is a quarter. Defaults to 1 second.
 	RetryDelay time.Duration

@@ -61,7 +61,8 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 	}
 	e.past, _ = snapshots.(History)
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}
-	e.router, err = httpkit.NewRouter(e.routes(), httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody, Respond: e.respond})
+	e.router, err = httpkit.NewRouter(e.routes(), httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody,
+		Unreachable: cfg.Unreachable, NoLog: unavailable, Respond: e.respond})
 	if err != nil {
 		return nil, err
 	}

@@ -17,12 +17,17 @@ func (e *Edge) routes() []httpkit.Route {
 	get := func(name, path, scope string, serve func(http.ResponseWriter, *http.Request, string) *httpkit.Problem) httpkit.Route {
 		return httpkit.Route{Name: name, Method: http.MethodGet, Path: path, Scope: scope, Serve: serve}
 	}
+	stream := func(path string, serve func(http.ResponseWriter, *http.Request, string) *httpkit.Problem) httpkit.Route {
+		rt := get("events", path, httpkit.ScopeRead, serve)
+		rt.WithoutLog = true // the records of the hub are served, and the rejection of an EventSource has to be its own
+		return rt
+	}
 	list := get("sessions", sessionsPath, httpkit.ScopeRead, e.sessions)
 	list.Disabled = e.cfg.Sessions == nil
 	return []httpkit.Route{
 		get("healthz", "/healthz", httpkit.ScopePublic, e.healthz),
-		get("events", "/v1/events", httpkit.ScopeRead, e.multiSessionEvents),
-		get("events", sessionPath+"/events", httpkit.ScopeRead, e.events),
+		stream("/v1/events", e.multiSessionEvents),
+		stream(sessionPath+"/events", e.events),
 		get("snapshot", sessionPath+"/snapshot", httpkit.ScopeRead, e.snapshot),
 		get("messages", sessionPath+"/messages", httpkit.ScopeRead, e.messages),
 		get("tree", sessionPath+"/tree", httpkit.ScopeRead, e.tree),

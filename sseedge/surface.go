@@ -29,7 +29,7 @@ func (e *Edge) Mount(s Surface) { e.surfaces = append(e.surfaces, s) }
 // Shared returns the settings, the limits and the live records that the surfaces of this module take from the Edge.
 func (e *Edge) Shared() *httpkit.Shared {
 	return &httpkit.Shared{
-		Tenant: e.cfg.Tenant, Origins: e.cfg.Origins, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
+		Tenant: e.cfg.Tenant, Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
 		Streams: e.limiter, Bodies: e.bodies, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
 	}
 }

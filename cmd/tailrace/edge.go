@@ -91,6 +91,7 @@ func (f *httpServer) build(more []route) error {
 		Views:          views,
 		Sessions:       store,
 		Metrics:        f.b.metrics,
+		Unreachable:    f.b.unreachable,
 	}
 	if f.loopback() {
 		cfg.Host = sseedge.LoopbackHost

@@ -95,6 +95,15 @@ func (b *app) connected() error {
 	return nil
 }
 
+// unreachableAfter is how long the connection is known to be lost until requests are refused at once. The probe that finds out runs up to a second after the
+// loss, so that a connection that is moved to another server refuses none.
+const unreachableAfter = time.Second
+
+// unreachable reports whether NATS has been away for about two seconds or longer.
+func (b *app) unreachable() bool {
+	return !b.nc.IsConnected() && b.monitor.FailedFor("nats") > unreachableAfter
+}
+
 // probeStreams reports each stream as topology.Check sees it. It creates the missing
 // ones if the process recreates streams and all others are as required.
 func (b *app) probeStreams(ctx context.Context, report func(string, error)) {

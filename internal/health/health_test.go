@@ -100,13 +100,22 @@ func TestStatesAreLoggedWhenTheyChange(t *testing.T) {
 			logged.Reset()
 		}
 		want(health.OK, health.OK, 0, "")
+		failedFor := func(low, high time.Duration) {
+			t.Helper()
+			if got := m.FailedFor("b"); got < low || got > high {
+				t.Errorf("failed for %s, want %s to %s", got, low, high)
+			}
+		}
+		failedFor(0, 0)
 		set(nil, errAway)
 		want(health.OK, health.Failed, 1, `level=WARN msg="dependency failed" dependency=b error=away`)
+		failedFor(9*time.Second, 10*time.Second)
 		probe(func(ctx context.Context, report func(string, error)) {
 			report("a", nil)
 			<-ctx.Done()
 		})
 		want(health.OK, health.Unknown, 0, "")
+		failedFor(0, 0)
 		set(nil, errors.New("other"))
 		want(health.OK, health.Failed, 0, "")
 		expected := "# HELP tailrace_dependency_up 1 if the last background probe of the dependency succeeded, else 0.\n" +

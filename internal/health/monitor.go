@@ -56,7 +56,8 @@ type check struct {
 
 type dependency struct {
 	state  State
-	logged bool // a failure was logged, and no recovery since
+	since  time.Time // of state
+	logged bool      // a failure was logged, and no recovery since
 }
 
 // NewMonitor returns a Monitor without checks. It registers its metric with reg.
@@ -118,6 +119,23 @@ func (m *Monitor) States() map[string]State {
 	return states
 }
 
+// FailedFor returns how long ago a dependency was found to have failed, 0 if it works or its state is not known.
+func (m *Monitor) FailedFor(name string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.states[name]
+	if d == nil || d.state != Failed {
+		return 0
+	}
+	return time.Since(d.since)
+}
+
+func (d *dependency) enter(s State) {
+	if d.state != s {
+		d.state, d.since = s, time.Now()
+	}
+}
+
 // wakeDelay has jitter because all processes reconnect to a restarted server at the same time.
 var wakeDelay = wait.Backoff{First: time.Second, Max: time.Second, Jitter: true}
 
@@ -171,14 +189,14 @@ func (m *Monitor) set(name string, err error) {
 	wasLogged := d.logged
 	d.logged = err != nil
 	if err != nil {
-		d.state = Failed
+		d.enter(Failed)
 		m.up.WithLabelValues(name).Set(0)
 		if !wasLogged {
 			m.log.Warn("dependency failed", "dependency", name, "error", err)
 		}
 		return
 	}
-	d.state = OK
+	d.enter(OK)
 	m.up.WithLabelValues(name).Set(1)
 	if wasLogged {
 		m.log.Info("dependency restored", "dependency", name)
@@ -189,6 +207,6 @@ func (m *Monitor) set(name string, err error) {
 func (m *Monitor) forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.states[name].state = Unknown
+	m.states[name].enter(Unknown)
 	m.up.WithLabelValues(name).Set(0)
 }

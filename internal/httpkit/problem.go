@@ -105,15 +105,11 @@ func (p *Problem) encode(form Form) ([]byte, error) {
 type Responder struct {
 	Form       Form
 	RetryAfter func() time.Duration // of a 503; nil is one second
-	OnProblem  func(*Problem)       // called for each problem that is written; may be nil
 	Log        *slog.Logger
 }
 
 // Problem writes p.
 func (o *Responder) Problem(w http.ResponseWriter, p *Problem) {
-	if o.OnProblem != nil {
-		o.OnProblem(p)
-	}
 	text, err := p.encode(o.Form)
 	if err != nil {
 		o.Log.Error("problem encoding failed", "code", p.Code, "error", err)

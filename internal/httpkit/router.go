@@ -29,6 +29,12 @@ type Route struct {
 	// Serve handles a request; id is the segment {id}, "" for a path without one. A Problem that it returns is written by the router.
 	Serve func(w http.ResponseWriter, r *http.Request, id string) *Problem
 
+	// WithoutLog is set for a route that is served while the log is unreachable: it does not need the log, or waits for it. Those of ScopePublic always are.
+	WithoutLog bool
+
+	// OnProblem is called for each problem that Serve returns, or that a request gets instead of Serve because the log is unreachable. nil for none.
+	OnProblem func(*http.Request, *Problem)
+
 	// Disabled makes it a path that is not served here, but known to the metrics.
 	Disabled bool
 }
@@ -44,6 +50,10 @@ type Options struct {
 	BadID   *Problem // of an id that is not a token
 	HasBody *Problem // of a request with a body; nil where routes read bodies
 
+	// Unreachable reports whether the log has been unreachable for so long that a request that needs it gets NoLog at once. nil is never.
+	Unreachable func() bool
+	NoLog       *Problem // required with Unreachable
+
 	Respond *Responder
 }
 
@@ -58,6 +68,9 @@ type Router struct {
 func NewRouter(routes []Route, o Options) (*Router, error) {
 	if o.Respond == nil || o.Respond.Log == nil {
 		return nil, errors.New("Respond is nil or has no Log")
+	}
+	if o.Unreachable != nil && o.NoLog == nil {
+		return nil, errors.New("NoLog is nil, want the problem of Unreachable")
 	}
 	for _, rt := range routes {
 		if rt.Scope == "" || rt.Serve == nil {
@@ -105,7 +118,12 @@ func (rr *Router) Name(r *http.Request) string {
 func (rr *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt, id, p := rr.match(w, r)
 	if p == nil {
-		p = rt.Serve(w, r, id)
+		if p = rr.needsLog(rt); p == nil {
+			p = rt.Serve(w, r, id)
+		}
+		if p != nil && rt.OnProblem != nil {
+			rt.OnProblem(r, p)
+		}
 	}
 	if p != nil {
 		rr.o.Respond.Problem(w, p)
@@ -160,6 +178,14 @@ func (rr *Router) check(r *http.Request, rt *Route, escaped string) (id string, 
 		return "", CrossOrigin
 	}
 	return id, nil
+}
+
+// needsLog returns the problem of a request that would fail when its timeout is over.
+func (rr *Router) needsLog(rt *Route) *Problem {
+	if rr.o.Unreachable == nil || rt.WithoutLog || rt.Scope == ScopePublic || !rr.o.Unreachable() {
+		return nil
+	}
+	return rr.o.NoLog
 }
 
 // matchPath reports whether path is one of a pattern, and returns the segment {id} as it was sent. Segments are taken from the escaped path and

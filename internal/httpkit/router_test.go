@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -89,6 +90,47 @@ func TestRouterChecksOrigins(t *testing.T) {
 		if rr.ServeHTTP(w, r); w.Code != tt.status {
 			t.Errorf("%s from %q: got %d, want %d", tt.method, tt.origin, w.Code, tt.status)
 		}
+	}
+}
+
+// While the log is unreachable, a route that needs it gets the problem for that, and its OnProblem; routes that do not need it, and requests that are wrong in
+// any case, get what they always get.
+func TestUnreachableLog(t *testing.T) {
+	var served, problems []string
+	route := func(name, scope string, withoutLog bool) httpkit.Route {
+		return httpkit.Route{Name: name, Method: http.MethodGet, Path: "/" + name + "/{id}", Scope: scope, WithoutLog: withoutLog,
+			Serve: func(http.ResponseWriter, *http.Request, string) *httpkit.Problem {
+				served = append(served, name)
+				return nil
+			},
+			OnProblem: func(_ *http.Request, p *httpkit.Problem) { problems = append(problems, name+" "+p.Code) }}
+	}
+	unreachable := true
+	rr, err := httpkit.NewRouter([]httpkit.Route{
+		route("page", httpkit.ScopeRead, false), route("events", httpkit.ScopeRead, true), route("healthz", httpkit.ScopePublic, false),
+	}, httpkit.Options{
+		Unreachable: func() bool { return unreachable }, NoLog: httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "away", ""),
+		BadID: httpkit.Invalid("bad id"), Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string, want int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		if rr.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want {
+			t.Errorf("%s: got %d, want %d", path, w.Code, want)
+		}
+	}
+	get("/page/a", 503)
+	get("/events/a", 200)
+	get("/healthz/a", 200)
+	get("/page/a.b", 400)
+	get("/other", 404)
+	unreachable = false
+	get("/page/a", 200)
+	if !slices.Equal(served, []string{"events", "healthz", "page"}) || !slices.Equal(problems, []string{"page UNAVAILABLE"}) {
+		t.Errorf("served %q, problems %q", served, problems)
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// Shared is what the surfaces of one edge have in common. Metrics may be nil; everything else is set.
+// Shared is what the surfaces of one edge have in common. Metrics and Unreachable may be nil; everything else is set.
 type Shared struct {
 	Tenant       string
-	Origins      []string // whose pages may post
+	Origins      []string    // whose pages may post
+	Unreachable  func() bool // see Options
 	Heartbeat    time.Duration
 	WriteTimeout time.Duration
 	DrainPeriod  time.Duration

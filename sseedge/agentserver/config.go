@@ -70,7 +70,8 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Server, 
 	s.waitStarted = s.waitForRecord
 	var err error
 	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{
-		Prefix: strings.TrimSuffix(cfg.Prefix, "/"), OtherName: "agents_other", Origins: shared.Origins, Respond: s.respond,
+		Prefix: strings.TrimSuffix(cfg.Prefix, "/"), OtherName: "agents_other", Origins: shared.Origins,
+		Unreachable: shared.Unreachable, NoLog: unavailable, Respond: s.respond,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("agentserver: %w", err)

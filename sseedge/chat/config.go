@@ -67,7 +67,8 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	s.follow, s.historyBytes = s.followHub, historyBytes
 	var err error
 	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{
-		OtherName: "chat_other", NameMethods: true, Origins: shared.Origins, BadID: badSession, Respond: s.respond,
+		OtherName: "chat_other", NameMethods: true, Origins: shared.Origins, BadID: badSession,
+		Unreachable: shared.Unreachable, NoLog: unavailable, Respond: s.respond,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)

@@ -16,12 +16,15 @@ const (
 
 // routes returns all routes of a Service.
 func (s *Service) routes() []httpkit.Route {
-	route := func(name, method, path string, serve func(http.ResponseWriter, *http.Request, target) *httpkit.Problem) httpkit.Route {
+	posted := func(r *http.Request, p *httpkit.Problem) { s.metrics.posted(outcomeOf(r, p)) }
+	resumed := func(r *http.Request, p *httpkit.Problem) { s.metrics.resumed(outcomeOf(r, p)) }
+	type onProblem = func(*http.Request, *httpkit.Problem)
+	route := func(name, method, path string, serve func(http.ResponseWriter, *http.Request, target) *httpkit.Problem, failed onProblem) httpkit.Route {
 		scope := httpkit.ScopeWrite
 		if method == http.MethodGet {
 			scope = httpkit.ScopeRead
 		}
-		return httpkit.Route{Name: name, Method: method, Path: path, Scope: scope, Serve: func(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
+		return httpkit.Route{Name: name, Method: method, Path: path, Scope: scope, OnProblem: failed, Serve: func(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 			q, err := httpkit.ParseQuery(r.URL)
 			if err != nil {
 				return httpkit.Invalid(err.Error())
@@ -30,13 +33,13 @@ func (s *Service) routes() []httpkit.Route {
 		}}
 	}
 	return []httpkit.Route{
-		route("chat_post", http.MethodPost, chatsPath, s.post),
-		route("chat_post", http.MethodPost, chatPath, s.post),
-		route("chat_stream", http.MethodGet, chatPath, s.get),
-		route("chat_stream", http.MethodGet, chatPath+"/stream", s.get),
-		route("chat_snapshot", http.MethodGet, chatPath+"/snapshot", s.snapshot),
-		route("chat_stop", http.MethodPost, chatPath+"/stop", s.stop),
-		route("chat_answers", http.MethodPost, chatPath+"/answers", s.answers),
+		route("chat_post", http.MethodPost, chatsPath, s.post, posted),
+		route("chat_post", http.MethodPost, chatPath, s.post, posted),
+		route("chat_stream", http.MethodGet, chatPath, s.get, resumed),
+		route("chat_stream", http.MethodGet, chatPath+"/stream", s.get, resumed),
+		route("chat_snapshot", http.MethodGet, chatPath+"/snapshot", s.snapshot, nil),
+		route("chat_stop", http.MethodPost, chatPath+"/stop", s.stop, nil),
+		route("chat_answers", http.MethodPost, chatPath+"/answers", s.answers, nil),
 	}
 }
 
@@ -60,26 +63,20 @@ func (s *Service) session(id string) chunk.Session { return chunk.RootSession(s.
 // post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
 func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	req, p := s.receive(w, r, to)
-	if p == nil {
-		p = s.reply(w, r, req)
-	}
 	if p != nil {
-		s.metrics.posted(outcomeOf(r, p))
+		return p
 	}
-	return p
+	return s.reply(w, r, req)
 }
 
 // get serves GET /api/chat/{id} and /stream.
 func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
 	session := s.session(to.id)
 	after, p := s.resumeFrom(r, session)
-	if p == nil {
-		p = s.reply(w, r, conversation.Request{Session: session, AgentType: to.agentType, Cursor: after})
-	}
 	if p != nil {
-		s.metrics.resumed(outcomeOf(r, p))
+		return p
 	}
-	return p
+	return s.reply(w, r, conversation.Request{Session: session, AgentType: to.agentType, Cursor: after})
 }
 
 // reply decides a request and writes the response, or returns the problem. A POST reserves its stream first: otherwise a request could take effect although

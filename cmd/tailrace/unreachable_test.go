@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+// While NATS is unreachable, requests that need it are refused at once with 503 and Retry-After instead of after their timeouts. An EventSource gets a retry
+// time as before. When NATS is back, requests are served again.
+func TestUnreachableNATS(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	edge := runEdgeFor(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server")
+	request := func(method, path, body string, header http.Header) (*http.Response, string, time.Duration) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, method, edge.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != nil {
+			req.Header = header
+		}
+		if body != "" {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		begun := time.Now()
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text := ""
+		if resp.StatusCode != http.StatusOK { // otherwise it can be a stream
+			all, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(all)
+		}
+		return resp, text, time.Since(begun)
+	}
+	served := func() {
+		t.Helper()
+		natstest.Eventually(t, "an accepted message", func(context.Context) error {
+			if resp, text, _ := request("POST", "/api/chat", chatPost, nil); resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("%d %s", resp.StatusCode, text)
+			}
+			return nil
+		})
+		if resp, text, _ := request("GET", "/v1/sessions", "", nil); resp.StatusCode != http.StatusOK {
+			t.Errorf("the list: %d %s", resp.StatusCode, text)
+		}
+	}
+	served()
+	server.Shutdown()
+	natstest.Eventually(t, "a refusal at once", func(context.Context) error {
+		if resp, text, took := request("GET", "/v1/sessions", "", nil); resp.StatusCode != http.StatusServiceUnavailable || took > time.Second {
+			return fmt.Errorf("%d %s after %s", resp.StatusCode, text, took)
+		}
+		return nil
+	})
+	for _, tt := range []struct{ method, path, body string }{
+		{"POST", "/api/chat", chatPost},
+		{"POST", "/api/chat/s1/stop", "{}"},
+		{"GET", "/api/chat/s1/stream", ""},
+		{"GET", "/api/chat/s1/snapshot", ""},
+		{"GET", "/v1/sessions", ""},
+		{"GET", "/v1/sessions/s1/messages", ""},
+		{"GET", "/v1/sessions/s1/snapshot", ""},
+		{"GET", "/v1/sessions/s1/tree", ""},
+		{"POST", "/agents/start", `{"agentType":"demo","sessionId":"s2","message":"hi"}`},
+		{"GET", "/agents/status?sessionId=s1", ""},
+	} {
+		resp, text, took := request(tt.method, tt.path, tt.body, nil)
+		retry, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, `"code":"UNAVAILABLE"`) || err != nil || retry < 1 || took > time.Second {
+			t.Errorf("%s %s: %d %s, Retry-After %q, after %s", tt.method, tt.path, resp.StatusCode, text, resp.Header.Get("Retry-After"), took)
+		}
+	}
+	if resp, text, _ := request("GET", "/healthz", "", nil); resp.StatusCode != http.StatusOK {
+		t.Errorf("healthz: %d %s", resp.StatusCode, text)
+	}
+	resp, text, took := request("GET", "/v1/sessions/s3/events", "", http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-cache"}})
+	if resp.StatusCode != http.StatusOK || took < time.Second {
+		t.Errorf("an EventSource: %d %s after %s", resp.StatusCode, text, took)
+	}
+	if _, figures := get(t, edge.ops+"/metrics", ""); !strings.Contains(figures, `tailrace_chat_posts_total{outcome="unavailable"} 1`) {
+		t.Error("the refused message is not counted")
+	}
+	server.Restart(t)
+	served()
+}
