@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -50,26 +51,46 @@ type Cursor struct {
 // A value is "<seq>-<anchor>", as in the ids of events, "<seq>" or "<seq>-<epoch>", and for several sessions one of these for each, with dots:
 // "17-mgj6k3gb.0.2093". It must be valid also when another one wins. The error is a *CursorError. The query has been parsed by the caller.
 func ReadCursors(h http.Header, query url.Values, n int) ([]Cursor, error) {
-	var winner []Cursor
-	for _, place := range []struct {
-		name   string
-		values []string
-	}{
-		{HeaderResumeFrom, h.Values(HeaderResumeFrom)},
-		{HeaderResumeAt, h.Values(HeaderResumeAt)},
-		{HeaderLastEventID, h.Values(HeaderLastEventID)},
-		{QueryAfter, query[QueryAfter]},
-	} {
-		cursors, err := readCursors(place.name, place.values, n)
+	winner, err := readHeaders(h, n)
+	if err != nil {
+		return nil, err
+	}
+	last, err := readCursors(QueryAfter, query[QueryAfter], n)
+	if err != nil {
+		return nil, err
+	}
+	if winner == nil {
+		winner = last
+	}
+	if winner == nil {
+		winner = make([]Cursor, n)
+	}
+	return winner, nil
+}
+
+// ReadHeaderCursor is ReadCursors for one session, without the query. It reports whether there is a cursor; values in absent are none, like an empty one.
+func ReadHeaderCursor(h http.Header, absent ...string) (c Cursor, ok bool, err error) {
+	cursors, err := readHeaders(h, 1, absent...)
+	if err != nil || cursors == nil {
+		return Cursor{}, false, err
+	}
+	return cursors[0], true, nil
+}
+
+// readHeaders returns nil if no header has a cursor.
+func readHeaders(h http.Header, n int, absent ...string) (winner []Cursor, err error) {
+	for _, name := range []string{HeaderResumeFrom, HeaderResumeAt, HeaderLastEventID} {
+		values := h.Values(name)
+		if len(values) == 1 && slices.Contains(absent, values[0]) {
+			continue
+		}
+		cursors, err := readCursors(name, values, n)
 		if err != nil {
 			return nil, err
 		}
 		if winner == nil {
 			winner = cursors
 		}
-	}
-	if winner == nil {
-		winner = make([]Cursor, n)
 	}
 	return winner, nil
 }

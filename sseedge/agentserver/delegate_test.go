@@ -216,6 +216,9 @@ func TestEventsEqualEdgeEvents(t *testing.T) {
 	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=unknown", ""); got.String() != "404 NOT_FOUND" {
 		t.Errorf("unknown session: %s", got)
 	}
+	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1&after=undefined", ""); got.String() != "400 BAD_CURSOR" || got.member("error") == "" {
+		t.Errorf("malformed cursor: %s", got)
+	}
 	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1&scope=world", ""); got.String() != "400 BAD_PARAMETER" || got.member("error") == "" {
 		t.Errorf("unknown scope: %s", got)
 	}

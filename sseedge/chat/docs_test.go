@@ -266,7 +266,7 @@ func TestThePageListsRefusals(t *testing.T) {
 	}
 	want := make(map[string]bool)
 	for _, p := range []*httpkit.Problem{
-		badID, badSession, httpkit.BodyUnreadable, httpkit.BodyTooLarge, inputTooLarge, httpkit.UnsupportedMedia, httpkit.CrossOrigin, httpkit.NotFound, noChat,
+		badID, badSession, badCursor, httpkit.BodyUnreadable, httpkit.BodyTooLarge, inputTooLarge, httpkit.UnsupportedMedia, httpkit.CrossOrigin, httpkit.NotFound, noChat,
 		otherAgent, unknownAgent, running, delegating, changed, noMessage, streamLost, notStreaming, unavailable, contended, draining,
 		httpkit.Internal, httpkit.NoStorage, stillRunning, unknownCall, wrongKind, wrongID, httpkit.TooManyBodies, httpkit.BodyTimeout,
 		httpkit.EdgeLimit, httpkit.TenantLimit, httpkit.AddressLimit, httpkit.SessionLimit, {Status: http.StatusMethodNotAllowed, Code: httpkit.CodeMethod},

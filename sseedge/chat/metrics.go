@@ -64,7 +64,7 @@ var (
 		running.Label(), httpkit.TooManyBodies.Label(), httpkit.BodyTimeout.Label(), httpkit.BodyTooLarge.Label(), httpkit.UnsupportedMedia.Label(), badID.Label(),
 		noChat.Label(), strings.ToLower(codeAnswered), strings.ToLower(codeExpiredCall),
 	}, streamOutcomes...)
-	resumeOutcomes = append([]string{resumeWhole, resumeTail, resumeNothing, badID.Label()}, streamOutcomes...)
+	resumeOutcomes = append([]string{resumeWhole, resumeTail, resumeNothing, badID.Label(), badCursor.Label()}, streamOutcomes...)
 	streamOutcomes = []string{
 		httpkit.EndClient, unavailable.Label(), draining.Label(), streamLost.Label(), notStreaming.Label(), httpkit.Internal.Label(),
 		"too_many_streams", "too_many_streams_of_tenant", "too_many_streams_of_address", "too_many_streams_of_session",

@@ -10,6 +10,7 @@ import (
 // The codes of spec/helix.md section 12.1, in addition to those of httpkit. They are part of the wire and do not change.
 const (
 	codeNotFound    = "STREAM_NOT_FOUND"
+	codeBadCursor   = "BAD_CURSOR"
 	codeFailed      = "STREAM_FAILED"
 	codeExecution   = "EXECUTION_ERROR"
 	codeCreation    = "STREAM_CREATION_ERROR"
@@ -66,6 +67,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 var (
 	badID         = httpkit.Invalid("an id is longer than 256 characters, or missing")
 	badSession    = httpkit.Invalid("this is no id of a chat: want 1 to 64 letters, digits, - or _")
+	badCursor     = httpkit.NewProblem(http.StatusBadRequest, codeBadCursor, "the cursor cannot be read", "")
 	inputTooLarge = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "the message is too large", "")
 
 	noChat       = httpkit.NewProblem(http.StatusNotFound, codeNotFound, "there is no such chat", "")

@@ -48,23 +48,22 @@ func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(te
 	return s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody, Depth: conversation.MaxDepth}, parse)
 }
 
-// readCursor returns the last event that the client of a GET has, CS-1. A header that is not a sequence is ignored, CS-2: the headers are fixed when a page loads,
-// and a page without a snapshot sends "undefined".
-func readCursor(h http.Header) (chunk.Cursor, bool) {
-	for _, name := range []string{sse.HeaderResumeFrom, sse.HeaderResumeAt, sse.HeaderLastEventID} {
-		if cursor, ok := sse.ParseCursor(h.Get(name)); ok {
-			return cursor.Cursor, true
-		}
+// readCursor returns the last event that the client of a GET has, CS-1. A malformed cursor is refused, as at an event stream: a client that got the whole answer
+// instead would show it twice. "undefined" and "null" are not cursors, CS-2: that is what a page sends whose variable has no value yet.
+func readCursor(h http.Header) (c chunk.Cursor, ok bool, p *httpkit.Problem) {
+	cursor, ok, err := sse.ReadHeaderCursor(h, "undefined", "null")
+	if err != nil {
+		return chunk.Cursor{}, false, badCursor
 	}
-	return chunk.Cursor{}, false
+	return cursor.Cursor, ok, nil
 }
 
 // resumeFrom returns the sequence that the client of a GET resumes after, nil without a cursor. If the log was rolled back or recreated since the client got
 // the event, that is the beginning: the client gets the whole answer, because it may show parts of an answer that no longer exists.
 func (s *Service) resumeFrom(r *http.Request, session chunk.Session) (*chunk.Seq, *httpkit.Problem) {
-	cursor, ok := readCursor(r.Header)
-	if !ok {
-		return nil, nil
+	cursor, ok, p := readCursor(r.Header)
+	if p != nil || !ok {
+		return nil, p
 	}
 	if cursor.Anchor == 0 {
 		return &cursor.Seq, nil
