@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,4 +181,35 @@ func (w *env) complete(at map[chunk.Seq]poison) {
 	for seq, p := range at {
 		w.Error(errors.New(p.name), "is no entry, at", seq)
 	}
+}
+
+// The server stores a message whose subject has a wildcard as a literal token. One with * becomes a dead letter with its data. One with > matches no filter of
+// a reader, so that it is not delivered and has no dead letter. Neither stops the readers of later records.
+func TestLiteralWildcards(t *testing.T) {
+	w := newEnv(t)
+	defer w.project()()
+	for _, subject := range []string{"tr.chunks.0.acme.s1.>", "tr.chunks.0.>.>.>", "tr.chunks.0.acme.>.s1"} {
+		w.putMessage(subject, nil, []byte(subject))
+	}
+	stars := []string{"tr.chunks.0.acme.s1.*", "tr.chunks.0.acme.*.*", "tr.chunks.0.*.*.*"}
+	for _, subject := range stars {
+		w.putMessage(subject, nil, []byte(subject))
+	}
+	rec := w.record(1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	natstest.Eventually(t, "the dead letters and the snapshot", func(ctx context.Context) error {
+		var got []string
+		for _, entry := range w.entries() {
+			if entry.Reason != ReasonSubject || string(entry.Data) != entry.Origin.Subject {
+				return fmt.Errorf("entry %+v", entry)
+			}
+			got = append(got, entry.Origin.Subject)
+		}
+		if !slices.Equal(got, stars) {
+			return fmt.Errorf("entries %q, want %q", got, stars)
+		}
+		if pos, _, err := w.Reader.StoredPosition(ctx, s1); err != nil || pos != rec.Position() {
+			return fmt.Errorf("snapshot at %v, want %v: %w", pos, rec.Position(), err)
+		}
+		return nil
+	})
 }
