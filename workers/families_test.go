@@ -65,7 +65,7 @@ assistant: search({"q":"soup"}) output-available ["lentil","pea"]
 assistant: {"type":"source-url","sourceId":"1","url":"https://soup.example"}
 assistant: {"type":"source-document","sourceId":"2","mediaType":"text/plain","title":"Soups"}
 assistant: {"type":"file","mediaType":"image/png","url":"https://soup.example/pea.png"}
-assistant: oven({}) output-error it is cold
+assistant: oven({}) output-error the tool failed
 assistant: knife(null) output-error half a JSON
 assistant: Pea soup.`
 	got := conversation(snap)

@@ -223,14 +223,21 @@ func (c *Call) End(ctx context.Context, result any) error {
 	return c.complete(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Result: v, ProviderExecuted: new(true)})
 }
 
-// Fail writes the error of a call that was started or approved. The text of err is shown to the model and to
-// users. The code is that of an *Error, otherwise CodeToolFailed.
+// errToolFailed is the text of a failed call for users.
+const errToolFailed = "the tool failed"
+
+// Fail writes the error of a call that was started or approved. The message and the code of an *Error are shown to
+// users and to the model. The text of another error may contain addresses, paths, and responses of other systems: users
+// see that the tool failed, with CodeToolFailed. Turn.Messages has the text, for the model, as long as this worker has
+// the run. The worker logs it.
 func (c *Call) Fail(ctx context.Context, err error) error {
-	text, code := err.Error(), CodeToolFailed
+	text, code := errToolFailed, CodeToolFailed
 	if d := detail(err, ""); d.Message != "" {
 		text, code = d.Message, *d.Code
+	} else {
+		c.step.turn.rememberToolError(c.id, validText(err.Error()))
 	}
-	text = validText(text)
+	c.step.turn.log.WarnContext(ctx, "tool failed", "tool", c.name, "call", c.id, "error", err)
 	return c.complete(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Error: &text, ErrorCode: &code, ProviderExecuted: new(true)})
 }
 

@@ -43,6 +43,7 @@ type Turn struct {
 	finished    []Message               // the messages that no later record can change
 	read        int                     // number of finished messages
 	ids         map[string]bool         // of all calls
+	toolErrors  map[string]string       // texts that the log does not have, by call; see Call.Fail
 	writeErr    error                   // permanent write error: the command moves to another worker
 	step        int64                   // last committed step of the turn
 	final       bool                    // the last committed step was marked final
@@ -311,6 +312,7 @@ func (t *Turn) setSnapshot(snap fold.Snapshot, refolded bool) {
 		t.read, t.finished, t.ids = 0, nil, make(map[string]bool)
 	}
 	list := withoutBoundaries(snap.Messages(t.read))
+	t.restoreToolErrors(list)
 	n := 0 // number of finished messages in list
 	for n < len(list) && list[n].Index < snap.FinishedCount() {
 		n++
@@ -322,6 +324,33 @@ func (t *Turn) setSnapshot(snap fold.Snapshot, refolded bool) {
 	for _, m := range list {
 		for _, c := range m.Calls() {
 			t.ids[c.ID] = true
+		}
+	}
+}
+
+// rememberToolError keeps the text of an error for the model.
+func (t *Turn) rememberToolError(call, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.toolErrors == nil {
+		t.toolErrors = make(map[string]string)
+	}
+	t.toolErrors[call] = text
+}
+
+// restoreToolErrors puts the texts that were remembered into messages of the snapshot.
+func (t *Turn) restoreToolErrors(list []Message) {
+	if len(t.toolErrors) == 0 {
+		return
+	}
+	for i := range list {
+		for _, p := range list[i].Parts {
+			if p.Call == nil || p.Call.State != CallFailed {
+				continue
+			}
+			if text, ok := t.toolErrors[p.Call.ID]; ok {
+				p.Call.Error = text
+			}
 		}
 	}
 }

@@ -36,8 +36,8 @@ type Tool struct {
 	// model. Defaults to any object.
 	Schema chunk.Value
 
-	// Run executes a call. The result is any JSON value of at most 256 KiB. The text of an error is shown to
-	// the model and to users. After a crash of the worker Run may be called again with the same
+	// Run executes a call. The result is any JSON value of at most 256 KiB. The text of an error is for the
+	// model and the worker's log; users see the message of a *workers.Error only. After a crash of the worker Run may be called again with the same
 	// Call.IdempotencyKey.
 	Run func(ctx context.Context, c Call) (any, error)
 

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/tailrace/tailrace/workers"
 )
 
 // WebhookConfig configures a tool behind a URL. URL is required.
@@ -30,7 +32,7 @@ type WebhookConfig struct {
 
 // Webhook returns a Tool's Run that sends the call to a URL. The header Idempotency-Key is the same in every
 // attempt of a call. The result is the JSON of a response with a status of 200 to 299, or its text if it is
-// not JSON; any other status is an error with the text of the response.
+// not JSON; any other status is an error with the text of the response, which only the model gets.
 func Webhook(cfg WebhookConfig) (func(ctx context.Context, c Call) (any, error), error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -64,14 +66,17 @@ func (cfg WebhookConfig) run(ctx context.Context, c Call) (any, error) {
 	if err != nil {
 		// The text of the error contains the URL, which users must not see.
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("no response from the tool within %s", cfg.Timeout)
+			return nil, webhookError(fmt.Sprintf("the tool did not respond within %s", cfg.Timeout), nil)
 		}
-		return nil, errors.New("tool unreachable")
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		return nil, webhookError("the tool is unreachable", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxValue+1))
 	if err != nil {
-		return nil, errors.New("tool response incomplete")
+		return nil, webhookError("the tool's response is incomplete", err)
 	}
 	if len(text) > maxValue {
 		return nil, fmt.Errorf("tool response exceeds %d bytes", maxValue)
@@ -86,6 +91,11 @@ func (cfg WebhookConfig) run(ctx context.Context, c Call) (any, error) {
 		return json.RawMessage(text), nil
 	}
 	return strings.ToValidUTF8(string(text), "\uFFFD"), nil
+}
+
+// webhookError returns an error that users see without its cause.
+func webhookError(text string, cause error) error {
+	return &workers.Error{Message: text, Code: workers.CodeToolFailed, Cause: cause}
 }
 
 // clip truncates a text for an error message.
