@@ -59,6 +59,12 @@ func (q *queue) tail() *item {
 }
 
 func (q *queue) push(it *item) {
+	if len(q.items) == cap(q.items) && q.head > len(q.items)/2 {
+		// A run that is never idle would otherwise keep a place for each record that it has written.
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
 	q.items = append(q.items, it)
 	q.bytes += it.memory()
 }
