@@ -2,10 +2,9 @@ package consumers
 
 import (
 	"log/slog"
-	"sync/atomic"
-	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Malformed is a message in the log that is not a record: its subject is not that of a session, or its envelope cannot be parsed. It has no ordinal, so
@@ -50,16 +49,17 @@ func (r *Reader) skipMalformed(f Malformed) {
 
 // warnMalformed is the default of OnMalformed. A faulty writer may store thousands of such messages per second, which must not fill the log output.
 func warnMalformed(log *slog.Logger) func(Malformed) {
-	var quietUntil atomic.Int64
+	var limit wait.Throttle
 	return func(f Malformed) {
-		now, until := time.Now(), quietUntil.Load()
-		if now.UnixNano() < until || !quietUntil.CompareAndSwap(until, now.Add(time.Second).UnixNano()) {
+		more, ok := limit.Allow()
+		if !ok {
 			return
 		}
 		log.Warn("malformed message skipped",
 			slog.String("stream", f.Stream),
 			slog.String("subject", f.Subject),
 			slog.Uint64("sequence", uint64(f.Seq)),
-			slog.Any("error", f.Err))
+			slog.Any("error", f.Err),
+			slog.Int64("notLogged", more))
 	}
 }

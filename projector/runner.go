@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Runner folds the records of a Source and saves snapshots. Its sessions are independent: a session that is slow or cannot be
@@ -19,6 +20,7 @@ type Runner struct {
 	log    Log
 	cfg    Config
 	stats  counters
+	skips  wait.Throttle // of the log lines for skipped records
 
 	// The loop owns these fields.
 	sessions map[chunk.Session]*session

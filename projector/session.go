@@ -351,6 +351,8 @@ func (s *session) addDeadLetter(ctx context.Context, rec chunk.Record, reason st
 		}
 	}
 	s.stats.skipped.Add(1)
-	s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "record skipped: fold failed", attrs...)
+	if more, ok := s.skips.Allow(); ok {
+		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "record skipped: fold failed", append(attrs, slog.Int64("notLogged", more))...)
+	}
 	return nil
 }

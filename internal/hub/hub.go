@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Hub fans out the feeds of one node. Its methods are safe for concurrent use.
@@ -24,6 +25,7 @@ type Hub struct {
 	closed     chan struct{}  // closed shortly before Run returns
 	readers    sync.WaitGroup // goroutines that read pages
 	counters   counters
+	malformed  wait.Throttle // of the log lines
 }
 
 type counters struct {

@@ -122,7 +122,9 @@ func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
 	rec, err := codec.Decode(msg)
 	if err != nil {
 		p.hub.counters.skipped.Add(1)
-		p.hub.cfg.Log.Warn("malformed message skipped", "session", s.String(), "sequence", uint64(seq), "error", err)
+		if more, ok := p.hub.malformed.Allow(); ok {
+			p.hub.cfg.Log.Warn("malformed message skipped", "session", s.String(), "sequence", uint64(seq), "error", err, "notLogged", more)
+		}
 		return nil
 	}
 	for _, t := range topics {

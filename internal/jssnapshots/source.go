@@ -36,6 +36,7 @@ type Source struct {
 	poll   time.Duration // interval
 
 	malformed atomic.Uint64
+	limit     wait.Throttle // of the log lines for malformed messages
 
 	mu     sync.Mutex // guards bucket and pinned
 	bucket string     // incarnation of the bucket, "" before the first request
@@ -240,7 +241,9 @@ func (s *Source) skipMalformed(ctx context.Context, e *jsreader.Entry, a *acker,
 		}
 	}
 	s.malformed.Add(1)
-	s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "malformed message skipped", attrs...)
+	if more, ok := s.limit.Allow(); ok {
+		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "malformed message skipped", append(attrs, slog.Int64("notLogged", more))...)
+	}
 	if err := a.Ack(); err != nil {
 		s.cfg.Log.Debug("malformed message not acknowledged", slog.Uint64("sequence", e.Seq), slog.Any("error", err))
 	}
