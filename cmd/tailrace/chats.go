@@ -52,6 +52,7 @@ func (f *httpServer) mountAgents() error {
 	}
 	client, err := runs.New(b.js, runs.Config{
 		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Reaper: reaper, Storage: b.storage, Log: b.log,
+		RequestTimeout: requestTimeout,
 	})
 	if err != nil {
 		return err

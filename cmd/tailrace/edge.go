@@ -27,6 +27,10 @@ func runEdge(ctx context.Context, t terminal, args []string) error {
 	})
 }
 
+// requestTimeout is the longest time that a request takes until its response or stream
+// begins: that of a message whose command, or answer, is stored with an unknown outcome.
+const requestTimeout = 15 * time.Second
+
 // httpServer is the HTTP side of a process. The listener is open from the start, so
 // that a taken port fails immediately and probes get a response.
 type httpServer struct {
@@ -226,7 +230,7 @@ func (f *httpServer) run(ctx context.Context) error {
 		// connections.
 		f.server.SetKeepAlivesEnabled(false)
 		defer stopEdge()
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.b.cfg.Drain+5*time.Second)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(f.b.cfg.Drain, requestTimeout)+5*time.Second)
 		defer cancel()
 		return errors.Join(f.edge.Drain(ending), f.server.Shutdown(ending), f.ops.close())
 	})
