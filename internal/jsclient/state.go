@@ -12,7 +12,8 @@ import (
 // State is the state of a stream, as its leader has it.
 type State struct {
 	Created     time.Time
-	First, Last uint64 // sequences
+	Now         time.Time // of the server that responded
+	First, Last uint64    // sequences
 	Replicas    int
 	Subjects    map[string]uint64 // messages of each subject that matches the filter; nil without a filter
 }
@@ -26,7 +27,7 @@ func (c *Client) State(ctx context.Context, stream, filter string) (State, error
 		return State{}, err
 	}
 	s := State{
-		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq,
+		Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq,
 		Replicas: info.Config.Replicas, Subjects: info.State.Subjects,
 	}
 	for offset := nextOffset(0, len(s.Subjects), info.Total); offset > 0; {

@@ -191,7 +191,7 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before
 			continue
 		}
 		c.found = true
-		if !bytes.Equal(note.Data, complete) && time.Since(note.Stored) < st.cfg.WriteGrace {
+		if !bytes.Equal(note.Data, complete) && info.TimeStamp.Sub(note.Stored) < st.cfg.WriteGrace { // by the clock of the server
 			c.left = true
 			continue
 		}

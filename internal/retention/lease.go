@@ -23,6 +23,7 @@ type Lease struct {
 	client  *jsclient.Client
 	stream  string
 	subject string
+	now     func(ctx context.Context) (time.Time, error)
 }
 
 // LeaseConfig names the task of a Lease. All processes that share it must have the same LeaseConfig.
@@ -53,7 +54,16 @@ func NewLease(js jetstream.JetStream, cfg LeaseConfig) (*Lease, error) {
 		return nil, fmt.Errorf("Name: %w", err)
 	}
 	bucket := cfg.Layout.Snapshots()
-	return &Lease{cfg: cfg, client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key}, nil
+	l := &Lease{cfg: cfg, client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key}
+	l.now = l.serverTime
+	return l, nil
+}
+
+// serverTime returns the time of the server, which has also set that of the key. The clock of this process may be wrong: if it is late by a day, the process
+// would not run the task for a day, and if it is early, each time.
+func (l *Lease) serverTime(ctx context.Context) (time.Time, error) {
+	state, err := l.client.State(ctx, l.stream, "")
+	return state.Now, err
 }
 
 // Do runs work, unless a process has started it less than nine tenths of the interval ago; the margin lets the process that started it last do so
@@ -79,8 +89,14 @@ func (l *Lease) claim(ctx context.Context) (uint64, error) {
 	if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
 		return 0, fmt.Errorf("read %s: %w", l.subject, err)
 	}
-	if err == nil && time.Since(last.Stored) < l.cfg.Interval*9/10 {
-		return 0, nil
+	if err == nil {
+		now, err := l.now(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("time of %s: %w", l.stream, err)
+		}
+		if now.Sub(last.Stored) < l.cfg.Interval*9/10 {
+			return 0, nil
+		}
 	}
 	seq, err := l.client.Put(ctx, jsclient.Put{
 		Msg: nats.NewMsg(l.client.PublishSubject(l.subject)), ExpectedSeq: &last.Seq, RetryTimeout: retryTimeout,

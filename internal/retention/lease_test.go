@@ -80,3 +80,29 @@ func TestTheLeaseExpires(t *testing.T) {
 		return nil
 	})
 }
+
+// The clock of the server decides, which also dates the key. A process whose clock is wrong neither runs the task too early nor misses it.
+func TestLeaseUsesTheServersClock(t *testing.T) {
+	all := newLeases(t, 2, time.Hour)
+	if n := round(t, all, nil); n != 1 {
+		t.Fatalf("%d processes ran the task, want 1", n)
+	}
+	l := all[0]
+	last, err := l.client.Last(t.Context(), l.stream, l.subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := l.now(t.Context())
+	if since := now.Sub(last.Stored); err != nil || since < 0 || since > time.Minute {
+		t.Errorf("the key was stored %s before the time of the server, %v", since, err)
+	}
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{50 * time.Minute, 0}, {55 * time.Minute, 1}} {
+		l.now = func(context.Context) (time.Time, error) { return last.Stored.Add(step.after), nil }
+		if n := round(t, all[:1], nil); n != step.want {
+			t.Errorf("%d processes ran the task after %s, want %d", n, step.after, step.want)
+		}
+	}
+}
