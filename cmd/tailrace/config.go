@@ -47,7 +47,7 @@ type config struct {
 	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
 	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
 	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
-	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes"`
+	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
 	Views        string        `envconfig:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
 	ChatAgents      stringList      `envconfig:"CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
