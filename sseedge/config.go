@@ -58,6 +58,10 @@ type Config struct {
 	// BodyBytes bounds the memory of all request bodies that are being read. Defaults to 256 MiB; a negative number is unlimited.
 	BodyBytes int64
 
+	// ReadBytes bounds the memory of the pages that are being read and written: snapshots, messages, trees, lists of sessions. Defaults to 256 MiB; a negative
+	// number is unlimited. One conversation whose text is larger is read nevertheless.
+	ReadBytes int64
+
 	// Views are the audience views, for streams and pages alike. Defaults to none: every client gets everything.
 	Views *view.Views
 

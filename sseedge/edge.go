@@ -19,10 +19,13 @@ type Log interface {
 
 // Edge is an http.Handler.
 type Edge struct {
+	log       hub.Log
 	hub       *hub.Hub
 	snapshots Snapshots
 	past      History // nil if snapshots has none
 	rewinds   historyLimiter
+	reads     *readBudget
+	pages     sharedPages
 	cfg       Config
 	respond   *httpkit.Responder
 	router    *httpkit.Router
@@ -53,11 +56,13 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 		return nil, fmt.Errorf("hub: %w", err)
 	}
 	e := &Edge{
+		log:       log,
 		hub:       h,
 		snapshots: snapshots,
 		cfg:       cfg,
 		limiter:   httpkit.NewStreamLimiter(cfg.Limits, cfg.TrustedProxies, cfg.Log),
 		bodies:    httpkit.NewBodyLimiter(cfg.BodyBytes),
+		reads:     newReadBudget(cfg.ReadBytes),
 	}
 	e.past, _ = snapshots.(History)
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}

@@ -80,22 +80,29 @@ func (q query) readPartial() (bool, *httpkit.Problem) {
 	return false, badRequest(codeBadParameter, "unknown value", "partial: want 0 or 1")
 }
 
-// loadSnapshot returns the snapshot that the query selects.
-func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *httpkit.Problem) {
+// loadSnapshot returns the snapshot that the query selects, and what it takes of the budget of pages.
+func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *reservation, *httpkit.Problem) {
 	if m.at == 0 && m.checkpoint == "" {
 		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages, Parts: m.parts})
 	}
 	if e.past == nil {
-		return aisdk.FrontendSnapshot{}, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")
+		return aisdk.FrontendSnapshot{}, nil, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")
 	}
 	if !e.rewinds.begin(s) {
-		return aisdk.FrontendSnapshot{}, busy
+		return aisdk.FrontendSnapshot{}, nil, busy
 	}
 	defer e.rewinds.end(s)
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.HistoryTimeout)
 	defer cancel()
+	hold, err := e.reads.reserveHistory(ctx)
+	if err != nil {
+		return aisdk.FrontendSnapshot{}, nil, e.loadProblem(s, err)
+	}
 	snap, err := e.loadHistory(ctx, s, m)
-	return snap, e.pastProblem(s, err)
+	if err != nil {
+		hold.release()
+	}
+	return snap, hold, e.pastProblem(s, err)
 }
 
 func (e *Edge) loadHistory(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, error) {

@@ -22,6 +22,8 @@ type metrics struct {
 	disconnects *prometheus.CounterVec
 	resumes     *prometheus.CounterVec
 	requests    *httpkit.RequestMetrics
+	readBytes   prometheus.GaugeFunc
+	rejected    prometheus.Counter
 	events      prometheus.Counter
 	bytes       prometheus.Counter
 	delivery    prometheus.Histogram
@@ -39,12 +41,15 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 		resumes: httpkit.Counters("edge_resumes_total", "outcome",
 			"Cursors of clients, by outcome: exact, or the reason why the client was moved to another position (also later, within a stream).", resumeOutcomes),
 		requests: httpkit.NewRequestMetrics(),
+		readBytes: httpkit.Gauge("edge_read_bytes", "Memory for pages that are being read and written: snapshots, messages, trees, lists of sessions.",
+			func() float64 { return float64(e.reads.inUse.Load()) }),
+		rejected: httpkit.Counter("edge_reads_rejected_total", "Reads of pages that were rejected because the memory for them was in use."),
 		events:   httpkit.Counter("edge_events_sent_total", "Events sent on event streams."),
 		bytes:    httpkit.Counter("edge_bytes_sent_total", "Bytes of these events."),
 		delivery: httpkit.Histogram("edge_delivery_seconds", "Time from the storage of the newest record of a batch to the end of its write. Live batches only; compares the clocks of two machines."),
 		catchup:  httpkit.Histogram("edge_catchup_seconds", "Time from the opening of a stream to the end of its backlog; not of streams without one."),
 	}
-	all := httpkit.Collectors{m.connections, m.connects, m.disconnects, m.resumes, m.requests, m.events, m.bytes, m.delivery, m.catchup, hubMetrics{e.hub}}
+	all := httpkit.Collectors{m.connections, m.connects, m.disconnects, m.resumes, m.requests, m.readBytes, m.rejected, m.events, m.bytes, m.delivery, m.catchup, hubMetrics{e.hub}}
 	if err := reg.Register(all); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -78,6 +83,13 @@ func (m *metrics) connected(outcome string) {
 func (m *metrics) resumed() {
 	if m != nil {
 		m.resumes.WithLabelValues(resumeExact).Inc()
+	}
+}
+
+// readRejected counts a read for which there was no memory.
+func (m *metrics) readRejected() {
+	if m != nil {
+		m.rejected.Inc()
 	}
 }
 

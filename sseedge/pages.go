@@ -37,32 +37,28 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 		return p
 	}
 	name, p := e.readPage(q, &s)
-	var m snapshotQuery
-	if p == nil {
-		m, p = q.parseSnapshotQuery()
-	}
-	var snap aisdk.FrontendSnapshot
-	if p == nil {
-		snap, p = e.loadSnapshot(r.Context(), s, m)
-	}
-	var page []byte
-	if p == nil {
-		page, p = e.shownPage(name, s, snap.AppendJSON(nil))
-	}
 	if p != nil {
 		return p
 	}
-	// A browser may store it, and revalidates it each time; shared caches may not, because the content depends on the client.
-	w.Header().Set("Cache-Control", "private, no-cache")
-	etag := m.etag(name, snap, page)
-	w.Header().Set("ETag", etag)
-	if matches(r.Header, etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
+	m, p := q.parseSnapshotQuery()
+	if p != nil {
+		return p
 	}
-	w.Header().Set("X-Session-Id", id)
-	e.respond.JSONText(w, http.StatusOK, page)
-	return nil
+	key := pageKey{session: s, view: name, query: m}
+	if m.at != 0 || m.checkpoint != "" {
+		key.query = &m // not shared: the second one of a session is rejected
+	}
+	if p := e.lastPosition(r.Context(), &key); p != nil {
+		return p
+	}
+	return e.servePage(w, r, key, func(ctx context.Context) (page, *httpkit.Problem) {
+		snap, hold, p := e.loadSnapshot(ctx, s, m)
+		if p != nil {
+			return page{}, p
+		}
+		text, p := e.shownPage(name, s, snap.AppendJSON(nil))
+		return page{text, m.etag(name, snap, text), hold}.complete(p)
+	})
 }
 
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in the message
@@ -73,41 +69,47 @@ func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *http
 	if p != nil {
 		return p
 	}
-	page, p := e.readMessages(r.Context(), q, s)
+	name, p := e.readPage(q, &s)
 	if p != nil {
 		return p
 	}
-	e.writeJSON(w, s.ID, page)
-	return nil
+	window, p := q.readWindow()
+	if p != nil {
+		return p
+	}
+	key := pageKey{session: s, view: name, query: window}
+	if p := e.lastPosition(r.Context(), &key); p != nil {
+		return p
+	}
+	return e.servePage(w, r, key, func(ctx context.Context) (page, *httpkit.Problem) {
+		snap, hold, p := e.load(ctx, s, window)
+		if p != nil {
+			return page{}, p
+		}
+		list, p := e.messagePage(name, s, snap)
+		return e.encodePage(list, hold, p)
+	})
 }
 
-func (e *Edge) readMessages(ctx context.Context, q query, s chunk.Session) (messagePage, *httpkit.Problem) {
-	name, p := e.readPage(q, &s)
-	if p != nil {
-		return messagePage{}, p
+func (q query) readWindow() (w fold.PageQuery, p *httpkit.Problem) {
+	if w.Partial, p = q.readPartial(); p != nil {
+		return w, p
 	}
-	partial, p := q.readPartial()
-	if p != nil {
-		return messagePage{}, p
+	if w.Limit, p = q.readCount("limit", defaultLimit, maxLimit); p != nil {
+		return w, p
 	}
-	limit, p := q.readCount("limit", defaultLimit, maxLimit)
-	if p != nil {
-		return messagePage{}, p
-	}
-	parts, p := q.readCount("parts", 0, maxParts)
-	if p != nil {
-		return messagePage{}, p
-	}
-	snap, p := e.load(ctx, s, fold.PageQuery{Partial: partial, Limit: limit, Parts: parts, Before: q.values.Get("before")})
-	if p != nil {
-		return messagePage{}, p
-	}
-	shown, p := e.shownMessages(name, s, bodies(snap.Messages))
-	page := messagePage{Messages: shown}
+	w.Parts, p = q.readCount("parts", 0, maxParts)
+	w.Before = q.values.Get("before")
+	return w, p
+}
+
+func (e *Edge) messagePage(view string, s chunk.Session, snap aisdk.FrontendSnapshot) (messagePage, *httpkit.Problem) {
+	shown, p := e.shownMessages(view, s, bodies(snap.Messages))
+	list := messagePage{Messages: shown}
 	if snap.Before != nil && *snap.Before != "" {
-		page.Before = snap.Before
+		list.Before = snap.Before
 	}
-	return page, p
+	return list, p
 }
 
 // readPage parses the parameters of all pages of a session: the session and the view.
@@ -131,11 +133,12 @@ func (q query) readCount(name string, absent, most int) (int, *httpkit.Problem) 
 	return n, nil
 }
 
-func (e *Edge) load(ctx context.Context, s chunk.Session, q fold.PageQuery) (aisdk.FrontendSnapshot, *httpkit.Problem) {
+// load returns the present state, and what it takes of the budget of pages. The caller releases that.
+func (e *Edge) load(ctx context.Context, s chunk.Session, q fold.PageQuery) (aisdk.FrontendSnapshot, *reservation, *httpkit.Problem) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 	defer cancel()
-	snap, err := e.read(ctx, s, q)
-	return snap, e.loadProblem(s, err)
+	snap, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (aisdk.FrontendSnapshot, error) { return e.read(ctx, s, q) })
+	return snap, hold, e.loadProblem(s, err)
 }
 
 func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
@@ -146,17 +149,25 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
 		return noStream
 	case errors.Is(err, chunk.ErrUnknownMessage):
 		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message, or the member before of a page")
+	case errors.Is(err, errReadBudget):
+		e.metrics.readRejected()
+		return tooManyReads
 	}
 	e.cfg.Log.Warn("snapshot failed", "session", s.String(), "error", err)
 	return unavailable
 }
 
-// writeJSON responds with a page that must not be cached.
-func (e *Edge) writeJSON(w http.ResponseWriter, session string, v any) {
-	if session != "" {
-		w.Header().Set("X-Session-Id", session)
+// encodePage returns the page of v, or the problem.
+func (e *Edge) encodePage(v any, hold *reservation, p *httpkit.Problem) (page, *httpkit.Problem) {
+	if p != nil {
+		return page{hold: hold}.complete(p)
 	}
-	e.respond.JSON(w, http.StatusOK, v)
+	text, err := json.Marshal(v)
+	if err != nil {
+		e.cfg.Log.Error("response encoding failed", "error", err)
+		p = httpkit.Internal
+	}
+	return page{text: text, hold: hold}.complete(p)
 }
 
 func bodies(messages []aisdk.UIMessage) []json.RawMessage {

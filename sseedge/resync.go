@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -20,7 +21,7 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 	v.detach()
 	for v.resyncs < maxResyncs {
 		v.resyncs++
-		snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: v.resyncs == maxResyncs, Limit: 1, Parts: 1})
+		snap, err := v.edge.readPosition(ctx, v.target(), v.resyncs == maxResyncs)
 		if err != nil {
 			return err
 		}
@@ -47,7 +48,7 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 // attachExpired serves a session without records in the log, of which a snapshot is stored. A client that does not have all of it is moved to the snapshot.
 // If the session is complete, that is the end; otherwise the client waits for the next record: 204 would stop an EventSource for good.
 func (v *subscription) attachExpired(ctx context.Context) error {
-	snap, err := v.edge.read(ctx, v.target(), fold.PageQuery{Partial: true, Limit: 1, Parts: 1})
+	snap, err := v.edge.readPosition(ctx, v.target(), true)
 	if err != nil {
 		return err
 	}
@@ -73,6 +74,19 @@ func (v *subscription) attachExpired(ctx context.Context) error {
 	v.move(v.expired(), snap.StreamSequence)
 	v.complete = true
 	return nil
+}
+
+// readPosition returns the state at which a stream continues, without its messages.
+func (e *Edge) readPosition(ctx context.Context, s chunk.Session, partial bool) (aisdk.FrontendSnapshot, error) {
+	snap, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (aisdk.FrontendSnapshot, error) {
+		return e.read(ctx, s, fold.PageQuery{Partial: partial, Limit: 1, Parts: 1})
+	})
+	defer hold.release()
+	snap.Messages = nil
+	if errors.Is(err, errReadBudget) {
+		e.metrics.readRejected()
+	}
+	return snap, err
 }
 
 func (v *subscription) expired() *chunk.TruncatedError {

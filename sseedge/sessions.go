@@ -49,46 +49,50 @@ func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *httpk
 	if p != nil {
 		return p
 	}
-	page, p := e.readSessions(r.Context(), q)
+	name, p := q.readView(e.cfg.Views)
 	if p != nil {
 		return p
 	}
-	e.writeJSON(w, "", page)
-	return nil
-}
-
-func (e *Edge) readSessions(ctx context.Context, q query) (sessionsPage, *httpkit.Problem) {
-	name, p := q.readView(e.cfg.Views)
-	if p != nil {
-		return sessionsPage{}, p
-	}
 	listing, p := q.readListing()
 	if p != nil {
-		return sessionsPage{}, p
+		return p
 	}
 	if compiled := e.cfg.Views.Get(name); compiled != nil && listing.AgentType != "" && !compiled.AgentTypes() {
-		return sessionsPage{}, badRequest(codeBadParameter, "this view does not tell agents apart", "agentType: want none")
+		return badRequest(codeBadParameter, "this view does not tell agents apart", "agentType: want none")
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
-	defer cancel()
-	list, err := e.cfg.Sessions.Sessions(ctx, e.cfg.Tenant, listing)
+	// The list has no position: it is of the saved snapshots, which are older than the log anyway.
+	return e.servePage(w, r, pageKey{view: name, query: listing}, func(ctx context.Context) (page, *httpkit.Problem) {
+		ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
+		defer cancel()
+		list, hold, p := e.readSessions(ctx, name, listing)
+		return e.encodePage(list, hold, p)
+	})
+}
+
+func (e *Edge) readSessions(ctx context.Context, view string, of projector.SessionQuery) (sessionsPage, *reservation, *httpkit.Problem) {
+	list, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (projector.SessionPage, error) {
+		return e.cfg.Sessions.Sessions(ctx, e.cfg.Tenant, of)
+	})
 	switch {
 	case errors.Is(err, projector.ErrBadCursor):
-		return sessionsPage{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
+		return sessionsPage{}, nil, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
+	case errors.Is(err, errReadBudget):
+		return sessionsPage{}, nil, e.loadProblem(chunk.Session{}, err)
 	case err != nil:
 		e.cfg.Log.Warn("session list failed", "error", err)
-		return sessionsPage{}, unavailable
+		return sessionsPage{}, nil, unavailable
 	}
 	page := sessionsPage{Sessions: make([]json.RawMessage, len(list.Sessions))}
 	if list.Next != "" {
 		page.Before = &list.Next
 	}
 	for i, l := range list.Sessions {
-		if page.Sessions[i], p = e.shownListed(name, l); p != nil {
-			return sessionsPage{}, p
+		var p *httpkit.Problem
+		if page.Sessions[i], p = e.shownListed(view, l); p != nil {
+			return sessionsPage{}, hold, p
 		}
 	}
-	return page, nil
+	return page, hold, nil
 }
 
 func (e *Edge) shownListed(view string, l projector.SessionInfo) (json.RawMessage, *httpkit.Problem) {

@@ -44,21 +44,36 @@ func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *httpkit.
 		return p
 	}
 	name, p := e.readPage(q, &s)
-	var page treePage
-	if p == nil {
-		page, p = e.readTree(r.Context(), name, s)
-	}
 	if p != nil {
 		return p
 	}
-	e.writeJSON(w, s.ID, page)
-	return nil
+	key := pageKey{session: s, view: name, query: maxTreeSessions}
+	if p := e.endOfLog(r.Context(), &key); p != nil {
+		return p
+	}
+	return e.servePage(w, r, key, func(ctx context.Context) (page, *httpkit.Problem) {
+		ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout) // for all of it
+		defer cancel()
+		hold, err := e.reads.reserveTree(ctx)
+		if err != nil {
+			return page{}, e.loadProblem(s, err)
+		}
+		tree, p := e.readTree(ctx, name, s)
+		return e.encodePage(tree, hold, p)
+	})
+}
+
+// endOfLog sets the position of a page of several sessions, which is the end of the log.
+func (e *Edge) endOfLog(ctx context.Context, key *pageKey) *httpkit.Problem {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
+	defer cancel()
+	tip, err := e.hub.Tip(ctx, key.session)
+	key.seq, key.epoch = tip.Seq, tip.StreamEpoch
+	return e.loadProblem(key.session, err)
 }
 
 // readTree reads level by level, so that the limits omit the deepest sessions.
 func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (treePage, *httpkit.Problem) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout) // for all of it
-	defer cancel()
 	top, p := e.readFamily(ctx, view, s)
 	if p != nil {
 		return treePage{}, p
@@ -104,10 +119,11 @@ type sessionTree struct {
 }
 
 func (e *Edge) readFamily(ctx context.Context, view string, s chunk.Session) (sessionTree, *httpkit.Problem) {
-	snap, p := e.load(ctx, s, fold.PageQuery{Partial: true})
+	snap, hold, p := e.load(ctx, s, fold.PageQuery{Partial: true})
 	if p != nil {
 		return sessionTree{}, p
 	}
+	defer hold.release()
 	page, p := e.shownPage(view, s, snap.AppendJSON(nil))
 	if p != nil {
 		return sessionTree{}, p

@@ -66,6 +66,8 @@ type config struct {
 
 	BodyBytes int64 `envconfig:"BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
 
+	ReadBytes int64 `envconfig:"READ_BYTES" default:"268435456" desc:"memory for pages that are being read and written (snapshots, messages, trees, lists of sessions), in bytes; 0 is 256 MiB, -1 is unlimited; over the limit a request waits up to 5 seconds and gets 503"`
+
 	MaxConnections int        `envconfig:"MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
 	TLSCert        string     `envconfig:"TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
 	TLSKey         string     `envconfig:"TLS_KEY" desc:"PEM file of the key of the edge's certificate"`

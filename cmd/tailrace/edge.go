@@ -90,6 +90,7 @@ func (f *httpServer) build(more []route) error {
 		Limits:         f.b.cfg.limits(),
 		HubBytes:       f.b.cfg.HubBytes,
 		BodyBytes:      f.b.cfg.BodyBytes,
+		ReadBytes:      f.b.cfg.ReadBytes,
 		TrustedProxies: f.b.cfg.TrustedProxies,
 		Origins:        f.b.cfg.CORSOrigins,
 		Views:          views,

@@ -2,6 +2,7 @@ package jssnapshots
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,9 @@ func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from
 	for n := range data {
 		if p, spilled := readPointer(data[n]); spilled && all.Err() == nil {
 			group.Go(func() (err error) {
+				if err := projector.CountRead(ctx, p.Bytes); err != nil {
+					return err
+				}
 				data[n], err = st.fetch(all, p)
 				if errors.Is(err, errNoObject) {
 					err = fmt.Errorf("%w: the object of message %d is missing", fold.ErrInconsistent, from+n)
@@ -80,17 +84,26 @@ func (st *Store) readSome(ctx context.Context, b *bucket, snap fold.Snapshot, he
 		}
 		places[b.subject(key)] = n
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for len(places) > 0 {
 		missing := len(places)
+		var limit error
 		upTo, err := st.api.LastOfEach(ctx, b.name, slices.Collect(maps.Keys(places)), func(m jsclient.Message) {
 			n, asked := places[m.Subject]
 			if !asked || isMarker(m.Header) || head > 0 && m.Seq > head {
+				return
+			}
+			if limit = cmp.Or(limit, projector.CountRead(ctx, len(m.Data))); limit != nil {
+				cancel()
 				return
 			}
 			data[n] = m.Data
 			delete(places, m.Subject)
 		})
 		switch {
+		case limit != nil:
+			return limit
 		case err != nil:
 			return fmt.Errorf("read messages of %s: %w", snap.Session, err)
 		case upTo < head:

@@ -89,6 +89,9 @@ func (m *Memory) Range(ctx context.Context, snap fold.Snapshot, _ projector.Revi
 			return nil, fmt.Errorf("%w: message %d is missing", fold.ErrInconsistent, n)
 		}
 		data[i] = d
+		if err := projector.CountRead(ctx, len(d)); err != nil {
+			return nil, err
+		}
 	}
 	m.reads += len(data)
 	return data, ctx.Err()

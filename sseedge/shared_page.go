@@ -1,0 +1,184 @@
+package sseedge
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
+)
+
+// page is a response that is ready to be written.
+type page struct {
+	text []byte // JSON
+	etag string // "" for none
+	hold *reservation
+}
+
+// complete releases the memory that the page took while it was made, or all of it if there is a problem.
+func (g page) complete(p *httpkit.Problem) (page, *httpkit.Problem) {
+	if p != nil {
+		g.hold.release()
+		return page{}, p
+	}
+	g.hold.shrink(len(g.text))
+	return g, nil
+}
+
+// pageKey identifies a page: requests with the same key get the same text. It has the position that the log had when the request arrived. Without it,
+//  1. client A requests a page, and its read loads the last record,
+//  2. client B stores a message, and requests the same page,
+//  3. B gets the page of A, without its message.
+type pageKey struct {
+	session chunk.Session
+	seq     chunk.Seq
+	anchor  chunk.Anchor
+	epoch   string // of the stream, for a page of several sessions
+	view    string
+	query   any // comparable
+}
+
+// sharedPages makes each page once for all requests that wait for it. It continues as long as one of them waits, so a client that disconnects does not fail
+// the others.
+type sharedPages struct {
+	mu    sync.Mutex // guards pages, and users and complete of every sharedPage
+	pages map[pageKey]*sharedPage
+}
+
+type sharedPage struct {
+	users    int // requests that wait for the page or write it
+	complete bool
+	cancel   context.CancelFunc
+
+	done    chan struct{} // closed when the fields below are set
+	page    page
+	problem *httpkit.Problem
+}
+
+// servePage writes the page that load returns. Requests with an equal key share one call of load, whose context ends when none of them is left.
+func (e *Edge) servePage(w http.ResponseWriter, r *http.Request, key pageKey, load func(context.Context) (page, *httpkit.Problem)) *httpkit.Problem {
+	s := e.join(r.Context(), key, load)
+	defer e.pages.leave(key, s)
+	select {
+	case <-s.done:
+	case <-r.Context().Done():
+		return unavailable // no client receives it
+	}
+	if s.problem != nil {
+		return s.problem
+	}
+	if key.session.ID != "" {
+		w.Header().Set("X-Session-Id", key.session.ID)
+	}
+	if s.page.etag == "" {
+		w.Header().Set("Cache-Control", "no-store")
+	} else {
+		// A browser may store it, and revalidates it each time; shared caches may not, because the content depends on the client.
+		w.Header().Set("Cache-Control", "private, no-cache")
+		w.Header().Set("ETag", s.page.etag)
+		if matches(r.Header, s.page.etag) {
+			w.Header().Del("X-Session-Id")
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	e.writePage(w, s.page.text)
+	return nil
+}
+
+// join returns the page that is being made for an equal key, or starts to make it.
+func (e *Edge) join(ctx context.Context, key pageKey, load func(context.Context) (page, *httpkit.Problem)) *sharedPage {
+	p := &e.pages
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.pages[key]; s != nil {
+		s.users++
+		return s
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &sharedPage{users: 1, cancel: cancel, done: make(chan struct{})}
+	if p.pages == nil {
+		p.pages = make(map[pageKey]*sharedPage)
+	}
+	p.pages[key] = s
+	go func() {
+		defer cancel()
+		s.problem = httpkit.Internal // of a load that panics
+		defer p.finish(key, s)
+		defer func() {
+			if v := recover(); v != nil {
+				e.cfg.Log.Error("page panicked", "session", key.session.String(), "error", v, "stack", string(debug.Stack()))
+			}
+		}()
+		s.page, s.problem = load(ctx)
+	}()
+	return s
+}
+
+// finish publishes the result. A later request makes the page again.
+func (p *sharedPages) finish(key pageKey, s *sharedPage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.complete = true
+	close(s.done)
+	p.remove(key, s)
+	s.releaseUnused()
+}
+
+func (p *sharedPages) leave(key pageKey, s *sharedPage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.cancel()
+		p.remove(key, s) // the next request must not join a cancelled load
+	}
+	s.releaseUnused()
+}
+
+func (p *sharedPages) remove(key pageKey, s *sharedPage) {
+	if p.pages[key] == s {
+		delete(p.pages, key)
+	}
+}
+
+func (s *sharedPage) releaseUnused() {
+	if s.complete && s.users == 0 {
+		s.page.hold.release()
+		s.page = page{}
+	}
+}
+
+// slowestPage is the rate, in bytes per second, below which a client does not receive the whole of a page: its text takes memory until then.
+const slowestPage = 64 << 10
+
+func (e *Edge) writePage(w http.ResponseWriter, text []byte) {
+	control := http.NewResponseController(w)
+	limit := e.cfg.WriteTimeout + time.Duration(len(text)/slowestPage)*time.Second
+	if control.SetWriteDeadline(time.Now().Add(limit)) != nil { // not a connection: a test
+		e.respond.JSONText(w, http.StatusOK, text)
+		return
+	}
+	e.respond.JSONText(w, http.StatusOK, text)
+	if err := control.Flush(); err != nil {
+		e.cfg.Log.Debug("response not delivered", "error", err)
+		return
+	}
+	if err := control.SetWriteDeadline(time.Time{}); err != nil { // for the next request on the connection
+		e.cfg.Log.Debug("write deadline not reset", "error", err)
+	}
+}
+
+// lastPosition sets the position of a session in the key of its page.
+func (e *Edge) lastPosition(ctx context.Context, key *pageKey) *httpkit.Problem {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
+	defer cancel()
+	rec, err := e.log.Last(ctx, key.session)
+	if p := e.loadProblem(key.session, err); p != nil && p != noStream { // a stored snapshot may be left
+		return p
+	}
+	key.seq, key.anchor = rec.Seq, rec.Anchor()
+	return nil
+}
