@@ -37,13 +37,13 @@ func (b *pageBuilder) add(rec chunk.Record) {
 	size := firstSegment
 	if !g.fits(b.enc.size()) {
 		g.to = g.last()
-		size = min(2*cap(g.wire), maxSegment)
+		size = g.nextSize()
 		g = &segment{from: g.to}
 		b.pages = append(b.pages, g)
 	}
 	g.used.Store(b.t.part.hub.clock.Load())
 	g.add(f, &b.enc, size)
-	b.bytes += b.enc.size()
+	b.bytes += max(b.enc.size(), int(frameSize)) // a hidden record takes an index entry
 }
 
 func (b *pageBuilder) finish(to chunk.Seq) []*segment {

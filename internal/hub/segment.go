@@ -41,6 +41,9 @@ const (
 	maxSegment   = 64 << 10
 )
 
+// maxFrames bounds the frames of a segment, for frames without bytes: records that the encoding hides do not fill it.
+const maxFrames = maxSegment / int(frameSize)
+
 // segment is a contiguous part of a tree or of one session: it has every record with
 // from < seq <= to. The last segment of a topic is open: it has no end yet, and the
 // feed appends to it.
@@ -91,14 +94,17 @@ func (f *frame) shown(scope chunk.Scope) (from, to uint32) {
 	return f.off, f.end
 }
 
-// fits reports whether n more bytes fit without reallocation.
+// fits reports whether a frame of n bytes fits without reallocation of the bytes.
 func (g *segment) fits(n int) bool {
-	return g.wire == nil || len(g.wire)+n <= cap(g.wire)
+	return len(g.frames) == 0 || len(g.frames) < maxFrames && (g.wire == nil || len(g.wire)+n <= cap(g.wire))
 }
+
+// nextSize returns the capacity of the segment after this one.
+func (g *segment) nextSize() int { return min(max(2*cap(g.wire), firstSegment), maxSegment) }
 
 // add appends a frame with its bytes; size is the capacity of a new segment.
 func (g *segment) add(f frame, enc *encoded, size int) {
-	if g.wire == nil {
+	if g.wire == nil && enc.size() > 0 {
 		g.wire = make([]byte, 0, max(size, enc.size()))
 	}
 	f.off = uint32(len(g.wire))

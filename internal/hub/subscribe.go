@@ -122,10 +122,15 @@ func (t *topic) confirmEnd(ctx context.Context, s chunk.Session, seq chunk.Seq) 
 	return last.at.Seq == seq, err
 }
 
+// lastKnown does not add s to the members: requests for invented sub-agents of a root must not take memory while the
+// root has watchers.
 func (t *topic) lastKnown(s chunk.Session) lastRecord {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.members[t.memberIndex(s.ID)].last
+	if index, known := t.index[s.ID]; known {
+		return t.members[index].last
+	}
+	return lastRecord{}
 }
 
 // askOnce asks the log for the last record of s. Concurrent callers wait for that

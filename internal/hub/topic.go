@@ -132,7 +132,7 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	size := firstSegment
 	if !tail.fits(enc.size()) {
 		tail.open, tail.to = false, tail.last()
-		size = min(2*cap(tail.wire), maxSegment)
+		size = tail.nextSize()
 		tail = &segment{from: tail.to, open: true}
 		before = 0
 		t.tree = append(t.tree, tail)
