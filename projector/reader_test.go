@@ -332,3 +332,28 @@ func TestLastRecordOfRecreatedLog(t *testing.T) {
 		t.Error("the log was not read")
 	}
 }
+
+// TestReadLimit checks that the records of the log and the stored messages together count against the limit of a read.
+func TestReadLimit(t *testing.T) {
+	log, store := storetest.NewLog(), storetest.NewMemory()
+	g := storetest.NewSessionGenerator(log, s1, 15)
+	g.WithCleanups = false
+	g.Write(t, 200)
+	head := stored(t, store, log, s1)
+	size := 0
+	for _, m := range head.FinishedMessages() {
+		size += len(m.Data)
+	}
+	for _, rec := range g.Write(t, 50) {
+		size += len(rec.Data)
+	}
+	reader := projector.NewReader(store, log)
+	if _, err := reader.Snapshot(projector.WithReadLimit(t.Context(), int64(size)), s1); err != nil {
+		t.Errorf("limit of %d bytes: %v", size, err)
+	}
+	for _, limit := range []int64{0, int64(size) / 2} {
+		if _, err := reader.Snapshot(projector.WithReadLimit(t.Context(), limit), s1); !errors.Is(err, projector.ErrReadLimit) {
+			t.Errorf("limit of %d of %d bytes: err = %v, want ErrReadLimit", limit, size, err)
+		}
+	}
+}

@@ -32,6 +32,7 @@ func RunContract(t *testing.T, open func(t *testing.T) projector.Store) {
 		{"too large is rejected, the stored head stays", tooLarge},
 		{"a tombstone rejects late saves", tombstoneConflict},
 		{"missing messages are inconsistent", missingMessages},
+		{"reads are counted", countedReads},
 		{"range of messages", ranges},
 		{"concurrent writers", manyWriters},
 		{"canceled context", endedContext},
@@ -235,6 +236,9 @@ func twoMegabytes(t *testing.T, st projector.Store) {
 	}
 	revision = save(t, st, snap(), revision)
 	Equal(t, "a message", Stored(t, st, session), snap())
+	if _, err := st.Messages(projector.WithReadLimit(t.Context(), 1<<20), Trimmed(snap())); !errors.Is(err, projector.ErrReadLimit) {
+		t.Errorf("a message above the limit of the read: err = %v, want ErrReadLimit", err)
+	}
 	log.Append(t, session, 1, chunk.TextDelta{Delta: "y"})
 	save(t, st, snap(), revision)
 	Equal(t, "a head after the message", Stored(t, st, session), snap())
@@ -257,6 +261,26 @@ func tombstoneConflict(t *testing.T, st projector.Store) {
 	head, now, err := st.Load(t.Context(), session)
 	if err != nil || now != stored || !head.Deleted() || head.Position != snap.Position || head.Epoch != snap.Epoch+1 {
 		t.Errorf("tombstone: %+v, revision %d, %v", head, now, err)
+	}
+}
+
+// countedReads checks that a read ends when it exceeds the limit of its context.
+func countedReads(t *testing.T, st projector.Store) {
+	t.Helper()
+	snap := snapshot(t, session, 300)
+	if _, err := st.Save(t.Context(), snap, 0); err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, m := range snap.FinishedMessages() {
+		size += len(m.Data)
+	}
+	trimmed := Trimmed(snap)
+	if _, err := st.Messages(projector.WithReadLimit(t.Context(), int64(size)), trimmed); err != nil {
+		t.Errorf("limit of %d bytes: %v", size, err)
+	}
+	if _, err := st.Messages(projector.WithReadLimit(t.Context(), int64(size-1)), trimmed); !errors.Is(err, projector.ErrReadLimit) {
+		t.Errorf("limit of %d bytes: err = %v, want ErrReadLimit", size-1, err)
 	}
 }
 
