@@ -18,7 +18,7 @@ import (
 func TestUnreachableNATS(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
 	edge := runEdgeFor(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server")
-	request := func(method, path, body string, header http.Header) (*http.Response, string, time.Duration) {
+	request := func(method, path, body string, header http.Header) (status int, retryAfter, text string, took time.Duration) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
@@ -38,7 +38,6 @@ func TestUnreachableNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		text := ""
 		if resp.StatusCode != http.StatusOK { // otherwise it can be a stream
 			all, err := io.ReadAll(resp.Body)
 			if err != nil {
@@ -46,25 +45,25 @@ func TestUnreachableNATS(t *testing.T) {
 			}
 			text = string(all)
 		}
-		return resp, text, time.Since(begun)
+		return resp.StatusCode, resp.Header.Get("Retry-After"), text, time.Since(begun)
 	}
 	served := func() {
 		t.Helper()
 		natstest.Eventually(t, "an accepted message", func(context.Context) error {
-			if resp, text, _ := request("POST", "/api/chat", chatPost, nil); resp.StatusCode != http.StatusOK {
-				return fmt.Errorf("%d %s", resp.StatusCode, text)
+			if status, _, text, _ := request("POST", "/api/chat", chatPost, nil); status != http.StatusOK {
+				return fmt.Errorf("%d %s", status, text)
 			}
 			return nil
 		})
-		if resp, text, _ := request("GET", "/v1/sessions", "", nil); resp.StatusCode != http.StatusOK {
-			t.Errorf("the list: %d %s", resp.StatusCode, text)
+		if status, _, text, _ := request("GET", "/v1/sessions", "", nil); status != http.StatusOK {
+			t.Errorf("the list: %d %s", status, text)
 		}
 	}
 	served()
 	server.Shutdown()
 	natstest.Eventually(t, "a refusal at once", func(context.Context) error {
-		if resp, text, took := request("GET", "/v1/sessions", "", nil); resp.StatusCode != http.StatusServiceUnavailable || took > time.Second {
-			return fmt.Errorf("%d %s after %s", resp.StatusCode, text, took)
+		if status, _, text, took := request("GET", "/v1/sessions", "", nil); status != http.StatusServiceUnavailable || took > time.Second {
+			return fmt.Errorf("%d %s after %s", status, text, took)
 		}
 		return nil
 	})
@@ -80,18 +79,18 @@ func TestUnreachableNATS(t *testing.T) {
 		{"POST", "/agents/start", `{"agentType":"demo","sessionId":"s2","message":"hi"}`},
 		{"GET", "/agents/status?sessionId=s1", ""},
 	} {
-		resp, text, took := request(tt.method, tt.path, tt.body, nil)
-		retry, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, `"code":"UNAVAILABLE"`) || err != nil || retry < 1 || took > time.Second {
-			t.Errorf("%s %s: %d %s, Retry-After %q, after %s", tt.method, tt.path, resp.StatusCode, text, resp.Header.Get("Retry-After"), took)
+		status, retryAfter, text, took := request(tt.method, tt.path, tt.body, nil)
+		retry, err := strconv.Atoi(retryAfter)
+		if status != http.StatusServiceUnavailable || !strings.Contains(text, `"code":"UNAVAILABLE"`) || err != nil || retry < 1 || took > time.Second {
+			t.Errorf("%s %s: %d %s, Retry-After %q, after %s", tt.method, tt.path, status, text, retryAfter, took)
 		}
 	}
-	if resp, text, _ := request("GET", "/healthz", "", nil); resp.StatusCode != http.StatusOK {
-		t.Errorf("healthz: %d %s", resp.StatusCode, text)
+	if status, _, text, _ := request("GET", "/healthz", "", nil); status != http.StatusOK {
+		t.Errorf("healthz: %d %s", status, text)
 	}
-	resp, text, took := request("GET", "/v1/sessions/s3/events", "", http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-cache"}})
-	if resp.StatusCode != http.StatusOK || took < time.Second {
-		t.Errorf("an EventSource: %d %s after %s", resp.StatusCode, text, took)
+	status, _, text, took := request("GET", "/v1/sessions/s3/events", "", http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-cache"}})
+	if status != http.StatusOK || took < time.Second {
+		t.Errorf("an EventSource: %d %s after %s", status, text, took)
 	}
 	if _, figures := get(t, edge.ops+"/metrics", ""); !strings.Contains(figures, `tailrace_chat_posts_total{outcome="unavailable"} 1`) {
 		t.Error("the refused message is not counted")
