@@ -41,6 +41,7 @@ type Pinned struct {
 	last           position // everything up to here was delivered
 	pinID          string   // "" while another client may be pinned
 	active         bool     // the pinned client, which got everything from the ack floor on
+	first          uint64   // sequence of the stream, when the client attached
 	start          uint64   // of the consumer, by its settings
 	ackFloorBefore uint64   // see AckFloorBefore
 

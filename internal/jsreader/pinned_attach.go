@@ -2,6 +2,7 @@ package jsreader
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -84,6 +85,7 @@ func (p *Pinned) checkStream(ctx context.Context) error {
 	if !p.begun {
 		p.last.created, p.begun = state.Created, true
 	}
+	p.first = state.First
 	if err := p.last.compare(ctx, p.client, p.stream, state); err != nil {
 		return err
 	}
@@ -100,12 +102,24 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	info, err := p.find(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		p.pinID = ""
+		cfg := p.consumerConfig()
+		cfg.Metadata = maps.Clone(cfg.Metadata)
+		if cfg.Metadata == nil {
+			cfg.Metadata = map[string]string{}
+		}
+		cfg.Metadata[createdBy] = rand.Text() // a consumer that another client has just created differs, and is not taken for this one
 		info, err = p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-			return p.client.JetStream().CreateConsumer(ctx, p.stream, p.consumerConfig())
+			return p.client.JetStream().CreateConsumer(ctx, p.stream, cfg)
 		})
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			// The old consumer is still being deleted, or another client has just created it: the next attempt checks again.
 			return nil, fmt.Errorf("consumer %s of %s exists but was not found: %s", p.cfg.Name, p.stream, err.Error())
+		}
+		if err == nil && p.hasOldState(info) {
+			err = p.delete(ctx)
+			if err == nil {
+				err = errOldState
+			}
 		}
 		if err == nil {
 			err = p.checkConfig(info.Config)
@@ -117,6 +131,36 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	p.acks.raise(info.AckFloor.Stream)
 	p.start = info.Config.OptStartSeq
 	return info, nil
+}
+
+// createdBy is the metadata of a consumer with a random text of the client that created it.
+const createdBy = "tailrace.created-by"
+
+// errOldState reports a new consumer with the state of a deleted one of the same name. The next attempt creates another one.
+var errOldState = errors.New("new consumer has the state of a deleted one")
+
+// hasOldState reports whether a consumer that was just created has the state of a deleted one:
+//  1. two clients find a consumer whose position is not valid for them,
+//  2. the first one deletes it; nats-server 2.15 removes its name, and a moment later its files,
+//  3. the second one creates a consumer in between, which reads the files of the old one.
+//
+// It would begin where the old one ended, and the records before that would never be delivered.
+func (p *Pinned) hasOldState(info *jetstream.ConsumerInfo) bool {
+	switch floor := info.AckFloor.Stream; {
+	case info.Delivered.Consumer > 0 || info.AckFloor.Consumer > 0:
+		return true
+	case info.Config.OptStartSeq > 0:
+		return floor >= max(info.Config.OptStartSeq, p.first)
+	default:
+		return info.Config.DeliverPolicy == jetstream.DeliverAllPolicy && p.first > 0 && floor >= p.first
+	}
+}
+
+func (p *Pinned) delete(ctx context.Context) error {
+	_, err := jsclient.Request(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, p.client.JetStream().DeleteConsumer(ctx, p.stream, p.cfg.Name)
+	})
+	return err
 }
 
 // request makes one request for the consumer.
@@ -149,9 +193,7 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 				slog.String("stream", p.stream), slog.String("metadata", have), slog.String("want", want))
 			p.acks.clear()
 			p.last.seq, p.last.stored = 0, time.Time{}
-			if _, err := jsclient.Request(ctx, func(ctx context.Context) (struct{}, error) {
-				return struct{}{}, p.client.JetStream().DeleteConsumer(ctx, p.stream, p.cfg.Name)
-			}); err != nil {
+			if err := p.delete(ctx); err != nil {
 				return nil, err
 			}
 			return nil, jetstream.ErrConsumerNotFound
