@@ -40,7 +40,7 @@ const (
 func TestChaos(t *testing.T) {
 	random := newGenerator(t)
 	c := newChaosEnv(t)
-	before := c.usage(t)
+	before := c.awaitPlateau(t)
 	faults := c.faults(t)
 	if *chaosNone {
 		faults = []chaosFault{{"none", func() {}}}
@@ -90,11 +90,11 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 	c.recorders = startWriters(t, c.server.URL, chaosSessions, *chaosPace)
 	c.proxy = natstest.StartProxy(t, c.server.URL)
 	for _, url := range []string{c.proxy.URL, c.server.URL} {
-		// The small memory of the hub is full before the first sample.
+		// The small memory of the hub, and that of the projector, is full before the first sample.
 		c.edges = append(c.edges, startEdge(t, url, "--drain", "3s", "--hub-bytes", "2000000"))
 	}
 	c.projector = newEdge(t, c.server.URL)
-	c.projector.args = []string{"projector"}
+	c.projector.args = []string{"projector", "--projector-memory", "1000000"}
 	c.projector.start(t)
 	c.balancer = startBalancer(t, c.edges...)
 	c.readers = c.recorders.startReaders(t, c.balancer.addr, chaosReaders, func(i int, f *follower) {
@@ -182,19 +182,52 @@ func (c *chaosEnv) manySilentClients(t *testing.T) {
 	<-time.After(chaosStop)
 }
 
-// usage returns the goroutines and the memory of the edges together, because
-// clients move between them, and of the projector.
+// awaitPlateau waits until the roles use what they need under this load, and returns that: a sample that is at most 5 % above
+// the one before. What grows with the number of records or sessions for three minutes is a leak.
+func (c *chaosEnv) awaitPlateau(t *testing.T) map[string]float64 {
+	t.Helper()
+	began := time.Now()
+	for last := c.usage(t); ; {
+		now, grows := c.usage(t), ""
+		for name, n := range now {
+			if n > last[name]*1.05 {
+				grows = name
+			}
+		}
+		if grows == "" {
+			t.Logf("constant after %s", time.Since(began).Round(time.Second))
+			return now
+		}
+		if time.Since(began) > 3*time.Minute {
+			t.Fatalf("%s grows without a fault: %.1f, ten seconds before %.1f", grows, now[grows], last[grows])
+		}
+		last = now
+	}
+}
+
+// usage returns the goroutines and the live heap of the edges together, because clients move between them, and of the
+// projector: the lowest of samples of ten seconds. The heap is the target of the next garbage collection, which is twice what
+// the last one found in use. Resident memory would also have what the runtime has not returned to the system.
 func (c *chaosEnv) usage(t *testing.T) map[string]float64 {
 	t.Helper()
-	used := make(map[string]float64)
-	add := func(role string, p *edgeProcess) {
-		used["goroutines of "+role] += p.metric(t, "go_goroutines")
-		used["resident MiB of "+role] += float64(residentBytes(t, p.cmd.Process.Pid)) / (1 << 20)
+	lowest := make(map[string]float64)
+	for range 10 {
+		used := make(map[string]float64)
+		add := func(role string, p *edgeProcess) {
+			used["goroutines of "+role] += p.metric(t, "go_goroutines")
+			used["heap KiB of "+role] += p.metric(t, "go_memstats_next_gc_bytes") / (1 << 10)
+		}
+		add("the edges", c.edges[0])
+		add("the edges", c.edges[1])
+		add("the projector", c.projector)
+		for name, n := range used {
+			if least, ok := lowest[name]; !ok || n < least {
+				lowest[name] = n
+			}
+		}
+		<-time.After(time.Second)
 	}
-	add("the edges", c.edges[0])
-	add("the edges", c.edges[1])
-	add("the projector", c.projector)
-	return used
+	return lowest
 }
 
 var lineNumber = regexp.MustCompile(`"delta":"line (\d+) `)
