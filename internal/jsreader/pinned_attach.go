@@ -146,13 +146,13 @@ var errOldState = errors.New("new consumer has the state of a deleted one")
 //
 // It would begin where the old one ended, and the records before that would never be delivered.
 func (p *Pinned) hasOldState(info *jetstream.ConsumerInfo) bool {
-	switch floor := info.AckFloor.Stream; {
+	switch acked := info.AckFloor.Stream; {
 	case info.Delivered.Consumer > 0 || info.AckFloor.Consumer > 0:
 		return true
 	case info.Config.OptStartSeq > 0:
-		return floor >= max(info.Config.OptStartSeq, p.first)
+		return acked >= max(info.Config.OptStartSeq, p.first)
 	default:
-		return info.Config.DeliverPolicy == jetstream.DeliverAllPolicy && p.first > 0 && floor >= p.first
+		return info.Config.DeliverPolicy == jetstream.DeliverAllPolicy && p.first > 0 && acked >= p.first
 	}
 }
 
