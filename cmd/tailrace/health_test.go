@@ -141,6 +141,12 @@ func TestStartWithoutAStream(t *testing.T) {
 	})
 	p := startProcess(t, "edge", "--nats-url", cluster.URL(), "--partitions", "2", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s")
 	ops := p.await(t, `msg="ops server started" url=(\S+)`)
+	natstest.Eventually(t, "an edge that is ready", func(context.Context) error {
+		if status, body := get(t, ops+"/readyz", ""); status != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
+	})
 	natstest.Eventually(t, "the report of the stream", func(context.Context) error {
 		if states := readiness(t, ops); states["TR_CHUNKS_1"] != health.Failed || states["TR_CHUNKS_0"] != health.OK {
 			return fmt.Errorf("%v", states)

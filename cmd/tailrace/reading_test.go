@@ -333,6 +333,21 @@ func (h *env) readMessages() {
 	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions/late/snapshot?messages=1&at=1", nil, "BAD_PARAMETER")
 	h.get("/v1/sessions/kid-1/messages?root=talk", "I help")
 	h.get("/v1/sessions/talk/messages?view=customer", "Let me see.")
+
+	// The message has more parts than these pages: the page before them begins in the same message.
+	const talk = "/v1/sessions/talk/messages"
+	var page struct {
+		Before string `json:"before"`
+	}
+	body := h.get(talk+"?parts=2", `"before":"msg-`)
+	if err := json.Unmarshal([]byte(body), &page); err != nil || strings.Contains(body, "Let me see.") {
+		h.t.Errorf("the last two parts: %s, %v", body, err)
+	}
+	h.get(talk+"?parts=100&before="+page.Before, "Let me see.", `"before":null`)
+	if body := h.get("/v1/sessions/talk/snapshot?messages=1&parts=2", `"before":"msg-`, `"status":"ended"`); strings.Contains(body, "Let me see.") {
+		h.t.Errorf("the snapshot with the last two parts: %s", body)
+	}
+	h.want(http.StatusBadRequest, http.MethodGet, talk+"?parts=0", nil, "BAD_PARAMETER")
 	h.want(http.StatusBadRequest, http.MethodGet, late+"?before=msg-99", nil, "BAD_CURSOR")
 	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/unknown/messages", nil)
 }

@@ -133,6 +133,7 @@ func TestPagesOfHiddenFrames(t *testing.T) {
 			log.Append(aRoot, chunk.TypeTextDelta, `"delta":"x"`)
 		}
 		log.Append(aRoot, chunk.TypeStreamEnd, "")
+		synctest.Wait() // the feed has passed the records, and the cursor reads all of them from the log
 		cur, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot, Encoding: "nothing"})
 		if err != nil {
 			t.Fatal(err)
