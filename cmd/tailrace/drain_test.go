@@ -20,6 +20,7 @@ func TestDrainWaitsForMessages(t *testing.T) {
 	p := startProcess(t, "edge", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s", "--chat-agent", "demo")
 	ops := p.await(t, `msg="ops server started" url=(\S+)`)
 	url := p.await(t, `Tailrace edge: (\S+)`)
+	awaitReady(t, ops)
 	awaitDependencies(t, ops)
 	server.Shutdown() // the message waits for it
 	type response struct {

@@ -29,6 +29,17 @@ func readiness(t *testing.T, ops string) map[string]health.State {
 	return body.Dependencies
 }
 
+// awaitReady waits until the process is ready for the first time.
+func awaitReady(t *testing.T, ops string) {
+	t.Helper()
+	natstest.Eventually(t, "a process that is ready", func(context.Context) error {
+		if status, body := get(t, ops+"/readyz", ""); status != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
+	})
+}
+
 // awaitDependencies waits until the process reports these dependencies as failed and all others as working.
 func awaitDependencies(t *testing.T, ops string, failed ...string) {
 	t.Helper()
@@ -141,12 +152,7 @@ func TestStartWithoutAStream(t *testing.T) {
 	})
 	p := startProcess(t, "edge", "--nats-url", cluster.URL(), "--partitions", "2", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s")
 	ops := p.await(t, `msg="ops server started" url=(\S+)`)
-	natstest.Eventually(t, "an edge that is ready", func(context.Context) error {
-		if status, body := get(t, ops+"/readyz", ""); status != http.StatusOK {
-			return errors.New(body)
-		}
-		return nil
-	})
+	awaitReady(t, ops)
 	natstest.Eventually(t, "the report of the stream", func(context.Context) error {
 		if states := readiness(t, ops); states["TR_CHUNKS_1"] != health.Failed || states["TR_CHUNKS_0"] != health.OK {
 			return fmt.Errorf("%v", states)

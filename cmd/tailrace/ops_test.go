@@ -174,6 +174,7 @@ func TestFullEdge(t *testing.T) {
 // Connections that send nothing, or nothing after a probe, do not keep the probes from being answered, however many there are.
 func TestIdleConnectionsToOps(t *testing.T) {
 	edge := runEdgeFor(t)
+	get(t, edge.ops+"/livez", "") // the edge serves after it has waited for NATS
 	for _, sent := range []string{"", "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 		for range 2 * opsConnections {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(edge.ops, "http://"))
