@@ -16,7 +16,7 @@ import (
 // besides those of Snapshot: chunk.ErrUnknownSession if the session started later; a *chunk.TruncatedError if the log starts
 // too late. SnapshotAt does not check whether the log has reached the sequence.
 func (r *Reader) SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.Snapshot, error) {
-	head, err := r.head(ctx, s)
+	head, _, err := r.load(ctx, s)
 	if err != nil {
 		return fold.Snapshot{}, err
 	}
@@ -40,7 +40,7 @@ func (r *Reader) SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq)
 // SnapshotAtCheckpoint returns the fold of s through the record that saved a checkpoint, the first one if there are several. It
 // folds the log from its first record. Errors, besides those of SnapshotAt: chunk.ErrUnknownCheckpoint.
 func (r *Reader) SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error) {
-	head, err := r.head(ctx, s)
+	head, _, err := r.load(ctx, s)
 	if err != nil {
 		return fold.Snapshot{}, err
 	}

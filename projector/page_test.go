@@ -19,13 +19,14 @@ import (
 var pageSeed = flag.Uint64("page.seed", 0, "seed of TestPages; 0 takes the time's")
 
 // TestPages compares pages with parts of the whole snapshot, for any position of the stored head, with a run in flight, hidden
-// messages and cleanups.
+// messages and cleanups, and the head with that of the whole snapshot.
 func TestPages(t *testing.T) {
 	seed := *pageSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-page.seed=%d", seed)
+	notRead := 0 // messages that the heads did not need
 	rng, hidden := rand.New(rand.NewPCG(seed, 1)), chunk.Value(`{"hidden":true}`)
 	for range 25 {
 		log, store := storetest.NewLog(), storetest.NewMemory()
@@ -43,6 +44,14 @@ func TestPages(t *testing.T) {
 		a.Write(t, 1+rng.IntN(60))
 		snap := storetest.Fold(t, log, s1)
 		reader := projector.NewReader(store, log)
+		head, err := reader.Head(t.Context(), s1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(head.AppendHead(nil)), string(snap.AppendHead(nil)); got != want {
+			t.Fatalf("the head is\n%s\nwant\n%s", got, want)
+		}
+		notRead += head.TrimmedCount()
 		for range 12 {
 			w := fold.PageQuery{Limit: 1 + rng.IntN(12), Partial: rng.IntN(2) == 0}
 			all := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: w.Partial, Timestamp: 7})
@@ -58,6 +67,9 @@ func TestPages(t *testing.T) {
 				t.Fatalf("%+v:\n got %s\nwant %s", w, got, want)
 			}
 		}
+	}
+	if notRead == 0 {
+		t.Error("every head was read with all messages")
 	}
 }
 

@@ -60,6 +60,16 @@ func (r *Reader) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, 
 	return snap, err
 }
 
+// Head is Snapshot without the finished messages, which it does not read: its cost does not depend on the length of the session.
+func (r *Reader) Head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	head, _, log, err := r.begin(ctx, s)
+	if err != nil {
+		return fold.Snapshot{}, err
+	}
+	f, err := applyTail(ctx, log, head)
+	return f.Snapshot(), err
+}
+
 // MessagePage returns a part of the conversation of s, of the same moment and as exact as Snapshot. It reads only the stored
 // messages of that part, so its cost does not depend on the length of the session. Errors, besides those of Snapshot:
 // chunk.ErrUnknownMessage if the session has no message w.Before.
@@ -111,13 +121,8 @@ func (r *Reader) page(ctx context.Context, log replayer, head fold.Snapshot, rev
 // StoredPosition returns the position and epoch of the last record in the stored snapshot of s, or zero values if there is
 // none. The log may hold later records, or may have expired.
 func (r *Reader) StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error) {
-	head, err := r.head(ctx, s)
-	return head.Position, head.Epoch, err
-}
-
-func (r *Reader) head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
 	head, _, err := r.load(ctx, s)
-	return head, err
+	return head.Position, head.Epoch, err
 }
 
 // load returns the stored head, or the snapshot before the first record.

@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	logic "github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/agentserver"
 	"github.com/tailrace/tailrace/sseedge/chat"
@@ -115,7 +116,8 @@ func (a *simProcess) edge() (http.Handler, error) {
 	}
 	const timeout = time.Hour // requests may be paused by the scheduler
 	reaper := &Reaper{open: func() (*Workers, func(), error) { return w, func() {}, nil }}
-	service, err := logic.New(logic.Ports{Snapshots: w.reader, Queue: queue, Inbox: w.inbox, Reaper: reaper},
+	snapshots := controlledEdgeSnapshots{w.reader, a.t.x.stable.reader.(logic.Snapshots), a}
+	service, err := logic.New(logic.Ports{Snapshots: snapshots, Queue: queue, Inbox: w.inbox, Reaper: reaper},
 		logic.Config{AgentTypes: types, RequestTimeout: timeout})
 	if err != nil {
 		return nil, err
@@ -134,6 +136,22 @@ func (a *simProcess) edge() (http.Handler, error) {
 	}
 	_, err = agentserver.New(edge, service, agentserver.Config{})
 	return edge, err
+}
+
+// controlledEdgeSnapshots is the reader of workers with the parts of snapshots that only edges read.
+type controlledEdgeSnapshots struct {
+	snapshotReader
+
+	parts logic.Snapshots
+	a     *simProcess
+}
+
+func (r controlledEdgeSnapshots) Head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	return controlledCall(r.a, "load the head of "+r.a.t.name(s, ""), func() (fold.Snapshot, error) { return r.parts.Head(ctx, s) })
+}
+
+func (r controlledEdgeSnapshots) MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error) {
+	return controlledCall(r.a, "load the last message of "+r.a.t.name(s, ""), func() (*fold.MessagePage, error) { return r.parts.MessagePage(ctx, s, q) })
 }
 
 type controlledEdgeQueue struct {

@@ -106,7 +106,10 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	if r := s.CheckAgent(req.AgentType); r != nil {
 		return r
 	}
-	v, snap, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withMessages)
+	v, snap, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withBranches)
+	if err == nil && v.wait(c.CallID) == nil {
+		v, snap, err = s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withMessages)
+	}
 	if err != nil {
 		return s.Failed(ctx, req.Session, "look", err)
 	}

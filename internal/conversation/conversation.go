@@ -41,6 +41,12 @@ import (
 type Snapshots interface {
 	// Snapshot returns the complete fold of a session up to the current end of its log, or chunk.ErrUnknownSession.
 	Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
+
+	// Head is Snapshot without the finished messages. Its cost does not depend on the length of the session.
+	Head(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
+
+	// MessagePage returns the last messages of the same moment as its snapshot, at a cost that does not depend on the others.
+	MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error)
 }
 
 // Queue is the work queue. *jscontrol.Queue implements it; its documentation is the contract.
@@ -177,16 +183,17 @@ func (s *Service) Look(ctx context.Context, id chunk.Session, agentType string) 
 	if r := s.CheckAgent(agentType); r != nil {
 		return State{}, fold.Snapshot{}, r
 	}
-	v, snap, err := s.Load(ctx, id, agentType)
+	v, snap, err := s.loadState(ctx, id, s.typesOf(agentType), detail{messages: allMessages, branches: true})
 	if err != nil {
 		return v, snap, s.Failed(ctx, id, "look", err)
 	}
 	return v, snap, nil
 }
 
-// Load is Look without a check of the agent type, and returns the error of a port unchanged.
-func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) (State, fold.Snapshot, error) {
-	return s.loadState(ctx, id, s.typesOf(agentType), withBranches)
+// Load loads the state of a session without its messages, and returns the error of a port unchanged.
+func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) (State, error) {
+	v, _, err := s.loadState(ctx, id, s.typesOf(agentType), withBranches)
+	return v, err
 }
 
 // CheckInput returns the refusal of messages that a run could not write into the log, nil if it can. It omits messages before the last one that no run could

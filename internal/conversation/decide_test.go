@@ -124,11 +124,17 @@ func (s *history) resumes(calls ...string) *history {
 // view returns the current state of the chat.
 func (s *history) view(change ...func(*State)) State {
 	s.t.Helper()
+	return s.viewWith(s.snap, s.snap.Messages(0), append([]func(*State){func(v *State) { v.Inputs = s.snap.Inputs() }}, change...)...)
+}
+
+// viewWith returns the state of the chat from a snapshot and some of its messages.
+func (s *history) viewWith(snap fold.Snapshot, list []fold.Message, change ...func(*State)) State {
+	s.t.Helper()
 	v := State{Now: testNow, Session: testSession, AgentType: agentType}
 	if s.n > 0 {
-		v.setSnapshot(s.snap)
-		v.setMessages(s.snap)
-		if b, _ := branchOf(s.snap, agentType); b != nil {
+		v.setSnapshot(snap)
+		v.setMessages(list)
+		if b, _ := branchOf(snap, agentType); b != nil {
 			for i := range b.PendingCalls {
 				b.PendingCalls[i].UICallID = b.PendingCalls[i].CallID
 			}

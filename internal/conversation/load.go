@@ -11,13 +11,26 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// detail selects the parts of a session to load.
-type detail int
+// detail selects the parts of a session to load. The zero value is the fold and the command.
+type detail struct {
+	messages messages
+	branches bool // the suspended runs of the tree, and their answers
+	calls    bool // the inputs and the calls in the messages, and whether the latest run has no worker: for requests that send something
+}
+
+// messages selects the finished messages to load. Their number grows with the session.
+type messages int
 
 const (
-	runOnly      detail = iota // the fold and the command
-	withBranches               // also the paused runs of the tree, and their answers
-	withMessages               // also inputs and calls, for requests that send something
+	noMessages  messages = iota
+	lastMessage          // that users see last: all steps of an answer, and its open calls
+	allMessages
+)
+
+var (
+	runOnly      = detail{}
+	withBranches = detail{branches: true}
+	withMessages = detail{messages: allMessages, branches: true, calls: true}
 )
 
 // loadState loads the state of a session. The queue knows a session by its agent type; the first of agentTypes is that of a session without a command that the
@@ -39,54 +52,78 @@ func (s *Service) loadState(ctx context.Context, session chunk.Session, agentTyp
 		}
 		v.AgentType = agentTypes[0]
 	}
-	snap, err := s.ports.Snapshots.Snapshot(ctx, session)
+	snap, list, err := s.snapshot(ctx, session, d)
 	if err == nil && snap.AgentType != "" && snap.AgentType != v.AgentType {
 		v.AgentType = snap.AgentType
 		if err := s.readCommand(ctx, &v); err != nil {
 			return v, fold.Snapshot{}, err
 		}
-		snap, err = s.ports.Snapshots.Snapshot(ctx, session)
+		snap, list, err = s.snapshot(ctx, session, d)
 	}
-	v, snap, err = s.fillState(ctx, v, snap, err, d)
-	if err == nil && d >= withMessages && v.ownerless() {
+	if v, err = s.fillState(ctx, v, snap, list, err, d); err == nil && d.calls && v.ownerless() {
 		v.Abandoned, err = s.ports.Reaper.IsAbandoned(ctx, session)
+	}
+	if !v.Known {
+		snap = fold.New(session).Snapshot()
 	}
 	return v, snap, err
 }
 
 // loadOptimistic loads the state for a new message on the assumption that there is no command. With that state a run can be requested, because the request
 // is rejected if there is a command; nothing else can be done, and no other plan is final.
-func (s *Service) loadOptimistic(ctx context.Context, session chunk.Session, agentType string) (State, error) {
+func (s *Service) loadOptimistic(ctx context.Context, session chunk.Session, agentType string, d detail) (State, error) {
 	v := s.newState(session, s.typesOf(agentType)[0])
-	snap, err := s.ports.Snapshots.Snapshot(ctx, session)
+	snap, list, err := s.snapshot(ctx, session, d)
 	if err == nil && snap.AgentType != "" {
 		v.AgentType = snap.AgentType
 	}
-	v, _, err = s.fillState(ctx, v, snap, err, withMessages)
-	return v, err
+	return s.fillState(ctx, v, snap, list, err, d)
+}
+
+// snapshot returns the fold of a session, and the selected messages that are not replaced if d.calls is set.
+func (s *Service) snapshot(ctx context.Context, session chunk.Session, d detail) (snap fold.Snapshot, list []fold.Message, err error) {
+	switch d.messages {
+	case noMessages:
+		snap, err = s.ports.Snapshots.Head(ctx, session)
+		return snap, nil, err
+	case lastMessage:
+		page, err := s.ports.Snapshots.MessagePage(ctx, session, fold.PageQuery{Limit: 1, Partial: true})
+		if err != nil {
+			return fold.Snapshot{}, nil, err
+		}
+		list, _ = page.Messages()
+		return page.Current(), slices.DeleteFunc(list, func(m fold.Message) bool { return m.Replaced }), nil
+	}
+	snap, err = s.ports.Snapshots.Snapshot(ctx, session)
+	if err == nil && d.calls {
+		list = snap.Messages(0)
+	}
+	return snap, list, err
 }
 
 func (s *Service) newState(session chunk.Session, agentType string) State {
 	return State{Now: s.cfg.Clock(), Session: session, AgentType: agentType}
 }
 
-// fillState sets the fields from a snapshot, or returns the error of loading it.
-func (s *Service) fillState(ctx context.Context, v State, snap fold.Snapshot, err error, d detail) (State, fold.Snapshot, error) {
+// fillState sets the fields from a snapshot and its messages, or returns the error of loading them.
+func (s *Service) fillState(ctx context.Context, v State, snap fold.Snapshot, list []fold.Message, err error, d detail) (State, error) {
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		return v, fold.New(v.Session).Snapshot(), nil
+		return v, nil
 	}
 	if err != nil {
-		return v, fold.Snapshot{}, fmt.Errorf("snapshot: %w", err)
+		return v, fmt.Errorf("snapshot: %w", err)
 	}
 	v.setSnapshot(snap)
-	if d >= withMessages {
-		v.setMessages(snap)
+	if d.calls {
+		v.setMessages(list)
 	}
-	if d < withBranches {
-		return v, snap, nil
+	if d.calls && d.messages == allMessages {
+		v.Inputs = snap.Inputs()
 	}
-	err = s.readBranches(ctx, &v, snap)
-	return v, snap, err
+	if d.branches {
+		err = s.readBranches(ctx, &v, snap, d)
+	}
+	return v, err
 }
 
 func (s *Service) readCommand(ctx context.Context, v *State) error {
@@ -113,7 +150,7 @@ const (
 )
 
 // readBranches finds the suspended runs of the tree, and their answers.
-func (s *Service) readBranches(ctx context.Context, v *State, snap fold.Snapshot) error {
+func (s *Service) readBranches(ctx context.Context, v *State, snap fold.Snapshot, d detail) error {
 	after, resumed := v.after(), v.Waiting() != nil
 	b, children := branchOf(snap, v.AgentType)
 	if b != nil {
@@ -122,16 +159,19 @@ func (s *Service) readBranches(ctx context.Context, v *State, snap fold.Snapshot
 			return err
 		}
 	}
-	return s.readChildren(ctx, v, children, maxBranchDepth)
+	if !d.calls || d.messages == lastMessage {
+		d.messages = noMessages
+	}
+	return s.readChildren(ctx, v, children, d, maxBranchDepth)
 }
 
-func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Child, depth int) error {
+func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Child, d detail, depth int) error {
 	for _, child := range children {
 		if depth == 0 || len(v.Branches) == maxBranches {
 			return nil
 		}
 		session := v.Session.Child(child.Session)
-		w, snap, err := s.loadChild(ctx, session, child.Type)
+		w, snap, list, err := s.loadChild(ctx, session, child.Type, d)
 		if err != nil {
 			return err
 		}
@@ -139,8 +179,8 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 			continue // it will start soon
 		}
 		v.MaxSeq = max(v.MaxSeq, w.MaxSeq)
-		if v.Calls != nil {
-			addCalls(v.Calls, snap.Messages(0), child.Session)
+		if d.calls {
+			addCalls(v.Calls, list, child.Session)
 		}
 		b, grandchildren := branchOf(snap, w.AgentType)
 		if b != nil {
@@ -149,7 +189,7 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 				return err
 			}
 		}
-		if err := s.readChildren(ctx, v, grandchildren, depth-1); err != nil {
+		if err := s.readChildren(ctx, v, grandchildren, d, depth-1); err != nil {
 			return err
 		}
 	}
@@ -157,20 +197,20 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 }
 
 // loadChild loads the state of a sub-agent, without the branches.
-func (s *Service) loadChild(ctx context.Context, session chunk.Session, agentType string) (State, fold.Snapshot, error) {
+func (s *Service) loadChild(ctx context.Context, session chunk.Session, agentType string, d detail) (State, fold.Snapshot, []fold.Message, error) {
 	v := State{Session: session, AgentType: agentType}
 	if err := s.readCommand(ctx, &v); err != nil {
-		return v, fold.Snapshot{}, err
+		return v, fold.Snapshot{}, nil, err
 	}
-	snap, err := s.ports.Snapshots.Snapshot(ctx, session)
+	snap, list, err := s.snapshot(ctx, session, d)
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		return v, snap, nil
+		return v, snap, nil, nil
 	}
 	if err != nil {
-		return v, snap, fmt.Errorf("snapshot of a sub-agent: %w", err)
+		return v, snap, nil, fmt.Errorf("snapshot of a sub-agent: %w", err)
 	}
 	v.setSnapshot(snap)
-	return v, snap, nil
+	return v, snap, list, nil
 }
 
 // branchOf returns the calls that the run of a session waits for, nil if it is not suspended, and the running sub-agents.

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -22,6 +23,7 @@ type model struct {
 	inbox    map[string]control.Answer
 	executed map[string]int // commands for a message, by its id, that replaced no other command
 	calls    int
+	partial  int               // plans that did not depend on the earlier messages
 	promised map[string]string // ids of messages that streams were opened for, by run
 }
 
@@ -52,6 +54,7 @@ func (m *model) decide(req Request) (Plan, int) {
 			v = m.lookOptimistic()
 		}
 		plan := Decide(req, v)
+		m.checkPartialLoad(req, v, plan)
 		if optimistic && !plan.executes() {
 			continue
 		}
@@ -74,6 +77,31 @@ func (m *model) decide(req Request) (Plan, int) {
 	}
 	m.t.Fatalf("the request %+v finds no end in %+v", req, m.look())
 	return Plan{}, 0
+}
+
+// checkPartialLoad checks that the plan for a request is the same without the messages that are not loaded for it, unless the client gives a new message
+// the id of one before the answer that it has.
+func (m *model) checkPartialLoad(req Request, full State, want Plan) {
+	m.t.Helper()
+	d := req.detail()
+	if !req.Post || d.messages == allMessages || !full.Known {
+		return
+	}
+	service := Service{ports: Ports{Snapshots: &fakePorts{snap: m.snap}}}
+	snap, list, err := service.snapshot(context.Background(), testSession, d)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	v := m.viewWith(snap, list, m.answered, func(v *State) { v.Command, v.Revision = full.Command, full.Revision })
+	answer, _ := fold.MessageIndex(req.Answered.ID)
+	reused := slices.ContainsFunc(req.Turn, func(in Input) bool { known := full.input(in.ID); return known != nil && known.Index < answer })
+	if reused || !req.isCovered(&v) {
+		return
+	}
+	m.partial++
+	if got := describe(Decide(req, v)); got != describe(want) {
+		m.t.Fatalf("%+v: without the earlier messages %s, want %s", req, got, describe(want))
+	}
 }
 
 // request does what jscontrol.Queue.Request does.
@@ -198,6 +226,9 @@ func (m *model) ask() Request {
 		if m.look().Answer == "" {
 			a = "a:msg-1"
 		}
+		if rapid.IntRange(0, 3).Draw(m.rt, "missed answers") == 0 {
+			a = "a:" + fold.MessageID(2*rapid.IntRange(0, 3).Draw(m.rt, "answer")+1)
+		}
 		for range rapid.IntRange(0, 3).Draw(m.rt, "steps") {
 			a += " step"
 		}
@@ -219,6 +250,7 @@ func (m *model) ask() Request {
 // For any sequence of requests and actions of a worker there is a plan; the same request again requests nothing; a request that only reads starts no run; a
 // message gets one run; and the message that a stream was opened for is the message in the log.
 func TestDecideIsTotalAndIdempotent(t *testing.T) {
+	partial := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
 			history: begin(rt), rt: rt, inbox: map[string]control.Answer{}, executed: map[string]int{}, promised: map[string]string{},
@@ -238,6 +270,7 @@ func TestDecideIsTotalAndIdempotent(t *testing.T) {
 				rt.Fatalf("%+v asked for another run, after %s: %s", req, describe(plan), describe(again))
 			}
 		}
+		partial += m.partial
 		ids := []string{}
 		for id, n := range m.executed {
 			if n > 1 {
@@ -248,4 +281,7 @@ func TestDecideIsTotalAndIdempotent(t *testing.T) {
 			rt.Fatalf("messages %q were asked about more than once", ids)
 		}
 	})
+	if partial == 0 {
+		t.Error("every plan was made with all messages")
+	}
 }

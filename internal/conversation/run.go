@@ -213,6 +213,9 @@ type OpenChild struct{ Session, AgentType, CallID string }
 // Status returns the state of a session. ReasonRunning: a newer build has started the session, and its run is not known here yet.
 func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusal) {
 	v, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
+	if err == nil && snap.Status == fold.Ended && len(snap.Run.Output) == 0 { // the output is in the messages
+		v, snap, err = s.loadState(ctx, id, s.cfg.AgentTypes, detail{messages: allMessages})
+	}
 	if err != nil {
 		return Status{}, s.Failed(ctx, id, "look", err)
 	}
@@ -248,7 +251,7 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 
 // Started reports whether the log has the session. If neither the log nor the queue has it, the refusal is ReasonNoSession.
 func (s *Service) Started(ctx context.Context, id chunk.Session) (bool, *Refusal) {
-	_, err := s.ports.Snapshots.Snapshot(ctx, id)
+	_, err := s.ports.Snapshots.Head(ctx, id)
 	if err == nil {
 		return true, nil
 	}

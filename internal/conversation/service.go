@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -69,17 +70,45 @@ type noAhead struct{}
 
 func (noAhead) Drop() {}
 
-// view loads the state for a request: optimistically, or in full.
+// view loads the state for a request, optimistically or with the command, and with all messages only if the plan depends on them.
 func (s *Service) view(ctx context.Context, req *Request, optimistic bool) (State, error) {
-	if optimistic {
-		return s.loadOptimistic(ctx, req.Session, req.AgentType)
+	load := func(d detail) (State, error) {
+		if optimistic {
+			return s.loadOptimistic(ctx, req.Session, req.AgentType, d)
+		}
+		v, _, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), d)
+		return v, err
 	}
-	d := withBranches
-	if req.Post {
-		d = withMessages
+	d := req.detail()
+	v, err := load(d)
+	if err == nil && req.Post && d.messages != allMessages && v.Known && !req.isCovered(&v) {
+		return load(withMessages)
 	}
-	v, _, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), d)
 	return v, err
+}
+
+// detail returns what is loaded first for a request. A stock client sends the latest answer with each message and with each answer to a call of it.
+func (r Request) detail() detail {
+	switch {
+	case !r.Post:
+		return withBranches
+	case r.Trigger != Submit || r.Answered == nil || r.MessageID != "" && r.MessageID != r.Answered.ID:
+		return withMessages
+	case len(r.Answered.Answers) == 0:
+		return detail{branches: true, calls: true}
+	}
+	return detail{messages: lastMessage, branches: true, calls: true}
+}
+
+// isCovered reports whether the state without the earlier messages gives the plan of the state with them. The client has the latest answer, so that its next
+// messages are not in the log yet: the first run of one of them would have started another answer. And its answers are to calls that are loaded.
+//
+// A client that gives a new message the id of an earlier one is not refused then, unless the run of the earlier one is in State.Past.
+func (r Request) isCovered(v *State) bool {
+	return r.Answered.ID == v.Answer && !slices.ContainsFunc(r.Answered.Answers, func(c SubmittedAnswer) bool {
+		_, known := v.Calls[c.CallID]
+		return !known && v.wait(c.CallID) == nil
+	})
 }
 
 // says reports whether a request may need a run of its own.

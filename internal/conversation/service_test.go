@@ -37,6 +37,35 @@ func (p *fakePorts) Snapshot(context.Context, chunk.Session) (fold.Snapshot, err
 	return p.snap, nil
 }
 
+// Head returns what is stored of the snapshot without the finished messages.
+func (p *fakePorts) Head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	if _, err := p.Snapshot(ctx, s); err != nil {
+		return p.snap, err
+	}
+	return fold.ParseHead(p.snap.AppendHead(nil))
+}
+
+func (p *fakePorts) MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error) {
+	head, err := p.Head(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	page, err := head.MessagePage(q)
+	if err != nil {
+		return nil, err
+	}
+	for from, to := page.MissingRange(); from < to; from, to = page.MissingRange() {
+		var data [][]byte
+		for _, m := range p.snap.FinishedMessages()[from:to] {
+			data = append(data, m.Data)
+		}
+		if err := page.AddMessages(data); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
 func (p *fakePorts) Pending(context.Context, chunk.Session, string) (control.Command, control.Revision, error) {
 	switch {
 	case p.pending != nil:

@@ -137,10 +137,9 @@ func (v *State) setSnapshot(snap fold.Snapshot) {
 	}
 }
 
-// setMessages sets the fields that come from the messages. A long chat has many, and only requests that send content need them.
-func (v *State) setMessages(snap fold.Snapshot) {
-	v.Inputs, v.Calls, v.SubAgentSessions = snap.Inputs(), make(map[string]Call), make(map[string]bool)
-	list := snap.Messages(0)
+// setMessages sets the fields that come from the messages.
+func (v *State) setMessages(list []fold.Message) {
+	v.Calls, v.SubAgentSessions = make(map[string]Call), make(map[string]bool)
 	addCalls(v.Calls, list, "")
 	for _, m := range list {
 		for _, child := range m.Children {

@@ -25,7 +25,7 @@ type watched struct {
 
 	follow func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error)
 
-	snapshots, pendings, requests, follows, tails atomic.Int32
+	snapshots, heads, pages, pendings, requests, follows, tails atomic.Int32
 
 	rival func() // called before the first request, if not nil
 }
@@ -33,6 +33,16 @@ type watched struct {
 func (c *watched) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
 	c.snapshots.Add(1)
 	return c.Snapshots.Snapshot(ctx, s)
+}
+
+func (c *watched) Head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	c.heads.Add(1)
+	return c.Snapshots.Head(ctx, s)
+}
+
+func (c *watched) MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error) {
+	c.pages.Add(1)
+	return c.Snapshots.MessagePage(ctx, s, q)
 }
 
 func (c *watched) Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error) {
@@ -69,7 +79,8 @@ func (t *watchedTail) Close() {
 }
 
 func (c *watched) String() string {
-	return fmt.Sprintf("%d snapshots, %d commands, %d requests, %d follows", c.snapshots.Swap(0), c.pendings.Swap(0), c.requests.Swap(0), c.follows.Swap(0))
+	return fmt.Sprintf("%d snapshots, %d heads, %d pages, %d commands, %d requests, %d follows",
+		c.snapshots.Swap(0), c.heads.Swap(0), c.pages.Swap(0), c.pendings.Swap(0), c.requests.Swap(0), c.follows.Swap(0))
 }
 
 func (w *env) newWatchedEdge(rival func()) (*edge, *watched) {
@@ -93,9 +104,9 @@ func TestMessageAsksLittle(t *testing.T) {
 		}
 		return run.End(ctx, nil)
 	})
-	const little = "1 snapshots, 0 commands, 1 requests, 1 follows"
+	const afterLoad = "0 commands, 1 requests, 1 follows"
 	want(t, e.post("", chatBody("", user("u1", "hi"))), "start(msg-1) start-step text-start text-delta(yes) text-end finish-step finish(stop) DONE")
-	if got := c.String(); got != little {
+	if got := c.String(); got != "1 snapshots, 0 heads, 0 pages, "+afterLoad {
 		t.Errorf("a new chat: %s", got)
 	}
 	natstest.Eventually(t, "the worker's acknowledgement", func(ctx context.Context) error {
@@ -107,7 +118,7 @@ func TestMessageAsksLittle(t *testing.T) {
 	})
 	want(t, e.post("", chatBody("", user("u1", "hi"), assistantMessage("msg-1 step"), user("u2", "really?"))),
 		"start(msg-3) start-step text-start text-delta(yes) text-end finish-step finish(stop) DONE")
-	if got := c.String(); got != little {
+	if got := c.String(); got != "0 snapshots, 1 heads, 0 pages, "+afterLoad {
 		t.Errorf("the next message: %s", got)
 	}
 	e.Stop()

@@ -246,8 +246,7 @@ func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.R
 
 // look loads the state of the chat.
 func (st *stream) look(ctx context.Context) (conversation.State, error) {
-	v, _, err := st.service.logic.Load(ctx, st.view.Session, st.view.AgentType)
-	return v, err
+	return st.service.logic.Load(ctx, st.view.Session, st.view.AgentType)
 }
 
 // begins reports whether a record starts the awaited run, and returns its run_started.
