@@ -161,7 +161,10 @@ func (r *historyLimiter) end(s chunk.Session) {
 // recreated with sequences from 1. It includes the query, so that pages of different queries differ.
 func (m snapshotQuery) etag(view string, snap aisdk.FrontendSnapshot, page []byte) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %t %d %d %d %q", view, m.partial, m.messages, m.parts, m.at, m.checkpoint)
+	fmt.Fprintf(sum, "%q %t %d %d %q", view, m.partial, m.messages, m.at, m.checkpoint)
+	if m.parts > 0 { // builds without this parameter give the same etag to the other queries
+		fmt.Fprintf(sum, " %d", m.parts)
+	}
 	before, after, _ := bytes.Cut(page, fmt.Appendf(nil, `"timestamp":%d`, snap.Timestamp))
 	sum.Write(before)
 	sum.Write(after)
