@@ -49,6 +49,7 @@ type sessionWriter struct {
 	turns   int
 	next    func()       // adds chunks to pending; turn if nil
 	pending []chunk.Body // remaining chunks of the turn
+	epoch   chunk.Epoch  // of the last run that was started
 	ordinal chunk.Ordinal
 	bytes   int // size of the messages so far
 }
@@ -62,9 +63,10 @@ const turnChunks = 1 + 3*(1+10+2+80+1) + 1
 
 func (s *sessionWriter) turn() {
 	ours := true
+	s.epoch++
 	add := func(body chunk.Body) { s.pending = append(s.pending, body) }
 	add(chunk.RunStarted{
-		RunID: fmt.Sprint("run-", s.turns), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "What did we measure?"}},
+		RunID: fmt.Sprint("run-", s.turns), Epoch: int64(s.epoch), Mode: "execute", Input: []chunk.InputMessage{{Content: "What did we measure?"}},
 	})
 	for step := range 3 {
 		call := fmt.Sprintf("call-%d-%d", s.turns, step)
@@ -104,7 +106,7 @@ func (s *sessionWriter) publishChunk(c chunk.Chunk) error {
 	if err != nil {
 		return err
 	}
-	m, err := codec.Encode(codec.Envelope{Session: s.session, Epoch: 1, Ordinal: s.ordinal}, c)
+	m, err := codec.Encode(codec.Envelope{Session: s.session, Epoch: s.epoch, Ordinal: s.ordinal}, c)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,8 @@ func (l *harness) longTurn(ctx context.Context) ([]pair, error) {
 func (s *sessionWriter) longTurn(steps bool) {
 	add := func(body chunk.Body) { s.pending = append(s.pending, body) }
 	if s.turns == 0 {
-		add(chunk.RunStarted{RunID: "run", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "Work for hours."}}})
+		s.epoch++
+		add(chunk.RunStarted{RunID: "run", Epoch: int64(s.epoch), Mode: "execute", Input: []chunk.InputMessage{{Content: "Work for hours."}}})
 	}
 	if steps {
 		add(chunk.StepStart{})
@@ -159,7 +160,7 @@ func (g *longTurn) add() error {
 		return err
 	}
 	return g.folder.Apply(chunk.Record{
-		Seq: chunk.Seq(g.session.ordinal), Session: g.session.session, Epoch: 1, Ordinal: g.session.ordinal, Type: c.Body.Type(), Data: data,
+		Seq: chunk.Seq(g.session.ordinal), Session: g.session.session, Epoch: g.session.epoch, Ordinal: g.session.ordinal, Type: c.Body.Type(), Data: data,
 	})
 }
 

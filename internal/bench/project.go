@@ -70,7 +70,7 @@ func newFolding(n int) (*folding, error) {
 			return nil, err
 		}
 		f.records = append(f.records, chunk.Record{
-			Seq: chunk.Seq(s.ordinal), Session: s.session, Epoch: 1, Ordinal: s.ordinal, Type: c.Body.Type(), Data: data,
+			Seq: chunk.Seq(s.ordinal), Session: s.session, Epoch: s.epoch, Ordinal: s.ordinal, Type: c.Body.Type(), Data: data,
 		})
 	}
 	return f, nil

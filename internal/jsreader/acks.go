@@ -13,16 +13,24 @@ import (
 type ackTracker struct {
 	mu       sync.Mutex
 	closed   bool
-	ackFloor uint64        // everything up to here is acknowledged
-	highest  uint64        // delivered
-	unacked  []outstanding // deliveries without acknowledgement, in order
+	ackFloor uint64 // everything up to here is acknowledged
+	highest  uint64 // delivered
+
+	// tracked are the deliveries since the first one without acknowledgement, in order. Those that are acknowledged are removed when they are more than half:
+	// a projector acknowledges a session at a time, so that removing each one would move up to 20,000 others.
+	tracked []trackedDelivery
+	acked   int // of tracked
 
 	// untracked: deliveries are not contiguous from the ack floor on, so only the server knows it.
 	untracked bool
 }
 
-// outstanding is a delivery without acknowledgement and the delivery before it.
-type outstanding struct{ seq, before uint64 }
+// trackedDelivery is a delivered message.
+type trackedDelivery struct {
+	seq    uint64
+	before uint64 // sequence of the delivery before it
+	acked  bool
+}
 
 // deliver adds a delivery unless it is a redelivery. It reports whether, as far as known, the message is not acknowledged yet.
 func (t *ackTracker) deliver(seq uint64) (unacked bool) {
@@ -34,26 +42,36 @@ func (t *ackTracker) deliver(seq uint64) (unacked bool) {
 	case seq <= t.ackFloor:
 		return false
 	case seq <= t.highest:
-		_, unacked = t.find(seq)
-		return unacked
+		return t.find(seq) != nil
 	}
-	t.unacked = append(t.unacked, outstanding{seq: seq, before: t.highest})
+	t.tracked = append(t.tracked, trackedDelivery{seq: seq, before: t.highest})
 	t.highest = seq
 	return true
 }
 
-func (t *ackTracker) find(seq uint64) (int, bool) {
-	return slices.BinarySearchFunc(t.unacked, seq, func(d outstanding, seq uint64) int { return cmp.Compare(d.seq, seq) })
+// find returns a delivery without acknowledgement, or nil.
+func (t *ackTracker) find(seq uint64) *trackedDelivery {
+	i, ok := slices.BinarySearchFunc(t.tracked, seq, func(d trackedDelivery, seq uint64) int { return cmp.Compare(d.seq, seq) })
+	if !ok || t.tracked[i].acked {
+		return nil
+	}
+	return &t.tracked[i]
 }
 
 // acknowledge removes a delivery. One that was acknowledged before changes nothing.
 func (t *ackTracker) acknowledge(seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i, ok := t.find(seq); ok {
-		t.unacked = slices.Delete(t.unacked, i, i+1)
-		t.advance()
+	d := t.find(seq)
+	if d == nil {
+		return
 	}
+	d.acked = true
+	t.acked++
+	if 2*t.acked > len(t.tracked) {
+		t.tracked, t.acked = slices.DeleteFunc(t.tracked, func(d trackedDelivery) bool { return d.acked }), 0
+	}
+	t.advance()
 }
 
 // raise sets the position to that of the server, if that is higher.
@@ -64,15 +82,24 @@ func (t *ackTracker) raise(ackFloor uint64) {
 		return
 	}
 	t.ackFloor = ackFloor
-	t.unacked = slices.DeleteFunc(t.unacked, func(d outstanding) bool { return d.seq <= ackFloor })
+	for i := 0; i < len(t.tracked) && t.tracked[i].seq <= ackFloor; i++ {
+		if d := &t.tracked[i]; !d.acked {
+			d.acked = true
+			t.acked++
+		}
+	}
 	t.advance()
 }
 
 // advance moves the position to the delivery before the first one without acknowledgement.
 func (t *ackTracker) advance() {
+	for len(t.tracked) > 0 && t.tracked[0].acked {
+		t.tracked = t.tracked[1:]
+		t.acked--
+	}
 	last := t.highest
-	if len(t.unacked) > 0 {
-		last = t.unacked[0].before
+	if len(t.tracked) > 0 {
+		last = t.tracked[0].before
 	}
 	t.ackFloor = max(t.ackFloor, last)
 }
@@ -83,7 +110,7 @@ func (t *ackTracker) restart(contiguous bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.untracked = !contiguous; t.untracked {
-		t.unacked, t.highest = nil, 0
+		t.tracked, t.acked, t.highest = nil, 0, 0
 	}
 }
 
@@ -91,7 +118,7 @@ func (t *ackTracker) restart(contiguous bool) {
 func (t *ackTracker) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ackFloor, t.highest, t.unacked = 0, 0, nil
+	t.ackFloor, t.highest, t.tracked, t.acked = 0, 0, nil, 0
 }
 
 func (t *ackTracker) acknowledged() uint64 {
