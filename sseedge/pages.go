@@ -151,7 +151,7 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
 		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message, or the member before of a page")
 	case errors.Is(err, errReadBudget):
 		e.metrics.readRejected()
-		return tooManyReads
+		return httpkit.TooManyReads
 	}
 	e.cfg.Log.Warn("snapshot failed", "session", s.String(), "error", err)
 	return unavailable

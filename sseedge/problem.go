@@ -22,7 +22,6 @@ const (
 	codeExpired        = "HISTORY_EXPIRED"
 	codeBusy           = "BUSY"
 	codeTooLong        = "TAKES_TOO_LONG"
-	codeReads          = "TOO_MANY_READS"
 )
 
 func badRequest(code, title, detail string) *httpkit.Problem {
@@ -44,7 +43,6 @@ var (
 	hasExpired    = httpkit.NewProblem(http.StatusGone, codeExpired, "sequence has expired", "ask for a later state, or for the present one")
 	busy          = unavailableProblem(codeBusy, "historical snapshot already in progress", "retry later")
 	takesTooLong  = unavailableProblem(codeTooLong, "this earlier state takes longer to make than it may", "ask for a later one")
-	tooManyReads  = unavailableProblem(codeReads, "the memory for pages is in use", "retry later")
 	notErased     = unavailableProblem(httpkit.CodeUnavailable, "the session could not be deleted, or not all of it", "delete it once more")
 	unavailable   = unavailableProblem(httpkit.CodeUnavailable, "log unavailable", "retry later")
 	draining      = unavailableProblem(httpkit.CodeDraining, "this edge is being stopped", "retry later; another one answers")

@@ -2,6 +2,7 @@ package sseedge
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -181,4 +182,23 @@ func (e *Edge) lastPosition(ctx context.Context, key *pageKey) *httpkit.Problem 
 	}
 	key.seq, key.anchor = rec.Seq, rec.Anchor()
 	return nil
+}
+
+// surfacePages implements httpkit.Pages.
+type surfacePages struct{ *Edge }
+
+// Serve implements httpkit.Pages.
+func (e surfacePages) Serve(w http.ResponseWriter, r *http.Request, s chunk.Session, version any, load func(context.Context) ([]byte, error), problem func(error) *httpkit.Problem) *httpkit.Problem {
+	return e.servePage(w, r, pageKey{session: s, query: version}, func(ctx context.Context) (page, *httpkit.Problem) {
+		ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
+		defer cancel()
+		text, hold, err := readWithin(ctx, e.reads, load)
+		switch {
+		case err == nil:
+			return page{text: text, hold: hold}.complete(nil)
+		case errors.Is(err, errReadBudget):
+			return page{}, e.loadProblem(s, err)
+		}
+		return page{}, problem(err)
+	})
 }

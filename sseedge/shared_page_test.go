@@ -2,6 +2,7 @@ package sseedge_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -114,6 +116,47 @@ func TestParallelReadsOfOnePage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSurfacePages checks that a surface's requests with an equal version share one load, that another version loads again, and that a problem is the surface's.
+func TestSurfacePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, edge := pageEdge(t, sseedge.Config{})
+		pages, release := edge.Shared().Pages, make(chan struct{})
+		var loads atomic.Int64
+		var group sync.WaitGroup
+		serve := func(version int, fail error) {
+			group.Go(func() {
+				rec := httptest.NewRecorder()
+				p := pages.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), s1, version, func(context.Context) ([]byte, error) {
+					loads.Add(1)
+					<-release
+					return fmt.Appendf(nil, `{"version":%d}`, version), fail
+				}, func(err error) *httpkit.Problem {
+					return &httpkit.Problem{Status: http.StatusTeapot, Detail: err.Error()}
+				})
+				switch want := fmt.Sprintf(`{"version":%d}`, version); {
+				case fail != nil:
+					if p == nil || p.Status != http.StatusTeapot || p.Detail != fail.Error() {
+						t.Errorf("version %d: %+v, want the problem of %v", version, p, fail)
+					}
+				case p != nil || rec.Body.String() != want:
+					t.Errorf("version %d: %q, %+v, want %s", version, rec.Body, p, want)
+				}
+			})
+		}
+		for range 100 {
+			serve(1, nil)
+			serve(2, nil)
+			serve(3, errors.New("cannot load"))
+		}
+		synctest.Wait()
+		if n := loads.Load(); n != 3 {
+			t.Errorf("%d loads, want one for each version", n)
+		}
+		close(release)
+		group.Wait()
+	})
 }
 
 // TestReadEndsWithTheLastClient checks that a read ends when no client waits for it, and that the next request reads again.

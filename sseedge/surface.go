@@ -30,7 +30,7 @@ func (e *Edge) Mount(s Surface) { e.surfaces = append(e.surfaces, s) }
 func (e *Edge) Shared() *httpkit.Shared {
 	return &httpkit.Shared{
 		Tenant: e.cfg.Tenant, Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
-		Streams: e.limiter, Bodies: e.bodies, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
+		Streams: e.limiter, Bodies: e.bodies, Pages: surfacePages{e}, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
 	}
 }
 

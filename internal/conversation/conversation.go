@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -178,16 +179,14 @@ func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 	return plan, v
 }
 
-// Look loads the state of a session, and its snapshot. agentType is "" or that of the session.
-func (s *Service) Look(ctx context.Context, id chunk.Session, agentType string) (State, fold.Snapshot, *Refusal) {
-	if r := s.CheckAgent(agentType); r != nil {
-		return State{}, fold.Snapshot{}, r
-	}
+// LoadPage loads the snapshot of a session that a page loads first, see State.Page, and returns the error of a port unchanged. agentType is "" or that of the
+// session.
+func (s *Service) LoadPage(ctx context.Context, id chunk.Session, agentType string) (aisdk.FrontendSnapshot, error) {
 	v, snap, err := s.loadState(ctx, id, s.typesOf(agentType), detail{messages: allMessages, branches: true})
 	if err != nil {
-		return v, snap, s.Failed(ctx, id, "look", err)
+		return aisdk.FrontendSnapshot{}, err
 	}
-	return v, snap, nil
+	return v.Page(snap), nil
 }
 
 // Load loads the state of a session without its messages, and returns the error of a port unchanged.

@@ -32,6 +32,21 @@ func (v *State) Page(snap fold.Snapshot) aisdk.FrontendSnapshot {
 	return aisdk.Snapshot(snap, o)
 }
 
+// PageVersion identifies what Page returns, but for its timestamp.
+type PageVersion struct {
+	position  chunk.Position
+	maxSeq    chunk.Seq
+	command   control.Revision
+	agentType string
+	inFlight  bool
+	awaits    bool
+}
+
+// PageVersion returns the version of the page. v needs no messages.
+func (v *State) PageVersion() PageVersion {
+	return PageVersion{v.Position, v.MaxSeq, v.Revision, v.AgentType, v.InFlight(), v.subAgentAwaitsUser()}
+}
+
 // replaced returns the messages before the first one that a command replaces.
 func replaced(messages []aisdk.UIMessage, c *control.Command) []aisdk.UIMessage {
 	place, ok := fold.MessageIndex(c.Replaces)

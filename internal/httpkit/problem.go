@@ -19,6 +19,7 @@ const (
 	CodeMedia          = "UNSUPPORTED_MEDIA_TYPE"
 	CodeTooLarge       = "CONTENT_TOO_LARGE"
 	CodeTooManyBodies  = "TOO_MANY_BODIES"
+	CodeTooManyReads   = "TOO_MANY_READS"
 	CodeBodyTimeout    = "BODY_TIMEOUT"
 	CodeUnavailable    = "UNAVAILABLE"
 	CodeNoStorage      = "INSUFFICIENT_STORAGE"

@@ -1,11 +1,14 @@
 package httpkit
 
 import (
+	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
@@ -19,7 +22,19 @@ type Shared struct {
 	DrainPeriod  time.Duration
 	Streams      *StreamLimiter
 	Bodies       *BodyLimiter
+	Pages        Pages
 	Hub          *hub.Hub
 	Metrics      prometheus.Registerer
 	Log          *slog.Logger
+}
+
+// TooManyReads is the problem of a request that no memory is left for, see Pages.
+var TooManyReads = NewProblem(http.StatusServiceUnavailable, CodeTooManyReads, "the memory for pages is in use", "retry later")
+
+// Pages serves JSON that is read from sessions of any length, within the memory that the edge has for reads.
+type Pages interface {
+	// Serve writes what load returns. Requests with an equal session and version share one call of load. version is comparable, and differs when a client
+	// must not get what was loaded before. load may be called several times; it returns the error of projector.WithReadLimit when it exceeds that limit.
+	// problem returns the problem of another error of load.
+	Serve(w http.ResponseWriter, r *http.Request, s chunk.Session, version any, load func(context.Context) ([]byte, error), problem func(error) *Problem) *Problem
 }

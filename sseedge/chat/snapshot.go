@@ -2,33 +2,35 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// snapshot serves GET /api/chat/{id}/snapshot: the state with which a page begins, see conversation.State.Page.
+// snapshot serves GET /api/chat/{id}/snapshot: the state with which a page begins, see conversation.State.Page. It has all messages, so it is a page of the edge:
+// equal requests share one read, and the memory of all reads is bounded.
 func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	page, p := s.page(r.Context(), to)
-	if p != nil {
-		return p
-	}
-	w.Header().Set("X-Session-Id", to.id)
-	s.respond.JSON(w, http.StatusOK, page)
-	return nil
-}
-
-func (s *Service) page(ctx context.Context, to target) (json.RawMessage, *httpkit.Problem) {
-	ctx, cancel := s.withTimeout(ctx)
-	defer cancel()
 	session := s.session(to.id)
-	v, snap, refusal := s.logic.Look(ctx, session, to.agentType)
-	if refusal != nil {
-		return nil, problemOf(refusal)
+	if refusal := s.logic.CheckAgent(to.agentType); refusal != nil {
+		return problemOf(refusal)
+	}
+	problem := func(err error) *httpkit.Problem {
+		return problemOf(s.logic.Failed(r.Context(), session, "snapshot", err))
+	}
+	ctx, cancel := s.withTimeout(r.Context())
+	defer cancel()
+	v, err := s.logic.Load(ctx, session, to.agentType)
+	if err != nil {
+		return problem(err)
 	}
 	if !v.Known && v.Waiting() == nil {
-		return nil, noChat
+		return noChat
 	}
-	return json.RawMessage(v.Page(snap).AppendJSON(nil)), nil
+	return s.shared.Pages.Serve(w, r, session, v.PageVersion(), func(ctx context.Context) ([]byte, error) {
+		page, err := s.logic.LoadPage(ctx, session, to.agentType)
+		if err != nil {
+			return nil, err
+		}
+		return page.AppendJSON(nil), nil
+	}, problem)
 }
