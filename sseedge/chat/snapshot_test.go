@@ -92,7 +92,7 @@ func TestSnapshotsShareTheReadBudget(t *testing.T) {
 	w.newChat("s2")
 	first := e.goGet("/snapshot")
 	<-held.begun
-	resp, err := http.Get(e.URL + "/api/chat/s2/snapshot") //nolint:noctx // a test
+	resp, err := http.Get(e.URL + "/api/chat/s2/snapshot")
 	if err != nil {
 		t.Fatal(err)
 	}
