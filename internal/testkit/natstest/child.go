@@ -1,11 +1,11 @@
 package natstest
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -16,8 +16,8 @@ import (
 const childVariable = "TAILRACE_NATSTEST_SERVER"
 
 // The child writes JSON lines to its standard output: its state after each
-// change, and its log. The parent closes the child's standard input to shut it
-// down; this also happens if the parent dies.
+// change, and its log. It reads new configurations from its standard input. The
+// parent closes the input to shut it down; this also happens if the parent dies.
 
 // report is one line of a child.
 type report struct {
@@ -32,6 +32,8 @@ type state struct {
 	Current bool `json:"current"` // caught up with a meta leader; always true for a single server
 	Leader  bool `json:"leader"`  // is the meta leader
 	Peers   int  `json:"peers"`   // members of the JetStream cluster that are up, as seen by the meta leader; 0 on other nodes
+
+	Reloads int32 `json:"reloads"` // configurations that were read after the start
 }
 
 // runChild is the main function of a child and returns its exit code.
@@ -48,11 +50,16 @@ func runChild(configJSON string, in io.Reader, out io.Writer) int {
 		return 1
 	}
 	parentGone := make(chan struct{})
+	var reloads atomic.Int32
 	go func() { // ends with the process at the latest
 		defer close(parentGone)
-		_, _ = io.Copy(io.Discard, bufio.NewReader(in)) // an error means the end, too
+		for dec := json.NewDecoder(in); dec.Decode(&cfg) == nil; reloads.Add(1) { // an error means the end, too
+			if err := reload(srv, cfg); err != nil {
+				rep.report(report{Fatal: err.Error()})
+			}
+		}
 	}()
-	watchState(srv, rep, parentGone)
+	watchState(srv, rep, &reloads, parentGone)
 	srv.Shutdown()
 	srv.WaitForShutdown()
 	return 0
@@ -60,12 +67,12 @@ func runChild(configJSON string, in io.Reader, out io.Writer) int {
 
 // watchState reports each change of the state, until done. It polls because the
 // server does not report when a leader is elected.
-func watchState(srv *server.Server, rep *reporter, done <-chan struct{}) {
+func watchState(srv *server.Server, rep *reporter, reloads *atomic.Int32, done <-chan struct{}) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var last state
 	for {
-		now := state{Ready: true, Current: srv.JetStreamIsCurrent()}
+		now := state{Ready: true, Current: srv.JetStreamIsCurrent(), Reloads: reloads.Load()}
 		if srv.JetStreamIsClustered() { // JetStreamClusterPeers panics on a single server
 			now.Leader = srv.JetStreamIsLeader()
 			now.Peers = len(srv.JetStreamClusterPeers())

@@ -105,6 +105,19 @@ func (p *Process) Cont(tb testing.TB) {
 	p.signal(tb, syscall.SIGCONT)
 }
 
+// Reload replaces the configuration that ServerConfig has given, while the
+// server runs, and returns when the server has it, see Server.Reload.
+func (p *Process) Reload(tb testing.TB, text string) {
+	tb.Helper()
+	run := p.running(tb)
+	before, _, _ := run.state()
+	p.cfg.Text = text
+	if err := json.NewEncoder(run.stdin).Encode(p.cfg); err != nil {
+		tb.Fatalf("reload server %s: %v", p.cfg.Name, err)
+	}
+	p.await(tb, "reload", func(s state) bool { return s.Reloads > before.Reloads })
+}
+
 // PID returns the id of the current process.
 func (p *Process) PID(tb testing.TB) int {
 	tb.Helper()

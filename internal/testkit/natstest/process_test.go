@@ -43,6 +43,25 @@ func TestProcessIsKilledAndRestarted(t *testing.T) {
 	}
 }
 
+// A process that reads a new configuration closes the connections of a user that
+// it no longer has, and keeps the configuration over a restart.
+func TestProcessReloads(t *testing.T) {
+	const users = `authorization { users = [ {user: a, password: %s}, {user: b, password: b} ] }, no_auth_user: b`
+	p := natstest.StartProcess(t, natstest.ServerConfig(fmt.Sprintf(users, "one")))
+	url := strings.Replace(p.URL, "://", "://a:one@", 1)
+	closed := make(chan struct{})
+	natstest.Connect(t, url, nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+	p.Reload(t, fmt.Sprintf(users, "other"))
+	natstest.Receive(t, "the end of the connection", closed)
+	p.Conn(t)
+	p.Restart(t)
+	if _, err := nats.Connect(url); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("the old password after a restart: %v", err)
+	}
+	p.Reload(t, fmt.Sprintf(users, "one"))
+	natstest.Connect(t, url)
+}
+
 // A test binary that is killed leaves no server running, not even a stopped
 // one.
 func TestServersDieWithTheirParent(t *testing.T) {

@@ -74,13 +74,17 @@ func (s *Server) Restart(tb testing.TB) {
 func (s *Server) Reload(tb testing.TB, text string) {
 	tb.Helper()
 	s.cfg.Text = text
-	opts, err := s.cfg.serverOptions()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := s.NATS().ReloadOptions(opts); err != nil {
+	if err := reload(s.NATS(), s.cfg); err != nil {
 		tb.Fatalf("reload test server: %v", err)
 	}
+}
+
+func reload(srv *server.Server, cfg config) error {
+	opts, err := cfg.serverOptions()
+	if err != nil {
+		return err
+	}
+	return srv.ReloadOptions(opts)
 }
 
 // Conn returns a new in-process connection, which needs no port. It closes with
