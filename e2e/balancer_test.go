@@ -53,10 +53,7 @@ func startBalancer(t *testing.T, edges ...*edgeProcess) *balancer {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	b := &balancer{addr: listener.Addr().String(), listener: listener, ctx: ctx}
 	for _, e := range edges {
-		to := &backend{addr: e.addr, ops: e.ops}
-		to.ready.Store(isReady(ctx, e.ops) == nil)
-		b.backends = append(b.backends, to)
-		b.work.Go(func() { to.probe(ctx) })
+		b.backends = append(b.backends, b.watch(e))
 	}
 	b.work.Go(b.accept)
 	t.Cleanup(func() {
@@ -65,6 +62,14 @@ func startBalancer(t *testing.T, edges ...*edgeProcess) *balancer {
 		b.work.Wait()
 	})
 	return b
+}
+
+// watch probes a process until the test ends. Only the backends get connections.
+func (b *balancer) watch(e *edgeProcess) *backend {
+	to := &backend{addr: e.addr, ops: e.ops}
+	to.ready.Store(isReady(b.ctx, e.ops) == nil)
+	b.work.Go(func() { to.probe(b.ctx) })
+	return to
 }
 
 // awaitReady waits until the balancer has observed the readiness of the

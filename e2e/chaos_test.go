@@ -5,58 +5,73 @@ package e2e
 import (
 	"bytes"
 	"flag"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/topology"
 )
 
 var (
-	chaos     = flag.Duration("chaos", 10*time.Minute, "how long the chaos test injects faults")
-	chaosPace = flag.Duration("chaos-pace", 200*time.Millisecond, "interval of the records of each session in the chaos test")
-	chaosNone = flag.Bool("chaos-control", false, "inject no fault: what the chaos test uses without any")
+	chaos        = flag.Duration("chaos", 10*time.Minute, "how long the chaos test injects faults")
+	chaosPace    = flag.Duration("chaos-pace", 200*time.Millisecond, "interval of the records of each session in the chaos test")
+	chaosNone    = flag.Bool("chaos-control", false, "inject no fault: what the chaos test uses without any")
+	chaosOnly    = flag.String("chaos-only", "", "inject only the faults whose name matches this regular expression")
+	chaosCluster = flag.Bool("chaos-cluster", false, "three NATS servers and replicas, with leader changes, instead of one server")
 )
 
 const (
 	chaosSessions = 50
 	chaosReaders  = 500
 	chaosEvery    = 10 * time.Second // from the start of one fault to that of the next
-	chaosStop     = 8 * time.Second  // how long a process is stopped; more than the projector's heartbeat timeout
-	chaosSilent   = 200              // clients that read nothing
+	chaosRestart  = 5 * time.Second  // how long a role may stay unready after a fault of its own process
 )
 
-// Faults that are drawn at random hit two edges, a projector and the NATS
-// server, one at a time, while sessions are written and followed. Each
-// acknowledged line is in the log once and in order, each follower has received
-// the log of its session, the snapshots equal a fold of the log, and the roles
-// need no more goroutines and memory than at the start.
+// Faults that are drawn at random hit two edges, a projector, two workers and
+// the NATS servers, one at a time, while sessions are written and followed and
+// agents run. Each acknowledged line is in the log once and in order, each
+// follower has received the log of its session, each run has ended once with
+// its whole content, the snapshots equal a fold of the log, no role was unready
+// without a fault of its own process, and the roles need no more goroutines and
+// memory than at the start.
 func TestChaos(t *testing.T) {
 	random := newGenerator(t)
 	c := newChaosEnv(t)
 	before := c.awaitPlateau(t)
 	faults := c.faults(t)
 	if *chaosNone {
-		faults = []chaosFault{{"none", func() {}}}
+		faults = []chaosFault{{name: "none", inject: func() {}}}
 	}
 	for began, n := time.Now(), 1; time.Since(began) < *chaos; n++ {
 		next := time.After(chaosEvery)
 		f := faults[random.IntN(len(faults))]
 		t.Logf("%7s  fault %d: %s", time.Since(began).Round(100*time.Millisecond), n, f.name)
+		unready, injected := c.unready(), time.Now()
 		f.inject()
 		over := time.Now()
 		c.awaitHealthy(t)
 		t.Logf("         all healthy %s after its end", time.Since(over).Round(time.Millisecond))
+		for role, probes := range c.unready() {
+			allowed := time.Duration(0)
+			if role == f.role {
+				allowed = over.Sub(injected) + chaosRestart
+			}
+			if was := time.Duration(probes-unready[role]) * probeInterval; was > allowed {
+				t.Errorf("%s was unready for %s, want at most %s", role, was, allowed)
+			}
+		}
 		<-next
 	}
 	after := c.usage(t)
 	c.readers.checkAll(t)
+	c.runs.check(t)
 	c.checkLines(t)
 	c.verify(t)
 	for name, now := range after {
@@ -68,35 +83,37 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// chaosFault is one fault. inject returns when its cause is over.
-type chaosFault struct {
-	name   string
-	inject func()
-}
-
 type chaosEnv struct {
-	server    *natstest.Process
-	proxy     *natstest.Proxy // between the first edge and the server
+	servers   chaosServers
+	url       string          // of all servers, for the test
+	proxy     *natstest.Proxy // between the first edge and a server
 	edges     []*edgeProcess
 	projector *edgeProcess
 	balancer  *balancer
+	probed    map[string]*backend // by the role
 	recorders *recorders
 	readers   *readers
+	runs      *chaosRuns
 }
 
 func newChaosEnv(t *testing.T) *chaosEnv {
 	t.Helper()
-	c := &chaosEnv{server: natstest.StartProcess(t)}
-	c.recorders = startWriters(t, c.server.URL, chaosSessions, *chaosPace)
-	c.proxy = natstest.StartProxy(t, c.server.URL)
-	for _, url := range []string{c.proxy.URL, c.server.URL} {
+	c := &chaosEnv{servers: startChaosServers(t)}
+	c.url = strings.Join(c.servers.urls(), ",")
+	streams := topology.Config{Replicas: c.servers.replicas()}
+	replicas := strconv.Itoa(streams.Replicas)
+	c.recorders = startWritersOn(t, c.url, streams, chaosSessions, *chaosPace, 0)
+	c.proxy = natstest.StartProxy(t, c.servers.urls()[0])
+	for _, url := range []string{c.proxy.URL, c.url} {
 		// The small memory of the hub, and that of the projector, is full before the first sample.
-		c.edges = append(c.edges, startEdge(t, url, "--drain", "3s", "--hub-bytes", "2000000"))
+		c.edges = append(c.edges, startEdge(t, asRole(url), "--drain", "3s", "--hub-bytes", "2000000", "--replicas", replicas))
 	}
-	c.projector = newEdge(t, c.server.URL)
-	c.projector.args = []string{"projector", "--projector-memory", "1000000"}
+	c.projector = newEdge(t, asRole(c.url))
+	c.projector.args = []string{"projector", "--projector-memory", "1000000", "--replicas", replicas}
 	c.projector.start(t)
 	c.balancer = startBalancer(t, c.edges...)
+	c.probed = map[string]*backend{"edge 0": c.balancer.backends[0], "edge 1": c.balancer.backends[1], "the projector": c.balancer.watch(c.projector)}
+	c.runs = startChaosRuns(t, &workerEnv{Stack: stack.Start(t, stack.Options{On: c.servers, Topology: streams})}, workerJob{URL: asRole(c.url), Pace: 50 * time.Millisecond})
 	c.readers = c.recorders.startReaders(t, c.balancer.addr, chaosReaders, func(i int, f *follower) {
 		f.onEvent = f.keepHash
 		if i%2 == 0 {
@@ -109,7 +126,7 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 }
 
 // awaitHealthy waits until all roles are ready, each session has got a record,
-// and each follower has received it.
+// each follower has received it, and a run that began since then has ended.
 func (c *chaosEnv) awaitHealthy(t *testing.T) {
 	t.Helper()
 	for _, e := range c.edges {
@@ -119,67 +136,16 @@ func (c *chaosEnv) awaitHealthy(t *testing.T) {
 	awaitDependency(t, c.projector.ops, "nats", "ok")
 	c.recorders.awaitMore(t)
 	c.readers.awaitAll(t)
+	c.runs.awaitMore(t)
 }
 
-// faults returns all faults, in a constant order.
-func (c *chaosEnv) faults(t *testing.T) []chaosFault {
-	t.Helper()
-	all := []chaosFault{
-		{"kill the server", func() { c.server.Restart(t) }},
-		{"shut the server down", func() { c.server.Shutdown(t); c.server.Start(t) }},
-		{"stop the server", func() {
-			c.server.Stop(t)
-			<-time.After(chaosStop)
-			c.server.Cont(t)
-		}},
-		{"lose all bytes between an edge and the server", func() {
-			c.proxy.Blackhole()
-			<-time.After(outage)
-			c.proxy.Restore()
-		}},
-		{"cut every second client", func() { c.balancer.cut() }},
-		{"many clients that read nothing", func() { c.manySilentClients(t) }},
+// unready returns the number of probes that found each role unready.
+func (c *chaosEnv) unready() map[string]int32 {
+	probes := make(map[string]int32)
+	for role, to := range c.probed {
+		probes[role] = to.unready.Load()
 	}
-	names := []string{"edge 0", "edge 1", "the projector"}
-	for i, p := range []*edgeProcess{c.edges[0], c.edges[1], c.projector} {
-		name := names[i]
-		all = append(all,
-			chaosFault{"kill " + name, func() {
-				p.signal(t, syscall.SIGKILL)
-				_ = p.cmd.Wait() // it was killed
-				p.start(t)
-			}},
-			chaosFault{"terminate " + name, func() { p.terminate(t); p.start(t) }},
-			chaosFault{"stop " + name, func() {
-				p.signal(t, syscall.SIGSTOP)
-				<-time.After(chaosStop)
-				p.signal(t, syscall.SIGCONT)
-			}})
-	}
-	return all
-}
-
-// manySilentClients opens streams and reads none of them.
-func (c *chaosEnv) manySilentClients(t *testing.T) {
-	t.Helper()
-	var conns []net.Conn
-	defer func() {
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	}()
-	for i := range chaosSilent {
-		f := follower{addr: c.balancer.addr, root: c.recorders.writers[i%chaosSessions].root}
-		conn, err := net.Dial("tcp", f.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, conn)
-		if _, err := conn.Write([]byte(f.request())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-time.After(chaosStop)
+	return probes
 }
 
 // awaitPlateau waits until the roles use what they need under this load, and returns that: a sample that is at most 5 % above
@@ -269,7 +235,7 @@ func (c *chaosEnv) checkLines(t *testing.T) {
 func (c *chaosEnv) verify(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), roleBinary(t, "projector"), "verify", "--all")
-	cmd.Env = append(os.Environ(), "TAILRACE_NATS_URL="+c.server.URL)
+	cmd.Env = append(os.Environ(), "TAILRACE_NATS_URL="+c.url)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("verify: %v: %s", err, out)

@@ -27,6 +27,7 @@ import (
 
 // recorders is a set of sessions that are written continuously until stop.
 type recorders struct {
+	js       jetstream.JetStream
 	reader   *consumers.Reader
 	producer *producers.Producer
 	writers  []*writer
@@ -67,7 +68,7 @@ func startWritersOn(t *testing.T, url string, streams topology.Config, sessions 
 		t.Fatal(err)
 	}
 	streamtest.Ensure(t, js, streams)
-	c := &recorders{stopped: make(chan struct{})}
+	c := &recorders{js: js, stopped: make(chan struct{})}
 	if c.producer, err = producers.New(js, producers.Config{Layout: streams.Layout, RetryTimeout: 2 * time.Minute}); err != nil {
 		t.Fatal(err)
 	}
@@ -141,27 +142,50 @@ func (v *writer) loop(ctx context.Context, pace, phase time.Duration, stopped <-
 		case <-stopped:
 			return errors.Join(v.run.End(ctx, chunk.Value(`"done"`)), v.run.Close())
 		}
-		if err := v.emit(ctx, n); err != nil {
+		if err := v.step(ctx, n); err != nil {
 			return fmt.Errorf("%s, %d: %w", v.root.ID, n, err)
 		}
-		pos, err := v.run.Flush(ctx)
-		if err != nil {
-			return fmt.Errorf("%s, %d: %w", v.root.ID, n, err)
-		}
-		v.at.Store(uint64(pos.Seq))
-		v.lines.Store(int64(n))
 	}
 }
 
-func (v *writer) emit(ctx context.Context, n int) error {
-	if n%20 != 0 {
-		return v.run.EmitBody(ctx, chunk.TextDelta{Delta: fmt.Sprintf("line %d é\n%s", n, v.padding)})
-	}
+// step writes text or, in every twentieth step, a sub-agent, and returns when it is stored.
+func (v *writer) step(ctx context.Context, n int) error {
+	return whenFull(func() error {
+		var err error
+		if n%20 == 0 {
+			err = v.subagent(ctx, n)
+		} else {
+			err = v.run.EmitBody(ctx, chunk.TextDelta{Delta: fmt.Sprintf("line %d é\n%s", n, v.padding)})
+		}
+		if err != nil {
+			return err
+		}
+		pos, err := v.run.Flush(ctx)
+		if err != nil {
+			return err
+		}
+		v.at.Store(uint64(pos.Seq))
+		v.lines.Store(int64(n))
+		return nil
+	})
+}
+
+func (v *writer) subagent(ctx context.Context, n int) error {
 	child, err := v.run.Child(ctx, chunk.SubagentStart{SubAgentType: "helper", CallID: fmt.Sprint(n)}, chunk.RunStarted{Mode: "execute"})
 	if err != nil {
 		return err
 	}
-	return errors.Join(child.EmitBody(ctx, chunk.TextDelta{Delta: "aside"}), v.run.EndChild(ctx, child, chunk.Value(`1`)), child.Close())
+	err = child.EmitBody(ctx, chunk.TextDelta{Delta: "aside"})
+	return errors.Join(err, whenFull(func() error { return v.run.EndChild(ctx, child, chunk.Value(`1`)) }), child.Close())
+}
+
+// whenFull repeats a write that is not stored because the log is full.
+func whenFull(write func() error) error {
+	for {
+		if err := write(); !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, chunk.ErrNoStorage) {
+			return err
+		}
+	}
 }
 
 // log returns the events that a client of a session must receive: the records

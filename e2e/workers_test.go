@@ -74,7 +74,7 @@ func runWorker(jobJSON string, in io.Reader) int {
 }
 
 func serveAgents(ctx context.Context, job workerJob) error {
-	nc, err := nats.Connect(job.URL, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	nc, err := nats.Connect(job.URL, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreAuthErrorAbort())
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,10 @@ func expectedContent() string {
 }
 
 // workerProcess is a worker in a separate process.
-type workerProcess struct{ cmd *exec.Cmd }
+type workerProcess struct {
+	cmd   *exec.Cmd
+	input io.Closer // its end terminates the worker
+}
 
 func startWorkerProcess(t *testing.T, job workerJob) *workerProcess {
 	t.Helper()
@@ -165,7 +168,8 @@ func startWorkerProcess(t *testing.T, job workerJob) *workerProcess {
 	cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if _, err := cmd.StdinPipe(); err != nil {
+	input, err := cmd.StdinPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
 	out, err := cmd.StdoutPipe()
@@ -178,13 +182,22 @@ func startWorkerProcess(t *testing.T, job workerJob) *workerProcess {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("start worker: output %q, %v", line, err)
 	}
-	return &workerProcess{cmd}
+	return &workerProcess{cmd, input}
 }
 
 func (w *workerProcess) signal(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	if err := w.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// terminate shuts the worker down and waits for its exit.
+func (w *workerProcess) terminate(t *testing.T) {
+	t.Helper()
+	_ = w.input.Close()
+	if err := w.cmd.Wait(); err != nil {
+		t.Errorf("exit of a worker: %v", err)
 	}
 }
 
