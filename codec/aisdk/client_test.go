@@ -45,6 +45,7 @@ func (c *client) open() {
 // uiPart is a part of the message: the JSON of each member, with strings in canonical form.
 type uiPart struct {
 	typ    string
+	agent  string // of a text: the sub-agent, "" for the message's own
 	member map[string]string
 }
 
@@ -372,7 +373,8 @@ func (c *client) block(open map[string]*uiPart, m map[string]json.RawMessage, ty
 		if p != nil {
 			return fmt.Errorf("%s is open", id)
 		}
-		open[id] = &uiPart{typ: kind, member: map[string]string{"text": `""`, "state": `"streaming"`}}
+		_, agent, _ := strings.Cut(strings.Trim(id, `"`), "-")
+		open[id] = &uiPart{typ: kind, agent: agent, member: map[string]string{"text": `""`, "state": `"streaming"`}}
 		c.parts = append(c.parts, open[id])
 		return nil
 	case "delta":

@@ -24,6 +24,8 @@ type generator struct {
 	calls int
 	// plain: without crashes and sub-agents, so that the log has one session.
 	plain bool
+	// intact: without crashes, and without a text of a sub-agent that continues when the parent suspends, see doc.go.
+	intact bool
 	// stepless: the worker writes no step_start and step_end.
 	stepless bool
 	asked    []asked
@@ -184,7 +186,7 @@ func (a *generator) steps() {
 		for range a.pick("things", 7) {
 			a.part()
 		}
-		if !a.plain && a.pick("dies", 8) == 0 {
+		if !a.plain && !a.intact && a.pick("dies", 8) == 0 {
 			a.takeOver(from)
 			continue
 		}
@@ -387,7 +389,7 @@ func (a *generator) subAgent() {
 	a.write(chunk.SubagentStart{SubAgentType: "x", SubSessionID: child, CallID: id})
 	a.writeAs(child, chunk.RunStarted{RunID: "child", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "do"}}, Parent: &chunk.Parent{SessionID: "s1", CallID: id}})
 	for range a.pick("said", 5) {
-		switch a.pick("says", 8) {
+		switch a.pick("says", 9) {
 		case 0:
 			a.step++
 			a.writeAs(child, chunk.StepStart{})
@@ -403,12 +405,17 @@ func (a *generator) subAgent() {
 			a.writeAs(child, chunk.StepEnd{})
 		case 6:
 			a.writeAs(child, chunk.Error{Error: "oops", Recoverable: false})
+		case 7:
+			a.grandchild(child)
 		default:
 			a.writeAs(child, chunk.TextDelta{Delta: a.text.Draw(a.t, "child says")})
 		}
 	}
 	waits := a.pick("waits", 3) == 0
 	if waits {
+		if a.intact {
+			a.writeAs(child, chunk.StepEnd{})
+		}
 		a.write(chunk.StreamPaused{})
 		a.askInChild(child)
 	}
@@ -421,6 +428,30 @@ func (a *generator) subAgent() {
 	a.step = step
 	a.write(chunk.SubagentEnd{SubAgentType: "x", SubSessionID: child, CallID: id, Result: chunk.Value(`"ok"`)})
 	a.write(chunk.ToolEnd{ToolCallID: id, ToolName: "subagent__x", Result: chunk.Value(`"ok"`), ProviderExecuted: &yes})
+}
+
+// grandchild writes a call of a sub-agent by a sub-agent, and its records among those of its parent.
+func (a *generator) grandchild(child string) {
+	a.calls++
+	yes, id, nested := true, fmt.Sprintf("c%d", a.calls), fmt.Sprintf("k%d", a.calls)
+	a.writeAs(child, chunk.ToolStart{ToolCallID: id, ToolName: "subagent__y", Arguments: chunk.Value(`{}`)})
+	a.writeAs(child, chunk.SubagentStart{SubAgentType: "y", SubSessionID: nested, CallID: id})
+	a.writeAs(nested, chunk.RunStarted{RunID: "nested", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "do"}}, Parent: &chunk.Parent{SessionID: child, CallID: id}})
+	for range a.pick("nested said", 4) {
+		switch a.pick("nested says", 4) {
+		case 0:
+			a.think(nested)
+		case 1:
+			a.tool(nested)
+		case 2:
+			a.writeAs(child, chunk.TextDelta{Delta: "waits "})
+		default:
+			a.writeAs(nested, chunk.TextDelta{Delta: a.text.Draw(a.t, "nested text")})
+		}
+	}
+	a.writeAs(nested, chunk.StreamEnd{StreamID: nested})
+	a.writeAs(child, chunk.SubagentEnd{SubAgentType: "y", SubSessionID: nested, CallID: id, Result: chunk.Value(`"ok"`)})
+	a.writeAs(child, chunk.ToolEnd{ToolCallID: id, ToolName: "subagent__y", Result: chunk.Value(`"ok"`), ProviderExecuted: &yes})
 }
 
 // askInChild writes a pending call of a sub-agent, for which the parent waits.

@@ -64,6 +64,13 @@ type SnapshotOptions struct {
 	Checkpoint *string
 
 	Timestamp int64 // Unix milliseconds
+
+	// SubAgents returns the messages of the sub-agents that the messages of a list called, and of those that these called, by session. Their output becomes
+	// parts of the list's messages, like that of a stream with Inline. The output of a session that it omits is not shown. It is called once; nil for none.
+	SubAgents func(list []fold.Message) map[string][]fold.Message
+
+	// ClientTool is that of the Options of the stream. It is called for the calls of sub-agents.
+	ClientTool func(name string) bool
 }
 
 // Snapshot returns s as a browser loads it, without hidden messages. s must be HasAllMessages.
@@ -76,7 +83,11 @@ func Snapshot(s fold.Snapshot, o SnapshotOptions) FrontendSnapshot {
 	if o.Checkpoint != nil {
 		closeTexts(list)
 	}
-	f := snapshotOf(&at, &s, list, o.Timestamp)
+	var agents *inlineAgents
+	if o.SubAgents != nil {
+		agents = &inlineAgents{messages: o.SubAgents(list), clientTool: o.ClientTool}
+	}
+	f := snapshotOf(&at, &s, list, agents, o.Timestamp)
 	if o.Checkpoint != nil {
 		f.Status, f.CheckpointID, f.Failure = fold.Ended, o.Checkpoint, nil
 	}
@@ -96,15 +107,15 @@ func closeTexts(list []fold.Message) {
 func Page(p *fold.MessagePage, timestamp int64) FrontendSnapshot {
 	at, now := p.Snapshot(), p.Current()
 	list, older := p.Messages()
-	f := snapshotOf(&at, &now, list, timestamp)
+	f := snapshotOf(&at, &now, list, nil, timestamp)
 	f.Before = &older
 	return f
 }
 
 // snapshotOf returns the form of at, with the current status of the session; list has the messages that are shown.
-func snapshotOf(at, now *fold.Snapshot, list []fold.Message, timestamp int64) FrontendSnapshot {
+func snapshotOf(at, now *fold.Snapshot, list []fold.Message, agents *inlineAgents, timestamp int64) FrontendSnapshot {
 	f := FrontendSnapshot{
-		State: at.State, Messages: UIMessages(list), StreamSequence: at.Position.Seq, Ordinal: at.Position.Ordinal, Status: now.Status,
+		State: at.State, Messages: uiMessages(list, agents), StreamSequence: at.Position.Seq, Ordinal: at.Position.Ordinal, Status: now.Status,
 		CheckpointID: at.CheckpointID, Timestamp: timestamp, Session: at.Session, AgentType: now.AgentType,
 		Usage: at.Usage, Failure: at.Failure, Faults: at.Faults,
 		Chain: at.Chain(), Run: at.Run, PastRuns: at.PastRuns, Structured: at.OpenData(), Errors: at.Errors,
@@ -118,26 +129,39 @@ func snapshotOf(at, now *fold.Snapshot, list []fold.Message, timestamp int64) Fr
 }
 
 // UIMessages joins the steps of a turn to one message, and omits hidden, replaced and empty ones.
-func UIMessages(list []fold.Message) []UIMessage {
+func UIMessages(list []fold.Message) []UIMessage { return uiMessages(list, nil) }
+
+// uiMessages is UIMessages with the output of sub-agents, none if agents is nil.
+func uiMessages(list []fold.Message, agents *inlineAgents) []UIMessage {
 	var out []UIMessage
 	var parts uiParts
 	last := -1 // index of the last message of out
 	for i := range list {
 		m := &list[i]
-		if len(m.Parts) == 0 || m.Hidden || m.Replaced {
+		if m.Hidden || m.Replaced {
+			agents.omit(m.Children)
 			continue
 		}
-		if last < 0 || m.Shown != last {
+		begins := last < 0 || m.Shown != last
+		var shown []chunk.Value
+		if begins {
+			parts = newUIParts(agents)
+		} else {
+			shown = out[len(out)-1].Parts
+		}
+		before := len(shown)
+		shown = parts.addMessage(shown, m, "")
+		if len(m.Parts) == 0 && len(shown) == before {
+			continue
+		}
+		if begins {
 			last = m.Shown
 			out = append(out, UIMessage{ID: fold.MessageID(m.Shown), Role: m.Role})
-			parts = newUIParts()
 		}
 		ui := &out[len(out)-1]
+		ui.Parts = shown
 		if m.Metadata != nil {
 			ui.Metadata = m.Metadata
-		}
-		for j := range m.Parts {
-			ui.Parts = parts.add(ui.Parts, &m.Parts[j])
 		}
 	}
 	return out

@@ -10,12 +10,15 @@ import (
 // uiParts converts the parts of a message to those that a client of the AI SDK has built from the live stream. Otherwise a page
 // that is reloaded would show another message than a page that followed the stream, and would post other parts.
 type uiParts struct {
-	calls map[string]bool // ids of the calls in the message
-	data  map[string]int  // indexes of the data parts with an id
-	buf   []byte
+	calls  map[string]bool // ids of the calls in the message
+	data   map[string]int  // indexes of the data parts with an id
+	agents *inlineAgents
+	buf    []byte
 }
 
-func newUIParts() uiParts { return uiParts{calls: map[string]bool{}, data: map[string]int{}} }
+func newUIParts(agents *inlineAgents) uiParts {
+	return uiParts{calls: map[string]bool{}, data: map[string]int{}, agents: agents}
+}
 
 // add appends a part to the previous parts of the message.
 func (s *uiParts) add(parts []chunk.Value, p *fold.Part) []chunk.Value {
@@ -25,15 +28,20 @@ func (s *uiParts) add(parts []chunk.Value, p *fold.Part) []chunk.Value {
 		return append(parts, AppendSanitized(nil, s.buf))
 	}
 	s.buf = p.AppendJSON(s.buf[:0])
-	text := chunk.Value(AppendSanitized(nil, s.buf))
-	if p.Data == nil || p.Data.ID == nil {
-		return append(parts, text)
+	if p.Data != nil && p.Data.ID != nil {
+		return s.addData(parts, *p.Data.ID)
 	}
-	if at, again := s.data[*p.Data.ID]; again {
-		parts[at] = text // the client replaces the value of a part with the same id
+	return append(parts, AppendSanitized(nil, s.buf))
+}
+
+// addData appends the data part in the buffer, or replaces that with the same id, as the client does.
+func (s *uiParts) addData(parts []chunk.Value, id string) []chunk.Value {
+	text := chunk.Value(AppendSanitized(nil, s.buf))
+	if at, again := s.data[id]; again {
+		parts[at] = text
 		return parts
 	}
-	s.data[*p.Data.ID] = len(parts)
+	s.data[id] = len(parts)
 	return append(parts, text)
 }
 

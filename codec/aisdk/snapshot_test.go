@@ -2,6 +2,11 @@ package aisdk
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -38,4 +43,103 @@ func answerParts(log []chunk.Record, isRemoved func(i int) bool) (id string, par
 	}
 	last := messages[len(messages)-1]
 	return last.ID, last.Parts, nil
+}
+
+// inlineParts returns the parts of the last answer in the snapshot of a log of several sessions, with the output of the sub-agents.
+func inlineParts(t *rapid.T, log []chunk.Record) []*uiPart {
+	t.Helper()
+	root := log[0].Session.Tree()
+	folds := map[string]*fold.Folder{}
+	for _, rec := range log {
+		f := folds[rec.Session.ID]
+		if f == nil {
+			f = fold.New(rec.Session)
+			folds[rec.Session.ID] = f
+		}
+		if err := f.Apply(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	messages := Snapshot(folds[root.ID].Snapshot(), SnapshotOptions{
+		Partial: true, ClientTool: isClientTool,
+		SubAgents: func([]fold.Message) map[string][]fold.Message {
+			all := make(map[string][]fold.Message)
+			for id, f := range folds {
+				all[id] = f.Snapshot().AllMessages()
+			}
+			return all
+		},
+	}).Messages
+	if len(messages) < 2 {
+		return nil
+	}
+	var parts []*uiPart
+	for _, raw := range messages[1].Parts {
+		parts = append(parts, partOf(t, raw))
+	}
+	return parts
+}
+
+// agentOf returns the sub-agent of a text or a call, "" for the message's own agent. Other parts do not name it.
+func agentOf(p *uiPart) (agent string, ok bool) {
+	switch p.typ {
+	case "text", "reasoning":
+		return p.agent, true
+	case "dynamic-tool":
+		if session, _, ok := strings.Cut(strings.Trim(p.member["toolCallId"], `"`), "/"); ok {
+			return session, true
+		}
+		return "", true
+	}
+	return "", false
+}
+
+// TestInlineSnapshotHasTheSame: the snapshot with the output of sub-agents has the parts that a client builds from a stream with Inline. Those of one agent have
+// the same order; those of different agents interleave in the stream.
+func TestInlineSnapshotHasTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newGenerator(t)
+		a.intact = true
+		a.turn()
+		opt := Options{Major: []int{0, 7}[a.pick("major", 2)], ClientTool: isClientTool, SubAgents: Inline}
+		snapshot := comparableLines(inlineParts(t, a.log), opt)
+		for name, c := range map[string]*client{"live": live(t, opt, a.log), "replayed": replayed(t, opt, a.log, len(a.log))} {
+			stream := comparableLines(c.parts, opt)
+			if got, want := slices.Sorted(slices.Values(snapshot)), slices.Sorted(slices.Values(stream)); !slices.Equal(got, want) {
+				t.Fatalf("the snapshot has\n%s\n%s\n%s\nof %s", strings.Join(snapshot, "\n"), name, strings.Join(stream, "\n"), a)
+			}
+			byAgent := map[string][]*uiPart{}
+			for _, p := range c.parts {
+				if agent, ok := agentOf(p); ok {
+					byAgent[agent] = append(byAgent[agent], p)
+				}
+			}
+			for agent, parts := range byAgent {
+				if line := firstMissing(comparableLines(parts, opt), snapshot); line != "" {
+					t.Fatalf("the snapshot has\n%s\nwant of agent %q, in another place,\n%s\nof %s", strings.Join(snapshot, "\n"), agent, line, a)
+				}
+			}
+		}
+	})
+}
+
+// comparableLines is comparableText without the steps, a line for each part.
+func comparableLines(parts []*uiPart, opt Options) []string {
+	text := comparableText(&generator{stepless: true}, parts, opt)
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// firstMissing returns the first line that is not in the list after the lines before it, "" if all are.
+func firstMissing(lines, list []string) string {
+	for _, line := range lines {
+		at := slices.Index(list, line)
+		if at < 0 {
+			return line
+		}
+		list = list[at+1:]
+	}
+	return ""
 }

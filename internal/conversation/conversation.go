@@ -180,13 +180,16 @@ func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 }
 
 // LoadPage loads the snapshot of a session that a page loads first, see State.Page, and returns the error of a port unchanged. agentType is "" or that of the
-// session.
-func (s *Service) LoadPage(ctx context.Context, id chunk.Session, agentType string) (aisdk.FrontendSnapshot, error) {
+// session, dialect has the options of the streams that continue the page.
+func (s *Service) LoadPage(ctx context.Context, id chunk.Session, agentType string, dialect *aisdk.Options) (aisdk.FrontendSnapshot, error) {
 	v, snap, err := s.loadState(ctx, id, s.typesOf(agentType), detail{messages: allMessages, branches: true})
 	if err != nil {
 		return aisdk.FrontendSnapshot{}, err
 	}
-	return v.Page(snap), nil
+	var o aisdk.SnapshotOptions
+	agents := s.showSubAgents(ctx, id, dialect, &o)
+	page := v.Page(snap, o)
+	return page, agents.err
 }
 
 // Load loads the state of a session without its messages, and returns the error of a port unchanged.

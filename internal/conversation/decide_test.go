@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/posttest"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -65,7 +66,7 @@ func (s *history) write(bodies ...chunk.Body) *history {
 		}
 		f := fold.From(s.snap)
 		err = f.Apply(chunk.Record{
-			Seq: chunk.Seq(10 * s.n), Session: testSession, Epoch: chunk.Epoch(s.epoch), Ordinal: chunk.Ordinal(s.n),
+			Seq: chunk.Seq(10 * s.n), Session: s.snap.Session, Epoch: chunk.Epoch(s.epoch), Ordinal: chunk.Ordinal(s.n),
 			Type: body.Type(), StoredAt: testNow, Data: data,
 		})
 		if err != nil {
@@ -452,7 +453,7 @@ func TestHiddenMessage(t *testing.T) {
 	c := control.Command{Kind: control.Execute, RunID: "r", Input: []chunk.InputMessage{{Content: "a", Metadata: &hide}, {Content: "b"}}}
 	s := begin(t).turn("u1").ends()
 	v := s.view(waitsFor(c))
-	page := v.Page(s.snap)
+	page := v.Page(s.snap, aisdk.SnapshotOptions{})
 	var ids []string
 	for _, m := range page.Messages {
 		ids = append(ids, m.ID)

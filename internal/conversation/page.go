@@ -11,8 +11,10 @@ import (
 
 // Page returns the snapshot that a page loads first. It does not contain the answer in flight: the page gets all of it from the stream, spec/aisdk.md section
 // 9, rule 1. It contains requested messages, also if no worker has started the run.
-func (v *State) Page(snap fold.Snapshot) aisdk.FrontendSnapshot {
-	o := aisdk.SnapshotOptions{Timestamp: v.Now.UnixMilli()}
+//
+// o has the options of the sub-agents; Page sets the others.
+func (v *State) Page(snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.FrontendSnapshot {
+	o.Timestamp = v.Now.UnixMilli()
 	c := v.Waiting()
 	switch {
 	case c != nil && OpensTurn(c):
@@ -32,7 +34,7 @@ func (v *State) Page(snap fold.Snapshot) aisdk.FrontendSnapshot {
 	return aisdk.Snapshot(snap, o)
 }
 
-// PageVersion identifies what Page returns, but for its timestamp.
+// PageVersion identifies what LoadPage returns, but for its timestamp.
 type PageVersion struct {
 	position  chunk.Position
 	maxSeq    chunk.Seq
@@ -40,11 +42,14 @@ type PageVersion struct {
 	agentType string
 	inFlight  bool
 	awaits    bool
+	subAgents chunk.Seq // the last record of the sub-agents that the page shows and that may continue; 0 if it shows none
 }
 
-// PageVersion returns the version of the page. v needs no messages.
-func (v *State) PageVersion() PageVersion {
-	return PageVersion{v.Position, v.MaxSeq, v.Revision, v.AgentType, v.InFlight(), v.subAgentAwaitsUser()}
+// pageVersion returns the version of the page without the output of sub-agents.
+func (v *State) pageVersion() PageVersion {
+	return PageVersion{
+		position: v.Position, maxSeq: v.MaxSeq, command: v.Revision, agentType: v.AgentType, inFlight: v.InFlight(), awaits: v.subAgentAwaitsUser(),
+	}
 }
 
 // replaced returns the messages before the first one that a command replaces.

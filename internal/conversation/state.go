@@ -52,7 +52,8 @@ type State struct {
 	// Abandoned reports that the latest run is active and has no worker. It is loaded only for requests that send something.
 	Abandoned bool
 
-	replaced func(index int) bool
+	replaced        func(index int) bool
+	runningChildren []fold.Child // see fold.Snapshot.RunningChildren
 }
 
 // SuspendedRun is a run that waits for answers to its calls: the session's own or that of a sub-agent.
@@ -132,6 +133,7 @@ func (v *State) setSnapshot(snap fold.Snapshot) {
 	v.Run, v.Past = snap.Run, snap.PastRuns
 	v.TurnStart, v.Answer, v.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()
 	v.EarlierOpenCalls, v.replaced = snap.TurnCalls(), snap.IsReplaced
+	v.runningChildren = snap.RunningChildren()
 	for _, c := range snap.OpenCalls() {
 		v.OpenCalls = append(v.OpenCalls, c.ID)
 	}

@@ -31,6 +31,20 @@ func (s Snapshot) OpenCalls() []Call {
 	return out
 }
 
+// RunningChildren returns the sub-agents of this turn and of the previous one that have not ended, oldest first. It does not
+// need the finished messages.
+func (s Snapshot) RunningChildren() []Child {
+	var out []Child
+	for i := range s.messages.open {
+		for _, c := range s.messages.open[i].children {
+			if c.Status == ChildRunning {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
 // Call is a tool call without an outcome.
 type Call struct {
 	ID         string

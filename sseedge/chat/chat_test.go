@@ -541,6 +541,8 @@ type snapshotPage struct {
 		ID    string `json:"id"`
 		Role  string `json:"role"`
 		Parts []struct {
+			Type       string `json:"type"`
+			Text       string `json:"text"`
 			ToolCallID string `json:"toolCallId"`
 			State      string `json:"state"`
 		} `json:"parts"`

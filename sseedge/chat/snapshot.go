@@ -26,8 +26,12 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *h
 	if !v.Known && v.Waiting() == nil {
 		return noChat
 	}
-	return s.shared.Pages.Serve(w, r, session, v.PageVersion(), func(ctx context.Context) ([]byte, error) {
-		page, err := s.logic.LoadPage(ctx, session, to.agentType)
+	version, err := s.logic.PageVersion(ctx, &v, &s.cfg.Dialect)
+	if err != nil {
+		return problem(err)
+	}
+	return s.shared.Pages.Serve(w, r, session, version, func(ctx context.Context) ([]byte, error) {
+		page, err := s.logic.LoadPage(ctx, session, to.agentType, &s.cfg.Dialect)
 		if err != nil {
 			return nil, err
 		}

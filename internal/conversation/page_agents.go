@@ -1,0 +1,126 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// The bounds of the sub-agents whose output a page shows. The latest ones are shown. The size of their output is bounded by the limit of the read, see
+// projector.WithReadLimit.
+const (
+	maxPageDepth  = 8
+	maxPageAgents = 256
+)
+
+// pageAgents loads the messages of the sub-agents of a page.
+type pageAgents struct {
+	service *Service
+	root    chunk.Session
+
+	messages map[string][]fold.Message // by session
+	loaded   map[string]bool           // sessions, also those without a snapshot
+	err      error
+}
+
+// showSubAgents makes a page show the output of sub-agents if the stream does.
+func (s *Service) showSubAgents(ctx context.Context, root chunk.Session, dialect *aisdk.Options, o *aisdk.SnapshotOptions) *pageAgents {
+	a := &pageAgents{service: s, root: root, messages: make(map[string][]fold.Message), loaded: map[string]bool{root.ID: true}}
+	if dialect.SubAgents == aisdk.Inline {
+		o.ClientTool = dialect.ClientTool
+		o.SubAgents = func(list []fold.Message) map[string][]fold.Message {
+			a.err = a.load(ctx, list, maxPageDepth)
+			return a.messages
+		}
+	}
+	return a
+}
+
+// load loads the sub-agents that the messages of a list called, and those that they called, the latest first.
+func (a *pageAgents) load(ctx context.Context, list []fold.Message, depth int) error {
+	if depth == 0 {
+		return nil
+	}
+	for _, m := range slices.Backward(list) {
+		if m.Hidden || m.Replaced {
+			continue
+		}
+		for _, c := range slices.Backward(m.Children) {
+			if a.loaded[c.Session] {
+				continue
+			}
+			if len(a.loaded) > maxPageAgents {
+				return nil
+			}
+			a.loaded[c.Session] = true
+			child, err := a.read(ctx, c.Session)
+			if err != nil {
+				return fmt.Errorf("snapshot of a sub-agent: %w", err)
+			}
+			a.messages[c.Session] = child
+			if err := a.load(ctx, child, depth-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read returns the messages of a sub-agent, none if its session was deleted, or if a part of it is lost: the answer of its parent is shown without it.
+func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, error) {
+	snap, err := a.service.ports.Snapshots.Snapshot(ctx, a.root.Child(session))
+	switch {
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return nil, nil
+	case errors.Is(err, chunk.ErrTruncated), errors.Is(err, fold.ErrInconsistent):
+		a.service.cfg.Log.WarnContext(ctx, "sub-agent omitted from page", "session", a.root.Child(session).String(), "error", err)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return snap.AllMessages(), nil
+}
+
+// PageVersion returns the version of the page that LoadPage returns with the same dialect. v needs no messages.
+//
+// With the output of sub-agents it covers those of the last two turns that have not ended according to their parents: a stopped answer may end before them. The
+// output of any other sub-agent does not change without a record of the session itself: the end of a sub-agent is the last record that its parent writes about
+// it, and one of an earlier turn was stopped two turns ago.
+func (s *Service) PageVersion(ctx context.Context, v *State, dialect *aisdk.Options) (PageVersion, error) {
+	version := v.pageVersion()
+	if dialect.SubAgents != aisdk.Inline {
+		return version, nil
+	}
+	var err error
+	version.subAgents, err = s.lastOf(ctx, v.Session, v.runningChildren, map[string]bool{v.Session.ID: true}, maxPageDepth)
+	return version, err
+}
+
+// lastOf returns the last record of running sub-agents, and of those that they called.
+func (s *Service) lastOf(ctx context.Context, root chunk.Session, children []fold.Child, seen map[string]bool, depth int) (chunk.Seq, error) {
+	var last chunk.Seq
+	for _, c := range slices.Backward(children) {
+		if seen[c.Session] || depth == 0 || len(seen) > maxPageAgents {
+			continue
+		}
+		seen[c.Session] = true
+		head, err := s.ports.Snapshots.Head(ctx, root.Child(c.Session))
+		if errors.Is(err, chunk.ErrUnknownSession) {
+			continue // it will start soon, or was deleted
+		}
+		if err != nil {
+			return 0, fmt.Errorf("head of a sub-agent: %w", err)
+		}
+		below, err := s.lastOf(ctx, root, head.RunningChildren(), seen, depth-1)
+		if err != nil {
+			return 0, err
+		}
+		last = max(last, head.Position.Seq, below)
+	}
+	return last, nil
+}

@@ -1,0 +1,217 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// treePorts are the sessions of a tree in memory, by id.
+type treePorts struct {
+	fakePorts
+
+	sessions map[string]fold.Snapshot
+	errors   map[string]error // of reading a session
+	reads    int              // of all messages
+}
+
+func (p *treePorts) Snapshot(_ context.Context, s chunk.Session) (fold.Snapshot, error) {
+	p.reads++
+	return p.session(s)
+}
+
+func (p *treePorts) session(s chunk.Session) (fold.Snapshot, error) {
+	snap, ok := p.sessions[s.ID]
+	if err := p.errors[s.ID]; err != nil {
+		return fold.Snapshot{}, err
+	}
+	if !ok {
+		return fold.Snapshot{}, chunk.ErrUnknownSession
+	}
+	return snap, nil
+}
+
+func (p *treePorts) Head(_ context.Context, s chunk.Session) (fold.Snapshot, error) {
+	snap, err := p.session(s)
+	if err != nil {
+		return snap, err
+	}
+	return fold.ParseHead(snap.AppendHead(nil))
+}
+
+func newTree(t *testing.T) (*treePorts, *Service) {
+	t.Helper()
+	p := &treePorts{sessions: make(map[string]fold.Snapshot), errors: make(map[string]error)}
+	s, err := New(Ports{Snapshots: p, Queue: p, Inbox: p, Reaper: p}, Config{AgentTypes: []string{agentType}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, s
+}
+
+// subAgent begins the log of a sub-agent.
+func subAgent(t *testing.T, id string) *history {
+	t.Helper()
+	s := &history{t: t, snap: fold.New(testSession.Child(id)).Snapshot()}
+	return s.write(chunk.RunStarted{RunID: "r-" + id, Mode: "execute", Input: []chunk.InputMessage{{Content: "input of " + id}}}, chunk.StepStart{})
+}
+
+// calls writes the call of a sub-agent that starts, and of one that has ended.
+func (s *history) calls(id string) *history {
+	s.t.Helper()
+	return s.write(chunk.ToolStart{ToolCallID: "c-" + id, ToolName: "subagent__x", Arguments: chunk.Value(`{}`)},
+		chunk.SubagentStart{SubSessionID: id, SubAgentType: "x", CallID: "c-" + id})
+}
+
+func (s *history) returns(id string) *history {
+	s.t.Helper()
+	return s.write(chunk.SubagentEnd{SubSessionID: id, SubAgentType: "x", CallID: "c-" + id, Result: chunk.Value(`1`)},
+		chunk.ToolEnd{ToolCallID: "c-" + id, ToolName: "subagent__x", Result: chunk.Value(`1`), ProviderExecuted: new(true)})
+}
+
+func (s *history) says(text string) *history {
+	s.t.Helper()
+	return s.write(chunk.TextDelta{Delta: text})
+}
+
+// texts returns the texts of a page.
+func texts(p *aisdk.FrontendSnapshot) string {
+	var out []string
+	for _, m := range p.Messages {
+		for _, part := range m.Parts {
+			if _, text, ok := strings.Cut(string(part), `"type":"text","text":"`); ok {
+				text, _, _ = strings.Cut(text, `"`)
+				out = append(out, text)
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+var inline = &aisdk.Options{SubAgents: aisdk.Inline}
+
+// The output of sub-agents is where they were called. That of a replaced answer is not shown, also if a sub-agent of it ends after the answer was replaced, and
+// that of a deleted session is left out.
+func TestPageWithSubAgents(t *testing.T) {
+	p, service := newTree(t)
+	p.sessions["k1"] = subAgent(t, "k1").says("first").ends().snap
+	p.sessions["k2"] = subAgent(t, "k2").says("second").calls("k3").says("waits").returns("k3").ends().snap
+	p.sessions["k3"] = subAgent(t, "k3").says("third").ends().snap
+	s := begin(t).turn("u1").calls("k1").ends()
+	s.turn("u2", "msg-1").calls("k2").returns("k2").calls("gone").returns("gone").says("done").ends()
+	s.turn("u3").returns("k1").ends() // its start is two turns ago, so that the end is an entry of this turn
+	p.sessions["s1"] = s.snap
+	for name, test := range map[string]struct {
+		dialect *aisdk.Options
+		want    string
+		reads   int
+	}{
+		"drop":   {&aisdk.Options{}, "text of u1, text of u2, well, done, text of u3, well", 1},
+		"data":   {&aisdk.Options{SubAgents: aisdk.Data}, "text of u1, text of u2, well, done, text of u3, well", 1},
+		"inline": {inline, "text of u1, text of u2, well, second, third, waits, done, text of u3, well", 5},
+	} {
+		p.reads = 0
+		page, err := service.LoadPage(t.Context(), testSession, agentType, test.dialect)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := texts(&page); got != test.want || p.reads != test.reads {
+			t.Errorf("%s: the page has %q after %d reads, want %q after %d", name, got, p.reads, test.want, test.reads)
+		}
+	}
+}
+
+// A page without the memory for a sub-agent is read again with more memory; one whose sub-agent is damaged is shown without its output.
+func TestPageWithUnreadableSubAgent(t *testing.T) {
+	p, service := newTree(t)
+	p.sessions["s1"] = begin(t).turn("u1").calls("k1").returns("k1").ends().snap
+	for _, test := range []struct{ err, want error }{
+		{projector.ErrReadLimit, projector.ErrReadLimit},
+		{context.DeadlineExceeded, context.DeadlineExceeded},
+		{fmt.Errorf("read: %w", fold.ErrInconsistent), nil},
+		{&chunk.TruncatedError{}, nil},
+		{chunk.ErrUnknownSession, nil},
+	} {
+		p.errors["k1"] = test.err
+		page, err := service.LoadPage(t.Context(), testSession, agentType, inline)
+		if !errors.Is(err, test.want) || test.want == nil && (err != nil || texts(&page) != "text of u1, well") {
+			t.Errorf("%v: got %q, %v; want %v", test.err, texts(&page), err, test.want)
+		}
+	}
+}
+
+// A page shows the output of the latest sub-agents, to a depth.
+func TestPageBoundsSubAgents(t *testing.T) {
+	p, service := newTree(t)
+	s := begin(t).turn("u1")
+	for n := range maxPageAgents + 2 {
+		id := fmt.Sprint("k", n)
+		p.sessions[id] = subAgent(t, id).says("says " + id + ".").ends().snap
+		s.calls(id).returns(id)
+	}
+	p.sessions["s1"] = s.ends().snap
+	page, err := service.LoadPage(t.Context(), testSession, agentType, inline)
+	if got := texts(&page); err != nil || strings.Count(got, "says") != maxPageAgents || strings.Contains(got, "says k1.") || !strings.Contains(got, "says k2.") {
+		t.Errorf("%d texts, %v", strings.Count(got, "says"), err)
+	}
+	for n := range maxPageDepth + 1 {
+		id := fmt.Sprint("k", n)
+		next := fmt.Sprint("k", n+1)
+		p.sessions[id] = subAgent(t, id).says("says " + id + ".").calls(next).returns(next).ends().snap
+	}
+	p.sessions["s1"] = begin(t).turn("u1").calls("k0").returns("k0").ends().snap
+	page, err = service.LoadPage(t.Context(), testSession, agentType, inline)
+	if got := texts(&page); err != nil || strings.Count(got, "says") != maxPageDepth {
+		t.Errorf("%d texts, %v; want %d", strings.Count(got, "says"), err, maxPageDepth)
+	}
+	// A session that calls one above it, which no worker writes, is shown once.
+	p.sessions["k1"] = subAgent(t, "k1").says("says k1.").calls("k0").calls("s1").returns("k0").ends().snap
+	page, err = service.LoadPage(t.Context(), testSession, agentType, inline)
+	if got := texts(&page); err != nil || got != "text of u1, well, says k0., says k1." {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// The version of a page changes with its sub-agents: an answer was stopped, and they continue until their workers learn of it.
+func TestPageVersionOfSubAgents(t *testing.T) {
+	p, service := newTree(t)
+	k1 := subAgent(t, "k1").calls("k2")
+	k2 := subAgent(t, "k2").says("one")
+	p.sessions["s1"] = begin(t).turn("u1").write(chunk.SubagentStart{SubSessionID: "k1", SubAgentType: "x", CallID: "c1"}, chunk.StreamFailed{Error: "stopped"}).snap
+	p.sessions["k1"], p.sessions["k2"] = k1.snap, k2.snap
+	version := func(dialect *aisdk.Options) PageVersion {
+		t.Helper()
+		v, err := service.Load(t.Context(), testSession, agentType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := service.PageVersion(t.Context(), &v, dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	before, dropped := version(inline), version(&aisdk.Options{})
+	p.sessions["k2"] = k2.says("two").says("three").says("four").says("five").snap
+	if version(inline) == before {
+		t.Error("the version does not change with a sub-agent of a sub-agent")
+	}
+	if version(&aisdk.Options{}) != dropped {
+		t.Error("the version of a page that does not show sub-agents changes with one")
+	}
+	p.errors["k2"] = errors.New("unavailable")
+	v, err := service.Load(t.Context(), testSession, agentType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := service.PageVersion(t.Context(), &v, inline); !errors.Is(err, p.errors["k2"]) {
+		t.Errorf("got %v, want %v", err, p.errors["k2"])
+	}
+}
