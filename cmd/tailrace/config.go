@@ -54,7 +54,7 @@ type config struct {
 	ChatClientTools stringList      `envconfig:"CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
 	ChatMajor       int             `envconfig:"CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
 	ChatWaitNotice  time.Duration   `envconfig:"CHAT_WAIT_NOTICE" default:"30s" desc:"how long a message may wait for a worker until its page, the log and the metric tailrace_chat_waits_total report it; a negative value disables it"`
-	ChatSubAgents   subAgentContent `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, which the snapshot of a page does not have) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
+	ChatSubAgents   subAgentContent `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
 
 	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT; unauthenticated: run it behind an authenticating proxy"`
 	AgentServerPath string `envconfig:"AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`

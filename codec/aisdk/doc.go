@@ -36,7 +36,8 @@
 //
 // # Snapshots
 //
-// Snapshot and Page return what a page loads before it follows the stream: the conversation with the parts that a client would have built from it.
+// Snapshot and Page return what a page loads before it follows the stream: the conversation with the parts that a client would have built from it. With
+// SnapshotOptions.SubAgents, Snapshot has the parts of a stream with Inline.
 //
 // # Built and loaded
 //
@@ -49,9 +50,17 @@
 //   - the approval request of a call that has an outcome without a decision: the stream cannot remove it, and a history must not have it,
 //   - a step-start after the requests to the client when the answer ends with them, or asks again without a step of its own: without it the stock
 //     predicates post indefinitely,
-//   - the calls of sub-agents that users must answer: they are in the snapshots of the sub-agents' sessions; and the step-start before such a call, without
-//     which the stock predicates never post the decision, because the call next to it waits for the sub-agent,
+//   - the calls of sub-agents that users must answer: without SnapshotOptions.SubAgents they are in the snapshots of the sub-agents' sessions; and the
+//     step-start before such a call, without which the stock predicates never post the decision, because the call next to it waits for the sub-agent,
 //   - structured data that began in an earlier turn and was incomplete at its end.
+//
+// With Inline and SnapshotOptions.SubAgents the parts of each agent have the same order, but those of different agents do not interleave: the output of a
+// sub-agent follows the call that started it. Besides,
+//
+//   - structured data of a sub-agent is a part for each of its records in the stream, and one part with the value in the snapshot,
+//   - a text of a sub-agent that continues while the answer begins or ends a step, or suspends, is two parts in the stream,
+//   - what a sub-agent writes after the answer has ended or waits for the user is in the snapshot only,
+//   - the output of a sub-agent whose start a truncated record removed is in the stream only.
 //
 // # Broken connections
 //

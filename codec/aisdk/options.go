@@ -10,10 +10,11 @@ import (
 // are always written.
 type SubAgentContent int
 
-// The values of SubAgentContent. Drop is the default: the stored message does not have this output, so it would disappear with the next reload.
+// The values of SubAgentContent. Drop is the default: the log of the session does not have this output, so a page that loads only the fold of the session does
+// not show it.
 const (
 	Drop   SubAgentContent = iota
-	Inline                 // as parts of the message, under ids of their own
+	Inline                 // as parts of the message, under ids of their own; a snapshot has them too, see SnapshotOptions.SubAgents
 	Data                   // as transient data-subagent-chunk {subSessionId, chunk}
 )
 

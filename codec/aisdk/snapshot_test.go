@@ -143,3 +143,61 @@ func firstMissing(lines, list []string) string {
 	}
 	return ""
 }
+
+// TestInlinePlaces: the output of a sub-agent follows its call, that of one without a call in the message is at the end. Its texts have ended, its data parts
+// have ids of their own, and only the browser's calls are not marked as executed.
+func TestInlinePlaces(t *testing.T) {
+	write := func(f *fold.Folder, bodies ...chunk.Body) {
+		t.Helper()
+		for _, body := range bodies {
+			at := f.Snapshot().Position.Ordinal + 1
+			c := chunk.Chunk{AgentID: f.Snapshot().Session.ID, AgentType: "a", Timestamp: 1, Step: 1, Body: body}
+			data, err := c.AppendJSON(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Apply(chunk.Record{Seq: chunk.Seq(at), Session: f.Snapshot().Session, Epoch: 1, Ordinal: at, Type: body.Type(), Data: data}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	begin := func(id string) *fold.Folder {
+		f := fold.New(session.Child(id))
+		write(f, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "in"}}}, chunk.StepStart{})
+		return f
+	}
+	value := chunk.Custom{EventName: structuredData, Data: chunk.Value(`{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":1}`)}
+	call := func(id, name string) chunk.ToolStart {
+		return chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: chunk.Value(`{}`)}
+	}
+	starts := func(id, callID string) chunk.SubagentStart {
+		return chunk.SubagentStart{SubAgentType: "x", SubSessionID: id, CallID: callID}
+	}
+	root, k1, k2 := begin(session.ID), begin("k1"), begin("k2")
+	write(k1, value, call("c1", "search"), call("c2", "browser"))
+	write(k2, chunk.TextDelta{Delta: "open"})
+	write(root, value, starts("k2", "elsewhere"), call("c1", "subagent__x"), call("c2", "subagent__x"), starts("k1", "c1"), starts("k3", "c2"), starts("k1", "c2"))
+	var got []string
+	page := Snapshot(root.Snapshot(), SnapshotOptions{
+		Partial: true, ClientTool: isClientTool,
+		SubAgents: func([]fold.Message) map[string][]fold.Message {
+			return map[string][]fold.Message{"k1": k1.Snapshot().AllMessages(), "k2": k2.Snapshot().AllMessages()}
+		},
+	})
+	for _, p := range page.Messages[1].Parts {
+		got = append(got, string(p))
+	}
+	want := []string{
+		`{"type":"step-start"}`,
+		`{"type":"data-structured","id":"d","data":{"dataType":"t","status":"done","data":1}}`,
+		`{"type":"dynamic-tool","toolName":"subagent__x","toolCallId":"c1","state":"input-available","input":{},"providerExecuted":true}`,
+		`{"type":"data-structured","id":"k1/d","data":{"dataType":"t","status":"done","data":1}}`,
+		`{"type":"dynamic-tool","toolName":"search","toolCallId":"k1/c1","state":"input-available","input":{},"providerExecuted":true}`,
+		`{"type":"dynamic-tool","toolName":"browser","toolCallId":"k1/c2","state":"input-available","input":{}}`,
+		`{"type":"dynamic-tool","toolName":"subagent__x","toolCallId":"c2","state":"input-available","input":{},"providerExecuted":true}`,
+		`{"type":"text","text":"open","state":"done"}`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

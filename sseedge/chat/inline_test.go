@@ -76,11 +76,11 @@ func TestInlineSnapshot(t *testing.T) {
 		aisdk.Drop: "step-start, asks clerk, call(d1 output-available false), step-start, done",
 		aisdk.Data: "step-start, asks clerk, call(d1 output-available false), step-start, done",
 		aisdk.Inline: "step-start, asks clerk, call(d1 output-available false), asks reader, call(d1 output-available true), " +
-			"call(t/1 output-available true), reads 1, told, step-start, done",
+			"call(t/1 output-available true), reads 1, answered, step-start, done",
 	} {
 		w := newEnv(t)
 		e := w.newEdge(func(cfg *edgeConfig) { cfg.Dialect.SubAgents = mode })
-		w.agents(map[string]workers.Agent{agentType: delegateTo("clerk", "done"), "clerk": delegateTo("reader", "told"), "reader": reader()})
+		w.agents(map[string]workers.Agent{agentType: delegateTo("clerk", "done"), "clerk": delegateTo("reader", "answered"), "reader": reader()})
 		first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 		if got := first.rest(); !strings.HasSuffix(got, "finish(stop) DONE") || strings.Contains(got, "reads 1") != (mode == aisdk.Inline) {
 			t.Fatalf("%d: the answer is %s", mode, got)
