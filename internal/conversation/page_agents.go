@@ -25,10 +25,10 @@ type pageAgents struct {
 
 	messages map[string][]fold.Message // by session
 	loaded   map[string]bool           // sessions, also those without a snapshot
-	err      error
+	err      error                     // of the load
 }
 
-// showSubAgents makes a page show the output of sub-agents if the stream does.
+// showSubAgents sets the options with which a page shows the output of sub-agents, if the streams do. The result has the error after the page is made.
 func (s *Service) showSubAgents(ctx context.Context, root chunk.Session, dialect *aisdk.Options, o *aisdk.SnapshotOptions) *pageAgents {
 	a := &pageAgents{service: s, root: root, messages: make(map[string][]fold.Message), loaded: map[string]bool{root.ID: true}}
 	if dialect.SubAgents == aisdk.Inline {
@@ -54,7 +54,7 @@ func (a *pageAgents) load(ctx context.Context, list []fold.Message, depth int) e
 			if a.loaded[c.Session] {
 				continue
 			}
-			if len(a.loaded) > maxPageAgents {
+			if len(a.loaded) > maxPageAgents { // it has the root too
 				return nil
 			}
 			a.loaded[c.Session] = true
@@ -88,9 +88,9 @@ func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, 
 
 // PageVersion returns the version of the page that LoadPage returns with the same dialect. v needs no messages.
 //
-// With the output of sub-agents it covers those of the last two turns that have not ended according to their parents: a stopped answer may end before them. The
-// output of any other sub-agent does not change without a record of the session itself: the end of a sub-agent is the last record that its parent writes about
-// it, and one of an earlier turn was stopped two turns ago.
+// With the output of sub-agents it covers those of the last two turns that have not ended according to their parents: they may write after their parent has
+// failed or was stopped. Any other sub-agent ended before a record of its parent, so its output changes with the position of the session. The exception is one
+// that still runs two turns later, or below a sub-agent that has ended: requests that share a read may not get what it wrote during that read.
 func (s *Service) PageVersion(ctx context.Context, v *State, dialect *aisdk.Options) (PageVersion, error) {
 	version := v.pageVersion()
 	if dialect.SubAgents != aisdk.Inline {
@@ -101,7 +101,7 @@ func (s *Service) PageVersion(ctx context.Context, v *State, dialect *aisdk.Opti
 	return version, err
 }
 
-// lastOf returns the last record of running sub-agents, and of those that they called.
+// lastOf returns the last record of running sub-agents, and of the running ones that they called.
 func (s *Service) lastOf(ctx context.Context, root chunk.Session, children []fold.Child, seen map[string]bool, depth int) (chunk.Seq, error) {
 	var last chunk.Seq
 	for _, c := range slices.Backward(children) {
