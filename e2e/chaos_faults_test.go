@@ -170,11 +170,16 @@ func startChaosServers(t *testing.T) chaosServers {
 // chaosServer is one server.
 type chaosServer struct{ *natstest.Process }
 
-func (s chaosServer) urls() []string                   { return []string{s.URL} }
-func (s chaosServer) replicas() int                    { return 1 }
-func (s chaosServer) reload(t *testing.T, text string) { s.Reload(t, text) }
+func (s chaosServer) urls() []string { return []string{s.URL} }
+func (s chaosServer) replicas() int  { return 1 }
+
+func (s chaosServer) reload(t *testing.T, text string) {
+	t.Helper()
+	s.Reload(t, text)
+}
 
 func (s chaosServer) faults(t *testing.T) []chaosFault {
+	t.Helper()
 	return []chaosFault{
 		{name: "kill the server", inject: func() { s.Restart(t) }},
 		{name: "shut the server down", inject: func() { s.Shutdown(t); s.Start(t) }},
@@ -193,12 +198,14 @@ func (s chaosNodes) urls() []string { return s.URLs() }
 func (s chaosNodes) replicas() int  { return 3 }
 
 func (s chaosNodes) reload(t *testing.T, text string) {
+	t.Helper()
 	for i := range s.replicas() {
 		s.Node(i).Reload(t, text)
 	}
 }
 
 func (s chaosNodes) faults(t *testing.T) []chaosFault {
+	t.Helper()
 	log := subjects.Layout{}.Stream(0)
 	return []chaosFault{
 		{name: "kill the leader of the log", inject: func() { s.Restart(t, s.Leader(t, log)) }},
