@@ -21,7 +21,7 @@ import (
 
 var (
 	chaos        = flag.Duration("chaos", 10*time.Minute, "how long the chaos test injects faults")
-	chaosPace    = flag.Duration("chaos-pace", 200*time.Millisecond, "interval of the records of each session in the chaos test")
+	chaosPace    = flag.Duration("chaos-pace", 0, "interval of the records of each session in the chaos test; 0 is half of the measured capacity")
 	chaosNone    = flag.Bool("chaos-control", false, "inject no fault: what the chaos test uses without any")
 	chaosOnly    = flag.String("chaos-only", "", "inject only the faults whose name matches this regular expression")
 	chaosCluster = flag.Bool("chaos-cluster", false, "three NATS servers and replicas, with leader changes, instead of one server")
@@ -30,7 +30,9 @@ var (
 const (
 	chaosSessions = 50
 	chaosReaders  = 500
+	chaosMeasured = 10 * time.Second // how long the sessions are written without a pause, to measure the capacity
 	chaosEvery    = 10 * time.Second // from the start of one fault to that of the next
+	chaosIdle     = time.Second      // interval of the records of each session until the capacity is measured
 	chaosRestart  = 5 * time.Second  // how long a role may stay unready after a fault of its own process
 )
 
@@ -44,6 +46,7 @@ const (
 func TestChaos(t *testing.T) {
 	random := newGenerator(t)
 	c := newChaosEnv(t)
+	c.setPace(t)
 	before := c.awaitPlateau(t)
 	faults := c.faults(t)
 	if *chaosNone {
@@ -102,7 +105,7 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 	c.url = strings.Join(c.servers.urls(), ",")
 	streams := topology.Config{Replicas: c.servers.replicas()}
 	replicas := strconv.Itoa(streams.Replicas)
-	c.recorders = startWritersOn(t, c.url, streams, chaosSessions, *chaosPace, 0)
+	c.recorders = startWritersOn(t, c.url, streams, chaosSessions, chaosIdle, 0)
 	c.proxy = natstest.StartProxy(t, c.servers.urls()[0])
 	for _, url := range []string{c.proxy.URL, c.url} {
 		// The small memory of the hub, and that of the projector, is full before the first sample.
@@ -123,6 +126,27 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 	c.readers.kept = sseEvent.hashed
 	c.awaitHealthy(t)
 	return c
+}
+
+// setPace lets the sessions be written at half of the rate at which writers without a pause and all followers are done with
+// their records.
+func (c *chaosEnv) setPace(t *testing.T) {
+	t.Helper()
+	pace := *chaosPace
+	if pace == 0 {
+		before, began := c.recorders.acked(), time.Now()
+		c.recorders.pace.Store(1)
+		<-time.After(chaosMeasured)
+		c.recorders.pace.Store(int64(chaosIdle))
+		lines := c.recorders.acked() - before
+		c.readers.awaitAll(t)
+		took := time.Since(began)
+		pace = 2 * chaosSessions * took / time.Duration(lines)
+		t.Logf("capacity: %d records in %s, %.0f per second", lines, took.Round(time.Millisecond), float64(lines)/took.Seconds())
+	}
+	t.Logf("each of %d sessions has a record every %s", chaosSessions, pace.Round(time.Microsecond))
+	c.recorders.pace.Store(int64(pace))
+	c.awaitHealthy(t)
 }
 
 // awaitHealthy waits until all roles are ready, each session has got a record,

@@ -31,6 +31,7 @@ type recorders struct {
 	reader   *consumers.Reader
 	producer *producers.Producer
 	writers  []*writer
+	pace     atomic.Int64  // duration from the start of one record of a session to that of the next
 	stopped  chan struct{} // closed by stop
 	stopOnce sync.Once
 	writing  errgroup.Group
@@ -86,9 +87,10 @@ func startWritersOn(t *testing.T, url string, streams topology.Config, sessions 
 		}
 		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", padding)})
 	}
+	c.pace.Store(int64(pace))
 	ctx := context.WithoutCancel(t.Context()) // stop ends it, at the latest during cleanup
 	for i, v := range c.writers {
-		c.writing.Go(func() error { return v.loop(ctx, pace, pace*time.Duration(i)/time.Duration(sessions), c.stopped) })
+		c.writing.Go(func() error { return c.loop(ctx, v, pace*time.Duration(i)/time.Duration(sessions)) })
 	}
 	t.Cleanup(func() { c.stop(t) })
 	return c
@@ -130,22 +132,29 @@ func (c *recorders) awaitMoreOf(t *testing.T, of func(*writer) bool) {
 	})
 }
 
-// loop writes text at every pace, shifted by phase, and starts a sub-agent in
-// every twentieth step.
-func (v *writer) loop(ctx context.Context, pace, phase time.Duration, stopped <-chan struct{}) error {
-	tick := time.NewTimer(pace + phase)
+// loop writes text to the session of v at every pace, shifted by phase, and starts a sub-agent in every twentieth step.
+func (c *recorders) loop(ctx context.Context, v *writer, phase time.Duration) error {
+	tick := time.NewTimer(time.Duration(c.pace.Load()) + phase)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		select {
 		case <-tick.C:
-			tick.Reset(pace)
-		case <-stopped:
+			tick.Reset(time.Duration(c.pace.Load()))
+		case <-c.stopped:
 			return errors.Join(v.run.End(ctx, chunk.Value(`"done"`)), v.run.Close())
 		}
 		if err := v.step(ctx, n); err != nil {
 			return fmt.Errorf("%s, %d: %w", v.root.ID, n, err)
 		}
 	}
+}
+
+// acked returns the number of acknowledged steps of all sessions.
+func (c *recorders) acked() (lines int64) {
+	for _, v := range c.writers {
+		lines += v.lines.Load()
+	}
+	return lines
 }
 
 // step writes text or, in every twentieth step, a sub-agent, and returns when it is stored.
