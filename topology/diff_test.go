@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -368,9 +369,18 @@ func TestEnsureAcceptsLimits(t *testing.T) {
 	if _, err := js.UpdateStream(t.Context(), edited); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "COPY", Mirror: &jetstream.StreamSource{Name: "TR_CHUNKS_0"}}); err != nil {
+	mirror, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "COPY", Mirror: &jetstream.StreamSource{Name: "TR_CHUNKS_0"}})
+	if err != nil {
 		t.Fatal(err)
 	}
+	// A server that shuts down while it creates the consumer of a mirror has a goroutine that waits 30 s for the response.
+	natstest.Eventually(t, "the consumer of the mirror", func(ctx context.Context) error {
+		info, err := mirror.Info(ctx)
+		if err == nil && info.Mirror.Active < 0 {
+			err = errors.New("the mirror has not been active")
+		}
+		return err
+	})
 	for name, check := range map[string]func(context.Context, jetstream.JetStream, Config) error{"Ensure": Ensure, "Check": Check} {
 		if err := check(t.Context(), js, Config{}); err != nil {
 			t.Errorf("%s: %v", name, err)
