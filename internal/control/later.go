@@ -27,8 +27,8 @@ func RetryDelay(err error) (time.Duration, bool) {
 }
 
 // AfterAck is a success of a Handler with work that needs the command to be gone: while a command is on the queue, another one of the session is rejected or
-// taken for the same one. Serve calls Func after the queue has confirmed the acknowledgement. A process that crashes in between does not call it. An error of
-// Func is logged.
+// taken for the same one. Serve calls Func when the queue has confirmed the acknowledgement, or when the confirmation is overdue; then the command may
+// still be there. A process that crashes in between does not call it. An error of Func is logged.
 type AfterAck struct { //nolint:errname // it says what nil says
 	Func func(ctx context.Context) error
 }

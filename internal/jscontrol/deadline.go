@@ -2,10 +2,12 @@ package jscontrol
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -44,6 +46,9 @@ func (q *Queue) PublishAt(ctx context.Context, c control.Command, at time.Time) 
 	if err != nil {
 		return fmt.Errorf("deadline: %w", err)
 	}
+	// As in Request, the message id is unique to this call: the deadline of a session that was deleted and has started again is not a duplicate of the removed
+	// one. A repetition replaces the message of the same subject.
+	msg.Header[jetstream.MsgIDHeader] = []string{c.ID() + "/" + rand.Text()}
 	if _, err := q.api.Put(ctx, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.DeadlineStream(), RetryTimeout: q.cfg.RetryTimeout}); err != nil {
 		return fmt.Errorf("deadline %s: %w", c.ID(), err)
 	}

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/control"
 )
 
 // inProgress is a command that this process is running.
@@ -23,26 +25,44 @@ func (h *inProgress) newest() jetstream.Msg {
 	return h.latest
 }
 
-// begin records that msg is the newest delivery of the command id, and reports whether it is the first: then the caller handles it, and calls end.
-func (s *server) begin(id string, msg jetstream.Msg) (*inProgress, bool) {
+// heldKey identifies a stored command. The id alone does not:
+//  1. a session is deleted while this process runs its command, in a model call that takes an hour,
+//  2. the session is requested again: the new command has the same id,
+//  3. it is taken for a redelivery, waits for the old handler, and is acknowledged by it.
+type heldKey struct {
+	id       string
+	sequence uint64
+}
+
+// keyOf returns the key of a delivery of c.
+func keyOf(c control.Command, msg jetstream.Msg) heldKey {
+	key := heldKey{id: c.ID()}
+	if meta, err := msg.Metadata(); err == nil {
+		key.sequence = meta.Sequence.Stream
+	}
+	return key
+}
+
+// begin records that msg is the newest delivery of a command, and reports whether it is the first: then the caller handles it, and calls end.
+func (s *server) begin(key heldKey, msg jetstream.Msg) (*inProgress, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h, ok := s.held[id]; ok {
+	if h, ok := s.held[key]; ok {
 		h.mu.Lock()
 		h.latest = msg
 		h.mu.Unlock()
 		return h, false
 	}
 	h := &inProgress{latest: msg}
-	s.held[id] = h
+	s.held[key] = h
 	return h, true
 }
 
 // end removes the command and returns its newest delivery, which is the one to acknowledge.
-func (s *server) end(id string) jetstream.Msg {
+func (s *server) end(key heldKey) jetstream.Msg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.held[id]
-	delete(s.held, id)
+	h := s.held[key]
+	delete(s.held, key)
 	return h.newest()
 }

@@ -49,7 +49,7 @@ func (q *Queue) Serve(ctx context.Context, agentTypes []string, handle Handler) 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{Queue: q, handle: handle, held: map[string]*inProgress{}}
+	s := &server{Queue: q, handle: handle, held: map[heldKey]*inProgress{}}
 	l := q.cfg.Layout
 	var pulling sync.WaitGroup
 	for _, agentType := range agentTypes {
@@ -81,7 +81,7 @@ type server struct {
 	handling sync.WaitGroup
 
 	mu   sync.Mutex // guards held
-	held map[string]*inProgress
+	held map[heldKey]*inProgress
 }
 
 // source is one consumer: a kind of work for one agent type.
@@ -189,12 +189,13 @@ func (s *server) handleMsg(ctx context.Context, from source, msg jetstream.Msg) 
 		s.logAckFailure(ctx, "term", msg.TermWithReason(clip(err.Error())))
 		return
 	}
-	h, mine := s.begin(c.ID(), msg)
+	key := keyOf(c, msg)
+	h, mine := s.begin(key, msg)
 	if !mine {
 		return
 	}
 	err = s.run(ctx, h, c)
-	s.ack(ctx, s.end(c.ID()), c, err)
+	s.ack(ctx, s.end(key), c, err)
 }
 
 // run calls the handler and sends progress messages meanwhile.
@@ -224,14 +225,12 @@ func (s *server) ack(ctx context.Context, msg jetstream.Msg, c control.Command, 
 	done, more := errors.AsType[control.AfterAck](err)
 	switch {
 	case err == nil || more:
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
-		defer cancel()
-		err := msg.DoubleAck(last)
-		s.logAckFailure(ctx, "ack", err)
-		if err != nil || done.Func == nil {
+		s.logAckFailure(ctx, "ack", bounded(ctx, msg.DoubleAck))
+		if done.Func == nil {
 			return
 		}
-		if err := done.Func(last); err != nil {
+		// Also if the response to the acknowledgement was lost: the server may have removed the command, and then it is not redelivered.
+		if err := bounded(ctx, done.Func); err != nil {
 			log.WarnContext(ctx, "follow-up of a command failed", "error", err)
 		}
 	case errors.Is(err, chunk.ErrFenced):
@@ -246,6 +245,13 @@ func (s *server) ack(ctx context.Context, msg jetstream.Msg, c control.Command, 
 		log.WarnContext(ctx, "command failed", "delay", delay, "error", err)
 		s.logAckFailure(ctx, "nak", msg.NakWithDelay(delay))
 	}
+}
+
+// bounded calls do with ackTimeout, also after ctx has ended.
+func bounded(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
+	defer cancel()
+	return do(ctx)
 }
 
 // retryDelay returns the delay of the redelivery of a command whose handler failed with err in the n-th delivery.
