@@ -41,7 +41,7 @@ func (j *commandJob) startOrResume(ctx context.Context, snap fold.Snapshot) erro
 			return err
 		}
 		if stale {
-			return j.completeEmpty()
+			return j.completeEmpty(ctx, snap)
 		}
 		started.Mode, started.CheckpointID, started.Parent = modeOf(c), snap.CheckpointID, snap.Run.Parent
 	}
@@ -124,15 +124,27 @@ func (j *commandJob) isObsolete(ctx context.Context, snap fold.Snapshot) (bool, 
 //  2. The answer is stored, and its client requests the Resume, which is on the queue already.
 //  3. The worker acknowledges the early Resume, and the run is not resumed.
 //
-// So the session is checked again after the acknowledgement. A later request is queued as a new command.
-func (j *commandJob) completeEmpty() error {
+// So the session is checked again after the acknowledgement. A later request is queued as a new command. It is also checked before: this worker may crash
+// between the two, and the client may have relied on the command for all of the time that it waited to be redelivered.
+func (j *commandJob) completeEmpty(ctx context.Context, snap fold.Snapshot) error {
+	if err := j.resumeSuspended(ctx, snap); err != nil {
+		return err
+	}
 	return control.AfterAck{Func: func(ctx context.Context) error {
 		snap, err := j.w.snapshot(ctx, j.cmd.Session)
-		if err != nil || runPhase(snap, snap.Run.ID) != phaseSuspended {
+		if err != nil {
 			return err
 		}
-		return j.w.requestResume(ctx, snap, j.cmd.AgentType)
+		return j.resumeSuspended(ctx, snap)
 	}}
+}
+
+// resumeSuspended requests the Resume of the latest run of the session if that waits and all answers are stored.
+func (j *commandJob) resumeSuspended(ctx context.Context, snap fold.Snapshot) error {
+	if runPhase(snap, snap.Run.ID) != phaseSuspended {
+		return nil
+	}
+	return j.w.requestResume(ctx, snap, j.cmd.AgentType)
 }
 
 // replacementInput returns the input of a turn that replaces earlier messages. Without new input it repeats

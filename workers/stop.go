@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -15,7 +16,7 @@ const stopPoll = 5 * time.Second
 // interruptedText is the outcome of calls that an interruption leaves open.
 const interruptedText = "run interrupted"
 
-// watch applies stop requests until the returned function is called. halt cancels the agent.
+// watch applies stop requests, and ends a run that another worker has taken over, until the returned function is called. halt cancels the agent.
 func (t *Turn) watch(ctx context.Context, halt context.CancelCauseFunc) (func(), error) {
 	hints, unsubscribe, err := t.w.inbox.Watch(t.cmd.Session, t.cmd.RunID)
 	if err != nil {
@@ -24,12 +25,18 @@ func (t *Turn) watch(ctx context.Context, halt context.CancelCauseFunc) (func(),
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(stopPoll)
+		tick := time.NewTicker(t.w.stopPoll)
 		defer tick.Stop()
-		for {
+		for before := t.run.Position(); ; {
 			select {
 			case <-hints:
 			case <-tick.C:
+				// A write returns chunk.ErrFenced by itself.
+				if at := t.run.Position(); at != before {
+					before = at
+				} else if t.endIfSuperseded(ctx, halt) {
+					return
+				}
 			case <-done:
 				return
 			}
@@ -47,6 +54,24 @@ func (t *Turn) watch(ctx context.Context, halt context.CancelCauseFunc) (func(),
 	}, nil
 }
 
+// endIfSuperseded cancels the agent if another worker has taken the run over. Without it:
+//  1. The agent waits for a model, for an hour, and its worker A is frozen for longer than the lease.
+//  2. Worker B takes the run over, and crashes.
+//  3. Worker A is still waiting for the model, and so keeps the command in progress: no worker gets it.
+func (t *Turn) endIfSuperseded(ctx context.Context, halt context.CancelCauseFunc) bool {
+	last, err := t.w.last.Last(ctx, t.cmd.Session)
+	if err == nil {
+		err = t.checkFenced(last.Epoch, last.Seq)
+	}
+	if !errors.Is(err, chunk.ErrFenced) {
+		return false // also if the log cannot be read: the next tick tries again
+	}
+	t.log.WarnContext(ctx, "run taken over by another worker", "error", err)
+	_ = t.recordWriteErr(err) // conclude returns it
+	t.cancel(halt, err)
+	return true
+}
+
 // readStop reads the stop request of the run from the inbox.
 func (t *Turn) readStop(ctx context.Context) error {
 	stop, wanted, err := t.w.inbox.StopRequest(ctx, t.cmd.Session, t.cmd.RunID)
@@ -61,17 +86,18 @@ func (t *Turn) readStop(ctx context.Context) error {
 
 // applyStop cancels the agent and its running step, which may have a context of its own.
 func (t *Turn) applyStop(halt context.CancelCauseFunc) {
+	switch t.stopped() {
+	case control.StopAbort:
+		t.cancel(halt, ErrAborted)
+	case control.StopInterrupt:
+		t.cancel(halt, ErrInterrupted)
+	}
+}
+
+// cancel ends the contexts of the agent and of its running step.
+func (t *Turn) cancel(halt context.CancelCauseFunc, cause error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var cause error
-	switch t.stop.Kind {
-	case control.StopAbort:
-		cause = ErrAborted
-	case control.StopInterrupt:
-		cause = ErrInterrupted
-	default:
-		return
-	}
 	halt(cause)
 	if t.cancelStep != nil {
 		t.cancelStep(cause)

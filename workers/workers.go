@@ -33,6 +33,7 @@ type Workers struct {
 	log          recordLog
 	last         lastReader
 	abandonAfter time.Duration // abandonTimeout, shorter in tests
+	stopPoll     time.Duration // stopPoll, shorter in tests
 	restart      wait.Backoff  // restartBackoff, shorter in tests
 	suspect      chan struct{} // see awaitSuspect
 }
@@ -77,7 +78,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 
 // open returns Workers with a valid configuration.
 func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
-	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, restart: restartBackoff, suspect: make(chan struct{}, 1)}
+	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, stopPoll: stopPoll, restart: restartBackoff, suspect: make(chan struct{}, 1)}
 	queue, err := jscontrol.NewQueue(js, cfg.queue())
 	if err != nil {
 		return nil, err
@@ -187,7 +188,7 @@ func (j *commandJob) do(ctx context.Context) error {
 			return err
 		}
 		if long {
-			return j.completeEmpty()
+			return j.completeEmpty(ctx, snap)
 		}
 		return j.startOrResume(ctx, snap)
 	case phaseRunning:
@@ -207,7 +208,7 @@ func (j *commandJob) do(ctx context.Context) error {
 	if err := j.w.afterEnd(ctx, snap, j.cmd.RunID); err != nil {
 		return err
 	}
-	return j.completeEmpty()
+	return j.completeEmpty(ctx, snap)
 }
 
 // isForgotten reports whether the run of the command was removed from the snapshot because many runs followed
