@@ -115,7 +115,7 @@ func (a *simProcess) edge() (http.Handler, error) {
 		}
 	}
 	const timeout = time.Hour // requests may be paused by the scheduler
-	reaper := &Reaper{open: func() (*Workers, func(), error) { return w, func() {}, nil }}
+	reaper := &Reaper{cfg: ReaperConfig{RunTimeout: Off}.withDefaults(), open: func() (*Workers, func(), error) { return w, func() {}, nil }}
 	snapshots := controlledEdgeSnapshots{w.reader, a.t.x.stable.reader.(logic.Snapshots), a}
 	service, err := logic.New(logic.Ports{Snapshots: snapshots, Queue: queue, Inbox: w.inbox, Reaper: reaper},
 		logic.Config{AgentTypes: types, RequestTimeout: timeout})
