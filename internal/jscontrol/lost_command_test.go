@@ -8,6 +8,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // A session is deleted and requested again while this process still runs its old command, in a model call that has not noticed it. The new command has the
@@ -78,4 +79,44 @@ func TestFollowUpAfterLostAcknowledgement(t *testing.T) {
 		t.Errorf("context of the follow-up: %v", err)
 	}
 	w.stop(t)
+}
+
+// The consumer, or the whole stream, is deleted and recreated while a command is in progress. Later commands are delivered, and the acknowledgement of the old
+// command does not remove the one that has its sequence now.
+func TestQueueIsRecreated(t *testing.T) {
+	for _, what := range []string{"consumer", "stream"} {
+		t.Run(what, func(t *testing.T) {
+			js := streamtest.Start(t).JetStream(t)
+			q := newQueue(t, js, QueueConfig{})
+			finish := map[string]chan struct{}{"r1": make(chan struct{}), "r2": make(chan struct{})}
+			started, followed := make(chan string, 10), make(chan struct{}, 10)
+			w := serve(t, q, func(_ context.Context, c control.Command) error {
+				started <- c.RunID
+				<-finish[c.RunID]
+				return control.AfterAck{Func: func(context.Context) error { followed <- struct{}{}; return nil }}
+			})
+			publish(t, q, execute("s1", "r1"))
+			natstest.Receive(t, "the first command", started)
+			if what == "consumer" {
+				if err := js.DeleteConsumer(t.Context(), "TR_COMMANDS", "agent-support"); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				if err := js.DeleteStream(t.Context(), "TR_COMMANDS"); err != nil {
+					t.Fatal(err)
+				}
+				streamtest.Ensure(t, js, topology.Config{})
+			}
+			publish(t, q, execute("s1", "r2"))
+			if got := natstest.Receive(t, "the second command", started); got != "r2" {
+				t.Errorf("got %s, want r2", got)
+			}
+			close(finish["r1"])
+			natstest.Receive(t, "the end of the first command", followed)
+			wantPending(t, q, "r2")
+			close(finish["r2"])
+			natstest.Receive(t, "the end of the second command", followed)
+			w.stop(t)
+		})
+	}
 }

@@ -97,10 +97,11 @@ var pullBackoff = wait.Backoff{First: 50 * time.Millisecond, Max: time.Second}
 // serve pulls until ctx ends (nil) or the connection is closed (an error).
 func (s *server) serve(ctx context.Context, from source) error {
 	slots := make(chan struct{}, s.cfg.Concurrency)
+	var of *incarnation
 	failures := 0
 	for ctx.Err() == nil {
 		started := time.Now()
-		err := s.pull(ctx, from, slots)
+		err := s.pull(ctx, from, slots, &of)
 		if errors.Is(err, nats.ErrConnectionClosed) {
 			return err
 		}
@@ -116,12 +117,15 @@ func (s *server) serve(ctx context.Context, from source) error {
 	return nil
 }
 
-// pull fetches one command when a slot is free, so that none waits in this process while another has free slots.
-func (s *server) pull(ctx context.Context, from source, slots chan struct{}) error {
-	consumer, err := s.consumer(ctx, from)
+// pull fetches one command when a slot is free, so that none waits in this process while another has free slots. of is the incarnation of the stream that was
+// known before, and is replaced.
+func (s *server) pull(ctx context.Context, from source, slots chan struct{}, of **incarnation) error {
+	consumer, created, err := s.consumer(ctx, from)
 	if err != nil {
 		return err
 	}
+	present := (*of).next(created)
+	*of = present
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -138,20 +142,25 @@ func (s *server) pull(ctx context.Context, from source, slots chan struct{}) err
 		}
 		s.handling.Go(func() {
 			defer func() { <-slots }()
-			s.handleMsg(ctx, from, msg)
+			s.handleMsg(ctx, from, delivery{msg, present})
 		})
 	}
 }
 
-// consumer returns the durable consumer that all workers of the agent type share, and creates it if necessary.
-func (s *server) consumer(ctx context.Context, from source) (jetstream.Consumer, error) {
+// consumer returns the durable consumer that all workers of the agent type share, and the time at which its stream was created. It creates the consumer if
+// necessary.
+func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.Consumer, created time.Time, err error) {
 	filter, err := from.filter(from.agentType)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return s.js.CreateOrUpdateConsumer(ctx, from.stream, jetstream.ConsumerConfig{
+	stream, err := s.js.Stream(ctx, from.stream)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	consumer, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:       "agent-" + from.agentType,
 		FilterSubject: filter,
 		AckPolicy:     jetstream.AckExplicitPolicy,
@@ -159,6 +168,7 @@ func (s *server) consumer(ctx context.Context, from source) (jetstream.Consumer,
 		MaxDeliver:    -1,
 		MaxAckPending: -1, // limited by the slots of the workers
 	})
+	return consumer, stream.CachedInfo().Created, err
 }
 
 // next returns the next command, or nil if none arrived within pullWait.
