@@ -188,7 +188,7 @@ func (r *Reaper) Abandon(ctx context.Context, s chunk.Session, stopped bool) (bo
 }
 
 // quiet returns the snapshot of a session, and how long its active run has neither a command nor a new record, 0 if it is
-// not active or has a command. The command is read after the snapshot, because it is acknowledged
+// not active or has a command. The commands are read after the snapshot, because a command is acknowledged
 // after the end of its run: without one then, the run of the snapshot has ended since, which Start detects, or it has no
 // worker.
 func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, time.Duration, error) {
@@ -196,11 +196,7 @@ func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, ti
 	if err != nil || snap.Status != fold.Active || snap.Run.ID == "" {
 		return snap, 0, err
 	}
-	switch _, _, err := w.queue.Pending(ctx, s, snap.AgentType); {
-	case errors.Is(err, control.ErrNoCommand), errors.Is(err, chunk.ErrInvalid): // no command can have that agent type
-	case err == nil, errors.Is(err, control.ErrBusy):
-		return snap, 0, nil
-	default:
+	if owned, err := w.hasCommand(ctx, snap); owned || err != nil {
 		return snap, 0, err
 	}
 	last, err := w.last.Last(ctx, s)
@@ -208,6 +204,28 @@ func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, ti
 		return snap, 0, err
 	}
 	return snap, max(time.Since(last.StoredAt), 1), nil
+}
+
+// hasCommand reports whether a command on the queue is that of the active run. The command of another run is not:
+//  1. A message is accepted for an idle session, and its command waits.
+//  2. A program that does not use the queue starts a run in the session, and dies.
+//  3. The worker of the command waits for the end of that run, for as long as the command lives.
+//
+// A run that is being concluded belongs to the command of the next turn. A command that this build cannot read may be of any run.
+func (w *Workers) hasCommand(ctx context.Context, snap fold.Snapshot) (bool, error) {
+	for c, err := range w.queue.Commands(ctx, snap.Session, snap.AgentType) {
+		switch {
+		case errors.Is(err, chunk.ErrInvalid): // no command can have that agent type
+			return false, nil
+		case errors.Is(err, control.ErrBusy):
+			return true, nil
+		case err != nil:
+			return false, err
+		case c.RunID == snap.Run.ID, snap.Run.Mode == modeConclude && opensTurn(c):
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Heads lists the stored sessions. *jssnapshots.Store implements it.
@@ -219,7 +237,8 @@ type Heads interface {
 const sweepBatch = 500
 
 // Sweep abandons the runs without a worker, and ends the runs of commands that are about to expire: they fail with
-// CodeRunAbandoned, with their input in the log. It reads the headers of all heads. A session that fails does not stop the
+// CodeRunAbandoned, with their input in the log. It resumes suspended runs that have all answers. It reads the headers of
+// all heads. A session that fails does not stop the
 // sweep.
 func (r *Reaper) Sweep(ctx context.Context, heads Heads) error {
 	failed := 0
@@ -231,25 +250,54 @@ func (r *Reaper) Sweep(ctx context.Context, heads Heads) error {
 }
 
 func (r *Reaper) sweepRuns(ctx context.Context, heads Heads, failed *int) error {
-	if r.cfg.RunTimeout < 0 {
-		return nil
+	w, release, err := r.open()
+	if err != nil {
+		return err
 	}
+	defer release()
 	for position := uint64(0); ; {
-		page, next, err := heads.HeadsSavedBefore(ctx, time.Now().Add(-r.cfg.RunTimeout), sweepBatch, position)
+		page, next, err := heads.HeadsSavedBefore(ctx, time.Now().Add(-max(r.cfg.RunTimeout, 0)), sweepBatch, position)
 		if err != nil {
 			return err
 		}
 		for _, head := range page {
-			if head.Status != fold.Active || head.Deleted {
-				continue
+			var err error
+			switch {
+			case head.Deleted:
+			case head.Status == fold.Active && r.cfg.RunTimeout > 0:
+				_, err = r.Abandon(ctx, head.Session, false)
+			case head.Status == fold.Paused:
+				err = w.resumeIfAnswered(ctx, head.Session)
 			}
-			_, err := r.Abandon(ctx, head.Session, false)
 			r.report(ctx, head.Session, err, failed)
 		}
 		if position = next; position == 0 {
 			return ctx.Err()
 		}
 	}
+}
+
+// resumeIfAnswered requests the Resume of a suspended run that has all answers. Usually the process that stores the last
+// answer does it, and it may have crashed before; or it has ended a sub-agent without a command, and crashed before it
+// stored the answer. A command is redelivered; without one no other process inspects the run, unless a user does.
+func (w *Workers) resumeIfAnswered(ctx context.Context, s chunk.Session) error {
+	snap, err := w.snapshot(ctx, s)
+	if err != nil || runPhase(snap, snap.Run.ID) != phaseSuspended {
+		return err
+	}
+	for _, call := range pendingCalls(snap, snap.Run.ID) {
+		if call.Child == nil {
+			continue
+		}
+		child, err := w.snapshot(ctx, s.Child(call.Child.Session))
+		if err == nil && runPhase(child, child.Run.ID) == phaseDone {
+			err = w.afterEnd(ctx, child, child.Run.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.requestResume(ctx, snap, snap.AgentType)
 }
 
 func (r *Reaper) sweepCommands(ctx context.Context, failed *int) error {

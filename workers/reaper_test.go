@@ -25,7 +25,7 @@ func (w *env) reaper(cfg ReaperConfig) *Reaper {
 }
 
 // orphan starts a run as "tailrace publish" does, without a command, and leaves it open.
-func (w *env) orphan() (chunk.Session, *producers.Run) {
+func (w *env) orphan(opts ...producers.StartOption) (chunk.Session, *producers.Run) {
 	w.t.Helper()
 	p, err := producers.New(w.JS, producers.Config{})
 	if err != nil {
@@ -33,7 +33,7 @@ func (w *env) orphan() (chunk.Session, *producers.Run) {
 	}
 	w.t.Cleanup(func() { _ = p.Close() })
 	s := chunk.RootSession("acme", uniqueName("s"))
-	run, err := p.Start(w.t.Context(), s, chunk.RunStarted{RunID: "r1", Input: []chunk.InputMessage{{Content: "Hello?"}}})
+	run, err := p.Start(w.t.Context(), s, chunk.RunStarted{RunID: "r1", Input: []chunk.InputMessage{{Content: "Hello?"}}}, opts...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ type (
 		Serve(ctx context.Context, agentTypes []string, handle jscontrol.Handler) error
 		Request(ctx context.Context, c control.Command, after control.Revision) error
 		PublishAt(ctx context.Context, c control.Command, at time.Time) error
-		Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error)
+		Commands(ctx context.Context, s chunk.Session, agentType string) iter.Seq2[control.Command, error]
 		StoredBefore(ctx context.Context, before time.Time) iter.Seq2[control.Command, error]
 	}
 	inboxStore interface {

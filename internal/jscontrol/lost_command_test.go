@@ -2,9 +2,12 @@ package jscontrol
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
@@ -79,6 +82,37 @@ func TestFollowUpAfterLostAcknowledgement(t *testing.T) {
 		t.Errorf("context of the follow-up: %v", err)
 	}
 	w.stop(t)
+}
+
+// All commands of a session are listed, also one that only a newer build can read, and none of another session.
+func TestCommandsOfSession(t *testing.T) {
+	js := streamtest.Start(t).JetStream(t)
+	q := newQueue(t, js, QueueConfig{})
+	publish(t, q, execute("s1", "r1"))
+	publish(t, q, execute("s2", "r1"))
+	if _, err := js.Publish(t.Context(), "tr.commands.acme.support.s1", []byte(`{"version":3,"tenant":"acme"}`)); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, q, execute("s1", "r2"))
+	var got []string
+	for c, err := range q.Commands(t.Context(), session1, "support") {
+		if errors.Is(err, control.ErrBusy) {
+			got = append(got, "unreadable")
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c.RunID)
+	}
+	if want := []string{"r1", "unreadable", "r2"}; !slices.Equal(got, want) {
+		t.Errorf("commands %q, want %q", got, want)
+	}
+	for _, err := range q.Commands(t.Context(), session1, "sup.port") {
+		if !errors.Is(err, chunk.ErrInvalid) {
+			t.Errorf("an agent type with a dot: %v", err)
+		}
+	}
 }
 
 // The consumer, or the whole stream, is deleted and recreated while a command is in progress. Later commands are delivered, and the acknowledgement of the old

@@ -123,6 +123,35 @@ func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[co
 	}
 }
 
+// Commands returns all commands of s that wait or whose run is in progress, oldest first. A command that this build cannot read is a *control.BusyError and does
+// not end the list; another error does. They are read one by one from the leader.
+func (q *Queue) Commands(ctx context.Context, s chunk.Session, agentType string) iter.Seq2[control.Command, error] {
+	return func(yield func(control.Command, error) bool) {
+		subject, err := q.cfg.Layout.Command(s.Tenant, agentType, s.ID)
+		if err != nil {
+			yield(control.Command{}, fmt.Errorf("commands: %w", err))
+			return
+		}
+		for from := uint64(1); ; {
+			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), subject, from)
+			if err != nil {
+				if !errors.Is(err, jsclient.ErrNotFound) {
+					yield(control.Command{}, fmt.Errorf("commands of %s: %w", s, err))
+				}
+				return
+			}
+			from = m.Seq + 1
+			there := q.busy(subject, m)
+			if err = nil; there.Unreadable != nil {
+				err = there
+			}
+			if !yield(there.Command, err) {
+				return
+			}
+		}
+	}
+}
+
 // lastCommand returns the last command of a subject, nil if there is none. It asks the leader: a replica that lags may miss a command that was just accepted, or
 // may still have one that was removed.
 func (q *Queue) lastCommand(ctx context.Context, timeout time.Duration, subject string) (*control.BusyError, error) {
@@ -133,11 +162,16 @@ func (q *Queue) lastCommand(ctx context.Context, timeout time.Duration, subject 
 	if err != nil {
 		return nil, err
 	}
+	return q.busy(subject, m), nil
+}
+
+// busy returns a command on the queue as the reason why another one is rejected.
+func (q *Queue) busy(subject string, m jsclient.Message) *control.BusyError {
 	busy := &control.BusyError{Revision: control.Revision(m.Seq)}
 	busy.Command, busy.Unreadable = control.DecodeCommand(q.cfg.Layout, subject, m.Data)
 	if busy.Unreadable != nil {
 		tenant, agentType, session, _ := q.cfg.Layout.ParseCommand(subject)
 		busy.Command = control.Command{AgentType: agentType, Session: chunk.Session{Tenant: tenant, ID: session}}
 	}
-	return busy, nil
+	return busy
 }
