@@ -14,8 +14,7 @@ type TextDelta struct {
 	Delta string `json:"delta"`
 }
 
-// Thinking is reasoning text. IsComplete false is a streamed piece; true closes
-// a complete block.
+// Thinking is reasoning text. IsComplete false is a streamed piece; true closes a complete block.
 type Thinking struct {
 	Content    string `json:"content"`
 	IsComplete bool   `json:"isComplete"`
@@ -243,8 +242,7 @@ type StepDiscarded struct {
 	Reason string `json:"reason"`
 }
 
-// StreamResync reports that records which readers may have seen were removed.
-// Known reasons: crash_recovery, rollback, branch, retry; others are kept.
+// StreamResync reports that records which readers may have seen were removed. Known reasons: crash_recovery, rollback, branch, retry; others are kept.
 type StreamResync struct {
 	CheckpointID string `json:"checkpointId"`
 	StepCount    int64  `json:"stepCount"`
@@ -313,8 +311,8 @@ type StreamFailed struct {
 	ErrorDetail *ErrorDetail `json:"errorDetail"`
 }
 
-// CodeSessionDeleted is the code in the ErrorDetail of the StreamFailed that is the
-// last record of a session when it is deleted. The records before it are purged next.
+// CodeSessionDeleted is the code in the ErrorDetail of the StreamFailed that is the last record of a session when it is deleted. The records before it are
+// purged next.
 const CodeSessionDeleted = "session_deleted"
 
 // Truncated is the record of a cleanup: the records in Removed are removed. It is written before they are deleted, so that every gap that a reader finds

@@ -20,15 +20,13 @@ var (
 	// ErrUnknownCheckpoint reports a checkpoint that no record of the session contains.
 	ErrUnknownCheckpoint = errors.New("no such checkpoint")
 
-	// ErrUnknownMessage reports the id of a message that the conversation does not
-	// have.
+	// ErrUnknownMessage reports the id of a message that the conversation does not have.
 	ErrUnknownMessage = errors.New("no such message")
 
 	// ErrTruncated reports that the log does not contain all requested records. A *TruncatedError wraps it and has the reason. Start again from a snapshot.
 	ErrTruncated = errors.New("part of the session is not in the log")
 
-	// ErrFailed reports that the stream ended in failure. A *StreamFailedError
-	// wraps it. Everything before it was delivered.
+	// ErrFailed reports that the stream ended in failure. A *StreamFailedError wraps it. Everything before it was delivered.
 	ErrFailed = errors.New("the stream failed")
 
 	// ErrFenced reports that a newer writer has fenced this one. None of its later writes is stored; it must stop.

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Session names one log. A root session has Root == ID; the session of a
-// sub-agent has the ID of its root in Root.
+// Session names one log. A root session has Root == ID; the session of a sub-agent has the ID of its root in Root.
 type Session struct {
 	Tenant string
 	Root   string
@@ -29,9 +28,8 @@ func (s Session) Tree() Session { return Session{Tenant: s.Tenant, Root: s.Root,
 // String is the CloudEvents source of the session: /tenant/root/session.
 func (s Session) String() string { return "/" + s.Tenant + "/" + s.Root + "/" + s.ID }
 
-// Seq is a JetStream stream sequence: the number of a Cursor and the
-// position of a snapshot. Within a session it rises, with gaps. The zero Seq
-// is before the first record.
+// Seq is a JetStream stream sequence: the number of a Cursor and the position of a snapshot. Within a session it rises, with gaps. The zero Seq is before the
+// first record.
 type Seq uint64
 
 // Tip is the end of a stream.
@@ -47,13 +45,11 @@ type Tip struct {
 // without a gap has missed no record.
 type Ordinal uint64
 
-// Epoch is the fence of a writer. Each run, and each takeover of a run, has a
-// higher epoch than the one before.
+// Epoch is the fence of a writer. Each run, and each takeover of a run, has a higher epoch than the one before.
 type Epoch uint64
 
-// Position is a place in one session. With an Ordinal it can be proved against
-// what follows; a Position with Ordinal 0 and a Seq is a bare cursor that must
-// be verified against the log first. The zero Position is before the first record.
+// Position is a place in one session. With an Ordinal it can be proved against what follows; a Position with Ordinal 0 and a Seq is a bare cursor that must be
+// verified against the log first. The zero Position is before the first record.
 type Position struct {
 	Seq     Seq
 	Ordinal Ordinal
@@ -83,8 +79,7 @@ type Range struct {
 	FromOldest bool
 }
 
-// EventID is the ce-id of a record: "<epoch>-<ordinal>". Together with the
-// source (the session) it is unique, as CloudEvents asks.
+// EventID is the ce-id of a record: "<epoch>-<ordinal>". Together with the source (the session) it is unique, as CloudEvents asks.
 func EventID(e Epoch, o Ordinal) string {
 	b := make([]byte, 0, 24)
 	b = strconv.AppendUint(b, uint64(e), 10)
@@ -93,8 +88,7 @@ func EventID(e Epoch, o Ordinal) string {
 	return string(b)
 }
 
-// ParseEventID reads what EventID wrote. Epoch and ordinal start at 1 and are
-// written without leading zeros, so that one record has one id.
+// ParseEventID reads what EventID wrote. Epoch and ordinal start at 1 and are written without leading zeros, so that one record has one id.
 func ParseEventID(s string) (Epoch, Ordinal, bool) {
 	es, os, ok := strings.Cut(s, "-")
 	if !ok {

@@ -10,9 +10,8 @@ type MemberSchema struct {
 	Name     string
 	Required bool // a chunk without it is refused; of type "any", it is read as null
 
-	// Empty is the value that the member may have when it says nothing: "", {},
-	// [] or null. It is nil when there is no such thing: for an identifier, a
-	// number, a boolean, and a word out of a list.
+	// Empty is the value that the member may have when it says nothing: "", {}, [] or null. It is nil when there is no such
+	// thing: for an identifier, a number, a boolean, and a word out of a list.
 	Empty Value
 
 	Any     bool           // whatever is in it is not the catalogue's
@@ -22,8 +21,8 @@ type MemberSchema struct {
 // Types has every type of the catalogue and the control records, sorted.
 func Types() []Type { return slices.Sorted(maps.Keys(plans)) }
 
-// Schema describes the members of a type, without the base members that every
-// chunk has; nil for a type that this build does not know.
+// Schema describes the members of a type, without the base members that every chunk has; nil for a type that this build does
+// not know.
 func Schema(t Type) []MemberSchema {
 	p := plans[t]
 	if p == nil {

@@ -76,8 +76,7 @@ type Header struct {
 // EncodeJSON is Encode for a body that is JSON already, and stays JSON whatever e.Format is: the hot path of the writer. It does not read body, which the
 // Encoded refers to; body must be what AppendJSON writes for a chunk with this header.
 func EncodeJSON(e Envelope, h Header, body []byte) Encoded {
-	// All values that are not constant share one string, and all one-element
-	// slices one array: 4 allocations instead of 13.
+	// All values that are not constant share one string, and all one-element slices one array: 4 allocations instead of 13.
 	text := make([]byte, 0, 128)
 	text = appendEventID(text, e.Epoch, e.Ordinal)
 	idEnd := len(text)

@@ -93,9 +93,8 @@ func (ev *event) setHeader(at attribute, name, value string) error {
 	}
 }
 
-// set keeps one attribute. Two headers whose names differ only in case are the
-// same attribute twice: readers that take the first and readers that take the
-// last would see different events.
+// set keeps one attribute. Two headers whose names differ only in case are the same attribute twice: readers that take the first and readers that take the last
+// would see different events.
 func (ev *event) set(at attribute, value string) error {
 	if value == "" || len(value) > maxAttribute {
 		return newEnvelopeError(at.String(), "1 to 1024 bytes", value)

@@ -139,9 +139,9 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	return f, nil
 }
 
-// Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error, and never nil. handle is called by one goroutine for
-// each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the order of
-// the log.
+// Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error, and never nil. handle is called by one
+// goroutine for each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the
+// order of the log.
 //
 // A record is acknowledged after handle and then Commit, if set, have returned nil. The next Run of a durable firehose redelivers a record whose handle failed
 // and those after it. It also redelivers records that were handled and not acknowledged when a program crashed: delivery is at least once, not exactly once.

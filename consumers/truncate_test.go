@@ -178,8 +178,7 @@ func TestGap(t *testing.T) {
 	truncated(t, err, chunk.TruncatedGap)
 	same(t, got, recs[:4])
 
-	// A bound inside the gap: it is unknown on which side of it the missing
-	// record was.
+	// A bound inside the gap: it is unknown on which side of it the missing record was.
 	_, err = collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Through: recs[4].Seq}))
 	truncated(t, err, chunk.TruncatedGap)
 

@@ -36,13 +36,10 @@ const (
 	chaosRestart  = 5 * time.Second  // how long a role may stay unready after a fault of its own process
 )
 
-// Faults that are drawn at random hit two edges, a projector, two workers and
-// the NATS servers, one at a time, while sessions are written and followed and
-// agents run. Each acknowledged line is in the log once and in order, each
-// follower has received the log of its session, each run has ended once with
-// its whole content, the snapshots equal a fold of the log, no role was unready
-// without a fault of its own process, and the roles need no more goroutines and
-// memory than at the start.
+// Faults that are drawn at random hit two edges, a projector, two workers and the NATS servers, one at a time, while sessions
+// are written and followed and agents run. Each acknowledged line is in the log once and in order, each follower has received
+// the log of its session, each run has ended once with its whole content, the snapshots equal a fold of the log, no role was
+// unready without a fault of its own process, and the roles need no more goroutines and memory than at the start.
 func TestChaos(t *testing.T) {
 	random := newGenerator(t)
 	c := newChaosEnv(t)
@@ -149,8 +146,8 @@ func (c *chaosEnv) setPace(t *testing.T) {
 	c.awaitHealthy(t)
 }
 
-// awaitHealthy waits until all roles are ready, each session has got a record,
-// each follower has received it, and a run that began since then has ended.
+// awaitHealthy waits until all roles are ready, each session has got a record, each follower has received it, and a run that
+// began since then has ended.
 func (c *chaosEnv) awaitHealthy(t *testing.T) {
 	t.Helper()
 	for _, e := range c.edges {
@@ -222,9 +219,8 @@ func (c *chaosEnv) usage(t *testing.T) map[string]float64 {
 
 var lineNumber = regexp.MustCompile(`"delta":"line (\d+) `)
 
-// checkLines checks that the log of each session has each acknowledged line
-// once and in order. A writer starts line n when all lines before it are
-// acknowledged, and starts a sub-agent instead of each twentieth line.
+// checkLines checks that the log of each session has each acknowledged line once and in order. A writer starts line n when all
+// lines before it are acknowledged, and starts a sub-agent instead of each twentieth line.
 func (c *chaosEnv) checkLines(t *testing.T) {
 	t.Helper()
 	lines := 0

@@ -20,10 +20,8 @@ import (
 	"github.com/tailrace/tailrace/producers"
 )
 
-// Messages from the server to the edge are lost, duplicated or reordered, in
-// the feed and in reads of history, while session trees are written. Every
-// client has received the log at the end: the consumer sequences reveal the
-// gap, and the ordered reader resumes after the last message.
+// Messages from the server to the edge are lost, duplicated or reordered, in the feed and in reads of history, while session trees are written. Every client
+// has received the log at the end: the consumer sequences reveal the gap, and the ordered reader resumes after the last message.
 func TestDroppedLiveMessages(t *testing.T) {
 	generator := newGenerator(t)
 	for _, tt := range []struct {
@@ -63,10 +61,8 @@ func TestFeedWithoutConsumerGap(t *testing.T) {
 	w.checkFound(t, proxy)
 }
 
-// The last message before a silence is lost, so that no later message reveals
-// it. The heartbeat of the feed does, because it contains the number of sent
-// messages. It arrives after two seconds of silence, and the missing message
-// follows immediately.
+// The last message before a silence is lost, so that no later message reveals it. The heartbeat of the feed does, because it contains the number of sent
+// messages. It arrives after two seconds of silence, and the missing message follows immediately.
 func TestLastMessageBeforeASilence(t *testing.T) {
 	w, proxy := newFaultyEnv(t, natstest.Start(t, natstest.Listen()), edgeEnvConfig{})
 	root := chunk.RootSession("default", "silence")
@@ -106,8 +102,7 @@ func TestLastMessageBeforeASilence(t *testing.T) {
 	}
 }
 
-// checkFound checks that faults happened and that the feed repaired them: the
-// hub, which checks the ordinals of watched sessions, must find no gap.
+// checkFound checks that faults happened and that the feed repaired them: the hub, which checks the ordinals of watched sessions, must find no gap.
 func (w *edgeEnv) checkFound(t *testing.T, m *natstest.FaultProxy) {
 	t.Helper()
 	faults := m.Count(natstest.Drop) + m.Count(natstest.Duplicate) + m.Count(natstest.Reorder) + m.Count(natstest.DropSilently)
@@ -130,8 +125,7 @@ func newFaultyEnv(t *testing.T, server *natstest.Server, cfg edgeEnvConfig) (*ed
 	return newEdgeEnv(t, cfg), proxy
 }
 
-// writeTrees writes n trees concurrently, each with four clients, and checks
-// the clients.
+// writeTrees writes n trees concurrently, each with four clients, and checks the clients.
 func (w *edgeEnv) writeTrees(t *testing.T, generator *rand.Rand, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -180,8 +174,7 @@ func inBursts(n, longest int, seed *rand.Rand, fault natstest.Fault) func(natste
 	}
 }
 
-// watchLines opens a stream and sends its lines to a channel until the test
-// ends.
+// watchLines opens a stream and sends its lines to a channel until the test ends.
 func watchLines(t *testing.T, url string) <-chan string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

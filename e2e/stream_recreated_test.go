@@ -24,12 +24,10 @@ import (
 
 const chunkStream = "TR_CHUNKS_0"
 
-// truncatedTimeout is the maximum time until a client is notified that the log
-// has changed.
+// truncatedTimeout is the maximum time until a client is notified that the log has changed.
 const truncatedTimeout = 10 * time.Second
 
-// The consumers of the edge are deleted repeatedly while sessions are written:
-// the feed and the reads of history resume where they were.
+// The consumers of the edge are deleted repeatedly while sessions are written: the feed and the reads of history resume where they were.
 func TestConsumersDeletedWhileRead(t *testing.T) {
 	server := natstest.StartProcess(t)
 	js := server.JetStream(t)
@@ -115,8 +113,7 @@ func TestSessionPurgedWhileRead(t *testing.T) {
 	}
 }
 
-// The log is purged up to a sequence. A client that has the purged records misses
-// nothing, nor does a client of an edge that has them in memory; a client of
+// The log is purged up to a sequence. A client that has the purged records misses nothing, nor does a client of an edge that has them in memory; a client of
 // another edge gets a truncated event.
 func TestLogPurgedWhileRead(t *testing.T) {
 	w := newStreamRecreated(t, "projector")
@@ -159,10 +156,8 @@ func TestLogPurgedWhileRead(t *testing.T) {
 	}
 }
 
-// The stream is deleted and recreated while a reader follows it, with fewer
-// records than the reader has received. Depending on whether the session already
-// existed again when the edge detected this, the reader gets the reason
-// recreated, or it is disconnected and gets the reason future when it reconnects.
+// The stream is deleted and recreated while a reader follows it, with fewer records than the reader has received. Depending on whether the session already
+// existed again when the edge detected this, the reader gets the reason recreated, or it is disconnected and gets the reason future when it reconnects.
 func TestStreamRecreatedWhileRead(t *testing.T) {
 	w := newStreamRecreated(t, "projector")
 	run := w.begin(t)
@@ -195,8 +190,7 @@ func TestStreamRecreatedWhileRead(t *testing.T) {
 	page.checkTruncated(t, 1)
 }
 
-// streamRecreated is an edge and a projector with one session, which the test
-// removes without notifying them.
+// streamRecreated is an edge and a projector with one session, which the test removes without notifying them.
 type streamRecreated struct {
 	*stack.Stack
 

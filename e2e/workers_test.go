@@ -47,9 +47,8 @@ const lease = time.Second // AckWait of the workers
 
 var workerSeed = flag.Uint64("worker-seed", 0, "seed of the test that kills workers; 0 selects a random one")
 
-// The agent of these tests writes three steps of numbered words, calls one
-// browser tool and delegates once to a sub-agent. It continues after the steps
-// that the turn already has.
+// The agent of these tests writes three steps of numbered words, calls one browser tool and delegates once to a sub-agent. It continues after the steps that
+// the turn already has.
 const (
 	wordsEach = 5
 	lastStep  = 3
@@ -134,8 +133,7 @@ func helper() workers.Agent {
 	})
 }
 
-// expectedContent returns the expected content of every run, regardless of how often its
-// worker was killed.
+// expectedContent returns the expected content of every run, regardless of how often its worker was killed.
 func expectedContent() string {
 	var b strings.Builder
 	for n := 1; n <= lastStep; n++ {
@@ -284,8 +282,7 @@ func (o *workerEnv) answer(ctx context.Context, paused chunk.Record) error {
 	return err
 }
 
-// check compares the content of a session with the expected content, which must
-// occur once.
+// check compares the content of a session with the expected content, which must occur once.
 func (o *workerEnv) check(t *testing.T, i int) {
 	t.Helper()
 	s := workerSession(i)
@@ -322,8 +319,7 @@ func (o *workerEnv) check(t *testing.T, i int) {
 	}
 }
 
-// A thousand runs with eight workers, of which one at random is continuously
-// killed with SIGKILL and replaced. Each run ends once and has its content once.
+// A thousand runs with eight workers, of which one at random is continuously killed with SIGKILL and replaced. Each run ends once and has its content once.
 func TestWorkersAreKilled(t *testing.T) {
 	const runs, crew = 1000, 8
 	seed := *workerSeed
@@ -383,9 +379,7 @@ func TestWorkersAreKilled(t *testing.T) {
 	}
 }
 
-// A worker is stopped during a run for longer than its lease. Another worker
-// takes over and finishes; the first continues, and none of its writes is
-// stored.
+// A worker is stopped during a run for longer than its lease. Another worker takes over and finishes; the first continues, and none of its writes is stored.
 func TestAFrozenWorkerIsFenced(t *testing.T) {
 	o := newWorkerEnv(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -424,8 +418,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.signal(t, syscall.SIGCONT)
-	// When the first worker has completed another run, it has also tried to
-	// continue the first run.
+	// When the first worker has completed another run, it has also tried to continue the first run.
 	second.kill()
 	if err := o.ask(ctx, 1); err != nil {
 		t.Fatal(err)

@@ -32,8 +32,7 @@ type fakeLog struct {
 	left    map[uint64]chan func() (chunk.Seq, error) // attempts whose wait was abandoned
 	removed []chunk.Seq
 
-	// fault returns the fault of the nth call of publish, counted from 1; nil lets all
-	// pass. It runs without the lock.
+	// fault returns the fault of the nth call of publish, counted from 1; nil lets all pass. It runs without the lock.
 	fault func(n int, m outgoing) fault
 	// failRemove makes deletes fail; nil lets all pass.
 	failRemove func(n int) error

@@ -16,12 +16,9 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 )
 
-// BenchmarkFanout hands the chunks of one session to many clients over loopback,
-// alternately by the edge and by a baseline: a handler for each client that waits
-// for prebuilt frames, writes the available ones and flushes. It reports both per
-// delivered event, and their ratio, baseline/edge. "flat" writes as
-// fast as the log takes it; "paced" one event a millisecond, so that nearly every
-// delivery is a wake-up and a system call of its own.
+// BenchmarkFanout hands the chunks of one session to many clients over loopback, alternately by the edge and by a baseline: a handler for each client that
+// waits for prebuilt frames, writes the available ones and flushes. It reports both per delivered event, and their ratio, baseline/edge. "flat" writes as fast
+// as the log takes it; "paced" one event a millisecond, so that nearly every delivery is a wake-up and a system call of its own.
 func BenchmarkFanout(b *testing.B) {
 	for _, clients := range []int{100, 1000} {
 		for _, pace := range []time.Duration{0, time.Millisecond} {

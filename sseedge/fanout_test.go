@@ -13,8 +13,7 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
-// A thousand clients watch one session. Whenever the log is idle, each of them has
-// every record. In a bubble this needs no waiting time, because synctest.Wait
+// A thousand clients watch one session. Whenever the log is idle, each of them has every record. In a bubble this needs no waiting time, because synctest.Wait
 // returns when all goroutines in it are blocked.
 func TestAllClientsHaveEveryRecordWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

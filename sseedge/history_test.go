@@ -16,8 +16,8 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// moments is a session with a run that has ended and one that is running, with other
-// sessions between its records: 1, 3, 5 and 7 are its own.
+// moments is a session with a run that has ended and one that is running, with other sessions between its records: 1, 3, 5 and
+// 7 are its own.
 func moments(w *env) {
 	w.log.Append(s1, chunk.TypeStreamEnd, "")
 	w.log.Append(theRoot, chunk.TypeTextDelta, "")
@@ -114,8 +114,8 @@ func (l long) SnapshotAt(ctx context.Context, _ chunk.Session, _ chunk.Seq) (fol
 	return fold.Snapshot{}, ctx.Err()
 }
 
-// The fold of an earlier state has a time limit. One session has one such fold at a
-// time, and all sessions together have only a few.
+// The fold of an earlier state has a time limit. One session has one such fold at a time, and all sessions together have only a
+// few.
 func TestEarlierStatesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})

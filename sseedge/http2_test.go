@@ -152,8 +152,7 @@ func memoryHTTP2(t *testing.T, w *env) *http2Client {
 	return c
 }
 
-// In HTTP/2 a deadline resets its stream even when no write is in progress. An
-// idle session is not a stalled client.
+// In HTTP/2 a deadline resets its stream even when no write is in progress. An idle session is not a stalled client.
 func TestHTTP2SilenceIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{edge: sseedge.Config{Heartbeat: time.Minute}, server: sseedge.ServerConfig{H2C: true}})

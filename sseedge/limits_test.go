@@ -184,8 +184,8 @@ func TestEndedStreamsAreNotCounted(t *testing.T) {
 	})
 }
 
-// Many clients connect and disconnect at the same time: there are never more streams
-// than allowed, free streams can be opened, and at the end all of them are free.
+// Many clients connect and disconnect at the same time: there are never more streams than allowed, free streams can be opened, and at the end all of them are
+// free.
 func TestLimitsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, visits, addresses, sessions = 100, 8, 4, 5
@@ -302,8 +302,8 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// By default a company behind one address can open enough streams, one client cannot
-// take all of them, and a proxy that is not configured does not count as one client.
+// By default a company behind one address can open enough streams, one client cannot take all of them, and a proxy that is not configured does not count as one
+// client.
 func TestDefaultLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPeerEnv(t, sseedge.Config{})

@@ -323,8 +323,7 @@ func checkLine(t *testing.T, log, level, reason string) {
 	}
 }
 
-// Every request is counted once, by route and status; the text of a request never
-// becomes a route label.
+// Every request is counted once, by route and status; the text of a request never becomes a route label.
 func TestMetricsOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, reg := newCounted(t, envConfig{edge: sseedge.Config{Limits: sseedge.Limits{PerAddress: 1}}})

@@ -21,9 +21,9 @@ const maxSessions = 32
 // multiSessionEvents serves GET /v1/events?session=a&session=b: several sessions on one connection, for a page with many chats. A browser opens six connections
 // to a host over HTTP/1.
 //
-// Every event has the name "session:<id>", and its id has the positions in all the sessions, in the order of the query: "17-mgj6k3gb.0.2093". So it is a cursor for a
-// reconnect with the same query, which is what an EventSource sends. A session has no further events after it is complete, or, if it does not exist or was
-// deleted, after the truncated event that reports this: one deleted chat must not end the others. The response ends when no session has further events.
+// Every event has the name "session:<id>", and its id has the positions in all the sessions, in the order of the query: "17-mgj6k3gb.0.2093". So it is a cursor
+// for a reconnect with the same query, which is what an EventSource sends. A session has no further events after it is complete, or, if it does not exist or
+// was deleted, after the truncated event that reports this: one deleted chat must not end the others. The response ends when no session has further events.
 func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	reqs, p := readStreams(r, e.cfg.Tenant, e.cfg.Views)
 	s := &stream{edge: e, named: true}

@@ -293,8 +293,8 @@ func TestCursorOfALogThatWasRolledBack(t *testing.T) {
 	})
 }
 
-// A position of a recreated stream may exist in the new stream. A cursor with the epoch
-// of the old stream is truncated; a cursor without epoch gets the new records.
+// A position of a recreated stream may exist in the new stream. A cursor with the epoch of the old stream is truncated; a cursor without epoch gets the new
+// records.
 func TestEpochOfACursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})

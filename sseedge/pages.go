@@ -61,8 +61,8 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 	})
 }
 
-// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in the message
-// that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
+// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in
+// the message that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	s := e.session(id)
 	q, p := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view")

@@ -13,9 +13,8 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// A client whose cursor cannot be served receives the reason, and the same response
-// continues from the position of the snapshot that a browser client loads, which is
-// before the message in flight.
+// A client whose cursor cannot be served receives the reason, and the same response continues from the position of the snapshot that a browser client loads,
+// which is before the message in flight.
 func TestCursorThatCannotBeServed(t *testing.T) {
 	kid := s1.Child("kid")
 	other := chunk.RootSession("default", "other")
@@ -122,8 +121,7 @@ func TestStreamRecreated(t *testing.T) {
 	})
 }
 
-// The new stream does not have the session: the client receives a truncation, its
-// cursor is reset, and its next request gets 404.
+// The new stream does not have the session: the client receives a truncation, its cursor is reset, and its next request gets 404.
 func TestStreamRecreatedWithoutTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
@@ -146,8 +144,7 @@ func TestStreamRecreatedWithoutTheSession(t *testing.T) {
 	})
 }
 
-// Records that a slow reader has not read are purged: it receives the gap when it
-// reaches it.
+// Records that a slow reader has not read are purged: it receives the gap when it reaches it.
 func TestPurgeUnderASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{hub: hub.Config{MaxMemory: 1, PageBytes: 1}})
@@ -273,8 +270,7 @@ func TestActiveSessionExpires(t *testing.T) {
 	}
 }
 
-// While NATS is unavailable, connected clients stay connected and receive heartbeats,
-// and new clients get a retry hint. After it is back no record is missing.
+// While NATS is unavailable, connected clients stay connected and receive heartbeats, and new clients get a retry hint. After it is back no record is missing.
 func TestLogUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})

@@ -121,8 +121,7 @@ func TestBodiesHaveADeadline(t *testing.T) {
 	}
 }
 
-// Text chosen by an attacker must not be compressed together with secret text, and a
-// compressor would delay events.
+// Text chosen by an attacker must not be compressed together with secret text, and a compressor would delay events.
 func TestNothingIsCompressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})

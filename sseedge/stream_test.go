@@ -60,8 +60,7 @@ func TestStreamFromTheBeginningToTheEnd(t *testing.T) {
 	})
 }
 
-// A client whose filter removes every record receives its position at intervals, and
-// heartbeats.
+// A client whose filter removes every record receives its position at intervals, and heartbeats.
 func TestFilteredClientReceivesItsPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})

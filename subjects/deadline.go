@@ -44,14 +44,12 @@ func (d Deadline) tokens() string {
 // DeadlineStream returns the name of the stream of deadlines: TR_DEADLINES.
 func (l Layout) DeadlineStream() string { return l.name("_DEADLINES") }
 
-// Deadline are the subjects of a deadline: set, where it lies until then, and
-// due, where the server puts it for a worker:
+// Deadline are the subjects of a deadline: set, where it lies until then, and due, where the server puts it for a worker:
 //
 //	tr.deadlines.set.<tenant>.<agentType>.<session>.<run>.<ms>
 //	tr.deadlines.due.<tenant>.<agentType>.<session>.<run>.<ms>
 //
-// Each deadline of a run has its own, so that the server, which clears set when
-// it writes due, cannot clear another one. The error is a *TokenError, or says
+// Each deadline of a run has its own, so that the server, which clears set when it writes due, cannot clear another one. The error is a *TokenError, or says
 // what is wrong with the Layout.
 func (l Layout) Deadline(d Deadline) (set, due string, err error) {
 	if err := l.Validate(); err != nil {

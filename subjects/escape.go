@@ -7,21 +7,17 @@ const escapeMark = "_x-"
 
 const hexDigits = "0123456789ABCDEF"
 
-// Escape turns a name that others chose (an e-mail address, a path, a name in
-// another script) into a token that passes CheckToken.
+// Escape turns a name that others chose (an e-mail address, a path, a name in another script) into a token that passes CheckToken.
 //
-// A string that passes CheckToken already and does not begin with "_x-" stays
-// itself. Any other becomes "_x-" and its bytes, of which A-Z a-z 0-9 and - stay
+// A string that passes CheckToken already and does not begin with "_x-" stays itself. Any other becomes "_x-" and its bytes, of which A-Z a-z 0-9 and - stay
 // themselves and the rest become _HH, two upper-case hex digits:
 //
 //	anna@example.eu becomes _x-anna_40example_2Eeu
 //	_x-1            becomes _x-_5Fx-1
 //	invoice-17      stays
 //
-// Different strings have different tokens, and Unescape is the exact inverse.
-// Escaping twice is therefore not the same as escaping once: do it where the
-// name comes in. The empty string and strings whose token would be longer than
-// 64 bytes are refused with a *TokenError.
+// Different strings have different tokens, and Unescape is the exact inverse. Escaping twice is therefore not the same as escaping once: do it where the name
+// comes in. The empty string and strings whose token would be longer than 64 bytes are refused with a *TokenError.
 func Escape(s string) (string, error) {
 	if s == "" {
 		return "", newTokenError("name", s, "is empty")

@@ -9,8 +9,7 @@ import (
 
 const inboxToken = ".inbox."
 
-// Inbox returns the name of the key-value bucket with the answers to the calls of
-// runs and the requests to stop runs: TR_INBOX.
+// Inbox returns the name of the key-value bucket with the answers to the calls of runs and the requests to stop runs: TR_INBOX.
 func (l Layout) Inbox() string { return l.name("_INBOX") }
 
 // InboxAnswerKey returns the key of the answer to one call of a run: <tenant>.<root>.<session>.<run>.answer.<call>. A model chooses the id of a call freely, so

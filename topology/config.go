@@ -43,9 +43,8 @@ type Config struct {
 	// MaxBytes is the maximum size of each stream of the log; beyond it the oldest records are removed. Defaults to Off: limited by the disk only.
 	MaxBytes int64
 
-	// MaxMsgSize is the largest message of the log, of the work queue and of the
-	// inbox in bytes, headers included. Defaults to MaxChunk + HeaderReserve; the server's
-	// max_payload must be as large.
+	// MaxMsgSize is the largest message of the log, of the work queue and of the inbox in bytes, headers included. Defaults to MaxChunk + HeaderReserve; the
+	// server's max_payload must be as large.
 	MaxMsgSize int32
 
 	// MaxConsumers limits the consumers of each stream of the log: one per edge, projector and firehose, and one for each catch-up in progress. Each takes

@@ -95,8 +95,8 @@ type idleTimer struct {
 
 type idleTimerKey struct{}
 
-// withIdleTimeout returns a context that is cancelled after d without data, or when the
-// function is called. A negative d never expires.
+// withIdleTimeout returns a context that is cancelled after d without data, or when the function is called. A negative d never
+// expires.
 func withIdleTimeout(ctx context.Context, d time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if d < 0 {

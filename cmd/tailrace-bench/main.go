@@ -1,6 +1,5 @@
-// Command tailrace-bench measures Tailrace against a baseline that does the same
-// work with bare nats.go or bare net/http, both in one run. It is a binary of its
-// own, so that the product carries no benchmark code.
+// Command tailrace-bench measures Tailrace against a baseline that does the same work with bare nats.go or bare net/http, both
+// in one run. It is a binary of its own, so that the product carries no benchmark code.
 package main
 
 import (

@@ -24,8 +24,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
-// transcript collects the output of a command and can be read while the command
-// runs.
+// transcript collects the output of a command and can be read while the command runs.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -86,9 +85,8 @@ func ask(t *testing.T, server *natstest.Server, session, agent, text string) {
 	}
 }
 
-// tailed returns the output of `tailrace tail` for a session that starts soon,
-// up to its end. A tail that fails otherwise is not repeated, because it would
-// keep failing until the test times out.
+// tailed returns the output of `tailrace tail` for a session that starts soon, up to its end. A tail that fails otherwise is
+// not repeated, because it would keep failing until the test times out.
 func tailed(t *testing.T, server *natstest.Server, session string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -126,8 +124,7 @@ func tailText(t *testing.T, shown string) string {
 	return text.String()
 }
 
-// With a key the worker uses a model, and tail shows the text that the model
-// streams. The key appears in no output.
+// With a key the worker uses a model, and tail shows the text that the model streams. The key appears in no output.
 func TestWorkerWithAModel(t *testing.T) {
 	for _, api := range []string{"chat", "responses"} {
 		t.Run(api, func(t *testing.T) {
@@ -151,8 +148,7 @@ func TestWorkerWithAModel(t *testing.T) {
 	}
 }
 
-// A rejected key is reported with an error message of Tailrace that does not
-// contain the key.
+// A rejected key is reported with an error message of Tailrace that does not contain the key.
 func TestRejectedKey(t *testing.T) {
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("never")) })
 	server := natstest.Start(t, natstest.Listen())

@@ -13,12 +13,10 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// recreateInterval is the interval of the stream check in a process that recreates
-// deleted streams: until then sessions cannot be written or saved.
+// recreateInterval is the interval of the stream check in a process that recreates deleted streams: until then sessions cannot be written or saved.
 const recreateInterval = 5 * time.Second
 
-// conditions are what a process knows about itself. A probe never waits for NATS: all
-// processes would become unready at the same time.
+// conditions are what a process knows about itself. A probe never waits for NATS: all processes would become unready at the same time.
 type conditions struct {
 	started, ready []health.Condition
 
@@ -65,8 +63,8 @@ func (b *app) probes() health.Probes {
 	}
 }
 
-// watchDependencies adds the checks of every role: the connection and the streams. The
-// number of requests depends on the number of streams and on the time alone.
+// watchDependencies adds the checks of every role: the connection and the streams. The number of requests depends on the number of streams and on the time
+// alone.
 func (b *app) watchDependencies() error {
 	streams, err := topology.Streams(b.cfg.topology())
 	if err != nil {
@@ -104,8 +102,7 @@ func (b *app) unreachable() bool {
 	return !b.nc.IsConnected() && b.monitor.FailedFor("nats") > unreachableAfter
 }
 
-// probeStreams reports each stream as topology.Check sees it. It creates the missing
-// ones if the process recreates streams and all others are as required.
+// probeStreams reports each stream as topology.Check sees it. It creates the missing ones if the process recreates streams and all others are as required.
 func (b *app) probeStreams(ctx context.Context, report func(string, error)) {
 	if b.connected() != nil {
 		return
@@ -130,8 +127,7 @@ func (b *app) probeStreams(ctx context.Context, report func(string, error)) {
 	}
 }
 
-// wakeMonitor probes the dependencies when the connection is lost and when it is back,
-// until ctx ends.
+// wakeMonitor probes the dependencies when the connection is lost and when it is back, until ctx ends.
 func (b *app) wakeMonitor(ctx context.Context) {
 	changes := b.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED)
 	defer b.nc.RemoveStatusListener(changes)

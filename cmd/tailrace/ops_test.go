@@ -132,8 +132,7 @@ func TestOpsServesProfilesIfEnabled(t *testing.T) {
 	}
 }
 
-// If every connection is taken, the next client waits, the probes respond, and
-// the waiting client is served when a connection is free.
+// If every connection is taken, the next client waits, the probes respond, and the waiting client is served when a connection is free.
 func TestFullEdge(t *testing.T) {
 	edge := runEdgeFor(t, "--max-connections", "2")
 	dial := func() net.Conn {
@@ -235,8 +234,7 @@ func TestInvalidServerSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// The edge serves TLS and HTTP/2 with the configured files; every response has
-// the CORS headers.
+// The edge serves TLS and HTTP/2 with the configured files; every response has the CORS headers.
 func TestEdgeOverTLS(t *testing.T) {
 	cert, key := writePair(t)
 	edge := runEdgeFor(t, "--tls-cert", cert, "--tls-key", key, "--cors-origins", "https://app.example")
@@ -282,8 +280,7 @@ func writePair(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// The reserve is kept if there are enough descriptors, and is never all of
-// them.
+// The reserve is kept if there are enough descriptors, and is never all of them.
 func TestConnectionLimit(t *testing.T) {
 	for descriptors, want := range map[uint64]int{0: 0, 1: 1, 256: 128, 512: 256, 1024: 768, 1 << 20: 1<<20 - 256, 1 << 63: 0} {
 		if got := connectionLimit(descriptors); got != want {

@@ -14,8 +14,7 @@ import (
 	"github.com/tailrace/tailrace/producers"
 )
 
-// role is one service. It runs until ctx ends and tolerates an unavailable NATS
-// server.
+// role is one service. It runs until ctx ends and tolerates an unavailable NATS server.
 type role func(ctx context.Context, b *app) error
 
 // runRole runs one role as a separate process.
@@ -43,10 +42,9 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// withStreams creates and checks the streams, or only checks them, and runs the services. While NATS
-// is unavailable the services start anyway and retry.
-// Streams with another configuration end the process, at the start or when NATS
-// becomes available.
+// withStreams creates and checks the streams, or only checks them, and runs the services. While NATS is unavailable the
+// services start anyway and retry. Streams with another configuration end the process, at the start or when NATS becomes
+// available.
 func (b *app) withStreams(ctx context.Context, services ...func(context.Context) error) error {
 	if err := b.watchDependencies(); err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// runSetup creates the missing streams and buckets and checks the others. A limit that an operator has set is not changed, and is printed. With --print it only prints what it would create, without a server.
+// runSetup creates the missing streams and buckets and checks the others. A limit that an operator has set is not changed, and is printed. With --print it only
+// prints what it would create, without a server.
 func runSetup(ctx context.Context, t terminal, args []string) error {
 	var printOnly bool
 	cfg, rest, err := arguments(t, "setup", args, func(flags *flag.FlagSet) {

@@ -15,7 +15,8 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// setup creates all streams and may be repeated; with other settings it changes nothing, and fails if a guarantee does not hold. A role that only checks streams needs setup before.
+// setup creates all streams and may be repeated; with other settings it changes nothing, and fails if a guarantee does not hold. A role that only checks
+// streams needs setup before.
 func TestSetup(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
 	tailrace := func(want int, args ...string) string {

@@ -12,8 +12,7 @@ type Config struct {
 	// Session is the id of the session of the run. Required.
 	Session string
 
-	// AgentType is the name of the agent's definition. Defaults to the id in
-	// Mastra's start chunk, and before it, or without one, to "agent".
+	// AgentType is the name of the agent's definition. Defaults to the id in Mastra's start chunk, and before it, or without one, to "agent".
 	AgentType string
 
 	// RunID is the run of chunks without a run id. Mastra omits it in some.

@@ -95,8 +95,7 @@ func message(id, text string, more ...string) string {
 	return fmt.Sprintf(`{%s"messages":[{"id":%q,"role":"user","parts":[{"type":"text","text":%q}]}]}`, strings.Join(more, ""), id, text)
 }
 
-// begin posts a message with a slow answer; the channel receives the error at its
-// end.
+// begin posts a message with a slow answer; the channel receives the error at its end.
 func (r *recorder) begin(t *testing.T, session, agent, text string) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -158,8 +157,7 @@ func (r *recorder) put(t *testing.T, m *nats.Msg) {
 	}
 }
 
-// scenarios runs all scenarios of the demo agent as JSON, and every second one
-// also as msgpack.
+// scenarios runs all scenarios of the demo agent as JSON, and every second one also as msgpack.
 func (r *recorder) scenarios(t *testing.T) {
 	t.Helper()
 	for format, step := range map[string]int{"json": 1, "msgpack": 2} {
@@ -429,8 +427,7 @@ func (w *env) rest(t *testing.T, handled []string) []string {
 	return rest
 }
 
-// questions returns the requests about every listed session, and about sessions
-// that are not listed.
+// questions returns the requests about every listed session, and about sessions that are not listed.
 func (w *env) questions(t *testing.T) []ask {
 	t.Helper()
 	list := ask{Path: "/v1/sessions?limit=200"}

@@ -48,8 +48,7 @@ type exchange struct {
 	Answer answer `json:"answer"`
 }
 
-// This build reads the recorded data directory as the recording build did, and finishes its
-// open work.
+// This build reads the recorded data directory as the recording build did, and finishes its open work.
 func TestRecordedStore(t *testing.T) {
 	dir, want := openStore(t)
 	w := startEnv(t, binary(t), dir)

@@ -1,5 +1,5 @@
-// Command receiver prints a session of a Tailrace log with nothing but the
-// CloudEvents SDK for Go: no package of Tailrace is linked.
+// Command receiver prints a session of a Tailrace log with nothing but the CloudEvents SDK for Go: no package of Tailrace is
+// linked.
 //
 //	go run ./examples/receiver nats://127.0.0.1:4422 tr.chunks.0.default.s1.s1
 //

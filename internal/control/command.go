@@ -205,8 +205,7 @@ func checkText(field, s string, most int) error {
 	return nil
 }
 
-// EventID is unique within the session: one run is executed or resumed once,
-// may be aborted once, and has one Expire for each deadline.
+// EventID is unique within the session: one run is executed or resumed once, may be aborted once, and has one Expire for each deadline.
 func (c Command) EventID() string {
 	id := string(c.Kind) + "/" + c.RunID
 	if c.Kind == Expire {
@@ -215,8 +214,7 @@ func (c Command) EventID() string {
 	return id
 }
 
-// ID is unique in the stream, whose duplicate window compares it. Tokens hold
-// no slash, so no two commands share one.
+// ID is unique in the stream, whose duplicate window compares it. Tokens hold no slash, so no two commands share one.
 func (c Command) ID() string {
 	return c.Session.Tenant + "/" + c.Session.ID + "/" + c.EventID()
 }

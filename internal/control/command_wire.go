@@ -19,8 +19,7 @@ const (
 	plainVersion = 1
 )
 
-// commandBody is a command as JSON, the data of its message. The same names are in
-// the CloudEvents attributes around it (type command.<kind>).
+// commandBody is a command as JSON, the data of its message. The same names are in the CloudEvents attributes around it (type command.<kind>).
 type commandBody struct {
 	Version   int             `json:"version"`
 	Kind      CommandKind     `json:"kind"`
@@ -202,9 +201,8 @@ func DecodeBody(data []byte, tenant, agentType, session string) (Command, error)
 	return c, nil
 }
 
-// encodeInput has package chunk write the messages, as members of the
-// run_started record that they will become. So a command cannot carry what the
-// record could not, and surrogate halves survive, which encoding/json replaces.
+// encodeInput has package chunk write the messages, as members of the run_started record that they will become. So a command cannot carry what the record could
+// not, and surrogate halves survive, which encoding/json replaces.
 func encodeInput(c Command) (json.RawMessage, error) {
 	record, err := chunk.Chunk{
 		AgentID: c.Session.ID, AgentType: c.AgentType, Timestamp: c.Issued.UnixMilli(),

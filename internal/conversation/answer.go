@@ -207,8 +207,8 @@ func (s *Service) StopAnswer(ctx context.Context, id chunk.Session, agentType, r
 	return run, s.endWithoutWorker(ctx, &v)
 }
 
-// requestStop stores a stop request and returns the stopped run with the state before. It aborts a run that waits for sub-agents by a command, and the sub-agents with it: no
-// worker reads its inbox, and it would resume under another id.
+// requestStop stores a stop request and returns the stopped run with the state before. It aborts a run that waits for sub-agents by a command, and the
+// sub-agents with it: no worker reads its inbox, and it would resume under another id.
 func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, v State, err error) {
 	for {
 		v, _, err = s.loadState(ctx, session, s.typesOf(agentType), withBranches)

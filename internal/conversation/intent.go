@@ -136,8 +136,7 @@ func (r Request) regenerateIntent(v *State, turn []fold.Input) intent {
 	return intent{state: newTurn, command: replacing(run, first.Index, inputs)}
 }
 
-// replacing returns the command of a turn that replaces the messages from an
-// index on. The index is sent twice: to the worker, and in the input, which it
+// replacing returns the command of a turn that replaces the messages from an index on. The index is sent twice: to the worker, and in the input, which it
 // writes into the log.
 func replacing(run string, index int, inputs []Input) control.Command {
 	c := control.Command{RunID: run, Replaces: fold.MessageID(index), Input: inputsOf(inputs)}

@@ -153,8 +153,7 @@ func (v *State) setMessages(list []fold.Message) {
 // isReplaced reports whether an edit or a regeneration has replaced a message.
 func (v *State) isReplaced(index int) bool { return v.replaced != nil && v.replaced(index) }
 
-// addCalls adds the calls in the messages; those of a sub-agent get its
-// session in front.
+// addCalls adds the calls in the messages; those of a sub-agent get its session in front.
 func addCalls(calls map[string]Call, list []fold.Message, agent string) {
 	for _, m := range list {
 		for _, p := range m.Calls() {

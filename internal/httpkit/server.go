@@ -19,15 +19,13 @@ type ServerConfig struct {
 	// H2C accepts HTTP/2 without TLS from clients that start with it, as proxies can be configured to. Requests to upgrade are ignored either way.
 	H2C bool
 
-	// HeaderTimeout is how long a client may take to send its request.
-	// Defaults to 5 seconds.
+	// HeaderTimeout is how long a client may take to send its request. Defaults to 5 seconds.
 	HeaderTimeout time.Duration
 
 	// BodyTimeout is how long a client may take to send a body. Defaults to 10 seconds.
 	BodyTimeout time.Duration
 
-	// IdleTimeout is how long a connection is kept between requests. Defaults
-	// to 60 seconds.
+	// IdleTimeout is how long a connection is kept between requests. Defaults to 60 seconds.
 	IdleTimeout time.Duration
 
 	// HTTP2Timeout is how long an HTTP/2 connection may accept no data, or not answer a ping, before it is closed with all its streams. WriteTimeout is the

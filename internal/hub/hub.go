@@ -79,8 +79,7 @@ func (h *Hub) Ready() error {
 	return nil
 }
 
-// Started reports whether each feed has been open since the Hub was created, at the same
-// time or not.
+// Started reports whether each feed has been open since the Hub was created, at the same time or not.
 func (h *Hub) Started() bool {
 	for _, p := range h.partitions {
 		if !p.wasOpened() {

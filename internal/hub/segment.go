@@ -7,9 +7,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// frame is one encoded record: its position in the log, the offsets of its bytes in
-// the segment, and what filters depend on. It has no pointers, so that the garbage
-// collector does not scan frames.
+// frame is one encoded record: its position in the log, the offsets of its bytes in the segment, and what filters depend on. It
+// has no pointers, so that the garbage collector does not scan frames.
 type frame struct {
 	seq        chunk.Seq
 	ordinal    chunk.Ordinal
@@ -34,8 +33,8 @@ const (
 
 const frameSize = int64(unsafe.Sizeof(frame{}))
 
-// Sizes of a segment in bytes. A short session costs little memory; a long one is
-// split into segments that are evicted, and retained by a slow client, one at a time.
+// Sizes of a segment in bytes. A short session costs little memory; a long one is split into segments that are evicted, and
+// retained by a slow client, one at a time.
 const (
 	firstSegment = 2 << 10
 	maxSegment   = 64 << 10
@@ -44,12 +43,10 @@ const (
 // maxFrames bounds the frames of a segment, for frames without bytes: records that the encoding hides do not fill it.
 const maxFrames = maxSegment / int(frameSize)
 
-// segment is a contiguous part of a tree or of one session: it has every record with
-// from < seq <= to. The last segment of a topic is open: it has no end yet, and the
-// feed appends to it.
+// segment is a contiguous part of a tree or of one session: it has every record with from < seq <= to. The last segment of a
+// topic is open: it has no end yet, and the feed appends to it.
 //
-// Published bytes and frames are never overwritten; when they grow, readers keep the
-// old arrays.
+// Published bytes and frames are never overwritten; when they grow, readers keep the old arrays.
 type segment struct {
 	from   chunk.Seq
 	to     chunk.Seq // for a closed segment

@@ -42,9 +42,8 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	return c, nil
 }
 
-// await returns a cursor for a session of which the leader has no record. It starts
-// where the topic starts: the answer of the leader covers the records before that. In
-// a tree it covers only the root; if a sub-agent still has records, the position
+// await returns a cursor for a session of which the leader has no record. It starts where the topic starts: the answer of the
+// leader covers the records before that. In a tree it covers only the root; if a sub-agent still has records, the position
 // cannot be served.
 func (t *topic) await(ctx context.Context, req Request) (*Cursor, error) {
 	if req.After.Seq != 0 && req.Scope == chunk.ScopeTree {
@@ -65,9 +64,8 @@ func (t *topic) await(ctx context.Context, req Request) (*Cursor, error) {
 	return c, nil
 }
 
-// checkReached verifies that the log has reached a position that comes from elsewhere.
-// A snapshot can outlive its log: after the stream was recreated, its cursor would
-// wait without an error until the new stream has grown past it.
+// checkReached verifies that the log has reached a position that comes from elsewhere. A snapshot can outlive its log: after
+// the stream was recreated, its cursor would wait without an error until the new stream has grown past it.
 func (t *topic) checkReached(ctx context.Context, s chunk.Session, seq chunk.Seq) error {
 	last, err := t.askOnce(ctx, s)
 	if err == nil && seq > last.at.Seq {
@@ -103,8 +101,8 @@ func endingSession(req Request) chunk.Session {
 	return req.Session
 }
 
-// lastOf returns the newest record of s. The log is asked once per topic and session;
-// then the feed keeps the answer up to date. Concurrent callers share one request.
+// lastOf returns the newest record of s. The log is asked once per topic and session; then the feed keeps the answer up to
+// date. Concurrent callers share one request.
 func (t *topic) lastOf(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	if last := t.lastKnown(s); last.known {
 		return last, nil
@@ -112,8 +110,8 @@ func (t *topic) lastOf(ctx context.Context, s chunk.Session) (lastRecord, error)
 	return t.askOnce(ctx, s)
 }
 
-// confirmEnd reports whether the leader has the terminal record at seq as the last one
-// of s. If not, the feed will deliver more records.
+// confirmEnd reports whether the leader has the terminal record at seq as the last one of s. If not, the feed will deliver more
+// records.
 func (t *topic) confirmEnd(ctx context.Context, s chunk.Session, seq chunk.Seq) (bool, error) {
 	last, err := t.askOnce(ctx, s)
 	if errors.Is(err, chunk.ErrUnknownSession) {
@@ -133,8 +131,7 @@ func (t *topic) lastKnown(s chunk.Session) lastRecord {
 	return lastRecord{}
 }
 
-// askOnce asks the log for the last record of s. Concurrent callers wait for that
-// answer, and ask themselves if it failed.
+// askOnce asks the log for the last record of s. Concurrent callers wait for that answer, and ask themselves if it failed.
 func (t *topic) askOnce(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	for {
 		t.mu.Lock()
@@ -157,8 +154,7 @@ func (t *topic) askOnce(ctx context.Context, s chunk.Session) (lastRecord, error
 	}
 }
 
-// ask reads the last record from the log. The feed may have delivered a newer one
-// meanwhile.
+// ask reads the last record from the log. The feed may have delivered a newer one meanwhile.
 func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	rec, err := t.part.hub.log.Last(ctx, s)
 	t.mu.Lock()
@@ -175,8 +171,8 @@ func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	return m.last, nil
 }
 
-// seek moves the cursor after a position: one that the next record verifies, one that
-// memory holds, or one that the log confirms.
+// seek moves the cursor after a position: one that the next record verifies, one that memory holds, or one that the log
+// confirms.
 func (c *Cursor) seek(ctx context.Context, after chunk.Position, anchor chunk.Anchor) error {
 	start := chunk.Cursor{Seq: after.Seq, Anchor: anchor}
 	c.start, c.at, c.last, c.sent = after.Seq, after.Seq, start, after.Seq

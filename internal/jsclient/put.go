@@ -36,9 +36,10 @@ const contention = 2 * time.Millisecond
 // Put stores p.Msg, with retries until there is a final result, and returns its sequence. An attempt without a response may have been stored; the message id
 // or the expected sequence makes a repetition harmless.
 //
-// The errors are ErrConflict; chunk.ErrTooLarge; chunk.ErrNotStored; and chunk.ErrUnknownOutcome, when the server did not respond within RetryTimeout or
-// the context. The last two wrap chunk.ErrNoStorage if that is the cause; they are returned within seconds then. The cause of ErrConflict may be the message itself, if an earlier attempt was stored: a single server compares the sequence before the
-// id, and every server forgets ids. Read the last message of the subject then.
+// The errors are ErrConflict; chunk.ErrTooLarge; chunk.ErrNotStored; and chunk.ErrUnknownOutcome, when the server did not respond within RetryTimeout or the
+// context. The last two wrap chunk.ErrNoStorage if that is the cause; they are returned within seconds then. The cause of ErrConflict may be the message
+// itself, if an earlier attempt was stored: a single server compares the sequence before the id, and every server forgets ids. Read the last message of the
+// subject then.
 func (c *Client) Put(ctx context.Context, p Put) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.RetryTimeout)
 	defer cancel()

@@ -387,8 +387,7 @@ func TestNewerValuesAreLeft(t *testing.T) {
 	}
 }
 
-// The acknowledgement of an answer is lost with the connection: it is stored
-// once, and its client does not get ErrAnswered.
+// The acknowledgement of an answer is lost with the connection: it is stored once, and its client does not get ErrAnswered.
 func TestLostAcknowledgement(t *testing.T) {
 	srv := streamtest.Start(t, natstest.Listen())
 	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())

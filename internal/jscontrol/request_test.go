@@ -226,9 +226,8 @@ func TestRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// The acknowledgement of a request is lost with the connection. It is stored
-// once, and its client does not get a BusyError that names its own command, also when
-// the server has forgotten its id meanwhile.
+// The acknowledgement of a request is lost with the connection. It is stored once, and its client does not get a BusyError that names its own command, also
+// when the server has forgotten its id meanwhile.
 func TestRequestWithLostAcknowledgement(t *testing.T) {
 	srv := streamtest.Start(t, natstest.Listen())
 	js := srv.JetStream(t)

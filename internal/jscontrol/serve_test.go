@@ -175,8 +175,7 @@ func TestFencedWorkerIsSilent(t *testing.T) {
 	}
 }
 
-// A malformed command is removed from the queue, with the reason in the log, and does
-// not block the others.
+// A malformed command is removed from the queue, with the reason in the log, and does not block the others.
 func TestMalformedIsRefused(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)

@@ -86,8 +86,9 @@ func (p *Pinned) Attached() uint64 { return p.attached.Load() }
 // the ack floor past messages that have expired. It belongs to the goroutine that calls take.
 func (p *Pinned) AckFloorBefore() uint64 { return p.ackFloorBefore }
 
-// Run delivers until ctx ends, take or PinnedConfig.Attach fails, or reading is impossible, and returns that error: ErrRecreated, ErrConfigMismatch,
-// or one of NATS. Calls of take come from one goroutine; the entries are valid until take returns. Run may be called again after it has returned, except after ErrRecreated.
+// Run delivers until ctx ends, take or PinnedConfig.Attach fails, or reading is impossible, and returns that error: ErrRecreated, ErrConfigMismatch, or one of
+// NATS. Calls of take come from one goroutine; the entries are valid until take returns. Run may be called again after it has returned, except after
+// ErrRecreated.
 func (p *Pinned) Run(ctx context.Context, take func(context.Context, []Entry) error) error {
 	p.listen()
 	defer p.close()

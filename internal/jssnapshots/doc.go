@@ -17,9 +17,9 @@
 //	m.<tenant>.<root>.<session>.<n>        finished message, or a segment of a message
 //	o.<tenant>.<root>.<session>.<object>   note of an object of the session
 //
-// The number n of a message is its fold.FinishedMessage.Index; after a truncated record that removed messages it is the generation, which is the ordinal of that record, times
-// 2^24 plus the index, so that one key has one content until the session is deleted. If a process crashes after it has written the messages and before it has
-// written the head, the store is consistent: the next process writes the same values under the same keys.
+// The number n of a message is its fold.FinishedMessage.Index; after a truncated record that removed messages it is the generation, which is the ordinal of
+// that record, times 2^24 plus the index, so that one key has one content until the session is deleted. If a process crashes after it has written the messages
+// and before it has written the head, the store is consistent: the next process writes the same values under the same keys.
 //
 // The hash in the head proves all messages, and their sequences prove a part of them, see Store.read. A message that is missing, as on a replica that
 // lags, is fold.ErrInconsistent.

@@ -214,8 +214,7 @@ func (b *bucket) remove(ctx context.Context, c jetstream.Consumer) error {
 // openTimeout bounds the attempts to begin a list.
 const openTimeout = 5 * time.Second
 
-// heads yields the heads of a filter from a sequence on, in order, to the end of
-// the bucket; then at most one error.
+// heads yields the heads of a filter from a sequence on, in order, to the end of the bucket; then at most one error.
 func (st *Store) heads(ctx context.Context, b *bucket, filter string, start uint64) iter.Seq2[listedHead, error] {
 	return func(yield func(listedHead, error) bool) {
 		err := st.eachHead(ctx, b, filter, start, func(h listedHead) bool { return yield(h, nil) })

@@ -209,8 +209,7 @@ func BenchmarkSessions(b *testing.B) {
 	}
 }
 
-// fill stores heads of 4 KB with a message of 1 KB each, a tenth of them of other
-// tenants and of children.
+// fill stores heads of 4 KB with a message of 1 KB each, a tenth of them of other tenants and of children.
 func fill(b *testing.B, js jetstream.JetStream, sessions int) {
 	b.Helper()
 	value := []byte(strings.Repeat("x", 4<<10))

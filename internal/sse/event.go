@@ -20,8 +20,7 @@ type Event struct {
 	Data  []byte        // one "data:" line for each line in it; nil is no data
 }
 
-// Append appends the event with its closing blank line. The error is ErrUnsafe
-// with the name of the field.
+// Append appends the event with its closing blank line. The error is ErrUnsafe with the name of the field.
 func (e Event) Append(dst []byte) ([]byte, error) {
 	if err := safe("id", e.ID); err != nil {
 		return dst, err

@@ -74,8 +74,7 @@ func appendSpans(dst []byte, spans []span) []byte {
 	return append(dst, ']')
 }
 
-// Values of a State's JSON: those of the streams, what is written about each
-// stream, and three for each span of unset places.
+// Values of a State's JSON: those of the streams, what is written about each stream, and three for each span of unset places.
 const maxStateValues = 4*MaxTotal + 16*MaxStreams
 
 // Parse reads the output of AppendJSON. For other text it returns ErrState, or a State within the limits.

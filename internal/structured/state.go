@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// State holds the streams of one session. The zero State has none. It is not
-// safe for concurrent use.
+// State holds the streams of one session. The zero State has none. It is not safe for concurrent use.
 type State struct {
 	// Strict rejects chunks that no correct producer sends, although the original accepts them: an index beyond the end of its array, a set or final without a
 	// value, the segments "*" and "-1". Use it where a rejection reaches the producer; records in a log are read without it.

@@ -62,8 +62,7 @@ func (s Snapshot) withoutNewAnchors(stored *Snapshot) Snapshot {
 }
 
 // StartedByOlderVersion reports whether a stored snapshot was started by a version of the code that stored fewer members than
-// now: its chain starts later. Or it stored a long turn as a
-// whole, which now has segments.
+// now: its chain starts later. Or it stored a long turn as a whole, which now has segments.
 func StartedByOlderVersion(stored, now Snapshot) bool {
 	return chainStartsLater(stored, now) || lacksSegments(stored, now)
 }

@@ -48,11 +48,10 @@ func (f *Folder) MemoryBytes() int { return f.s.memoryBytes() }
 
 // Apply folds one record. If it returns an error, f is unchanged.
 //
-// A record at or before the position changes nothing, so Apply is idempotent. A record that is not the next one returns ErrGap, also one with a
-// higher sequence and an ordinal that was applied,
-// an unreadable body ErrInvalidRecord, a record of another session ErrWrongSession, a truncated record that removes applied
-// records a *RefoldError, and a log that was rolled back ErrLogRolledBack. A record of a fenced epoch and a record of a type
-// that this build does not know only advance the position.
+// A record at or before the position changes nothing, so Apply is idempotent. A record that is not the next one returns ErrGap, also one with a higher sequence
+// and an ordinal that was applied, an unreadable body ErrInvalidRecord, a record of another session ErrWrongSession, a truncated record that removes applied
+// records a *RefoldError, and a log that was rolled back ErrLogRolledBack. A record of a fenced epoch and a record of a type that this build does not know only
+// advance the position.
 func (f *Folder) Apply(rec chunk.Record) error {
 	f.own()
 	next, err := applyRecord(f.s, rec)

@@ -1,6 +1,6 @@
-// Command concepts counts what the code of the module consists of: lines, types, and mechanisms
-// of which there should be one each. It reads the Go files that git knows below the working
-// directory. With -v it also prints where it found what it counted.
+// Command concepts counts what the code of the module consists of: lines, types, and mechanisms of which there should be one
+// each. It reads the Go files that git knows below the working directory. With -v it also prints where it found what it
+// counted.
 package main
 
 import (

@@ -104,8 +104,7 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// A run that is interrupted while it waits for answers does not continue by itself
-// when they arrive.
+// A run that is interrupted while it waits for answers does not continue by itself when they arrive.
 func TestInterruptOfARunThatWaits(t *testing.T) {
 	w := newEnv(t, nil)
 	w.work(asking(0))

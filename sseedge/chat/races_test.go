@@ -13,8 +13,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// A second answer that arrives while the resumed run is still running gets the
-// first one, also when the log does not have it yet.
+// A second answer that arrives while the resumed run is still running gets the first one, also when the log does not have it yet.
 func TestAnsweredWhileItGoesOn(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)

@@ -13,8 +13,7 @@ type rule struct {
 	hidden      bool
 	replacement []byte // written in place of a hidden member; nil: the member is left out
 
-	// members has the rules for those of an object, or of each object in an array.
-	// nil shows all of them.
+	// members has the rules for those of an object, or of each object in an array. nil shows all of them.
 	members map[string]*rule
 	closed  bool // members without a rule are left out
 

@@ -25,9 +25,8 @@ type View struct {
 	// Except are types that are not shown, even if Types has them.
 	Except []chunk.Type `json:"except"`
 
-	// Hide has paths of members that are not shown, by type: "arguments",
-	// "errorDetail.cause". A path goes through arrays, and into values of any
-	// form. The type "*" selects all types that have such a member.
+	// Hide has paths of members that are not shown, by type: "arguments", "errorDetail.cause". A path goes through arrays, and into values of any form. The
+	// type "*" selects all types that have such a member.
 	Hide map[chunk.Type][]string `json:"hide"`
 
 	// SubAgents shows the output of sub-agents. Their results consist of it.

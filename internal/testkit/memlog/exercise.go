@@ -22,8 +22,7 @@ type TestLog interface {
 	// Append stores the next record of s, see Log.Append.
 	Append(s chunk.Session, typ chunk.Type, members string) chunk.Record
 
-	// Cleanup marks and removes the chunks of s of a step above step and a
-	// sequence above minSeq.
+	// Cleanup marks and removes the chunks of s of a step above step and a sequence above minSeq.
 	Cleanup(s chunk.Session, step int64, minSeq chunk.Seq)
 
 	// Delete removes single messages without a truncated record.
@@ -35,8 +34,7 @@ type TestLog interface {
 	// Purge removes all records of one session.
 	Purge(s chunk.Session)
 
-	// Restart makes the next record of s that of a writer that does not know the
-	// earlier ones: its epochs and ordinals start again at 1.
+	// Restart makes the next record of s that of a writer that does not know the earlier ones: its epochs and ordinals start again at 1.
 	Restart(s chunk.Session)
 
 	// Recreate deletes the stream and creates an empty one with the same name.

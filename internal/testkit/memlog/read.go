@@ -105,8 +105,7 @@ func (r *reader) next(of func(chunk.Session) bool) (chunk.Record, bool, error) {
 	case i == len(r.recs):
 		return chunk.Record{}, false, nil
 	}
-	// Before the bound is checked: if records are missing before rec, it is unknown
-	// on which side of the bound they were.
+	// Before the bound is checked: if records are missing before rec, it is unknown on which side of the bound they were.
 	rec := r.recs[i]
 	if reason := r.check(i); reason != "" {
 		return chunk.Record{}, false, r.truncated(reason)

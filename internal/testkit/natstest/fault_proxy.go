@@ -32,10 +32,8 @@ type Delivery struct {
 	Header  string // its header as on the wire, with the line ends
 }
 
-// FaultProxy is a Proxy that parses the protocol messages of the server and
-// applies faults to single deliveries. TCP never loses a message from the
-// middle of a connection; a server, a route or a client library with a full
-// buffer does.
+// FaultProxy is a Proxy that parses the protocol messages of the server and applies faults to single deliveries. TCP never
+// loses a message from the middle of a connection; a server, a route or a client library with a full buffer does.
 type FaultProxy struct {
 	*Proxy
 
@@ -45,8 +43,8 @@ type FaultProxy struct {
 	counts       [faultKinds]int
 }
 
-// StartFaultProxy starts a FaultProxy in front of the server at serverURL. It
-// forwards everything until SetDeliveryFaults is called, and ends with the test.
+// StartFaultProxy starts a FaultProxy in front of the server at serverURL. It forwards everything until SetDeliveryFaults is
+// called, and ends with the test.
 func StartFaultProxy(tb testing.TB, serverURL string) *FaultProxy {
 	tb.Helper()
 	m := &FaultProxy{dropResponse: func([]byte) bool { return false }}
@@ -57,8 +55,7 @@ func StartFaultProxy(tb testing.TB, serverURL string) *FaultProxy {
 	return m
 }
 
-// SetDeliveryFaults sets the rule that selects the fault of each delivery on all
-// connections. The calls of rule are serialized.
+// SetDeliveryFaults sets the rule that selects the fault of each delivery on all connections. The calls of rule are serialized.
 func (m *FaultProxy) SetDeliveryFaults(rule func(Delivery) Fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,8 +70,7 @@ func (m *FaultProxy) SetResponseFaults(rule func(answer []byte) bool) {
 	m.dropResponse = rule
 }
 
-// Reset ends the faults of deliveries. The consumer sequences stay adjusted for
-// the messages dropped silently.
+// Reset ends the faults of deliveries. The consumer sequences stay adjusted for the messages dropped silently.
 func (m *FaultProxy) Reset() { m.SetDeliveryFaults(func(Delivery) Fault { return Deliver }) }
 
 // Count returns the number of deliveries so far with fault f.
@@ -154,8 +150,7 @@ func (r *faultyReader) next() error {
 	return nil
 }
 
-// op is one protocol message of the server: a line, and the payload of MSG and
-// HMSG.
+// op is one protocol message of the server: a line, and the payload of MSG and HMSG.
 type op struct {
 	line      string // as received, with its end; messages use the fields below instead
 	subject   string
@@ -227,18 +222,15 @@ func (o *op) wire() []byte {
 
 const ackPrefix = "$JS.ACK."
 
-// isDelivery reports whether this is a message of a stream: its reply subject is
-// an acknowledgement subject.
+// isDelivery reports whether this is a message of a stream: its reply subject is an acknowledgement subject.
 func (o *op) isDelivery() bool { return strings.HasPrefix(o.reply, ackPrefix) }
 
-// isResponse reports whether this is the response to a request: it has an inbox
-// subject and no header.
+// isResponse reports whether this is the response to a request: it has an inbox subject and no header.
 func (o *op) isResponse() bool {
 	return o.payload != nil && o.headerLen == 0 && !o.isDelivery() && strings.HasPrefix(o.subject, nats.InboxPrefix)
 }
 
-// renumber subtracts n from the consumer sequence in the reply subject of a
-// delivery, or in a heartbeat.
+// renumber subtracts n from the consumer sequence in the reply subject of a delivery, or in a heartbeat.
 func (o *op) renumber(n uint64) {
 	if o.isDelivery() {
 		words := strings.Split(o.reply, ".")
