@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	chaosStop   = 8 * time.Second // how long a process is stopped; more than the projector's heartbeat timeout and the lease of workers
-	chaosClient = 200             // clients of one fault
+	chaosStop    = 8 * time.Second // how long a process is stopped; more than the projector's heartbeat timeout and the lease of workers
+	chaosClients = 200             // clients that one fault connects
 )
 
-// chaosFault is one fault. inject returns when its cause is over.
+// chaosFault is one fault. inject returns after it has removed the cause of the fault.
 type chaosFault struct {
 	name   string
 	inject func()
-	role   string // whose process it hits, see chaosEnv.probed; "" for none
+	role   string // role of the process that it hits, a key of chaosEnv.probed; "" for none
 }
 
 // faults returns the faults that -chaos-only selects, in a constant order.
@@ -50,15 +50,15 @@ func (c *chaosEnv) faults(t *testing.T) []chaosFault {
 			fillLog(t, c.recorders.js, false)
 		}},
 		chaosFault{name: "cut every second client", inject: func() { c.balancer.cut() }},
-		chaosFault{name: "many clients that read nothing", inject: func() { c.crowd(t, false) }},
-		chaosFault{name: "many clients that read slowly", inject: func() { c.crowd(t, true) }},
+		chaosFault{name: "many clients that read nothing", inject: func() { c.addSlowClients(t, false) }},
+		chaosFault{name: "many clients that read slowly", inject: func() { c.addSlowClients(t, true) }},
 	)
 	names := []string{"edge 0", "edge 1", "the projector"}
 	for i, p := range []*edgeProcess{c.edges[0], c.edges[1], c.projector} {
 		all = append(all,
 			chaosFault{name: "kill " + names[i], role: names[i], inject: func() {
 				p.signal(t, syscall.SIGKILL)
-				_ = p.cmd.Wait() // it was killed
+				_ = p.cmd.Wait() // always an error: the process was killed
 				p.start(t)
 			}},
 			chaosFault{name: "terminate " + names[i], role: names[i], inject: func() { p.terminate(t); p.start(t) }},
@@ -81,8 +81,8 @@ func (c *chaosEnv) faults(t *testing.T) []chaosFault {
 	return selected
 }
 
-// crowd opens streams that nobody reads, or that are read at 2.5 KiB per second.
-func (c *chaosEnv) crowd(t *testing.T, reads bool) {
+// addSlowClients opens chaosClients streams for chaosStop. Each client reads 2.5 KiB per second, or nothing if reads is false.
+func (c *chaosEnv) addSlowClients(t *testing.T, reads bool) {
 	t.Helper()
 	var conns []net.Conn
 	defer func() {
@@ -90,7 +90,7 @@ func (c *chaosEnv) crowd(t *testing.T, reads bool) {
 			_ = conn.Close()
 		}
 	}()
-	for i := range chaosClient {
+	for i := range chaosClients {
 		f := follower{addr: c.balancer.addr, root: c.recorders.writers[i%chaosSessions].root}
 		conn, err := net.Dial("tcp", f.addr)
 		if err != nil {
@@ -101,23 +101,23 @@ func (c *chaosEnv) crowd(t *testing.T, reads bool) {
 			t.Fatal(err)
 		}
 	}
-	over := time.After(chaosStop)
+	end := time.After(chaosStop)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for buffer := make([]byte, 256); ; {
 		select {
-		case <-over:
+		case <-end:
 			return
 		case <-tick.C:
 		}
 		for i := 0; reads && i < len(conns); i++ {
 			_ = conns[i].SetReadDeadline(time.Now().Add(time.Millisecond))
-			_, _ = conns[i].Read(buffer) // the edge may have cut it
+			_, _ = conns[i].Read(buffer) // the edge may have closed the connection
 		}
 	}
 }
 
-// fillLog edits the stream of the log so that it stores no further record, or stores records again.
+// fillLog limits the stream of the log to its current size, so that it rejects every record, or removes the limit.
 func fillLog(t *testing.T, js jetstream.JetStream, full bool) {
 	t.Helper()
 	name := subjects.Layout{}.Stream(0)
@@ -138,7 +138,7 @@ func fillLog(t *testing.T, js jetstream.JetStream, full bool) {
 	})
 }
 
-// The roles have a user of their own. The test has the user without a password.
+// rolePassword is the password of the NATS user of all roles. The test connects as the user for clients without credentials.
 const rolePassword = "role"
 
 func chaosUsers(password string) string {

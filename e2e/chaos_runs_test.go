@@ -16,10 +16,10 @@ import (
 
 const (
 	chaosParallel = 4               // runs at a time
-	chaosRun      = 3 * time.Minute // a run that has not ended by then has failed
+	chaosRun      = 3 * time.Minute // timeout of one run
 )
 
-// chaosRuns asks agents for runs, one after the other in each of chaosParallel loops, and answers their calls. Two workers run them.
+// chaosRuns requests runs, one after the other in each of chaosParallel loops, and answers their calls. Two workers execute them.
 type chaosRuns struct {
 	env     *workerEnv
 	job     workerJob
@@ -60,7 +60,7 @@ func (r *chaosRuns) loop(ctx context.Context) {
 			return
 		default:
 		}
-		if err := r.one(ctx, int(r.begun.Add(1))-1); err != nil {
+		if err := r.executeRun(ctx, int(r.begun.Add(1))-1); err != nil {
 			r.mu.Lock()
 			r.errs = append(r.errs, err)
 			r.mu.Unlock()
@@ -69,8 +69,8 @@ func (r *chaosRuns) loop(ctx context.Context) {
 	}
 }
 
-// one asks for run i until the request is accepted, and follows it to its end.
-func (r *chaosRuns) one(ctx context.Context, i int) error {
+// executeRun requests run i until the request is accepted, and follows the run to its end.
+func (r *chaosRuns) executeRun(ctx context.Context, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, chaosRun)
 	defer cancel()
 	for {
@@ -91,7 +91,7 @@ func (r *chaosRuns) awaitMore(t *testing.T) {
 	t.Helper()
 	before := r.ended.Load()
 	natstest.Eventually(t, "the end of another run", func(context.Context) error {
-		if n := r.ended.Load() - before; n <= chaosParallel { // each loop may have ended one that had begun
+		if n := r.ended.Load() - before; n <= chaosParallel { // each loop may have ended a run that had begun before the call
 			return fmt.Errorf("%d runs have ended", n)
 		}
 		return nil
@@ -103,7 +103,7 @@ func (r *chaosRuns) stop() {
 	r.loops.Wait()
 }
 
-// check waits for the last runs, and checks that each has ended once with its whole content.
+// check waits for the last runs, and checks that each run has ended once with its whole content.
 func (r *chaosRuns) check(t *testing.T) {
 	t.Helper()
 	r.stop()
