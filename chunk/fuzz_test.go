@@ -50,8 +50,8 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("read as %s: %q", typ, members.JSON())
 		}
 		for _, shape := range append(chunk.Schema(c.Type()), chunk.MemberSchema{Name: "agentId"}, chunk.MemberSchema{Name: "step"}) {
-			was, there := mustParse(t, text).(jsonObject)[key(shape.Name)]
-			if v := members.Get(shape.Name); there != (v != nil) || there && !sameJSON(mustParse(t, v), was) {
+			was, present := mustParse(t, text).(jsonObject)[key(shape.Name)]
+			if v := members.Get(shape.Name); present != (v != nil) || present && !sameJSON(mustParse(t, v), was) {
 				t.Fatalf("%s of %s is %s", shape.Name, text, v)
 			}
 		}

@@ -20,9 +20,9 @@ func TestHostileTextsCostLittle(t *testing.T) {
 		return b.String()
 	}
 	tests := []struct {
-		name  string
-		input string
-		most  uint64 // bytes allocated
+		name     string
+		input    string
+		maxBytes uint64 // bytes allocated
 	}{
 		{"J37 10,000 arrays", head + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + "}", 4 << 10},
 		{"J38 300,000 unclosed arrays", strings.Repeat("[", 300_000), 4 << 10},
@@ -51,8 +51,8 @@ func TestHostileTextsCostLittle(t *testing.T) {
 				}
 			}
 			refuse() // from here on the pool of tokenizers is filled
-			if got := allocated(refuse); got > tt.most {
-				t.Errorf("%d bytes allocated for %d of input, want at most %d", got, len(input), tt.most)
+			if got := allocated(refuse); got > tt.maxBytes {
+				t.Errorf("%d bytes allocated for %d of input, want at most %d", got, len(input), tt.maxBytes)
 			}
 		})
 	}
@@ -60,15 +60,15 @@ func TestHostileTextsCostLittle(t *testing.T) {
 
 // allocated returns the number of bytes that f allocates, the minimum of three calls, because the runtime sometimes allocates too.
 func allocated(f func()) uint64 {
-	least := ^uint64(0)
+	lowest := ^uint64(0)
 	for range 3 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		f()
 		runtime.ReadMemStats(&after)
-		least = min(least, after.TotalAlloc-before.TotalAlloc)
+		lowest = min(lowest, after.TotalAlloc-before.TotalAlloc)
 	}
-	return least
+	return lowest
 }
 
 // A text at the limits costs in proportion to its size.
@@ -80,8 +80,8 @@ func TestLargestChunkCostsItsSize(t *testing.T) {
 		}
 	}
 	read()
-	if got, most := allocated(read), uint64(2*len(input)); got > most {
-		t.Errorf("%d bytes allocated for %d of input, want at most %d", got, len(input), most)
+	if got, maxBytes := allocated(read), uint64(2*len(input)); got > maxBytes {
+		t.Errorf("%d bytes allocated for %d of input, want at most %d", got, len(input), maxBytes)
 	}
 }
 

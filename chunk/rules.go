@@ -76,9 +76,9 @@ func (f *field) checkString(s string) *FieldError {
 
 // excerpt quotes what came, cut to a size that fits an error text.
 func excerpt(s string) string {
-	const most = 40
-	if len(s) > most {
-		return strconv.QuoteToASCII(s[:most]) + "…"
+	const maxExcerpt = 40
+	if len(s) > maxExcerpt {
+		return strconv.QuoteToASCII(s[:maxExcerpt]) + "…"
 	}
 	return strconv.QuoteToASCII(s)
 }

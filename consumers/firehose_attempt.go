@@ -12,7 +12,7 @@ import (
 // handleBackoff delays the attempts to handle a record.
 var handleBackoff = wait.Backoff{First: 100 * time.Millisecond, Max: 10 * time.Second}
 
-// maxDeadLettersInRow is the number of records in a row that cannot be handled at which Run ends. Without it, a sink that is away for an hour would turn all
+// maxDeadLettersInRow is the number of records in a row that cannot be handled at which Run ends. Without it, a sink that is unavailable for an hour would turn all
 // records of that hour into dead letters.
 const maxDeadLettersInRow = 3
 

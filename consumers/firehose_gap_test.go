@@ -198,21 +198,21 @@ func TestFirehoseDeadLetter(t *testing.T) {
 	}
 }
 
-// A sink that is away fails every record: Run ends, and the records are not dead letters.
+// An unavailable sink fails every record: Run ends, and the records are not dead letters.
 func TestFirehoseEndsIfAllRecordsFail(t *testing.T) {
 	w := newEnv(t, Config{})
 	w.sayAll(alice, 10)
-	away := errors.New("connection refused")
+	unavailable := errors.New("connection refused")
 	letters := 0
 	s := w.firehoseFailing(w.reader, FirehoseConfig{
 		Name: "audit", MaxAttempts: 2, DeadLetter: func(context.Context, chunk.Record, error) error { letters++; return nil },
-	}, func(chunk.Record) error { return away })
+	}, func(chunk.Record) error { return unavailable })
 	select {
 	case <-s.done:
 	case <-time.After(20 * time.Second):
 		t.Fatal("Run has not ended")
 	}
-	if !errors.Is(s.err, away) || letters != maxDeadLettersInRow-1 {
+	if !errors.Is(s.err, unavailable) || letters != maxDeadLettersInRow-1 {
 		t.Errorf("err = %v after %d dead letters, want that of the handler after %d", s.err, letters, maxDeadLettersInRow-1)
 	}
 }

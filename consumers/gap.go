@@ -96,10 +96,10 @@ func (rd *readState) recordBefore(ctx context.Context, c *ordinalChecker, subjec
 
 // previousRecord skips records of a fenced writer that are between rec and its predecessor: those have a lower epoch than a record before them.
 func (rd *readState) previousRecord(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) (chunk.Record, error) {
-	const most = 8
+	const maxAttempts = 8
 	var best chunk.Record
 	upTo := rd.after.Seq
-	for range most {
+	for range maxAttempts {
 		before, err := rd.recordUpTo(ctx, c.session, subject, upTo)
 		if errors.Is(err, jsclient.ErrNotFound) && best.Seq > 0 {
 			break

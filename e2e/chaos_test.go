@@ -208,7 +208,7 @@ func (c *chaosEnv) usage(t *testing.T) map[string]float64 {
 		add("the edges", c.edges[1])
 		add("the projector", c.projector)
 		for name, n := range used {
-			if least, ok := lowest[name]; !ok || n < least {
+			if low, ok := lowest[name]; !ok || n < low {
 				lowest[name] = n
 			}
 		}

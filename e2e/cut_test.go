@@ -59,12 +59,12 @@ func (w *edgeEnv) runCuts(t *testing.T, faults int, fault func()) {
 	generator := newGenerator(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	var said atomic.Int64
-	marks := make(chan struct{}, faults)
+	var emitted atomic.Int64
+	due := make(chan struct{}, faults)
 	opts := treeOptions{clients: cutClients, chunks: cutChunks, cut: 8_000, retryUnavailable: true, pace: func(ctx context.Context) error {
 		share := int64(cutSessions * cutChunks / (faults + 1))
-		if n := said.Add(1); n%share == 0 && n/share <= int64(faults) {
-			marks <- struct{}{}
+		if n := emitted.Add(1); n%share == 0 && n/share <= int64(faults) {
+			due <- struct{}{}
 		}
 		select {
 		case <-time.After(cutPace):
@@ -82,17 +82,17 @@ func (w *edgeEnv) runCuts(t *testing.T, faults int, fault func()) {
 			return err
 		})
 	}
-	over := make(chan error, 1)
-	go func() { over <- writing.Wait() }()
+	done := make(chan error, 1)
+	go func() { done <- writing.Wait() }()
 	for range faults { // on the goroutine of the test, because it may call FailNow
 		select {
-		case <-marks:
+		case <-due:
 			fault()
-		case err := <-over:
+		case err := <-done:
 			t.Fatalf("the writers ended before the last fault: %v", err)
 		}
 	}
-	if err := <-over; err != nil {
+	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	connections := 0
@@ -103,7 +103,7 @@ func (w *edgeEnv) runCuts(t *testing.T, faults int, fault func()) {
 		}
 	}
 	t.Logf("%d connections, %d resets of the feed, %d pages read", connections, w.feed.Stats().Resets, w.hub.Stats().Reads)
-	if least := 3 * cutSessions * cutClients; connections < least {
-		t.Errorf("%d connections, want %d: clients were not disconnected", connections, least)
+	if minConnections := 3 * cutSessions * cutClients; connections < minConnections {
+		t.Errorf("%d connections, want %d: clients were not disconnected", connections, minConnections)
 	}
 }

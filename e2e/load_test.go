@@ -311,7 +311,7 @@ func (c *readers) checkAll(t *testing.T) {
 
 // checkSilence checks that no follower selected by of had a longer silence than
 // most.
-func (c *readers) checkSilence(t *testing.T, most time.Duration, of func(*follower) bool) {
+func (c *readers) checkSilence(t *testing.T, maxSilence time.Duration, of func(*follower) bool) {
 	t.Helper()
 	var worst *follower
 	for _, f := range c.followers {
@@ -324,8 +324,8 @@ func (c *readers) checkSilence(t *testing.T, most time.Duration, of func(*follow
 		return
 	}
 	t.Logf("the longest silence of %d followers was %s (%s)", c.count(of), worst.silence, worst.silenceActivity)
-	if worst.silence > most {
-		t.Errorf("a follower received nothing for %s, want at most %s", worst.silence, most)
+	if worst.silence > maxSilence {
+		t.Errorf("a follower received nothing for %s, want at most %s", worst.silence, maxSilence)
 	}
 }
 

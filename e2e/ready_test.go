@@ -82,8 +82,8 @@ func TestOnePartitionWithoutLeader(t *testing.T) {
 		refused += f.refused
 	}
 	t.Logf("%d reconnects, %d of them rejected with a retry field", cuts, refused)
-	if least := len(readers.followers) / 2; cuts < least {
-		t.Errorf("%d reconnects, want at least %d", cuts, least)
+	if minCuts := len(readers.followers) / 2; cuts < minCuts {
+		t.Errorf("%d reconnects, want at least %d", cuts, minCuts)
 	}
 }
 

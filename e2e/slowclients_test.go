@@ -100,13 +100,13 @@ func watchMemory(t *testing.T, edge *edgeProcess, d time.Duration) int64 {
 	over := time.After(d)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	var most int64
+	var peak int64
 	for {
 		select {
 		case <-tick.C:
-			most = max(most, residentBytes(t, edge.cmd.Process.Pid))
+			peak = max(peak, residentBytes(t, edge.cmd.Process.Pid))
 		case <-over:
-			return most
+			return peak
 		}
 	}
 }
@@ -125,13 +125,13 @@ func (l *lateness) note(e sseEvent) {
 		return // event of the stream, not of an agent
 	}
 	digits, _, _ := strings.Cut(rest, ",")
-	said, err := strconv.ParseInt(digits, 10, 64)
+	sentAt, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
-		said = 0 // counts as very late
+		sentAt = 0 // counts as very late
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.took = append(l.took, time.Duration(now-said)*time.Millisecond)
+	l.took = append(l.took, time.Duration(now-sentAt)*time.Millisecond)
 }
 
 // watch records the latency of a follower.

@@ -211,8 +211,8 @@ func (l *fakeLog) remove(_ context.Context, seq chunk.Seq) error {
 			return err
 		}
 	}
-	i, there := slices.BinarySearchFunc(l.msgs, seq, func(m message, seq chunk.Seq) int { return cmp.Compare(m.seq, seq) })
-	if there {
+	i, found := slices.BinarySearchFunc(l.msgs, seq, func(m message, seq chunk.Seq) int { return cmp.Compare(m.seq, seq) })
+	if found {
 		l.msgs = slices.Delete(l.msgs, i, i+1)
 		l.removed = append(l.removed, seq)
 	}

@@ -162,7 +162,7 @@ func TestAnExpiredSessionContinues(t *testing.T) {
 func TestASnapshotThatCannotBeReadStopsTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		broken := errors.New("the bucket is away")
+		broken := errors.New("the bucket is unavailable")
 		h := &heads{err: broken}
 		begin := time.Now()
 		_, err := tryStart(t, l, Config{Positions: h, RetryTimeout: 5 * time.Second}, chunk.RunStarted{Mode: "execute"}, false)

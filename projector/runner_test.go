@@ -239,18 +239,18 @@ func TestAnyOrder(t *testing.T) {
 	storetest.Equal(t, "shuffled", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 }
 
-// deadLetters implements projector.DeadLetterSink. It is unavailable at first, or always.
+// deadLetters implements projector.DeadLetterSink. Its first calls fail.
 type deadLetters struct {
-	mu    sync.Mutex
-	away  int // number of calls that fail
-	tries int
-	list  []string
+	mu       sync.Mutex
+	failures int // number of calls that fail
+	tries    int
+	list     []string
 }
 
 func (g *deadLetters) Add(_ context.Context, rec chunk.Record, reason string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tries++; g.tries <= g.away {
+	if g.tries++; g.tries <= g.failures {
 		return errors.New("unavailable")
 	}
 	g.list = append(g.list, fmt.Sprintf("%d %s", rec.Ordinal, reason))
@@ -261,12 +261,12 @@ func (g *deadLetters) Add(_ context.Context, rec chunk.Record, reason string) er
 // records around it are folded. While it cannot be reported the session waits, but only for a limited number of attempts.
 func TestInvalidRecordIsSkipped(t *testing.T) {
 	for _, c := range []struct {
-		name          string
-		away, letters int
+		name              string
+		failures, letters int
 	}{{"available", 0, 6}, {"unavailable for three calls", 3, 6}, {"unavailable", 1 << 30, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log, store, q, dead := storetest.NewLog(), storetest.NewMemory(), newQueue(), &deadLetters{away: c.away}
+				log, store, q, dead := storetest.NewLog(), storetest.NewMemory(), newQueue(), &deadLetters{failures: c.failures}
 				q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))
 				for i, poison := range []string{``, `{`, `[]`, `{"type":"text_delta"}`, `{"type":"tool_end","agentId":"s1"}`, "\xff"} {
 					q.put(log.AppendRaw(s1, chunk.TypeTextDelta, []byte(poison)))
@@ -337,14 +337,14 @@ func TestSessionsAreEvicted(t *testing.T) {
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
-		away := errors.New("unavailable")
+		failures := errors.New("unavailable")
 		var mu sync.Mutex
 		down := true
 		store.Fault = func(string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if down {
-				return away
+				return failures
 			}
 			return nil
 		}

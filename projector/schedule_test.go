@@ -160,7 +160,7 @@ func TestSessionThatCannotBeSaved(t *testing.T) {
 func TestDeadLettersFailWhileDeliveriesArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, store, q := storetest.NewLog(), newSessionStore(), newQueue()
-		dead := &deadLetters{away: 1 << 30}
+		dead := &deadLetters{failures: 1 << 30}
 		r, stop := start(t, q, store, log, projector.Config{DeadLetter: dead})
 		defer stop()
 		q.put(log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}))

@@ -77,7 +77,7 @@ func (p *parser) line(line string) error {
 	return nil
 }
 
-var errBadWire = fmt.Errorf("the wire is not ours")
+var errBadWire = fmt.Errorf("malformed event stream")
 
 func (p *parser) dispatch() {
 	changed := p.lastEventID != p.idBuffer

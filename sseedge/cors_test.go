@@ -87,14 +87,14 @@ func TestCORS(t *testing.T) {
 }
 
 // wants compares a list header.
-func wants(t *testing.T, name, list string, there bool, want ...string) {
+func wants(t *testing.T, name, list string, present bool, want ...string) {
 	t.Helper()
 	got := strings.Split(list, ", ")
-	if !there && list != "" {
+	if !present && list != "" {
 		t.Errorf("%s: %q, want none", name, list)
 	}
 	for _, w := range want {
-		if there && !slices.Contains(got, w) {
+		if present && !slices.Contains(got, w) {
 			t.Errorf("%s: %q lacks %s", name, list, w)
 		}
 	}

@@ -17,24 +17,24 @@ import (
 // eraser deletes sessions from a log in memory in the same way as from a real one: the
 // last record reports the deletion and remains for attached readers.
 type eraser struct {
-	log       *memlog.Log
-	away      bool
-	announced func() // called after the last record is stored
+	log          *memlog.Log
+	unavailable  bool
+	onLastRecord func() // called after the last record is stored
 }
 
 const deletionFailure = `"error":"the session was deleted","errorDetail":{"message":"the session was deleted","code":"session_deleted"}`
 
 func (e *eraser) Delete(_ context.Context, s chunk.Session) error {
-	if e.away {
-		return errAway
+	if e.unavailable {
+		return errUnavailable
 	}
 	records := e.log.Session(s)
 	if len(records) == 0 || wasDeleted(records) {
 		return chunk.ErrUnknownSession
 	}
 	e.log.Append(s, chunk.TypeStreamFailed, deletionFailure)
-	if e.announced != nil {
-		e.announced()
+	if e.onLastRecord != nil {
+		e.onLastRecord()
 	}
 	for _, rec := range records {
 		e.log.Delete(rec.Seq)
@@ -64,9 +64,9 @@ func TestErase(t *testing.T) {
 			"from a page in an older browser": {"s1", http.Header{"Origin": {"https://evil.example"}}, 403},
 			"from a sandboxed frame":          {"s1", http.Header{"Origin": {"null"}}, 403},
 			"a sub-agent":                     {"s1?root=r", nil, 400},
-			"no session id":                   {"a.b", nil, 400},
+			"invalid session id":              {"a.b", nil, 400},
 			"empty id":                        {"", nil, 400},
-			"one that is not there":           {"s2", nil, 404},
+			"unknown session":                 {"s2", nil, 404},
 		} {
 			if got := status(http.MethodDelete, "/v1/sessions/"+tt.path, tt.header); got != tt.want {
 				t.Errorf("%s: %d, want %d", name, got, tt.want)
@@ -78,21 +78,21 @@ func TestErase(t *testing.T) {
 				t.Errorf("%s: %d, allowed %q", method, rec.Code, rec.Header().Get("Allow"))
 			}
 		}
-		eraser.away = true
+		eraser.unavailable = true
 		rec := w.record(http.MethodDelete, "/v1/sessions/s1", nil)
 		if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" || strings.Contains(rec.Body.String(), "secret") {
-			t.Errorf("while the log is away: %d %s", rec.Code, rec.Body)
+			t.Errorf("while the log is unavailable: %d %s", rec.Code, rec.Body)
 		}
-		eraser.away = false
+		eraser.unavailable = false
 		if len(w.log.Session(s1)) != 1 {
-			t.Fatal("it is gone")
+			t.Fatal("a rejected request deleted the session")
 		}
 		rec = w.record(http.MethodDelete, "/v1/sessions/s1", http.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"http://edge"}})
 		if rec.Code != http.StatusNoContent || rec.Body.Len() > 0 {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}
 		if got := status(http.MethodDelete, "/v1/sessions/s1", nil); got != http.StatusNotFound {
-			t.Errorf("once more: %d", got)
+			t.Errorf("second DELETE: %d", got)
 		}
 		for _, leaf := range []string{"events", "snapshot", "messages", "tree", "snapshot?at=1"} {
 			if got := status(http.MethodGet, "/v1/sessions/s1/"+leaf, nil); got != http.StatusNotFound {
@@ -112,7 +112,7 @@ func TestReadersGetTheDeletion(t *testing.T) {
 			w := newEnv(t, envConfig{edge: sseedge.Config{Eraser: eraser}})
 			eraser.log = w.log
 			if quick {
-				eraser.announced = synctest.Wait
+				eraser.onLastRecord = synctest.Wait
 			}
 			w.log.Append(s1, chunk.TypeRunStarted, "")
 			w.log.Append(s1, chunk.TypeTextDelta, `"delta":"s3cret"`)
@@ -133,7 +133,7 @@ func TestReadersGetTheDeletion(t *testing.T) {
 			}
 			for _, after := range []string{"", "?after=1", "?after=2"} {
 				if rec := w.record(http.MethodGet, "/v1/sessions/s1/events"+after, nil); rec.Code != http.StatusNotFound {
-					t.Errorf("back at %q: %d %s", after, rec.Code, rec.Body)
+					t.Errorf("reconnect with %q: %d %s", after, rec.Code, rec.Body)
 				}
 			}
 
@@ -147,7 +147,7 @@ func TestReadersGetTheDeletion(t *testing.T) {
 			for events := bufio.NewReader(again.Body); !strings.Contains(body.String(), `"delta":"restarted"`); {
 				line, err := events.ReadString('\n')
 				if err != nil {
-					t.Fatalf("%v behind %q", err, body.String())
+					t.Fatalf("%v after %q", err, body.String())
 				}
 				body.WriteString(line)
 			}
@@ -158,8 +158,8 @@ func TestReadersGetTheDeletion(t *testing.T) {
 	}
 }
 
-// Without an Eraser in the configuration nothing can be deleted.
-func TestEraseIsNotOffered(t *testing.T) {
+// Without an Eraser in the configuration the edge does not serve DELETE.
+func TestDeleteWithoutEraser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, "")
@@ -178,7 +178,7 @@ func TestEraseRefusesABody(t *testing.T) {
 		w.log.Append(s1, chunk.TypeTextDelta, "")
 		checkRefusal(t, w, "DELETE /v1/sessions/s1 HTTP/1.1\r\nHost: edge\r\nContent-Length: 1\r\n\r\nx", []int{413}, "CONTENT_TOO_LARGE")
 		if len(w.log.Session(s1)) != 1 {
-			t.Error("it is gone all the same")
+			t.Error("the rejected request deleted the session")
 		}
 	})
 }

@@ -106,19 +106,19 @@ func TestManySessionsInLittleMemory(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		most := int64(0)
+		peak := int64(0)
 		for range records {
 			for i := range sessions {
 				w.log.Append(chunk.RootSession("default", fmt.Sprintf("session-%d", i)), chunk.TypeTextDelta, `"delta":"some text"`)
 			}
-			most = max(most, w.hub.Stats().Bytes)
+			peak = max(peak, w.hub.Stats().Bytes)
 		}
 		for i := range sessions {
 			w.log.Append(chunk.RootSession("default", fmt.Sprintf("session-%d", i)), chunk.TypeStreamEnd, "")
 		}
 		group.Wait()
-		if most > memory+memory/4 {
-			t.Errorf("%d bytes, want about %d", most, memory)
+		if peak > memory+memory/4 {
+			t.Errorf("%d bytes, want about %d", peak, memory)
 		}
 	})
 }

@@ -276,7 +276,7 @@ func TestHTTP2RapidReset(t *testing.T) {
 		defer close(drained)
 		_, _ = io.Copy(io.Discard, conn) // until the server closes it
 	}()
-	most := 0
+	peak := 0
 	for i := range 10_000 {
 		id := uint32(2*i + 1)
 		var burst bytes.Buffer
@@ -285,14 +285,14 @@ func TestHTTP2RapidReset(t *testing.T) {
 		if _, err := conn.Write(burst.Bytes()); err != nil {
 			break // the server closed it, which is allowed
 		}
-		most = max(most, runtime.NumGoroutine()-before)
+		peak = max(peak, runtime.NumGoroutine()-before)
 	}
 	conn.Close()
 	<-drained
-	if most > limit+10 {
-		t.Errorf("%d goroutines more than before, for at most %d streams", most, limit)
+	if peak > limit+10 {
+		t.Errorf("%d goroutines more than before, for at most %d streams", peak, limit)
 	}
-	t.Logf("at most %d goroutines more than before", most)
+	t.Logf("at most %d goroutines more than before", peak)
 	// The next client is served.
 	next, err := w.dial()
 	if err != nil {

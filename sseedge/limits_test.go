@@ -146,8 +146,8 @@ func TestEndedStreamsAreNotCounted(t *testing.T) {
 		}{
 			{"the client leaves", func() { open(t, w, path, alice)() }},
 			{"the session is unknown", func() { w.get(t.Context(), "/v1/sessions/unknown/events", from(alice)).Body.Close() }},
-			{"the log is away", func() {
-				w.log.FailWith(errAway)
+			{"the log is unavailable", func() {
+				w.log.FailWith(errUnavailable)
 				w.get(t.Context(), path, from(alice)).Body.Close()
 				w.log.FailWith(nil)
 			}},

@@ -378,7 +378,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		text := scrape(t, reg)
 		for line := range strings.Lines(text) {
 			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "tailrace_") {
-				t.Errorf("%q is not ours", line)
+				t.Errorf("%q does not begin with tailrace_", line)
 			}
 		}
 		for _, series := range []string{

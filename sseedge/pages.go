@@ -121,14 +121,14 @@ func (e *Edge) readPage(q query, s *chunk.Session) (view string, p *httpkit.Prob
 }
 
 // readCount parses a parameter from 1 to most; the default is that of an absent or empty one.
-func (q query) readCount(name string, absent, most int) (int, *httpkit.Problem) {
+func (q query) readCount(name string, absent, maxCount int) (int, *httpkit.Problem) {
 	text := q.values.Get(name)
 	if text == "" {
 		return absent, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, badRequest(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(most))
+	if err != nil || n < 1 || n > maxCount {
+		return 0, badRequest(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(maxCount))
 	}
 	return n, nil
 }

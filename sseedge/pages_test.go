@@ -165,13 +165,13 @@ func TestStatus(t *testing.T) {
 		}
 		synctest.Wait()
 		want(true, true, false, nil)
-		w.log.FailWith(errAway)
+		w.log.FailWith(errUnavailable)
 		synctest.Wait()
-		want(true, true, false, errAway)
+		want(true, true, false, errUnavailable)
 		if err := w.edge.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
-		want(true, true, true, errAway)
+		want(true, true, true, errUnavailable)
 
 		idle, err := sseedge.New(w.log, newSnapshots(w.log, nil), sseedge.Config{})
 		if err != nil {

@@ -87,8 +87,8 @@ func TestReadsShareABudget(t *testing.T) {
 		if codes[http.StatusOK] == 0 || codes[http.StatusServiceUnavailable] == 0 || codes[http.StatusOK]+codes[http.StatusServiceUnavailable] != 50 {
 			t.Errorf("responses %v, want some complete and some rejected", codes)
 		}
-		if most := reads.most.Load(); most > 6 || bytes != 0 || rejected != float64(tooMany) || tooMany < 40 {
-			t.Errorf("%d reads at once, %v bytes left, %v counted as rejected of %d, %v", most, bytes, rejected, tooMany, codes)
+		if peak := reads.peak.Load(); peak > 6 || bytes != 0 || rejected != float64(tooMany) || tooMany < 40 {
+			t.Errorf("%d reads at once, %v bytes left, %v counted as rejected of %d, %v", peak, bytes, rejected, tooMany, codes)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-var errAway = errors.New("nats: secret internals")
+var errUnavailable = errors.New("nats: secret internals")
 
 // The rows of the list of invalid inputs that an HTTP request can have, sent as bytes. No response may contain "INJECTED".
 func TestBadRequests(t *testing.T) {

@@ -284,12 +284,12 @@ func TestLogUnavailable(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Second)
-		w.log.FailWith(errAway)
+		w.log.FailWith(errUnavailable)
 		synctest.Wait()
 		for _, path := range []string{"/v1/sessions/s2/events", "/v1/sessions/s2/snapshot", "/v1/sessions/s2/messages"} {
 			rec := w.record(http.MethodGet, path, nil)
 			if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" ||
-				!strings.Contains(rec.Body.String(), `"UNAVAILABLE"`) || strings.Contains(rec.Body.String(), errAway.Error()) {
+				!strings.Contains(rec.Body.String(), `"UNAVAILABLE"`) || strings.Contains(rec.Body.String(), errUnavailable.Error()) {
 				t.Errorf("%s: %d %v %s", path, rec.Code, rec.Header(), rec.Body)
 			}
 		}

@@ -22,7 +22,7 @@ import (
 type countedSnapshots struct {
 	snapshotsOf
 
-	reads, running, most *atomic.Int64
+	reads, running, peak *atomic.Int64
 	release              chan struct{}
 }
 
@@ -32,7 +32,7 @@ func newCountedSnapshots(w *env) countedSnapshots {
 
 func (s countedSnapshots) wait(ctx context.Context) error {
 	s.reads.Add(1)
-	s.most.Store(max(s.most.Load(), s.running.Add(1)))
+	s.peak.Store(max(s.peak.Load(), s.running.Add(1)))
 	defer s.running.Add(-1)
 	select {
 	case <-s.release:

@@ -88,17 +88,17 @@ func TestSlowClientReadsTheLog(t *testing.T) {
 		resp := w.get(t.Context(), "/v1/sessions/s1/events", nil)
 		defer resp.Body.Close()
 		const n = 2000
-		most := int64(0)
+		peak := int64(0)
 		for i := range n {
 			w.log.Append(s1, chunk.TypeTextDelta, fmt.Sprintf(`"delta":"%d %s"`, i, strings.Repeat("x", 300)))
 			if i%10 == 0 {
 				synctest.Wait()
-				most = max(most, w.hub.Stats().Bytes)
+				peak = max(peak, w.hub.Stats().Bytes)
 			}
 		}
 		w.log.Append(s1, chunk.TypeStreamEnd, "")
-		if most > memory*11/10 {
-			t.Errorf("%d bytes in memory, want at most %d", most, memory)
+		if peak > memory*11/10 {
+			t.Errorf("%d bytes in memory, want at most %d", peak, memory)
 		}
 		// 4 kB/s: each part takes time, but there is progress.
 		f := newFollower(w, "")

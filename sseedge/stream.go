@@ -207,11 +207,11 @@ func (s *stream) relay(ctx context.Context) error {
 	defer tick.Stop()
 	defer context.AfterFunc(ctx, signal)()
 	for {
-		said, err := s.pollAll(ctx)
+		sent, err := s.pollAll(ctx)
 		if err != nil {
 			return err
 		}
-		if said {
+		if sent {
 			continue
 		}
 		if !s.wait(wake) {
@@ -229,7 +229,7 @@ func (s *stream) relay(ctx context.Context) error {
 }
 
 // pollAll sends the next batch of each subscription, and reports whether there was one. If not, s.waitChans are the channels to wait for.
-func (s *stream) pollAll(ctx context.Context) (said bool, err error) {
+func (s *stream) pollAll(ctx context.Context) (sent bool, err error) {
 	s.waitChans = s.waitChans[:0]
 	for _, v := range s.subscriptions {
 		if v.done {
@@ -242,20 +242,20 @@ func (s *stream) pollAll(ctx context.Context) (said bool, err error) {
 			v.detach()
 			continue
 		case err != nil:
-			return said, err
+			return sent, err
 		case wait != nil:
 			s.waitChans = append(s.waitChans, wait)
 			continue
 		}
-		said = true
+		sent = true
 		if err := s.send(v, batch); err != nil {
-			return said, err
+			return sent, err
 		}
 	}
-	if !said && len(s.waitChans) == 0 {
+	if !sent && len(s.waitChans) == 0 {
 		return false, io.EOF
 	}
-	return said, nil
+	return sent, nil
 }
 
 // heartbeat sends the positions to which hidden records moved the client, or a comment if the client got nothing for a heartbeat.

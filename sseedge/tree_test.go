@@ -24,13 +24,13 @@ type kid struct {
 	result chunk.Value
 }
 
-// snapshots are of the runs in which the sub-agents are called, which are running. The log of the session "away" cannot be read.
+// snapshots are of the runs in which the sub-agents are called, which are running. The log of the session "unavailable" cannot be read.
 func (f families) snapshots(t *testing.T) sseedge.Snapshots {
 	t.Helper()
 	log := storetest.NewLog()
 	log.Fault = func(s chunk.Session) error {
-		if s.ID == "away" {
-			return errAway
+		if s.ID == "unavailable" {
+			return errUnavailable
 		}
 		return nil
 	}
@@ -115,7 +115,7 @@ func TestTree(t *testing.T) {
 			}
 		}
 	}
-	if status, got := getTree(t, families{"top": {{"away", nil}}, "away": nil}, nil, "/v1/sessions/top/tree"); status != http.StatusServiceUnavailable {
+	if status, got := getTree(t, families{"top": {{"unavailable", nil}}, "unavailable": nil}, nil, "/v1/sessions/top/tree"); status != http.StatusServiceUnavailable {
 		t.Errorf("half a tree: %d %s", status, got)
 	}
 }

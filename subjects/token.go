@@ -71,9 +71,9 @@ func newTokenError(field, tok, problem string) error {
 }
 
 func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
+	const maxExcerpt = 80
+	if len(s) <= maxExcerpt {
 		return s
 	}
-	return s[:most] + "…"
+	return s[:maxExcerpt] + "…"
 }

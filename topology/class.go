@@ -53,14 +53,14 @@ var minima = []string{replicasSetting, duplicatesSetting}
 
 // classOf returns the class of the difference between is, a setting of got, and should.
 func (w streamSpec) classOf(is, should setting, got jetstream.StreamConfig) Class {
-	least, isLimit := limits[should.name]
+	minSize, isLimit := limits[should.name]
 	switch {
 	case slices.Contains(w.exact, should.name):
 		if isLimit && is.size > should.size && should.size != 1 {
 			return Accepted
 		}
 		return Breaks
-	case isLimit && is.size < should.size && is.size >= least:
+	case isLimit && is.size < should.size && is.size >= minSize:
 		return Stricter
 	case isLimit && is.size > should.size:
 		return Accepted
@@ -83,7 +83,7 @@ func (w streamSpec) classOf(is, should setting, got jetstream.StreamConfig) Clas
 			return Stricter
 		}
 	case republishSetting:
-		if w.RePublish == nil && !slices.ContainsFunc(w.reserved, func(ours string) bool { return overlap(got.RePublish.Destination, ours) }) {
+		if w.RePublish == nil && !slices.ContainsFunc(w.reserved, func(reserved string) bool { return overlap(got.RePublish.Destination, reserved) }) {
 			return Accepted
 		}
 	}

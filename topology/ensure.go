@@ -202,12 +202,12 @@ func withRetry(ctx context.Context, ask func(context.Context) (jetstream.Stream,
 
 // conflictingStreams returns streams that take subjects of the layout and do not belong to it: streams of a larger number of partitions, or of another
 // program.
-func conflictingStreams(ctx context.Context, js jetstream.JetStream, cfg Config, ours []streamSpec) ([]Difference, error) {
+func conflictingStreams(ctx context.Context, js jetstream.JetStream, cfg Config, wanted []streamSpec) ([]Difference, error) {
 	var diffs []Difference
 	for _, subjects := range cfg.subjectSpace() {
 		list := js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
 		for name := range list.Name() {
-			if slices.ContainsFunc(ours, func(w streamSpec) bool { return w.Name == name }) {
+			if slices.ContainsFunc(wanted, func(w streamSpec) bool { return w.Name == name }) {
 				continue
 			}
 			diffs = append(diffs, cfg.isConflicting(name, subjects))

@@ -98,7 +98,7 @@ func (b *app) waitForNATS(ctx context.Context, what string, do func(context.Cont
 	}
 }
 
-// codeStreamOffline is the error of a stream whose replicas are all away, with the status
+// codeStreamOffline is the error of a stream whose replicas are all offline, with the status
 // of a request that cannot succeed.
 const codeStreamOffline jetstream.ErrorCode = 10118
 

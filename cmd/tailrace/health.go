@@ -97,7 +97,7 @@ func (b *app) connected() error {
 // loss, so that a connection that is moved to another server refuses none.
 const unreachableAfter = time.Second
 
-// unreachable reports whether NATS has been away for about two seconds or longer.
+// unreachable reports whether NATS has been unreachable for about two seconds or longer.
 func (b *app) unreachable() bool {
 	return !b.nc.IsConnected() && b.monitor.FailedFor("nats") > unreachableAfter
 }

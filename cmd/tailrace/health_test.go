@@ -123,7 +123,7 @@ func TestReadyWithoutDependencies(t *testing.T) {
 	p.await(t, `(level=INFO msg="dependency restored" dependency=TR_CHUNKS_0)`)
 }
 
-// TestStartWithoutAStream starts an edge while the only replica of one stream is away: the edge waits for it, and is ready for the other partition.
+// TestStartWithoutAStream starts an edge while the only replica of one stream is offline: the edge waits for it, and is ready for the other partition.
 func TestStartWithoutAStream(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	cfg := topology.Config{Layout: subjects.Layout{Partitions: 2}}

@@ -33,7 +33,7 @@ var opsLine = regexp.MustCompile(`msg="ops server started" url=(\S+)`)
 func runEdgeFor(t *testing.T, args ...string) running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	said, out := io.Pipe()
+	output, out := io.Pipe()
 	logged, errs := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
@@ -50,11 +50,11 @@ func runEdgeFor(t *testing.T, args ...string) running {
 		}
 	}
 	go io.Copy(io.Discard, logged)
-	line, err := bufio.NewReader(said).ReadString('\n')
+	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	go io.Copy(io.Discard, said)
+	go io.Copy(io.Discard, output)
 	r.url = strings.TrimSpace(strings.TrimPrefix(line, "Tailrace edge: "))
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()

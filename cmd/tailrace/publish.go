@@ -275,7 +275,7 @@ func (p *publisher) filled(line []byte) []byte {
 	}
 	var missing []byte
 	add := func(name, value string) {
-		if _, there := members[name]; !there {
+		if _, exists := members[name]; !exists {
 			missing = append(missing, fmt.Sprintf("%q:%s,", name, value)...)
 		}
 	}

@@ -35,7 +35,7 @@ func TestViewsFile(t *testing.T) {
 	for path, want := range map[string]int{
 		"/v1/sessions/s1/messages":               http.StatusServiceUnavailable, // NATS is unavailable
 		"/v1/sessions/s1/messages?view=customer": http.StatusServiceUnavailable,
-		"/v1/sessions/s1/events?view=staff":      http.StatusBadRequest, // of messages too, unless NATS has been away for seconds
+		"/v1/sessions/s1/events?view=staff":      http.StatusBadRequest, // of messages too, unless NATS has been unreachable for seconds
 	} {
 		if status, body := get(t, edge.url+path, ""); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)

@@ -67,7 +67,7 @@ func install(ctx context.Context, major int) (string, error) {
 		return "", fmt.Errorf("npm ci of the AI SDK %d (it needs the npm registry): %w\n%s", major, err, out)
 	}
 	if err := os.Rename(half, home); err != nil {
-		if _, there := os.Stat(home); there != nil {
+		if _, statErr := os.Stat(home); statErr != nil {
 			return "", err
 		}
 	}

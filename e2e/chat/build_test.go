@@ -112,7 +112,7 @@ func install(ctx context.Context, t *testing.T, major int) string {
 		t.Fatalf("npm ci for version %d (it needs the npm registry): %v\n%s", major, err, out)
 	}
 	if err := os.Rename(half, home); err != nil {
-		if _, there := os.Stat(home); there != nil {
+		if _, statErr := os.Stat(home); statErr != nil {
 			t.Fatal(err)
 		}
 	}

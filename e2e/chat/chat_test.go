@@ -465,14 +465,14 @@ func (s *scenario) shows(p *page, answers int) {
 	}
 	ids := make(map[string]bool)
 	for i, turn := range turns {
-		said, answer := shown[2*i], shown[2*i+1]
-		if said.Role != "user" || said.Text != turn.said {
-			s.t.Errorf("bubble %d is %+v, want %q as in the log", 2*i, said, turn.said)
+		question, answer := shown[2*i], shown[2*i+1]
+		if question.Role != "user" || question.Text != turn.question {
+			s.t.Errorf("bubble %d is %+v, want %q as in the log", 2*i, question, turn.question)
 		}
 		if answer.Role != "assistant" || answer.Text != turn.text {
 			s.t.Errorf("bubble %d is\n%+v, want as in the log\n%q", 2*i+1, answer, turn.text)
 		}
-		ids[said.ID], ids[answer.ID] = true, true
+		ids[question.ID], ids[answer.ID] = true, true
 	}
 	if len(ids) != len(shown) {
 		s.t.Errorf("two bubbles have the same id: %+v", shown)

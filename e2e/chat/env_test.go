@@ -128,11 +128,11 @@ type logTail struct {
 }
 
 func (l *logTail) Write(p []byte) (int, error) {
-	const most = 64 << 10
+	const maxText = 64 << 10
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text += string(p)
-	l.text = l.text[max(0, len(l.text)-most):]
+	l.text = l.text[max(0, len(l.text)-maxText):]
 	return len(p), nil
 }
 

@@ -10,10 +10,10 @@ import (
 
 // turn is one user message and its answer in the log.
 type turn struct {
-	said string // by the user
-	text string // of the answer
-	runs int    // including takeovers
-	over chunk.Type
+	question string // by the user
+	text     string // of the answer
+	runs     int    // including takeovers
+	over     chunk.Type
 }
 
 // readLog reads a chat record by record without a fold: it omits removed
@@ -36,7 +36,7 @@ func (w *env) readLog(t *testing.T, chat string) []turn {
 	for _, rec := range records {
 		if start, ok := body[chunk.RunStarted](t, rec); ok {
 			if len(start.Input) > 0 {
-				turns = append(turns, turn{said: start.Input[len(start.Input)-1].Content})
+				turns = append(turns, turn{question: start.Input[len(start.Input)-1].Content})
 			}
 			turns[len(turns)-1].runs++
 		}

@@ -191,18 +191,18 @@ func violations(name string, at place, pkg listed) (broken []string) {
 		if at.side == jetstream && imp == "net/http" || at.side == http && matches(imp, []string{natsGo}) {
 			refuse(imp, "an adapter has one outside system")
 		}
-		ours, ok := strings.CutPrefix(imp, module+"/")
+		target, ok := strings.CutPrefix(imp, module+"/")
 		if !ok {
 			continue
 		}
-		below := layers[ours]
+		below := layers[target]
 		switch {
 		case below.layer == testkit:
-			refuse(ours, "for tests")
+			refuse(target, "for tests")
 		case below.layer > at.layer:
-			refuse(ours, "a higher layer")
+			refuse(target, "a higher layer")
 		case at.layer == adapter && below.layer == adapter && below.side != at.side && below.side != neither:
-			refuse(ours, "the other side")
+			refuse(target, "the other side")
 		}
 	}
 	for _, rule := range transitive[at.layer] {

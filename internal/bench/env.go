@@ -62,7 +62,7 @@ func (w *env) sessionWriter(id string) *sessionWriter {
 const turnChunks = 1 + 3*(1+10+2+80+1) + 1
 
 func (s *sessionWriter) turn() {
-	ours := true
+	serverSide := true
 	s.epoch++
 	add := func(body chunk.Body) { s.pending = append(s.pending, body) }
 	add(chunk.RunStarted{
@@ -75,7 +75,7 @@ func (s *sessionWriter) turn() {
 			add(chunk.Thinking{Content: "a thought of some words "})
 		}
 		add(chunk.ToolStart{ToolCallID: call, ToolName: "search", Arguments: chunk.Value(`{"query":"chunks per second"}`)})
-		add(chunk.ToolEnd{ToolCallID: call, ToolName: "search", Result: chunk.Value(`{"hits":[1,2,3]}`), ProviderExecuted: &ours})
+		add(chunk.ToolEnd{ToolCallID: call, ToolName: "search", Result: chunk.Value(`{"hits":[1,2,3]}`), ProviderExecuted: &serverSide})
 		for range 80 {
 			add(chunk.TextDelta{Delta: "a few words "})
 		}

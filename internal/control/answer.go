@@ -137,13 +137,13 @@ func (a Answer) checkResult() error {
 func (a Answer) checkSizes() error {
 	for _, id := range []struct {
 		field, text string
-		most        int
+		maxRunes    int
 	}{
 		{"CallID", a.CallID, MaxAnswerID}, {"ToolName", a.ToolName, MaxAnswerID}, {"ErrorCode", a.ErrorCode, MaxAnswerID},
 		{"ApprovalID", a.ApprovalID, MaxApprovalID},
 	} {
-		if n := utf8.RuneCountInString(id.text); n > id.most {
-			return invalid(id.field, fmt.Sprintf("has %d characters, want at most %d", n, id.most))
+		if n := utf8.RuneCountInString(id.text); n > id.maxRunes {
+			return invalid(id.field, fmt.Sprintf("has %d characters, want at most %d", n, id.maxRunes))
 		}
 		if !utf8.ValidString(id.text) {
 			return invalid(id.field, "is no UTF-8")

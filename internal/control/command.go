@@ -195,9 +195,9 @@ func (p *Parent) validate() error {
 }
 
 // checkText rejects text that JSON does not preserve: two ids that differ only in invalid UTF-8 would become equal.
-func checkText(field, s string, most int) error {
-	if len(s) > most {
-		return fmt.Errorf("%s has %d bytes, want at most %d: %w", field, len(s), most, chunk.ErrInvalid)
+func checkText(field, s string, maxBytes int) error {
+	if len(s) > maxBytes {
+		return fmt.Errorf("%s has %d bytes, want at most %d: %w", field, len(s), maxBytes, chunk.ErrInvalid)
 	}
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("%s %.80q: want UTF-8: %w", field, s, chunk.ErrInvalid)

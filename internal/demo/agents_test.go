@@ -136,8 +136,8 @@ func TestCrashes(t *testing.T) {
 						crashes++
 					case <-ended:
 					case <-time.After(time.Minute):
-						there, _, err := e.Queue.Pending(t.Context(), c.Session, c.AgentType)
-						t.Fatalf("seed %d, round %d: the run has not ended after a minute: %+v; command %+v, %v", seed, round, e.Snapshot(c.Session).Run, there, err)
+						pending, _, err := e.Queue.Pending(t.Context(), c.Session, c.AgentType)
+						t.Fatalf("seed %d, round %d: the run has not ended after a minute: %+v; command %+v, %v", seed, round, e.Snapshot(c.Session).Run, pending, err)
 					}
 					p.Stop()
 					if snap, err := e.Reader.Snapshot(t.Context(), c.Session); err == nil && snap.Run.Status == fold.RunEnded {

@@ -19,7 +19,7 @@ import (
 	"github.com/tailrace/tailrace/internal/health"
 )
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 // start runs a Monitor of one check until the test ends.
 func start(t *testing.T, c health.Check) (m *health.Monitor, reg *prometheus.Registry, logged *bytes.Buffer) {
@@ -78,7 +78,7 @@ func TestStatesAreLoggedWhenTheyChange(t *testing.T) {
 			probe(func(_ context.Context, report func(string, error)) {
 				report("a", a)
 				report("b", b)
-				report("c", errAway) // not a dependency of the check
+				report("c", errUnavailable) // not a dependency of the check
 			})
 		}
 		set(nil, nil)
@@ -107,8 +107,8 @@ func TestStatesAreLoggedWhenTheyChange(t *testing.T) {
 			}
 		}
 		failedFor(0, 0)
-		set(nil, errAway)
-		want(health.OK, health.Failed, 1, `level=WARN msg="dependency failed" dependency=b error=away`)
+		set(nil, errUnavailable)
+		want(health.OK, health.Failed, 1, `level=WARN msg="dependency failed" dependency=b error=unavailable`)
 		failedFor(9*time.Second, 10*time.Second)
 		probe(func(ctx context.Context, report func(string, error)) {
 			report("a", nil)
@@ -132,7 +132,7 @@ func TestStatesAreLoggedWhenTheyChange(t *testing.T) {
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, _ := start(t, health.Check{Dependencies: []string{"nats"}, Probe: func(_ context.Context, report func(string, error)) {
-			report("nats", errAway)
+			report("nats", errUnavailable)
 		}})
 		synctest.Wait()
 		var started, draining bool

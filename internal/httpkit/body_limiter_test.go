@@ -27,12 +27,12 @@ func TestBodies(t *testing.T) {
 				t.Errorf("%d bytes, announced as %d: got %d, %v", length, announced, len(text), err)
 			}
 			if err == nil && (bodies.InUse() < int64(length) || cap(text) > 2*length+8192) {
-				t.Errorf("%d bytes: %d are held, %d were taken", length, bodies.InUse(), cap(text))
+				t.Errorf("%d bytes: %d in use, %d allocated", length, bodies.InUse(), cap(text))
 			}
 			release()
 			release()
 			if n := bodies.InUse(); n != 0 {
-				t.Fatalf("%d bytes, announced as %d: %d are still held", length, announced, n)
+				t.Fatalf("%d bytes, announced as %d: %d still in use", length, announced, n)
 			}
 		}
 	}
@@ -40,8 +40,8 @@ func TestBodies(t *testing.T) {
 
 // Many concurrent bodies: the limit is never exceeded, a rejected body holds no memory, and in the end all of it is free.
 func TestBodiesOfACrowd(t *testing.T) {
-	const most = 1 << 20
-	bodies := httpkit.NewBodyLimiter(most)
+	const maxBytes = 1 << 20
+	bodies := httpkit.NewBodyLimiter(maxBytes)
 	var readers sync.WaitGroup
 	for i := range 64 {
 		readers.Go(func() {
@@ -49,8 +49,8 @@ func TestBodiesOfACrowd(t *testing.T) {
 				body := bytes.Repeat([]byte("x"), (i*n)%200<<10)
 				r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 				text, release, err := bodies.Read(httptest.NewRecorder(), r, 8<<20)
-				if held := bodies.InUse(); held > most {
-					t.Errorf("%d bytes are held", held)
+				if inUse := bodies.InUse(); inUse > maxBytes {
+					t.Errorf("%d bytes in use", inUse)
 				}
 				if err == nil && len(text) != len(body) || err != nil && !errors.Is(err, httpkit.ErrBodyLimit) {
 					t.Errorf("%d of %d bytes, %v", len(text), len(body), err)
@@ -61,7 +61,7 @@ func TestBodiesOfACrowd(t *testing.T) {
 	}
 	readers.Wait()
 	if n := bodies.InUse(); n != 0 {
-		t.Errorf("%d bytes are still held", n)
+		t.Errorf("%d bytes still in use", n)
 	}
 	free := httpkit.NewBodyLimiter(-1)
 	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(make([]byte, 8<<20)))

@@ -227,7 +227,7 @@ func TestReadsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := memlog.New()
 		var mu sync.Mutex
-		now, most := 0, 0
+		now, peak := 0, 0
 		for i := range 20 {
 			log.Append(chunk.RootSession("t", fmt.Sprint(i)), chunk.TypeTextDelta, "")
 		}
@@ -235,7 +235,7 @@ func TestReadsAreBounded(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			now += d
-			most = max(most, now)
+			peak = max(peak, now)
 		}}, log, hub.Config{MaxReads: 3})
 		synctest.Wait()
 		var readers sync.WaitGroup
@@ -253,8 +253,8 @@ func TestReadsAreBounded(t *testing.T) {
 			})
 		}
 		readers.Wait()
-		if most != 3 {
-			t.Errorf("%d reads at once, want 3", most)
+		if peak != 3 {
+			t.Errorf("%d reads at once, want 3", peak)
 		}
 	})
 }

@@ -67,8 +67,8 @@ func (b *Inbox) Answer(ctx context.Context, a control.Answer) error {
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	err = b.change(ctx, key, data, func(there []byte) (bool, error) {
-		first, err := control.DecodeAnswer(a.Session, a.RunID, key, there)
+	err = b.change(ctx, key, data, func(stored []byte) (bool, error) {
+		first, err := control.DecodeAnswer(a.Session, a.RunID, key, stored)
 		if err == nil {
 			err = &control.AnsweredError{Answer: first}
 		}
@@ -97,8 +97,8 @@ func (b *Inbox) Stop(ctx context.Context, s control.Stop) error {
 	if err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
-	err = b.change(ctx, key, data, func(there []byte) (bool, error) {
-		first, err := control.DecodeStop(s.Session, s.RunID, there)
+	err = b.change(ctx, key, data, func(stored []byte) (bool, error) {
+		first, err := control.DecodeStop(s.Session, s.RunID, stored)
 		return err == nil && !s.Escalates(first), err
 	})
 	if err != nil {
@@ -109,7 +109,7 @@ func (b *Inbox) Stop(ctx context.Context, s control.Stop) error {
 
 // change writes data under key by compare-and-set. check examines the current value: it is equivalent to data, or may be replaced by it, or check returns an
 // error. A malformed value is replaced.
-func (b *Inbox) change(ctx context.Context, key string, data []byte, check func(there []byte) (good bool, err error)) error {
+func (b *Inbox) change(ctx context.Context, key string, data []byte, check func(stored []byte) (good bool, err error)) error {
 	id := rand.Text()
 	msg := &nats.Msg{
 		Subject: b.api.PublishSubject(b.subject(key)),

@@ -94,7 +94,7 @@ func (f externalWorker) next(stream, filter string) *nats.Msg {
 func TestExternalWorker(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
-	ours := newQueue(t, js, QueueConfig{})
+	queue := newQueue(t, js, QueueConfig{})
 	box, err := NewInbox(js, InboxConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestExternalWorker(t *testing.T) {
 	if got := f.last("TR_COMMANDS", execute.Subject); got != string(execute.Data) {
 		t.Errorf("there is %s", got)
 	}
-	c, _, err := ours.Pending(t.Context(), session1, "support")
+	c, _, err := queue.Pending(t.Context(), session1, "support")
 	if err != nil || c.RunID != control.ExecuteRunID(session1, "m-1") {
 		t.Errorf("pending %+v, %v", c, err)
 	}
@@ -128,7 +128,7 @@ func TestExternalWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.ask(work.Reply, "+ACK")
-	wantPending(t, ours, "")
+	wantPending(t, queue, "")
 
 	// A call has one answer, whichever of the two programs stores it first.
 	hints, err := f.nc.SubscribeSync("tr.inbox.acme.s1.s1.run-1.>")
@@ -171,7 +171,7 @@ func TestExternalWorker(t *testing.T) {
 
 	// A worker that uses this package reads the same consumers.
 	got := make(chan control.Command, 10)
-	w := serve(t, ours, func(_ context.Context, c control.Command) error { got <- c; return nil })
+	w := serve(t, queue, func(_ context.Context, c control.Command) error { got <- c; return nil })
 	if code := f.store(regenerate, "0"); code != 0 {
 		t.Fatalf("refused: %d", code)
 	}

@@ -43,29 +43,29 @@ func (q *Queue) Request(ctx context.Context, c control.Command, after control.Re
 		if err == nil {
 			return nil
 		}
-		moved := errors.Is(err, jsclient.ErrConflict)
-		if !moved && !errors.Is(err, chunk.ErrUnknownOutcome) {
+		conflict := errors.Is(err, jsclient.ErrConflict)
+		if !conflict && !errors.Is(err, chunk.ErrUnknownOutcome) {
 			return fmt.Errorf("request command %s: %w", c.ID(), err)
 		}
 		// The command that is stored decides. It may be c: an earlier attempt was stored, or an equal request of another client. A stream with replicas detects a
 		// duplicate by its id within the duplicate window; a single server compares the sequence first.
 		timeout := min(requestTimeout, q.cfg.RetryTimeout) // the publish has used up the budget
-		if moved {
+		if conflict {
 			timeout = q.cfg.RetryTimeout
 		}
-		there, lookErr := q.lastCommand(ctx, timeout, msg.Subject)
+		stored, lookErr := q.lastCommand(ctx, timeout, msg.Subject)
 		switch {
-		case lookErr != nil && moved: // an earlier attempt may have been stored
+		case lookErr != nil && conflict: // an earlier attempt may have been stored
 			return fmt.Errorf("request command %s: %w: %w", c.ID(), chunk.ErrUnknownOutcome, lookErr)
 		case lookErr != nil:
 			return fmt.Errorf("request command %s: %w", c.ID(), err)
-		case there != nil && isCommand(there, c):
+		case stored != nil && isCommand(stored, c):
 			return nil
-		case there != nil && there.Revision != control.Revision(expected):
-			return fmt.Errorf("request command %s: %w", c.ID(), there)
-		case !moved:
+		case stored != nil && stored.Revision != control.Revision(expected):
+			return fmt.Errorf("request command %s: %w", c.ID(), stored)
+		case !conflict:
 			return fmt.Errorf("request command %s: %w", c.ID(), err)
-		case there == nil:
+		case stored == nil:
 			expected = 0 // the command that after names is acknowledged by now, or the one that was in the way
 		default: // the one that was in the way is acknowledged, and the one that after names is still there
 		}
@@ -87,16 +87,16 @@ func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) 
 	if err != nil {
 		return control.Command{}, 0, fmt.Errorf("pending command: %w", err)
 	}
-	there, err := q.lastCommand(ctx, q.cfg.RetryTimeout, subject)
+	stored, err := q.lastCommand(ctx, q.cfg.RetryTimeout, subject)
 	switch {
 	case err != nil:
 		return control.Command{}, 0, fmt.Errorf("pending command of %s: %w", s, err)
-	case there == nil:
+	case stored == nil:
 		return control.Command{}, 0, control.ErrNoCommand
-	case there.Unreadable != nil:
-		return control.Command{}, there.Revision, there
+	case stored.Unreadable != nil:
+		return control.Command{}, stored.Revision, stored
 	}
-	return there.Command, there.Revision, nil
+	return stored.Command, stored.Revision, nil
 }
 
 // StoredBefore returns the commands on the queue that were stored before a time, oldest first, without those that this build cannot read. It reads them one by

@@ -302,9 +302,9 @@ func (s *server) flush(ctx context.Context) {
 }
 
 func clip(s string) string {
-	const most = 200
-	if len(s) <= most {
+	const maxBytes = 200
+	if len(s) <= maxBytes {
 		return s
 	}
-	return s[:most]
+	return s[:maxBytes]
 }

@@ -218,11 +218,11 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	srv := streamtest.Start(t)
 	cfg := QueueConfig{Concurrency: 3, AckWait: 2 * limit}
 	q := newQueue(t, srv.JetStream(t), cfg)
-	var now, most atomic.Int32
+	var now, peak atomic.Int32
 	started, finish := make(chan string, 20), make(chan struct{})
 	busy := func(_ context.Context, c control.Command) error {
-		if n := now.Add(1); n > most.Load() {
-			most.Store(n)
+		if n := now.Add(1); n > peak.Load() {
+			peak.Store(n)
 		}
 		defer now.Add(-1)
 		started <- c.RunID
@@ -242,8 +242,8 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		natstest.Receive(t, "the other worker", others)
 	}
 	close(finish)
-	if most.Load() != 3 {
-		t.Errorf("%d at a time", most.Load())
+	if peak.Load() != 3 {
+		t.Errorf("%d at a time", peak.Load())
 	}
 }
 

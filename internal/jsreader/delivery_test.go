@@ -38,12 +38,12 @@ func FuzzParseDelivery(f *testing.F) {
 		if !ok {
 			return
 		}
-		theirs, err := (&nats.Msg{Reply: reply, Sub: &nats.Subscription{}}).Metadata()
+		parsed, err := (&nats.Msg{Reply: reply, Sub: &nats.Subscription{}}).Metadata()
 		if err != nil {
 			t.Fatalf("%q: the library refuses it: %v", reply, err)
 		}
-		if theirs.Sequence.Stream != d.seq || theirs.Sequence.Consumer != d.consumed || theirs.NumPending != d.pending || theirs.NumDelivered != d.count {
-			t.Errorf("%q: %+v, the library says %+v", reply, d, theirs)
+		if parsed.Sequence.Stream != d.seq || parsed.Sequence.Consumer != d.consumed || parsed.NumPending != d.pending || parsed.NumDelivered != d.count {
+			t.Errorf("%q: %+v, the library says %+v", reply, d, parsed)
 		}
 	})
 }

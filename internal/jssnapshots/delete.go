@@ -107,9 +107,9 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 	return all, nil
 }
 
-// HeadsSavedBefore returns a limited number of heads that were saved before a time, the oldest first, after the sequence that the previous call returned, 0 for
+// HeadsSavedBefore returns at most limit heads that were saved before a time, the oldest first, after the sequence that the previous call returned, 0 for
 // the first call. The returned sequence is 0 if there are no more. The heads are stored in the order in which they were saved, so it reads no others.
-func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, most int, after uint64) (expired []projector.ExpiredHead, place uint64, err error) {
+func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, limit int, after uint64) (expired []projector.ExpiredHead, next uint64, err error) {
 	b, err := st.open(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -120,10 +120,10 @@ func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, most in
 			return expired, 0, err
 		case !h.stored.Before(before):
 			return expired, 0, nil
-		case len(expired) == most:
-			return expired, place, nil
+		case len(expired) == limit:
+			return expired, next, nil
 		}
-		place = h.seq
+		next = h.seq
 		if h.known && (!h.Deleted || !h.expiring) {
 			expired = append(expired, projector.ExpiredHead{Session: h.session, SavedAt: h.stored, Status: fold.Status(h.Status), Deleted: h.Deleted})
 		}

@@ -157,7 +157,7 @@ func (s *saving) saveMessage(ctx context.Context, f fold.FinishedMessage) error 
 	var nothing uint64
 	seq, err := s.put(ctx, s.b, key, write{data: value, expect: &nothing})
 	if errors.Is(err, projector.ErrConflict) {
-		seq, err = s.again(ctx, key, value)
+		seq, err = s.replaceMessage(ctx, key, value)
 	}
 	if errors.Is(err, errTooLarge) {
 		return s.tooLarge(s.session, what, len(f.Data), s.b.limit)
@@ -166,17 +166,17 @@ func (s *saving) saveMessage(ctx context.Context, f fold.FinishedMessage) error 
 	return err
 }
 
-// again replaces a stored message, unless it is the same. A different message was stored before the session was deleted and started again, or the bucket is
+// replaceMessage replaces a stored message, unless it is the same. A different message was stored before the session was deleted and started again, or the bucket is
 // damaged. Only a save that may replace the head may replace it. Otherwise:
 //  1. projector A is slow and is about to write message 3 of a session,
 //  2. the session is deleted, starts again and gets another message 3,
 //  3. projector A writes, and the new head is inconsistent.
-func (s *saving) again(ctx context.Context, key string, value []byte) (uint64, error) {
-	there, err := s.last(ctx, s.b, key)
+func (s *saving) replaceMessage(ctx context.Context, key string, value []byte) (uint64, error) {
+	stored, err := s.last(ctx, s.b, key)
 	if err != nil {
 		return 0, err
 	}
-	if same, err := s.same(ctx, there.value, value); same || err != nil {
+	if same, err := s.same(ctx, stored.value, value); same || err != nil {
 		return 0, err
 	}
 	head, err := s.last(ctx, s.b, s.key)
@@ -186,15 +186,15 @@ func (s *saving) again(ctx context.Context, key string, value []byte) (uint64, e
 	if head.value != nil && head.seq != sequence(s.after) || head.value == nil && s.after != 0 {
 		return 0, projector.ErrConflict
 	}
-	return s.put(ctx, s.b, key, write{data: value, expect: &there.seq})
+	return s.put(ctx, s.b, key, write{data: value, expect: &stored.seq})
 }
 
 // same reports whether the stored value is the one to be written. If both are objects, the new object is not needed.
-func (s *saving) same(ctx context.Context, there, value []byte) (bool, error) {
-	p, spilled := readPointer(there)
-	q, also := readPointer(value)
-	if !spilled || !also || p.SHA256 != q.SHA256 {
-		return there != nil && bytes.Equal(there, value), nil
+func (s *saving) same(ctx context.Context, stored, value []byte) (bool, error) {
+	p, spilled := readPointer(stored)
+	q, bothSpilled := readPointer(value)
+	if !spilled || !bothSpilled || p.SHA256 != q.SHA256 {
+		return stored != nil && bytes.Equal(stored, value), nil
 	}
 	if _, err := s.fetch(ctx, p); err != nil {
 		if errors.Is(err, errNoObject) { // the bucket was lost

@@ -114,8 +114,8 @@ func (st *Store) open(ctx context.Context) (*bucket, error) {
 		return nil, fmt.Errorf("bucket %s: %w", name, err)
 	}
 	limit := int(st.js.Conn().MaxPayload())
-	if most := int(b.stream.CachedInfo().Config.MaxMsgSize); most > 0 {
-		limit = min(limit, most)
+	if serverLimit := int(b.stream.CachedInfo().Config.MaxMsgSize); serverLimit > 0 {
+		limit = min(limit, serverLimit)
 	}
 	b.limit = max(0, limit-headerReserve)
 	st.mu.Lock()

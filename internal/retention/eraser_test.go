@@ -73,7 +73,7 @@ func (w *env) delete(s chunk.Session) {
 // left returns the subjects that have messages, except those of the session with the name other.
 func (w *env) left() (all []string) {
 	w.Helper()
-	theirs := make(map[string]bool)
+	tokens := make(map[string]bool)
 	for _, name := range []string{"TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"} {
 		stream, err := w.JS.Stream(w.Context(), name)
 		if err != nil {
@@ -88,8 +88,8 @@ func (w *env) left() (all []string) {
 			switch {
 			case strings.HasSuffix(subject, ".turn.sweep"): // the lease of the sweep
 			case strings.Contains(subject, ".other."):
-				theirs[last], theirs[base64.URLEncoding.EncodeToString([]byte(last))] = true, true
-			case !theirs[last]:
+				tokens[last], tokens[base64.URLEncoding.EncodeToString([]byte(last))] = true, true
+			case !tokens[last]:
 				all = append(all, fmt.Sprintf("%s %d", subject, n))
 			}
 		}

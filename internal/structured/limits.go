@@ -28,4 +28,4 @@ type size struct {
 func (s size) plus(o size) size  { return size{s.text + o.text, s.values + o.values} }
 func (s size) minus(o size) size { return size{s.text - o.text, s.values - o.values} }
 
-func (s size) within(most size) bool { return s.text <= most.text && s.values <= most.values }
+func (s size) within(limit size) bool { return s.text <= limit.text && s.values <= limit.values }

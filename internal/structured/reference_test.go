@@ -228,11 +228,11 @@ func drawText(t *rapid.T, what string) refText {
 }
 
 func drawValue(t *rapid.T, depth int) any {
-	most := 7
+	maxShape := 7
 	if depth == 0 {
-		most = 5
+		maxShape = 5
 	}
-	switch rapid.IntRange(0, most).Draw(t, "shape") {
+	switch rapid.IntRange(0, maxShape).Draw(t, "shape") {
 	case 0:
 		return nil
 	case 1:

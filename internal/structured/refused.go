@@ -35,9 +35,9 @@ func (e *RejectedError) Error() string {
 func (e *RejectedError) Is(target error) bool { return target == ErrRejected }
 
 func excerpt(s string) string {
-	const most = 48
-	if len(s) > most {
-		return strconv.QuoteToASCII(s[:most]) + "..."
+	const maxExcerpt = 48
+	if len(s) > maxExcerpt {
+		return strconv.QuoteToASCII(s[:maxExcerpt]) + "..."
 	}
 	return strconv.QuoteToASCII(s)
 }

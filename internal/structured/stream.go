@@ -74,8 +74,8 @@ func (s *Stream) refuse(bad *RejectedError) {
 }
 
 // apply computes the next value. The checks are in the order of the original: the first one that fails is reported.
-func (s *Stream) apply(c change, most size, strict bool) *RejectedError {
-	bad := s.change(c, most, strict)
+func (s *Stream) apply(c change, limit size, strict bool) *RejectedError {
+	bad := s.change(c, limit, strict)
 	if bad != nil {
 		bad.Stream = c.labels.StreamID
 		return bad
@@ -87,7 +87,7 @@ func (s *Stream) apply(c change, most size, strict bool) *RejectedError {
 	return nil
 }
 
-func (s *Stream) change(c change, most size, strict bool) *RejectedError {
+func (s *Stream) change(c change, limit size, strict bool) *RejectedError {
 	switch {
 	case s.status != Empty && s.Labels.StreamID != c.labels.StreamID:
 		return &RejectedError{Want: "stream " + excerpt(s.Labels.StreamID), Got: "another one"}
@@ -96,7 +96,7 @@ func (s *Stream) change(c change, most size, strict bool) *RejectedError {
 	case strict && c.value == nil && (c.kind == "final" || c.kind == "set"):
 		return &RejectedError{Want: "a value"}
 	case c.kind == "final":
-		return s.replace(c.value, most)
+		return s.replace(c.value, limit)
 	case c.path == "":
 		return &RejectedError{Want: "a path that is not empty"}
 	}
@@ -109,7 +109,7 @@ func (s *Stream) change(c change, most size, strict bool) *RejectedError {
 		return bad
 	}
 	grown := s.size.plus(t.growth(c))
-	if !grown.within(most) {
+	if !grown.within(limit) {
 		return tooMuch()
 	}
 	t.write(c)
@@ -117,9 +117,9 @@ func (s *Stream) change(c change, most size, strict bool) *RejectedError {
 	return nil
 }
 
-func (s *Stream) replace(value *node, most size) *RejectedError {
+func (s *Stream) replace(value *node, limit size) *RejectedError {
 	whole := value.size().minus(size{values: 1})
-	if !whole.within(most) {
+	if !whole.within(limit) {
 		return tooMuch()
 	}
 	s.data, s.size = value, whole

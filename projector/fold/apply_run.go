@@ -69,8 +69,8 @@ func (s *Snapshot) archiveRun(r Run) {
 
 // latestOf returns list with one more element, without the oldest if there are more than most. It returns a new list, because
 // earlier snapshots share the old one.
-func latestOf[T any](list []T, more T, most int) []T {
-	kept := list[max(0, len(list)+1-most):]
+func latestOf[T any](list []T, more T, maxLen int) []T {
+	kept := list[max(0, len(list)+1-maxLen):]
 	return append(append(make([]T, 0, len(kept)+1), kept...), more)
 }
 

@@ -100,11 +100,11 @@ func TestSkipExpired(t *testing.T) {
 
 // TestHostileTruncations checks that a truncated record that lists other, all or invalid ordinals is harmless.
 func TestHostileTruncations(t *testing.T) {
-	const most = 1<<53 - 1
+	const maxOrdinal = 1<<53 - 1
 	for _, removed := range [][]chunk.OrdinalRange{
 		{},
-		{{First: 1, Last: most}},
-		{{First: most, Last: most}, {First: 2, Last: 2}, {First: 2, Last: 2}, {First: 1, Last: 2}},
+		{{First: 1, Last: maxOrdinal}},
+		{{First: maxOrdinal, Last: maxOrdinal}, {First: 2, Last: 2}, {First: 2, Last: 2}, {First: 1, Last: 2}},
 		{{First: 3, Last: 3}},
 	} {
 		s := begun(t)

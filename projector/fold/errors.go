@@ -29,11 +29,11 @@ var (
 	ErrLogRolledBack = errors.New("log rolled back")
 
 	// ErrVersion reports a stored snapshot of another version of the code. Refold the session.
-	ErrVersion = errors.New("the snapshot has another version")
+	ErrVersion = errors.New("unsupported snapshot version")
 
 	// ErrNewerVersion is an ErrVersion for a version that this code does not know yet. Do not replace the snapshot: it may
 	// contain records that have expired from the log.
-	ErrNewerVersion = fmt.Errorf("%w, a newer one", ErrVersion)
+	ErrNewerVersion = fmt.Errorf("%w: written by a newer build", ErrVersion)
 )
 
 // RefoldError is an ErrRefold with the snapshot to continue from: read the records after Base.Position from the log and apply
@@ -52,16 +52,16 @@ func (e *RefoldError) Is(target error) bool { return target == ErrRefold }
 
 // clip shortens a reason for the head, at a character boundary.
 func clip(reason string) string {
-	const most = 200
-	return cut(reason, most)
+	const maxReason = 200
+	return cut(reason, maxReason)
 }
 
-// cut returns the first most bytes of a text, less if that would split a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
+// cut returns the first maxBytes bytes of a text, fewer if the cut would split a character.
+func cut(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
 		return text
 	}
-	n := most
+	n := maxBytes
 	for !utf8.RuneStart(text[n]) {
 		n--
 	}

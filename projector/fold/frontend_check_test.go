@@ -136,8 +136,8 @@ func checkFields(m map[string]json.RawMessage, fields string) error {
 	for field := range strings.FieldsSeq(fields) {
 		name, kind, _ := strings.Cut(field, ":")
 		kind, optional := strings.CutSuffix(kind, "?")
-		raw, there := m[name]
-		if !there && !optional && kind != "!" || there && !fits(kind, raw) {
+		raw, present := m[name]
+		if !present && !optional && kind != "!" || present && !fits(kind, raw) {
 			return fmt.Errorf("%s is %s", name, raw)
 		}
 	}

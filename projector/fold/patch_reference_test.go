@@ -106,9 +106,9 @@ func refTokens(path string) ([]string, error) {
 	return tokens, nil
 }
 
-func refIndex(tok string, most int) (int, error) {
+func refIndex(tok string, maxIndex int) (int, error) {
 	n, err := strconv.Atoi(tok)
-	if err != nil || strconv.Itoa(n) != tok || n < 0 || n > most {
+	if err != nil || strconv.Itoa(n) != tok || n < 0 || n > maxIndex {
 		return 0, errRefPatch
 	}
 	return n, nil

@@ -43,7 +43,7 @@ func (p *refPart) allowed(j map[string]any) {
 			delete(j, "approval")
 		}
 	}
-	if _, there := j["input"]; !there && p.state() != "input-streaming" && p.state() != "output-error" {
+	if _, present := j["input"]; !present && p.state() != "input-streaming" && p.state() != "output-error" {
 		j["input"] = map[string]any{}
 	}
 }

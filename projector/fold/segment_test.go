@@ -164,12 +164,12 @@ func pagesOfParts(t *rapid.T, want Snapshot, load func(PageQuery) *MessagePage, 
 		return out
 	}
 	whole, before := users(want.AllMessages()), ""
-	most := len(whole) + 1
+	maxPages := len(whole) + 1
 	for pages := 0; ; pages++ {
 		list, older := load(PageQuery{Limit: limit, Parts: parts, Before: before, Partial: true}).Messages()
 		page := users(list)
 		rest := len(whole) - len(page)
-		if rest < 0 || pages > most || !slices.Equal(whole[rest:], page) {
+		if rest < 0 || pages > maxPages || !slices.Equal(whole[rest:], page) {
 			t.Fatalf("page of %d parts before %q:\n got %q\nwant the end of %q", parts, before, page, whole)
 		}
 		shown := map[int]bool{}

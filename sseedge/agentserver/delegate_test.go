@@ -71,19 +71,19 @@ func asking(deadline time.Duration) workers.AgentFunc {
 				)
 			}
 			s.MarkFinal()
-			var said []string
+			var outcomes []string
 			for _, m := range t.Messages() {
 				for _, c := range m.Calls() {
-					said = append(said, fmt.Sprintf("%s %s%s", c.Name, []byte(c.Output), c.Error))
+					outcomes = append(outcomes, fmt.Sprintf("%s %s%s", c.Name, []byte(c.Output), c.Error))
 				}
 			}
 			for _, call := range s.ApprovedCalls() {
-				said = append(said, "allowed")
+				outcomes = append(outcomes, "allowed")
 				if err := call.End(ctx, "paid"); err != nil {
 					return err
 				}
 			}
-			return s.Text(ctx, strings.Join(said, ", "))
+			return s.Text(ctx, strings.Join(outcomes, ", "))
 		})
 	}
 }
@@ -204,13 +204,13 @@ func TestEventsEqualEdgeEvents(t *testing.T) {
 		return all
 	}
 	for _, query := range []string{"", "&types=text_delta,stream_end", "&scope=session"} {
-		ours, theirs := read("/agents/sse?sessionId=s1"+query, ""), read("/v1/sessions/s1/events?x=1"+query, "")
-		if !slices.Equal(ours, theirs) || len(ours) < 2 {
-			t.Errorf("%s: ours\n%v\ntheirs\n%v", query, ours, theirs)
+		agentEvents, edgeEvents := read("/agents/sse?sessionId=s1"+query, ""), read("/v1/sessions/s1/events?x=1"+query, "")
+		if !slices.Equal(agentEvents, edgeEvents) || len(agentEvents) < 2 {
+			t.Errorf("%s: ours\n%v\ntheirs\n%v", query, agentEvents, edgeEvents)
 		}
-		tail := read("/agents/sse?sessionId=s1"+query, ours[0].id)
-		if !slices.Equal(tail, ours[1:]) {
-			t.Errorf("%s: behind the first event\n%v\nwant\n%v", query, tail, ours[1:])
+		tail := read("/agents/sse?sessionId=s1"+query, agentEvents[0].id)
+		if !slices.Equal(tail, agentEvents[1:]) {
+			t.Errorf("%s: behind the first event\n%v\nwant\n%v", query, tail, agentEvents[1:])
 		}
 	}
 	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=unknown", ""); got.String() != "404 NOT_FOUND" {

@@ -16,12 +16,12 @@ import (
 func (w *env) submits(members, want string) answered {
 	w.t.Helper()
 	got := w.post("/submit-tool-result", `{"sessionId":"s1",`+members+`}`)
-	said := got.member("status")
-	if said == "" {
-		said = got.String()
+	status := got.member("status")
+	if status == "" {
+		status = got.String()
 	}
-	if said != want {
-		w.t.Errorf("%s: %s %s, want %s", members, said, got.body, want)
+	if status != want {
+		w.t.Errorf("%s: %s %s, want %s", members, status, got.body, want)
 	}
 	return got
 }

@@ -56,7 +56,7 @@ func (e *edge) send(t *testing.T, length int, body string) *sender {
 }
 
 // answer returns the status and the body of the response, and whether it has a Retry-After and closes the connection.
-func (s *sender) answer() (text string, away bool) {
+func (s *sender) answer() (text string, rejected bool) {
 	s.t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(s.conn), nil)
 	if err != nil {
@@ -83,11 +83,11 @@ func (e *edge) awaitBodies(what string, ok func(int64) bool) {
 
 // Many large bodies arrive slowly: together they use no more than the limit, one too many is rejected at once, and a short message is still accepted.
 func TestSlowBodies(t *testing.T) {
-	const most = 1 << 20
+	const maxBytes = 1 << 20
 	w := newEnv(t)
 	w.work(answer)
 	for _, length := range []int{8 << 20, -1} {
-		e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = most })
+		e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = maxBytes })
 		e.serveWith(sseedge.ServerConfig{BodyTimeout: time.Hour})
 		e.base = fmt.Sprint("/api/chat/slow", max(length, 0))
 		piece := strings.Repeat(" ", 200<<10)
@@ -95,19 +95,19 @@ func TestSlowBodies(t *testing.T) {
 		for range 2 { // in buffers of 256 KiB; a third one does not fit while it grows
 			slow = append(slow, e.send(t, length, piece))
 			n := int64(len(slow)) * int64(len(piece))
-			e.awaitBodies("a body is read", func(held int64) bool { return held >= n })
+			e.awaitBodies("a body is read", func(inUse int64) bool { return inUse >= n })
 		}
-		if got, away := e.send(t, length, piece+piece).answer(); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeTooManyBodies) || !away {
-			t.Errorf("one too many gets %s, and is sent away: %t", got, away)
+		if got, rejected := e.send(t, length, piece+piece).answer(); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeTooManyBodies) || !rejected {
+			t.Errorf("the request over the limit gets %s, rejected: %t", got, rejected)
 		}
 		want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
-		if n := e.service.shared.Bodies.InUse(); n > most {
-			t.Errorf("%d bytes are held, want %d at most", n, most)
+		if n := e.service.shared.Bodies.InUse(); n > maxBytes {
+			t.Errorf("%d bytes in use, want at most %d", n, maxBytes)
 		}
 		for _, s := range slow {
 			s.conn.Close()
 		}
-		e.awaitBodies("all memory is released", func(held int64) bool { return held == 0 })
+		e.awaitBodies("all memory is released", func(inUse int64) bool { return inUse == 0 })
 		e.base += "b"
 		large := chatBody("", `{"id":"m0","role":"system","parts":[]}`, user("u1", "hi")) + piece
 		want(t, e.post("", large), whole("msg-1"))
@@ -124,7 +124,7 @@ func TestLiesAboutContentLength(t *testing.T) {
 	for range liars {
 		e.send(t, 8<<20, "{")
 	}
-	e.awaitBodies("all lies are being read", func(held int64) bool { return held >= liars })
+	e.awaitBodies("all lies are being read", func(inUse int64) bool { return inUse >= liars })
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
 
 	// A body is read up to the announced length.
@@ -159,7 +159,7 @@ func TestBodyTimeout(t *testing.T) {
 			t.Errorf("a body that does not come is %s", got)
 		}
 	}
-	e.awaitBodies("the memory of the bodies is released", func(held int64) bool { return held == 0 })
+	e.awaitBodies("the memory of the bodies is released", func(inUse int64) bool { return inUse == 0 })
 	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
 }
 
@@ -193,7 +193,7 @@ func TestBodyTimeoutOfHTTP2(t *testing.T) {
 	if got := post(silent); !strings.HasPrefix(got, "408 ") || !strings.Contains(got, httpkit.CodeBodyTimeout) {
 		t.Errorf("a body that does not come is %s", got)
 	}
-	e.awaitBodies("the memory of the body is released", func(held int64) bool { return held == 0 })
+	e.awaitBodies("the memory of the body is released", func(inUse int64) bool { return inUse == 0 })
 	status, text, _ := strings.Cut(post(strings.NewReader(chatBody("", user("u1", "hi")))), " ")
 	if want(t, brief(t, text), whole("msg-1")); status != "200" {
 		t.Errorf("the next message gets %s", status)
@@ -205,10 +205,10 @@ func TestBrokenBodies(t *testing.T) {
 	e := newEnv(t).newEdge(nil)
 	for range 10 {
 		s := e.send(t, 8<<20, strings.Repeat(" ", 100<<10))
-		e.awaitBodies("it is read", func(held int64) bool { return held >= 100<<10 })
+		e.awaitBodies("it is read", func(inUse int64) bool { return inUse >= 100<<10 })
 		if err := s.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
-		e.awaitBodies("the memory is released", func(held int64) bool { return held == 0 })
+		e.awaitBodies("the memory is released", func(inUse int64) bool { return inUse == 0 })
 	}
 }

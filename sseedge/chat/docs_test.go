@@ -83,20 +83,20 @@ func support(ctx context.Context, t *workers.Turn) error {
 		}
 	}
 	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-		switch said := t.Input()[len(t.Input())-1].Content; {
-		case strings.Contains(said, "both") && first:
+		switch text := t.Input()[len(t.Input())-1].Content; {
+		case strings.Contains(text, "both") && first:
 			if err := s.Tool("call_1", "page_time_zone").AskClient(ctx, struct{}{}, time.Time{}); err != nil {
 				return err
 			}
 			return s.Tool("call_2", "page_language").AskClient(ctx, struct{}{}, time.Time{})
-		case strings.Contains(said, "clock") && first:
+		case strings.Contains(text, "clock") && first:
 			return s.Tool("call_1", "page_time_zone").AskClient(ctx, struct{}{}, time.Time{})
-		case strings.Contains(said, "clock"):
+		case strings.Contains(text, "clock"):
 			s.MarkFinal()
 			return s.Text(ctx, "It is noon in Bern.")
-		case strings.Contains(said, "cancel") && first:
+		case strings.Contains(text, "cancel") && first:
 			return s.Tool("call_2", "cancel_order").AskApproval(ctx, map[string]int{"order": 17}, time.Time{})
-		case strings.Contains(said, "cancel"):
+		case strings.Contains(text, "cancel"):
 			s.MarkFinal()
 			for _, call := range s.ApprovedCalls() {
 				if err := call.End(ctx, "cancelled"); err != nil {
@@ -104,12 +104,12 @@ func support(ctx context.Context, t *workers.Turn) error {
 				}
 			}
 			return s.Text(ctx, "Order 17 is cancelled.")
-		case strings.Contains(said, "fail"):
+		case strings.Contains(text, "fail"):
 			if err := s.Text(ctx, "Let me see."); err != nil {
 				return err
 			}
 			return &workers.Error{Message: "The model is on strike.", Code: "provider_unavailable", Cause: errors.New("strike")}
-		case strings.Contains(said, "story"):
+		case strings.Contains(text, "story"):
 			if err := s.Text(ctx, "there was a parcel, "); err != nil {
 				return err
 			}
@@ -211,8 +211,8 @@ func holds(got, page any) bool {
 	case map[string]any:
 		all, ok := got.(map[string]any)
 		for name, want := range page {
-			value, there := all[name]
-			ok = ok && there && holds(value, want)
+			value, known := all[name]
+			ok = ok && known && holds(value, want)
 		}
 		return ok
 	case []any:

@@ -294,8 +294,8 @@ func TestPageShowsFailure(t *testing.T) {
 	}
 	tab := s.open(t, "#s1")
 	awaitStatus(t, tab, "failed")
-	if said := eval[string](t, tab, `document.querySelector('.event[data-tone="bad"]').textContent`); said != "the model is on strike" {
-		t.Errorf("shows %q", said)
+	if shown := eval[string](t, tab, `document.querySelector('.event[data-tone="bad"]').textContent`); shown != "the model is on strike" {
+		t.Errorf("shows %q", shown)
 	}
 }
 

@@ -22,9 +22,9 @@ func (p *scriptBuilder) tokens(s string) []string {
 
 // cut returns the length in bytes of the next piece of s, which is not empty.
 func (p *scriptBuilder) cut(s string) int {
-	most := 2 + p.rng.IntN(longestToken-1)
+	maxRunes := 2 + p.rng.IntN(longestToken-1)
 	n, runes := 0, 0
-	for runes < most {
+	for runes < maxRunes {
 		r, size := utf8.DecodeRuneInString(s[n:])
 		if size == 0 {
 			return n

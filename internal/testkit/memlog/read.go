@@ -232,7 +232,7 @@ func (l *Log) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scop
 		}
 		return chunk.Position{}, truncated
 	}
-	ours := func(other chunk.Session) bool {
+	inScope := func(other chunk.Session) bool {
 		return other == s || (scope == chunk.ScopeTree && other.Tree() == s.Tree())
 	}
 	for _, rec := range current(l.stored, func(chunk.Session) bool { return true }) {
@@ -241,15 +241,15 @@ func (l *Log) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scop
 		case !cursor.Anchor.Matches(rec):
 			truncated.Reason = chunk.TruncatedRecreated
 			return chunk.Position{}, truncated
-		case ours(rec.Session):
+		case inScope(rec.Session):
 			return rec.Position(), nil
 		}
 	}
-	truncated.Reason = l.whyMissing(after, ours)
+	truncated.Reason = l.whyMissing(after, inScope)
 	return chunk.Position{}, truncated
 }
 
-func (l *Log) whyMissing(seq chunk.Seq, ours func(chunk.Session) bool) chunk.TruncationReason {
+func (l *Log) whyMissing(seq chunk.Seq, inScope func(chunk.Session) bool) chunk.TruncationReason {
 	if len(l.stored) == 0 || seq < l.stored[0].rec.Seq {
 		return chunk.TruncatedExpired
 	}
@@ -257,20 +257,20 @@ func (l *Log) whyMissing(seq chunk.Seq, ours func(chunk.Session) bool) chunk.Tru
 		if m.rec.Seq == seq {
 			return chunk.TruncatedWrongSession
 		}
-		if m.rec.Type == chunk.TypeTruncated && ours(m.rec.Session) && m.rec.Seq > seq && takes(m.rec, seq) {
+		if m.rec.Type == chunk.TypeTruncated && inScope(m.rec.Session) && m.rec.Seq > seq && removes(m.rec, seq) {
 			return chunk.TruncatedCleanup
 		}
 	}
 	return chunk.TruncatedExpired
 }
 
-// takes reports whether a sequence is in the range that a clean-up lists.
-func takes(mark chunk.Record, seq chunk.Seq) bool {
+// removes reports whether a sequence is in the range that a truncation record lists.
+func removes(truncation chunk.Record, seq chunk.Seq) bool {
 	var body struct {
 		From chunk.Seq `json:"fromSequence"`
 		At   chunk.Seq `json:"atSequence"`
 	}
-	if err := json.Unmarshal(mark.Data, &body); err != nil {
+	if err := json.Unmarshal(truncation.Data, &body); err != nil {
 		panic(err) // written by this package
 	}
 	return body.From <= seq && seq <= body.At
