@@ -57,7 +57,7 @@ var (
 	isNoApproval = invalid("a result is no approval")
 )
 
-// check rejects an answer that says two things. The zero Result is null: an answer of a Go program may have neither a result nor an error.
+// check rejects an answer with contradicting members. The zero Result is null: an answer of a Go program may have neither a result nor an error.
 func (c SubmittedAnswer) check() *Refusal {
 	switch c.Kind {
 	case control.ClientResult:
@@ -86,8 +86,8 @@ func ParseAnswer(text []byte) (SubmittedAnswer, *Refusal) {
 	return b.candidate()
 }
 
-// Answer stores an answer to a call, and requests the resume of the run if it was the last one that the run waits for. nil: it is stored. agentType is "" or
-// that of the session.
+// Answer stores an answer to a call, and requests the resume of the run if it was the last one that the run waits for. It returns nil if the answer is
+// stored. agentType is "" or that of the session.
 func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string, c SubmittedAnswer) *Refusal {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -115,7 +115,7 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	}
 	wait := v.wait(c.CallID)
 	if wait == nil {
-		return s.unawaited(ctx, &v, snap, c)
+		return s.refuseUnawaited(ctx, &v, snap, c)
 	}
 	switch wait.mismatch(c) {
 	case "":
@@ -150,11 +150,11 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	return nil
 }
 
-// unawaited returns the refusal of an answer to a call that no run waits for: the call has an outcome, was not made yet, or does not exist.
-func (s *Service) unawaited(ctx context.Context, v *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
+// refuseUnawaited returns the refusal of an answer to a call that no run waits for: the call has an outcome, was not made yet, or does not exist.
+func (s *Service) refuseUnawaited(ctx context.Context, v *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
 	agent, id := aisdk.SplitCallID(c.CallID, v.isSubAgent)
 	if agent != "" {
-		// The calls of a sub-agent that has ended are not in the view.
+		// The calls of a sub-agent that has ended are not in the state.
 		child, err := s.ports.Snapshots.Snapshot(ctx, v.Session.Child(agent))
 		if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
 			return s.Failed(ctx, v.Session, "look", err)

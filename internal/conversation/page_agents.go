@@ -28,7 +28,8 @@ type pageAgents struct {
 	err      error                     // of the load
 }
 
-// showSubAgents sets the options with which a page shows the output of sub-agents, if the streams do. The result has the error after the page is made.
+// showSubAgents sets the options with which a page shows the output of sub-agents, if the streams do. After the page is built, the result has the error of
+// the load.
 func (s *Service) showSubAgents(ctx context.Context, root chunk.Session, dialect *aisdk.Options, o *aisdk.SnapshotOptions) *pageAgents {
 	a := &pageAgents{service: s, root: root, messages: make(map[string][]fold.Message), loaded: map[string]bool{root.ID: true}}
 	if dialect.SubAgents == aisdk.Inline {
@@ -60,7 +61,7 @@ func (a *pageAgents) load(ctx context.Context, list []fold.Message, depth int) e
 			a.loaded[c.Session] = true
 			child, err := a.read(ctx, c.Session)
 			if err != nil {
-				return fmt.Errorf("snapshot of a sub-agent: %w", err)
+				return fmt.Errorf("load sub-agent %s: %w", c.Session, err)
 			}
 			a.messages[c.Session] = child
 			if err := a.load(ctx, child, depth-1); err != nil {
@@ -71,7 +72,8 @@ func (a *pageAgents) load(ctx context.Context, list []fold.Message, depth int) e
 	return nil
 }
 
-// read returns the messages of a sub-agent, none if its session was deleted, or if a part of it is lost: the answer of its parent is shown without it.
+// read returns the messages of a sub-agent. It returns none if the session was deleted or a part of it is lost: the page then shows the answer of the parent
+// without the output of the sub-agent.
 func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, error) {
 	snap, err := a.service.ports.Snapshots.Snapshot(ctx, a.root.Child(session))
 	switch {
@@ -97,12 +99,12 @@ func (s *Service) PageVersion(ctx context.Context, v *State, dialect *aisdk.Opti
 		return version, nil
 	}
 	var err error
-	version.subAgents, err = s.lastOf(ctx, v.Session, v.runningChildren, map[string]bool{v.Session.ID: true}, maxPageDepth)
+	version.subAgents, err = s.lastSeqOf(ctx, v.Session, v.runningChildren, map[string]bool{v.Session.ID: true}, maxPageDepth)
 	return version, err
 }
 
-// lastOf returns the last record of running sub-agents, and of the running ones that they called.
-func (s *Service) lastOf(ctx context.Context, root chunk.Session, children []fold.Child, seen map[string]bool, depth int) (chunk.Seq, error) {
+// lastSeqOf returns the sequence of the last record of running sub-agents, and of the running sub-agents that they called.
+func (s *Service) lastSeqOf(ctx context.Context, root chunk.Session, children []fold.Child, seen map[string]bool, depth int) (chunk.Seq, error) {
 	var last chunk.Seq
 	for _, c := range slices.Backward(children) {
 		if seen[c.Session] || depth == 0 || len(seen) > maxPageAgents {
@@ -114,9 +116,9 @@ func (s *Service) lastOf(ctx context.Context, root chunk.Session, children []fol
 			continue // it will start soon, or was deleted
 		}
 		if err != nil {
-			return 0, fmt.Errorf("head of a sub-agent: %w", err)
+			return 0, fmt.Errorf("load head of sub-agent %s: %w", c.Session, err)
 		}
-		below, err := s.lastOf(ctx, root, head.RunningChildren(), seen, depth-1)
+		below, err := s.lastSeqOf(ctx, root, head.RunningChildren(), seen, depth-1)
 		if err != nil {
 			return 0, err
 		}

@@ -63,7 +63,7 @@ func subAgent(t *testing.T, id string) *history {
 	return s.write(chunk.RunStarted{RunID: "r-" + id, Mode: "execute", Input: []chunk.InputMessage{{Content: "input of " + id}}}, chunk.StepStart{})
 }
 
-// calls writes the call of a sub-agent that starts, and of one that has ended.
+// calls writes a call and the start of the sub-agent id, whose own log the test writes before or after.
 func (s *history) calls(id string) *history {
 	s.t.Helper()
 	return s.write(chunk.ToolStart{ToolCallID: "c-" + id, ToolName: "subagent__x", Arguments: chunk.Value(`{}`)},
@@ -97,8 +97,8 @@ func texts(p *aisdk.FrontendSnapshot) string {
 
 var inline = &aisdk.Options{SubAgents: aisdk.Inline}
 
-// The output of sub-agents is where they were called. That of a replaced answer is not shown, also if a sub-agent of it ends after the answer was replaced, and
-// that of a deleted session is left out.
+// A page shows the output of a sub-agent after the call that started it. It omits the sub-agents of a replaced answer, also if one ends after the answer was
+// replaced, and a sub-agent whose session was deleted.
 func TestPageWithSubAgents(t *testing.T) {
 	p, service := newTree(t)
 	p.sessions["k1"] = subAgent(t, "k1").says("first").ends().snap
@@ -128,7 +128,8 @@ func TestPageWithSubAgents(t *testing.T) {
 	}
 }
 
-// A page without the memory for a sub-agent is read again with more memory; one whose sub-agent is damaged is shown without its output.
+// A page without the memory for a sub-agent returns ErrReadLimit, so that it is read again with more memory. A page whose sub-agent is damaged is shown without
+// its output.
 func TestPageWithUnreadableSubAgent(t *testing.T) {
 	p, service := newTree(t)
 	p.sessions["s1"] = begin(t).turn("u1").calls("k1").returns("k1").ends().snap
@@ -147,7 +148,7 @@ func TestPageWithUnreadableSubAgent(t *testing.T) {
 	}
 }
 
-// A page shows the output of the latest sub-agents, to a depth.
+// A page shows the output of the latest maxPageAgents sub-agents, to a depth of maxPageDepth.
 func TestPageBoundsSubAgents(t *testing.T) {
 	p, service := newTree(t)
 	s := begin(t).turn("u1")
@@ -179,7 +180,7 @@ func TestPageBoundsSubAgents(t *testing.T) {
 	}
 }
 
-// The version of a page changes with its sub-agents: an answer was stopped, and they continue until their workers learn of it.
+// The version of a page changes with its sub-agents: they continue after the answer was stopped, until their workers receive the stop.
 func TestPageVersionOfSubAgents(t *testing.T) {
 	p, service := newTree(t)
 	k1 := subAgent(t, "k1").calls("k2")
