@@ -17,11 +17,11 @@ type durable struct {
 	*partitionLoop
 
 	pinned       *jsreader.Pinned
-	handled      uint64             // everything up to here is handled
+	handled      uint64             // sequence up to which deliveries are handled
 	unacked      []jsreader.Receipt // of the deliveries that are handled and not acknowledged
 	unackedSince time.Time          // of the first of them
-	commitTimer  *time.Timer        // runs while there are any
-	first        uint64             // of the stream, requested once for each call of take; 0 if it was not
+	commitTimer  *time.Timer        // runs while unacked is not empty
+	first        uint64             // first sequence of the stream, 0 until handleBatch has requested it
 }
 
 // runDurable reads the consumer that keeps the position on the server.
@@ -36,13 +36,13 @@ func (l *partitionLoop) runDurable(ctx context.Context) error {
 		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: l.reader.cfg.Heartbeat,
 		OnReset: func() { l.reader.resets.Add(1) }, Log: l.reader.cfg.Log,
 	})
-	err := d.pinned.Run(ctx, d.take)
+	err := d.pinned.Run(ctx, d.handleBatch)
 	if errors.Is(err, jsreader.ErrRecreated) {
 		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
 	}
 	// The handled records are committed and acknowledged for every reason that ends the loop. Only an error of Commit replaces that reason.
-	var refused *commitError
-	if failed := d.commitAndAck(ctx); errors.As(failed, &refused) {
+	var rejected *commitError
+	if failed := d.commitAndAck(ctx); errors.As(failed, &rejected) {
 		err = failed
 	}
 	d.pinned.Release(ctx)
@@ -56,8 +56,8 @@ type PartitionLag struct {
 	Unacked   uint64 // messages that were delivered and are not acknowledged
 }
 
-// Lag returns the lag of a durable firehose by partition, whether this process reads it or another one; jetstream.ErrConsumerNotFound if it was never run. A
-// firehose that is ephemeral has none. It makes one request for each partition.
+// Lag returns the lag of a durable Firehose by partition, whether this process reads it or another one. The error is jetstream.ErrConsumerNotFound if it was
+// never run. For an ephemeral Firehose Lag returns nil. It makes one request for each partition.
 func (f *Firehose) Lag(ctx context.Context) ([]PartitionLag, error) {
 	if f.cfg.Name == "" {
 		return nil, nil
@@ -77,8 +77,8 @@ func (f *Firehose) Lag(ctx context.Context) ([]PartitionLag, error) {
 	return lags, nil
 }
 
-// take handles deliveries; without any, the commit timer has fired.
-func (d *durable) take(ctx context.Context, entries []jsreader.Entry) error {
+// handleBatch handles deliveries. Without entries the commit timer has fired.
+func (d *durable) handleBatch(ctx context.Context, entries []jsreader.Entry) error {
 	d.first = 0
 	for i := range entries {
 		if ctx.Err() != nil { // a handler need not look at ctx, and must not get the rest of the batch
@@ -113,7 +113,7 @@ func (d *durable) process(ctx context.Context, e *jsreader.Entry) error {
 	return nil
 }
 
-// commitIfDue acknowledges if enough was handled, if something has waited for long enough, or, without a Commit, if there is nothing else to do.
+// commitIfDue commits and acknowledges after CommitRecords deliveries, after CommitInterval, or, without a Commit, at the end of a batch.
 func (d *durable) commitIfDue(ctx context.Context, idle bool) error {
 	switch {
 	case len(d.unacked) == 0:

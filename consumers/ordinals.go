@@ -10,7 +10,7 @@ type ordinalChecker struct {
 	begun   bool           // a record was accepted
 }
 
-// checkResult is the result of check.
+// checkResult is the relation of a record to the previous one.
 type checkResult int
 
 const (
@@ -25,7 +25,7 @@ const (
 	reused
 )
 
-// check does not change c.
+// check compares rec with the last record. It does not change c.
 //
 // The order of the cases matters. If the next writer of a session without records does not know the earlier ones, its epochs begin again at 1 too. If the
 // epoch were checked first, a reader that has seen epoch 2 would silently drop the whole new run.
