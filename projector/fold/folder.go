@@ -63,7 +63,7 @@ func (f *Folder) Apply(rec chunk.Record) error {
 
 // IsUnexpected reports whether rec has the next ordinal but cannot follow the last record by the rules of writers: an ended run writes nothing more, and
 // each epoch is one higher than the last one and begins with run_started. Such a record is fenced, or follows records that f does not have, or was written
-// by a program that does not keep the rules. Apply decides by the ordinal and the epoch alone.
+// by a program that breaks the rules. Apply decides by the ordinal and the epoch alone.
 func (f *Folder) IsUnexpected(rec chunk.Record) bool {
 	s := &f.s
 	if s.Position == (chunk.Position{}) || rec.Ordinal != s.Position.Ordinal+1 {

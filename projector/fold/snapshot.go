@@ -190,10 +190,10 @@ func newSnapshot(s chunk.Session) Snapshot {
 // late writer cannot restore the deleted session: records up to at change nothing, and a head that was loaded earlier cannot
 // replace the tombstone. The first record after at makes it a normal snapshot.
 func NewTombstone(s chunk.Session, at chunk.Position, e chunk.Epoch) Snapshot {
-	g := newSnapshot(s)
-	g.Position, g.Epoch, g.deleted = at, e, true
-	g.startChain(at.Ordinal + 1)
-	return g
+	tombstone := newSnapshot(s)
+	tombstone.Position, tombstone.Epoch, tombstone.deleted = at, e, true
+	tombstone.startChain(at.Ordinal + 1)
+	return tombstone
 }
 
 // Deleted reports whether s is a tombstone, see NewTombstone.
@@ -256,9 +256,9 @@ func (s Snapshot) TurnMessages() int {
 }
 
 func (s *Snapshot) fault(rec chunk.Record, reason string) {
-	m := Fault{Position: rec.Position(), Type: rec.Type, Reason: clip(oneLine(reason))}
+	f := Fault{Position: rec.Position(), Type: rec.Type, Reason: clip(oneLine(reason))}
 	if len(s.Faults.Recent) == maxFaults {
 		s.Faults.Recent = s.Faults.Recent[1:]
 	}
-	s.Faults.Recent = append(s.Faults.Recent, m)
+	s.Faults.Recent = append(s.Faults.Recent, f)
 }
