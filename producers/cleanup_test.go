@@ -190,7 +190,7 @@ func TestAStartThatCannotFinishACleanup(t *testing.T) {
 }
 
 // A run whose deletes failed retries them before it writes anything else, and writes nothing before they are complete.
-func TestNothingPassesAnUnfinishedCleanup(t *testing.T) {
+func TestWritesWaitForAnUnfinishedCleanup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r, _ := twoTurns(t, func() *Run { return startOn(t, l, Config{RetryTimeout: time.Second}) })

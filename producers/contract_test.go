@@ -20,7 +20,7 @@ import (
 )
 
 // The log in memory and the log on a server behave the same, so that the tests with a fake clock are valid for a server.
-func TestFakeLogIsTrue(t *testing.T) {
+func TestFakeLogMatchesServer(t *testing.T) {
 	p := local(t)
 	served, err := p.producer(t, Config{}).newNATSLog(testSession)
 	if err != nil {

@@ -19,25 +19,26 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// fakeLog is a log in memory that checks the expected sequence, as a server does, and injects the faults of a test. TestFakeLogIsTrue compares it with a server.
+// fakeLog is a log in memory that checks the expected sequence, as a server does, and injects the faults of a test.
+// TestFakeLogMatchesServer compares it with a server.
 type fakeLog struct {
 	t *testing.T
 	s chunk.Session
 
-	mu      sync.Mutex // guards the fields below
-	msgs    []message
-	seq     chunk.Seq // of the stream, which has other sessions too
-	flights int       // concurrent publishes: more than one is a bug
-	calls   int
-	left    map[uint64]chan func() (chunk.Seq, error) // attempts whose wait was abandoned
-	removed []chunk.Seq
+	mu        sync.Mutex // guards the fields below
+	msgs      []message
+	seq       chunk.Seq // of the stream, which has other sessions too
+	inFlight  int       // concurrent publishes: more than one is a bug
+	calls     int
+	abandoned map[uint64]chan func() (chunk.Seq, error) // attempts whose wait was abandoned
+	removed   []chunk.Seq
 
 	// fault returns the fault of the nth call of publish, counted from 1; nil lets all pass. It runs without the lock.
 	fault func(n int, m outgoing) fault
 	// failRemove makes deletes fail; nil lets all pass.
 	failRemove func(n int) error
 	removes    int
-	took       chan struct{} // gets a token for each stored message, if not nil
+	stored     chan struct{} // gets a token for each stored message, if not nil
 	limit      int
 
 	writeError error // of writeFailed
@@ -56,25 +57,26 @@ func newFakeLog(t *testing.T, s chunk.Session) *fakeLog {
 	return &fakeLog{t: t, s: s, limit: 1 << 20}
 }
 
-func (l *fakeLog) publish(ctx context.Context, m outgoing, left <-chan struct{}) (chunk.Seq, error) {
+// publish makes an attempt, or waits for an abandoned attempt of the same message.
+func (l *fakeLog) publish(ctx context.Context, m outgoing, abandoned <-chan struct{}) (chunk.Seq, error) {
 	l.mu.Lock()
-	answer := l.left[m.number]
-	delete(l.left, m.number)
+	results := l.abandoned[m.number]
+	delete(l.abandoned, m.number)
 	l.mu.Unlock()
-	if answer == nil {
-		answer = make(chan func() (chunk.Seq, error), 1)
+	if results == nil {
+		results = make(chan func() (chunk.Seq, error), 1)
 		go func() {
 			seq, err := l.attempt(ctx, m)
-			answer <- func() (chunk.Seq, error) { return seq, err }
+			results <- func() (chunk.Seq, error) { return seq, err }
 		}()
 	}
 	select {
-	case result := <-answer:
+	case result := <-results:
 		return result()
-	case <-left:
+	case <-abandoned:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.left = map[uint64]chan func() (chunk.Seq, error){m.number: answer}
+		l.abandoned = map[uint64]chan func() (chunk.Seq, error){m.number: results}
 		return 0, jsclient.ErrWaitAbandoned
 	}
 }
@@ -84,14 +86,14 @@ func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
 	l.calls++
 	n := l.calls
-	l.flights++
-	if l.flights > 1 {
+	l.inFlight++
+	if l.inFlight > 1 {
 		l.t.Error("two publishes at once")
 	}
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
-		l.flights--
+		l.inFlight--
 		l.mu.Unlock()
 	}()
 	var f fault
@@ -105,26 +107,26 @@ func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 		return 0, f.before
 	}
 	if f.late > 0 {
-		time.AfterFunc(f.late, func() { _, _ = l.take(m) })
+		time.AfterFunc(f.late, func() { _, _ = l.store(m) })
 		return 0, f.after
 	}
-	seq, err := l.take(m)
+	seq, err := l.store(m)
 	if f.after != nil {
 		return 0, f.after
 	}
 	return seq, err
 }
 
-// take handles a message as the server does.
-func (l *fakeLog) take(m outgoing) (chunk.Seq, error) {
+// store stores a message if the expected sequence matches, as the server does.
+func (l *fakeLog) store(m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last := l.lastSeq(); last != m.after || headerOf(m.header, headerExpectedSeq) != strconv.FormatUint(uint64(m.after), 10) {
 		return 0, &jetstream.APIError{Code: 400, ErrorCode: codeWrongLast, Description: fmt.Sprintf("wrong last sequence: %d", last)}
 	}
 	l.put(m.header, m.data)
-	if l.took != nil {
-		l.took <- struct{}{}
+	if l.stored != nil {
+		l.stored <- struct{}{}
 	}
 	return l.seq, nil
 }

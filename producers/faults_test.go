@@ -582,7 +582,7 @@ func TestClosedConnection(t *testing.T) {
 }
 
 // The server is down when a run is started and when it writes; both succeed after a restart.
-func TestServerIsAwayForAWhile(t *testing.T) {
+func TestRunWhileTheServerIsDown(t *testing.T) {
 	srv := natstest.Start(t)
 	p := newEnvOf(t, srv)
 	producer := p.producer(t, Config{})

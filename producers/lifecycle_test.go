@@ -291,7 +291,7 @@ func TestAnEndIsNeverTooLarge(t *testing.T) {
 }
 
 // A final output that is not valid JSON is rejected, whatever its size.
-func TestAnEndWithNonsenseIsRefused(t *testing.T) {
+func TestAnEndWithInvalidOutputIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})

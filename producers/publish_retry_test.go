@@ -357,7 +357,7 @@ func TestSupersededIsFenced(t *testing.T) {
 }
 
 // The acknowledgement was lost and then another writer took over: the chunk is in the log, and Write returns its sequence. The next one is fenced.
-func TestStoredBeforeTakeover(t *testing.T) {
+func TestChunkStoredBeforeTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
 		r := startOn(t, l, Config{})

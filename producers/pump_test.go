@@ -93,7 +93,8 @@ func TestLingerStartsWithTheDelta(t *testing.T) {
 	})
 }
 
-func TestWhatSendsALingeringDelta(t *testing.T) {
+// A delta that waits to be merged is sent when a chunk follows that cannot be merged, when it is large enough, and at a flush.
+func TestLingeringDeltaIsSent(t *testing.T) {
 	emit := func(cs ...chunk.Chunk) func(context.Context, *Run) error {
 		return func(ctx context.Context, r *Run) error {
 			for _, c := range cs {
@@ -227,9 +228,9 @@ func TestMergingJoinsSurrogatePairs(t *testing.T) {
 func TestAFullQueueBlocksWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		l.took = make(chan struct{}, 100)
+		l.stored = make(chan struct{}, 100)
 		r := startOn(t, l, Config{MaxQueue: 3})
-		<-l.took
+		<-l.stored
 		l.fault = func(int, outgoing) fault { return fault{delay: time.Minute} }
 		emitAll(t, r, numbered(0))
 		synctest.Wait() // it is in flight

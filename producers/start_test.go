@@ -250,7 +250,7 @@ func TestRacingStarts(t *testing.T) {
 				refused := 0
 				for i := range 10 {
 					all.Go(func() {
-						r := newRun(Config{}.withDefaults(), l.s, &ownFlights{fakeLog: l}, startOptions{agentType: "a"})
+						r := newRun(Config{}.withDefaults(), l.s, &concurrentLog{fakeLog: l}, startOptions{agentType: "a"})
 						defer r.Close()
 						err := r.start(t.Context(), chunk.RunStarted{RunID: fmt.Sprint(i), Mode: mode}, startOptions{takeOver: mode == modeTakeover})
 						mu.Lock()
@@ -283,11 +283,11 @@ func TestRacingStarts(t *testing.T) {
 	}
 }
 
-// ownFlights is a log with several writers.
-type ownFlights struct{ *fakeLog }
+// concurrentLog is a fakeLog for several writers: publishes may overlap.
+type concurrentLog struct{ *fakeLog }
 
-func (l *ownFlights) publish(_ context.Context, m outgoing, _ <-chan struct{}) (chunk.Seq, error) {
-	return l.take(m)
+func (l *concurrentLog) publish(_ context.Context, m outgoing, _ <-chan struct{}) (chunk.Seq, error) {
+	return l.store(m)
 }
 
 func TestConfigErrors(t *testing.T) {
