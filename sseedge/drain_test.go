@@ -104,7 +104,7 @@ func checkSpread(t *testing.T, ended []time.Duration, from, window time.Duration
 }
 
 // At the end of the period Drain returns the number of remaining streams.
-func TestDrainInNoTime(t *testing.T) {
+func TestDrainTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeRunStarted, "")

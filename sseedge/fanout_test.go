@@ -61,7 +61,7 @@ func TestAllClientsHaveEveryRecordWhenIdle(t *testing.T) {
 }
 
 // Three hundred clients reconnect at once, at different positions of a long history: the log is read a few times, not three hundred times.
-func TestStormSharesItsReads(t *testing.T) {
+func TestReconnectsShareReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, records, seen = 300, 3000, 2800
 		w := newEnv(t, envConfig{})

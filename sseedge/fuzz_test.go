@@ -32,10 +32,10 @@ func FuzzRequest(f *testing.F) {
 		if rec.Code != http.StatusOK && (rec.Code < 400 || rec.Code > 499) {
 			t.Fatalf("status %d", rec.Code)
 		}
-		answer := rec.Body.String()
+		body := rec.Body.String()
 		for _, sent := range []string{path, query, cursor, accept} {
-			if len(sent) > 30 && strings.Contains(answer, sent) {
-				t.Fatalf("%q is in the answer %q", sent, answer)
+			if len(sent) > 30 && strings.Contains(body, sent) {
+				t.Fatalf("%q is in the response %q", sent, body)
 			}
 		}
 		for name, values := range rec.Header() {

@@ -84,7 +84,7 @@ func TestHistoryQueries(t *testing.T) {
 // presentOnly has no history.
 type presentOnly struct{ sseedge.Snapshots }
 
-func TestNoPast(t *testing.T) {
+func TestEdgeWithoutHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		edge, err := sseedge.New(w.log, presentOnly{pages(t)}, sseedge.Config{})

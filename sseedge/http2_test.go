@@ -153,7 +153,7 @@ func memoryHTTP2(t *testing.T, w *env) *http2Client {
 }
 
 // In HTTP/2 a deadline resets its stream even when no write is in progress. An idle session is not a stalled client.
-func TestHTTP2SilenceIsNoStall(t *testing.T) {
+func TestHTTP2IdleStreamIsNotStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{edge: sseedge.Config{Heartbeat: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")
@@ -351,7 +351,7 @@ func TestUpgradeToHTTP2IsIgnored(t *testing.T) {
 }
 
 // HTTP/2 without TLS works only if it is enabled.
-func TestHTTP2NeedsToBeAskedFor(t *testing.T) {
+func TestHTTP2WithoutTLSIsOptIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		client := memoryHTTP2(t, w)
@@ -431,7 +431,7 @@ func requestBlock(path string) []byte {
 
 // A client whose stream was drained retries on the same connection, is rejected, and retries on another connection, which leads to another edge. The other
 // stream of the connection continues until it is drained itself.
-func TestHTTP2DrainSendsClientsAway(t *testing.T) {
+func TestHTTP2DrainMovesClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{edge: sseedge.Config{DrainPeriod: time.Minute}, server: sseedge.ServerConfig{H2C: true}})
 		w.log.Append(s1, chunk.TypeRunStarted, "")

@@ -201,6 +201,6 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 	if _, err := sseedge.New(nil, nil, sseedge.Config{}); err == nil {
-		t.Error("an edge without a log")
+		t.Error("New accepted a nil log")
 	}
 }

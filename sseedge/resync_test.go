@@ -44,7 +44,7 @@ func TestCursorThatCannotBeServed(t *testing.T) {
 			setup: func(w *env) { w.log.Expire(3) },
 		},
 		{
-			name: "removed by a clean-up", cursor: "7", reason: "cleanup", from: 5, then: []string{"6", "8"},
+			name: "removed by a cleanup", cursor: "7", reason: "cleanup", from: 5, then: []string{"6", "8"},
 			setup: func(w *env) { w.log.Cleanup(s1, 1, 5) },
 		},
 		{

@@ -40,12 +40,12 @@ func (e *Edge) shownMessages(name string, s chunk.Session, all []json.RawMessage
 	}
 	shown := make([]json.RawMessage, 0, len(all))
 	for _, m := range all {
-		text, something, err := compiled.Message(s, m)
+		text, visible, err := compiled.Message(s, m)
 		if err != nil {
 			e.cfg.Log.Error("view of a message failed", "session", s.String(), "view", name, "error", err)
 			return nil, httpkit.Internal
 		}
-		if something {
+		if visible {
 			shown = append(shown, text)
 		}
 	}

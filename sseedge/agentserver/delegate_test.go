@@ -128,7 +128,8 @@ func (w *env) delegate(session, message string, cut func(events int) bool) (text
 
 func never(int) bool { return false }
 
-func TestDelegationFromAfar(t *testing.T) {
+// A parent outside of Tailrace delegates a run over HTTP.
+func TestDelegationOverHTTP(t *testing.T) {
 	w := newEnv(t, nil)
 	w.work(echo)
 	const want = `a parcel to Oslo {"tone":"kind"}`

@@ -39,7 +39,7 @@ type child struct {
 	CallID    string `json:"callId"`
 }
 
-// status serves GET /status: for a parent that lost its stream, the result of the session.
+// status serves GET /status, from which a parent that has lost its stream gets the result of the session.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	session, p := s.session(r.URL.Query().Get("sessionId"))
 	if p != nil {

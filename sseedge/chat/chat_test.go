@@ -593,7 +593,7 @@ func (w *env) handledAre(want ...string) {
 }
 
 // The edge that stored the last answer crashed before it requested the resume of the run. The next edge that loads the chat requests it.
-func TestStorerDied(t *testing.T) {
+func TestResumeAfterEdgeCrash(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(asking("c1"))

@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "rewrite the responses in docs/chat.md")
 const page = "../../docs/chat.md"
 
 // The requests in docs/chat.md, sent in the order of the page, get the responses that the page shows.
-func TestThePageIsSpoken(t *testing.T) {
+func TestThePageMatchesResponses(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(func(cfg *edgeConfig) {
 		cfg.Dialect.ClientTool = func(name string) bool { return strings.HasPrefix(name, "page_") }

@@ -87,7 +87,7 @@ func (l stuck) Follow(ctx context.Context, _ chunk.Session, _ chunk.Position, _ 
 }
 
 // A page whose stream has not started yet is sent to another edge, too, with its message.
-func TestDrainBeforeTheFirstWord(t *testing.T) {
+func TestDrainBeforeTheStreamStarts(t *testing.T) {
 	w := newEnv(t)
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		log := stuck{make(chan struct{})}

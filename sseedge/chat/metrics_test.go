@@ -21,8 +21,8 @@ import (
 	"github.com/tailrace/tailrace/producers"
 )
 
-// newCounted returns an edge whose metrics are registered.
-func (w *env) newCounted(change func(*edgeConfig)) (*edge, *prometheus.Registry) {
+// newEdgeWithMetrics returns an edge whose metrics are registered.
+func (w *env) newEdgeWithMetrics(change func(*edgeConfig)) (*edge, *prometheus.Registry) {
 	w.t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	return w.newEdge(func(cfg *edgeConfig) {
@@ -33,8 +33,8 @@ func (w *env) newCounted(change func(*edgeConfig)) (*edge, *prometheus.Registry)
 	}), reg
 }
 
-// figures returns the metrics other than 0, without sums and buckets.
-func figures(tb testing.TB, reg *prometheus.Registry) string {
+// nonzeroMetrics returns the metrics of chats that are not 0, without sums and buckets.
+func nonzeroMetrics(tb testing.TB, reg *prometheus.Registry) string {
 	tb.Helper()
 	rec := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -43,34 +43,34 @@ func figures(tb testing.TB, reg *prometheus.Registry) string {
 	}
 	var got strings.Builder
 	for line := range strings.Lines(rec.Body.String()) {
-		line, ours := strings.CutPrefix(line, "tailrace_chat_")
-		if ours && !strings.HasSuffix(line, " 0\n") && !strings.Contains(line, "_bucket{") && !strings.Contains(line, "_sum ") {
+		line, isChat := strings.CutPrefix(line, "tailrace_chat_")
+		if isChat && !strings.HasSuffix(line, " 0\n") && !strings.Contains(line, "_bucket{") && !strings.Contains(line, "_sum ") {
 			got.WriteString(line)
 		}
 	}
 	return got.String()
 }
 
-// awaitFigures waits: a response is counted after its end, which its client may see earlier.
-func awaitFigures(tb testing.TB, reg *prometheus.Registry, want string) {
+// awaitMetrics waits until the metrics are want: the edge counts a response after its end, which the client may see earlier.
+func awaitMetrics(tb testing.TB, reg *prometheus.Registry, want string) {
 	tb.Helper()
-	natstest.Eventually(tb, "the figures", func(context.Context) error {
-		if got := figures(tb, reg); got != want {
+	natstest.Eventually(tb, "the metrics", func(context.Context) error {
+		if got := nonzeroMetrics(tb, reg); got != want {
 			return fmt.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 		return nil
 	})
 }
 
-// One chat from its first message to its last answer.
+// The requests of one chat, from its first message to its last answer, are counted by outcome.
 func TestMetricsOfAChat(t *testing.T) {
 	w := newEnv(t)
-	e, reg := w.newCounted(nil)
-	awaitFigures(t, reg, "")
+	e, reg := w.newEdgeWithMetrics(nil)
+	awaitMetrics(t, reg, "")
 	want(t, e.get("", nil), "204")
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
-	awaitFigures(t, reg, `commands_total{outcome="requested"} 1
+	awaitMetrics(t, reg, `commands_total{outcome="requested"} 1
 first_frame_seconds_count 1
 posts_total{outcome="execute"} 1
 resumes_total{outcome="nothing"} 1
@@ -86,7 +86,7 @@ streams 1
 	e.post("", `{}`)
 	e.get("", http.Header{"X-Resume-From-Sequence": {first.id}})
 	e.get("", http.Header{"X-Resume-From-Sequence": {"1"}})
-	awaitFigures(t, reg, `answers_total{outcome="accepted"} 1
+	awaitMetrics(t, reg, `answers_total{outcome="accepted"} 1
 answers_total{outcome="already_answered"} 1
 answers_total{outcome="rejected"} 1
 commands_total{outcome="requested"} 2
@@ -105,16 +105,16 @@ resumes_total{outcome="whole"} 1
 }
 
 // A repeated message requests its run again as long as the run has not started; another one is refused.
-func TestMetricsOfRivals(t *testing.T) {
+func TestMetricsOfConcurrentPosts(t *testing.T) {
 	w := newEnv(t)
-	e, reg := w.newCounted(nil)
+	e, reg := w.newEdgeWithMetrics(nil)
 	for i := range 8 {
 		e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 		if got := e.post("", chatBody("", user("u1", "hi"), user(fmt.Sprint("v", i), "me"))); !strings.HasPrefix(got, "409 ") {
-			t.Errorf("a rival gets %s", got)
+			t.Errorf("another message gets %s", got)
 		}
 	}
-	awaitFigures(t, reg, `commands_total{outcome="busy"} 8
+	awaitMetrics(t, reg, `commands_total{outcome="busy"} 8
 commands_total{outcome="requested"} 8
 first_frame_seconds_count 8
 posts_total{outcome="execute"} 8
@@ -123,8 +123,8 @@ streams 8
 `)
 }
 
-// Every reason for which a response ends before the answer.
-func TestMetricsOfEndings(t *testing.T) {
+// A response that ends before the answer is counted once, with its reason.
+func TestMetricsOfDisconnects(t *testing.T) {
 	w := newEnv(t)
 	flood := strings.Repeat("x", 200<<10)
 	w.work(func(ctx context.Context, c control.Command, run *producers.Run, w *env) error {
@@ -159,24 +159,24 @@ func TestMetricsOfEndings(t *testing.T) {
 			}
 		},
 	} {
-		e, reg := w.newCounted(func(cfg *edgeConfig) { cfg.edge.WriteTimeout = 500 * time.Millisecond })
+		e, reg := w.newEdgeWithMetrics(func(cfg *edgeConfig) { cfg.edge.WriteTimeout = 500 * time.Millisecond })
 		end(e)
 		natstest.Eventually(t, reason, func(context.Context) error {
-			if got := figures(t, reg); !strings.Contains(got, "disconnects_total{reason=\""+reason+"\"} 1\n") {
+			if got := nonzeroMetrics(t, reg); !strings.Contains(got, "disconnects_total{reason=\""+reason+"\"} 1\n") {
 				return fmt.Errorf("got\n%s", got)
 			}
 			return nil
 		})
-		if got := figures(t, reg); strings.Contains(got, "streams ") || strings.Count(got, "disconnects_total") != 1 {
-			t.Errorf("%s: the figures are\n%s", reason, got)
+		if got := nonzeroMetrics(t, reg); strings.Contains(got, "streams ") || strings.Count(got, "disconnects_total") != 1 {
+			t.Errorf("%s: the metrics are\n%s", reason, got)
 		}
 	}
 }
 
 // Every known outcome has a series from the start, and two services do not share metrics.
-func TestMetricsAreThere(t *testing.T) {
+func TestMetricsHaveEveryOutcome(t *testing.T) {
 	w := newEnv(t)
-	_, reg := w.newCounted(nil)
+	_, reg := w.newEdgeWithMetrics(nil)
 	rec := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, line := range []string{
@@ -185,18 +185,18 @@ func TestMetricsAreThere(t *testing.T) {
 		`tailrace_chat_disconnects_total{reason="slow"} 0`, `tailrace_chat_answers_total{outcome="call_expired"} 0`, `tailrace_chat_body_bytes 0`,
 	} {
 		if !strings.Contains(rec.Body.String(), line+"\n") {
-			t.Errorf("there is no %s", line)
+			t.Errorf("metrics lack %s", line)
 		}
 	}
-	e, _ := w.newCounted(nil)
+	e, _ := w.newEdgeWithMetrics(nil)
 	if _, err := New(e.front, e.service.logic, Config{}); err == nil {
-		t.Error("two services share their figures")
+		t.Error("two services share their metrics")
 	}
 }
 
 // The page lists every metric with its labels and their values.
-func TestThePageListsFigures(t *testing.T) {
-	_, reg := newEnv(t).newCounted(nil)
+func TestThePageListsMetrics(t *testing.T) {
+	_, reg := newEnv(t).newEdgeWithMetrics(nil)
 	all := must(reg.Gather())(t)
 	families := all[:0]
 	for _, family := range all {
@@ -209,7 +209,7 @@ func TestThePageListsFigures(t *testing.T) {
 	text, _, _ = strings.Cut(text, "\n## ")
 	shown := regexp.MustCompile("(?m)^\\| `(tailrace_chat_[^`]*)` \\|(.*)$").FindAllStringSubmatch(text, -1)
 	if len(shown) != len(families) {
-		t.Errorf("the page has %d figures, want %d", len(shown), len(families))
+		t.Errorf("the page has %d metrics, want %d", len(shown), len(families))
 	}
 	for _, family := range families {
 		name := family.GetName()
@@ -251,7 +251,7 @@ func TestRouteNames(t *testing.T) {
 func TestMetricsOfAClientThatLeaves(t *testing.T) {
 	w := newEnv(t)
 	following := make(chan struct{})
-	e, reg := w.newCounted(func(cfg *edgeConfig) {
+	e, reg := w.newEdgeWithMetrics(func(cfg *edgeConfig) {
 		cfg.follow = func(ctx context.Context, _ chunk.Session, _ chunk.Position, _ chunk.Seq) (recordStream, error) {
 			close(following)
 			<-ctx.Done()
@@ -265,15 +265,15 @@ func TestMetricsOfAClientThatLeaves(t *testing.T) {
 	if _, err := run.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-following
-		leave()
+		cancel()
 	}()
 	r := must(http.NewRequestWithContext(ctx, http.MethodGet, e.URL+"/api/chat/s1/stream", nil))(t)
 	if resp, err := e.Client().Do(r); err == nil {
 		t.Errorf("got %s", resp.Status)
 		_ = resp.Body.Close()
 	}
-	awaitFigures(t, reg, "resumes_total{outcome=\"client\"} 1\n")
+	awaitMetrics(t, reg, "resumes_total{outcome=\"client\"} 1\n")
 }

@@ -128,7 +128,7 @@ func TestMessageAsksLittle(t *testing.T) {
 }
 
 // Another message is stored after the optimistic load of this one: this one is refused, and has no effect.
-func TestRivalAfterAnOptimisticLoad(t *testing.T) {
+func TestConcurrentPostAfterAnOptimisticLoad(t *testing.T) {
 	w := newEnv(t)
 	s := chunk.RootSession("acme", "s1")
 	input := []chunk.InputMessage{{Content: "I was first"}}
@@ -147,7 +147,7 @@ func TestRivalAfterAnOptimisticLoad(t *testing.T) {
 
 // The run of a message was requested before, with another message in front: the id that the stream announced is not that of the answer, and the stream is
 // closed.
-func TestAskedForWithMore(t *testing.T) {
+func TestRunRequestedWithAnEarlierMessage(t *testing.T) {
 	w := newEnv(t)
 	e, _ := w.newWatchedEdge(nil)
 	first := e.open(http.MethodPost, "", chatBody("", user("u0", "hello"), user("u1", "hi")), nil)

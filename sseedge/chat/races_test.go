@@ -14,7 +14,7 @@ import (
 )
 
 // A second answer that arrives while the resumed run is still running gets the first one, also when the log does not have it yet.
-func TestAnsweredWhileItGoesOn(t *testing.T) {
+func TestSecondAnswerWhileTheRunContinues(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
 	ask, begun, release := asking("c1"), make(chan struct{}), make(chan struct{})
@@ -37,7 +37,7 @@ func TestAnsweredWhileItGoesOn(t *testing.T) {
 
 // The user sends a message instead of an answer while other tabs load the chat. They do not resume the suspended run, because the message would then be
 // refused.
-func TestAbandonedWhileOthersLook(t *testing.T) {
+func TestMessageInsteadOfAnAnswer(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(nil)
 	w.work(asking("c1"))

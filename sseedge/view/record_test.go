@@ -366,7 +366,7 @@ func TestStreamEventsAreAlwaysShown(t *testing.T) {
 }
 
 // A type that this build does not know is shown if the view names it, without the members that the view hides by name.
-func TestTypesOfTheFuture(t *testing.T) {
+func TestUnknownTypesInAView(t *testing.T) {
 	data := []byte(`{"agentId":"a", "type":"hologram","frame":{"x":1.0,"key":"` + secret + `"}}`)
 	rec := record(root, "hologram", data)
 	if _, shown := compile(t, everything()).Record(rec); shown {
