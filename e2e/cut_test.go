@@ -41,8 +41,8 @@ func TestClientsResumeWhileTheServerIsKilled(t *testing.T) {
 	})
 }
 
-// The same with a cluster of three whose leader steps down repeatedly. The consumers of the edge move too, or lag
-// behind the leader.
+// Clients are disconnected as above while the leader of a cluster of three steps down repeatedly. The consumers of the
+// edge move too, or lag behind the leader.
 func TestCutClientsWhileTheLeaderMoves(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t), edge: sseedge.Config{HubBytes: cutMemory}})

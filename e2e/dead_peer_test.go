@@ -22,7 +22,7 @@ import (
 // Clients disappear without closing their connections, at different times
 // between two heartbeats, half of them from a silent session and half from an
 // active one. Each stream is closed within 30 seconds, and no live stream is.
-func TestVanishedClientsAreGivenUp(t *testing.T) {
+func TestVanishedClientsAreDisconnected(t *testing.T) {
 	const (
 		bound   = 30 * time.Second
 		clients = 12
@@ -166,11 +166,11 @@ func (s *publisher) end(t *testing.T) {
 // openStreams returns the number of open streams from the metrics of the edge.
 func openStreams(t *testing.T, ops string) int {
 	t.Helper()
-	status, _, figures := get(t, "http://"+ops+"/metrics")
+	status, _, metrics := get(t, "http://"+ops+"/metrics")
 	if status != 200 {
 		t.Fatalf("metrics: status %d", status)
 	}
-	for line := range strings.Lines(figures) {
+	for line := range strings.Lines(metrics) {
 		if value, ok := strings.CutPrefix(line, "tailrace_edge_connections "); ok {
 			n, err := strconv.Atoi(strings.TrimSpace(value))
 			if err != nil {
@@ -179,7 +179,7 @@ func openStreams(t *testing.T, ops string) int {
 			return n
 		}
 	}
-	t.Fatalf("metrics lack the number of streams:\n%s", figures)
+	t.Fatalf("metrics lack the number of streams:\n%s", metrics)
 	return 0
 }
 

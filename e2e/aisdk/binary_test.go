@@ -27,7 +27,7 @@ import (
 // the workers run in this process.
 func newBinaryEnv(t *testing.T) *env {
 	t.Helper()
-	w := makeEnv(t, dialect.Options{})
+	w := prepareEnv(t, dialect.Options{})
 	port := fmt.Sprint(natstest.ReservePort(t))
 	env := append(os.Environ(),
 		"TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=127.0.0.1:0", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=warn",

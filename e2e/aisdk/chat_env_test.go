@@ -32,33 +32,33 @@ import (
 type env struct {
 	*stack.Stack
 
-	t     *testing.T
-	opt   dialect.Options
-	log   *slog.Logger
-	acts  *script
-	edges []string // URLs
-	kill  func()   // kills the last started worker
+	t      *testing.T
+	opt    dialect.Options
+	log    *slog.Logger
+	script *script
+	edges  []string // URLs
+	kill   func()   // kills the last started worker
 
 	killEdge func() // kills the last edge, if it is a process
 }
 
-func makeEnv(t *testing.T, opt dialect.Options) *env {
+func prepareEnv(t *testing.T, opt dialect.Options) *env {
 	t.Helper()
-	return &env{t: t, opt: opt, acts: newScript(), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))}
+	return &env{t: t, opt: opt, script: newScript(), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))}
 }
 
 // newEnv returns an env in this process with two edges.
 func newEnv(t *testing.T, opt dialect.Options) *env {
 	t.Helper()
 	opt.ClientTool = clientTool
-	w := makeEnv(t, opt)
+	w := prepareEnv(t, opt)
 	w.Stack = stack.Start(t, stack.Options{})
 	w.edge()
 	w.edge()
 	return w
 }
 
-// noSnapshots are those of the edge, which no client here requests.
+// noSnapshots implements sseedge.Snapshots for edges whose clients request no snapshot.
 type noSnapshots struct{ sseedge.Snapshots }
 
 // edge starts an edge.
@@ -78,18 +78,18 @@ func (w *env) edge() {
 func (w *env) worker() {
 	w.t.Helper()
 	p := w.NewProcess()
-	made, err := workers.New(p.JS, workers.Config{
-		Agents: map[string]workers.Agent{"actor": w.acts, "helper": w.acts}, ShutdownTimeout: workers.Off,
+	worker, err := workers.New(p.JS, workers.Config{
+		Agents: map[string]workers.Agent{"actor": w.script, "helper": w.script}, ShutdownTimeout: workers.Off,
 		Lease: time.Second, RetryDelay: 20 * time.Millisecond, Linger: time.Millisecond, RetryTimeout: 10 * time.Second, Log: w.log,
 	})
 	w.must(err)
 	w.t.Cleanup(func() {
-		if err := made.Close(); err != nil && !p.JS.Conn().IsClosed() {
+		if err := worker.Close(); err != nil && !p.JS.Conn().IsClosed() {
 			w.t.Error(err)
 		}
 	})
-	p.Go(made.Run)
-	w.t.Cleanup(w.acts.finish)
+	p.Go(worker.Run)
+	w.t.Cleanup(w.script.finish)
 	w.kill = p.Kill
 }
 
@@ -235,15 +235,15 @@ func raw(list []verbatim) [][]byte {
 // script is the agent of an env. The user message selects its behavior; a cue
 // continues it where it waits.
 type script struct {
-	mu   sync.Mutex // guards cues and came
-	cues map[string]chan struct{}
-	came map[string]int // number of waits for the cue of a session
-	end  chan struct{}
-	once sync.Once
+	mu    sync.Mutex // guards cues and waits
+	cues  map[string]chan struct{}
+	waits map[string]int // number of waits for the cue of a session
+	end   chan struct{}
+	once  sync.Once
 }
 
 func newScript() *script {
-	return &script{cues: make(map[string]chan struct{}), came: make(map[string]int), end: make(chan struct{})}
+	return &script{cues: make(map[string]chan struct{}), waits: make(map[string]int), end: make(chan struct{})}
 }
 
 func (s *script) finish() { s.once.Do(func() { close(s.end) }) }
@@ -259,20 +259,20 @@ func (s *script) cue(name string) chan struct{} {
 	return c
 }
 
-// give continues the session that waits for the cue, now and in later runs.
-func (s *script) give(session string) { close(s.cue(session)) }
+// release continues the session that waits for the cue, now and in later runs.
+func (s *script) release(session string) { close(s.cue(session)) }
 
-// times returns the number of waits for the cue of a session.
-func (s *script) times(session string) int {
+// waitsOf returns the number of waits for the cue of a session.
+func (s *script) waitsOf(session string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.came[session]
+	return s.waits[session]
 }
 
 func (s *script) wait(ctx context.Context, session string) error {
 	cue := s.cue(session)
 	s.mu.Lock()
-	s.came[session]++
+	s.waits[session]++
 	s.mu.Unlock()
 	select {
 	case <-cue:

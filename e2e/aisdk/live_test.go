@@ -68,7 +68,7 @@ var plays = []struct {
 		for _, tab := range []*page{reloaded, second} {
 			tab.until(p.t, map[string]any{"text": "Hel", "status": "streaming"})
 		}
-		p.env.acts.give(p.id)
+		p.env.script.release(p.id)
 		for _, tab := range []*page{p, reloaded, second} {
 			tab.until(p.t, map[string]any{"status": "ready", "text": "Hello"})
 		}
@@ -140,7 +140,7 @@ var plays = []struct {
 		reloaded := p.reload(nil)
 		reloaded.begin(p.t, "resume")
 		reloaded.until(p.t, map[string]any{"text": "subagent__helper"})
-		p.env.acts.give(p.child())
+		p.env.script.release(p.child())
 		for _, tab := range []*page{p, reloaded} {
 			tab.until(p.t, map[string]any{"status": "ready", "text": "Done"})
 		}
@@ -178,7 +178,7 @@ var plays = []struct {
 	{"a page that goes away", func(p *page) {
 		p.sendUntil("slow", "Hel")
 		p.act(p.t, "stop") // closes the connection, and nothing else
-		p.env.acts.give(p.id)
+		p.env.script.release(p.id)
 		later := p.reload(nil)
 		later.act(p.t, "resume")
 		later.shows("msg-0 slow / msg-1 Hello")
@@ -190,7 +190,7 @@ var plays = []struct {
 		p.act(p.t, "move", p.env.edges[1]+"/api/chat")
 		p.begin(p.t, "resume")
 		p.until(p.t, map[string]any{"requests": 2})
-		p.env.acts.give(p.id)
+		p.env.script.release(p.id)
 		p.until(p.t, map[string]any{"status": "ready", "text": "Hello"})
 		p.shows("? slow / msg-1 Hello")
 		p.posts(1)
@@ -199,7 +199,7 @@ var plays = []struct {
 		p := first.another(map[string]any{"breaks": []string{"Hel"}, "hook": false})
 		p.sendUntil("slow", "Hel")
 		p.until(p.t, map[string]any{"status": "error"})
-		p.env.acts.give(p.id)
+		p.env.script.release(p.id)
 		natstest.Eventually(p.t, "the end of the answer", func(context.Context) error {
 			if messages, _ := p.snapshot(); len(messages) < 2 {
 				return errors.New("the answer is incomplete")
@@ -257,12 +257,12 @@ func TestAnswerTakenOverByAnotherWorker(t *testing.T) {
 		w.kill()
 		w.worker()
 		natstest.Eventually(t, "another worker", func(context.Context) error {
-			if n := w.acts.times(p.id); n < 2 {
+			if n := w.script.waitsOf(p.id); n < 2 {
 				return fmt.Errorf("%d runs of the agent", n)
 			}
 			return nil
 		})
-		w.acts.give(p.id)
+		w.script.release(p.id)
 		s := p.until(t, map[string]any{"status": "ready", "text": "lo"})
 		if w.opt.Major == 7 {
 			p.shows("? slow / msg-1 Hello")
@@ -291,7 +291,7 @@ func TestKilledEdgeDuringAnswer(t *testing.T) {
 		p.act(t, "move", w.edges[0]+"/api/chat")
 		p.begin(t, "resume")
 		p.until(t, map[string]any{"requests": 2})
-		w.acts.give(p.id)
+		w.script.release(p.id)
 		p.until(t, map[string]any{"status": "ready", "text": "Hello"})
 		p.shows("? slow / msg-1 Hello")
 		p.posts(1)
