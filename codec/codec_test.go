@@ -39,8 +39,8 @@ func everyChunk(tb testing.TB) []chunk.Chunk {
 	return all
 }
 
-// TestTheMessage compares an encoded message byte by byte.
-func TestTheMessage(t *testing.T) {
+// TestEncodedMessageBytes compares an encoded message byte by byte.
+func TestEncodedMessageBytes(t *testing.T) {
 	c, err := chunk.Decode([]byte(body))
 	if err != nil {
 		t.Fatal(err)

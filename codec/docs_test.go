@@ -12,7 +12,7 @@ import (
 )
 
 // docs/cloudevents.md shows these messages and this program.
-func TestTheDocumentIsTrue(t *testing.T) {
+func TestDocumentMatchesTheCode(t *testing.T) {
 	page, err := os.ReadFile("../docs/cloudevents.md")
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func checkBothWays(t *testing.T, header map[string][]string) (short bool) {
 }
 
 // The fast path accepts the headers that Encode writes. It accepts no header that the general path would read differently or reject.
-func TestHeadersAreReadTheSameBothWays(t *testing.T) {
+func TestFastPathReadsHeadersAsTheGeneralPath(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(h map[string][]string)
 		short  bool

@@ -81,7 +81,7 @@ func (w wire) next(t *testing.T) (chunk.Record, error) {
 }
 
 // The SDK's JetStream receiver reads the messages that Encode writes.
-func TestSDKReadsWhatWeWrite(t *testing.T) {
+func TestSDKReadsEncodedMessages(t *testing.T) {
 	w := newWire(t)
 	consumer, err := cejs.NewConsumerFromConn(w.nc, testStream, testSubject, nil, []nats.SubOpt{nats.BindStream(testStream)})
 	if err != nil {
@@ -188,7 +188,7 @@ type sender interface {
 
 // Decode reads the messages that the SDK writes: over JetStream in both modes, over core NATS (structured mode only, without a header), with data as JSON, as
 // base64 and as msgpack. In structured mode the SDK escapes and compacts the JSON; the value is the same.
-func TestWeReadWhatTheSDKWrites(t *testing.T) {
+func TestDecodeReadsSDKMessages(t *testing.T) {
 	w := newWire(t)
 	overJetStream, err := cejs.NewSenderFromConn(w.nc, testStream, testSubject, nil)
 	if err != nil {

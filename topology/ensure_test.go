@@ -203,7 +203,7 @@ func TestTheLargestChunkFits(t *testing.T) {
 }
 
 // The client library accepts the bucket, and Check accepts a bucket that the library created.
-func TestTheBucketIsTheLibrarys(t *testing.T) {
+func TestBucketMatchesTheLibrary(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestTheBucketIsTheLibrarys(t *testing.T) {
 }
 
 // The log accepts the deletion of single messages and TTLs, and rejects headers with other effects.
-func TestWhatTheLogAllows(t *testing.T) {
+func TestLogRejectsHeadersWithSideEffects(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func TestConfigOff(t *testing.T) {
 }
 
 // The server is unavailable: the error has its address and the operation, and the next attempt succeeds.
-func TestServerIsAway(t *testing.T) {
+func TestServerUnavailable(t *testing.T) {
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)
 	srv.Shutdown()

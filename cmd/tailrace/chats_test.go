@@ -62,18 +62,18 @@ func TestLimitsAreShared(t *testing.T) {
 	if status, text, err := ask(t.Context(), http.MethodPost, "/api/chat", "{}"); status != http.StatusBadRequest {
 		t.Errorf("no message: %d %s, %v", status, text, err)
 	}
-	_, figures := get(t, edge.ops+"/metrics", "")
+	_, metrics := get(t, edge.ops+"/metrics", "")
 	for _, line := range []string{
 		`tailrace_requests_total{code="503",route="chat_post"} 1`, `tailrace_requests_total{code="400",route="chat_post"} 1`,
 		`tailrace_requests_total{code="503",route="events"} 1`,
 		`tailrace_chat_posts_total{outcome="too_many_streams_of_address"} 1`, `tailrace_chat_posts_total{outcome="validation_error"} 1`,
 		`tailrace_chat_streams 0`, `tailrace_chat_body_bytes 0`,
 	} {
-		if !strings.Contains(figures, line+"\n") {
+		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("metrics lack %s", line)
 		}
 	}
-	if !strings.Contains(figures, `tailrace_requests_total{code="503",route="agents_sse"} `) {
+	if !strings.Contains(metrics, `tailrace_requests_total{code="503",route="agents_sse"} `) {
 		t.Error("requests to the agent server are not counted")
 	}
 }

@@ -28,7 +28,7 @@ func tailrace(t *testing.T, want int, args ...string) string {
 	return out.String() + errs.String()
 }
 
-// startProjector is a projector over a server, with its probes and figures.
+// startProjector starts a projector on a server, with its probes and metrics.
 func startProjector(t *testing.T) (ops, url string, js jetstream.JetStream) {
 	t.Helper()
 	server := natstest.Start(t, natstest.Listen())
@@ -113,7 +113,7 @@ func TestDeadLetters(t *testing.T) {
 	if out := command(exitError, "replay", "--all"); strings.Count(out, "kept: dead letter") != 2 || !strings.Contains(out, "2 of 2 entries kept") {
 		t.Errorf("replay: %s", out)
 	}
-	figures := func(want ...string) error {
+	checkMetrics := func(want ...string) error {
 		_, text := get(t, ops+"/metrics", "")
 		for _, line := range want {
 			if !strings.Contains(text, "\n"+line) {
@@ -122,8 +122,8 @@ func TestDeadLetters(t *testing.T) {
 		}
 		return nil
 	}
-	natstest.Eventually(t, "the figures", func(context.Context) error {
-		return figures(`tailrace_projector_dead_letters_total{reason="record"} 1`, `tailrace_projector_dead_letters_total{reason="envelope"} 1`,
+	natstest.Eventually(t, "the metrics", func(context.Context) error {
+		return checkMetrics(`tailrace_projector_dead_letters_total{reason="record"} 1`, `tailrace_projector_dead_letters_total{reason="envelope"} 1`,
 			`tailrace_projector_applied_total{type="text_delta"} `, `tailrace_projector_lag_messages{partition="0"} 0`, `tailrace_projector_lag_seconds{partition="0"} 0`,
 			"tailrace_projector_redelivered_total ", "tailrace_snapshot_cas_conflicts_total ", "tailrace_snapshot_bytes_count ", "tailrace_snapshot_write_seconds_count ")
 	})

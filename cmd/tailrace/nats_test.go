@@ -101,12 +101,12 @@ func TestCredentialRevokedAndRestored(t *testing.T) {
 
 			srv.Reload(t, refused)
 			natstest.Eventually(t, "three refusals", func(context.Context) error {
-				_, figures := get(t, ops+"/metrics", "")
+				_, metrics := get(t, ops+"/metrics", "")
 				n := 0
 				for _, kind := range []string{"auth", "permission"} {
 					var count int
-					if at := strings.Index(figures, `tailrace_nats_async_errors_total{kind="`+kind+`"} `); at >= 0 {
-						fmt.Sscan(figures[at+strings.Index(figures[at:], " "):], &count)
+					if at := strings.Index(metrics, `tailrace_nats_async_errors_total{kind="`+kind+`"} `); at >= 0 {
+						fmt.Sscan(metrics[at+strings.Index(metrics[at:], " "):], &count)
 					}
 					n += count
 				}

@@ -95,13 +95,13 @@ func TestOps(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
 		}
 	}
-	_, figures := get(t, edge.ops+"/metrics", "")
+	_, metrics := get(t, edge.ops+"/metrics", "")
 	for _, line := range []string{
 		`tailrace_build_info{commit="`, "tailrace_nats_up 0\n", "tailrace_nats_reconnects_total 0\n", `tailrace_nats_async_errors_total{kind="slow_consumer"} 0`,
 		`tailrace_dependency_up{dependency="nats"} 0`, "go_goroutines ", "process_open_fds ", "process_max_fds ",
 	} {
-		if !strings.Contains(figures, line) {
-			t.Errorf("metrics lack %q:\n%s", line, figures)
+		if !strings.Contains(metrics, line) {
+			t.Errorf("metrics lack %q:\n%s", line, metrics)
 		}
 	}
 	if status, _ := get(t, edge.ops+"/metrics", "evil.example"); status != http.StatusMisdirectedRequest {

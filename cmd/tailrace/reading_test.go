@@ -256,7 +256,7 @@ func (h *env) fill() (early, late chunk.Seq) {
 
 // Every read operation of the edge works with a real server and is covered by
 // the document.
-func TestReading(t *testing.T) {
+func TestDocumentCoversReads(t *testing.T) {
 	h := newEnv(t)
 	early, late := h.fill()
 	h.readSnapshots(early, late)

@@ -92,7 +92,7 @@ func TestUnreachableNATS(t *testing.T) {
 	if status != http.StatusOK || took < time.Second {
 		t.Errorf("an EventSource: %d %s after %s", status, text, took)
 	}
-	if _, figures := get(t, edge.ops+"/metrics", ""); !strings.Contains(figures, `tailrace_chat_posts_total{outcome="unavailable"} 1`) {
+	if _, metrics := get(t, edge.ops+"/metrics", ""); !strings.Contains(metrics, `tailrace_chat_posts_total{outcome="unavailable"} 1`) {
 		t.Error("the refused message is not counted")
 	}
 	server.Restart(t)

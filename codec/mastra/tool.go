@@ -43,17 +43,17 @@ func (t *Translator) translateTool(a *agent, m message) bool {
 	case "tool-call-input-streaming-end":
 		t.emit(a, chunk.ToolArgStreamEnd{ToolCallID: id})
 	case "tool-call":
-		t.called(a, id, m.payload["args"])
+		t.emitToolStart(a, id, m.payload["args"])
 	case "tool-result":
 		end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: m.payload["result"], ProviderExecuted: &serverSide}
 		if m.payload.flag("isError") {
-			why := failureText(end.Result)
-			end.Error = &why
+			text := failureText(end.Result)
+			end.Error = &text
 		}
-		t.outcome(a, id, m.payload, end)
+		t.endCall(a, id, m.payload, end)
 	case "tool-error":
 		f := readFailure(m.payload["error"])
-		t.outcome(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.text, ErrorCode: f.code, ProviderExecuted: &serverSide})
+		t.endCall(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.text, ErrorCode: f.code, ProviderExecuted: &serverSide})
 	case "tool-call-approval":
 		a.ending, a.waitFor = waits, "tool_approval"
 		t.startCall(a, id, m.payload)
@@ -89,8 +89,8 @@ func (a *agent) call(id string) *call {
 	return c
 }
 
-// called starts a call at its first chunk.
-func (t *Translator) called(a *agent, id string, args chunk.Value) {
+// emitToolStart emits the start of a call, once.
+func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value) {
 	c := a.call(id)
 	if c.started {
 		return
@@ -121,11 +121,11 @@ func (t *Translator) startCall(a *agent, id string, p object) {
 		// Input that cannot be parsed is omitted, as with a call without arguments.
 		args, _ = check([]byte(strings.Join(c.args, "")))
 	}
-	t.called(a, id, args)
+	t.emitToolStart(a, id, args)
 }
 
-// outcome ends a call, and before it the sub-agents of the call.
-func (t *Translator) outcome(a *agent, id string, p object, end chunk.ToolEnd) {
+// endCall ends a call, and before it the sub-agents of the call.
+func (t *Translator) endCall(a *agent, id string, p object, end chunk.ToolEnd) {
 	t.startCall(a, id, p)
 	if end.Error != nil {
 		t.close(a, id, failure{text: *end.Error, code: end.ErrorCode}, failed)
