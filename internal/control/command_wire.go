@@ -154,7 +154,7 @@ func DecodeCommand(l subjects.Layout, subject string, data []byte) (Command, err
 	return c, err
 }
 
-// DecodeDeadline reads a message of the stream of deadlines, as decode does.
+// DecodeDeadline reads a message of the stream of deadlines. Its errors are those of DecodeCommand.
 func DecodeDeadline(l subjects.Layout, subject string, data []byte) (Command, error) {
 	due, err := l.ParseDue(subject)
 	if err != nil {
@@ -201,7 +201,7 @@ func DecodeBody(data []byte, tenant, agentType, session string) (Command, error)
 	return c, nil
 }
 
-// encodeInput has package chunk write the messages, as members of the run_started record that they will become. So a command cannot carry what the record could
+// encodeInput lets package chunk encode the messages, as members of the run_started record that they will become. So a command cannot carry what the record could
 // not, and surrogate halves survive, which encoding/json replaces.
 func encodeInput(c Command) (json.RawMessage, error) {
 	record, err := chunk.Chunk{

@@ -244,7 +244,7 @@ func TestUnknownScenarioFails(t *testing.T) {
 }
 
 // A chat message selects a scenario by name; without a name it gets the first one.
-func TestMentioned(t *testing.T) {
+func TestMessageSelectsTheScenario(t *testing.T) {
 	for message, want := range map[string]string{
 		"":                                "tour",
 		"Show me the approval, please":    "approval",

@@ -141,7 +141,7 @@ func TestCrossOriginIsRefused(t *testing.T) {
 }
 
 // If the queue is unavailable, the client gets a retryable problem without internal details.
-func TestQueueAway(t *testing.T) {
+func TestQueueUnavailable(t *testing.T) {
 	q := &recordedCommands{err: fmt.Errorf("publish: %w: nats: no responders at 10.0.0.7", chunk.ErrUnknownOutcome)}
 	resp, answer := ask(t, q, "POST", "/v1/demo/runs", asJSON, `{"scenario":"tour"}`) //nolint:bodyclose // ask does
 	if resp.StatusCode != http.StatusServiceUnavailable || answer["code"] != "QUEUE_UNAVAILABLE" || resp.Header.Get("Retry-After") == "" {

@@ -39,7 +39,7 @@ func TestBodies(t *testing.T) {
 }
 
 // Many concurrent bodies: the limit is never exceeded, a rejected body holds no memory, and in the end all of it is free.
-func TestBodiesOfACrowd(t *testing.T) {
+func TestBodyLimitUnderConcurrency(t *testing.T) {
 	const maxBytes = 1 << 20
 	bodies := httpkit.NewBodyLimiter(maxBytes)
 	var readers sync.WaitGroup

@@ -185,7 +185,7 @@ func (c *Cursor) collect(ctx context.Context) error {
 	c.read = nil
 	err := r.err
 	if errors.Is(err, errCancelled) {
-		return nil // the topic was dropped; its error tells whether the cursor ends
+		return nil // the topic was dropped; its error determines whether the cursor ends
 	}
 	if errors.Is(err, errMissedRecord) {
 		// The log has a record at a position that the cursor has passed, because

@@ -35,7 +35,7 @@ func checkMessage(t *testing.T, m Message, err error, seq uint64, subject string
 }
 
 // A stream without direct access responds only through its leader.
-func TestAt(t *testing.T) {
+func TestAtWithoutDirectAccess(t *testing.T) {
 	for _, direct := range []bool{true, false} {
 		c := fill(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowDirect: direct}, "s.a", "s.b", "s.a")
 		m, err := c.At(t.Context(), "S", 2)

@@ -30,7 +30,7 @@ func TestFirstAnswerWinsOnACluster(t *testing.T) {
 				err := b.Answer(t.Context(), a)
 				winner := a.Reason
 				if err != nil {
-					winner = wantTold(t, err)
+					winner = reasonOfFirst(t, err)
 				}
 				if read, err := b.Answers(t.Context(), session, "run-1"); err != nil || len(read) != round+1 || read[round].Reason != winner {
 					t.Errorf("round %d: read %+v, %v, want %s", round, read, err, winner)
@@ -60,7 +60,8 @@ func TestFirstAnswerWinsOnACluster(t *testing.T) {
 	}
 }
 
-func wantTold(t *testing.T, err error) string {
+// reasonOfFirst returns the reason of the first answer, which err must have.
+func reasonOfFirst(t *testing.T, err error) string {
 	t.Helper()
 	if first, ok := asAnswered(err); ok {
 		return first.Reason

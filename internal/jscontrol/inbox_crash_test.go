@@ -180,7 +180,7 @@ func given(call, reason string) control.Answer {
 
 // Forty runs wait for three calls each. Many clients answer, and each process, including workers and deadlines, may crash between any two steps; the server is
 // restarted, too. In the end each call has the one accepted answer, and each run is resumed with all of them.
-func TestDeathBetweenAnySteps(t *testing.T) {
+func TestCrashBetweenAnySteps(t *testing.T) {
 	const runs, clients = 40, 10
 	srv := streamtest.Start(t)
 	queue, err := NewQueue(srv.JetStream(t), QueueConfig{AckWait: time.Second})

@@ -104,7 +104,7 @@ func TestFirstAnswerWins(t *testing.T) {
 }
 
 // A repeated stop request has no effect; an abort replaces an interrupt, and an interrupt does not replace an abort.
-func TestStopIsRaised(t *testing.T) {
+func TestStopEscalation(t *testing.T) {
 	b := newInbox(t, streamtest.Start(t).JetStream(t), InboxConfig{})
 	if s, stopped, err := b.StopRequest(t.Context(), session, "run-1"); stopped || err != nil {
 		t.Fatalf("before: %+v, %v", s, err)
@@ -359,7 +359,7 @@ func TestStrayValuesAreReplaced(t *testing.T) {
 }
 
 // A value of a newer build is not changed.
-func TestNewerValuesAreLeft(t *testing.T) {
+func TestNewerValuesAreNotChanged(t *testing.T) {
 	js := streamtest.Start(t).JetStream(t)
 	b := newInbox(t, js, InboxConfig{})
 	kv, err := js.KeyValue(t.Context(), "TR_INBOX")

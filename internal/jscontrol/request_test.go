@@ -292,7 +292,7 @@ func shortenWindow(t *testing.T, js jetstream.JetStream, name string) {
 }
 
 // The stored command is malformed or only readable by a newer worker: the session is busy, and the error has the reason.
-func TestBusyWithWhatCannotBeRead(t *testing.T) {
+func TestBusyWithAnUnreadableCommand(t *testing.T) {
 	tests := map[string]struct {
 		data string
 		want error

@@ -21,7 +21,7 @@ import (
 )
 
 // A command is delivered with all members, and removed when it is acknowledged.
-func TestCommandTravels(t *testing.T) {
+func TestCommandIsDeliveredAndRemoved(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{})
@@ -198,7 +198,7 @@ func TestMalformedIsRefused(t *testing.T) {
 }
 
 // A command of a newer build stays on the queue.
-func TestNewerCommandIsLeft(t *testing.T) {
+func TestNewerCommandStaysQueued(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	seen := watchSigns(t, srv.Conn(t))

@@ -53,7 +53,7 @@ func TestDrop(t *testing.T) {
 }
 
 // A mistyped name does not delete another bucket.
-func TestDropNothingElse(t *testing.T) {
+func TestDropRejectsOtherBuckets(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	openSmall(t, js)
 	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "PRICES"})

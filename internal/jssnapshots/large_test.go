@@ -120,7 +120,7 @@ func wantObjects(t *testing.T, js jetstream.JetStream, heads, messages int) {
 
 // A large head is stored as one object at a time, a large message as one object as long as the session exists, and a small head as none. The client library can
 // read the objects.
-func TestObjectsComeAndGo(t *testing.T) {
+func TestLargeValuesAreObjects(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
 	log := newLarge(t)
@@ -151,7 +151,7 @@ func TestObjectsComeAndGo(t *testing.T) {
 }
 
 // A process crashes at each step of a save; the next save or the deletion removes the leftovers, and objects that a head refers to stay.
-func TestDeathWithObjects(t *testing.T) {
+func TestCrashWithObjects(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
 	log := newLarge(t)
@@ -267,7 +267,7 @@ func TestLostObjects(t *testing.T) {
 }
 
 // A slow projector saves a session that was deleted meanwhile: the save is rejected, leaves no data, and does not damage the session that has started again.
-func TestLateSaveOfWhatWasDeleted(t *testing.T) {
+func TestLateSaveOfADeletedSession(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
 	log := newLarge(t)
@@ -302,7 +302,7 @@ func TestLateSaveOfWhatWasDeleted(t *testing.T) {
 }
 
 // A tombstone without remaining data expires; one with data is listed, as are old heads.
-func TestAged(t *testing.T) {
+func TestExpiredHeadsAreListed(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := openSmall(t, js)
 	var all []chunk.Session

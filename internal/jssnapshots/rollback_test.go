@@ -22,7 +22,7 @@ import (
 // The data directory is copied, more is written, and the copy is put back: the whole directory, or only the log, because streams lose their latest writes
 // independently of each other. The log then assigns the same sequences, ordinals and epochs to other records. Clients that have lost records get truncated, and
 // the snapshot is that of the new records: of a projector that ran all the time, and of one that starts after the rollback.
-func TestCopyPutBack(t *testing.T) {
+func TestDataDirectoryRestored(t *testing.T) {
 	for name, tt := range map[string]struct {
 		logOnly, stays bool
 		again          int

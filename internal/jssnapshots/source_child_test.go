@@ -148,11 +148,11 @@ func (c *child) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-func (c *child) awaitDeath(t *testing.T) {
+func (c *child) awaitExit(t *testing.T) {
 	t.Helper()
 	select {
 	case <-c.dead:
 	case <-time.After(time.Minute):
-		t.Fatal("the projector did not die")
+		t.Fatal("the projector did not exit")
 	}
 }

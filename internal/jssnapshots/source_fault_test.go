@@ -42,7 +42,7 @@ func (w *env) allAcknowledged() {
 }
 
 // Unacknowledged deliveries of a projector that crashed are delivered to the next one together with the partition, not after AckWait.
-func TestOrphansComeWithThePartition(t *testing.T) {
+func TestUnackedDeliveriesFollowThePartition(t *testing.T) {
 	w := newEnv(t)
 	cfg := SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 10 * time.Minute}
 	nc := w.conn()
@@ -307,7 +307,7 @@ func TestKilledBetweenSaveAndAck(t *testing.T) {
 	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 28)
 	for range 10 {
 		w.copy(a.Write(t, 40))
-		startChild(t, childJob{URL: url, Die: 1}).awaitDeath(t)
+		startChild(t, childJob{URL: url, Die: 1}).awaitExit(t)
 		w.unpin()
 	}
 	startChild(t, childJob{URL: url})
@@ -345,7 +345,7 @@ func TestTwoProcesses(t *testing.T) {
 	one.signal(t, syscall.SIGCONT)
 	write(true)
 	two.signal(t, syscall.SIGKILL)
-	two.awaitDeath(t)
+	two.awaitExit(t)
 	begun = time.Now()
 	write(true)
 	t.Logf("%s after the owner was killed, the other one had caught up", time.Since(begun).Round(time.Millisecond))

@@ -71,7 +71,7 @@ func TestConsumerDeleted(t *testing.T) {
 }
 
 // One of two has the partition. When it ends, gracefully or by a crash, the other one gets it, with all unsaved records.
-func TestHandOver(t *testing.T) {
+func TestPartitionTakeover(t *testing.T) {
 	w := newEnv(t)
 	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 3)
 	one := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 2 * time.Second})
@@ -204,7 +204,7 @@ func TestOtherSettings(t *testing.T) {
 }
 
 // An error of take ends the Source; nothing is acknowledged.
-func TestTakeFails(t *testing.T) {
+func TestErrorOfTakeEndsTheSource(t *testing.T) {
 	w := newEnv(t)
 	w.copy(storetest.NewSessionGenerator(storetest.NewLog(), s1, 5).Write(t, 3))
 	src, err := NewSource(w.js, SourceConfig{})

@@ -90,7 +90,7 @@ func TestKeys(t *testing.T) {
 }
 
 // A crash between the messages and the head: the messages are written again with the same content, and the final head counts them.
-func TestDeathBeforeTheHead(t *testing.T) {
+func TestCrashBeforeTheHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()

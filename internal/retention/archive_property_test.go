@@ -12,7 +12,7 @@ import (
 )
 
 // For every history of a log and of its archives, a reader with archives gets the same as a reader without them.
-func TestReadersAgree(t *testing.T) {
+func TestReaderWithArchivesMatchesReaderWithout(t *testing.T) {
 	w := newArchiveEnv(t, ArchiverConfig{})
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -315,7 +315,7 @@ func TestBetweenTheSteps(t *testing.T) {
 }
 
 // The archive itself explains a gap that a cleanup has made.
-func TestCleanedUp(t *testing.T) {
+func TestArchiveExplainsACleanup(t *testing.T) {
 	w := newArchiveEnv(t, ArchiverConfig{})
 	recs := w.run(alice, 30)
 	mark := chunk.Truncated{TruncatedAtStep: 1, FromSequence: int64(recs[10].Seq), AtSequence: int64(recs[19].Seq), Removed: []chunk.OrdinalRange{{First: 11, Last: 20}}}

@@ -249,7 +249,7 @@ func TestNewRun(t *testing.T) {
 }
 
 // A session whose log has expired, and one that no projector has seen.
-func TestOneHalfOnly(t *testing.T) {
+func TestDeleteWithoutLogOrSnapshot(t *testing.T) {
 	w := newEnv(t)
 	w.say(s1)
 	w.delete(s1)
@@ -306,7 +306,7 @@ func (d dying) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, befor
 
 // A process crashes between the steps. Before the tombstone is written the session exists, and the next Delete completes the deletion; after that the
 // session is unknown, and the next sweep completes it. A run that has been started since is not affected.
-func TestDeath(t *testing.T) {
+func TestDeletionAfterCrash(t *testing.T) {
 	for _, step := range []string{"tombstone", "purge", "clear"} {
 		t.Run("before the "+step, func(t *testing.T) {
 			w := newEnv(t)

@@ -301,7 +301,7 @@ func reload(tb testing.TB, s *State) *State {
 }
 
 // A stream that is complete and released has no value and no size, is the same after a save, and still rejects late chunks. Other streams keep their values.
-func TestForget(t *testing.T) {
+func TestReleasedStreamRejectsLateChunks(t *testing.T) {
 	var s State
 	final := `{"type":"structured-data","streamId":"a","dataType":"t","kind":"final","data":{"text":"` + strings.Repeat("x", 1000) + `"}}`
 	grows := `{"type":"structured-data","streamId":"b","dataType":"t","kind":"text-delta","path":"p","delta":"y"}`

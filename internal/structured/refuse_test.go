@@ -108,7 +108,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // Chunks just within the bounds are applied.
-func TestJustWithin(t *testing.T) {
+func TestChunksAtTheLimitsAreApplied(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		chunk  []byte
@@ -145,7 +145,7 @@ func TestJustWithin(t *testing.T) {
 }
 
 // Halves of characters are joined however they are written and split; a half that stays alone keeps the spelling of its escape.
-func TestHalves(t *testing.T) {
+func TestSurrogateHalvesAreJoined(t *testing.T) {
 	for _, c := range []struct {
 		deltas []string // as in JSON
 		want   string

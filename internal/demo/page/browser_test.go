@@ -257,7 +257,7 @@ func TestPageShowsText(t *testing.T) {
 }
 
 // Thousands of pieces are drawn in few frames without loss.
-func TestPageIsQuick(t *testing.T) {
+func TestPageDrawsManyPiecesInFewFrames(t *testing.T) {
 	var frames []string
 	want := ""
 	for i := range 5000 {

@@ -1,5 +1,5 @@
-// Package chunktest has chunks to test with: one full and one minimal sample of
-// every type, a generator of arbitrary valid ones, and recorded transcripts.
+// Package chunktest provides chunks for tests: one full and one minimal sample of
+// every type, a generator of arbitrary valid chunks, and recorded transcripts.
 //
 //	for _, s := range chunktest.All() {
 //		t.Run(s.Name, func(t *testing.T) { roundTrip(t, s.Chunk) })
@@ -12,5 +12,5 @@
 //
 //	for _, line := range chunktest.Lines("tools") { … } // JSON lines, one chunk each
 //
-// It is for tests only: it draws in pgregory.net/rapid.
+// Only tests may import the package, because it imports pgregory.net/rapid.
 package chunktest

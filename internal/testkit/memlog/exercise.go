@@ -53,7 +53,7 @@ func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 		{"replay of an unknown session", testReplayUnknown},
 		{"replay of a tree", testReplayTree},
 		{"replay over a clean-up", testReplayCleanup},
-		{"replay over a gap", testReplayHole},
+		{"replay over a gap", testReplayGap},
 		{"replay from a position that does not fit", testReplayMisfit},
 		{"replay of what has expired", testReplayExpired},
 		{"replay after a purge", testReplayPurged},
@@ -207,7 +207,7 @@ func testReplayCleanup(t *testing.T, w TestLog) {
 	reason(t, err)
 }
 
-func testReplayHole(t *testing.T, w TestLog) {
+func testReplayGap(t *testing.T, w TestLog) {
 	t.Helper()
 	root, child, _ := newTree()
 	recs := appendText(w, root, 8)

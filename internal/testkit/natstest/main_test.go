@@ -6,7 +6,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// parentVariable makes TestServersDieWithTheirParent the parent, in a test
+// parentVariable makes TestServersEndWithTheirParent the parent, in a test
 // binary of its own.
 const parentVariable = "TAILRACE_NATSTEST_PARENT"
 

@@ -64,7 +64,7 @@ func TestProcessReloads(t *testing.T) {
 
 // A test binary that is killed leaves no server running, not even a stopped
 // one.
-func TestServersDieWithTheirParent(t *testing.T) {
+func TestServersEndWithTheirParent(t *testing.T) {
 	if os.Getenv(parentVariable) != "" {
 		runParent(t)
 		return
@@ -73,7 +73,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := exec.CommandContext(t.Context(), exe, "-test.run=^TestServersDieWithTheirParent$")
+	parent := exec.CommandContext(t.Context(), exe, "-test.run=^TestServersEndWithTheirParent$")
 	parent.Env = append(os.Environ(), parentVariable+"=1")
 	stdin, err := parent.StdinPipe() // kept open
 	if err != nil {

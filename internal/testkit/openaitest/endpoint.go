@@ -200,7 +200,7 @@ func (w *writer) raw(text string) {
 		if _, err := io.WriteString(w.w, text[:n]); err != nil {
 			panic(http.ErrAbortHandler) // the client has disconnected
 		}
-		_ = http.NewResponseController(w.w).Flush() // likewise
+		_ = http.NewResponseController(w.w).Flush() // the client may have disconnected
 		text = text[n:]
 	}
 }

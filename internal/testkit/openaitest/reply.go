@@ -18,7 +18,7 @@ type Reply struct {
 	Finish string // "stop", "length", "tool_calls" or "content_filter"; "" follows from the events
 	Bare   bool   // chat completions: [DONE] follows the last event directly, without a finish reason and usage
 	Usage  Usage  // the zero Usage is 10 in, 5 out
-	CRLF   bool   // lines end with both
+	CRLF   bool   // lines end with CR LF instead of LF
 	Nulls  bool   // every event has "error": null, as some servers write it
 }
 
