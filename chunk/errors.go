@@ -27,10 +27,10 @@ var (
 	ErrTruncated = errors.New("part of the session is not in the log")
 
 	// ErrFailed reports that the stream ended in failure. A *StreamFailedError wraps it. Everything before it was delivered.
-	ErrFailed = errors.New("the stream failed")
+	ErrFailed = errors.New("stream failed")
 
 	// ErrFenced reports that a newer writer has fenced this one. None of its later writes is stored; it must stop.
-	ErrFenced = errors.New("another writer has taken over the session")
+	ErrFenced = errors.New("fenced by a newer writer")
 
 	// ErrNotStored reports a write that is certainly not in the log.
 	ErrNotStored = errors.New("not stored")
@@ -40,7 +40,7 @@ var (
 	ErrNoStorage = errors.New("no storage for messages")
 
 	// ErrUnknownOutcome reports a write that may or may not be in the log: the server did not respond in time.
-	ErrUnknownOutcome = errors.New("it is unknown whether the write was stored")
+	ErrUnknownOutcome = errors.New("write outcome unknown")
 )
 
 // FieldError reports an invalid member of a chunk. It is ErrInvalid.

@@ -219,7 +219,7 @@ func (s *mergeReader) nextOf(ctx context.Context, st *sessionReader) (entry, err
 		if errors.Is(err, jsreader.ErrEnd) || ctx.Err() != nil {
 			return entry{}, err
 		}
-		s.cfg.Log.Debug("archive not read further, reading the log", slog.String("subject", st.Filter()), slog.Any("error", err))
+		s.cfg.Log.Debug("archive abandoned", slog.String("subject", st.Filter()), slog.Any("error", err))
 		st.archive = nil
 		st.Resume() // so that the log is compared with what was delivered
 		if err := st.Open(ctx); err != nil {

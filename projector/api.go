@@ -94,7 +94,7 @@ var (
 	ErrNoSnapshot = errors.New("no stored snapshot")
 
 	// ErrCorrupt reports a stored head that cannot be read. The session is refolded.
-	ErrCorrupt = errors.New("the stored head cannot be read")
+	ErrCorrupt = errors.New("unreadable head")
 
 	// ErrConflict reports a head that another writer has replaced. Load it and fold again.
 	ErrConflict = errors.New("stored snapshot changed")

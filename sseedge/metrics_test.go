@@ -259,7 +259,7 @@ func TestMetricsOfEndings(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		{"error", "the log has no record to continue with", "INFO", func(t *testing.T, w *env) {
+		{"error", "no record to continue from", "INFO", func(t *testing.T, w *env) {
 			t.Helper()
 			// The ordinals start again, and the log does not reach the position of the snapshot.
 			session := chunk.RootSession(s1.Tenant, "expired")

@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/sse"
 )
 
-var errLogUnavailable = errors.New("the log has no record to continue with")
+var errLogUnavailable = errors.New("no record to continue from")
 
 // stream is one open connection. It runs on the goroutine of its request; its sessions need no other goroutines.
 type stream struct {

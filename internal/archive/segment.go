@@ -16,7 +16,7 @@ import (
 )
 
 // ErrCorrupt reports a segment that differs from the description in its index.
-var ErrCorrupt = errors.New("the segment is not what was archived")
+var ErrCorrupt = errors.New("corrupt archive segment")
 
 // maxSegmentBytes limits the size of a segment before compression, unless its only record is larger. A segment is one message, and even an incompressible
 // one is smaller than the default max_payload of 1 MiB. Larger segments would compress little better, and a reader keeps a whole segment in memory.

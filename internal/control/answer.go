@@ -70,7 +70,7 @@ type Answer struct {
 }
 
 // ErrAnswered reports a call that has an answer. An *AnsweredError wraps it and holds the accepted answer.
-var ErrAnswered = errors.New("the call has been answered already")
+var ErrAnswered = errors.New("call already answered")
 
 // AnsweredError is ErrAnswered with the first answer.
 type AnsweredError struct{ Answer Answer }

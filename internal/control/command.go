@@ -80,10 +80,10 @@ var (
 	ErrUnsupported = errors.New("not supported by this build")
 
 	// ErrBusy reports a session whose command is not acknowledged yet. A *BusyError wraps it and holds that command.
-	ErrBusy = errors.New("the session has another command")
+	ErrBusy = errors.New("session has another command")
 
 	// ErrNoCommand reports a session without a command.
-	ErrNoCommand = errors.New("the session has no command")
+	ErrNoCommand = errors.New("session has no command")
 )
 
 // BusyError is ErrBusy with the existing command.

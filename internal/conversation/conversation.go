@@ -220,7 +220,7 @@ func (s *Service) CheckInput(ctx context.Context, id chunk.Session, turn []Input
 	if err != nil {
 		return nil, s.Failed(ctx, id, "input", err)
 	}
-	s.cfg.Log.DebugContext(ctx, "messages that were refused before omitted", "session", id.String(), "messages", len(turn)-len(kept))
+	s.cfg.Log.DebugContext(ctx, "earlier rejected messages omitted", "session", id.String(), "messages", len(turn)-len(kept))
 	return kept, nil
 }
 

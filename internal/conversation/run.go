@@ -385,6 +385,6 @@ func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*Sta
 		}
 		// Another request was first: the next state shows its command.
 	}
-	s.cfg.Log.WarnContext(ctx, "rounds exhausted", "session", id.String())
+	s.cfg.Log.WarnContext(ctx, "compare-and-set retries exhausted", "session", id.String())
 	return State{}, refusal(ReasonContended)
 }

@@ -54,7 +54,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 			return refuse(p), v
 		}
 	}
-	s.cfg.Log.WarnContext(ctx, "rounds exhausted", "session", req.Session.String())
+	s.cfg.Log.WarnContext(ctx, "compare-and-set retries exhausted", "session", req.Session.String())
 	return refuseWith(ReasonContended), State{}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrDrained is the cause of the context of a stream that Drain.Begin closes.
-var ErrDrained = errors.New("the edge is draining")
+var ErrDrained = errors.New("edge draining")
 
 // Drain holds the open streams of a surface, so that they can be closed. The zero Drain is ready for use, by any number of goroutines.
 type Drain struct {

@@ -211,8 +211,8 @@ const maxQuery = 8 << 10
 
 // Errors of ParseQuery; their texts are for clients.
 var (
-	ErrQueryTooLong    = errors.New("the query is too long")
-	ErrQueryUnreadable = errors.New("the query cannot be read")
+	ErrQueryTooLong    = errors.New("query too long")
+	ErrQueryUnreadable = errors.New("malformed query")
 )
 
 // ParseQuery parses a query of at most 8 KiB.

@@ -189,7 +189,7 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	for key, want := range p.cfg.Metadata {
 		have, ok := cfg.Metadata[key]
 		if ok && have != want {
-			p.log.Warn("consumer with another position deleted; reading from the start of the stream", slog.String("consumer", p.cfg.Name),
+			p.log.Warn("consumer with another position deleted", slog.String("consumer", p.cfg.Name),
 				slog.String("stream", p.stream), slog.String("metadata", have), slog.String("want", want))
 			p.acks.clear()
 			p.last.seq, p.last.stored = 0, time.Time{}

@@ -51,7 +51,7 @@ const PinnedGroup = "tailrace"
 
 // ErrConfigMismatch reports a consumer of that name with other settings: it would deliver other messages, would not redeliver unacknowledged messages, or would
 // serve several clients at the same time.
-var ErrConfigMismatch = errors.New("a consumer of this name has other settings")
+var ErrConfigMismatch = errors.New("consumer has other settings")
 
 // consumerConfig returns the configuration with which the consumer is created, at the last known position.
 func (p *Pinned) consumerConfig() jetstream.ConsumerConfig {

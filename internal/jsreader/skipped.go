@@ -33,7 +33,7 @@ func (o *Ordered) checkSkipped(ctx context.Context, e *Entry) error {
 		return nil
 	}
 	o.serverSkips++
-	o.log.Warn("stored message left out by the server", slog.String("stream", o.stream),
+	o.log.Warn("stored message not delivered by the server", slog.String("stream", o.stream),
 		slog.Uint64("after", o.Last()), slog.Uint64("stored", m.Seq), slog.Uint64("sequence", e.Seq))
 	if o.serverSkips >= MaxSkips {
 		return ErrExpired

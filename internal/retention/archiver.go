@@ -165,7 +165,7 @@ func (j *archiveJob) readIndex(ctx context.Context) error {
 	case errors.Is(err, jsclient.ErrNotFound):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read the archive of %s: %w", j.session, err)
+		return fmt.Errorf("read archive of %s: %w", j.session, err)
 	}
 	j.revision = m.Seq
 	if j.found, err = archive.ReadIndex(m.Data); err != nil {
@@ -315,7 +315,7 @@ func (j *archiveJob) message(subject string, data []byte) jsclient.Put {
 func (j *archiveJob) resolveConflict(ctx context.Context, written []byte) error {
 	m, err := j.client.LastRetry(ctx, j.cfg.RetryTimeout, j.stream, j.index)
 	if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
-		return fmt.Errorf("read the archive of %s: %w", j.session, err)
+		return fmt.Errorf("read archive of %s: %w", j.session, err)
 	}
 	if bytes.Equal(m.Data, written) {
 		return nil
@@ -323,7 +323,7 @@ func (j *archiveJob) resolveConflict(ctx context.Context, written []byte) error 
 	if err == nil {
 		other, err := archive.ReadIndex(m.Data)
 		if err != nil { // of a later version: a process that can read it removes the segments
-			return fmt.Errorf("the archive of %s: %w", j.session, err)
+			return fmt.Errorf("check archive of %s: %w", j.session, err)
 		}
 		for _, segment := range other.Segments {
 			j.written = slices.DeleteFunc(j.written, func(at uint64) bool { return at == segment.Seq })

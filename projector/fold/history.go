@@ -10,7 +10,7 @@ import (
 )
 
 // ErrInconsistent reports finished messages that do not match the hash in the head.
-var ErrInconsistent = errors.New("the finished messages do not belong to this head")
+var ErrInconsistent = errors.New("finished messages do not match the head")
 
 // FinishedMessage is a message that no record can change, or a segment of a message: a run of parts that no record can change.
 type FinishedMessage struct {

@@ -317,9 +317,9 @@ func (st *stream) heartbeat(ctx context.Context) error {
 	return errRunNotStarted
 }
 
-var errOtherMessage = errors.New("the message has another id than announced: another turn was answered before it")
+var errOtherMessage = errors.New("message id differs from the announced one: an earlier turn was answered first")
 
-var errRunNotStarted = errors.New("the requested run has not begun, and its command is gone")
+var errRunNotStarted = errors.New("run not started: command removed")
 
 func (st *stream) close() {
 	if st.plan.Ahead != nil {

@@ -137,7 +137,7 @@ func (v View) hideEverywhere(in ruleSet, path []string) error {
 
 func hideMember(r *rule, t chunk.Type, path []string) error {
 	if t == chunk.TypeStatePatch && len(path) > 1 && path[0] == "patches" {
-		return fmt.Errorf("a patch with a part hidden is another patch: hide %q", path[0])
+		return fmt.Errorf("cannot hide a part of a patch: hide %q as a whole", path[0])
 	}
 	if err := r.hide(shapesOf(t), path); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (in ruleSet) checkRepeats() error {
 			}
 		}
 		if len(hides) > 0 && len(shows) > 0 {
-			return fmt.Errorf("it hides %s and shows the same in %s", hides[0], shows[0])
+			return fmt.Errorf("hides %s and shows the same in %s", hides[0], shows[0])
 		}
 	}
 	return nil
