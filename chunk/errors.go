@@ -96,8 +96,8 @@ type TruncatedError struct {
 	Reason        TruncationReason
 	After         Seq  // last position of the reader
 	FirstSeq      Seq  // first sequence that is still there, 0 if unknown
-	Step          *int // truncatedAtStep of a clean-up, nil otherwise
-	HighWatermark Seq  // high-water mark of a clean-up, 0 otherwise
+	Step          *int // truncatedAtStep of a cleanup, nil otherwise
+	HighWatermark Seq  // high-water mark of a cleanup, 0 otherwise
 }
 
 func (e *TruncatedError) Error() string {

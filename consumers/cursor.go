@@ -153,7 +153,7 @@ func (r *Reader) missingReason(ctx context.Context, s chunk.Session, stream, fil
 	case after < chunk.Seq(state.First):
 		return missing
 	}
-	// It was deleted separately, and its ordinal with it. The range of sequences in a truncated record distinguishes a clean-up from a purge.
+	// It was deleted separately, and its ordinal with it. The range of sequences in a truncated record distinguishes a cleanup from a purge.
 	truncations, _, err := r.truncationRecords(ctx, jsreader.OrderedConfig{Stream: stream, Filter: filter, After: uint64(after), OpenTimeout: r.cfg.OpenTimeout})
 	if err != nil {
 		return err

@@ -17,13 +17,13 @@
 // # Gaps
 //
 // Every record has its ordinal, its number in its session, and a reader checks that each record is the next one. A gap is accepted only if a truncated
-// record explains it as a clean-up, and only by readers that began after the clean-up. Any other missing record ends the iteration with a
+// record explains it as a cleanup, and only by readers that began after the cleanup. Any other missing record ends the iteration with a
 // *chunk.TruncatedError, after everything before the gap was delivered and nothing after it. When each reason is detected:
 //
 //	"expired"    the reader begins before the first sequence of the log: at once, before any record;
 //	             retention or a purge removes records that the reader has not read: at the next record of the session, by its ordinal
 //	"gap"        records are missing in the middle: at the next record
-//	"cleanup"    a clean-up removes records that the reader has not read: at the gap, or at the truncated record; records in flight to the
+//	"cleanup"    a cleanup removes records that the reader has not read: at the gap, or at the truncated record; records in flight to the
 //	             reader are still delivered
 //	"future"     the cursor is beyond the end of the log: at once
 //	"foreign"    the cursor is a record of another session: at once

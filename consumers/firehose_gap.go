@@ -43,7 +43,7 @@ func (l *partitionLoop) reportGap(ctx context.Context, g Gap) error {
 }
 
 // checkExpired reports the range before e that retention has removed, also while this durable firehose was not running. Sequences that are missing after the first
-// one of the stream were removed by a clean-up, or belong to records that the filter does not select.
+// one of the stream were removed by a cleanup, or belong to records that the filter does not select.
 func (d *durable) checkExpired(ctx context.Context, e *jsreader.Entry) error {
 	before := max(d.handled, d.pinned.AckFloorBefore())
 	if before == 0 || e.Seq <= before+1 {
@@ -99,7 +99,7 @@ func (l *partitionLoop) checkOrdinal(ctx context.Context, e *jsreader.Entry) err
 	return nil
 }
 
-// explainGap reports the records between the last one of a session and rec, unless a clean-up has removed them.
+// explainGap reports the records between the last one of a session and rec, unless a cleanup has removed them.
 func (l *partitionLoop) explainGap(ctx context.Context, c *ordinalChecker, e *jsreader.Entry, rec chunk.Record) error {
 	s, err := l.reader.sessionOf(e.Subject)
 	if err != nil {

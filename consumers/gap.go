@@ -17,12 +17,12 @@ func (rd *readState) chainOf(ctx context.Context, e *entry) (*ordinalChecker, er
 	}
 	s, err := rd.sessionOf(e.Subject)
 	if err != nil {
-		return nil, rd.noRecord(e, err)
+		return nil, rd.countMalformed(e, err)
 	}
 	c := &ordinalChecker{session: s}
 	rec, err := e.record(s)
 	if err != nil {
-		return nil, rd.noRecord(e, err)
+		return nil, rd.countMalformed(e, err)
 	}
 	if err := rd.findPredecessor(ctx, c, e.Subject, rec); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (rd *readState) recordUpTo(ctx context.Context, s chunk.Session, subject st
 	}
 }
 
-// acceptGap returns nil if a clean-up that is older than this read removed the records that are missing before rec.
+// acceptGap returns nil if a cleanup that is older than this read removed the records that are missing before rec.
 func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
 	if rd.fromFirst && !c.begun {
 		return nil

@@ -172,7 +172,7 @@ func TestBetweenListAndReaders(t *testing.T) {
 		truncated(t, err, chunk.TruncatedGap)
 		same(t, got, append(root[:2:2], kid[:2]...))
 	})
-	t.Run("a clean-up is done", func(t *testing.T) {
+	t.Run("a cleanup is done", func(t *testing.T) {
 		w, root, kid := setup(t)
 		rd, attach := w.listed(true)
 		defer rd.close()

@@ -113,7 +113,7 @@ type readState struct {
 	merge   *mergeReader               // while the history of a small tree, or an archive, is read; ordered is one of its readers then
 	chains  map[string]*ordinalChecker // by subject; of a session alone there is one
 
-	// attached is the end of the log when the read began: a clean-up whose truncated record is after it ran at the same time as this read.
+	// attached is the end of the log when the read began: a cleanup whose truncated record is after it ran at the same time as this read.
 	attached   chunk.Seq
 	last       chunk.Seq // last sequence that was delivered, at first the position to begin at
 	rootLast   endState
@@ -129,7 +129,7 @@ func (rd *readState) close() {
 	}
 }
 
-// open attaches the read. jsreader.ErrEnd: there is nothing to read.
+// open attaches the read. It returns jsreader.ErrEnd if there is nothing to read.
 func (rd *readState) open(ctx context.Context) error {
 	if err := rd.name(); err != nil {
 		return err
@@ -209,8 +209,8 @@ func (rd *readState) startingPoint(ctx context.Context) error {
 	return rd.beginAfter(rec)
 }
 
-// startAtPosition: a position from a snapshot may be older than the log. The record after it proves it; the record at it, if the log still has it, has the
-// epoch. Without the epoch a record of a fenced writer might be accepted as the next one.
+// startAtPosition begins after a position with an ordinal. A position from a snapshot may be older than the log. The record after it proves it; the record at
+// it, if the log still has it, has the epoch. Without the epoch a record of a fenced writer might be accepted as the next one.
 //
 // The sequence may be that of another session of the tree: a reader of a tree has one sequence for the tree, and an ordinal for each session.
 func (rd *readState) startAtPosition(ctx context.Context) error {
@@ -293,7 +293,7 @@ func (rd *readState) nextEntry(ctx context.Context) (entry, error) {
 	return entry{Entry: e}, err
 }
 
-// errSkip: a message that is skipped.
+// errSkip reports a message that is skipped.
 var errSkip = errors.New("message skipped")
 
 // accept checks one message: it returns the next record, errSkip, or an error if a record before it is missing.
@@ -304,7 +304,7 @@ func (rd *readState) accept(ctx context.Context, e *entry) (chunk.Record, error)
 	}
 	rec, err := e.record(c.session)
 	if err != nil {
-		return chunk.Record{}, rd.noRecord(e, err)
+		return chunk.Record{}, rd.countMalformed(e, err)
 	}
 	switch c.check(rec) {
 	case follows:
@@ -330,9 +330,9 @@ func (rd *readState) countFenced() error {
 	return errSkip
 }
 
-// noRecord reports a malformed message, and skips it.
-func (rd *readState) noRecord(e *entry, why error) error {
-	rd.skipMalformed(Malformed{Stream: rd.stream, Subject: e.Subject, Seq: chunk.Seq(e.Seq), Err: why})
+// countMalformed reports a malformed message, and skips it.
+func (rd *readState) countMalformed(e *entry, cause error) error {
+	rd.skipMalformed(Malformed{Stream: rd.stream, Subject: e.Subject, Seq: chunk.Seq(e.Seq), Err: cause})
 	return errSkip
 }
 

@@ -98,7 +98,7 @@ func TestTreeCursorProvesTheOtherSessions(t *testing.T) {
 		truncated(t, err, chunk.TruncatedGap)
 		same(t, got, nil)
 	})
-	t.Run("a clean-up removed it", func(t *testing.T) {
+	t.Run("a cleanup removed it", func(t *testing.T) {
 		w, kid, cursor, recs := setup(t)
 		marker := w.cleanUp(kid, recs[4], recs[5])
 		got, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: true, After: chunk.Position{Seq: cursor}}))

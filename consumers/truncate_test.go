@@ -56,7 +56,7 @@ func TestVerify(t *testing.T) {
 	_, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, chunk.Cursor{Seq: recs[3].Seq})
 	why := truncated(t, err, chunk.TruncatedCleanup)
 	if why.Step == nil || *why.Step != 1 || why.HighWatermark != recs[3].Seq {
-		t.Errorf("the clean-up is reported as %+v", why)
+		t.Errorf("the cleanup is reported as %+v", why)
 	}
 	pos, err = w.reader.CheckCursor(t.Context(), alice, chunk.ScopeSession, chunk.Cursor{Seq: marker.Seq})
 	if err != nil || pos != marker.Position() {
@@ -330,7 +330,7 @@ func TestPurgeUnderALiveReader(t *testing.T) {
 	})
 }
 
-// CV-8, CV-9 of the specification: a clean-up during a read is an error only for readers that have not read the removed records.
+// CV-8, CV-9 of the specification: a cleanup during a read is an error only for readers that have not read the removed records.
 func TestCleanup(t *testing.T) {
 	t.Run("a reader that starts later gets the remaining records", func(t *testing.T) {
 		w := newEnv(t, Config{})
@@ -379,7 +379,7 @@ func TestCleanup(t *testing.T) {
 		why := truncated(t, err, chunk.TruncatedCleanup)
 		same(t, got, recs[:len(recs)-2])
 		if why.HighWatermark != recs[len(recs)-1].Seq || why.Step == nil || why.After != got[len(got)-1].Seq {
-			t.Errorf("the clean-up is reported as %+v", why)
+			t.Errorf("the cleanup is reported as %+v", why)
 		}
 		w.noConsumers()
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// truncationRecord is a truncated record, by which a writer declares that a clean-up removed certain records.
+// truncationRecord is a truncated record, by which a writer declares that a cleanup removed certain records.
 type truncationRecord struct {
 	seq  chunk.Seq
 	body chunk.Truncated
@@ -156,7 +156,7 @@ func (rd *readState) lookAhead(ctx context.Context, subject string, seq chunk.Se
 	return l.truncationRecords, nil
 }
 
-// attributeTo sets the clean-up of m as the reason of err.
+// attributeTo sets the cleanup of m as the reason of err.
 func attributeTo(err *chunk.TruncatedError, m truncationRecord) {
 	step := int(m.body.TruncatedAtStep)
 	err.Reason = chunk.TruncatedCleanup

@@ -96,7 +96,7 @@ func startDemo(t *testing.T, url, scenario string) string {
 func awaitLog(t *testing.T, u *up, session string) map[string]string {
 	t.Helper()
 	// The first tail waits for the end; the second reads the final records,
-	// because a clean-up may have removed records that the first has read.
+	// because a cleanup may have removed records that the first has read.
 	var res result
 	for range 2 {
 		if res = u.tailrace(t, "", "tail", session, "--json"); res.code != 0 {

@@ -48,7 +48,7 @@ func TestAllClientsHaveEveryRecordWhenIdle(t *testing.T) {
 			synctest.Wait()
 			for i := range clients {
 				if got := last[i].Load(); got != written {
-					t.Fatalf("in the silence behind %d client %d has %d", written, i, got)
+					t.Fatalf("after record %d client %d has %d", written, i, got)
 				}
 			}
 		}
@@ -88,7 +88,7 @@ func TestReconnectsShareReads(t *testing.T) {
 	})
 }
 
-// Many sessions with few clients each, in little memory.
+// With many sessions of one client each the hub stays within MaxMemory, and each client receives all records.
 func TestManySessionsInLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sessions, records, memory = 60, 30, 60 << 10

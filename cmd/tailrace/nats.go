@@ -50,7 +50,7 @@ func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 		nats.Name("tailrace"),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // otherwise the second authorization error closes the connection for good
+		nats.IgnoreAuthErrorAbort(), // otherwise the second authorization error closes the connection permanently
 		nats.CustomReconnectDelay(reconnectBackoff.Delay),
 		nats.PingInterval(3 * time.Second),
 		nats.MaxPingsOutstanding(2),

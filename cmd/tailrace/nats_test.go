@@ -81,9 +81,9 @@ func (p *process) await(t *testing.T, pattern string) string {
 }
 
 // TestCredentialRevokedAndRestored revokes the credentials, or the permissions, of the process that has all roles until several
-// attempts to connect or to ask are refused, and restores them. Then the edge must serve, the worker must answer and the projector
-// must save again. The client library closed the connection for good after the second refusal before, and the process stayed
-// without one.
+// attempts to connect or to send a request are rejected, and restores them. Then the edge must serve, the worker must answer and
+// the projector must save again. Without nats.IgnoreAuthErrorAbort the client library closes the connection permanently after the second
+// rejection.
 func TestCredentialRevokedAndRestored(t *testing.T) {
 	const user = `authorization { users = [ {user: tailrace, password: %s%s}, {user: operator, password: op} ] }`
 	allowed := fmt.Sprintf(user, "one", "")
@@ -152,8 +152,8 @@ func wantAnswer(t *testing.T, edge, id string) {
 	})
 }
 
-// TestConnectionClosedForGood checks that a role ends with an error when the client library gives the connection up.
-func TestConnectionClosedForGood(t *testing.T) {
+// TestConnectionClosedPermanently checks that a role ends with an error when the client library closes the connection.
+func TestConnectionClosedPermanently(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	cfg, _, err := arguments(terminal{}, "edge", []string{"--nats-url", srv.URL}, nil)
 	if err != nil {
@@ -173,7 +173,7 @@ func TestConnectionClosedForGood(t *testing.T) {
 	}()
 	b.nc.Close()
 	if err := <-ended; !errors.Is(err, nats.ErrConnectionClosed) {
-		t.Errorf("err = %v, want that the connection is closed", err)
+		t.Errorf("err = %v, want ErrConnectionClosed", err)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := startProcess(t, args...)
-			p.await(t, `(nats unavailable, waiting|tailrace \w+: .*)`) // the latter is why it has ended
+			p.await(t, `(nats unavailable, waiting|tailrace \w+: .*)`) // the second is the error of a process that has ended
 			p.stop()
 			<-p.code
 			lines := bufio.NewScanner(strings.NewReader(p.out.String()))

@@ -196,7 +196,7 @@ func (p *publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	case chunk.StreamActive:
 		return run.Activate(ctx)
 	case chunk.Truncated:
-		return errors.New("type truncated: cannot be published, it records a clean-up of its own log")
+		return errors.New("type truncated: cannot be published, it records a cleanup of its own log")
 	case chunk.SubagentStart:
 		// Stored before the first record of the child: readers of the tree find
 		// the sub-agent before its chunks.

@@ -193,7 +193,7 @@ func (r *recorder) crash(t *testing.T) {
 	r.await(t, "crash", "ended")
 	worker.stop(t)
 	if got := r.ask(t, ask{Path: "/v1/sessions/crash/events"}); !strings.Contains(got.Body, `"type":"truncated"`) || !strings.Contains(got.Body, `"mode":"takeover"`) {
-		t.Fatalf("no clean-up of a takeover: %s", got.Body)
+		t.Fatalf("no cleanup of a takeover: %s", got.Body)
 	}
 	worker = r.assistant(t)
 	asked = r.begin(t, "crash-sdk", "assistant", "hold, then crash")

@@ -66,7 +66,7 @@ func TestSegments(t *testing.T) {
 		}
 		all := pack(records)
 		if got := unpack(rt, all); !slices.EqualFunc(got, records, same) {
-			rt.Fatalf("%d records came back as %d others", len(records), len(got))
+			rt.Fatalf("%d records unpacked to %d other records", len(records), len(got))
 		}
 		before := pack(records[:rapid.IntRange(1, len(records)).Draw(rt, "before")])
 		for i, p := range before[:len(before)-1] {
@@ -103,7 +103,7 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// FuzzUnpack checks that arbitrary bytes return an error at most.
+// FuzzUnpack checks that arbitrary bytes unpack to the announced number of records or return ErrCorrupt.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{3, 2, 1, 1, 1, 'x', 2, '{', '}'}, 1)
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, 1<<40)
@@ -131,7 +131,7 @@ func TestIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(*back) != fmt.Sprint(*x) || !back.MatchesLog(created, 3, last) {
-		t.Fatalf("%+v came back as %+v", x, back)
+		t.Fatalf("%+v was read as %+v", x, back)
 	}
 	for name, fits := range map[string]bool{
 		"a recreated stream": back.MatchesLog(created.Add(1), 3, last),

@@ -116,7 +116,7 @@ func TestTurns(t *testing.T) {
 }
 
 // Workers crash after a random number of records, one after the other: in a text, between checkpoint and commit,
-// in a clean-up, around a suspension. The text of every session is that of an undisturbed run.
+// in a cleanup, around a suspension. The text of every session is that of an undisturbed run.
 func TestCrashes(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))

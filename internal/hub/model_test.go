@@ -21,7 +21,7 @@ import (
 
 // TestAnyHistory runs random events of a log, its feed and its readers against
 // a hub, and compares the output of every client with the written records: no
-// duplicates, in order, no gap that no clean-up explains, and complete at the
+// duplicates, in order, no gap that no cleanup explains, and complete at the
 // end of the log.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -76,9 +76,9 @@ type model struct {
 	hub            *hub.Hub
 	stop           func()
 	ever           []chunk.Record                    // all records written to this stream
-	removed        map[chunk.Session][]chunk.Ordinal // by clean-ups
+	removed        map[chunk.Session][]chunk.Ordinal // by cleanups
 	pendingDeletes []chunk.Seq                       // removed by a truncation record, not deleted yet
-	deleted        []chunk.Seq                       // by clean-ups
+	deleted        []chunk.Seq                       // by cleanups
 	readers        []*modelReader
 	loss           bool // records have expired or were purged
 	fenced         bool // a fenced writer has stored a record
@@ -705,7 +705,7 @@ func (m *model) checkBatch(r *modelReader, batch hub.Batch) error {
 }
 
 // checkGap checks that every record written in the session of rec since the
-// reader's last record of it was delivered, or removed by a clean-up.
+// reader's last record of it was delivered, or removed by a cleanup.
 func (m *model) checkGap(r *modelReader, rec chunk.Record) error {
 	for _, other := range m.ever {
 		if other.Session != rec.Session || other.Seq <= r.start || other.Seq >= rec.Seq || !m.shown(r, other) ||

@@ -14,7 +14,7 @@ func TestKnownHistories(t *testing.T) {
 		script []op
 	}{
 		{
-			name:   "a page read between the truncation record of a clean-up and its deletes is not shown to clients that subscribe later",
+			name:   "a page read between the truncation record of a cleanup and its deletes is not shown to clients that subscribe later",
 			memory: 1 << 20, page: 1 << 20,
 			script: []op{
 				{"append", 0, 0}, {"append", 0, 1}, {"append", 0, 0}, {"truncation", 0, 0}, {"wait", 0, 0},

@@ -19,7 +19,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Many concurrent sessions are read from the log by the durable consumer and saved in the bucket, with clean-ups; snapshots that are read meanwhile are exact.
+// Many concurrent sessions are read from the log by the durable consumer and saved in the bucket, with cleanups; snapshots that are read meanwhile are exact.
 func TestLogToBucket(t *testing.T) {
 	w := newEnv(t)
 	p := w.project(SourceConfig{})

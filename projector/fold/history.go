@@ -24,8 +24,7 @@ type FinishedMessage struct {
 	Data []byte // JSON; read-only
 }
 
-// history holds the messages of a session: the finished ones, of which only the newer ones may be in memory, then the open
-// ones.
+// history holds the messages of a session: the finished ones, of which only the newer ones may be in memory, then the open ones.
 type history struct {
 	trimmed  int               // number of finished messages and segments that are not in memory
 	finished []FinishedMessage // the others, in order

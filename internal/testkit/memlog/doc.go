@@ -1,5 +1,5 @@
 // Package memlog is a log in memory, for tests of the packages that read the log: hub and edge. It supports everything that happens to a real log:
-// clean-up in two steps, expiry, purge, a recreated stream, a feed that breaks, lags or leaves something out, an unavailable server.
+// cleanup in two steps, expiry, purge, a recreated stream, a feed that breaks, lags or leaves something out, an unavailable server.
 //
 //	log := memlog.New()
 //	s := chunk.RootSession("t", "s1")

@@ -52,7 +52,7 @@ func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 		{"replay", testReplay},
 		{"replay of an unknown session", testReplayUnknown},
 		{"replay of a tree", testReplayTree},
-		{"replay over a clean-up", testReplayCleanup},
+		{"replay over a cleanup", testReplayCleanup},
 		{"replay over a gap", testReplayGap},
 		{"replay from a position that does not fit", testReplayMisfit},
 		{"replay of what has expired", testReplayExpired},

@@ -99,7 +99,7 @@ func testVerifyGone(t *testing.T, w TestLog) {
 	_, err := w.CheckCursor(limited(t), child, chunk.ScopeTree, chunk.Cursor{Seq: recs[5].Seq})
 	reason(t, err, chunk.TruncatedCleanup)
 
-	// After the range that the clean-up removed, and before it.
+	// After the range that the cleanup removed, and before it.
 	w.Delete(kid[0].Seq, recs[2].Seq)
 	_, err = w.CheckCursor(limited(t), root, chunk.ScopeTree, chunk.Cursor{Seq: kid[0].Seq})
 	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)

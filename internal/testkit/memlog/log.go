@@ -87,7 +87,7 @@ func (l *Log) AppendMalformed(s chunk.Session) {
 	l.store(message{rec: chunk.Record{Session: s}, malformed: true})
 }
 
-// AppendTruncation is the first half of a clean-up: it stores the truncated record of s that lists the chunks of a step above step and a sequence above minSeq,
+// AppendTruncation is the first half of a cleanup: it stores the truncated record of s that lists the chunks of a step above step and a sequence above minSeq,
 // and returns the sequences for Delete. If there are none it stores nothing.
 func (l *Log) AppendTruncation(s chunk.Session, step int64, minSeq chunk.Seq) []chunk.Seq {
 	l.mu.Lock()
@@ -99,7 +99,7 @@ func (l *Log) AppendTruncation(s chunk.Session, step int64, minSeq chunk.Seq) []
 	return toRemove
 }
 
-// PlanCleanup returns the sequences that a clean-up of s removes from the stored records, and the members of its truncated record.
+// PlanCleanup returns the sequences that a cleanup of s removes from the stored records, and the members of its truncated record.
 func PlanCleanup(there []chunk.Record, s chunk.Session, step int64, minSeq chunk.Seq) (toRemove []chunk.Seq, members string) {
 	last, removed := chunk.Seq(0), ""
 	for _, rec := range there {
@@ -119,7 +119,7 @@ func PlanCleanup(there []chunk.Record, s chunk.Session, step int64, minSeq chunk
 		step, minSeq, toRemove[0], last, removed[1:])
 }
 
-// Delete is the second half of a clean-up; other sequences become an unexplained gap.
+// Delete is the second half of a cleanup; other sequences become an unexplained gap.
 func (l *Log) Delete(seqs ...chunk.Seq) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -137,7 +137,7 @@ func (r *reader) check(i int) chunk.TruncationReason {
 	case rec.Ordinal <= seen:
 		return chunk.TruncatedGap
 	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1):
-		return "" // never the first record: a clean-up does not remove it
+		return "" // never the first record: a cleanup does not remove it
 	case !r.isFirst(i):
 		return chunk.TruncatedGap
 	}
