@@ -24,10 +24,11 @@ type Config struct {
 	// to 50; Off is unlimited.
 	MaxSteps int
 
-	// MaxTakeovers is the maximum number of takeovers of a run since its last committed step. The worker that would
-	// exceed it fails the run with CodeRunCrashed, so that a run that crashes its worker does not crash every worker.
-	// From the second takeover on, the agent is called after a delay, and one such run runs in a process at a time.
-	// Defaults to 3; Off is unlimited, without the delay.
+	// MaxTakeovers is the maximum number of takeovers of a run since its last committed step. The worker that
+	// would exceed it fails the run with CodeRunCrashed, so that a run that
+	// crashes its worker does not crash every worker. The runs of dead workers start one at a time in a process, within
+	// limits; from the second takeover on, the agent is called after a delay. Defaults to 3; Off is unlimited, without
+	// the delays.
 	MaxTakeovers int
 
 	// ShutdownTimeout is how long a running step may continue after the context of Run has ended. Uncommitted

@@ -208,13 +208,14 @@ func (t *Turn) emitResumed(ctx context.Context, before fold.Snapshot) error {
 
 // takeOver continues a run whose worker has crashed or does not respond.
 func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
-	before, err := j.takeovers(ctx, snap)
+	lost, err := j.lostWorkers(ctx, snap)
 	if err != nil {
 		return err
 	}
+	crashed := lost > max(0, j.w.cfg.MaxTakeovers)
 	release := func() {}
-	if before > 0 {
-		if release, err = j.awaitSuspect(); err != nil {
+	if lost > 0 && !crashed { // otherwise the agent is not called
+		if release, err = j.awaitSuspect(lost > 1); err != nil {
 			return err
 		}
 	}
@@ -229,12 +230,11 @@ func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
 	if err := t.recover(ctx); err != nil {
 		return t.failRejected(ctx, err)
 	}
-	switch limit := j.w.cfg.MaxTakeovers; {
-	case before == 0:
-	case before >= limit:
-		return t.conclude(ctx, errRunCrashed(before))
-	default:
-		t.restartDelay = j.w.restart.Delay(before)
+	if crashed {
+		return t.conclude(ctx, errRunCrashed(lost))
+	}
+	if lost > 1 {
+		t.restartDelay = j.w.restart.Delay(lost - 1)
 	}
 	return t.runAgent(ctx, j.agent)
 }

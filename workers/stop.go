@@ -18,7 +18,19 @@ const interruptedText = "run interrupted"
 
 // watch applies stop requests, and ends a run that another worker has taken over, until the returned function is called. halt cancels the agent.
 func (t *Turn) watch(ctx context.Context, halt context.CancelCauseFunc) (func(), error) {
-	hints, unsubscribe, err := t.w.inbox.Watch(t.cmd.Session, t.cmd.RunID)
+	return t.w.watchStop(t.cmd, func() {
+		if err := t.readStop(ctx); err != nil {
+			t.log.WarnContext(ctx, "stop request not read", "error", err)
+			return
+		}
+		t.applyStop(halt)
+	})
+}
+
+// watchStop calls check when the inbox of the run of c may have a stop request, until the returned function is called. That
+// function waits for a running check.
+func (w *Workers) watchStop(c control.Command, check func()) (func(), error) {
+	hints, unsubscribe, err := w.inbox.Watch(c.Session, c.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -40,11 +52,7 @@ func (t *Turn) watch(ctx context.Context, halt context.CancelCauseFunc) (func(),
 			case <-done:
 				return
 			}
-			if err := t.readStop(ctx); err != nil {
-				t.log.WarnContext(ctx, "stop request not read", "error", err)
-				continue
-			}
-			t.applyStop(halt)
+			check()
 		}
 	}()
 	return func() {

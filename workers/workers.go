@@ -35,7 +35,7 @@ type Workers struct {
 	abandonAfter time.Duration // abandonTimeout, shorter in tests
 	stopPoll     time.Duration // stopPoll, shorter in tests
 	restart      wait.Backoff  // restartBackoff, shorter in tests
-	suspect      chan struct{} // see awaitSuspect
+	suspects     *suspects
 }
 
 // The dependencies, as interfaces for the simulation tests.
@@ -78,7 +78,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 
 // open returns Workers with a valid configuration.
 func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
-	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, stopPoll: stopPoll, restart: restartBackoff, suspect: make(chan struct{}, 1)}
+	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, stopPoll: stopPoll, restart: restartBackoff, suspects: newSuspects()}
 	queue, err := jscontrol.NewQueue(js, cfg.queue())
 	if err != nil {
 		return nil, err
