@@ -235,7 +235,8 @@ type StepCommitted struct {
 	CheckpointID string `json:"checkpointId"`
 }
 
-// StepDiscarded reports that staged changes of a step were discarded.
+// StepDiscarded reports that staged changes of a step were discarded. Known reasons: retry, and shutdown if the worker
+// left the run to another one; others are kept.
 type StepDiscarded struct {
 	RunID  string `json:"runId"`
 	StepID string `json:"stepId"`

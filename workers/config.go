@@ -24,8 +24,8 @@ type Config struct {
 	// to 50; Off is unlimited.
 	MaxSteps int
 
-	// MaxTakeovers is the maximum number of takeovers of a run since its last committed step. The worker that
-	// would exceed it fails the run with CodeRunCrashed, so that a run that
+	// MaxTakeovers is the maximum number of takeovers of a run since its last committed step; one from a worker that
+	// shut down is not counted. The worker that would exceed it fails the run with CodeRunCrashed, so that a run that
 	// crashes its worker does not crash every worker. The runs of dead workers start one at a time in a process, within
 	// limits; from the second takeover on, the agent is called after a delay. Defaults to 3; Off is unlimited, without
 	// the delays.

@@ -20,30 +20,45 @@ const defaultMaxTakeovers = 3
 var restartBackoff = wait.Backoff{First: time.Second, Max: 10 * time.Second}
 
 // lostWorkers returns the number of workers that died since the last committed step of the run of snap, which is taken over
-// now: 1 for the first takeover. The log has it: each takeover writes run_started with the mode takeover. A worker that shuts
-// down in a step counts too. The result is 0 without a limit of takeovers.
+// now: 1 for the first takeover. The log has it: each takeover writes run_started with the mode takeover. A worker that left
+// the run in an orderly shutdown is not counted, see Turn.leave. The result is 0 without a limit of takeovers.
 func (j *commandJob) lostWorkers(ctx context.Context, snap fold.Snapshot) (int, error) {
 	if j.w.cfg.MaxTakeovers < 0 {
 		return 0, nil
 	}
-	lost := 1
+	lost, left := 0, false // left: by the last worker so far
+	takeover := func() {
+		if !left {
+			lost++
+		}
+		left = false
+	}
 	for rec, err := range j.w.log.Replay(ctx, chunk.Range{Session: snap.Session, After: chunk.Position{Seq: snap.Run.StartSeq}}) {
 		if err != nil {
 			return 0, fmt.Errorf("takeover: count lost workers: %w", err)
 		}
 		switch rec.Type {
 		case chunk.TypeStepCommitted, chunk.TypeRunResumed:
-			lost = 1
-		case chunk.TypeRunStarted:
-			c, err := rec.Decode()
-			if err != nil {
-				continue // the fold skips it as well
+			lost, left = 0, false
+			continue
+		case chunk.TypeRunStarted, chunk.TypeStepDiscarded:
+		default:
+			continue
+		}
+		c, err := rec.Decode()
+		if err != nil {
+			continue // the fold skips it as well
+		}
+		switch b := c.Body.(type) {
+		case chunk.RunStarted:
+			if b.RunID == snap.Run.ID && b.Mode == modeTakeover {
+				takeover()
 			}
-			if b, ok := c.Body.(chunk.RunStarted); ok && b.RunID == snap.Run.ID && b.Mode == modeTakeover {
-				lost++
-			}
+		case chunk.StepDiscarded:
+			left = left || b.RunID == snap.Run.ID && b.Reason == discardedShutdown
 		}
 	}
+	takeover()
 	return lost, nil
 }
 

@@ -328,6 +328,10 @@ func (t *Turn) conclude(ctx context.Context, err error) error {
 	}
 	switch {
 	case ctx.Err() != nil, errors.Is(t.outcome, ErrStopping):
+		t.leave(ctx)
+		if err := t.lastWriteErr(); errors.Is(err, chunk.ErrFenced) {
+			return err // the command stays with the worker that has the run
+		}
 		return fmt.Errorf("run %s: %w", t.cmd.RunID, ErrStopping)
 	case errors.Is(t.outcome, ErrAborted), t.stopped() == control.StopAbort:
 		err = t.fail(ctx, abortError(t.reason()))
