@@ -123,20 +123,10 @@ func (r *pair) serve(w *env) *process {
 			if err := s.Text(ctx, "I am about to "); err != nil {
 				return err
 			}
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				for ctx.Err() == nil {
-					snap, err := w.Reader.Snapshot(ctx, r.innocent.Session)
-					if err == nil && snap.Status == fold.Ended || wait.Sleep(ctx, 10*time.Millisecond) != nil {
-						return
-					}
-				}
-			}()
 			select {
 			case <-innocentInStep:
 			case <-delayed:
-			case <-ended:
+			case <-w.over(ctx, r.innocent.Session):
 			}
 			p.Kill()
 			<-ctx.Done()
@@ -150,6 +140,8 @@ func (r *pair) serve(w *env) *process {
 			select {
 			case <-delayed:
 				return nil
+			case <-w.over(ctx, r.poison.Session):
+				return nil
 			case <-poisonInStep:
 			case <-ctx.Done():
 			}
@@ -161,6 +153,21 @@ func (r *pair) serve(w *env) *process {
 	p.cfg.ShutdownTimeout = Off // its agents end with its connection
 	delayed = p.delayed()
 	return w.serve(p)
+}
+
+// over returns a channel that is closed when a session has ended or failed, or ctx has ended.
+func (w *env) over(ctx context.Context, s chunk.Session) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for wait.Sleep(ctx, 10*time.Millisecond) == nil {
+			snap, err := w.Reader.Snapshot(ctx, s)
+			if err == nil && (snap.Status == fold.Ended || snap.Status == fold.Failed) {
+				return
+			}
+		}
+	}()
+	return over
 }
 
 // A run crashes each worker that takes it. The other run of its first worker is taken over once: in later workers one of
