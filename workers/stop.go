@@ -18,18 +18,26 @@ const interruptedText = "run interrupted"
 
 // watch applies stop requests, and ends a run that another worker has taken over, until the returned function is called. halt cancels the agent.
 func (t *Turn) watch(ctx context.Context, halt context.CancelCauseFunc) (func(), error) {
-	return t.w.watchStop(t.cmd, func() {
+	before := t.run.Position()
+	return t.w.watchStop(t.cmd, func(polled bool) (ended bool) {
+		// A write returns chunk.ErrFenced by itself.
+		if at := t.run.Position(); at != before {
+			before = at
+		} else if polled && t.endIfSuperseded(ctx, halt) {
+			return true
+		}
 		if err := t.readStop(ctx); err != nil {
 			t.log.WarnContext(ctx, "stop request not read", "error", err)
-			return
+			return false
 		}
 		t.applyStop(halt)
+		return false
 	})
 }
 
-// watchStop calls check when the inbox of the run of c may have a stop request, until the returned function is called. That
-// function waits for a running check.
-func (w *Workers) watchStop(c control.Command, check func()) (func(), error) {
+// watchStop calls check when the inbox of the run of c may have a stop request, and once per stopPoll, until check returns true
+// or the returned function is called. That function waits for a running check.
+func (w *Workers) watchStop(c control.Command, check func(polled bool) (ended bool)) (func(), error) {
 	hints, unsubscribe, err := w.inbox.Watch(c.Session, c.RunID)
 	if err != nil {
 		return nil, err
@@ -37,22 +45,17 @@ func (w *Workers) watchStop(c control.Command, check func()) (func(), error) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(t.w.stopPoll)
+		tick := time.NewTicker(w.stopPoll)
 		defer tick.Stop()
-		for before := t.run.Position(); ; {
+		for polled, over := false, false; !over; over = check(polled) {
 			select {
 			case <-hints:
+				polled = false
 			case <-tick.C:
-				// A write returns chunk.ErrFenced by itself.
-				if at := t.run.Position(); at != before {
-					before = at
-				} else if t.endIfSuperseded(ctx, halt) {
-					return
-				}
+				polled = true
 			case <-done:
 				return
 			}
-			check()
 		}
 	}()
 	return func() {

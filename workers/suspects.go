@@ -103,19 +103,20 @@ func (j *commandJob) awaitSuspect(repeated bool) (release func(), err error) {
 	log.InfoContext(j.serveCtx, "takeover delayed by another run")
 	ctx, cancel := context.WithCancel(j.serveCtx)
 	defer cancel()
-	check := func() {
+	check := func(bool) (ended bool) {
 		switch _, stopped, err := j.w.inbox.StopRequest(ctx, j.cmd.Session, j.cmd.RunID); {
 		case err != nil && ctx.Err() == nil:
 			log.WarnContext(ctx, "stop request not read", "error", err)
 		case err == nil && stopped:
 			cancel()
 		}
+		return ctx.Err() != nil
 	}
 	unwatch, err := j.w.watchStop(j.cmd, check)
 	if err != nil {
 		return nil, err
 	}
-	check()
+	check(false)
 	err = s.await(ctx, since, repeated)
 	cancel()
 	unwatch()
