@@ -96,11 +96,7 @@ func (m *MessageWriter) subagentEnd(it *item) {
 // delegation writes a notice of a sub-agent under the id of its call. The call's tool part stays in the message and has the same result.
 func (m *MessageWriter) delegation(it *item, name string, members ...string) {
 	callID := it.Text("callId")
-	id := rawjson.AppendEscaped(nil, callID)
-	if c := m.calls[callKey{it.sp.agent, callID}]; c != nil {
-		id = c.shown
-	}
-	m.beginNotice(it, name, id)
+	m.beginNotice(it, name, rawjson.AppendEscaped(nil, m.shownCallID(callKey{it.sp.agent, callID})))
 	for _, n := range members {
 		m.sanitized(n, it.Get(n))
 	}

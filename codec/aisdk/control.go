@@ -90,12 +90,12 @@ func (m *MessageWriter) streamPaused() {
 
 // asks reports whether a call waits for the client.
 func (m *MessageWriter) asks() bool {
-	return slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.completed && (c.client && c.sent || c.approvalID != nil) })
+	return slices.ContainsFunc(m.openCalls, func(c *call) bool { return !c.completed && (c.client && c.sent || c.approvalID != nil) })
 }
 
 // delegates reports whether a sub-agent is running.
 func (m *MessageWriter) delegates() bool {
-	return len(m.children) > 0 || slices.ContainsFunc(m.everyCall, func(c *call) bool { return !c.completed && c.delegated })
+	return len(m.children) > 0 || slices.ContainsFunc(m.openCalls, func(c *call) bool { return !c.completed && c.delegated })
 }
 
 // childControl ends the output of a sub-agent. A sub-agent that waits for users, while the answer waits for it, ends the response.

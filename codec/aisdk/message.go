@@ -36,9 +36,14 @@ type MessageWriter struct {
 	headAt chunk.Seq // id of that
 
 	steps     steps
-	calls     map[callKey]*call // the latest of each id
-	everyCall []*call           // in the order they came
-	shown     map[string]bool   // ids under which calls are shown
+	calls     map[callKey]*call // the latest of each id, without finished ones
+	openCalls []*call           // all calls without finished ones
+	shown     map[string]bool   // ids under which these are shown
+	finished  finishedCalls     // calls that have an outcome, see finish
+	completed *call             // the call to which the record at hand gave its outcome, nil for none
+	reused    map[callKey]reuse // keys of several calls, or whose id another call has in the message
+	keepCalls bool              // for tests: calls with an outcome stay among the open ones
+	callCount int               // of all calls that ever began
 	children  map[string]chunk.Ordinal
 	streams   *structured.State // of structured data, nil for none
 	streamAt  chunk.Ordinal     // latest record of it
@@ -62,7 +67,7 @@ const (
 func New(messageID string, opt Options) *MessageWriter {
 	return &MessageWriter{
 		id: messageID, opt: opt, meta: Meta{MessageID: messageID},
-		calls: make(map[callKey]*call), shown: make(map[string]bool),
+		calls: make(map[callKey]*call), shown: make(map[string]bool), steps: steps{number: 1},
 	}
 }
 

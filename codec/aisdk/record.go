@@ -74,6 +74,10 @@ func (m *MessageWriter) record(rec *chunk.Record) {
 		m.start()
 		m.writeRecord(&it)
 	}
+	if c := m.completed; c != nil {
+		m.completed = nil
+		m.finish(c)
+	}
 	m.turn = m.turn || sp.own()
 }
 

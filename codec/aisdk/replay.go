@@ -88,8 +88,10 @@ func (r *Replay) Scan(rec chunk.Record) {
 		return
 	}
 	body := r.ahead.read(rec)
-	if seq, ok := r.ahead.answers(rec, body); ok && m.opt.Major < 7 {
-		r.answered[seq] = true
+	if m.opt.Major < 7 {
+		if seq, ok := r.ahead.answers(rec, body); ok {
+			r.answered[seq] = true
+		}
 	}
 	var resumes bool
 	if resumes, r.ahead.over = r.ahead.isResume(rec, body); resumes && !r.ahead.over {
@@ -158,12 +160,17 @@ func (l *replayScan) read(rec chunk.Record) chunk.Body {
 	return nil
 }
 
-// answers returns the request for approval that a record answers.
+// answers returns the request for approval that a record answers. Requests that a rule answers are not shown.
 func (l *replayScan) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool) {
 	var call string
 	switch b := body.(type) {
 	case chunk.ToolApprovalRequest:
-		l.approvals[callKey{rec.Session.ID, b.ToolCallID}] = rec.Seq
+		key := callKey{rec.Session.ID, b.ToolCallID}
+		if b.IsAutomatic != nil && *b.IsAutomatic {
+			delete(l.approvals, key)
+		} else {
+			l.approvals[key] = rec.Seq
+		}
 		return 0, false
 	case chunk.ToolApprovalResponse:
 		call = b.ToolCallID
@@ -174,7 +181,9 @@ func (l *replayScan) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool
 	case chunk.ToolInputError:
 		call = b.ToolCallID
 	}
-	seq, asked := l.approvals[callKey{rec.Session.ID, call}]
+	key := callKey{rec.Session.ID, call}
+	seq, asked := l.approvals[key]
+	delete(l.approvals, key)
 	return seq, asked
 }
 

@@ -16,7 +16,9 @@ type steps struct {
 	// they would find the answered calls each time, and post indefinitely.
 	questions []*call
 
-	delegated []*call // the calls since the last start-step that sub-agents execute
+	delegated []*call // the calls since the last start-step that sub-agents execute, without finished ones
+
+	number int // of start-steps
 
 	beganAt    chunk.Ordinal // record of the latest step_start
 	startedAt  chunk.Ordinal // record of the step_start for which start-step was written
@@ -93,14 +95,18 @@ func (m *MessageWriter) markVisible(it *item) {
 }
 
 func (m *MessageWriter) startStep() {
-	kept := m.steps.kept
+	kept, questions := m.steps.kept, m.steps.questions
 	m.steps = steps{
-		open: true, beganAt: m.steps.beganAt, startedAt: m.steps.beganAt,
+		number: m.steps.number + 1,
+		open:   true, beganAt: m.steps.beganAt, startedAt: m.steps.beganAt,
 		firstAt: m.own.ordinal, producedAt: m.steps.producedAt,
 	}
 	if !kept && !m.opt.NoSteps {
 		m.open("start-step")
 		m.shut()
+	}
+	for _, c := range questions {
+		m.finish(c)
 	}
 }
 

@@ -23,6 +23,9 @@ type callKey struct{ agent, id string }
 // call is a tool call of the message.
 type call struct {
 	key        callKey
+	suffix     int    // number behind the id in the message, 1 for none
+	number     int    // of all calls of the message
+	place      int    // in MessageWriter.openCalls
 	id         string // in the message
 	shown      []byte // id as the content of a JSON string
 	client     bool   // the browser runs it
@@ -33,11 +36,40 @@ type call struct {
 	approvalID []byte // id of the approval that waits for a decision, nil for none
 	completed  bool   // it has its outcome
 	question   bool   // the client must answer it
+	finished   bool   // it is in MessageWriter.finished
 	approved   []byte // version 6: the frame that shows it approved, its input again
 	again      []byte // of a question: its latest frame, nil while it is open
 
 	// The records of these changes. A truncation record may remove them.
 	begunAt, sentAt, approvalAt, completedAt chunk.Ordinal
+
+	// The latest steps in whose lists it was: steps.number.
+	questionIn, delegatedIn int
+}
+
+// reuse is the state of an id that the message cannot show as it is.
+type reuse struct {
+	suffix int // of the latest call of the id
+	next   int // all lower suffixes are in use
+}
+
+// newCall returns a call with the number behind its id.
+func newCall(key callKey, suffix int) *call {
+	c := &call{key: key, suffix: suffix, id: key.shownID(suffix)}
+	c.shown = rawjson.AppendEscaped(nil, c.id)
+	return c
+}
+
+// shownID returns the id of a call in the message, with the number behind it.
+func (k callKey) shownID(suffix int) string {
+	id := k.id
+	if k.agent != "" {
+		id = k.agent + "/" + id
+	}
+	if suffix > 1 {
+		id += "_" + strconv.Itoa(suffix)
+	}
+	return id
 }
 
 var (
@@ -64,10 +96,12 @@ func (m *MessageWriter) call(it *item, name string) *call {
 	if c := m.calls[key]; c != nil && !c.completed {
 		return c
 	}
-	c := &call{key: key, id: m.showAs(it.sp, id), client: m.runsInClient(it, name), delegated: strings.HasPrefix(name, subagentTool), begunAt: it.rec.Ordinal}
-	c.shown = rawjson.AppendEscaped(nil, c.id)
+	c := newCall(key, m.freeSuffix(key))
+	c.client, c.delegated, c.begunAt = m.runsInClient(it, name), strings.HasPrefix(name, subagentTool), it.rec.Ordinal
+	m.callCount++
+	c.number = m.callCount
 	m.calls[key] = c
-	m.everyCall = append(m.everyCall, c)
+	m.addOpen(c)
 	if !m.steps.begun && !m.steps.open && slices.ContainsFunc(m.steps.questions, (*call).triggersAutoPost) {
 		m.startStep() // if this is a question too, the client would post the old answer again
 	}
@@ -75,22 +109,89 @@ func (m *MessageWriter) call(it *item, name string) *call {
 	return c
 }
 
-// known returns the latest call with the id of a record, nil if there is none.
-func (m *MessageWriter) known(it *item) *call {
-	return m.calls[callKey{it.sp.agent, it.Text("toolCallId")}]
+// addOpen adds a call to the calls that are not finished.
+func (m *MessageWriter) addOpen(c *call) {
+	c.place = len(m.openCalls)
+	m.openCalls = append(m.openCalls, c)
+	m.shown[c.id] = true
 }
 
-// showAs returns an id for a call that no other part has.
-func (m *MessageWriter) showAs(sp *agentState, id string) string {
-	if !sp.own() {
-		id = sp.agent + "/" + id
+// finish moves a call with an outcome to the finished ones. A call that the client had to answer in this step is needed until the next one.
+func (m *MessageWriter) finish(c *call) {
+	if !c.completed || c.finished || c.questionIn == m.steps.number || m.keepCalls {
+		return
 	}
-	unique := id
-	for n := 2; m.shown[unique]; n++ {
-		unique = id + "_" + strconv.Itoa(n)
+	c.finished = true
+	n := len(m.openCalls) - 1
+	last := m.openCalls[n]
+	m.openCalls[c.place], last.place = last, c.place
+	m.openCalls[n] = nil
+	m.openCalls = m.openCalls[:n]
+	delete(m.shown, c.id)
+	if m.calls[c.key] == c {
+		delete(m.calls, c.key)
 	}
-	m.shown[unique] = true
-	return unique
+	if c.delegated {
+		m.steps.delegated = slices.DeleteFunc(m.steps.delegated, func(d *call) bool { return d == c })
+	}
+	m.finished.add(c)
+}
+
+// someFinishedCall is what known returns for a finished call. No record changes it.
+var someFinishedCall = &call{completed: true, finished: true}
+
+// known returns the latest call with the id of a record, nil if there is none. It is someFinishedCall if the call is finished.
+func (m *MessageWriter) known(it *item) *call {
+	key := callKey{it.sp.agent, it.Text("toolCallId")}
+	if c := m.calls[key]; c != nil {
+		return c
+	}
+	if _, reused := m.reused[key]; reused || m.finished.has(key) {
+		return someFinishedCall
+	}
+	return nil
+}
+
+// shownCallID returns the id in the message of the latest call with a key, the id of the key if there is none.
+func (m *MessageWriter) shownCallID(key callKey) string {
+	if c := m.calls[key]; c != nil {
+		return c.id
+	}
+	if r, reused := m.reused[key]; reused {
+		return key.shownID(r.suffix)
+	}
+	if m.finished.has(key) {
+		return key.shownID(1)
+	}
+	return key.id
+}
+
+// freeSuffix returns the number behind the id of a new call, so that no other part has the same id.
+func (m *MessageWriter) freeSuffix(key callKey) int {
+	n := 1
+	r, reused := m.reused[key]
+	if m.isShownID(key.shownID(1)) {
+		for n = max(2, r.next); m.isShownID(key.shownID(n)); n++ {
+		}
+		r.next = n + 1
+	}
+	if reused || n > 1 {
+		if m.reused == nil {
+			m.reused = make(map[callKey]reuse)
+		}
+		r.suffix = n
+		m.reused[key] = r
+	}
+	return n
+}
+
+// isShownID reports whether a call is shown under an id.
+func (m *MessageWriter) isShownID(id string) bool {
+	if m.shown[id] {
+		return true
+	}
+	_, finished := m.finished.find(id)
+	return finished
 }
 
 // runsInClient reports whether the browser runs a call.
@@ -141,7 +242,7 @@ func (m *MessageWriter) toolArgsDelta(it *item) {
 
 // cutInputs ends the inputs that stream. A resumed run restarts them, and a client accepts a piece of an input only in the response in which it began.
 func (m *MessageWriter) cutInputs() {
-	for _, c := range m.everyCall {
+	for _, c := range m.openCalls {
 		c.streaming = false
 	}
 }
@@ -160,12 +261,18 @@ func (m *MessageWriter) available(it *item, c *call, input []byte) {
 	m.markVisible(it)
 	c.sent, c.sentAt, c.streaming = true, it.rec.Ordinal, false
 	if c.delegated {
-		m.steps.delegated = append(m.steps.delegated, c)
+		c.delegatedIn, m.steps.delegated = m.steps.number, append(m.steps.delegated, c)
 	}
 	if c.client {
-		c.question, m.steps.questions = true, append(m.steps.questions, c)
+		c.question = true
+		m.ask(c)
 	}
 	m.input(it, c, input)
+}
+
+// ask adds a call to those that the client must answer in this step.
+func (m *MessageWriter) ask(c *call) {
+	c.questionIn, m.steps.questions = m.steps.number, append(m.steps.questions, c)
 }
 
 func (m *MessageWriter) input(it *item, c *call, input []byte) {
@@ -218,6 +325,7 @@ func (c *call) open() bool { return !c.completed }
 func (m *MessageWriter) complete(it *item, c *call) {
 	m.markVisible(it)
 	c.completed, c.completedAt, c.streaming, c.approvalID = true, it.rec.Ordinal, false, nil
+	m.completed = c
 }
 
 // rememberFrame stores the last frame as the latest of a call that the client must answer.
@@ -312,7 +420,8 @@ func (m *MessageWriter) approvalRequest(it *item) {
 	}
 	id := rawjson.AppendEscaped(nil, it.Text("approvalId"))
 	c.approvalID, c.approvalAt = id, it.rec.Ordinal
-	c.question, c.again, m.steps.questions = true, nil, append(m.steps.questions, c)
+	c.question, c.again = true, nil
+	m.ask(c)
 	if m.opt.Major < 7 {
 		c.approved = m.frame(func() { m.input(it, c, input) })
 	}

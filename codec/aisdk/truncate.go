@@ -44,13 +44,16 @@ func (m *MessageWriter) isLastStep(removed []chunk.OrdinalRange) bool {
 
 // discard restores the state of the message without the removed records. The retried step may use the same ids, and is shown in the same parts.
 func (m *MessageWriter) discard(taken func(chunk.Ordinal) bool) {
-	m.everyCall = slices.DeleteFunc(m.everyCall, func(c *call) bool {
-		return c.key.agent == "" && m.rollBack(c, taken)
-	})
-	clear(m.calls)
-	for _, c := range m.everyCall {
-		m.calls[c.key] = c
+	m.rollBackFinished(taken)
+	open := m.openCalls
+	m.openCalls = nil
+	clear(m.shown)
+	for _, c := range open {
+		if !isOwn(c) || !c.rollBack(taken) {
+			m.addOpen(c)
+		}
 	}
+	m.findLatest()
 	gone := func(c *call) bool { return !m.shown[c.id] }
 	m.steps.questions, m.steps.delegated = slices.DeleteFunc(m.steps.questions, gone), slices.DeleteFunc(m.steps.delegated, gone)
 	for session, at := range m.children {
@@ -63,10 +66,74 @@ func (m *MessageWriter) discard(taken func(chunk.Ordinal) bool) {
 	}
 }
 
+// rollBackFinished reverts the changes of removed records to finished calls.
+func (m *MessageWriter) rollBackFinished(taken func(chunk.Ordinal) bool) {
+	isAffected := func(c *finishedCall) bool {
+		return c.isOwn() && (taken(c.begunAt) || taken(c.sentAt) || taken(c.completedAt))
+	}
+	affected := false
+	m.finished.each(func(c *finishedCall) { affected = affected || isAffected(c) })
+	if !affected {
+		return
+	}
+	var kept finishedCalls
+	m.finished.each(func(stored *finishedCall) {
+		c := stored.call()
+		switch {
+		case isAffected(stored) && c.rollBack(taken):
+		case c.completed:
+			kept.add(c)
+		default: // it is open again
+			m.addOpen(c)
+			if c.delegated && c.delegatedIn == m.steps.number {
+				m.steps.delegated = append(m.steps.delegated, c)
+			}
+		}
+	})
+	m.finished = kept
+}
+
+// findLatest finds the latest call of each id. Ids with numbers are free again if their calls are removed.
+func (m *MessageWriter) findLatest() {
+	clear(m.calls)
+	for _, c := range m.openCalls {
+		if l := m.calls[c.key]; l == nil || l.number < c.number {
+			m.calls[c.key] = c
+		}
+	}
+	if len(m.reused) == 0 {
+		return
+	}
+	type latest struct{ number, suffix int }
+	all := make(map[callKey]latest)
+	m.finished.each(func(c *finishedCall) {
+		key := c.key()
+		if _, reused := m.reused[key]; reused && c.number > all[key].number {
+			all[key] = latest{c.number, c.suffix}
+		}
+	})
+	for key, c := range m.calls {
+		if c.number > all[key].number {
+			all[key] = latest{c.number, c.suffix}
+		} else {
+			delete(m.calls, key) // a later one with the same id is finished
+		}
+	}
+	for key := range m.reused {
+		if l, ok := all[key]; ok {
+			m.reused[key] = reuse{suffix: l.suffix}
+		} else {
+			delete(m.reused, key)
+		}
+	}
+}
+
+// isOwn reports whether a call is of the message's own agent. A truncation record of the message removes only records of its session.
+func isOwn(c *call) bool { return c.key.agent == "" }
+
 // rollBack reverts the changes of removed records to a call, and reports whether its start is removed.
-func (m *MessageWriter) rollBack(c *call, taken func(chunk.Ordinal) bool) bool {
+func (c *call) rollBack(taken func(chunk.Ordinal) bool) bool {
 	if taken(c.begunAt) {
-		delete(m.shown, c.id)
 		return true
 	}
 	c.streaming = false
