@@ -102,8 +102,11 @@ func (m *MessageWriter) delegates() bool {
 func (m *MessageWriter) childControl(it *item) {
 	m.close(it.sp)
 	switch it.rec.Type {
+	case chunk.TypeStreamEnd:
+		it.sp.release()
 	case chunk.TypeStreamFailed:
 		m.childError(it)
+		it.sp.release()
 	case chunk.TypeStreamPaused:
 		if m.outcome == paused && m.asks() {
 			m.stop(reasonToolCalls)

@@ -3,6 +3,7 @@ package aisdk
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -153,4 +154,53 @@ func BenchmarkLongTurn(b *testing.B) {
 			}
 		}
 	}
+}
+
+// TestEndedSubAgentsKeepLittle: a long turn may start thousands of sub-agents. The writer keeps of one that has ended where its log is, and its calls.
+func TestEndedSubAgentsKeepLittle(t *testing.T) {
+	const agents = 2000
+	for content, most := range map[SubAgentContent]int{Drop: 400, Inline: 700} {
+		turn := &longTurn{tb: t}
+		before := liveHeap()
+		m := New("msg-1", Options{SubAgents: content})
+		frames := make([]byte, 0, 4096)
+		do := func(rec chunk.Record) { frames = m.Append(frames[:0], rec) }
+		turn.record(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}, do)
+		for n := range agents {
+			turn.subAgent(n, do)
+		}
+		perAgent := (liveHeap() - before) / agents
+		t.Logf("%d bytes per sub-agent", perAgent)
+		if perAgent > most {
+			t.Errorf("content %d: the writer keeps %d bytes per sub-agent, want at most %d", content, perAgent, most)
+		}
+		runtime.KeepAlive(m)
+	}
+}
+
+// subAgent passes the records of a step with one sub-agent, which has three calls, to do.
+func (l *longTurn) subAgent(n int, do func(chunk.Record)) {
+	yes, id, child := true, fmt.Sprintf("call_%024d", n), fmt.Sprintf("session_%028d", n)
+	l.record(1, chunk.StepStart{}, do)
+	l.record(1, chunk.ToolStart{ToolCallID: id, ToolName: "subagent__x", Arguments: chunk.Value(`{}`)}, do)
+	l.record(1, chunk.SubagentStart{SubAgentType: "x", SubSessionID: child, CallID: id}, do)
+	bodies := []chunk.Body{chunk.RunStarted{RunID: "child", Epoch: 1, Mode: "execute"}}
+	bodies = append(bodies, slices.Repeat([]chunk.Body{chunk.Thinking{Content: "a thought of some words about something "}}, 10)...)
+	bodies = append(bodies, chunk.TextDelta{Delta: "text"})
+	for i := range 3 {
+		call := fmt.Sprintf("call_%024d", i)
+		bodies = append(bodies,
+			chunk.ToolStart{ToolCallID: call, ToolName: "search", Arguments: chunk.Value(`{}`)},
+			chunk.ToolEnd{ToolCallID: call, ToolName: "search", Result: null, ProviderExecuted: &yes})
+	}
+	for i, body := range append(bodies, chunk.StreamEnd{StreamID: child}) {
+		data, err := chunk.Chunk{AgentID: child, AgentType: "x", Timestamp: 1, Step: 1, Body: body}.AppendJSON(nil)
+		if err != nil {
+			l.tb.Fatal(err)
+		}
+		do(chunk.Record{Seq: chunk.Seq(l.ordinal), Session: session.Child(child), Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data})
+	}
+	l.record(1, chunk.SubagentEnd{SubAgentType: "x", SubSessionID: child, CallID: id, Result: null}, do)
+	l.record(1, chunk.ToolEnd{ToolCallID: id, ToolName: "subagent__x", Result: null, ProviderExecuted: &yes}, do)
+	l.record(1, chunk.StepEnd{}, do)
 }

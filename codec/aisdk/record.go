@@ -20,6 +20,9 @@ type agentState struct {
 
 func (sp *agentState) own() bool { return sp.agent == "" }
 
+// release frees the buffers of an agent without an open block: most sub-agents write nothing more after their end, and a turn may have thousands of them.
+func (sp *agentState) release() { sp.pieces, sp.thought = deltaReader{}, nil }
+
 // item is a record with its parsed members.
 type item struct {
 	*chunk.Members // empty for a piece of a block
