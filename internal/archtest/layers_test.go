@@ -72,6 +72,7 @@ var layers = map[string]place{
 	"topology":             {adapter, jetstream},
 	"workers":              {adapter, jetstream},
 
+	"auth":                {adapter, http},
 	"internal/httpkit":    {adapter, http},
 	"internal/sse":        {adapter, http},
 	"sseedge":             {adapter, http},
