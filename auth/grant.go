@@ -1,4 +1,3 @@
-// Package auth decides who makes an HTTP request, and what the request may do.
 package auth
 
 import (

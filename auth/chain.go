@@ -1,0 +1,165 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Authenticator finds out who makes a request.
+type Authenticator interface {
+	// Authenticate returns the Grant of a request, or an error: ErrNoCredential, ErrTokenInQuery, ErrInvalid or ErrUnavailable. It may be called concurrently. The
+	// Grant is shared and must not be modified.
+	Authenticate(r *http.Request) (*Grant, error)
+}
+
+// Verifier verifies the tokens of one issuer. It is an *OIDC or a *SessionTokens.
+type Verifier interface {
+	// Issuer returns the iss of the tokens.
+	Issuer() string
+
+	verify(ctx context.Context, t *token) (*Grant, *keySet, error)
+	keys() *keySet
+}
+
+// ChainConfig configures a Chain.
+type ChainConfig struct {
+	// Verifiers verify the tokens of the header Authorization. A token is verified by the one with its issuer and by no other. Without verifiers the header is
+	// not read.
+	Verifiers []Verifier
+
+	// Fallbacks are asked in their order for a request without the header Authorization, until one does not return ErrNoCredential. A request with that header is
+	// decided by it alone: a bad token does not fall back. Here is the place of Proxy, of None, and of cookies.
+	Fallbacks []Authenticator
+
+	// CacheSize bounds the verified tokens that are kept. Defaults to 16384; they take about 0.5 KiB each.
+	CacheSize int
+
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Chain authenticates requests with several Authenticators. It implements Authenticator.
+type Chain struct {
+	verifiers map[string]Verifier // by issuer
+	fallbacks []Authenticator
+	cache     *cache
+	now       func() time.Time
+}
+
+// NewChain returns a Chain. None must be the only Authenticator: with it, a request without a credential would have more rights than one with a credential.
+func NewChain(cfg ChainConfig) (*Chain, error) {
+	c := &Chain{verifiers: map[string]Verifier{}, now: cfg.Now}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	for i, v := range cfg.Verifiers {
+		if v == nil {
+			return nil, fmt.Errorf("Verifiers: entry %d is nil", i)
+		}
+		if _, ok := c.verifiers[v.Issuer()]; ok {
+			return nil, fmt.Errorf("Verifiers: entry %d: issuer %q has two verifiers", i, v.Issuer())
+		}
+		c.verifiers[v.Issuer()] = v
+	}
+	for i, a := range cfg.Fallbacks {
+		if a == nil {
+			return nil, fmt.Errorf("Fallbacks: entry %d is nil", i)
+		}
+		if _, ok := a.(*None); ok && len(cfg.Verifiers)+len(cfg.Fallbacks) > 1 {
+			return nil, errors.New("None and other authenticators exclude each other")
+		}
+		c.fallbacks = append(c.fallbacks, a)
+	}
+	if len(c.verifiers)+len(c.fallbacks) == 0 {
+		return nil, errors.New("Verifiers is empty, and Fallbacks too: every request would be refused")
+	}
+	size := cfg.CacheSize
+	if size == 0 {
+		size = 16384
+	}
+	if size < 0 {
+		return nil, fmt.Errorf("CacheSize is %d, want more than 0", size)
+	}
+	c.cache = newCache(size)
+	return c, nil
+}
+
+// Authenticate returns the Grant of a request, or an error; it never returns both or none. A token in the query is refused, whatever else the request has.
+func (c *Chain) Authenticate(r *http.Request) (*Grant, error) {
+	if r.URL.RawQuery != "" && hasTokenInQuery(r.URL.RawQuery) {
+		return nil, ErrTokenInQuery
+	}
+	if len(c.verifiers) > 0 {
+		switch token, err := bearer(r.Header); {
+		case err != nil:
+			return nil, err
+		case token != "":
+			return c.verify(r.Context(), token)
+		}
+	}
+	for _, a := range c.fallbacks {
+		g, err := a.Authenticate(r)
+		switch {
+		case err == nil:
+			return c.checked(g)
+		case !errors.Is(err, ErrNoCredential):
+			return nil, err
+		}
+	}
+	return nil, ErrNoCredential
+}
+
+// Verify returns the Grant of a token that does not come from the header Authorization: from a cookie, or from a command.
+func (c *Chain) Verify(ctx context.Context, token string) (*Grant, error) {
+	if len(token) > MaxToken {
+		return nil, invalid(ReasonTooLarge)
+	}
+	return c.verify(ctx, token)
+}
+
+// checked refuses a Grant that no Authenticator may return.
+func (c *Chain) checked(g *Grant) (*Grant, error) {
+	switch {
+	case g == nil:
+		return nil, ErrNoCredential
+	case g.Expired(c.now()):
+		return nil, invalid(ReasonExpired)
+	case g.Check() != nil:
+		return nil, invalidMember(ReasonClaim, "grant")
+	default:
+		return g, nil
+	}
+}
+
+// verify takes a token of at most MaxToken bytes. A token in the cache is not read, only hashed.
+func (c *Chain) verify(ctx context.Context, text string) (*Grant, error) {
+	now := c.now()
+	hash := sha256.Sum256([]byte(text))
+	if g := c.cache.get(&hash, now); g != nil {
+		return g, nil
+	}
+	if err := checkCompact(text); err != nil {
+		return nil, err
+	}
+	t, err := parseToken(text)
+	if err != nil {
+		return nil, err
+	}
+	v, ok := c.verifiers[t.issuer]
+	if !ok {
+		return nil, invalid(ReasonIssuer)
+	}
+	g, keys, err := v.verify(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if g, err = c.checked(g); err != nil {
+		return nil, err
+	}
+	c.cache.put(&hash, entry{g, v, keys}, now)
+	return g, nil
+}

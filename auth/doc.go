@@ -1,0 +1,20 @@
+// Package auth authenticates HTTP requests: it finds out which user or program makes a request, and what the request may do.
+//
+// A Chain is asked once for each request, before any route is served. It returns a Grant, or an error that says whether the client has no credential, an
+// invalid one, or has to come back later. A request without a valid credential gets no Grant: everything is denied by default.
+//
+//	tokens, err := auth.NewSessionTokens(auth.SessionTokensConfig{Issuer: "https://app.example", Audience: "tailrace", Keys: keys})
+//	chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{tokens}})
+//
+//	grant, err := chain.Authenticate(r)
+//	if err != nil {
+//		w.Header().Set("WWW-Authenticate", auth.Challenge(err))
+//		...
+//	}
+//	r = r.WithContext(auth.NewContext(r.Context(), grant))
+//
+// The authenticators are OIDC (access tokens of an identity provider), SessionTokens (tokens that the backend of an application signs, with a Minter if it is
+// written in Go), Proxy (identity headers of named proxies) and None (one tenant with all rights, for a listener on loopback).
+//
+// Signatures are made and verified by github.com/go-jose/go-jose. This package chooses the key and the algorithm, and refuses what a token may not contain.
+package auth
