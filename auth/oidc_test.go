@@ -310,7 +310,14 @@ func TestBadProvider(t *testing.T) {
 		"a key with another alg":   page(discovery, strings.ReplaceAll(keys, `"kty":`, `"alg":"ES256","kty":`)),
 		"status 500":               func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"status 204":               func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
-		"a redirect":               func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+		"a redirect to good pages": func(w http.ResponseWriter, r *http.Request) {
+			if to, ok := strings.CutPrefix(r.URL.Path, "/moved"); ok {
+				r.URL.Path = to
+				page(discovery, keys)(w, r)
+				return
+			}
+			http.Redirect(w, r, "/moved"+r.URL.Path, http.StatusFound)
+		},
 		"a compressed answer of 64 MiB": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
@@ -325,8 +332,12 @@ func TestBadProvider(t *testing.T) {
 			clock := newClock()
 			p.setAnswer(h)
 			chain := newChain(t, clock, ChainConfig{Verifiers: []Verifier{p.oidc(t, clock)}})
-			if _, err := chain.Authenticate(request(sign(oidcHeader, oidcClaimsAt(start, p.URL), rsaKey()))); !errors.Is(err, ErrUnavailable) {
+			_, err := chain.Authenticate(request(sign(oidcHeader, oidcClaimsAt(start, p.URL), rsaKey())))
+			if !errors.Is(err, ErrUnavailable) {
 				t.Errorf("got %v", err)
+			}
+			if strings.Contains(name, "KiB") && !strings.Contains(err.Error(), "more than") {
+				t.Errorf("got %v, want the limit of the size", err)
 			}
 		})
 	}
@@ -339,6 +350,53 @@ func TestBadProvider(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// endless is a body without an end. It counts what is read.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += int64(len(p))
+	return copy(p, strings.Repeat(" ", len(p))), nil
+}
+
+func (*endless) Close() error { return nil }
+
+// roundTrip is a function as a transport.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestEndlessKeys(t *testing.T) {
+	body := &endless{}
+	o, err := NewOIDC(OIDCConfig{
+		Issuer: "https://id.example", KeysURL: "https://id.example/keys", Audiences: []string{"tailrace"}, Mapping: Mapping{Tenant: "acme", Sessions: Sessions{Own: true}},
+		Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	if err := o.Refresh(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if body.read > 300<<10 {
+		t.Errorf("%d bytes were read, want at most 256 KiB", body.read)
+	}
+}
+
+// TestTokenWithoutKeyID needs a provider with one key of its algorithm.
+func TestTokenWithoutKeyID(t *testing.T) {
+	p, clock := newProvider(t), newClock()
+	token := sign(`{"alg":"RS256"}`, oidcClaimsAt(start, p.URL), rsaKey())
+	if _, err := newChain(t, clock, ChainConfig{Verifiers: []Verifier{p.oidc(t, clock)}}).Authenticate(request(token)); err != nil {
+		t.Error(err)
+	}
+	p.setKeys(jwkOf(rsaKey().Public(), "r1"), jwkOf(nextRSA().Public(), "r2"))
+	_, err := newChain(t, clock, ChainConfig{Verifiers: []Verifier{p.oidc(t, clock)}}).Authenticate(request(token))
+	wantReason(t, err, ReasonKey, "")
 }
 
 // slowTransport answers with a valid key set after a delay.
