@@ -143,7 +143,7 @@ func frames(session string, first, n int) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		rec := chunk.Record{Seq: chunk.Seq(first + i + 2), Session: s, Type: chunk.TypeCustom, Data: m.Data}
+		rec := chunk.Record{Seq: chunk.Seq(first + i + 2), Session: s, Type: chunk.TypeCustom, Data: m.Data, StoredAt: time.Now()} // the id has its anchor
 		all[i] = helix.Encode(nil, rec, chunk.ScopeTree)
 	}
 	return all, nil
