@@ -47,13 +47,16 @@ func (w *Workers) watchStop(c control.Command, check func(polled bool) (ended bo
 		defer close(ended)
 		tick := time.NewTicker(w.stopPoll)
 		defer tick.Stop()
-		for polled, over := false, false; !over; over = check(polled) {
+		for {
+			polled := false
 			select {
 			case <-hints:
-				polled = false
 			case <-tick.C:
 				polled = true
 			case <-done:
+				return
+			}
+			if check(polled) {
 				return
 			}
 		}
