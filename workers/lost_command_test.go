@@ -76,3 +76,33 @@ func TestCrashBeforeTheFollowUp(t *testing.T) {
 		t.Errorf("newest command is %s of run %s, want the resume of %s", there.Kind, there.RunID, resume.RunID)
 	}
 }
+
+// A suspended run is aborted while an early Resume of it is on the queue: the worker of that Resume, which has nothing to resume,
+// ends the run. The abort may be that of a parent that has ended, so that no user sees the run again.
+func TestAbortFindsAnEarlyResume(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Hello?")
+	p := w.worker(map[string]Agent{"asking": questions(1, func(context.Context, *Turn, *Step) error {
+		t.Error("agent called after the abort")
+		return nil
+	})})
+	w.Request(c)
+	if err := p.do(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	early := control.Command{Kind: control.Resume, Session: c.Session, AgentType: c.AgentType, RunID: control.ResumeRunID(c.RunID), Resumes: c.RunID}
+	if err := w.Queue.Request(t.Context(), early, w.revision(c)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.stopChild(t.Context(), c.Session, c.AgentType, c.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if there := w.pending(c); there.RunID != early.RunID {
+		t.Fatalf("newest command is %s of run %s, want the early Resume", there.Kind, there.RunID)
+	}
+	w.serve(p)
+	snap := w.AwaitStatus(c.Session, fold.Failed)
+	if snap.Failure.Detail == nil || *snap.Failure.Detail.Code != CodeAborted {
+		t.Errorf("failure %+v, want %s", snap.Failure, CodeAborted)
+	}
+}

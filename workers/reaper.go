@@ -267,7 +267,7 @@ func (r *Reaper) sweepRuns(ctx context.Context, heads Heads, failed *int) error 
 			case head.Status == fold.Active && r.cfg.RunTimeout > 0:
 				_, err = r.Abandon(ctx, head.Session, false)
 			case head.Status == fold.Paused:
-				err = w.resumeIfAnswered(ctx, head.Session)
+				err = w.sweepSuspended(ctx, head.Session)
 			}
 			r.report(ctx, head.Session, err, failed)
 		}
@@ -277,10 +277,10 @@ func (r *Reaper) sweepRuns(ctx context.Context, heads Heads, failed *int) error 
 	}
 }
 
-// resumeIfAnswered requests the Resume of a suspended run that has all answers. Usually the process that stores the last
+// sweepSuspended requests the Resume of a suspended run that has all answers, or its Abort. Usually the process that stores the last
 // answer does it, and it may have crashed before; or it has ended a sub-agent without a command, and crashed before it
 // stored the answer. A command is redelivered; without one no other process inspects the run, unless a user does.
-func (w *Workers) resumeIfAnswered(ctx context.Context, s chunk.Session) error {
+func (w *Workers) sweepSuspended(ctx context.Context, s chunk.Session) error {
 	snap, err := w.snapshot(ctx, s)
 	if err != nil || runPhase(snap, snap.Run.ID) != phaseSuspended {
 		return err
@@ -297,7 +297,7 @@ func (w *Workers) resumeIfAnswered(ctx context.Context, s chunk.Session) error {
 			return err
 		}
 	}
-	return w.requestResume(ctx, snap, snap.AgentType)
+	return w.continueSuspended(ctx, snap, snap.AgentType)
 }
 
 func (r *Reaper) sweepCommands(ctx context.Context, failed *int) error {

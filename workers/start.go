@@ -124,10 +124,12 @@ func (j *commandJob) isObsolete(ctx context.Context, snap fold.Snapshot) (bool, 
 //  2. The answer is stored, and its client requests the Resume, which is on the queue already.
 //  3. The worker acknowledges the early Resume, and the run is not resumed.
 //
+// The same holds for an abort of the suspended run, which its client or the worker of the parent stores in step 2.
+//
 // So the session is checked again after the acknowledgement. A later request is queued as a new command. It is also checked before: this worker may crash
 // between the two, and the client may have relied on the command for all of the time that it waited to be redelivered.
 func (j *commandJob) completeEmpty(ctx context.Context, snap fold.Snapshot) error {
-	if err := j.resumeSuspended(ctx, snap); err != nil {
+	if err := j.w.continueSuspended(ctx, snap, j.cmd.AgentType); err != nil {
 		return err
 	}
 	return control.AfterAck{Func: func(ctx context.Context) error {
@@ -135,16 +137,8 @@ func (j *commandJob) completeEmpty(ctx context.Context, snap fold.Snapshot) erro
 		if err != nil {
 			return err
 		}
-		return j.resumeSuspended(ctx, snap)
+		return j.w.continueSuspended(ctx, snap, j.cmd.AgentType)
 	}}
-}
-
-// resumeSuspended requests the Resume of the latest run of the session if that waits and all answers are stored.
-func (j *commandJob) resumeSuspended(ctx context.Context, snap fold.Snapshot) error {
-	if runPhase(snap, snap.Run.ID) != phaseSuspended {
-		return nil
-	}
-	return j.w.requestResume(ctx, snap, j.cmd.AgentType)
 }
 
 // replacementInput returns the input of a turn that replaces earlier messages. Without new input it repeats

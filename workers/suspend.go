@@ -51,14 +51,10 @@ func (t *Turn) suspend(ctx context.Context) error {
 //  2. Its worker finds the parent running and does not resume it.
 //  3. The parent pauses, and no process resumes it.
 func (w *Workers) afterPause(ctx context.Context, snap fold.Snapshot, c control.Command) error {
-	run := snap.Run.ID
-	stop, wanted, err := w.inbox.StopRequest(ctx, c.Session, run)
-	if err != nil {
+	if aborted, err := w.abortIfRequested(ctx, snap, c.AgentType); aborted || err != nil {
 		return err
 	}
-	if wanted && stop.Kind == control.StopAbort {
-		return w.requestAbort(ctx, snap, c.AgentType, stop.Reason)
-	}
+	run := snap.Run.ID
 	answers, err := w.answers(ctx, c.Session, run)
 	if err != nil {
 		return err
@@ -86,6 +82,15 @@ func (w *Workers) afterPause(ctx context.Context, snap fold.Snapshot, c control.
 		}
 	}
 	return w.requestResume(ctx, snap, c.AgentType)
+}
+
+// abortIfRequested queues an Abort of the suspended run of a session if the inbox has that request, and reports whether it has.
+func (w *Workers) abortIfRequested(ctx context.Context, snap fold.Snapshot, agentType string) (requested bool, err error) {
+	stop, wanted, err := w.inbox.StopRequest(ctx, snap.Session, snap.Run.ID)
+	if err != nil || !wanted || stop.Kind != control.StopAbort {
+		return false, err
+	}
+	return true, w.requestAbort(ctx, snap, agentType, stop.Reason)
 }
 
 // requestAbort queues an Abort of the suspended run of a session. A stop request that a run did not read
@@ -149,6 +154,19 @@ func (w *Workers) allAnswered(ctx context.Context, snap fold.Snapshot, run strin
 		awaitsMessage = awaitsMessage || a.AwaitsMessage(time.Now())
 	}
 	return true, awaitsMessage, nil
+}
+
+// continueSuspended requests what the suspended run of a session waits for: its Abort if the inbox has that request, or its Resume
+// if all answers are stored. Another process that requested one of them may have found a command of the session on the queue, and
+// relied on its worker.
+func (w *Workers) continueSuspended(ctx context.Context, snap fold.Snapshot, agentType string) error {
+	if runPhase(snap, snap.Run.ID) != phaseSuspended {
+		return nil
+	}
+	if aborted, err := w.abortIfRequested(ctx, snap, agentType); aborted || err != nil {
+		return err
+	}
+	return w.requestResume(ctx, snap, agentType)
 }
 
 // requestResume queues a Resume of the suspended run of a session if all answers are stored. The run id of
