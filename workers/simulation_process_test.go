@@ -19,7 +19,8 @@ type simProcess struct {
 	t         *schedule
 	name      string
 	isRequest bool
-	ctx       context.Context // of the process
+	delivery  control.Revision // of its command, 0 for none
+	ctx       context.Context  // of the process
 	stop      context.CancelFunc
 
 	calls chan serverCall

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,15 @@ func (j *commandJob) isObsolete(ctx context.Context, snap fold.Snapshot) (bool, 
 //
 // So the session is checked again after the acknowledgement. A later request is queued as a new command. It is also checked before: this worker may crash
 // between the two, and the client may have relied on the command for all of the time that it waited to be redelivered.
+//
+// A Resume that is not early any more is not acknowledged either: the acknowledgement could reach the queue after another worker,
+// to which it was redelivered, has begun to resume the run.
 func (j *commandJob) completeEmpty(ctx context.Context, snap fold.Snapshot) error {
+	if j.cmd.Kind == control.Resume && j.cmd.Resumes == snap.Run.ID && runPhase(snap, snap.Run.ID) == phaseSuspended {
+		if all, _, err := j.w.allAnswered(ctx, snap, snap.Run.ID); all || err != nil {
+			return cmp.Or(err, errRetry)
+		}
+	}
 	if err := j.w.continueSuspended(ctx, snap, j.cmd.AgentType); err != nil {
 		return err
 	}

@@ -390,6 +390,25 @@ func (j *commandJob) reopen(ctx context.Context, snap fold.Snapshot) (*Turn, err
 	return t, nil
 }
 
+// concludeInterrupted ends the run of this command, which another worker had opened in order to end it. If this worker took the run
+// over instead, as one that is running:
+//  1. Worker A starts a message: it opens the suspended run in order to end it, and crashes.
+//  2. Worker B has a late delivery of the command of that run, takes it over, and crashes.
+//  3. The run is active, and its own command was acknowledged when it was suspended: the message waits for its end.
+func (j *commandJob) concludeInterrupted(ctx context.Context, snap fold.Snapshot) error {
+	stop, wanted, err := j.w.inbox.StopRequest(ctx, snap.Session, snap.Run.ID)
+	switch {
+	case err != nil:
+		return err
+	case wanted && stop.Kind == control.StopAbort:
+		return j.abandon(ctx, snap, abortError(stop.Reason))
+	}
+	if err := j.conclude(ctx, snap); err != nil {
+		return err
+	}
+	return errRetry
+}
+
 // conclude ends the suspended turn before the next one starts: its calls get the stored answers, and
 // CodeAbandoned without one. The outcomes are thus in the turn of their calls.
 func (j *commandJob) conclude(ctx context.Context, snap fold.Snapshot) error {

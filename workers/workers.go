@@ -192,6 +192,9 @@ func (j *commandJob) do(ctx context.Context) error {
 		}
 		return j.startOrResume(ctx, snap)
 	case phaseRunning:
+		if snap.Run.Mode == modeConclude {
+			return j.concludeInterrupted(ctx, snap)
+		}
 		return j.takeOver(ctx, snap)
 	case phaseSuspended:
 		return j.w.afterPause(ctx, snap, j.cmd)
