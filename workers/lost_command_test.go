@@ -106,3 +106,30 @@ func TestAbortFindsAnEarlyResume(t *testing.T) {
 		t.Errorf("failure %+v, want %s", snap.Failure, CodeAborted)
 	}
 }
+
+// A worker opens a suspended run in order to end it, because a message follows, and crashes. A late delivery of the command of that
+// run ends it too: its agent is not called again, and the message does not wait for a run without a command.
+func TestLateDeliveryEndsAConcludedRun(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Hello?")
+	p := w.worker(map[string]Agent{"asking": questions(1, func(context.Context, *Turn, *Step) error {
+		t.Error("agent called for the run that the message ends")
+		return nil
+	})})
+	w.Request(c)
+	if err := p.do(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	message := &commandJob{w: p.Workers, cmd: execute(c.Session.ID, "asking", "Never mind."), serveCtx: t.Context()}
+	turn, err := message.reopen(t.Context(), w.Snapshot(c.Session))
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn.close() // crashes before the run has ended
+	if err := p.do(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if snap := w.Snapshot(c.Session); snap.Run.ID != c.RunID || snap.Status != fold.Ended || len(snap.OpenCalls()) != 0 {
+		t.Errorf("run %s is %s, the session %s, %d open calls; want an ended session", snap.Run.ID, snap.Run.Status, snap.Status, len(snap.OpenCalls()))
+	}
+}
