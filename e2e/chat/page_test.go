@@ -35,7 +35,8 @@ func openPage(t *testing.T, browser context.Context, url, chat string) *page {
 		t.Fatalf("chromium: %s: %v", p.url, err)
 	}
 	p.listen()
-	p.awaitStatus("ready")
+	// The status is "ready" at first, and "streaming" soon after in a chat whose answer is being written.
+	p.await(`document.querySelector('main')?.dataset.status !== undefined`)
 	return p
 }
 
