@@ -99,7 +99,8 @@ func TestCheckStorageLeavesNoTrace(t *testing.T) {
 					t.Fatal(err)
 				}
 				first := strings.NewReplacer("*", "a", ">", "a").Replace(cfg.Subjects[0])
-				if _, err := js.Publish(t.Context(), first, []byte("x")); err != nil {
+				// A new leader may not be known to every node yet: a publish through another node has no responder until then.
+				if _, err := js.Publish(t.Context(), first, []byte("x"), jetstream.WithRetryAttempts(20)); err != nil {
 					t.Fatal(err)
 				}
 				for range 3 {

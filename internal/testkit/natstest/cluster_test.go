@@ -16,7 +16,8 @@ func TestClusterAfterLeaderCrash(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}, Replicas: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.Publish(t.Context(), "s.1", []byte("one")); err != nil {
+	// A new leader may not be known to every node yet: a publish through another node has no responder until then.
+	if _, err := js.Publish(t.Context(), "s.1", []byte("one"), jetstream.WithRetryAttempts(20)); err != nil {
 		t.Fatal(err)
 	}
 	first := c.Leader(t, "S")
