@@ -4,12 +4,13 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"flag"
-	"maps"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,15 +19,17 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/topology"
 )
 
 var (
-	chaos        = flag.Duration("chaos", 10*time.Minute, "how long the chaos test injects faults")
-	chaosPace    = flag.Duration("chaos-pace", 0, "interval of the records of each session in the chaos test; 0 is half of the measured capacity")
-	chaosNone    = flag.Bool("chaos-control", false, "inject no fault: what the chaos test uses without any")
-	chaosOnly    = flag.String("chaos-only", "", "inject only the faults whose name matches this regular expression")
-	chaosCluster = flag.Bool("chaos-cluster", false, "three NATS servers and replicas, with leader changes, instead of one server")
+	chaos         = flag.Duration("chaos", 10*time.Minute, "how long the chaos test injects faults")
+	chaosPace     = flag.Duration("chaos-pace", 0, "interval of the records of each session in the chaos test; 0 is half of the measured capacity")
+	chaosNone     = flag.Bool("chaos-control", false, "inject no fault: what the chaos test uses without any")
+	chaosOnly     = flag.String("chaos-only", "", "inject only the faults whose name matches this regular expression")
+	chaosProfiles = flag.String("chaos-profiles", "", "directory for profiles of the heap and the goroutines of the roles, before the first fault and after the last one")
+	chaosCluster  = flag.Bool("chaos-cluster", false, "three NATS servers and replicas, with leader changes, instead of one server")
 )
 
 const (
@@ -34,20 +37,23 @@ const (
 	chaosReaders  = 500
 	chaosMeasured = 10 * time.Second // how long the sessions are written without a pause, to measure the capacity
 	chaosEvery    = 10 * time.Second // from the start of one fault to that of the next
-	chaosIdle     = time.Second      // interval of the records of each session until the capacity is measured
+	chaosIdle     = time.Second      // interval of the records before and after the measurement
 	chaosGrowth   = 1.2              // of memory and goroutines
 	chaosRestart  = 5 * time.Second  // how long a role may stay unready after a fault of its own process
 )
 
 // Faults that are drawn at random hit two edges, a projector, two workers and the NATS servers, one at a time, while sessions
 // are written and followed and agents run. Each acknowledged line is in the log once and in order, each follower has received
-// the log of its session, each run has ended once with its whole content, the snapshots equal a fold of the log, no role was
-// unready without a fault of its own process, and the roles need no more goroutines and memory than at the start.
+// the log of its session, each run has ended once with its whole content, the snapshots equal a fold of the log, and no role was
+// unready without a fault of its own process. After all sessions have ended, the roles need no more goroutines and memory than
+// after a short load without a fault.
 func TestChaos(t *testing.T) {
 	random := newGenerator(t)
 	c := newChaosEnv(t)
-	c.setPace(t)
-	before := c.awaitPlateau(t)
+	pace := c.measurePace(t)
+	before := c.idleUsage(t)
+	c.profile(t, "before")
+	c.startLoad(t, pace)
 	faults := c.faults(t)
 	if *chaosNone {
 		faults = []chaosFault{{name: "none", inject: func() {}}}
@@ -72,11 +78,12 @@ func TestChaos(t *testing.T) {
 		}
 		<-next
 	}
-	after := c.awaitUsage(t, before)
 	c.readers.checkAll(t)
 	c.runs.check(t)
 	c.checkLines(t)
 	c.verify(t)
+	after := c.idleUsage(t)
+	c.profile(t, "after")
 	for name, now := range after {
 		if was := before[name]; now > was*chaosGrowth {
 			t.Errorf("%s: %.0f, at the start %.0f, want at most 20 %% more", name, now, was)
@@ -101,11 +108,11 @@ type chaosEnv struct {
 
 func newChaosEnv(t *testing.T) *chaosEnv {
 	t.Helper()
+	t.Setenv("TAILRACE_PPROF", "true") // idleUsage collects garbage with it
 	c := &chaosEnv{servers: startChaosServers(t)}
 	c.url = strings.Join(c.servers.urls(), ",")
-	streams := topology.Config{Replicas: c.servers.replicas()}
-	replicas := strconv.Itoa(streams.Replicas)
-	c.recorders = startWritersOn(t, c.url, streams, chaosSessions, chaosIdle, 0)
+	streamtest.Ensure(t, jetStream(t, natstest.Connect(t, c.url)), c.streams())
+	replicas := strconv.Itoa(c.servers.replicas())
 	c.proxy = natstest.StartProxy(t, c.servers.urls()[0])
 	for _, url := range []string{c.proxy.URL, c.url} {
 		// The small memory of the hub, and that of the projector, is full before the first sample.
@@ -116,7 +123,21 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 	c.projector.start(t)
 	c.balancer = startBalancer(t, c.edges...)
 	c.probed = map[string]*backend{"edge 0": c.balancer.backends[0], "edge 1": c.balancer.backends[1], "the projector": c.balancer.watch(c.projector)}
-	c.runs = startChaosRuns(t, &workerEnv{Stack: stack.Start(t, stack.Options{On: c.servers, Topology: streams})}, workerJob{URL: asRole(c.url), Pace: 50 * time.Millisecond})
+	for _, e := range c.edges {
+		c.balancer.awaitReady(t, e.addr, true)
+	}
+	return c
+}
+
+// streams is the configuration of the streams.
+func (c *chaosEnv) streams() topology.Config {
+	return topology.Config{Replicas: c.servers.replicas()}
+}
+
+// startFollowed starts sessions, written at every pace, and their followers.
+func (c *chaosEnv) startFollowed(t *testing.T, prefix string, pace time.Duration) {
+	t.Helper()
+	c.recorders = startWritersOn(t, c.url, writerConfig{streams: c.streams(), prefix: prefix, sessions: chaosSessions, pace: pace})
 	c.readers = c.recorders.startReaders(t, c.balancer.addr, chaosReaders, func(i int, f *follower) {
 		f.onEvent = f.keepHash
 		if i%2 == 0 {
@@ -124,28 +145,37 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 		}
 	})
 	c.readers.kept = sseEvent.hashed
-	c.awaitHealthy(t)
-	return c
 }
 
-// setPace lets the sessions be written at half of the rate at which writers without a pause and all followers are done with
-// their records.
-func (c *chaosEnv) setPace(t *testing.T) {
+// measurePace returns the interval of the records of each session at half of the rate at which writers without a pause and all
+// followers are done with their records. The sessions of the measurement end.
+func (c *chaosEnv) measurePace(t *testing.T) time.Duration {
 	t.Helper()
-	pace := *chaosPace
-	if pace == 0 {
-		before, began := c.recorders.acked(), time.Now()
-		c.recorders.pace.Store(1)
-		<-time.After(chaosMeasured)
-		c.recorders.pace.Store(int64(chaosIdle))
-		lines := c.recorders.acked() - before
-		c.readers.awaitAll(t)
-		took := time.Since(began)
-		pace = 2 * chaosSessions * took / time.Duration(lines)
-		t.Logf("capacity: %d records in %s, %.0f per second", lines, took.Round(time.Millisecond), float64(lines)/took.Seconds())
+	c.startFollowed(t, "capacity", chaosIdle)
+	c.recorders.awaitMore(t)
+	c.readers.awaitAll(t)
+	before, began := c.recorders.acked(), time.Now()
+	c.recorders.pace.Store(1)
+	<-time.After(chaosMeasured)
+	c.recorders.pace.Store(int64(chaosIdle))
+	lines := c.recorders.acked() - before
+	c.readers.awaitAll(t)
+	took := time.Since(began)
+	c.readers.checkAll(t)
+	pace := 2 * chaosSessions * took / time.Duration(lines)
+	t.Logf("capacity: %d records in %s, %.0f per second", lines, took.Round(time.Millisecond), float64(lines)/took.Seconds())
+	if *chaosPace != 0 {
+		pace = *chaosPace
 	}
+	return pace
+}
+
+// startLoad starts the sessions, the followers and the runs that the faults hit.
+func (c *chaosEnv) startLoad(t *testing.T, pace time.Duration) {
+	t.Helper()
 	t.Logf("each of %d sessions has a record every %s", chaosSessions, pace.Round(time.Microsecond))
-	c.recorders.pace.Store(int64(pace))
+	c.startFollowed(t, "s", pace)
+	c.runs = startChaosRuns(t, &workerEnv{Stack: stack.Start(t, stack.Options{On: c.servers, Topology: c.streams()})}, workerJob{URL: asRole(c.url), Pace: 50 * time.Millisecond})
 	c.awaitHealthy(t)
 }
 
@@ -172,66 +202,47 @@ func (c *chaosEnv) unready() map[string]int32 {
 	return probes
 }
 
-// awaitPlateau waits until the roles use what they need under this load, and returns that: a sample that is at most 5 % above
-// the one before. What grows with the number of records or sessions for three minutes is a leak.
-func (c *chaosEnv) awaitPlateau(t *testing.T) map[string]float64 {
+// idleUsage waits until no session is in the memory of the edges, and returns the goroutines and the live heap of the edges
+// together, because clients move between them, and of the projector. Resident memory would also have what the runtime has not
+// returned to the system.
+func (c *chaosEnv) idleUsage(t *testing.T) map[string]float64 {
 	t.Helper()
-	began := time.Now()
-	for last := c.usage(t); ; {
-		now, grows := c.usage(t), ""
-		for name, n := range now {
-			if n > last[name]*1.05 {
-				grows = name
+	used := make(map[string]float64)
+	for _, e := range c.edges {
+		natstest.Eventually(t, "an edge without sessions", func(context.Context) error {
+			if n := e.metric(t, "tailrace_hub_topics"); n != 0 {
+				return fmt.Errorf("%.0f sessions are in memory", n)
 			}
-		}
-		if grows == "" {
-			t.Logf("constant after %s", time.Since(began).Round(time.Second))
-			return now
-		}
-		if time.Since(began) > 3*time.Minute {
-			t.Fatalf("%s grows without a fault: %.1f, ten seconds before %.1f", grows, now[grows], last[grows])
-		}
-		last = now
+			return nil
+		})
 	}
+	add := func(role string, p *edgeProcess) {
+		for range 2 { // the first collection leaves what is in a sync.Pool
+			p.pprof(t, "heap?gc=1")
+		}
+		used["goroutines of "+role] += p.metric(t, "go_goroutines")
+		used["heap KiB of "+role] += p.metric(t, "go_memstats_heap_alloc_bytes") / (1 << 10)
+	}
+	add("the edges", c.edges[0])
+	add("the edges", c.edges[1])
+	add("the projector", c.projector)
+	return used
 }
 
-// awaitUsage waits until the roles use at most 20 % more than before, for a minute at most, and returns the last sample: a
-// projector that was restarted last is still folding what was written meanwhile.
-func (c *chaosEnv) awaitUsage(t *testing.T, before map[string]float64) map[string]float64 {
+// profile stores profiles of the heap and the goroutines of the roles, if -chaos-profiles has a directory for them.
+func (c *chaosEnv) profile(t *testing.T, when string) {
 	t.Helper()
-	for began := time.Now(); ; {
-		now := c.usage(t)
-		exceeds := func(name string) bool { return now[name] > before[name]*chaosGrowth }
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(now)), exceeds) || time.Since(began) > time.Minute {
-			t.Logf("usage sampled until %s after the last fault", time.Since(began).Round(time.Second))
-			return now
-		}
+	if *chaosProfiles == "" {
+		return
 	}
-}
-
-// usage returns the goroutines and the live heap of the edges together, because clients move between them, and of the
-// projector: the lowest of samples of ten seconds. The heap is the target of the next garbage collection, which is twice what
-// the last one found in use. Resident memory would also have what the runtime has not returned to the system.
-func (c *chaosEnv) usage(t *testing.T) map[string]float64 {
-	t.Helper()
-	lowest := make(map[string]float64)
-	for range 10 {
-		used := make(map[string]float64)
-		add := func(role string, p *edgeProcess) {
-			used["goroutines of "+role] += p.metric(t, "go_goroutines")
-			used["heap KiB of "+role] += p.metric(t, "go_memstats_next_gc_bytes") / (1 << 10)
-		}
-		add("the edges", c.edges[0])
-		add("the edges", c.edges[1])
-		add("the projector", c.projector)
-		for name, n := range used {
-			if low, ok := lowest[name]; !ok || n < low {
-				lowest[name] = n
+	for role, p := range map[string]*edgeProcess{"edge-0": c.edges[0], "edge-1": c.edges[1], "projector": c.projector} {
+		for _, of := range []string{"heap", "goroutine"} {
+			name := filepath.Join(*chaosProfiles, when+"-"+role+"."+of)
+			if err := os.WriteFile(name, []byte(p.pprof(t, of)), 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
-		<-time.After(time.Second)
 	}
-	return lowest
 }
 
 var lineNumber = regexp.MustCompile(`"delta":"line (\d+) `)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,27 +58,36 @@ func startWriters(t *testing.T, url string, sessions int, pace time.Duration) *r
 // text.
 func startPaddedWriters(t *testing.T, url string, sessions int, pace time.Duration, padding int) *recorders {
 	t.Helper()
-	return startWritersOn(t, url, topology.Config{}, sessions, pace, padding)
+	return startWritersOn(t, url, writerConfig{prefix: "s", sessions: sessions, pace: pace, padding: padding})
 }
 
-// startWritersOn is startPaddedWriters on streams of a configuration.
-func startWritersOn(t *testing.T, url string, streams topology.Config, sessions int, pace time.Duration, padding int) *recorders {
+// writerConfig configures recorders.
+type writerConfig struct {
+	streams  topology.Config
+	prefix   string // of the session ids, a number follows
+	sessions int
+	pace     time.Duration // interval of the records of each session
+	padding  int           // bytes appended to each text
+}
+
+// startWritersOn starts sessions on the server at url. All of them exist when it returns.
+func startWritersOn(t *testing.T, url string, cfg writerConfig) *recorders {
 	t.Helper()
 	nc := natstest.Connect(t, url)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	streamtest.Ensure(t, js, streams)
+	streamtest.Ensure(t, js, cfg.streams)
 	c := &recorders{js: js, stopped: make(chan struct{})}
-	if c.producer, err = producers.New(js, producers.Config{Layout: streams.Layout, RetryTimeout: 2 * time.Minute}); err != nil {
+	if c.producer, err = producers.New(js, producers.Config{Layout: cfg.streams.Layout, RetryTimeout: 2 * time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	if c.reader, err = consumers.New(js, consumers.Config{Layout: streams.Layout}); err != nil {
+	if c.reader, err = consumers.New(js, consumers.Config{Layout: cfg.streams.Layout}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range sessions {
-		root := chunk.RootSession("default", fmt.Sprintf("s%d", i))
+	for i := range cfg.sessions {
+		root := chunk.RootSession("default", cfg.prefix+strconv.Itoa(i))
 		run, err := c.producer.Start(t.Context(), root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("writer"))
 		if err != nil {
 			t.Fatal(err)
@@ -85,12 +95,12 @@ func startWritersOn(t *testing.T, url string, streams topology.Config, sessions 
 		if _, err := run.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", padding)})
+		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", cfg.padding)})
 	}
-	c.pace.Store(int64(pace))
+	c.pace.Store(int64(cfg.pace))
 	ctx := context.WithoutCancel(t.Context()) // stop ends it, at the latest during cleanup
 	for i, v := range c.writers {
-		c.writing.Go(func() error { return c.loop(ctx, v, pace*time.Duration(i)/time.Duration(sessions)) })
+		c.writing.Go(func() error { return c.loop(ctx, v, cfg.pace*time.Duration(i)/time.Duration(cfg.sessions)) })
 	}
 	t.Cleanup(func() { c.stop(t) })
 	return c

@@ -31,7 +31,7 @@ func TestOnePartitionWithoutLeader(t *testing.T) {
 	js := cluster.JetStream(t)
 	createPlaced(t, js, streams, streams.Layout.Stream(lost))
 	url := strings.Join(cluster.URLs()[:3], ",")
-	rec := startWritersOn(t, url, streams, 20, 400*time.Millisecond, 0)
+	rec := startWritersOn(t, url, writerConfig{streams: streams, prefix: "s", sessions: 20, pace: 400 * time.Millisecond})
 	edges := make([]*edgeProcess, 2)
 	for i := range edges {
 		edges[i] = startEdge(t, url, "--partitions", "2", "--replicas", "3")

@@ -97,6 +97,16 @@ func (e *edgeProcess) metric(t *testing.T, name string) float64 {
 	return 0
 }
 
+// pprof returns a profile, such as "heap", of a process with TAILRACE_PPROF.
+func (e *edgeProcess) pprof(t *testing.T, of string) string {
+	t.Helper()
+	status, _, profile := get(t, "http://"+e.ops+"/debug/pprof/"+of)
+	if status != http.StatusOK {
+		t.Fatalf("profile %s: status %d: %s", of, status, profile)
+	}
+	return profile
+}
+
 // Two edges behind a balancer are restarted, one after the other, while 500
 // clients follow. No client loses, duplicates or reorders an event, none gets a
 // status at which a browser stops, and none has a silence of three seconds.
