@@ -23,9 +23,9 @@ func (st *Store) NextRevision(ctx context.Context) (projector.Revision, error) {
 	if err != nil {
 		return 0, err
 	}
-	info, err := b.stream.Info(ctx)
+	info, err := st.info(ctx, b, "")
 	if err != nil {
-		return 0, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
+		return 0, err
 	}
 	return projector.Revision(info.State.LastSeq + 1), nil
 }
@@ -43,7 +43,7 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 	if err != nil {
 		return false, err
 	}
-	messages, err := st.api.Purge(ctx, b.name, b.subject(filter), sequence(before))
+	messages, err := st.purge(ctx, b.name, b.subject(filter), sequence(before))
 	if err != nil {
 		return false, fmt.Errorf("remove messages of %s: %w", s, err)
 	}
@@ -60,7 +60,7 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 	if err != nil {
 		return err
 	}
-	m, err := st.api.Last(ctx, b.name, b.subject(key))
+	m, err := st.lastMessage(ctx, b, b.subject(key))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return nil
@@ -90,7 +90,7 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 	if err != nil {
 		return nil, err
 	}
-	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(filter)))
+	info, err := st.info(ctx, b, b.subject(filter))
 	if err != nil {
 		return nil, fmt.Errorf("list keys of %s: %w", s, err)
 	}

@@ -2,7 +2,6 @@ package jssnapshots
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -31,9 +30,9 @@ func (st *Store) each(ctx context.Context, under chunk.Session, yield func(chunk
 	if err != nil {
 		return err
 	}
-	info, err := b.stream.Info(ctx)
+	info, err := st.info(ctx, b, "")
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
+		return err
 	}
 	// Heads that are replaced during the iteration are after this end. Without it, an iteration whose caller replaces each head would never end.
 	for start, end := uint64(1), info.State.LastSeq; start <= end; {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/headindex"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -30,14 +31,16 @@ func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, proj
 	if err != nil {
 		return fold.Snapshot{}, 0, err
 	}
-	entry, err := b.kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	entry, err := request(ctx, st, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return b.stream.GetLastMsgForSubject(ctx, b.subject(key)) // from any replica
+	})
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && isMarker(entry.Header) {
 		return fold.Snapshot{}, 0, projector.ErrNoSnapshot
 	}
 	if err != nil {
 		return fold.Snapshot{}, 0, fmt.Errorf("read %s: %w", key, err)
 	}
-	seq, value := entry.Revision(), entry.Value()
+	seq, value := entry.Sequence, entry.Data
 	for range maxLoads {
 		p, spilled := readPointer(value)
 		if !spilled {
@@ -85,7 +88,7 @@ type stored struct {
 }
 
 func (st *Store) last(ctx context.Context, b *bucket, key string) (stored, error) {
-	m, err := st.api.Last(ctx, b.name, b.subject(key))
+	m, err := st.lastMessage(ctx, b, b.subject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return stored{}, nil
 	}
@@ -100,6 +103,11 @@ func (st *Store) last(ctx context.Context, b *bucket, key string) (stored, error
 		value = []byte{}
 	}
 	return stored{seq: m.Seq, value: value}, nil
+}
+
+// lastMessage returns the last message of a subject on the leader, or jetstream.ErrMsgNotFound.
+func (st *Store) lastMessage(ctx context.Context, b *bucket, subject string) (jsclient.Message, error) {
+	return request(ctx, st, func(ctx context.Context) (jsclient.Message, error) { return st.api.Last(ctx, b.name, subject) })
 }
 
 // isMarker reports whether a message marks a deleted key.
@@ -208,7 +216,7 @@ func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 		return err // another head counts the same messages
 	}
 	for key, seq := range s.messages {
-		if _, purgeErr := s.api.Purge(ctx, s.b.name, s.b.subject(key), seq+1); purgeErr != nil {
+		if _, purgeErr := s.purge(ctx, s.b.name, s.b.subject(key), seq+1); purgeErr != nil {
 			return errors.Join(err, purgeErr)
 		}
 	}

@@ -105,9 +105,9 @@ type listing struct {
 
 // begin sets the position after the last head, or at the end of the previous page.
 func (l *listing) begin(ctx context.Context, cursor string) error {
-	info, err := l.b.stream.Info(ctx)
+	info, err := l.info(ctx, l.b, "")
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", l.cfg.Layout.Snapshots(), err)
+		return err
 	}
 	l.first, l.end = max(1, info.State.FirstSeq), info.State.LastSeq+1
 	if cursor == "" {

@@ -87,19 +87,20 @@ func (st *Store) readSome(ctx context.Context, b *bucket, snap fold.Snapshot, he
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for len(places) > 0 {
-		missing := len(places)
 		var limit error
-		upTo, err := st.api.LastOfEach(ctx, b.name, slices.Collect(maps.Keys(places)), func(m jsclient.Message) {
-			n, asked := places[m.Subject]
-			if !asked || isMarker(m.Header) || head > 0 && m.Seq > head {
-				return
-			}
-			if limit = cmp.Or(limit, projector.CountRead(ctx, len(m.Data))); limit != nil {
-				cancel()
-				return
-			}
-			data[n] = m.Data
-			delete(places, m.Subject)
+		found := make(map[string][]byte, len(places))
+		upTo, err := request(ctx, st, func(ctx context.Context) (uint64, error) {
+			clear(found) // of an attempt without its end, perhaps from another replica
+			return st.api.LastOfEach(ctx, b.name, slices.Collect(maps.Keys(places)), func(m jsclient.Message) {
+				if _, asked := places[m.Subject]; !asked || isMarker(m.Header) || head > 0 && m.Seq > head {
+					return
+				}
+				if limit = cmp.Or(limit, projector.CountRead(ctx, len(m.Data))); limit != nil {
+					cancel()
+					return
+				}
+				found[m.Subject] = m.Data
+			})
 		})
 		switch {
 		case limit != nil:
@@ -108,8 +109,12 @@ func (st *Store) readSome(ctx context.Context, b *bucket, snap fold.Snapshot, he
 			return fmt.Errorf("read messages of %s: %w", snap.Session, err)
 		case upTo < head:
 			return fmt.Errorf("%w: replica behind the head, or without messages", fold.ErrInconsistent)
-		case len(places) == missing:
-			return fmt.Errorf("%w: %s and %d others are missing", fold.ErrInconsistent, anyOf(places), missing-1)
+		case len(found) == 0:
+			return fmt.Errorf("%w: %s and %d others are missing", fold.ErrInconsistent, anyOf(places), len(places)-1)
+		}
+		for subject, value := range found {
+			data[places[subject]] = value
+			delete(places, subject)
 		}
 	}
 	return nil

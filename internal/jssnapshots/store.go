@@ -2,6 +2,7 @@ package jssnapshots
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -81,7 +82,6 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 
 // bucket is the bucket of heads and messages.
 type bucket struct {
-	kv     jetstream.KeyValue
 	stream jetstream.Stream
 	name   string // of the stream
 	prefix string // of its subjects
@@ -107,10 +107,11 @@ func (st *Store) open(ctx context.Context) (*bucket, error) {
 	name := st.cfg.Layout.Snapshots()
 	b := &bucket{name: "KV_" + name, prefix: "$KV." + name + "."}
 	var err error
-	if b.kv, err = st.js.KeyValue(ctx, name); err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", name, err)
+	b.stream, err = request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, b.name) })
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = jetstream.ErrBucketNotFound
 	}
-	if b.stream, err = st.js.Stream(ctx, b.name); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", name, err)
 	}
 	limit := int(st.js.Conn().MaxPayload())
@@ -122,6 +123,32 @@ func (st *Store) open(ctx context.Context) (*bucket, error) {
 	defer st.mu.Unlock()
 	st.opened = b
 	return b, nil
+}
+
+// info returns the state of the bucket, with the subjects of a filter unless it is empty.
+func (st *Store) info(ctx context.Context, b *bucket, filter string) (*jetstream.StreamInfo, error) {
+	var opts []jetstream.StreamInfoOpt
+	if filter != "" {
+		opts = append(opts, jetstream.WithSubjectFilter(filter))
+	}
+	info, err := request(ctx, st, func(ctx context.Context) (*jetstream.StreamInfo, error) { return b.stream.Info(ctx, opts...) })
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
+	}
+	return info, nil
+}
+
+// requestBudget is the retry budget of a request that may be repeated.
+const requestBudget = 10 * time.Second
+
+// request makes a request that reads or removes. A request or its response can be lost, and the context of the caller may last for minutes.
+func request[T any](ctx context.Context, st *Store, ask func(context.Context) (T, error)) (T, error) {
+	return jsclient.Retry(ctx, st.api.Reading(requestBudget), ask)
+}
+
+// purge removes the messages of a filter before a sequence, 0 for all, and returns their number, without those that an attempt without a response removed.
+func (st *Store) purge(ctx context.Context, stream, filter string, before uint64) (uint64, error) {
+	return request(ctx, st, func(ctx context.Context) (uint64, error) { return st.api.Purge(ctx, stream, filter, before) })
 }
 
 // isObject is a bit of a Revision, which otherwise is the sequence of a head in the stream of the bucket. It marks a head that is an object: a save that

@@ -136,13 +136,17 @@ var errNoObject = errors.New("object not found")
 // fetch reads the object that p points to. The bucket is read from its leader, so errNoObject is certain. The reader of the library would wait for the
 // messages of an object that is removed during the read.
 func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
-	stream, err := st.js.Stream(ctx, objectStream(st.cfg.Layout))
+	stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) {
+		return st.js.Stream(ctx, objectStream(st.cfg.Layout))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Objects(), err)
 	}
 	var data []byte
 	for seq := uint64(1); len(data) < p.Bytes; {
-		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(dataSubject(st.cfg.Layout, p.Object)))
+		m, err := request(ctx, st, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+			return stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(dataSubject(st.cfg.Layout, p.Object)))
+		})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil, errNoObject
 		}
@@ -172,7 +176,7 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before
 	if err != nil {
 		return c, err
 	}
-	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(filter)))
+	info, err := st.info(ctx, b, b.subject(filter))
 	if err != nil {
 		return c, fmt.Errorf("list objects of %s: %w", s, err)
 	}
@@ -181,7 +185,7 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before
 		if keep(object) {
 			continue
 		}
-		note, err := st.api.Last(ctx, b.name, subject)
+		note, err := st.lastMessage(ctx, b, subject)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			continue // collected by another process
@@ -209,11 +213,11 @@ func (st *Store) discard(ctx context.Context, b *bucket, s chunk.Session, object
 		return err
 	}
 	for _, subject := range []string{metaSubject(st.cfg.Layout, object), dataSubject(st.cfg.Layout, object)} {
-		if _, err := st.api.Purge(ctx, objectStream(st.cfg.Layout), subject, 0); err != nil {
+		if _, err := st.purge(ctx, objectStream(st.cfg.Layout), subject, 0); err != nil {
 			return fmt.Errorf("remove object %s of %s: %w", object, s, err)
 		}
 	}
-	if _, err := st.api.Purge(ctx, b.name, b.subject(note), 0); err != nil {
+	if _, err := st.purge(ctx, b.name, b.subject(note), 0); err != nil {
 		return fmt.Errorf("remove note of object %s of %s: %w", object, s, err)
 	}
 	return nil

@@ -62,8 +62,8 @@ func (m *FaultProxy) SetDeliveryFaults(rule func(Delivery) Fault) {
 	m.rule = rule
 }
 
-// SetResponseFaults sets the rule that selects the responses to drop: those of the JetStream API and
-// publish acknowledgements. The calls of rule are serialized.
+// SetResponseFaults sets the rule that selects the responses to drop: those of the JetStream API, direct
+// gets with their headers too, and publish acknowledgements. The calls of rule are serialized.
 func (m *FaultProxy) SetResponseFaults(rule func(answer []byte) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,7 +227,12 @@ func (o *op) isDelivery() bool { return strings.HasPrefix(o.reply, ackPrefix) }
 
 // isResponse reports whether this is the response to a request: it has an inbox subject and no header.
 func (o *op) isResponse() bool {
-	return o.payload != nil && o.headerLen == 0 && !o.isDelivery() && strings.HasPrefix(o.subject, nats.InboxPrefix)
+	if o.payload == nil || o.isDelivery() || !strings.HasPrefix(o.subject, nats.InboxPrefix) {
+		return false
+	}
+	// A response to a direct get has one of these headers, the status of a pull has neither.
+	header := o.payload[:o.headerLen]
+	return o.headerLen == 0 || bytes.Contains(header, []byte("Nats-Sequence:")) || bytes.Contains(header, []byte("Nats-UpTo-Sequence:"))
 }
 
 // renumber subtracts n from the consumer sequence in the reply subject of a delivery, or in a heartbeat.
