@@ -17,6 +17,7 @@ import (
 // Any one response to a read is lost while the connection stays up, and the context of the caller lasts for a long time, as that of a run does: the read is
 // repeated after the timeout of one attempt.
 func TestLostResponseDelaysARead(t *testing.T) {
+	t.Parallel()
 	srv := natstest.Start(t, natstest.Listen())
 	log := newLarge(t)
 	log.end(t)
