@@ -266,6 +266,14 @@ type RunStarted struct {
 	Input        []InputMessage `json:"input"`
 	CheckpointID *string        `json:"checkpointId"`
 	Parent       *Parent        `json:"parent"` // set in the session of a sub-agent
+	By           *Principal     `json:"by"`     // who requested the run, nil if it is not known
+}
+
+// Principal is the user or program that made a request. The one that requested the first run of a session is its owner.
+type Principal struct {
+	Subject string   `json:"subject"`
+	Issuer  *string  `json:"issuer"` // of the credential; nil for one that is not a token
+	Extra   []Member `json:"-"`      // members that the schema does not have, in their order
 }
 
 // Parent identifies the caller of a sub-agent.

@@ -24,6 +24,10 @@ type SessionQuery struct {
 	AgentType string      // only sessions of this agent; "" for any
 	Limit     int         // maximum number of sessions; 0 is DefaultPage, and at most MaxPage
 	Before    string      // continue after this Next of a SessionPage; "" for the first page
+
+	// Shows reports whether a session is part of the list. owner is the subject of its owner, "" if that is not known. It must return the same for the same
+	// session in all pages of a list. nil shows all.
+	Shows func(id, owner string) bool
 }
 
 // The default and the maximum number of sessions in a SessionPage.
@@ -43,6 +47,7 @@ type SessionInfo struct {
 	Session   chunk.Session
 	Status    fold.Status
 	AgentType string         // "" until a record contains it
+	Owner     string         // subject of the owner, "" if it is not known; see fold.Snapshot
 	Position  chunk.Position // of the stored head
 	Created   time.Time      // of its first record
 	StartedAt time.Time      // of its latest run; zero before the first

@@ -32,7 +32,7 @@ func (j *commandJob) startOrResume(ctx context.Context, snap fold.Snapshot) erro
 	if snap.Run.Status == fold.RunRunning && snap.Run.ID != "" && !concluding {
 		return fmt.Errorf("%w: %s", errBusy, snap.Run.ID)
 	}
-	started := chunk.RunStarted{RunID: c.RunID, Mode: modeExecute, Input: c.Input}
+	started := chunk.RunStarted{RunID: c.RunID, Mode: modeExecute, Input: c.Input, By: c.By}
 	if c.Parent != nil {
 		started.Parent = &chunk.Parent{SessionID: c.Parent.Session, CallID: c.Parent.CallID}
 	}

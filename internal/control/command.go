@@ -46,6 +46,7 @@ type Command struct {
 	Deadline time.Time // of an Expire, to the millisecond
 
 	Input  []chunk.InputMessage // of an Execute, and of a Resume with a message
+	By     *chunk.Principal     // who requested the run of an Execute or Resume; nil if it is not known
 	Params chunk.Value          // any JSON for the agent, at most MaxParams bytes; the zero Value is null
 	Issued time.Time            // when it was requested, to the millisecond; set when it is published
 }
@@ -128,6 +129,9 @@ func (c Command) Validate() error {
 	if err := c.checkParams(); err != nil {
 		return err
 	}
+	if err := checkPrincipal(c.By); err != nil {
+		return err
+	}
 	if c.Parent != nil {
 		return c.Parent.validate()
 	}
@@ -173,6 +177,20 @@ func (c Command) checkParams() error {
 		return fmt.Errorf("Params: %w", err)
 	}
 	return nil
+}
+
+// checkPrincipal rejects a principal that a run_started record could not have.
+func checkPrincipal(p *chunk.Principal) error {
+	if p == nil {
+		return nil
+	}
+	if p.Subject == "" {
+		return fmt.Errorf("By has no subject: %w", chunk.ErrInvalid)
+	}
+	if err := checkText("By", p.Subject, MaxID); err != nil || p.Issuer == nil {
+		return err
+	}
+	return checkText("issuer of By", *p.Issuer, MaxID)
 }
 
 func (p *Parent) validate() error {

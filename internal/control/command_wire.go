@@ -32,6 +32,9 @@ type commandBody struct {
 	Input     json.RawMessage `json:"input"`
 	Params    json.RawMessage `json:"params"`
 
+	// Builds that do not know it ignore it, so it needs no version: their runs have no owner.
+	By *bodyPrincipal `json:"by,omitempty"`
+
 	// Since version 2.
 	Resumes  string      `json:"resumes,omitempty"`
 	Mode     string      `json:"mode,omitempty"`
@@ -47,6 +50,11 @@ type bodyParent struct {
 	RunID     string `json:"runId"`
 	CallID    string `json:"callId"`
 	ToolName  string `json:"toolName"`
+}
+
+type bodyPrincipal struct {
+	Subject string  `json:"subject"`
+	Issuer  *string `json:"issuer,omitempty"`
 }
 
 // bodyVersion returns the oldest version that can represent c.
@@ -66,15 +74,29 @@ func (c Command) toBody(input, params json.RawMessage) commandBody {
 	}
 	switch c.Kind {
 	case Execute:
-		b.Replaces, b.Parent = c.Replaces, (*bodyParent)(c.Parent)
+		b.Replaces, b.Parent, b.By = c.Replaces, (*bodyParent)(c.Parent), byOf(c.By)
 	case Resume:
-		b.Resumes, b.Mode = c.Resumes, c.Mode
+		b.Resumes, b.Mode, b.By = c.Resumes, c.Mode, byOf(c.By)
 	case Abort:
 		b.Reason = c.Reason
 	case Expire:
 		b.Deadline = c.Deadline.UnixMilli()
 	}
 	return b
+}
+
+func byOf(p *chunk.Principal) *bodyPrincipal {
+	if p == nil {
+		return nil
+	}
+	return &bodyPrincipal{p.Subject, p.Issuer}
+}
+
+func (b *bodyPrincipal) principal() *chunk.Principal {
+	if b == nil {
+		return nil
+	}
+	return &chunk.Principal{Subject: b.Subject, Issuer: b.Issuer}
 }
 
 func (b commandBody) command() Command {
@@ -88,9 +110,9 @@ func (b commandBody) command() Command {
 	}
 	switch c.Kind {
 	case Execute:
-		c.Replaces, c.Parent = b.Replaces, (*Parent)(b.Parent)
+		c.Replaces, c.Parent, c.By = b.Replaces, (*Parent)(b.Parent), b.By.principal()
 	case Resume:
-		c.Resumes, c.Mode = b.Resumes, b.Mode
+		c.Resumes, c.Mode, c.By = b.Resumes, b.Mode, b.By.principal()
 	case Abort:
 		c.Reason = b.Reason
 	case Expire:

@@ -15,6 +15,7 @@ const Header = "Tailrace-Session"
 type Index struct {
 	Status    string        `json:"status"` // of the session, see fold.Status
 	AgentType string        `json:"agentType,omitempty"`
+	Owner     string        `json:"owner,omitempty"` // subject of the owner; "" in a head of a build that did not write it
 	Seq       chunk.Seq     `json:"seq"`
 	Ordinal   chunk.Ordinal `json:"ordinal"`
 	Epoch     chunk.Epoch   `json:"epoch,omitempty"`   // highest epoch so far; 0 in a head of a build that did not write it

@@ -234,6 +234,9 @@ func index(s fold.Snapshot) nats.Header {
 		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
 		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(),
 	}
+	if s.Owner != nil {
+		i.Owner = s.Owner.Subject
+	}
 	return nats.Header{headindex.Header: {i.Encode()}}
 }
 

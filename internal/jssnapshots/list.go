@@ -80,12 +80,13 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Sessio
 
 func (h *listedHead) matches(q projector.SessionQuery) bool {
 	return h.known && !h.Deleted && h.session.ID == h.session.Root &&
-		(q.Status == "" || fold.Status(h.Status) == q.Status) && (q.AgentType == "" || h.AgentType == q.AgentType)
+		(q.Status == "" || fold.Status(h.Status) == q.Status) && (q.AgentType == "" || h.AgentType == q.AgentType) &&
+		(q.Shows == nil || q.Shows(h.session.ID, h.Owner))
 }
 
 func (h *listedHead) listed() projector.SessionInfo {
 	return projector.SessionInfo{
-		Session: h.session, Status: fold.Status(h.Status), AgentType: h.AgentType,
+		Session: h.session, Status: fold.Status(h.Status), AgentType: h.AgentType, Owner: h.Owner,
 		Position: chunk.Position{Seq: h.Seq, Ordinal: h.Ordinal},
 		Created:  timeOf(h.Created), StartedAt: timeOf(h.Began), SavedAt: h.stored,
 	}

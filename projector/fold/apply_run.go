@@ -49,6 +49,9 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 		// to roll back to is the one before that step.
 		run.Step = s.Run.Step
 	}
+	if b.By != nil && s.turn == nil && rec.Ordinal == s.chain.FirstOrdinal && s.Faults.Lost == 0 {
+		s.Owner = &chunk.Principal{Subject: b.By.Subject, Issuer: b.By.Issuer}
+	}
 	s.Run, s.Status, s.Failure = run, Active, nil
 	if opens {
 		s.openTurn(rec, b.Input)

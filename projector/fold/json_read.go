@@ -97,6 +97,10 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 		stepStart:    r.flag(m["stepStart"]),
 		deleted:      r.flag(m["deleted"]),
 	}
+	if raw, ok := m["owner"]; ok {
+		owner := r.members(raw)
+		s.Owner = &chunk.Principal{Subject: r.str(owner["subject"]), Issuer: r.maybe(owner["issuer"])}
+	}
 	r.large(&s, m, outer)
 	r.chain(&s.chain, m)
 	if raw, ok := m["failure"]; ok {

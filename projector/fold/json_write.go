@@ -39,6 +39,10 @@ func (s *Snapshot) appendBase(dst []byte, outer *Snapshot) []byte {
 
 func (s *Snapshot) writeState(o *rawjson.Object, outer *Snapshot) {
 	o.Text("agentType", s.AgentType)
+	if s.Owner != nil {
+		o.Name("owner")
+		o.Dst = appendOwner(o.Dst, s.Owner)
+	}
 	o.Int("seq", int64(s.Position.Seq))
 	o.Int("ordinal", int64(s.Position.Ordinal))
 	o.Int("epoch", int64(s.Epoch))
@@ -251,4 +255,11 @@ func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []b
 		dst = element(v, dst)
 	}
 	return append(dst, ']')
+}
+
+func appendOwner(dst []byte, p *chunk.Principal) []byte {
+	o := rawjson.Begin(dst)
+	o.String("subject", p.Subject)
+	o.Maybe("issuer", p.Issuer)
+	return o.End()
 }

@@ -42,6 +42,10 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	Session   chunk.Session
 	AgentType string // name of the agent's definition, "" until a record contains it
 
+	// Owner requested the first run. It is nil if that run does not have it, if the session began without a run, and if the log had lost the first record
+	// before it was folded: a later run may be of another user.
+	Owner *chunk.Principal
+
 	// Position is the position of the last record of the snapshot, which is the fold of all records up to it and none after it.
 	Position chunk.Position
 

@@ -112,8 +112,9 @@ func (in ruleSet) page() page {
 	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error",
 		"chain", "run", "pastRuns", "structured", "errors", "before")
 	r.members["messages"] = messages
-	r.members["session"] = open("tenant", "root", "id", "agentType")
+	r.members["session"] = open("tenant", "root", "id", "agentType", "owner")
 	r.members["session"].drop("agentType", in.agentType())
+	r.members["session"].drop("owner", in.allOf(fromMember(chunk.TypeRunStarted, "by", "subject")))
 	r.members["children"] = in.children()
 	r.members["pendingCalls"] = in.pendingCalls()
 	r.blank("state", in.allOf(fromMember(chunk.TypeStatePatch, "patches")), "null")

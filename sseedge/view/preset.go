@@ -30,7 +30,7 @@ var presets = map[string]View{
 			chunk.TypeToolApprovalResponse: {"reason"},
 			chunk.TypeStepEnd:              {"usage"},
 			chunk.TypeError:                {"error", "code", "errorDetail"},
-			chunk.TypeRunStarted:           {"input.metadata", "checkpointId", "parent"},
+			chunk.TypeRunStarted:           {"input.metadata", "checkpointId", "parent", "by"},
 			chunk.TypeRunPaused:            {"reason"},
 			chunk.TypeRunResumed:           {"fromCheckpointId"},
 			chunk.TypeRunInterrupted:       {"checkpointId", "reason"},

@@ -181,7 +181,7 @@ func lifecycleBodies() []chunk.Body {
 func controlBodies() []chunk.Body {
 	return []chunk.Body{
 		chunk.RunStarted{
-			RunID: "run1", Epoch: 1, Mode: "execute",
+			RunID: "run1", Epoch: 1, Mode: "execute", By: &chunk.Principal{Subject: "ann", Issuer: new("https://login.example"), Extra: extra()},
 			Input: []chunk.InputMessage{{
 				Content: "What is on this picture?",
 				Files: []chunk.InputFile{
