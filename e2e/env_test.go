@@ -22,6 +22,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -68,6 +69,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 	ofEdge := consumers.Config{Heartbeat: cfg.heartbeat, Log: log}
 	w.feed = newReader(t, cfg.feed, ofEdge)
 	cfg.edge.RetryDelay, cfg.edge.Log = 100*time.Millisecond, log
+	cfg.edge.Authenticator = authtest.None(t, "default")
 	edge, err := sseedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t}, cfg.edge)
 	if err != nil {
 		t.Fatal(err)

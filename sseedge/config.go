@@ -1,6 +1,7 @@
 package sseedge
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -17,13 +19,14 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Config configures an Edge. The zero Config is ready for production behind a proxy that checks host names.
+// Config configures an Edge. Only Authenticator is required.
 type Config struct {
 	// Layout is the Layout of the log; the Edge uses its partitions.
 	Layout subjects.Layout
 
-	// Tenant is the tenant whose sessions are served. Defaults to "default".
-	Tenant string
+	// Authenticator finds out who makes a request, and what it may do: its Grant has the tenant, the rights and the sessions. It is asked for every request of
+	// the Edge and its surfaces, except /healthz. Required; an auth.None is for a listener on loopback.
+	Authenticator auth.Authenticator
 
 	// Heartbeat is the time without an event after which a stream sends a comment. Defaults to 15 seconds.
 	Heartbeat time.Duration
@@ -68,8 +71,7 @@ type Config struct {
 	// Sessions lists sessions. Defaults to none: they are not listed.
 	Sessions projector.Lister
 
-	// Eraser deletes sessions. Defaults to none: nothing can be deleted. The edge is unauthenticated: any client that can reach it can delete sessions whose id
-	// it knows, so run it behind an authenticating proxy.
+	// Eraser deletes sessions, for clients with auth.ScopeDelete. Defaults to none: nothing can be deleted.
 	Eraser Eraser
 
 	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is used. Defaults to none: the peer of a connection is the client.
@@ -105,9 +107,6 @@ func (c Config) withDefaults() Config {
 			*d.field = d.value
 		}
 	}
-	if c.Tenant == "" {
-		c.Tenant = "default"
-	}
 	if c.Host == nil {
 		c.Host = func(string) bool { return true }
 	}
@@ -137,10 +136,8 @@ func (c Config) validate() error {
 	if c.HubBytes < 0 {
 		return fmt.Errorf("HubBytes is %d, want more than 0", c.HubBytes)
 	}
-	if c.Tenant != "" {
-		if err := subjects.CheckToken("Tenant", c.Tenant); err != nil {
-			return err
-		}
+	if c.Authenticator == nil {
+		return errors.New("Authenticator is nil")
 	}
 	for _, d := range []struct {
 		name  string

@@ -23,6 +23,7 @@ type Edge struct {
 	hub       *hub.Hub
 	snapshots Snapshots
 	past      History // nil if snapshots has none
+	access    *httpkit.Access
 	rewinds   historyLimiter
 	reads     *readBudget
 	pages     sharedPages
@@ -65,8 +66,10 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 		reads:     newReadBudget(cfg.ReadBytes),
 	}
 	e.past, _ = snapshots.(History)
+	e.access = &httpkit.Access{Owner: e.owner}
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}
 	e.router, err = httpkit.NewRouter(e.routes(), httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody,
+		Authenticator: cfg.Authenticator, Access: e.access, Unknown: noStream,
 		Unreachable: cfg.Unreachable, NoLog: unavailable, Respond: e.respond})
 	if err != nil {
 		return nil, err

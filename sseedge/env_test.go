@@ -17,6 +17,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
@@ -52,6 +53,9 @@ func newEnv(tb testing.TB, cfg envConfig) *env {
 	tb.Helper()
 	w := &env{t: tb, log: newLog()}
 	w.snapshots = newSnapshots(w.log, cfg.remembered)
+	if cfg.edge.Authenticator == nil {
+		cfg.edge.Authenticator = authtest.None(tb, "default")
+	}
 	var err error
 	if w.edge, err = sseedge.NewWithHub(w.log, w.snapshots, cfg.edge, cfg.hub); err != nil {
 		tb.Fatal(err)

@@ -22,8 +22,12 @@ func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *httpkit
 	if p == nil && q.values.Get("root") != "" {
 		p = badRequest(codeBadParameter, "a sub-agent goes with its root", "root: want none")
 	}
+	s := chunk.RootSession("", id)
 	if p == nil {
-		p = e.eraseNow(r.Context(), e.session(id))
+		p = e.permit(r.Context(), &s)
+	}
+	if p == nil {
+		p = e.eraseNow(r.Context(), s)
 	}
 	if p != nil {
 		return p

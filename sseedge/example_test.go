@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"sync"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
@@ -23,7 +24,12 @@ func Example() {
 	log.Append(s, chunk.TypeTextDelta, `"delta":"lo"`)
 	log.Append(s, chunk.TypeStreamEnd, `"streamId":"s1"`)
 
-	edge, err := sseedge.New(log, newSnapshots(log, nil), sseedge.Config{})
+	none, err := auth.NewNone("default") // in production, an auth.Chain: None is for a listener on loopback
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	edge, err := sseedge.New(log, newSnapshots(log, nil), sseedge.Config{Authenticator: none})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -87,7 +88,7 @@ type presentOnly struct{ sseedge.Snapshots }
 func TestEdgeWithoutHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
-		edge, err := sseedge.New(w.log, presentOnly{pages(t)}, sseedge.Config{})
+		edge, err := sseedge.New(w.log, presentOnly{pages(t)}, sseedge.Config{Authenticator: authtest.None(t, "default")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestEarlierStatesAreBounded(t *testing.T) {
 		w := newEnv(t, envConfig{})
 		w.log.Append(s1, chunk.TypeTextDelta, "") // ?at=1 is not in the future
 		slow := long{newSnapshots(w.log, nil), make(chan struct{})}
-		edge, err := sseedge.New(w.log, slow, sseedge.Config{HistoryTimeout: time.Minute})
+		edge, err := sseedge.New(w.log, slow, sseedge.Config{Authenticator: authtest.None(t, "default"), HistoryTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -334,7 +335,7 @@ func TestDefaultLimits(t *testing.T) {
 func TestTrustedProxiesArePrefixes(t *testing.T) {
 	for _, prefix := range []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")} {
 		w := newEnv(t, envConfig{tcp: true})
-		_, err := sseedge.New(w.log, snapshotsOf{}, sseedge.Config{TrustedProxies: []netip.Prefix{prefix}})
+		_, err := sseedge.New(w.log, snapshotsOf{}, sseedge.Config{Authenticator: authtest.None(t, "default"), TrustedProxies: []netip.Prefix{prefix}})
 		if err == nil || !strings.Contains(err.Error(), "TrustedProxies[0]") {
 			t.Errorf("%s: %v", prefix, err)
 		}

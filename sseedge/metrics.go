@@ -3,6 +3,7 @@ package sseedge
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,7 +38,7 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 		connects: httpkit.Counters("edge_connects_total", "outcome",
 			"Requests for an event stream, by outcome: opened, ended (a complete session, 204), or the code of the problem.", connectOutcomes),
 		disconnects: httpkit.Counters("edge_disconnects_total", "reason",
-			"Event streams that ended, by reason: end (the session is complete), client (disconnected), slow, drain or error.", httpkit.EndReasons),
+			"Event streams that ended, by reason: end (the session is complete), client (disconnected), slow, drain, expired (the credential) or error.", httpkit.EndReasons),
 		resumes: httpkit.Counters("edge_resumes_total", "outcome",
 			"Cursors of clients, by outcome: exact, or the reason why the client was moved to another position (also later, within a stream).", resumeOutcomes),
 		requests: httpkit.NewRequestMetrics(),
@@ -59,7 +60,7 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 // The values of the labels. All of them exist from the start, so that the first event of a kind is an increase from 0 and not a new series.
 var (
 	connectOutcomes = []string{
-		"opened", "ended", noStream.Label(), draining.Label(), unavailable.Label(),
+		"opened", "ended", noStream.Label(), draining.Label(), unavailable.Label(), httpkit.Forbidden.Label(), strings.ToLower(httpkit.CodeNoCredential),
 		httpkit.EdgeLimit.Label(), httpkit.TenantLimit.Label(), httpkit.AddressLimit.Label(), httpkit.SessionLimit.Label(),
 	}
 	resumeOutcomes = []string{resumeExact, resumeTruncated, resumeEpoch, resumeFuture, resumeUnknown}

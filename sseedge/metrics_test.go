@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -390,7 +391,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 				t.Errorf("no %s in\n%s", series, text)
 			}
 		}
-		if _, err := sseedge.New(w.log, snapshotsOf{}, sseedge.Config{Metrics: reg}); err == nil {
+		if _, err := sseedge.New(w.log, snapshotsOf{}, sseedge.Config{Authenticator: authtest.None(t, "default"), Metrics: reg}); err == nil {
 			t.Error("two edges count into the same metrics")
 		}
 	})

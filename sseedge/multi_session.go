@@ -25,19 +25,31 @@ const maxSessions = 32
 // for a reconnect with the same query, which is what an EventSource sends. A session has no further events after it is complete, or, if it does not exist or
 // was deleted, after the truncated event that reports this: one deleted chat must not end the others. The response ends when no session has further events.
 func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
-	reqs, p := readStreams(r, e.cfg.Tenant, e.cfg.Views)
-	s := &stream{edge: e, named: true}
-	for _, req := range reqs {
-		v := newSubscription(e, req)
-		v.multiplexed = true
-		s.subscriptions = append(s.subscriptions, v)
-	}
+	s, p := e.newMultiSessionStream(r)
 	e.open(w, r, p, s)
 	return nil
 }
 
+// newMultiSessionStream is separate for the reason of newStream.
+//
+//go:noinline
+func (e *Edge) newMultiSessionStream(r *http.Request) (*stream, *httpkit.Problem) {
+	reqs, p := readStreams(r, e.cfg.Views)
+	s := &stream{edge: e, named: true}
+	for _, req := range reqs {
+		name := req.Session.ID
+		if p := e.permit(r.Context(), &req.Session); p != nil {
+			return s, p
+		}
+		v := newSubscription(e, req)
+		v.multiplexed, v.name = true, name
+		s.subscriptions = append(s.subscriptions, v)
+	}
+	return s, p
+}
+
 // readStreams parses a request for several sessions. The parameters scope, types, exclude and view are those of readStream and apply to all sessions.
-func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Request, *httpkit.Problem) {
+func readStreams(r *http.Request, views *view.Views) ([]hub.Request, *httpkit.Problem) {
 	q, p := readQuery(r.URL, streamParameters...)
 	if p != nil {
 		return nil, p
@@ -55,6 +67,7 @@ func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Reque
 	if err != nil {
 		return nil, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
 	}
+	g := httpkit.GrantOf(r.Context())
 	reqs := make([]hub.Request, len(ids))
 	for i, id := range ids {
 		if subjects.CheckToken("session", id) != nil {
@@ -63,8 +76,8 @@ func readStreams(r *http.Request, tenant string, views *view.Views) ([]hub.Reque
 		if slices.Contains(ids[:i], id) {
 			return nil, badRequest(codeBadParameter, "a session is given twice", "session: want each once")
 		}
-		reqs[i].Session = chunk.RootSession(tenant, id)
-		if p := q.readStream(&reqs[i], cursors[i], views); p != nil {
+		reqs[i].Session = chunk.RootSession("", id)
+		if p := q.readStream(&reqs[i], cursors[i], g, views); p != nil {
 			return nil, p
 		}
 	}
@@ -82,7 +95,7 @@ func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
 		place, fields, _ := bytes.Cut(bytes.TrimPrefix(frame, startOfFrame), []byte("\n"))
 		v.at = string(place)
 		dst = append(dst, "event: session:"...)
-		dst = append(dst, v.req.Session.ID...) // a token: letters, digits, - and _
+		dst = append(dst, v.name...) // a token: letters, digits, - and _
 		dst = append(dst, "\nid: "...)
 		dst = append(dst, before...)
 		dst = append(dst, place...)

@@ -31,16 +31,15 @@ type messagePage struct {
 // ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them. With
 // ?parts=N it returns at most the last N parts of these, so that it is small during a turn of any length.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	s := e.session(id)
 	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
 	if p != nil {
 		return p
 	}
-	name, p := e.readPage(q, &s)
+	m, p := q.parseSnapshotQuery()
 	if p != nil {
 		return p
 	}
-	m, p := q.parseSnapshotQuery()
+	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
 		return p
 	}
@@ -64,16 +63,15 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in
 // the message that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	s := e.session(id)
 	q, p := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view")
 	if p != nil {
 		return p
 	}
-	name, p := e.readPage(q, &s)
+	window, p := q.readWindow()
 	if p != nil {
 		return p
 	}
-	window, p := q.readWindow()
+	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
 		return p
 	}
@@ -113,11 +111,15 @@ func (e *Edge) messagePage(view string, s chunk.Session, snap aisdk.FrontendSnap
 }
 
 // readPage parses the parameters of all pages of a session: the session and the view.
-func (e *Edge) readPage(q query, s *chunk.Session) (view string, p *httpkit.Problem) {
-	if p := q.readRoot(s); p != nil {
-		return "", p
+func (e *Edge) readPage(ctx context.Context, q query, id string) (s chunk.Session, view string, p *httpkit.Problem) {
+	s = chunk.RootSession("", id)
+	if p := q.readRoot(&s); p != nil {
+		return s, "", p
 	}
-	return q.readView(e.cfg.Views)
+	if view, p = q.readView(httpkit.GrantOf(ctx), e.cfg.Views); p != nil {
+		return s, "", p
+	}
+	return s, view, e.permit(ctx, &s)
 }
 
 // readCount parses a parameter from 1 to most; the default is that of an absent or empty one.

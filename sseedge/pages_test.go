@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
@@ -173,7 +174,7 @@ func TestStatus(t *testing.T) {
 		}
 		want(true, true, true, errUnavailable)
 
-		idle, err := sseedge.New(w.log, newSnapshots(w.log, nil), sseedge.Config{})
+		idle, err := sseedge.New(w.log, newSnapshots(w.log, nil), sseedge.Config{Authenticator: authtest.None(t, "default")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +188,6 @@ func TestConfigIsChecked(t *testing.T) {
 	log := newLog()
 	for want, cfg := range map[string]sseedge.Config{
 		"prefix":         {Layout: subjects.Layout{Prefix: "a..b"}},
-		"tenant":         {Tenant: "a.b"},
 		"HubBytes":       {HubBytes: -1},
 		"Heartbeat":      {Heartbeat: -1},
 		"WriteTimeout":   {WriteTimeout: -1},
@@ -196,11 +196,15 @@ func TestConfigIsChecked(t *testing.T) {
 		"Retry":          {RetryDelay: -1},
 		"DrainPeriod":    {DrainPeriod: -1},
 	} {
+		cfg.Authenticator = authtest.None(t, "default")
 		if _, err := sseedge.New(log, newSnapshots(log, nil), cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
-	if _, err := sseedge.New(nil, nil, sseedge.Config{}); err == nil {
+	if _, err := sseedge.New(nil, nil, sseedge.Config{Authenticator: authtest.None(t, "default")}); err == nil {
 		t.Error("New accepted a nil log")
+	}
+	if _, err := sseedge.New(log, newSnapshots(log, nil), sseedge.Config{}); err == nil || !strings.Contains(err.Error(), "Authenticator") {
+		t.Errorf("no authenticator: got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -31,7 +32,7 @@ func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
 	return query{values}, nil
 }
 
-// readStream parses a request for a stream.
+// readStream parses a request for a stream. s has the ids of the request and no tenant.
 //
 //	?after=N           the cursor; see sse.ReadCursors
 //	?scope=tree        the session and its sub-agents, the default
@@ -51,7 +52,7 @@ func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Reques
 	if err != nil {
 		return req, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
 	}
-	p = q.readStream(&req, cursors[0], views)
+	p = q.readStream(&req, cursors[0], httpkit.GrantOf(r.Context()), views)
 	return req, p
 }
 
@@ -59,11 +60,11 @@ func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Reques
 var streamParameters = []string{"scope", "root", "types", "exclude", "agent", "view"}
 
 // readStream parses everything except the session.
-func (q query) readStream(req *hub.Request, after sse.Cursor, views *view.Views) (p *httpkit.Problem) {
+func (q query) readStream(req *hub.Request, after sse.Cursor, g *auth.Grant, views *view.Views) (p *httpkit.Problem) {
 	if p := q.readScope(req); p != nil {
 		return p
 	}
-	if req.Encoding, p = q.readView(views); p != nil {
+	if req.Encoding, p = q.readView(g, views); p != nil {
 		return p
 	}
 	req.After.Seq, req.Anchor, req.StreamEpoch = after.Seq, after.Anchor, after.Epoch

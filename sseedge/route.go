@@ -1,10 +1,13 @@
 package sseedge
 
 import (
+	"context"
 	"net/http"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 const (
@@ -14,27 +17,53 @@ const (
 
 // routes returns all routes of an Edge.
 func (e *Edge) routes() []httpkit.Route {
-	get := func(name, path, scope string, serve func(http.ResponseWriter, *http.Request, string) *httpkit.Problem) httpkit.Route {
-		return httpkit.Route{Name: name, Method: http.MethodGet, Path: path, Scope: scope, Serve: serve}
+	get := func(name, path string, serve func(http.ResponseWriter, *http.Request, string) *httpkit.Problem) httpkit.Route {
+		return httpkit.Route{Name: name, Method: http.MethodGet, Path: path, Scope: auth.ScopeRead, Serve: serve}
 	}
 	stream := func(path string, serve func(http.ResponseWriter, *http.Request, string) *httpkit.Problem) httpkit.Route {
-		rt := get("events", path, httpkit.ScopeRead, serve)
+		rt := get("events", path, serve)
+		rt.Refuse = e.rejectStream
 		rt.WithoutLog = true // the records of the hub are served, and the rejection of an EventSource has to be its own
 		return rt
 	}
-	list := get("sessions", sessionsPath, httpkit.ScopeRead, e.sessions)
+	list := get("sessions", sessionsPath, e.sessions)
 	list.Disabled = e.cfg.Sessions == nil
 	return []httpkit.Route{
-		get("healthz", "/healthz", httpkit.ScopePublic, e.healthz),
+		{Name: "healthz", Method: http.MethodGet, Path: "/healthz", Public: true, Serve: e.healthz},
 		stream("/v1/events", e.multiSessionEvents),
 		stream(sessionPath+"/events", e.events),
-		get("snapshot", sessionPath+"/snapshot", httpkit.ScopeRead, e.snapshot),
-		get("messages", sessionPath+"/messages", httpkit.ScopeRead, e.messages),
-		get("tree", sessionPath+"/tree", httpkit.ScopeRead, e.tree),
+		get("snapshot", sessionPath+"/snapshot", e.snapshot),
+		get("messages", sessionPath+"/messages", e.messages),
+		get("tree", sessionPath+"/tree", e.tree),
 		list,
-		{Name: "session", Method: http.MethodDelete, Path: sessionPath, Scope: httpkit.ScopeDelete, Serve: e.erase, Disabled: e.cfg.Eraser == nil},
+		{Name: "session", Method: http.MethodDelete, Path: sessionPath, Scope: auth.ScopeDelete, Serve: e.erase, Disabled: e.cfg.Eraser == nil},
 	}
 }
 
-// session returns the root session with an id.
-func (e *Edge) session(id string) chunk.Session { return chunk.RootSession(e.cfg.Tenant, id) }
+// permit sets the session that the client may use, see httpkit.Access. s has the ids of the request.
+func (e *Edge) permit(ctx context.Context, s *chunk.Session) *httpkit.Problem {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
+	defer cancel()
+	permitted, err := e.access.Session(ctx, s.Root, s.ID)
+	if err != nil {
+		return e.loadProblem(*s, err)
+	}
+	*s = permitted
+	return nil
+}
+
+// owner returns the subject of the owner of a root session, "" if it is not known.
+func (e *Edge) owner(ctx context.Context, root chunk.Session) (string, error) {
+	owner, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (*chunk.Principal, error) {
+		page, err := e.snapshots.MessagePage(ctx, root, fold.PageQuery{Limit: 1, Parts: 1})
+		if err != nil {
+			return nil, err
+		}
+		return page.Current().Owner, nil
+	})
+	defer hold.release()
+	if err != nil || owner == nil {
+		return "", err
+	}
+	return owner.Subject, nil
+}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector"
@@ -25,6 +27,7 @@ type listedPage struct {
 		Root      string `json:"root"`
 		ID        string `json:"id"`
 		AgentType string `json:"agentType,omitempty"`
+		Owner     string `json:"owner,omitempty"`
 	} `json:"session"`
 	Status         string    `json:"status"`
 	StreamSequence chunk.Seq `json:"streamSequence"`
@@ -36,6 +39,7 @@ type listedPage struct {
 func asListed(l projector.SessionInfo) listedPage {
 	p := listedPage{Status: string(l.Status), StreamSequence: l.Position.Seq, Created: l.Created.UnixMilli(), Timestamp: l.SavedAt.UnixMilli()}
 	p.Session.Tenant, p.Session.Root, p.Session.ID, p.Session.AgentType = l.Session.Tenant, l.Session.Root, l.Session.ID, l.AgentType
+	p.Session.Owner = l.Owner
 	if !l.StartedAt.IsZero() {
 		began := l.StartedAt.UnixMilli()
 		p.StartedAt = &began
@@ -43,13 +47,29 @@ func asListed(l projector.SessionInfo) listedPage {
 	return p
 }
 
-// sessions serves GET /v1/sessions?status=&agentType=&limit=&before=: the root sessions of the tenant, the last saved first.
+// listKey identifies a list for sharedPages: which sessions it shows depends on the client.
+type listKey struct {
+	tenant, status, agentType, before string
+	limit                             int
+	shows                             string // "" for all sessions of the tenant
+}
+
+func newListKey(g *auth.Grant, of projector.SessionQuery) listKey {
+	k := listKey{tenant: g.Tenant, status: string(of.Status), agentType: of.AgentType, before: of.Before, limit: of.Limit}
+	if of.Shows != nil {
+		k.shows = fmt.Sprintf("%q %t %q %q", g.Subject, g.Sessions.Own, g.Sessions.IDs, g.Sessions.Prefix)
+	}
+	return k
+}
+
+// sessions serves GET /v1/sessions?status=&agentType=&limit=&before=: the root sessions of the tenant that the client may read, the last saved first.
 func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	q, p := readQuery(r.URL, "status", "agentType", "limit", "before", "view")
 	if p != nil {
 		return p
 	}
-	name, p := q.readView(e.cfg.Views)
+	g := httpkit.GrantOf(r.Context())
+	name, p := q.readView(g, e.cfg.Views)
 	if p != nil {
 		return p
 	}
@@ -60,18 +80,21 @@ func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *httpk
 	if compiled := e.cfg.Views.Get(name); compiled != nil && listing.AgentType != "" && !compiled.AgentTypes() {
 		return badRequest(codeBadParameter, "this view does not tell agents apart", "agentType: want none")
 	}
+	if !g.Sessions.All {
+		listing.Shows = g.AllowsSession
+	}
 	// The list has no position: it is of the saved snapshots, which are older than the log anyway.
-	return e.servePage(w, r, pageKey{view: name, query: listing}, func(ctx context.Context) (page, *httpkit.Problem) {
+	return e.servePage(w, r, pageKey{view: name, query: newListKey(g, listing)}, func(ctx context.Context) (page, *httpkit.Problem) {
 		ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 		defer cancel()
-		list, hold, p := e.readSessions(ctx, name, listing)
+		list, hold, p := e.readSessions(ctx, g.Tenant, name, listing)
 		return e.encodePage(list, hold, p)
 	})
 }
 
-func (e *Edge) readSessions(ctx context.Context, view string, of projector.SessionQuery) (sessionsPage, *reservation, *httpkit.Problem) {
+func (e *Edge) readSessions(ctx context.Context, tenant, view string, of projector.SessionQuery) (sessionsPage, *reservation, *httpkit.Problem) {
 	list, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (projector.SessionPage, error) {
-		return e.cfg.Sessions.Sessions(ctx, e.cfg.Tenant, of)
+		return e.cfg.Sessions.Sessions(ctx, tenant, of)
 	})
 	switch {
 	case errors.Is(err, projector.ErrBadCursor):

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -61,6 +62,7 @@ func pageEdge(t *testing.T, cfg sseedge.Config) (*env, countedSnapshots, *sseedg
 	t.Helper()
 	w := newEnv(t, envConfig{})
 	reads := newCountedSnapshots(w)
+	cfg.Authenticator = authtest.None(t, "default")
 	edge, err := sseedge.New(w.log, reads, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ type stream struct {
 	subscriptions []*subscription // one for each session
 	named         bool            // events have the name of their session, see multi_session.go
 	out           *sse.Writer
+	expiry        httpkit.Expiry
 	stats         streamStats
 
 	waitChans []<-chan struct{}
@@ -32,7 +33,7 @@ type stream struct {
 
 // events serves GET /v1/sessions/{id}/events.
 func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	one, p := e.newStream(r, e.session(id))
+	one, p := e.newStream(r, id)
 	if p == nil {
 		w.Header().Set("X-Session-Id", id)
 	}
@@ -43,8 +44,11 @@ func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *httpki
 // newStream is separate from events to keep the stack of idle clients small, see serve.
 //
 //go:noinline
-func (e *Edge) newStream(r *http.Request, s chunk.Session) (*stream, *httpkit.Problem) {
-	req, p := readStream(r, s, e.cfg.Views)
+func (e *Edge) newStream(r *http.Request, id string) (*stream, *httpkit.Problem) {
+	req, p := readStream(r, chunk.RootSession("", id), e.cfg.Views)
+	if p == nil {
+		p = e.permit(r.Context(), &req.Session)
+	}
 	return &stream{edge: e, subscriptions: []*subscription{newSubscription(e, req)}}, p
 }
 
@@ -95,6 +99,7 @@ func (e *Edge) attach(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		e.cfg.Log.Warn("stream rejected", "session", s.subscriptions[0].req.Session.String(), "error", err)
 		e.rejectStream(w, r, unavailable)
 	default:
+		s.expiry = httpkit.NewExpiry(ctx)
 		return true
 	}
 	return false
@@ -203,7 +208,7 @@ func (s *stream) relay(ctx context.Context) error {
 		default: // already signalled
 		}
 	}
-	tick := time.AfterFunc(s.edge.cfg.Heartbeat, signal)
+	tick := time.AfterFunc(s.expiry.Wait(s.edge.cfg.Heartbeat), signal)
 	defer tick.Stop()
 	defer context.AfterFunc(ctx, signal)()
 	for {
@@ -212,6 +217,9 @@ func (s *stream) relay(ctx context.Context) error {
 			return err
 		}
 		if sent {
+			if s.expiry.Reached(s.out.LastWrite()) { // a stream that is never idle is not woken
+				return httpkit.ErrExpired
+			}
 			continue
 		}
 		if !s.wait(wake) {
@@ -220,11 +228,14 @@ func (s *stream) relay(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if s.expiry.Reached(time.Now()) {
+			return httpkit.ErrExpired
+		}
 		s.stats.silent()
 		if err := s.heartbeat(); err != nil {
 			return err
 		}
-		tick.Reset(s.edge.cfg.Heartbeat - time.Since(s.out.LastWrite()))
+		tick.Reset(s.expiry.Wait(s.edge.cfg.Heartbeat - time.Since(s.out.LastWrite())))
 	}
 }
 

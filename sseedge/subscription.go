@@ -18,9 +18,10 @@ type subscription struct {
 	pending []byte      // a truncated event that is sent first
 	resyncs int         // since the last frame
 
-	multiplexed bool // the connection has other sessions
-	complete    bool // without a cursor: the session is complete
-	done        bool // the session is complete and was delivered
+	multiplexed bool   // the connection has other sessions
+	name        string // the id in the request, if multiplexed
+	complete    bool   // without a cursor: the session is complete
+	done        bool   // the session is complete and was delivered
 }
 
 func newSubscription(e *Edge, req hub.Request) *subscription {

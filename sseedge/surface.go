@@ -18,6 +18,9 @@ type Surface interface {
 	// RouteName returns the name of the route of a request in metrics. There must be few of them.
 	RouteName(r *http.Request) string
 
+	// Policies returns what a client needs for each route. Only a router of this module has them, so every route that an Edge serves is behind its authenticator.
+	Policies() []httpkit.Policy
+
 	// Drain rejects new streams, closes the open ones and returns when the last one has ended, or when ctx ends.
 	Drain(ctx context.Context) error
 }
@@ -26,10 +29,19 @@ type Surface interface {
 // Mount must be called before the first request. Packages chat and agentserver mount themselves.
 func (e *Edge) Mount(s Surface) { e.surfaces = append(e.surfaces, s) }
 
+// Policies returns what a client needs for each route of the Edge and of its surfaces.
+func (e *Edge) Policies() []httpkit.Policy {
+	list := e.router.Policies()
+	for _, s := range e.surfaces {
+		list = append(list, s.Policies()...)
+	}
+	return list
+}
+
 // Shared returns the settings, the limits and the live records that the surfaces of this module take from the Edge.
 func (e *Edge) Shared() *httpkit.Shared {
 	return &httpkit.Shared{
-		Tenant: e.cfg.Tenant, Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
+		Auth: e.cfg.Authenticator, Access: e.access, Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
 		Streams: e.limiter, Bodies: e.bodies, Pages: surfacePages{e}, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
 	}
 }

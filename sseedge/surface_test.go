@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -18,6 +19,8 @@ type beside struct {
 }
 
 func (b beside) Match(path string) bool { return strings.HasPrefix(path, "/beside") }
+
+func (b beside) Policies() []httpkit.Policy { return nil }
 
 func (b beside) RouteName(*http.Request) string { return "beside" }
 

@@ -38,12 +38,11 @@ type treeNode struct {
 
 // tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session at all levels, including those that are running in the present turn.
 func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	s := e.session(id)
 	q, p := readQuery(r.URL, "root", "view")
 	if p != nil {
 		return p
 	}
-	name, p := e.readPage(q, &s)
+	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
 		return p
 	}

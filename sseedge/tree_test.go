@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
@@ -51,7 +52,7 @@ func getTree(t *testing.T, f families, views *audience.Views, path string) (stat
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
-		edge, err := sseedge.New(w.log, f.snapshots(t), sseedge.Config{Views: views})
+		edge, err := sseedge.New(w.log, f.snapshots(t), sseedge.Config{Authenticator: authtest.None(t, "default"), Views: views})
 		if err != nil {
 			t.Fatal(err)
 		}

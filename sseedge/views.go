@@ -3,15 +3,19 @@ package sseedge
 import (
 	"encoding/json"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
-// readView returns the view for the request, "" for none: the requested one, if it is allowed, or the default one. The response does not reveal which views
-// exist.
-func (q query) readView(views *view.Views) (string, *httpkit.Problem) {
-	name, allowed := views.Select(q.values.Get("view"))
+// readView returns the view for the request, "" for none: the requested one, if the Grant and the edge allow it, or the default one. The response does not
+// reveal which views exist.
+func (q query) readView(g *auth.Grant, views *view.Views) (string, *httpkit.Problem) {
+	name, allowed := g.View(q.values.Get("view"))
+	if allowed {
+		name, allowed = views.Select(name)
+	}
 	if !allowed {
 		return "", badRequest(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
@@ -124,7 +125,7 @@ func TestViewsOfPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := mustViews(audience.Config{Views: theAudiences, Default: "public", Selectable: []string{"staff"}})
 		w := newEnv(t, envConfig{})
-		edge, err := sseedge.New(w.log, pages(t), sseedge.Config{Views: views})
+		edge, err := sseedge.New(w.log, pages(t), sseedge.Config{Authenticator: authtest.None(t, "default"), Views: views})
 		if err != nil {
 			t.Fatal(err)
 		}

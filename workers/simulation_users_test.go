@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	logic "github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
@@ -122,7 +123,7 @@ func (a *simProcess) edge() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	edge, err := sseedge.New(memlog.New(), noSnapshots{}, sseedge.Config{Tenant: a.t.root.Tenant})
+	edge, err := sseedge.New(memlog.New(), noSnapshots{}, sseedge.Config{Authenticator: authtest.None(a.t.x.w.t, a.t.root.Tenant)})
 	if err != nil {
 		return nil, err
 	}

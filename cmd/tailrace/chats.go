@@ -68,6 +68,5 @@ func (f *httpServer) mountAgents() error {
 	if _, err := agentserver.New(f.edge, client.Service(), agentserver.Config{Prefix: b.cfg.AgentServerPath}); err != nil {
 		return usageError{fmt.Errorf("agent-server: %w", err)}
 	}
-	b.log.Warn("agent server enabled without authentication", "path", b.cfg.AgentServerPath)
 	return nil
 }

@@ -41,9 +41,10 @@ type config struct {
 
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
 	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics; empty disables"`
-	AllowDelete  bool          `envconfig:"ALLOW_DELETE" default:"false" desc:"allow clients to delete sessions; unauthenticated: run the edge behind an authenticating proxy"`
-	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses; the edge has no authentication, so run it behind an authenticating proxy"`
-	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the sessions that are written and served"`
+	Auth         string        `envconfig:"AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
+	AllowDelete  bool          `envconfig:"ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
+	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
+	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
 	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
 	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
 	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
@@ -56,7 +57,7 @@ type config struct {
 	ChatWaitNotice  time.Duration   `envconfig:"CHAT_WAIT_NOTICE" default:"30s" desc:"how long a message may wait for a worker until its page, the log and the metric tailrace_chat_waits_total report it; a negative value disables it"`
 	ChatSubAgents   subAgentContent `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
 
-	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT; unauthenticated: run it behind an authenticating proxy"`
+	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
 	AgentServerPath string `envconfig:"AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
 
 	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"net/http"
-	"strings"
+	"log/slog"
 
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -27,18 +27,15 @@ func runWorker(ctx context.Context, t terminal, args []string) error {
 	})
 }
 
-// demoAgent is the workers of the demo agents, and the page that starts their runs.
+// demoAgent is the workers of the demo agents, and the queue on which the page requests their runs.
 type demoAgent struct {
 	served *workers.Workers
-	page   http.Handler
+	queue  *jscontrol.Queue
+	log    *slog.Logger
 }
 
 func (b *app) newDemo() (*demoAgent, error) {
 	queue, err := jscontrol.NewQueue(b.js, jscontrol.QueueConfig{Layout: b.cfg.layout(), Log: b.log})
-	if err != nil {
-		return nil, err
-	}
-	page, err := demo.NewHandler(demo.HandlerConfig{Queue: queue, Tenant: b.cfg.Tenant, Logger: b.log})
 	if err != nil {
 		return nil, err
 	}
@@ -48,16 +45,13 @@ func (b *app) newDemo() (*demoAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &demoAgent{served: served, page: page}, nil
+	return &demoAgent{served: served, queue: queue, log: b.log}, nil
 }
 
 // run serves the agents until ctx ends.
 func (d *demoAgent) run(ctx context.Context) error { return d.served.Run(ctx) }
 
-// route matches the page, its files and its API.
-func (d *demoAgent) route() route {
-	return route{handler: d.page, match: func(path string) bool {
-		file := strings.Count(path, "/") == 1 && strings.Contains(path, ".")
-		return path == "/" || file || strings.HasPrefix(path, "/v1/demo/")
-	}}
+// page returns the page, its files and its API as a surface of an edge.
+func (d *demoAgent) page(edge *sseedge.Edge) (sseedge.Surface, error) {
+	return demo.NewHandler(demo.HandlerConfig{Queue: d.queue, Shared: edge.Shared(), Logger: d.log})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -18,7 +17,7 @@ import (
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
 	return runRole(ctx, t, "edge", args, func(ctx context.Context, b *app) error {
-		server, err := b.newHTTPServer(ctx)
+		server, err := b.newHTTPServer(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -39,13 +38,29 @@ type httpServer struct {
 	server   *http.Server
 	listener net.Listener
 	ops      *ops
+	auth     *authenticators
 }
 
 func (c config) limits() sseedge.Limits {
 	return sseedge.Limits{Streams: c.MaxStreams, PerAddress: c.MaxStreamsPerAddress, PerSession: c.MaxStreamsPerSession}
 }
 
-func (b *app) newHTTPServer(ctx context.Context, more ...route) (*httpServer, error) {
+// newHTTPServer returns the server of an edge, with the demo page if there is a demo agent.
+func (b *app) newHTTPServer(ctx context.Context, demo *demoAgent) (*httpServer, error) {
+	authenticators, err := b.cfg.newAuthenticators(b.log)
+	if err != nil {
+		return nil, err
+	}
+	f, err := b.newHTTPServerWith(ctx, authenticators, demo)
+	if err != nil {
+		authenticators.close()
+		return nil, err
+	}
+	f.logStart()
+	return f, nil
+}
+
+func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticators, demo *demoAgent) (*httpServer, error) {
 	listener, err := b.listen(ctx)
 	if err != nil {
 		return nil, err
@@ -54,20 +69,14 @@ func (b *app) newHTTPServer(ctx context.Context, more ...route) (*httpServer, er
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	f := &httpServer{b: b, listener: listener, ops: ops}
-	if err := f.build(more); err != nil {
+	f := &httpServer{b: b, listener: listener, ops: ops, auth: authenticators}
+	if err := f.build(demo); err != nil {
 		return nil, errors.Join(err, listener.Close(), ops.close())
 	}
 	return f, nil
 }
 
-// route is an additional handler for the paths it matches.
-type route struct {
-	match   func(path string) bool
-	handler http.Handler
-}
-
-func (f *httpServer) build(more []route) error {
+func (f *httpServer) build(demo *demoAgent) error {
 	reader, err := f.b.historyReader()
 	if err != nil {
 		return err
@@ -86,7 +95,7 @@ func (f *httpServer) build(more []route) error {
 	}
 	layout := f.b.cfg.layout()
 	cfg := sseedge.Config{
-		Layout: layout, Tenant: f.b.cfg.Tenant, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
+		Layout: layout, Authenticator: f.auth, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
 		Limits:         f.b.cfg.limits(),
 		HubBytes:       f.b.cfg.HubBytes,
 		BodyBytes:      f.b.cfg.BodyBytes,
@@ -116,10 +125,17 @@ func (f *httpServer) build(more []route) error {
 	if err := f.mountAgents(); err != nil {
 		return err
 	}
-	return f.assembleServer(more)
+	if demo != nil {
+		page, err := demo.page(f.edge)
+		if err != nil {
+			return err
+		}
+		f.edge.Mount(page)
+	}
+	return f.assembleServer()
 }
 
-func (f *httpServer) assembleServer(more []route) error {
+func (f *httpServer) assembleServer() error {
 	cfg := sseedge.ServerConfig{H2C: f.b.cfg.H2C, HTTP2Timeout: f.b.cfg.WriteTimeout, Log: f.b.log}
 	if f.b.cfg.TLSCert != "" {
 		var err error
@@ -127,31 +143,12 @@ func (f *httpServer) assembleServer(more []route) error {
 			return err
 		}
 	}
-	handler, err := sseedge.CORS(f.b.cfg.CORSOrigins, f.handler(more))
+	handler, err := sseedge.CORS(f.b.cfg.CORSOrigins, f.edge)
 	if err != nil {
 		return usageError{fmt.Errorf("cors-origins: %w", err)}
 	}
 	f.server = sseedge.NewServer(cfg, handler)
 	return nil
-}
-
-// handler dispatches matching paths to the routes. The edge serves or rejects
-// everything else, including paths that are not clean.
-func (f *httpServer) handler(routes []route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, route := range routes {
-			if path.Clean(r.URL.Path) == r.URL.Path && route.match(r.URL.Path) && f.isHostAllowed(r) {
-				route.handler.ServeHTTP(w, r)
-				return
-			}
-		}
-		f.edge.ServeHTTP(w, r)
-	})
-}
-
-// isHostAllowed applies the edge's rule for the Host header.
-func (f *httpServer) isHostAllowed(r *http.Request) bool {
-	return !f.loopback() || hostAllowed(r.Host)
 }
 
 // hostAllowed is the rule for listeners on loopback.
@@ -168,8 +165,8 @@ func (b *app) listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("listen is %q, want host:port", b.cfg.Listen)}
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !b.cfg.TrustNetwork {
-		return nil, fmt.Errorf("listen is %q, want a loopback address: the edge has no authentication; set --trust-network if an authenticating proxy is in front of it", b.cfg.Listen)
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && b.cfg.Auth == "" && !b.cfg.TrustNetwork {
+		return nil, fmt.Errorf("listen is %q, want a loopback address: requests are not authenticated; name authenticators with --auth, or set --trust-network if every client that can reach the edge may have all rights", b.cfg.Listen)
 	}
 	listener, err := sseedge.Listen(ctx, b.cfg.Listen, b.cfg.WriteTimeout)
 	if err != nil {
@@ -217,6 +214,11 @@ func (f *httpServer) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	edgeCtx, stopEdge := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEdge()
+	defer f.auth.close()
+	group.Go(func() error {
+		f.auth.load(ctx, f.b.log)
+		return nil
+	})
 	group.Go(func() error { return f.edge.Run(edgeCtx) })
 	group.Go(func() error {
 		if err := f.serve(); !errors.Is(err, http.ErrServerClosed) {

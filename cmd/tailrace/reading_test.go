@@ -22,6 +22,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
@@ -505,7 +506,7 @@ func (unavailable) Delete(context.Context, chunk.Session) error { return errUnav
 // refusedWhileDraining sends requests to a draining edge with an unavailable log.
 func (h *env) refusedWhileDraining() {
 	h.t.Helper()
-	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Sessions: unavailable{}, Eraser: unavailable{}})
+	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Authenticator: authtest.None(h.t, "default"), Sessions: unavailable{}, Eraser: unavailable{}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

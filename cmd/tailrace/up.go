@@ -51,7 +51,7 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 }
 
 func (b *app) up(ctx context.Context, t terminal) error {
-	var routes []route
+	var demo *demoAgent
 	services := []func(context.Context) error{b.project}
 	if b.cfg.hasModel() {
 		agents, err := b.newModelAgents()
@@ -60,15 +60,14 @@ func (b *app) up(ctx context.Context, t terminal) error {
 		}
 		services = append(services, agents.run)
 	} else if b.cfg.Demo {
-		demo, err := b.newDemo()
-		if err != nil {
+		var err error
+		if demo, err = b.newDemo(); err != nil {
 			return err
 		}
-		routes = append(routes, demo.route())
 		services = append(services, demo.run)
 	}
 	b.withProjector()
-	server, err := b.newHTTPServer(ctx, routes...)
+	server, err := b.newHTTPServer(ctx, demo)
 	if err != nil {
 		return err
 	}

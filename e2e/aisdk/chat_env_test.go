@@ -20,6 +20,7 @@ import (
 
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
@@ -67,7 +68,7 @@ func (w *env) edge() {
 	clients := stack.NewClients(w.t, w.NewProcess().JS)
 	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"actor"}, Log: w.log})
 	w.must(err)
-	edge, err := sseedge.New(clients.Log, noSnapshots{}, sseedge.Config{Log: w.log})
+	edge, err := sseedge.New(clients.Log, noSnapshots{}, sseedge.Config{Authenticator: authtest.None(w.t, "default"), Log: w.log})
 	w.must(err)
 	_, err = chat.New(edge, client.Service(), chat.Config{Dialect: w.opt})
 	w.must(err)

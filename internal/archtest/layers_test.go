@@ -100,6 +100,7 @@ var layers = map[string]place{
 	"e2e/compat":                   {layer: testkit},
 	"e2e/fleet":                    {layer: testkit},
 	"internal/archtest":            {layer: testkit},
+	"internal/testkit/authtest":    {layer: testkit},
 	"internal/testkit/browsertest": {layer: testkit},
 	"internal/testkit/chunktest":   {layer: testkit},
 	"internal/testkit/memlog":      {layer: testkit},

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
@@ -119,7 +120,11 @@ func (l *harness) chats(ctx context.Context) (*httpSite, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{})
+	none, err := auth.NewNone("default")
+	if err != nil {
+		return nil, err
+	}
+	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{Authenticator: none})
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
@@ -61,7 +62,11 @@ type edge struct {
 }
 
 func (l *harness) edge(ctx context.Context) (*edge, error) {
-	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{})
+	none, err := auth.NewNone("default")
+	if err != nil {
+		return nil, err
+	}
+	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{Authenticator: none})
 	if err != nil {
 		return nil, err
 	}

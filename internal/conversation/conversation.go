@@ -127,6 +127,7 @@ type Service struct {
 	ports   Ports
 	cfg     Config
 	observe Observer
+	caller  Caller
 }
 
 // New returns a Service.

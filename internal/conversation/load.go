@@ -107,13 +107,21 @@ func (s *Service) newState(session chunk.Session, agentType string) State {
 
 // fillState sets the fields from a snapshot and its messages, or returns the error of loading them.
 func (s *Service) fillState(ctx context.Context, v State, snap fold.Snapshot, list []fold.Message, err error, d detail) (State, error) {
-	if errors.Is(err, chunk.ErrUnknownSession) {
-		return v, nil
-	}
-	if err != nil {
+	unknown := errors.Is(err, chunk.ErrUnknownSession)
+	if err != nil && !unknown {
 		return v, fmt.Errorf("snapshot: %w", err)
 	}
-	v.setSnapshot(snap)
+	if !unknown {
+		v.setSnapshot(snap)
+	}
+	if !s.caller.sees(&v) {
+		none := s.newState(v.Session, s.cfg.AgentTypes[0])
+		none.hidden = true
+		return none, nil
+	}
+	if unknown {
+		return v, nil
+	}
 	if d.calls {
 		v.setMessages(list)
 	}

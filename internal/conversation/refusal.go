@@ -17,7 +17,8 @@ const (
 	ReasonNoMessage     Reason = "no-message"     // to regenerate
 	ReasonUnknownAgent  Reason = "unknown-agent"  // not one of Config.AgentTypes
 	ReasonOtherAgent    Reason = "other-agent"    // the session has another agent type
-	ReasonNoSession     Reason = "no-session"     // neither the log nor the queue knows it
+	ReasonNoSession     Reason = "no-session"     // neither the log nor the queue knows it, or the caller must not
+	ReasonForbidden     Reason = "forbidden"      // the caller does not have the right
 	ReasonOver          Reason = "over"           // the session is complete
 	ReasonRunning       Reason = "running"        // a run is in progress or requested
 	ReasonDelegating    Reason = "delegating"     // the run waits for sub-agents

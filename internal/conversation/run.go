@@ -251,8 +251,12 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 
 // Started reports whether the log has the session. If neither the log nor the queue has it, the refusal is ReasonNoSession.
 func (s *Service) Started(ctx context.Context, id chunk.Session) (bool, *Refusal) {
-	_, err := s.ports.Snapshots.Head(ctx, id)
+	snap, err := s.ports.Snapshots.Head(ctx, id)
 	if err == nil {
+		v := State{Known: true, Owner: snap.Owner}
+		if !s.caller.sees(&v) {
+			return false, refusal(ReasonNoSession)
+		}
 		return true, nil
 	}
 	if !errors.Is(err, chunk.ErrUnknownSession) {
@@ -369,7 +373,10 @@ func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*Sta
 			continue
 		case c == nil:
 			return v, r
+		case v.hidden:
+			return v, refusal(ReasonNoSession)
 		}
+		s.caller.sign(c)
 		c.Session, c.AgentType = id, cmp.Or(c.AgentType, v.AgentType)
 		if err = s.storage(id); err == nil {
 			err = s.ports.Queue.Request(ctx, *c, v.after())

@@ -30,6 +30,9 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		if optimistic && !plan.executes() {
 			continue
 		}
+		if p := s.caller.refuses(req, &v, &plan); p != nil {
+			return refuse(p), v
+		}
 		if plan.isFinal() {
 			return plan, v
 		}
@@ -181,6 +184,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 
 // request puts a command on the queue.
 func (s *Service) request(ctx context.Context, c control.Command, after control.Revision) error {
+	s.caller.sign(&c)
 	err := s.storage(c.Session)
 	if err == nil {
 		err = s.ports.Queue.Request(ctx, c, after)

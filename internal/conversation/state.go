@@ -22,6 +22,7 @@ type State struct {
 
 	// Known is false for a session without records.
 	Known    bool
+	Owner    *chunk.Principal // see fold.Snapshot
 	Status   fold.Status
 	Position chunk.Position // the last record
 	MaxSeq   chunk.Seq      // the last record of the session, or of a running sub-agent
@@ -52,6 +53,7 @@ type State struct {
 	// Abandoned reports that the latest run is active and has no worker. It is loaded only for requests that send something.
 	Abandoned bool
 
+	hidden          bool // the caller must not know the session: the state is that of one that does not exist
 	replaced        func(index int) bool
 	runningChildren []fold.Child // see fold.Snapshot.RunningChildren
 }
@@ -127,7 +129,7 @@ func (c *Call) first(clientID string) control.Answer {
 
 // setSnapshot sets the fields that come from the fold.
 func (v *State) setSnapshot(snap fold.Snapshot) {
-	v.Known = true
+	v.Known, v.Owner = true, snap.Owner
 	v.Status, v.Position, v.Count = snap.Status, snap.Position, snap.MessageCount()
 	v.MaxSeq = snap.Position.Seq
 	v.Run, v.Past = snap.Run, snap.PastRuns

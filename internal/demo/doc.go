@@ -4,9 +4,8 @@
 //
 //	w, err := workers.New(js, workers.Config{Agents: demo.Agents(demo.ScaledPace(1))})
 //	go w.Run(ctx)
-//	handler, err := demo.NewHandler(demo.HandlerConfig{Queue: queue, Tenant: "default"})
-//	mux.Handle("/", handler)                             // the page
-//	mux.Handle("/v1/demo/", handler)                     // POST runs, GET scenarios
+//	handler, err := demo.NewHandler(demo.HandlerConfig{Queue: queue, Shared: edge.Shared()})
+//	edge.Mount(handler)                                  // the page, POST runs, GET scenarios
 //
 // They keep no state: the next step of a turn follows from the number of committed steps, after a crash as well
 // as after a suspension.

@@ -8,23 +8,32 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/page"
 	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// HandlerConfig configures the handler. Queue and Tenant are required.
+// HandlerConfig configures the handler. Queue and Shared are required.
 type HandlerConfig struct {
 	Queue  CommandPublisher
-	Tenant string       // tenant of the sessions
-	Logger *slog.Logger // gets failed requests of runs; nil disables logging
+	Shared *httpkit.Shared // of the edge: who may start runs, and in which sessions
+	Logger *slog.Logger    // gets failed requests of runs; nil disables logging
 }
 
 // CommandPublisher publishes commands. *jscontrol.Queue implements it.
 type CommandPublisher interface {
 	Publish(ctx context.Context, c control.Command) error
+}
+
+// Handler is a surface of an edge.
+type Handler struct {
+	cfg     HandlerConfig
+	router  *httpkit.Router
+	respond *httpkit.Responder
 }
 
 // NewHandler serves
@@ -34,104 +43,120 @@ type CommandPublisher interface {
 //	GET  /                    the page and its files
 //
 // POST answers 202 with {"session","run"} once the command is stored; without a session it creates one.
-// Errors are application/problem+json with a stable member "code".
-func NewHandler(cfg HandlerConfig) (http.Handler, error) {
-	if cfg.Queue == nil {
-		return nil, errors.New("demo handler: want a queue")
-	}
-	if err := subjects.CheckToken("tenant", cfg.Tenant); err != nil {
-		return nil, fmt.Errorf("demo handler: %w", err)
+// Errors are application/problem+json with a stable member "code". The page and its files need no credential.
+func NewHandler(cfg HandlerConfig) (*Handler, error) {
+	if cfg.Queue == nil || cfg.Shared == nil {
+		return nil, errors.New("demo handler: want a queue and the settings of an edge")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &handler{HandlerConfig: cfg, origin: http.NewCrossOriginProtection()}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/demo/runs", h.runs)
-	mux.HandleFunc("/v1/demo/scenarios", h.scenarios)
-	mux.HandleFunc("/v1/", func(w http.ResponseWriter, _ *http.Request) {
-		problem{http.StatusNotFound, "NOT_FOUND", "there is no such resource"}.write(w)
+	h := &Handler{cfg: cfg, respond: &httpkit.Responder{Log: cfg.Logger}}
+	var err error
+	h.router, err = httpkit.NewRouter(h.routes(), httpkit.Options{
+		OtherName: "demo_other", Head: true, Authenticator: cfg.Shared.Auth, Access: cfg.Shared.Access, Respond: h.respond,
 	})
-	mux.Handle("/", page.Handler())
-	return mux, nil
+	if err != nil {
+		return nil, fmt.Errorf("demo handler: %w", err)
+	}
+	return h, nil
 }
 
-type handler struct {
-	HandlerConfig
-
-	origin *http.CrossOriginProtection
+func (h *Handler) routes() []httpkit.Route {
+	routes := []httpkit.Route{
+		{Name: "demo_runs", Method: http.MethodPost, Path: "/v1/demo/runs", Scope: auth.ScopeChat, Serve: h.runs},
+		{Name: "demo_scenarios", Method: http.MethodGet, Path: "/v1/demo/scenarios", Scope: auth.ScopeRead, Serve: h.scenarios},
+	}
+	files := page.Handler()
+	for _, path := range page.Paths() {
+		routes = append(routes, httpkit.Route{
+			Name: "demo_page", Method: http.MethodGet, Path: path, Public: true,
+			Serve: func(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
+				files.ServeHTTP(w, r)
+				return nil
+			},
+		})
+	}
+	return routes
 }
+
+// Policies implements sseedge.Surface.
+func (h *Handler) Policies() []httpkit.Policy { return h.router.Policies() }
+
+// Match implements sseedge.Surface.
+func (h *Handler) Match(path string) bool { return h.router.Match(path) }
+
+// RouteName implements sseedge.Surface.
+func (h *Handler) RouteName(r *http.Request) string { return h.router.Name(r) }
+
+// Drain implements sseedge.Surface. All requests are short.
+func (h *Handler) Drain(context.Context) error { return nil }
+
+// ServeHTTP serves one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
 
 // runs starts a run.
-func (h *handler) runs(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		problem{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "want POST"}.write(w)
-		return
+func (h *Handler) runs(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
+	req, p := readRequest(w, r)
+	if p != nil {
+		return p
 	}
-	// A page of another origin must not start agents on behalf of its visitors. Browsers mark such requests,
-	// and a form cannot send the JSON type.
-	if err := h.origin.Check(r); err != nil {
-		problem{http.StatusForbidden, "CROSS_ORIGIN", "this request comes from a page of another origin"}.write(w)
-		return
+	session, p := h.session(r.Context(), req)
+	if p != nil {
+		return p
 	}
-	c, err := h.command(w, r)
-	if err == nil {
-		err = h.Queue.Publish(r.Context(), c)
+	c, p := newCommand(req)
+	if p != nil {
+		return p
 	}
-	if err != nil {
-		h.refuse(w, r, err)
-		return
+	g := httpkit.GrantOf(r.Context())
+	c.Session, c.By = session, httpkit.PrincipalOf(g)
+	if err := h.cfg.Queue.Publish(r.Context(), c); err != nil {
+		h.cfg.Logger.WarnContext(r.Context(), "run request failed", "error", err)
+		return problem(http.StatusServiceUnavailable, "QUEUE_UNAVAILABLE", "the work queue cannot be reached; try again")
 	}
 	w.Header().Set("Location", "/v1/sessions/"+c.Session.ID+"/events")
-	answer(w, http.StatusAccepted, map[string]string{"session": c.Session.ID, "run": c.RunID})
+	h.respond.JSON(w, http.StatusAccepted, map[string]string{"session": c.Session.ID, "run": c.RunID})
+	return nil
 }
 
-// command parses a request.
-func (h *handler) command(w http.ResponseWriter, r *http.Request) (control.Command, error) {
-	req, err := readRequest(w, r)
-	if err != nil {
-		return control.Command{}, err
+// session returns the session of a request, which the client may use, or a new one.
+func (h *Handler) session(ctx context.Context, req request) (chunk.Session, *httpkit.Problem) {
+	if req.Session == nil {
+		return chunk.RootSession(httpkit.GrantOf(ctx).Tenant, newID()), nil
 	}
+	id := *req.Session
+	if err := subjects.CheckToken("session", id); err != nil {
+		return chunk.Session{}, problem(http.StatusBadRequest, httpkit.CodeValidation, err.Error())
+	}
+	session, err := h.cfg.Shared.Access.Session(ctx, id, id)
+	switch {
+	case err != nil:
+		h.cfg.Logger.WarnContext(ctx, "session not found out", "error", err)
+		return session, problem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the session cannot be reached; try again")
+	case session.ID != id: // the run must not start in a session that nobody can read
+		return session, problem(http.StatusNotFound, httpkit.CodeNotFound, "there is no such session")
+	}
+	return session, nil
+}
+
+// newCommand returns the command of a request, without its session.
+func newCommand(req request) (control.Command, *httpkit.Problem) {
 	scenario, ok := script.Find(req.Scenario)
 	if !ok {
-		return control.Command{}, problem{http.StatusBadRequest, "VALIDATION_ERROR", fmt.Sprintf("scenario %.60q: want one of GET /v1/demo/scenarios", req.Scenario)}
-	}
-	session := newID()
-	if req.Session != nil {
-		session = *req.Session
-	}
-	if err := subjects.CheckToken("session", session); err != nil {
-		return control.Command{}, problem{http.StatusBadRequest, "VALIDATION_ERROR", err.Error()}
+		return control.Command{}, problem(http.StatusBadRequest, httpkit.CodeValidation, fmt.Sprintf("scenario %.60q: want one of GET /v1/demo/scenarios", req.Scenario))
 	}
 	chosen, err := json.Marshal(params{Scenario: &scenario.Name})
 	if err != nil {
-		return control.Command{}, err
+		return control.Command{}, httpkit.Internal
 	}
 	return control.Command{
-		Kind: control.Execute, Session: chunk.RootSession(h.Tenant, session), AgentType: script.AgentType, RunID: newID(),
-		Input: []chunk.InputMessage{{Content: scenario.Prompt}}, Params: chosen,
+		Kind: control.Execute, AgentType: script.AgentType, RunID: newID(), Input: []chunk.InputMessage{{Content: scenario.Prompt}}, Params: chosen,
 	}, nil
 }
 
-// refuse answers with a problem. Internal errors are logged only.
-func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if p, ok := errors.AsType[problem](err); ok {
-		p.write(w)
-		return
-	}
-	h.Logger.WarnContext(r.Context(), "run request failed", "error", err)
-	w.Header().Set("Retry-After", "1")
-	problem{http.StatusServiceUnavailable, "QUEUE_UNAVAILABLE", "the work queue cannot be reached; try again"}.write(w)
-}
-
 // scenarios lists the scenarios.
-func (h *handler) scenarios(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		problem{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "want GET"}.write(w)
-		return
-	}
+func (h *Handler) scenarios(w http.ResponseWriter, _ *http.Request, _ string) *httpkit.Problem {
 	type scenario struct {
 		Name    string `json:"name"`
 		Title   string `json:"title"`
@@ -142,5 +167,6 @@ func (h *handler) scenarios(w http.ResponseWriter, r *http.Request) {
 	for _, s := range script.Scenarios() {
 		all = append(all, scenario{s.Name, s.Title, s.Summary, s.Prompt})
 	}
-	answer(w, http.StatusOK, map[string]any{"scenarios": all})
+	h.respond.JSON(w, http.StatusOK, map[string]any{"scenarios": all})
+	return nil
 }

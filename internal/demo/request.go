@@ -5,10 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
+
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // maxBody is the maximum size of a request body in bytes.
@@ -20,11 +21,11 @@ type request struct {
 	Session  *string `json:"session"` // nil creates one
 }
 
-// readRequest parses exactly one JSON object with known members. The error is a problem.
-func readRequest(w http.ResponseWriter, r *http.Request) (request, error) {
+// readRequest parses exactly one JSON object with known members.
+func readRequest(w http.ResponseWriter, r *http.Request) (request, *httpkit.Problem) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return request{}, problem{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "want Content-Type application/json"}
+		return request{}, problem(http.StatusUnsupportedMediaType, httpkit.CodeMedia, "want Content-Type application/json")
 	}
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	body.DisallowUnknownFields()
@@ -40,9 +41,9 @@ func readRequest(w http.ResponseWriter, r *http.Request) (request, error) {
 	}
 	switch {
 	case tooLarge(err):
-		return request{}, problem{http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "want at most 8 KiB"}
+		return request{}, problem(http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "want at most 8 KiB")
 	case err != nil:
-		return request{}, problem{http.StatusBadRequest, "VALIDATION_ERROR", `want one JSON object: {"scenario":"tour"}, with "session" to continue one`}
+		return request{}, problem(http.StatusBadRequest, httpkit.CodeValidation, `want one JSON object: {"scenario":"tour"}, with "session" to continue one`)
 	}
 	return req, nil
 }
@@ -52,36 +53,9 @@ func tooLarge(err error) bool {
 	return is
 }
 
-// problem is an error response in the form of RFC 9457.
-type problem struct {
-	status int
-	code   string // stable; programs branch on it
-	detail string // text for users
-}
-
-func (p problem) Error() string { return p.detail }
-
-func (p problem) write(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	writeJSON(w, p.status, map[string]any{
-		"type": "about:blank", "title": http.StatusText(p.status), "status": p.status, "code": p.code, "detail": p.detail,
-	})
-}
-
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	writeJSON(w, status, v)
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("demo: %v", err)) // maps of strings can be encoded
-	}
-	_, _ = w.Write(body) // the client may have disconnected
+// problem returns a problem with a text for users.
+func problem(status int, code, detail string) *httpkit.Problem {
+	return httpkit.NewProblem(status, code, http.StatusText(status), detail)
 }
 
 // newID returns 128 random bits as a token.

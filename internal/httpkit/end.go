@@ -14,11 +14,12 @@ const (
 	EndClient = "client" // the client disconnected
 	EndSlow   = "slow"   // the client accepted no data for the write timeout
 	EndDrain  = "drain"
-	EndError  = "error" // the log is unavailable, or has no record to continue with
+	EndGrant  = "expired" // the credential of the client expires
+	EndError  = "error"   // the log is unavailable, or has no record to continue with
 )
 
 // EndReasons are all reasons.
-var EndReasons = []string{EndClean, EndClient, EndSlow, EndDrain, EndError}
+var EndReasons = []string{EndClean, EndClient, EndSlow, EndDrain, EndGrant, EndError}
 
 // EndReason returns why a stream ended: with err, nil for a complete one, and with the context that Drain.Enter returned for it. A write that fails ends the
 // context as well, so a slow client is looked for before one that is gone. The kernel may be the first to find it slow (see Listen): it sees that the window
@@ -27,6 +28,8 @@ func EndReason(ctx context.Context, err error) string {
 	switch {
 	case err == nil:
 		return EndClean
+	case errors.Is(err, ErrExpired):
+		return EndGrant
 	case errors.Is(context.Cause(ctx), ErrDrained):
 		return EndDrain
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):

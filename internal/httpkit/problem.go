@@ -15,6 +15,9 @@ const (
 	CodeNotFound       = "NOT_FOUND"
 	CodeMethod         = "METHOD_NOT_ALLOWED"
 	CodeCrossOrigin    = "CROSS_ORIGIN"
+	CodeNoCredential   = "UNAUTHENTICATED"
+	CodeForbidden      = "FORBIDDEN"
+	CodeNoKeys         = "AUTHENTICATION_UNAVAILABLE"
 	CodeValidation     = "VALIDATION_ERROR"
 	CodeMedia          = "UNSUPPORTED_MEDIA_TYPE"
 	CodeTooLarge       = "CONTENT_TOO_LARGE"
@@ -38,6 +41,8 @@ type Problem struct {
 	Title  string
 	Detail string         // "" for none; only in the form RFC9457
 	More   map[string]any // further members
+
+	RetryAfter time.Duration // of a 503; 0 is that of the Responder
 }
 
 // NewProblem returns a Problem without further members.
@@ -57,6 +62,7 @@ func Invalid(title string) *Problem {
 var (
 	NotFound    = NewProblem(http.StatusNotFound, CodeNotFound, "not found", "")
 	CrossOrigin = NewProblem(http.StatusForbidden, CodeCrossOrigin, "a page of another origin may not do this", "")
+	Forbidden   = NewProblem(http.StatusForbidden, CodeForbidden, "the credential does not have this right", "")
 	NoStorage   = NewProblem(http.StatusInsufficientStorage, CodeNoStorage, "nothing can be stored at present", "")
 	Internal    = NewProblem(http.StatusInternalServerError, CodeInternal, "internal error", "")
 )
@@ -128,7 +134,9 @@ func (o *Responder) Problem(w http.ResponseWriter, p *Problem) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	if p.Status == http.StatusServiceUnavailable {
 		retry := time.Second
-		if o.RetryAfter != nil {
+		if p.RetryAfter > 0 {
+			retry = p.RetryAfter
+		} else if o.RetryAfter != nil {
 			retry = o.RetryAfter()
 		}
 		h.Set("Retry-After", strconv.Itoa(int((retry+time.Second-1)/time.Second)))

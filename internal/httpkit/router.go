@@ -8,28 +8,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// The scopes of routes: what a client must be allowed to do. They are the hook for authentication, which an edge does not have yet.
-const (
-	ScopePublic = "public" // anything that can reach the edge
-	ScopeRead   = "read"   // sessions
-	ScopeWrite  = "write"  // messages, answers, stop requests
-	ScopeDelete = "delete" // whole sessions
-)
-
-// Route is one path and method.
+// Route is one path and method, with its policy: Scope, or Public.
 type Route struct {
 	Name   string // in metrics
 	Method string
 	Path   string // as docs/openapi.yaml has it; may have one segment {id}
-	Scope  string
 
-	// Serve handles a request; id is the segment {id}, "" for a path without one. A Problem that it returns is written by the router.
+	// Scope has the rights that a client needs, all of them. AnyOf has rights of which it needs one in addition; 0 for none.
+	Scope, AnyOf auth.Scope
+
+	// Public is set for a route without Scope that is served to everyone: whether the process is alive, and files of a page.
+	Public bool
+
+	// Serve handles a request; id is the segment {id}, "" for a path without one. A Problem that it returns is written by the router. The context of r has the
+	// Grant, unless the route is public.
 	Serve func(w http.ResponseWriter, r *http.Request, id string) *Problem
 
-	// WithoutLog is set for a route that is served while the log is unreachable: it does not need the log, or waits for it. Those of ScopePublic always are.
+	// Refuse writes the response to a request that is not authenticated, or lacks a right. nil writes the Problem.
+	Refuse func(w http.ResponseWriter, r *http.Request, p *Problem)
+
+	// WithoutLog is set for a route that is served while the log is unreachable: it does not need the log, or waits for it. Public ones always are.
 	WithoutLog bool
 
 	// OnProblem is called for each problem that Serve returns, or that a request gets instead of Serve because the log is unreachable. nil for none.
@@ -47,6 +49,13 @@ type Options struct {
 	Head        bool     // routes for GET also serve HEAD
 	Origins     []string // trusted for requests with unsafe methods, as http.CrossOriginProtection has them
 
+	// Authenticator is asked once for each request of a route that is not public. Required.
+	Authenticator auth.Authenticator
+
+	// Access finds out whether a client that lacks a right knows that the session {id} exists. Without it no client does.
+	Access *Access
+
+	Unknown *Problem // of a session that does not exist, or that the client must not know; nil is NotFound
 	BadID   *Problem // of an id that is not a token
 	HasBody *Problem // of a request with a body; nil where routes read bodies
 
@@ -64,7 +73,7 @@ type Router struct {
 	csrf   *http.CrossOriginProtection
 }
 
-// NewRouter returns a Router. Every route needs a scope.
+// NewRouter returns a Router. It refuses a route without a policy: everything is denied that a route does not allow.
 func NewRouter(routes []Route, o Options) (*Router, error) {
 	if o.Respond == nil || o.Respond.Log == nil {
 		return nil, errors.New("Respond is nil or has no Log")
@@ -72,10 +81,16 @@ func NewRouter(routes []Route, o Options) (*Router, error) {
 	if o.Unreachable != nil && o.NoLog == nil {
 		return nil, errors.New("NoLog is nil, want the problem of Unreachable")
 	}
+	if o.Authenticator == nil {
+		return nil, errors.New("Authenticator is nil")
+	}
 	for _, rt := range routes {
-		if rt.Scope == "" || rt.Serve == nil {
-			return nil, fmt.Errorf("route %s %s: want Scope and Serve", rt.Method, rt.Path)
+		if rt.Serve == nil || rt.Public == (rt.Scope != 0) || rt.Public && rt.AnyOf != 0 {
+			return nil, fmt.Errorf("route %s %s: want Serve, and either Scope or Public", rt.Method, rt.Path)
 		}
+	}
+	if o.Unknown == nil {
+		o.Unknown = NotFound
 	}
 	rr := &Router{routes: slices.Clone(routes), o: o, csrf: http.NewCrossOriginProtection()}
 	for i := range rr.routes {
@@ -98,6 +113,25 @@ func (rr *Router) Routes() []string {
 	return list
 }
 
+// Policy is what a client needs for a route.
+type Policy struct {
+	Method, Path  string
+	Scope, AnyOf  auth.Scope // as Route has them
+	Public        bool
+	NamesSessions bool // the path has {id}
+}
+
+// Policies returns the policies of all routes that are served.
+func (rr *Router) Policies() []Policy {
+	var list []Policy
+	for _, rt := range rr.routes {
+		if !rt.Disabled {
+			list = append(list, Policy{rt.Method, rt.Path, rt.Scope, rt.AnyOf, rt.Public, strings.Contains(rt.Path, "{id}")})
+		}
+	}
+	return list
+}
+
 // Match reports whether a path, as it was sent, is one of a route.
 func (rr *Router) Match(path string) bool {
 	return slices.ContainsFunc(rr.routes, func(rt Route) bool { _, ok := matchPath(rt.Path, path); return ok })
@@ -116,23 +150,69 @@ func (rr *Router) Name(r *http.Request) string {
 
 // ServeHTTP serves one request.
 func (rr *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rt, id, p := rr.match(w, r)
+	r, rt, id := rr.admit(w, r)
+	if rt == nil {
+		return
+	}
+	p := rr.needsLog(rt)
 	if p == nil {
-		if p = rr.needsLog(rt); p == nil {
-			p = rt.Serve(w, r, id)
-		}
-		if p != nil && rt.OnProblem != nil {
-			rt.OnProblem(r, p)
-		}
+		p = rt.Serve(w, r, id)
 	}
 	if p != nil {
-		rr.o.Respond.Problem(w, p)
+		rr.fail(w, r, rt, p)
 	}
 }
 
-// match finds the route of a request, or the problem that it gets. It is not inlined, so that its frame is not on the stack of open streams.
+//go:noinline
+func (rr *Router) fail(w http.ResponseWriter, r *http.Request, rt *Route, p *Problem) {
+	if rt.OnProblem != nil {
+		rt.OnProblem(r, p)
+	}
+	rr.o.Respond.Problem(w, p)
+}
+
+// admit returns the route of a request and the request with its Grant, or writes the response that refuses it. It is not inlined, so that its frame is not on
+// the stack of open streams.
 //
 //go:noinline
+func (rr *Router) admit(w http.ResponseWriter, r *http.Request) (*http.Request, *Route, string) {
+	rt, escaped, p := rr.match(w, r)
+	if p == nil && rr.csrf.Check(r) != nil {
+		// A page of another origin must not act for the user that opened it, nor reach an edge inside the network of that user. Methods without effect always
+		// pass.
+		p = CrossOrigin
+	}
+	if p != nil {
+		rr.o.Respond.Problem(w, p)
+		return nil, nil, ""
+	}
+	if !rt.Public {
+		if r, p = rr.authenticate(w, r); p != nil {
+			rr.refuse(w, r, rt, p)
+			return nil, nil, ""
+		}
+	}
+	id, p := rr.check(r, rt, escaped)
+	if p != nil {
+		rr.o.Respond.Problem(w, p)
+		return nil, nil, ""
+	}
+	if p := rr.authorize(r, rt, id); p != nil {
+		rr.refuse(w, r, rt, p)
+		return nil, nil, ""
+	}
+	return r, rt, id
+}
+
+func (rr *Router) refuse(w http.ResponseWriter, r *http.Request, rt *Route, p *Problem) {
+	if rt.Refuse != nil {
+		rt.Refuse(w, r, p)
+		return
+	}
+	rr.o.Respond.Problem(w, p)
+}
+
+// match finds the route of a request and its segment {id}, or the problem that it gets.
 func (rr *Router) match(w http.ResponseWriter, r *http.Request) (*Route, string, *Problem) {
 	path := r.URL.EscapedPath()
 	var methods []string
@@ -150,8 +230,7 @@ func (rr *Router) match(w http.ResponseWriter, r *http.Request) (*Route, string,
 			}
 			continue
 		}
-		id, p := rr.check(r, rt, escaped)
-		return rt, id, p
+		return rt, escaped, nil
 	}
 	if methods == nil {
 		return nil, "", NotFound
@@ -161,7 +240,7 @@ func (rr *Router) match(w http.ResponseWriter, r *http.Request) (*Route, string,
 	return nil, "", NewProblem(http.StatusMethodNotAllowed, CodeMethod, "this method is not for this path", "want one of "+allowed)
 }
 
-// check applies the policies to a request of a route.
+// check applies the policies that do not depend on the client to a request of a route.
 func (rr *Router) check(r *http.Request, rt *Route, escaped string) (id string, p *Problem) {
 	if strings.Contains(rt.Path, "{id}") {
 		var err error
@@ -172,17 +251,12 @@ func (rr *Router) check(r *http.Request, rt *Route, escaped string) (id string, 
 	if rr.o.HasBody != nil && r.ContentLength != 0 {
 		return "", rr.o.HasBody
 	}
-	// An edge does not authenticate: a page of another origin must not act for the user that opened it, nor reach an edge inside the network of that user.
-	// Methods without effect always pass.
-	if rr.csrf.Check(r) != nil {
-		return "", CrossOrigin
-	}
 	return id, nil
 }
 
 // needsLog returns the problem of a request that would fail when its timeout is over.
 func (rr *Router) needsLog(rt *Route) *Problem {
-	if rr.o.Unreachable == nil || rt.WithoutLog || rt.Scope == ScopePublic || !rr.o.Unreachable() {
+	if rr.o.Unreachable == nil || rt.WithoutLog || rt.Public || !rr.o.Unreachable() {
 		return nil
 	}
 	return rr.o.NoLog

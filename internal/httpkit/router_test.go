@@ -8,7 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 )
 
 func serveID(w http.ResponseWriter, _ *http.Request, id string) *httpkit.Problem {
@@ -20,12 +22,15 @@ func newRouter(t *testing.T, o httpkit.Options) *httpkit.Router {
 	t.Helper()
 	o.Respond = &httpkit.Responder{Log: slog.New(slog.DiscardHandler)}
 	o.BadID, o.OtherName = httpkit.Invalid("bad id"), "other"
+	if o.Authenticator == nil {
+		o.Authenticator = authtest.None(t, "acme")
+	}
 	rr, err := httpkit.NewRouter([]httpkit.Route{
-		{Name: "list", Method: http.MethodGet, Path: "/x", Scope: httpkit.ScopeRead, Serve: serveID},
-		{Name: "one", Method: http.MethodGet, Path: "/x/{id}", Scope: httpkit.ScopeRead, Serve: serveID},
-		{Name: "post", Method: http.MethodPost, Path: "/x/{id}", Scope: httpkit.ScopeWrite, Serve: serveID},
-		{Name: "leaf", Method: http.MethodGet, Path: "/x/{id}/leaf", Scope: httpkit.ScopeRead, Serve: serveID},
-		{Name: "off", Method: http.MethodGet, Path: "/x/{id}/off", Scope: httpkit.ScopeRead, Serve: serveID, Disabled: true},
+		{Name: "list", Method: http.MethodGet, Path: "/x", Scope: auth.ScopeRead, Serve: serveID},
+		{Name: "one", Method: http.MethodGet, Path: "/x/{id}", Scope: auth.ScopeRead, Serve: serveID},
+		{Name: "post", Method: http.MethodPost, Path: "/x/{id}", Scope: auth.ScopeChat, Serve: serveID},
+		{Name: "leaf", Method: http.MethodGet, Path: "/x/{id}/leaf", Scope: auth.ScopeRead, Serve: serveID},
+		{Name: "off", Method: http.MethodGet, Path: "/x/{id}/off", Scope: auth.ScopeRead, Serve: serveID, Disabled: true},
 	}, o)
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +102,8 @@ func TestRouterChecksOrigins(t *testing.T) {
 // any case, get what they always get.
 func TestUnreachableLog(t *testing.T) {
 	var served, problems []string
-	route := func(name, scope string, withoutLog bool) httpkit.Route {
-		return httpkit.Route{Name: name, Method: http.MethodGet, Path: "/" + name + "/{id}", Scope: scope, WithoutLog: withoutLog,
+	route := func(name string, scope auth.Scope, withoutLog bool) httpkit.Route {
+		return httpkit.Route{Name: name, Method: http.MethodGet, Path: "/" + name + "/{id}", Scope: scope, Public: scope == 0, WithoutLog: withoutLog,
 			Serve: func(http.ResponseWriter, *http.Request, string) *httpkit.Problem {
 				served = append(served, name)
 				return nil
@@ -107,10 +112,10 @@ func TestUnreachableLog(t *testing.T) {
 	}
 	unreachable := true
 	rr, err := httpkit.NewRouter([]httpkit.Route{
-		route("page", httpkit.ScopeRead, false), route("events", httpkit.ScopeRead, true), route("healthz", httpkit.ScopePublic, false),
+		route("page", auth.ScopeRead, false), route("events", auth.ScopeRead, true), route("healthz", 0, false),
 	}, httpkit.Options{
 		Unreachable: func() bool { return unreachable }, NoLog: httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "away", ""),
-		BadID: httpkit.Invalid("bad id"), Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)},
+		Authenticator: authtest.None(t, "acme"), BadID: httpkit.Invalid("bad id"), Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,11 +139,29 @@ func TestUnreachableLog(t *testing.T) {
 	}
 }
 
-// Every route has the scope that a client needs.
-func TestRoutesNeedAScope(t *testing.T) {
-	o := httpkit.Options{Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)}}
-	if _, err := httpkit.NewRouter([]httpkit.Route{{Name: "x", Method: "GET", Path: "/x", Serve: serveID}}, o); err == nil {
-		t.Error("a route without a scope is accepted")
+// Every route has a policy: the rights that a client needs, or that it is public.
+func TestRoutesNeedAPolicy(t *testing.T) {
+	o := httpkit.Options{Authenticator: authtest.None(t, "acme"), Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)}}
+	for name, rt := range map[string]httpkit.Route{
+		"none":                       {Serve: serveID},
+		"one of some rights only":    {Serve: serveID, AnyOf: auth.ScopeChat},
+		"public with a right":        {Serve: serveID, Public: true, Scope: auth.ScopeRead},
+		"public with some rights":    {Serve: serveID, Public: true, AnyOf: auth.ScopeRead},
+		"a right and no handler":     {Scope: auth.ScopeRead},
+		"public and without handler": {Public: true},
+	} {
+		rt.Name, rt.Method, rt.Path = "x", http.MethodGet, "/x"
+		if _, err := httpkit.NewRouter([]httpkit.Route{rt}, o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	rt := httpkit.Route{Name: "x", Method: http.MethodGet, Path: "/x", Public: true, Serve: serveID}
+	if _, err := httpkit.NewRouter([]httpkit.Route{rt}, o); err != nil {
+		t.Error(err)
+	}
+	o.Authenticator = nil
+	if _, err := httpkit.NewRouter([]httpkit.Route{rt}, o); err == nil {
+		t.Error("no authenticator: accepted")
 	}
 }
 

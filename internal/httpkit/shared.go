@@ -8,13 +8,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
 // Shared is what the surfaces of one edge have in common. Metrics and Unreachable may be nil; everything else is set.
 type Shared struct {
-	Tenant       string
+	Auth         auth.Authenticator
+	Access       *Access
 	Origins      []string    // whose pages may post
 	Unreachable  func() bool // see Options
 	Heartbeat    time.Duration

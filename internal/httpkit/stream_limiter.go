@@ -20,7 +20,7 @@ type Limits struct {
 	// Streams is the maximum in all. Defaults to 20,000, which is about 1 GiB of memory, most of it in net/http.
 	Streams int
 
-	// PerTenant is the maximum of all sessions of one tenant. Defaults to unlimited: an edge serves one tenant.
+	// PerTenant is the maximum of all sessions of one tenant. Defaults to unlimited.
 	PerTenant int
 
 	// PerAddress is the maximum of one client address; of IPv6 the first 64 bits count, which is what one client has. Defaults to 1,000 for public

@@ -71,6 +71,7 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Server, 
 	var err error
 	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{
 		Prefix: strings.TrimSuffix(cfg.Prefix, "/"), OtherName: "agents_other", Origins: shared.Origins,
+		Authenticator: shared.Auth, Access: shared.Access, Unknown: noSession,
 		Unreachable: shared.Unreachable, NoLog: unavailable, Respond: s.respond,
 	})
 	if err != nil {

@@ -17,7 +17,8 @@
 // All requests may be repeated. The run that /start requests is a function of the session: two clients that start it at the same time, or one that lost the
 // response, get the same run. A session is for one delegation: when it is complete, /start is refused.
 //
-// The surface is unauthenticated. Any client that can reach the handler can start runs, and read and stop those of other clients.
+// Requests are authenticated by the edge. /start and /resume need the right to chat, /sse and /status to read, /submit-tool-result to answer, /interrupt and
+// /abort to stop.
 //
 // New mounts them on an Edge; the logic is that of a runs.Client:
 //

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -62,7 +63,7 @@ func newEnv(t *testing.T, change func(*edgeConfig)) *env {
 	t.Helper()
 	w := &env{Stack: stack.Start(t, stack.Options{}), t: t}
 	cfg := edgeConfig{
-		edge:   sseedge.Config{Tenant: tenant, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
+		edge:   sseedge.Config{Authenticator: authtest.None(t, tenant), Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
 		client: runs.Config{AgentTypes: []string{"helper", "other"}},
 	}
 	if change != nil {

@@ -54,6 +54,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonUnknownAgent:  unknownAgent,
 	conversation.ReasonOtherAgent:    otherAgent,
 	conversation.ReasonNoSession:     noSession,
+	conversation.ReasonForbidden:     httpkit.Forbidden,
 	conversation.ReasonOver:          completed,
 	conversation.ReasonRunning:       running,
 	conversation.ReasonAwaiting:      awaiting,

@@ -23,16 +23,21 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) *httpkit.Problem
 	if p := s.read(w, r, &b); p != nil {
 		return p
 	}
+	of, p := s.delegation(r.Context(), b.SessionID)
+	if p != nil {
+		return p
+	}
 	req, p := s.resumeRequest(b)
 	if p != nil {
 		return p
 	}
-	return s.begin(w, r, req.Session.ID, func(ctx context.Context) (string, *conversation.Refusal) { return s.logic.Resume(ctx, req) })
+	req.Session = of.session
+	return s.begin(w, r, of.id, func(ctx context.Context) (string, *conversation.Refusal) { return of.logic.Resume(ctx, req) })
 }
 
 func (s *Server) resumeRequest(b resumeRequest) (req conversation.ResumeRequest, p *httpkit.Problem) {
-	if req.Session, p = s.session(b.SessionID); p != nil || isNull(b.Message) {
-		return req, p
+	if isNull(b.Message) {
+		return req, nil
 	}
 	if req.Input, p = s.readMessage(b.Message); p != nil {
 		return req, p

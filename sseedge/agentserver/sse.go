@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
@@ -20,24 +19,24 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	if err != nil {
 		return httpkit.Invalid("the query cannot be read")
 	}
-	session, p := s.session(query.Get("sessionId"))
+	of, p := s.delegation(r.Context(), query.Get("sessionId"))
 	if p == nil && !query.Has("root") { // a sub-agent is in the log of its root
-		p = s.wait(r, session)
+		p = s.wait(r, of)
 	}
 	if p != nil {
 		return p
 	}
 	query.Del("sessionId")
 	events := r.Clone(r.Context())
-	events.URL.Path, events.URL.RawPath = "/v1/sessions/"+session.ID+"/events", ""
+	events.URL.Path, events.URL.RawPath = "/v1/sessions/"+of.id+"/events", ""
 	events.URL.RawQuery = query.Encode()
 	s.edge.ServeHTTP(w, events)
 	return nil
 }
 
 // wait reserves a stream and calls awaitBegin.
-func (s *Server) wait(r *http.Request, session chunk.Session) *httpkit.Problem {
-	release, p := s.shared.Streams.Acquire(r, session)
+func (s *Server) wait(r *http.Request, of delegation) *httpkit.Problem {
+	release, p := s.shared.Streams.Acquire(r, of.session)
 	if p != nil {
 		return p
 	}
@@ -47,7 +46,7 @@ func (s *Server) wait(r *http.Request, session chunk.Session) *httpkit.Problem {
 		return draining
 	}
 	defer leave()
-	p = s.awaitBegin(ctx, session)
+	p = s.awaitBegin(ctx, of)
 	if p != nil && errors.Is(context.Cause(ctx), httpkit.ErrDrained) {
 		return draining
 	}
@@ -55,13 +54,13 @@ func (s *Server) wait(r *http.Request, session chunk.Session) *httpkit.Problem {
 }
 
 // awaitBegin returns when the log has the session, if it was started.
-func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *httpkit.Problem {
+func (s *Server) awaitBegin(ctx context.Context, of delegation) *httpkit.Problem {
 	ctx, cancel := context.WithTimeout(ctx, s.logic.RequestTimeout())
 	defer cancel()
-	started, refusal := s.logic.Started(ctx, session)
+	started, refusal := of.logic.Started(ctx, of.session)
 	var err error
 	if refusal == nil && !started {
-		err = s.waitStarted(ctx, session)
+		err = s.waitStarted(ctx, of.session)
 	}
 	switch {
 	case refusal == nil && err == nil:
@@ -69,7 +68,7 @@ func (s *Server) awaitBegin(ctx context.Context, session chunk.Session) *httpkit
 	case ctx.Err() != nil && (err != nil || refusal.Reason == conversation.ReasonUnavailable):
 		return notStarted
 	case err != nil:
-		refusal = s.logic.Failed(ctx, session, "events", err)
+		refusal = s.logic.Failed(ctx, of.session, "events", err)
 	}
 	return problemOf(refusal)
 }

@@ -36,17 +36,19 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) *httpkit.Problem 
 	if p := s.read(w, r, &b); p != nil {
 		return p
 	}
+	of, p := s.delegation(r.Context(), b.SessionID)
+	if p != nil {
+		return p
+	}
 	req, p := s.startRequest(b)
 	if p != nil {
 		return p
 	}
-	return s.begin(w, r, req.Session.ID, func(ctx context.Context) (string, *conversation.Refusal) { return s.logic.Start(ctx, req) })
+	req.Session = of.session
+	return s.begin(w, r, of.id, func(ctx context.Context) (string, *conversation.Refusal) { return of.logic.Start(ctx, req) })
 }
 
 func (s *Server) startRequest(b startRequest) (req conversation.StartRequest, p *httpkit.Problem) {
-	if req.Session, p = s.session(b.SessionID); p != nil {
-		return req, p
-	}
 	if subjects.CheckToken("agentType", b.AgentType) != nil {
 		return req, badAgentType
 	}

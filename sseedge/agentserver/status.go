@@ -41,18 +41,18 @@ type child struct {
 
 // status serves GET /status, from which a parent that has lost its stream gets the result of the session.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
-	session, p := s.session(r.URL.Query().Get("sessionId"))
+	of, p := s.delegation(r.Context(), r.URL.Query().Get("sessionId"))
 	if p != nil {
 		return p
 	}
 	ctx, cancel := s.withRequestTimeout(r.Context())
 	defer cancel()
-	st, refusal := s.logic.Status(ctx, session)
+	st, refusal := of.logic.Status(ctx, of.session)
 	if refusal != nil {
 		return problemOf(refusal)
 	}
-	w.Header().Set("X-Session-Id", session.ID)
-	s.respond.JSON(w, http.StatusOK, reportOf(session.ID, st))
+	w.Header().Set("X-Session-Id", of.id)
+	s.respond.JSON(w, http.StatusOK, reportOf(of.id, st))
 	return nil
 }
 

@@ -33,17 +33,17 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request, kind control.StopK
 	if p := s.read(w, r, &b); p != nil {
 		return p
 	}
-	session, p := s.session(b.SessionID)
+	of, p := s.delegation(r.Context(), b.SessionID)
 	if p != nil {
 		return p
 	}
 	ctx, cancel := s.withRequestTimeout(r.Context())
 	defer cancel()
-	run, refusal := s.logic.Stop(ctx, session, kind, b.Reason)
+	run, refusal := of.logic.Stop(ctx, of.session, kind, b.Reason)
 	if refusal != nil {
 		return problemOf(refusal)
 	}
-	w.Header().Set("X-Session-Id", session.ID)
-	s.respond.JSON(w, http.StatusAccepted, stopping{session.ID, run})
+	w.Header().Set("X-Session-Id", of.id)
+	s.respond.JSON(w, http.StatusAccepted, stopping{of.id, run})
 	return nil
 }

@@ -3,7 +3,6 @@ package agentserver
 import (
 	"net/http"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -27,7 +26,7 @@ const (
 // submit serves POST /submit-tool-result. The first answer to a call is stored; the responses to later ones contain it, CS-16. An answer to another kind of
 // call, or to another approval, is refused, CS-14.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
-	var session chunk.Session
+	var of delegation
 	var answer conversation.SubmittedAnswer
 	p := s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, func(text []byte) (p *httpkit.Problem) {
 		var b struct {
@@ -36,7 +35,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) *httpkit.Problem
 		if p := httpkit.Into(&b, wrongBody)(text); p != nil {
 			return p
 		}
-		if session, p = s.session(b.SessionID); p != nil {
+		if of, p = s.delegation(r.Context(), b.SessionID); p != nil {
 			return p
 		}
 		if rawjson.Deeper(text, conversation.MaxDepth) {
@@ -49,11 +48,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) *httpkit.Problem
 	if p != nil {
 		return p
 	}
-	result, p := resultOf(s.logic.Answer(r.Context(), session, "", answer))
+	result, p := resultOf(of.logic.Answer(r.Context(), of.session, "", answer))
 	if p != nil {
 		return p
 	}
-	w.Header().Set("X-Session-Id", session.ID)
+	w.Header().Set("X-Session-Id", of.id)
 	s.respond.JSON(w, http.StatusOK, result)
 	return nil
 }

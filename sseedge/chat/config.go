@@ -68,6 +68,7 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	var err error
 	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{
 		OtherName: "chat_other", NameMethods: true, Origins: shared.Origins, BadID: badSession,
+		Authenticator: shared.Auth, Access: shared.Access, Unknown: noChat,
 		Unreachable: shared.Unreachable, NoLog: unavailable, Respond: s.respond,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/posttest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
@@ -85,7 +86,7 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := edgeConfig{
 		Config: Config{Dialect: aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}},
-		edge:   sseedge.Config{Tenant: "acme", Log: log},
+		edge:   sseedge.Config{Authenticator: authtest.None(w.t, "acme"), Log: log},
 		ports: conversation.Ports{
 			Snapshots: clients.Reader, Queue: clients.Queue, Inbox: clients.Inbox,
 			Reaper: must(workers.NewReaper(clients.JS, workers.ReaperConfig{}))(w.t),

@@ -49,6 +49,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonUnknownAgent:  unknownAgent,
 	conversation.ReasonOtherAgent:    otherAgent,
 	conversation.ReasonNoSession:     noChat,
+	conversation.ReasonForbidden:     httpkit.Forbidden,
 	conversation.ReasonRunning:       running,
 	conversation.ReasonDelegating:    delegating,
 	conversation.ReasonChanged:       changed,

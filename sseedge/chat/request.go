@@ -12,7 +12,7 @@ import (
 )
 
 // receive reads the body of a POST.
-func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (req conversation.Request, p *httpkit.Problem) {
+func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of chat, req conversation.Request, p *httpkit.Problem) {
 	var id string
 	var dropped int
 	p = s.readBody(w, r, func(text []byte) *httpkit.Problem {
@@ -21,14 +21,15 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (re
 		return problemOf(refusal)
 	})
 	if p != nil {
-		return req, p
+		return of, req, p
 	}
 	if to.id == "" {
 		if to.id = id; subjects.CheckToken("chat", to.id) != nil {
-			return req, badSession
+			return of, req, badSession
 		}
 	}
-	req.Session = s.session(to.id)
+	of = s.chat(r.Context(), to.id)
+	req.Session = of.session
 	if req.AgentType == "" {
 		req.AgentType = to.agentType
 	}
@@ -36,12 +37,12 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (re
 	// This check precedes all effects of the request: calls must not be abandoned for a message that is then rejected.
 	var refusal *conversation.Refusal
 	if req.Turn, refusal = s.logic.CheckInput(r.Context(), req.Session, req.Turn); refusal != nil {
-		return req, problemOf(refusal)
+		return of, req, problemOf(refusal)
 	}
 	if dropped > 0 {
 		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", req.Session.String(), "messages", dropped)
 	}
-	return req, nil
+	return of, req, nil
 }
 
 func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *httpkit.Problem) *httpkit.Problem {

@@ -10,16 +10,16 @@ import (
 // snapshot serves GET /api/chat/{id}/snapshot: the state with which a page begins, see conversation.State.Page. It has all messages, so it is a page of the edge:
 // equal requests share one read, and the memory of all reads is bounded.
 func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	session := s.session(to.id)
+	of := s.chat(r.Context(), to.id)
 	if refusal := s.logic.CheckAgent(to.agentType); refusal != nil {
 		return problemOf(refusal)
 	}
 	problem := func(err error) *httpkit.Problem {
-		return problemOf(s.logic.Failed(r.Context(), session, "snapshot", err))
+		return problemOf(s.logic.Failed(r.Context(), of.session, "snapshot", err))
 	}
 	ctx, cancel := s.withTimeout(r.Context())
 	defer cancel()
-	v, err := s.logic.Load(ctx, session, to.agentType)
+	v, err := of.logic.Load(ctx, of.session, to.agentType)
 	if err != nil {
 		return problem(err)
 	}
@@ -30,8 +30,8 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *h
 	if err != nil {
 		return problem(err)
 	}
-	return s.shared.Pages.Serve(w, r, session, version, func(ctx context.Context) ([]byte, error) {
-		page, err := s.logic.LoadPage(ctx, session, to.agentType, &s.cfg.Dialect)
+	return s.shared.Pages.Serve(w, r, of.session, version, func(ctx context.Context) ([]byte, error) {
+		page, err := of.logic.LoadPage(ctx, of.session, to.agentType, &s.cfg.Dialect)
 		if err != nil {
 			return nil, err
 		}

@@ -158,21 +158,25 @@ func (st *stream) write(ctx context.Context) error {
 	if err := st.writeRecords(ctx, st.ahead); err != nil {
 		return err
 	}
-	tick := time.NewTicker(st.service.shared.Heartbeat)
+	expiry := httpkit.NewExpiry(ctx)
+	tick := time.NewTicker(expiry.Wait(st.service.shared.Heartbeat))
 	defer tick.Stop()
 	for !st.message.Done() {
 		records, err := st.tail.Next(ctx, tick.C)
+		switch {
+		case err != nil:
+			return err
+		case len(records) > 0:
+			err = st.writeRecords(ctx, records)
+		case !expiry.Reached(time.Now()):
+			err = st.heartbeat(ctx)
+			tick.Reset(expiry.Wait(st.service.shared.Heartbeat))
+		}
 		if err != nil {
 			return err
 		}
-		if len(records) == 0 {
-			if err := st.heartbeat(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := st.writeRecords(ctx, records); err != nil {
-			return err
+		if !st.message.Done() && expiry.Reached(time.Now()) {
+			return httpkit.ErrExpired
 		}
 	}
 	return nil

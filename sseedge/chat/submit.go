@@ -31,7 +31,8 @@ func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *htt
 	if p != nil {
 		return p
 	}
-	return problemOf(s.logic.Answer(r.Context(), s.session(to.id), to.agentType, c))
+	of := s.chat(r.Context(), to.id)
+	return problemOf(of.logic.Answer(r.Context(), of.session, to.agentType, c))
 }
 
 // stopRequest is the body of POST /api/chat/{id}/stop. Without a body it is empty.
@@ -62,7 +63,8 @@ func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (
 			return "", p
 		}
 	}
-	run, refusal := s.logic.StopAnswer(r.Context(), s.session(to.id), to.agentType, b.Reason)
+	of := s.chat(r.Context(), to.id)
+	run, refusal := of.logic.StopAnswer(r.Context(), of.session, to.agentType, b.Reason)
 	return run, problemOf(refusal)
 }
 

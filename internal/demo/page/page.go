@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -57,6 +58,16 @@ func Handler() http.Handler {
 			f.serve(w, r)
 		}
 	})
+}
+
+// Paths returns the paths that Handler serves.
+func Paths() []string {
+	paths := []string{"/"}
+	for name := range load() {
+		paths = append(paths, "/"+name)
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 func (f file) serve(w http.ResponseWriter, r *http.Request) {

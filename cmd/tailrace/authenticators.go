@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tailrace/tailrace/auth"
+)
+
+// authFile is the file of authenticators, see docs/security.md.
+type authFile struct {
+	OIDC          []oidcIssuer  `json:"oidc"`
+	SessionTokens []tokenIssuer `json:"sessionTokens"`
+	Proxies       []proxyIssuer `json:"proxies"`
+}
+
+type oidcIssuer struct {
+	Issuer        string            `json:"issuer"`
+	KeysURL       string            `json:"keysUrl"`
+	Audiences     []string          `json:"audiences"`
+	Algorithms    []string          `json:"algorithms"`
+	SubjectClaim  string            `json:"subjectClaim"`
+	Tenant        string            `json:"tenant"`
+	TenantClaim   string            `json:"tenantClaim"`
+	Tenants       map[string]string `json:"tenants"`
+	ScopeClaim    string            `json:"scopeClaim"`
+	ScopeValues   map[string]scope  `json:"scopeValues"`
+	Scopes        scope             `json:"scopes"`
+	Sessions      sessionSet        `json:"sessions"`
+	SessionsClaim string            `json:"sessionsClaim"`
+	Views         []string          `json:"views"`
+	ViewClaim     string            `json:"viewClaim"`
+}
+
+type tokenIssuer struct {
+	Issuer      string   `json:"issuer"`
+	Audience    string   `json:"audience"`
+	KeysFile    string   `json:"keysFile"`
+	SecretFile  string   `json:"secretFile"`
+	Tenants     []string `json:"tenants"`
+	Scopes      scope    `json:"scopes"`
+	MaxLifetime duration `json:"maxLifetime"`
+}
+
+type proxyIssuer struct {
+	Networks      []network        `json:"networks"`
+	SubjectHeader string           `json:"subjectHeader"`
+	Tenant        string           `json:"tenant"`
+	TenantHeader  string           `json:"tenantHeader"`
+	Scopes        scope            `json:"scopes"`
+	ScopeHeader   string           `json:"scopeHeader"`
+	ScopeValues   map[string]scope `json:"scopeValues"`
+	Sessions      sessionSet       `json:"sessions"`
+	Views         []string         `json:"views"`
+	ViewHeader    string           `json:"viewHeader"`
+}
+
+// scope is "read chat" in the file.
+type scope auth.Scope
+
+// UnmarshalText parses names of rights.
+func (s *scope) UnmarshalText(text []byte) error {
+	set, err := auth.ParseScope(string(text))
+	*s = scope(set)
+	return err
+}
+
+// network is "10.0.0.0/8" or "192.0.2.7" in the file.
+type network netip.Prefix
+
+// UnmarshalText parses a network or an address.
+func (n *network) UnmarshalText(text []byte) error {
+	prefix, err := parsePrefix(string(text))
+	*n = network(prefix)
+	return err
+}
+
+func scopesOf(values map[string]scope) map[string]auth.Scope {
+	if values == nil {
+		return nil
+	}
+	of := make(map[string]auth.Scope, len(values))
+	for name, s := range values {
+		of[name] = auth.Scope(s)
+	}
+	return of
+}
+
+// sessionSet is "own", "all", or "p*" for the sessions whose id begins with p.
+type sessionSet auth.Sessions
+
+// UnmarshalText parses a set.
+func (s *sessionSet) UnmarshalText(text []byte) error {
+	prefix, isPrefix := strings.CutSuffix(string(text), "*")
+	switch {
+	case string(text) == "own":
+		*s = sessionSet{Own: true}
+	case string(text) == "all":
+		*s = sessionSet{All: true}
+	case isPrefix && prefix != "":
+		*s = sessionSet{Prefix: prefix}
+	default:
+		return fmt.Errorf("sessions are %q, want own, all, or a prefix and *", text)
+	}
+	return nil
+}
+
+// duration is "15m" in the file.
+type duration time.Duration
+
+// UnmarshalText parses a duration.
+func (d *duration) UnmarshalText(text []byte) error {
+	value, err := time.ParseDuration(string(text))
+	*d = duration(value)
+	return err
+}
+
+// authenticators are those of one process.
+type authenticators struct {
+	auth.Authenticator
+
+	oidc   []*auth.OIDC
+	tokens []*auth.SessionTokens
+	names  []any // of the log line at the start
+}
+
+// newAuthenticators reads the file of authenticators. Without one, every client has all rights in the tenant of the settings: listen guarantees a loopback
+// address, or an operator that has asked for it.
+func (c config) newAuthenticators(log *slog.Logger) (*authenticators, error) {
+	if c.Auth == "" {
+		none, err := auth.NewNone(c.Tenant)
+		return &authenticators{Authenticator: none}, err
+	}
+	text, err := os.ReadFile(c.Auth)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("auth: %w", err)}
+	}
+	a, err := parseAuthenticators(text, log)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", c.Auth, err)}
+	}
+	return a, nil
+}
+
+func parseAuthenticators(text []byte, log *slog.Logger) (*authenticators, error) {
+	var file authFile
+	if err := json.Unmarshal(text, &file, json.RejectUnknownMembers(true)); err != nil {
+		return nil, err
+	}
+	a := &authenticators{names: []any{"oidc", len(file.OIDC), "sessionTokens", len(file.SessionTokens), "proxies", len(file.Proxies)}}
+	var chain auth.ChainConfig
+	err := a.add(&chain, file, log)
+	if err == nil {
+		a.Authenticator, err = auth.NewChain(chain)
+	}
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.Logger) error {
+	for i, f := range file.OIDC {
+		o, err := auth.NewOIDC(f.config(log))
+		if err != nil {
+			return fmt.Errorf("oidc %d: %w", i, err)
+		}
+		a.oidc = append(a.oidc, o)
+		chain.Verifiers = append(chain.Verifiers, o)
+	}
+	for i, f := range file.SessionTokens {
+		cfg, err := f.config(log)
+		if err != nil {
+			return fmt.Errorf("sessionTokens %d: %w", i, err)
+		}
+		s, err := auth.NewSessionTokens(cfg)
+		if err != nil {
+			return fmt.Errorf("sessionTokens %d: %w", i, err)
+		}
+		a.tokens = append(a.tokens, s)
+		chain.Verifiers = append(chain.Verifiers, s)
+	}
+	for i, f := range file.Proxies {
+		p, err := auth.NewProxy(f.config())
+		if err != nil {
+			return fmt.Errorf("proxies %d: %w", i, err)
+		}
+		chain.Fallbacks = append(chain.Fallbacks, p)
+	}
+	return nil
+}
+
+func (f oidcIssuer) config(log *slog.Logger) auth.OIDCConfig {
+	return auth.OIDCConfig{
+		Issuer: f.Issuer, KeysURL: f.KeysURL, Audiences: f.Audiences, Algorithms: f.Algorithms, Log: log,
+		Mapping: auth.Mapping{
+			SubjectClaim: f.SubjectClaim, Tenant: f.Tenant, TenantClaim: f.TenantClaim, Tenants: f.Tenants,
+			ScopeClaim: f.ScopeClaim, ScopeValues: scopesOf(f.ScopeValues), Scopes: auth.Scope(f.Scopes),
+			Sessions: auth.Sessions(f.Sessions), SessionsClaim: f.SessionsClaim, Views: f.Views, ViewClaim: f.ViewClaim,
+		},
+	}
+}
+
+func (f tokenIssuer) config(log *slog.Logger) (auth.SessionTokensConfig, error) {
+	cfg := auth.SessionTokensConfig{
+		Issuer: f.Issuer, Audience: f.Audience, KeysFile: f.KeysFile, Tenants: f.Tenants, Scopes: auth.Scope(f.Scopes),
+		MaxLifetime: time.Duration(f.MaxLifetime), Log: log,
+	}
+	if f.SecretFile == "" {
+		return cfg, nil
+	}
+	secret, err := os.ReadFile(f.SecretFile)
+	// Editors end a file with a line break, which the application does not have in its secret.
+	cfg.Secret = []byte(strings.TrimRight(string(secret), "\r\n"))
+	return cfg, err
+}
+
+func (f proxyIssuer) config() auth.ProxyConfig {
+	networks := make([]netip.Prefix, len(f.Networks))
+	for i, n := range f.Networks {
+		networks[i] = netip.Prefix(n)
+	}
+	return auth.ProxyConfig{
+		Proxies: networks, SubjectHeader: f.SubjectHeader, Tenant: f.Tenant, TenantHeader: f.TenantHeader,
+		Scopes: auth.Scope(f.Scopes), ScopeHeader: f.ScopeHeader, ScopeValues: scopesOf(f.ScopeValues),
+		Sessions: auth.Sessions(f.Sessions), Views: f.Views, ViewHeader: f.ViewHeader,
+	}
+}
+
+// load loads the keys of the providers, so that the first requests do not wait for them. Without keys the first tokens load them.
+func (a *authenticators) load(ctx context.Context, log *slog.Logger) {
+	for _, o := range a.oidc {
+		if err := o.Refresh(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			log.Warn("keys of a provider not loaded", "issuer", o.Issuer(), "error", err)
+		}
+	}
+}
+
+// close ends the loads of keys.
+func (a *authenticators) close() {
+	for _, o := range a.oidc {
+		o.Close()
+	}
+	for _, s := range a.tokens {
+		s.Close()
+	}
+}
+
+// logStart logs once who may use the listener.
+func (f *httpServer) logStart() {
+	switch {
+	case len(f.auth.names) > 0:
+		f.b.log.Info("requests are authenticated", f.auth.names...)
+	case f.loopback():
+		f.b.log.Info("requests are not authenticated: every program on this machine has all rights", "tenant", f.b.cfg.Tenant)
+	default:
+		f.b.log.Warn("requests are not authenticated: every client that reaches the listener has all rights", "tenant", f.b.cfg.Tenant, "listen", f.b.cfg.Listen)
+	}
+}

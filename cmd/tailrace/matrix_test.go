@@ -1,0 +1,366 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// matrix is an edge with all surfaces and an issuer of tokens. No worker runs.
+type matrix struct {
+	*stack.Stack
+
+	t      *testing.T
+	issuer *authtest.Issuer
+	edge   *httpServer
+	writer *producers.Producer
+}
+
+func newMatrix(t *testing.T) *matrix {
+	t.Helper()
+	m := &matrix{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, issuer: authtest.NewIssuer(t)}
+	args := []string{"--nats-url", m.Server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "", "--allow-delete", "--agent-server", "--drain", "0s", "--heartbeat", "1h"}
+	cfg, _, err := load(args, io.Discard, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := connect(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.close)
+	demo, err := b.newDemo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.edge, err = b.newHTTPServerWith(t.Context(), &authenticators{Authenticator: m.issuer}, demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.edge.run(ctx) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	m.writer = m.NewWriter(producers.Config{Linger: producers.Off})
+	return m
+}
+
+// session writes a complete session of ann, and returns its id.
+func (m *matrix) session(id string) string {
+	m.t.Helper()
+	run, err := m.writer.Start(m.t.Context(), chunk.RootSession("acme", id), chunk.RunStarted{
+		Mode: "execute", Input: []chunk.InputMessage{{Content: "the secret of ann"}}, By: &chunk.Principal{Subject: "ann"},
+	}, producers.AgentType("demo"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := run.End(m.t.Context(), nil); err != nil {
+		m.t.Fatal(err)
+	}
+	return id
+}
+
+// reply is a response. The id of the session is replaced by ID in it.
+type reply struct {
+	status int
+	header string
+	body   string
+}
+
+// send sends a request of a route for a session. Of a stream it reads the header alone.
+func (m *matrix) send(p httpkit.Policy, id, token string) reply {
+	m.t.Helper()
+	ctx, cancel := context.WithCancel(m.t.Context())
+	defer cancel()
+	url := m.edge.url() + strings.ReplaceAll(p.Path, "{id}", id)
+	var body io.Reader = http.NoBody
+	switch {
+	case p.Method == http.MethodPost:
+		body = strings.NewReader(bodyOf(p.Path, id))
+	case p.Path == "/v1/events":
+		url += "?session=" + id
+	case strings.HasPrefix(p.Path, "/agents/"):
+		url += "?sessionId=" + id
+	}
+	req, err := http.NewRequestWithContext(ctx, p.Method, url, body)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if p.Method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		m.t.Fatalf("%s %s: %v", p.Method, p.Path, err)
+	}
+	defer resp.Body.Close()
+	r := reply{status: resp.StatusCode}
+	resp.Header.Del("Date")
+	var header []string
+	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
+		header = append(header, name+": "+strings.Join(resp.Header[name], ", "))
+	}
+	r.header = strings.ReplaceAll(strings.Join(header, "\n"), id, "ID")
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.StatusCode == http.StatusOK {
+		return r
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		m.t.Fatalf("%s %s: %v", p.Method, p.Path, err)
+	}
+	r.body = strings.ReplaceAll(string(text), id, "ID")
+	return r
+}
+
+// bodyOf returns the body of a POST that has an effect on a session.
+func bodyOf(path, id string) string {
+	switch path {
+	case "/api/chat", "/api/chat/{id}":
+		return fmt.Sprintf(`{"id":%q,"trigger":"submit-message","messages":[{"id":"u1","role":"user","parts":[{"type":"text","text":"hi"}]}]}`, id)
+	case "/api/chat/{id}/answers":
+		return `{"toolCallId":"c1","result":1}`
+	case "/api/chat/{id}/stop":
+		return `{}`
+	case "/v1/demo/runs":
+		return fmt.Sprintf(`{"scenario":"plain","session":%q}`, id)
+	case "/agents/start":
+		return fmt.Sprintf(`{"sessionId":%q,"agentType":"demo","message":"hi"}`, id)
+	}
+	return fmt.Sprintf(`{"sessionId":%q,"toolCallId":"c1","result":1}`, id) // the other routes of agents
+}
+
+// starts reports whether a route starts a session with an id that is not in use.
+func starts(p httpkit.Policy) bool {
+	return slices.Contains([]string{"/api/chat", "/api/chat/{id}", "/agents/start", "/v1/demo/runs"}, p.Path) && p.Method == http.MethodPost
+}
+
+// ofSession reports whether a request of a route is for one session.
+func ofSession(p httpkit.Policy) bool {
+	return p.NamesSessions || p.Path == "/v1/events" || strings.HasPrefix(p.Path, "/agents/") || p.Path == "/api/chat" || p.Path == "/v1/demo/runs"
+}
+
+// TestCrossMatrix sends each request of the route tables with each kind of credential. A session that the client must not know gives the response of one that
+// does not exist: status, headers and body.
+func TestCrossMatrix(t *testing.T) {
+	m := newMatrix(t)
+	ann := auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{All: true}}
+	token := func(change func(*auth.Grant)) string {
+		g := ann
+		change(&g)
+		return m.issuer.Token(g, time.Hour, nil)
+	}
+	all := token(func(*auth.Grant) {})
+	expired := m.issuer.Token(ann, time.Minute, func(c *auth.MinterConfig) { c.Now = func() time.Time { return time.Now().Add(-time.Hour) } })
+	audience := m.issuer.Token(ann, time.Hour, func(c *auth.MinterConfig) { c.Audience = "another service" })
+	key := authtest.NewIssuer(t).Token(ann, time.Hour, nil)
+	otherTenant := token(func(g *auth.Grant) { g.Tenant = "umbrella" })
+	otherSession := token(func(g *auth.Grant) { g.Sessions = auth.Sessions{IDs: []string{"another"}} })
+	otherPrefix := token(func(g *auth.Grant) { g.Sessions = auth.Sessions{Prefix: "z-"} })
+	otherOwner := token(func(g *auth.Grant) { g.Subject, g.Sessions = "bob", auth.Sessions{Own: true} })
+	own := token(func(g *auth.Grant) { g.Sessions = auth.Sessions{Own: true} })
+
+	policies := m.edge.edge.Policies()
+	if len(policies) < 25 {
+		t.Fatalf("%d routes", len(policies))
+	}
+	for i, p := range policies {
+		t.Run(p.Method+" "+p.Path, func(t *testing.T) {
+			known, unknown := m.session(fmt.Sprintf("s-known%d", i)), fmt.Sprintf("s-other%d", i)
+			if p.Public {
+				if r := m.send(p, known, ""); r.status != http.StatusOK {
+					t.Errorf("public: %d %s", r.status, r.body)
+				}
+				if !strings.HasPrefix(p.Path, "/healthz") && strings.Contains(p.Path[1:], "/") {
+					t.Error("only the liveness page and files of the page may be public")
+				}
+				return
+			}
+			before := m.Snapshot(chunk.RootSession("acme", known)).Position
+			for name, bad := range map[string]string{"no credential": "", "expired": expired, "wrong audience": audience, "wrong key": key} {
+				r := m.send(p, known, bad)
+				if r.status != http.StatusUnauthorized || !strings.Contains(r.body, "UNAUTHENTICATED") || !strings.Contains(r.header, "Www-Authenticate: Bearer") {
+					t.Errorf("%s: %+v", name, r)
+				}
+				if again := m.send(p, unknown, bad); again != r {
+					t.Errorf("%s: unknown session %+v, known %+v", name, again, r)
+				}
+				if bad != "" && strings.Contains(r.body+r.header, bad[:20]) {
+					t.Errorf("%s: the response has the token", name)
+				}
+			}
+			m.missingScopes(t, p, known, unknown, token)
+			if !ofSession(p) {
+				if r := m.send(p, known, all); r.status != http.StatusOK && r.status != http.StatusAccepted {
+					t.Errorf("right: %+v", r)
+				}
+				return
+			}
+			for name, other := range map[string]string{"other tenant": otherTenant, "other session": otherSession, "other prefix": otherPrefix, "other owner": otherOwner} {
+				if starts(p) && (name == "other tenant" || name == "other owner") {
+					continue // below
+				}
+				r := m.send(p, known, other)
+				if again := m.send(p, unknown, other); again != r {
+					t.Errorf("%s: unknown session\n%+v\nknown\n%+v", name, again, r)
+				}
+				if strings.Contains(r.body, "secret") || r.status < 300 && r.status != http.StatusNoContent && name != "other tenant" {
+					t.Errorf("%s: %+v", name, r)
+				}
+			}
+			if starts(p) {
+				if r := m.send(p, known, otherOwner); r.status != http.StatusNotFound {
+					t.Errorf("other owner: %+v", r)
+				}
+				if a, b := m.send(p, known, otherTenant), m.send(p, unknown, otherTenant); a.status != b.status || a.status > 299 {
+					t.Errorf("other tenant: %+v and %+v", a, b)
+				}
+			}
+			if after := m.Snapshot(chunk.RootSession("acme", known)).Position; after != before {
+				t.Errorf("the session has changed: %v, before %v", after, before)
+			}
+			for name, right := range map[string]string{"all": all, "own": own, "by id": token(func(g *auth.Grant) { g.Sessions = auth.Sessions{IDs: []string{m.session(known + "-id")}} })} {
+				id := known
+				if name == "by id" {
+					id = known + "-id"
+				} else if p.Method == http.MethodDelete || p.Method == http.MethodPost {
+					id = m.session(known + "-" + name) // one request must not change what the next one finds
+				}
+				if r := m.send(p, id, right); !isRight(p, r) {
+					t.Errorf("right (%s): %+v", name, r)
+				}
+			}
+		})
+	}
+}
+
+// isRight reports whether a response to a request with all rights shows that the session was found.
+func isRight(p httpkit.Policy, r reply) bool {
+	want, code := http.StatusOK, ""
+	switch p.Path {
+	case "/v1/sessions/{id}":
+		want = http.StatusNoContent
+	case "/v1/sessions/{id}/events", "/v1/events":
+		want = http.StatusOK
+	case "/api/chat/{id}", "/api/chat/{id}/stream":
+		if p.Method == http.MethodGet {
+			want = http.StatusNoContent // no answer is in flight
+		}
+	case "/api/chat/{id}/stop":
+		want = http.StatusNoContent
+	case "/api/chat/{id}/answers":
+		want, code = http.StatusNotFound, "CALL_NOT_FOUND"
+	case "/agents/submit-tool-result":
+		want, code = http.StatusNotFound, "NOT_FOUND"
+	case "/agents/start", "/agents/resume", "/agents/interrupt", "/agents/abort":
+		want, code = http.StatusConflict, "ALREADY_COMPLETED"
+	case "/v1/demo/runs":
+		want = http.StatusAccepted
+	}
+	return r.status == want && strings.Contains(r.body, code)
+}
+
+// missingScopes sends a request with all rights but those of the route. The response is 403 where the client knows that the session exists, or the path names
+// none; otherwise it is the 404 of a session that does not exist.
+func (m *matrix) missingScopes(t *testing.T, p httpkit.Policy, known, unknown string, token func(func(*auth.Grant)) string) {
+	t.Helper()
+	for _, missing := range []auth.Scope{p.Scope, p.AnyOf} {
+		if missing == 0 {
+			continue
+		}
+		for name, sessions := range map[string]auth.Sessions{"all": {All: true}, "own": {Own: true}, "others": {IDs: []string{"another"}}} {
+			lacks := token(func(g *auth.Grant) { g.Scopes, g.Sessions = auth.AllScopes&^missing, sessions })
+			want := http.StatusForbidden
+			if p.NamesSessions && (missing&auth.ScopeRead != 0 || name == "others") {
+				want = http.StatusNotFound
+			}
+			if r := m.send(p, known, lacks); r.status != want {
+				t.Errorf("without %s, sessions %s: %+v, want %d", missing, name, r, want)
+			}
+			nothing := token(func(g *auth.Grant) { g.Scopes, g.Sessions = auth.ScopeAdmin, sessions })
+			if a, b := m.send(p, known, nothing), m.send(p, unknown, nothing); a != b || a.status != cmp.Or(map[bool]int{true: http.StatusNotFound}[p.NamesSessions], http.StatusForbidden) {
+				t.Errorf("without rights, sessions %s: unknown\n%+v\nknown\n%+v", name, b, a)
+			}
+		}
+	}
+}
+
+// A list has the sessions that the Grant covers and no others, also for clients that ask at the same time.
+func TestListsShowWhatTheGrantCovers(t *testing.T) {
+	m := newMatrix(t)
+	for _, id := range []string{"a-1", "a-2", "b-1"} {
+		m.session(id)
+		run := m.Snapshot(chunk.RootSession("acme", id))
+		if run.Owner == nil || run.Owner.Subject != "ann" {
+			t.Fatalf("owner of %s: %+v", id, run.Owner)
+		}
+	}
+	p := httpkit.Policy{Method: http.MethodGet, Path: "/v1/sessions"}
+	m.project("acme", "a-1", "a-2", "b-1")
+	for _, tt := range []struct {
+		grant auth.Grant
+		want  []string
+	}{
+		{auth.Grant{Subject: "ann", Sessions: auth.Sessions{All: true}}, []string{"a-1", "a-2", "b-1"}},
+		{auth.Grant{Subject: "ann", Sessions: auth.Sessions{Own: true}}, []string{"a-1", "a-2", "b-1"}},
+		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{Own: true}}, nil},
+		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{Own: true, IDs: []string{"b-1"}}}, []string{"b-1"}},
+		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{Prefix: "a-"}}, []string{"a-1", "a-2"}},
+		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{IDs: []string{"a-2", "c"}}}, []string{"a-2"}},
+		{auth.Grant{Tenant: "umbrella", Subject: "ann", Sessions: auth.Sessions{All: true}}, nil},
+	} {
+		g := tt.grant
+		g.Tenant, g.Scopes = cmp.Or(g.Tenant, "acme"), auth.ScopeRead
+		r := m.send(p, "none", m.issuer.Token(g, time.Hour, nil))
+		if r.status != http.StatusOK {
+			t.Fatalf("%+v: %+v", g, r)
+		}
+		for _, id := range []string{"a-1", "a-2", "b-1"} {
+			if shown := strings.Contains(r.body, `"id":"`+id+`"`); shown != slices.Contains(tt.want, id) {
+				t.Errorf("%s %+v: %s shown: %t", g.Subject, g.Sessions, id, shown)
+			}
+		}
+		if len(tt.want) > 0 && !strings.Contains(r.body, `"owner":"ann"`) {
+			t.Errorf("the owner is not shown: %s", r.body)
+		}
+	}
+}
+
+// project saves the snapshots of sessions, as the projector does.
+func (m *matrix) project(tenant string, ids ...string) {
+	m.t.Helper()
+	store, err := jssnapshots.New(m.JS, jssnapshots.Config{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, id := range ids {
+		if _, err := store.Save(m.t.Context(), m.Snapshot(chunk.RootSession(tenant, id)), 0); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}

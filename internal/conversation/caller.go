@@ -1,0 +1,64 @@
+package conversation
+
+import (
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+)
+
+// Caller is the client for which a Service works. The zero Caller is the process itself, which has all rights.
+//
+// A session that the caller must not know is loaded as one that does not exist, and cannot be started. The owner is compared with each state that a decision
+// is made from:
+//  1. users A and B send a message to a new session with the same id, and neither of them finds it,
+//  2. the command of A is stored, the one of B is refused because there is a command,
+//  3. B loads the state again, which is that of the session of A.
+type Caller struct {
+	// By is written into the runs that are requested. It is the owner of a session that is started.
+	By *chunk.Principal
+
+	// Sees reports whether the caller may use a session. owner is the subject of its owner, "" if that is not known. nil: all sessions.
+	Sees func(exists bool, owner string) bool
+
+	NoChat   bool // refuse messages
+	NoAnswer bool // refuse answers to calls
+}
+
+// As returns a Service that works for a caller.
+func (s *Service) As(c Caller) *Service {
+	bound := *s
+	bound.caller = c
+	return &bound
+}
+
+// sees reports whether the caller may use the session of a state that was loaded.
+func (c *Caller) sees(v *State) bool { return c.Sees == nil || c.Sees(v.exists(), v.owner()) }
+
+// refuses returns the refusal of a plan for which the caller has no right.
+func (c *Caller) refuses(req *Request, v *State, plan *Plan) *Refusal {
+	switch {
+	case v.hidden && (req.says() || !plan.isFinal()):
+		return refusal(ReasonNoSession)
+	case c.NoChat && req.says(), c.NoAnswer && plan.Path == PathSubmit:
+		return refusal(ReasonForbidden)
+	}
+	return nil
+}
+
+// owner returns the subject that requested the first run, "" if it is not known. The log does not have a run that no worker has started.
+func (v *State) owner() string {
+	by := v.Owner
+	if !v.Known && v.Command != nil {
+		by = v.Command.By
+	}
+	if by == nil {
+		return ""
+	}
+	return by.Subject
+}
+
+// sign adds the caller to a command that starts a run.
+func (c *Caller) sign(cmd *control.Command) {
+	if cmd.Kind == control.Execute || cmd.Kind == control.Resume {
+		cmd.By = c.By
+	}
+}
