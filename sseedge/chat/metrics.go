@@ -40,7 +40,7 @@ func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 		resumes: httpkit.Counters("chat_resumes_total", "outcome",
 			"GETs of returning pages by outcome: whole (from the start of the answer), tail (from the cursor), nothing (204), or the code of the problem.", resumeOutcomes),
 		disconnects: httpkit.Counters("chat_disconnects_total", "reason",
-			"Chat responses that ended, by reason: end (complete), client (disconnected), slow, drain or error.", httpkit.EndReasons),
+			"Chat responses that ended, by reason: end (complete), client (disconnected), slow, drain, expired (the credential) or error.", httpkit.EndReasons),
 		answers: httpkit.Counters("chat_answers_total", "outcome",
 			"User answers to tool calls, by outcome: accepted, already_answered or call_expired (there is another one), rejected (no run waits for it).", answerOutcomes),
 		commands: httpkit.Counters("chat_commands_total", "outcome",
