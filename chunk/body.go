@@ -266,7 +266,7 @@ type RunStarted struct {
 	Input        []InputMessage `json:"input"`
 	CheckpointID *string        `json:"checkpointId"`
 	Parent       *Parent        `json:"parent"` // set in the session of a sub-agent
-	By           *Principal     `json:"by"`     // who requested the run, nil if it is not known
+	By           *Principal     `json:"by"`     // the client that requested the run, nil if it is not known
 }
 
 // Principal is the user or program that made a request. The one that requested the first run of a session is its owner.

@@ -46,7 +46,7 @@ type Command struct {
 	Deadline time.Time // of an Expire, to the millisecond
 
 	Input  []chunk.InputMessage // of an Execute, and of a Resume with a message
-	By     *chunk.Principal     // who requested the run of an Execute or Resume; nil if it is not known
+	By     *chunk.Principal     // the client that requested the run of an Execute or Resume; nil if it is not known
 	Params chunk.Value          // any JSON for the agent, at most MaxParams bytes; the zero Value is null
 	Issued time.Time            // when it was requested, to the millisecond; set when it is published
 }

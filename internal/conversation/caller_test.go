@@ -103,7 +103,7 @@ func TestTwoUsersStartOneSession(t *testing.T) {
 	}
 }
 
-// Who requests a run is in its command.
+// The client that requests a run is in its command.
 func TestCommandsNameTheirCaller(t *testing.T) {
 	p := &fakePorts{snap: fold.New(testSession).Snapshot()}
 	req := post(t, "", "u1")

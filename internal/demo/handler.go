@@ -20,7 +20,7 @@ import (
 // HandlerConfig configures the handler. Queue and Shared are required.
 type HandlerConfig struct {
 	Queue  CommandPublisher
-	Shared *httpkit.Shared // of the edge: who may start runs, and in which sessions
+	Shared *httpkit.Shared // of the edge: rights and sessions of its clients
 	Logger *slog.Logger    // gets failed requests of runs; nil disables logging
 }
 
@@ -134,7 +134,7 @@ func (h *Handler) session(ctx context.Context, req request) (chunk.Session, *htt
 	case err != nil:
 		h.cfg.Logger.WarnContext(ctx, "session not found out", "error", err)
 		return session, problem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the session cannot be reached; try again")
-	case session.ID != id: // the run must not start in a session that nobody can read
+	case session.ID != id: // a run must not start in a session that no client can read
 		return session, problem(http.StatusNotFound, httpkit.CodeNotFound, "there is no such session")
 	}
 	return session, nil

@@ -141,8 +141,10 @@ func (a *Access) Conversation(ctx context.Context, id string) (chunk.Session, co
 	g := GrantOf(ctx)
 	s := chunk.RootSession(g.Tenant, id)
 	c := conversation.Caller{By: PrincipalOf(g), NoChat: !g.Allows(auth.ScopeChat), NoAnswer: !g.Allows(auth.ScopeAnswer)}
+	view, _ := g.View("")
 	switch {
-	case !g.AllowsSession(id, g.Subject):
+	case view != "", !g.AllowsSession(id, g.Subject):
+		// A chat shows everything, so a client that may only see a view gets none.
 		c.Sees = func(bool, string) bool { return false }
 		return absent(s), c
 	case !g.AllowsSession(id, ""):

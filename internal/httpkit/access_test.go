@@ -135,7 +135,7 @@ func TestMissingRight(t *testing.T) {
 		{"reads nothing", auth.ScopeStop, auth.Sessions{All: true}, "POST", "/x/a", 404},
 		{"its own", auth.ScopeRead, auth.Sessions{Own: true}, "POST", "/x/anns", 403},
 		{"of another user", auth.ScopeRead, auth.Sessions{Own: true}, "POST", "/x/bobs", 404},
-		{"of nobody", auth.ScopeRead, auth.Sessions{Own: true}, "POST", "/x/old", 404},
+		{"without an owner", auth.ScopeRead, auth.Sessions{Own: true}, "POST", "/x/old", 404},
 		{"unknown", auth.ScopeRead, auth.Sessions{Own: true}, "POST", "/x/none", 404},
 		{"owner not available", auth.ScopeRead, auth.Sessions{Own: true}, "POST", "/x/away", 404},
 		{"has the right", auth.ScopeChat, auth.Sessions{Own: true}, "POST", "/x/bobs", 200}, // the handler decides about the session
@@ -195,5 +195,36 @@ func TestAccess(t *testing.T) {
 	away := &httpkit.Access{Owner: owners{acme("s"): "error"}.of}
 	if s, err := away.Session(ctx, "s", "s"); err == nil {
 		t.Errorf("owner not available: %v", s)
+	}
+}
+
+// The caller of a conversation has the rights of the Grant. A client that may only see a view gets no conversation, because that shows everything.
+func TestConversationCaller(t *testing.T) {
+	a := &httpkit.Access{}
+	for _, tt := range []struct {
+		grant  auth.Grant
+		isReal bool // the session is the one with the id
+		sees   map[string]bool
+	}{
+		{auth.Grant{Sessions: auth.Sessions{All: true}, Views: []string{auth.AnyView}}, true, map[string]bool{"ann": true, "bob": true, "": true}},
+		{auth.Grant{Sessions: auth.Sessions{Own: true}}, true, map[string]bool{"ann": true, "bob": false, "": false}},
+		{auth.Grant{Sessions: auth.Sessions{IDs: []string{"s"}}}, true, map[string]bool{"ann": true, "bob": true, "": true}},
+		{auth.Grant{Sessions: auth.Sessions{IDs: []string{"z"}}}, false, map[string]bool{"ann": false, "bob": false}},
+		{auth.Grant{Sessions: auth.Sessions{All: true}, Views: []string{"customer"}}, false, map[string]bool{"ann": false, "bob": false}},
+	} {
+		g := tt.grant
+		g.Tenant, g.Subject, g.Issuer, g.Scopes = "acme", "ann", "https://login.example", auth.ScopeRead|auth.ScopeAnswer
+		s, c := a.Conversation(auth.NewContext(t.Context(), &g), "s")
+		if (s == chunk.RootSession("acme", "s")) != tt.isReal || !c.NoChat || c.NoAnswer || c.By.Subject != "ann" || *c.By.Issuer != g.Issuer {
+			t.Errorf("%+v: session %v, caller %+v", g, s, c)
+		}
+		for owner, want := range tt.sees {
+			if got := c.Sees == nil || c.Sees(true, owner); got != want {
+				t.Errorf("%+v: sees a session of %q: %t, want %t", g, owner, got, want)
+			}
+		}
+		if starts := c.Sees == nil || c.Sees(false, ""); starts != tt.isReal {
+			t.Errorf("%+v: may start a session: %t", g, starts)
+		}
 	}
 }
