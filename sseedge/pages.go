@@ -119,7 +119,8 @@ func (e *Edge) readPage(ctx context.Context, q query, id string) (s chunk.Sessio
 	if view, p = q.readView(httpkit.GrantOf(ctx), e.cfg.Views); p != nil {
 		return s, "", p
 	}
-	return s, view, e.permit(ctx, &s)
+	p = e.permit(ctx, &s) // before s is returned: the order in one statement is not defined
+	return s, view, p
 }
 
 // readCount parses a parameter from 1 to most; the default is that of an absent or empty one.

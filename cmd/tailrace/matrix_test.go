@@ -47,11 +47,7 @@ func newMatrix(t *testing.T) *matrix {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.close)
-	demo, err := b.newDemo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.edge, err = b.newHTTPServerWith(t.Context(), &authenticators{Authenticator: m.issuer}, demo)
+	m.edge, err = b.newHTTPServerWith(t.Context(), &authenticators{Authenticator: m.issuer}, &demoAgent{queue: m.Queue, log: b.log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,13 +105,13 @@ func (a *Access) Session(ctx context.Context, root, id string) (chunk.Session, e
 		return s, nil
 	}
 	owner, err := a.Owner(ctx, s.Tree())
-	switch {
-	case err != nil && !errors.Is(err, chunk.ErrUnknownSession):
-		return s, err
-	case err != nil || !g.AllowsSession(root, owner):
-		return absent(s), nil
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		owner, err = "", nil
 	}
-	return s, nil
+	if err == nil && !g.AllowsSession(root, owner) {
+		s = absent(s)
+	}
+	return s, err
 }
 
 // allows reports whether a Grant covers a root session that exists or may be started by its id. A failure of Owner denies.
