@@ -57,9 +57,6 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// noSnapshots are those of the edge, which no test here asks for.
-type noSnapshots struct{ sseedge.Snapshots }
-
 // edge is one process that serves chats.
 type edge struct {
 	*stack.Site
@@ -95,7 +92,7 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	if change != nil {
 		change(&cfg)
 	}
-	front := must(sseedge.New(clients.Log, noSnapshots{}, cfg.edge))(w.t)
+	front := must(sseedge.New(clients.Log, clients.Reader, cfg.edge))(w.t)
 	logic := must(conversation.New(cfg.ports, conversation.Config{AgentTypes: []string{agentType}, Storage: cfg.storage, Log: log}))(w.t)
 	e := &edge{t: w.t, front: front, service: must(New(front, logic, cfg.Config))(w.t)}
 	if cfg.follow != nil {
@@ -133,7 +130,7 @@ func (w *env) handle(ctx context.Context, producer *producers.Producer, c contro
 	w.mu.Lock()
 	w.handled = append(w.handled, c)
 	w.mu.Unlock()
-	started := chunk.RunStarted{RunID: c.RunID, Mode: "execute", Input: c.Input}
+	started := chunk.RunStarted{RunID: c.RunID, Mode: "execute", Input: c.Input, By: c.By}
 	if c.Kind == control.Resume {
 		started.Mode = c.Mode
 	}
