@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -159,7 +160,7 @@ func TestConnectionClosedPermanently(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := connect(cfg, cfg.logger(io.Discard))
+	b, err := connect(natsauth.Edge, cfg, cfg.logger(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}

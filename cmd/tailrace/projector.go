@@ -9,12 +9,13 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/metrics"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/projector"
 )
 
 func runProjector(ctx context.Context, t terminal, args []string) error {
-	return runRole(ctx, t, "projector", args, func(ctx context.Context, b *app) error {
+	return runRole(ctx, t, natsauth.Projector, args, func(ctx context.Context, b *app) error {
 		ops, err := b.newOps(ctx)
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -94,7 +95,7 @@ func TestStricterStream(t *testing.T) {
 	js := server.JetStream(t)
 	var logged strings.Builder
 	cfg := config{NATSURL: redactedURL(server.URL), Partitions: 1, Replicas: 1, Prefix: "tr"}
-	b, err := connect(cfg, cfg.logger(&logged))
+	b, err := connect(natsauth.Operator, cfg, cfg.logger(&logged))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,8 @@ type logTail struct {
 	mu    sync.Mutex // guards lines, fatal
 	lines []string
 	fatal string // first fatal line: the reason of a failed start
+
+	violations []string // lines about requests and subscriptions that the server refused for lack of a permission
 }
 
 const keptLines = 200
@@ -36,6 +39,16 @@ func (l *logTail) keep(line string) {
 		l.lines = append(l.lines[:0], l.lines[1:]...)
 	}
 	l.lines = append(l.lines, line)
+	if strings.Contains(line, "Publish Violation") || strings.Contains(line, "Subscription Violation") {
+		l.violations = append(l.violations, line)
+	}
+}
+
+// allViolations returns the lines about refused requests and subscriptions.
+func (l *logTail) allViolations() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.violations)
 }
 
 // takeFatal returns the first fatal line since the last call, or "".

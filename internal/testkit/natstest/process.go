@@ -118,6 +118,10 @@ func (p *Process) Reload(tb testing.TB, text string) {
 	p.await(tb, "reload", func(s state) bool { return s.Reloads > before.Reloads })
 }
 
+// Violations returns the log lines about requests and subscriptions that the server
+// refused because the user lacks the permission.
+func (p *Process) Violations() []string { return p.log.allViolations() }
+
 // PID returns the id of the current process.
 func (p *Process) PID(tb testing.TB) int {
 	tb.Helper()

@@ -112,6 +112,10 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return srv.InProcessConn()
 }
 
+// Violations returns the log lines about requests and subscriptions that the server
+// refused because the user lacks the permission.
+func (s *Server) Violations() []string { return s.log.allViolations() }
+
 // NATS returns the underlying server, nil while it is down. Tests use it to
 // inspect connections and health.
 func (s *Server) NATS() *server.Server {
