@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -109,14 +111,14 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 	c.proxy = natstest.StartProxy(t, c.servers.urls()[0])
 	for _, url := range []string{c.proxy.URL, c.url} {
 		// The small memory of the hub, and that of the projector, is full before the first sample.
-		c.edges = append(c.edges, startEdge(t, asRole(url), "--drain", "3s", "--hub-bytes", "2000000", "--replicas", replicas))
+		c.edges = append(c.edges, startEdge(t, url, "--drain", "3s", "--hub-bytes", "2000000", "--replicas", replicas))
 	}
-	c.projector = newEdge(t, asRole(c.url))
+	c.projector = newEdge(t, c.url)
 	c.projector.args = []string{"projector", "--projector-memory", "1000000", "--replicas", replicas}
 	c.projector.start(t)
 	c.balancer = startBalancer(t, c.edges...)
 	c.probed = map[string]*backend{"edge 0": c.balancer.backends[0], "edge 1": c.balancer.backends[1], "the projector": c.balancer.watch(c.projector)}
-	c.runs = startChaosRuns(t, &workerEnv{Stack: stack.Start(t, stack.Options{On: c.servers, Topology: streams})}, workerJob{URL: asRole(c.url), Pace: 50 * time.Millisecond})
+	c.runs = startChaosRuns(t, &workerEnv{Stack: stack.Start(t, stack.Options{On: c.servers, Topology: streams})}, workerJob{URL: c.url, Pace: 50 * time.Millisecond})
 	c.readers = c.recorders.startReaders(t, c.balancer.addr, chaosReaders, func(i int, f *follower) {
 		f.onEvent = f.keepHash
 		if i%2 == 0 {
@@ -272,7 +274,7 @@ func (c *chaosEnv) checkLines(t *testing.T) {
 func (c *chaosEnv) verify(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), roleBinary(t, "projector"), "verify", "--all")
-	cmd.Env = append(os.Environ(), "TAILRACE_NATS_URL="+c.url)
+	cmd.Env = slices.Concat(os.Environ(), roletest.Shared().Env(natsauth.Operator), []string{"TAILRACE_NATS_URL=" + c.url})
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("verify: %v: %s", err, out)

@@ -27,7 +27,7 @@ func runProjector(ctx context.Context, t terminal, args []string) error {
 }
 
 // project folds every partition into the snapshot bucket until ctx ends. If the
-// bucket is deleted, probeStreams recreates it and the log is refolded.
+// bucket is deleted and created again, the log is refolded.
 func (b *app) project(ctx context.Context) error {
 	parts, err := b.newProjector()
 	if err != nil {

@@ -224,6 +224,22 @@ func (g *grants) inbox() {
 	g.readMessages("KV_" + g.layout.Inbox())
 }
 
+// hints allows the notifications of new answers and stop requests.
+func (g *grants) hints() {
+	hints := g.layout.AllInboxHints()
+	if g.Tenant != "" {
+		hints = strings.TrimSuffix(hints, ">") + g.Tenant + ".>"
+	}
+	g.subscribe(hints)
+}
+
+// reap allows what ends a run without a worker: its records, stop requests for its sub-agents, and the answer for its parent.
+func (g *grants) reap() {
+	g.writeLog()
+	g.inbox()
+	g.hints()
+}
+
 // deadlines allows new deadlines. A deadline is moved to its due subject by the server.
 func (g *grants) deadlines() {
 	set, _ := g.layout.DeadlineFilters()
@@ -239,8 +255,7 @@ func (g *grants) edge() {
 	g.readSnapshots()
 	g.listSnapshots()
 	g.command()
-	g.inbox()
-	g.writeLog() // the end of a run without a worker
+	g.reap()
 	if g.AllowDelete {
 		g.erase()
 	}
@@ -274,9 +289,8 @@ func (g *grants) projector() {
 	g.call("STREAM.MSG.DELETE."+objects, "STREAM.PURGE."+snapshots)
 	g.publish(l.AllDeadLetters()...)
 	g.readMessages(l.DeadLetterStream())
-	g.writeLog() // the end of a run without a worker, and of a deleted session
 	g.command()
-	g.readMessages("KV_" + l.Inbox())
+	g.reap()
 	g.erase()
 }
 
@@ -292,7 +306,7 @@ func (g *grants) worker() {
 	g.command()
 	g.deadlines()
 	g.inbox()
-	g.subscribe(strings.Replace(l.AllInboxHints(), ">", g.tenant+".>", 1))
+	g.hints()
 	types := g.AgentTypes
 	if len(types) == 0 {
 		types = []string{any1}

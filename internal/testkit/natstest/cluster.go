@@ -91,15 +91,6 @@ func (c *Cluster) URLs() []string {
 	return urls
 }
 
-// Violations returns the lines of Process.Violations of all nodes.
-func (c *Cluster) Violations() []string {
-	var all []string
-	for _, node := range c.nodes {
-		all = append(all, node.Violations()...)
-	}
-	return all
-}
-
 // Node returns the process of node i. To kill or restart it, use the methods of
 // Cluster, which wait for the cluster.
 func (c *Cluster) Node(i int) *Process { return c.nodes[i] }

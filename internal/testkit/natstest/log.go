@@ -2,7 +2,6 @@ package natstest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,11 +43,18 @@ func (l *logTail) keep(line string) {
 	}
 }
 
-// allViolations returns the lines about refused requests and subscriptions.
-func (l *logTail) allViolations() []string {
+// checkViolations fails the test for each request and subscription that the server
+// refused.
+func (c config) checkViolations(tb testing.TB, l *logTail) {
+	tb.Helper()
+	if !c.FailOnViolation {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.violations)
+	for _, line := range l.violations {
+		tb.Errorf("permission missing: %s", line)
+	}
 }
 
 // takeFatal returns the first fatal line since the last call, or "".

@@ -52,6 +52,7 @@ func newProcess(tb testing.TB, cfg config) *Process {
 		if p.run != nil {
 			p.Kill(tb)
 		}
+		cfg.checkViolations(tb, p.log)
 		p.log.show(tb, cfg.Name)
 	})
 	return p
@@ -117,10 +118,6 @@ func (p *Process) Reload(tb testing.TB, text string) {
 	}
 	p.await(tb, "reload", func(s state) bool { return s.Reloads > before.Reloads })
 }
-
-// Violations returns the log lines about requests and subscriptions that the server
-// refused because the user lacks the permission.
-func (p *Process) Violations() []string { return p.log.allViolations() }
 
 // PID returns the id of the current process.
 func (p *Process) PID(tb testing.TB) int {

@@ -42,6 +42,7 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	s := &Server{cfg: cfg, log: &logTail{}}
 	tb.Cleanup(func() {
 		s.Shutdown()
+		s.cfg.checkViolations(tb, s.log)
 		s.log.show(tb, s.cfg.Name)
 	})
 	s.start(tb)
@@ -111,10 +112,6 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	}
 	return srv.InProcessConn()
 }
-
-// Violations returns the log lines about requests and subscriptions that the server
-// refused because the user lacks the permission.
-func (s *Server) Violations() []string { return s.log.allViolations() }
 
 // NATS returns the underlying server, nil while it is down. Tests use it to
 // inspect connections and health.

@@ -48,7 +48,7 @@ type Stack struct {
 	Clients
 
 	Server *natstest.Server // nil with Options.On
-	Users  *roletest.Users  // of Server
+	Users  *roletest.Users  // of the server; nil with Options.On on a server without users of roles
 
 	t  testing.TB
 	on Server
@@ -67,12 +67,11 @@ type Clients struct {
 // fails if the server refuses a request for lack of one.
 func Start(tb testing.TB, o Options) *Stack {
 	tb.Helper()
-	s := &Stack{t: tb, on: o.On}
+	s := &Stack{t: tb, on: o.On, Users: roletest.Shared()}
 	if s.on == nil {
 		s.Users = roletest.New(tb, natsauth.Config{Layout: o.Topology.Layout, AllowDelete: true})
-		s.Server = natstest.Start(tb, append(slices.Clone(o.Server), s.Users.Server())...)
+		s.Server = natstest.Start(tb, append(slices.Clone(o.Server), s.Users.Server(), natstest.FailOnViolation())...)
 		s.on = s.Server
-		roletest.Check(tb, s.Server)
 	}
 	js := s.on.JetStream(tb)
 	streamtest.Ensure(tb, js, o.Topology)
