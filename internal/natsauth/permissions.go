@@ -286,7 +286,7 @@ func (g *grants) projector() {
 	g.listSnapshots()
 	g.consume(snapshots, "$KV."+l.Snapshots()+"."+subjects.SnapshotHeadKeys())
 	g.store("$KV."+l.Snapshots()+".>", "$O."+l.Objects()+".C.>", "$O."+l.Objects()+".M.>")
-	g.call("STREAM.MSG.DELETE."+objects, "STREAM.PURGE."+snapshots)
+	g.call("STREAM.MSG.DELETE."+objects, "STREAM.PURGE."+snapshots, "STREAM.MSG.DELETE."+l.DeadLetterStream())
 	g.publish(l.AllDeadLetters()...)
 	g.readMessages(l.DeadLetterStream())
 	g.command()
