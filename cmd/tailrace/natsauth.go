@@ -102,16 +102,16 @@ func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user nats
 	if user.Permissions, err = natsauth.Of(role, cfg); err != nil {
 		return user, "", usageError{err}
 	}
-	credentials := "TAILRACE_NATS_NKEY=<seed file>"
+	connectWith := "TAILRACE_NATS_NKEY=<seed file>"
 	switch {
 	case f.keys != "":
 		file := filepath.Join(f.keys, user.Name+".nk")
 		if user.PublicKey, err = publicKey(file); err != nil {
 			return user, "", err
 		}
-		credentials = "TAILRACE_NATS_NKEY=" + file
+		connectWith = "TAILRACE_NATS_NKEY=" + file
 	case f.publicKey == "": // nsc creates the key
-		credentials = "TAILRACE_NATS_CREDS=" + user.Name + ".creds"
+		connectWith = "TAILRACE_NATS_CREDS=" + user.Name + ".creds"
 	}
 	var more []string
 	if cfg.Domain != "" {
@@ -125,12 +125,12 @@ func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user nats
 	if f.tenant != "" && role == natsauth.Worker {
 		more = append(more, "TAILRACE_WORKER_TENANT="+f.tenant)
 	}
-	return user, strings.Join(append([]string{credentials}, more...), " "), nil
+	return user, strings.Join(append([]string{connectWith}, more...), " "), nil
 }
 
 // publicKey returns the public key of the seed in a file. It creates a missing file, which only its owner can read.
 func publicKey(file string) (string, error) {
-	seed, err := os.ReadFile(file)
+	seed, err := os.ReadFile(file) //nolint:gosec // a flag names the directory
 	if errors.Is(err, fs.ErrNotExist) {
 		seed, err = createSeed(file)
 	}
@@ -162,8 +162,8 @@ func createSeed(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed = append(slices.Clone(seed), '\n') // Wipe overwrites the other one
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never over a seed that another process has just created
+	seed = append(slices.Clone(seed), '\n')                                 // Wipe overwrites the other one
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // as above; never over a seed that another process has just created
 	if err != nil {
 		return nil, err
 	}

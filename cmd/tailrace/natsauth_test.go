@@ -107,12 +107,12 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 // nats-auth print creates missing seeds, keeps those that exist, and prints a configuration that nats-server reads and whose users may connect.
 func TestNATSAuthPrint(t *testing.T) {
 	dir := t.TempDir()
-	print := func(want int, args ...string) string {
+	printed := func(want int, args ...string) string {
 		t.Helper()
 		return tailrace(t, want, append([]string{"nats-auth", "print"}, args...)...)
 	}
-	conf := print(exitOK, "--role", "all", "--keys", dir)
-	if again := print(exitOK, "--role", "all", "--keys", dir); again != conf {
+	conf := printed(exitOK, "--role", "all", "--keys", dir)
+	if again := printed(exitOK, "--role", "all", "--keys", dir); again != conf {
 		t.Errorf("the second time it prints\n%s", again)
 	}
 	for _, role := range natsauth.Roles() {
@@ -127,7 +127,7 @@ func TestNATSAuthPrint(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen(), natstest.ServerConfig(conf), natstest.FailOnViolation())
 	tailrace(t, exitOK, "setup", "--nats-url", srv.URL, "--nats-nkey", filepath.Join(dir, "tailrace-setup.nk"))
 
-	acme := print(exitOK, "--role", "worker", "--tenant", "acme", "--agent-type", "support,search", "--format", "nsc", "--account", "APP")
+	acme := printed(exitOK, "--role", "worker", "--tenant", "acme", "--agent-type", "support,search", "--format", "nsc", "--account", "APP")
 	for _, want := range []string{
 		"# tailrace-worker-acme: TAILRACE_NATS_CREDS=tailrace-worker-acme.creds TAILRACE_NATS_INBOX_PREFIX=_INBOX_worker_acme TAILRACE_WORKER_TENANT=acme\n",
 		"nsc add user --account 'APP' --name 'tailrace-worker-acme'", "'tr.chunks.0.acme.*.*'", "agent-search@acme",
@@ -147,7 +147,7 @@ func TestNATSAuthPrint(t *testing.T) {
 		"without wildcards":         {"--role", "edge", "--nats-inbox-prefix", "_INBOX.>"},
 		"keys and public-key are b": {"--role", "edge", "--keys", dir, "--public-key", "x"},
 	} {
-		if got := print(exitUsage, args...); !strings.Contains(got, want) {
+		if got := printed(exitUsage, args...); !strings.Contains(got, want) {
 			t.Errorf("%v: %s, want %q", args, got, want)
 		}
 	}

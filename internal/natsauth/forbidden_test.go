@@ -140,6 +140,7 @@ func TestForbiddenActs(t *testing.T) {
 			JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream
 			Conn(tb testing.TB, opts ...nats.Option) *nats.Conn
 		} {
+			t.Helper()
 			srv := natstest.Start(t, users.Server())
 			streamtest.Ensure(t, srv.JetStream(t), topology.Config{})
 			return srv
@@ -148,6 +149,7 @@ func TestForbiddenActs(t *testing.T) {
 			JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream
 			Conn(tb testing.TB, opts ...nats.Option) *nats.Conn
 		} {
+			t.Helper()
 			cluster := natstest.StartCluster(t, 3, users.Server())
 			streamtest.Ensure(t, cluster.JetStream(t), topology.Config{Replicas: 3})
 			return cluster

@@ -10,7 +10,7 @@ import (
 
 // User is a user of a NATS server.
 type User struct {
-	Name        string // for people: tailrace-worker, tailrace-worker-acme
+	Name        string // for logs and nsc: tailrace-worker, tailrace-worker-acme
 	PublicKey   string // nkey of the user, which begins with U
 	Permissions jwt.Permissions
 }

@@ -19,7 +19,7 @@ const (
 	Projector Role = "projector" // tailrace projector, archive
 	Worker    Role = "worker"    // tailrace worker, publish, and programs with package workers or producers
 	Analytics Role = "analytics" // tailrace firehose, tail, and programs with package consumers
-	Operator  Role = "operator"  // people, with every other command; tailrace up
+	Operator  Role = "operator"  // every other command, and tailrace up
 )
 
 // Roles returns all roles.
