@@ -6,7 +6,6 @@ import (
 	"context"
 	"net"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -40,9 +40,9 @@ func (c *chaosEnv) faults(t *testing.T) []chaosFault {
 			c.proxy.Restore()
 		}},
 		chaosFault{name: "revoke the credentials of all roles", inject: func() {
-			c.servers.reload(t, chaosUsers("other"))
+			c.servers.reload(t, roletest.Shared().RevokedConf)
 			<-time.After(chaosStop)
-			c.servers.reload(t, chaosUsers(rolePassword))
+			c.servers.reload(t, roletest.Shared().Conf)
 		}},
 		chaosFault{name: "fill the log", inject: func() {
 			fillLog(t, c.recorders.js, true)
@@ -138,16 +138,6 @@ func fillLog(t *testing.T, js jetstream.JetStream, full bool) {
 	})
 }
 
-// rolePassword is the password of the NATS user of all roles. The test connects as the user for clients without credentials.
-const rolePassword = "role"
-
-func chaosUsers(password string) string {
-	return `authorization { users = [ {user: role, password: ` + password + `}, {user: test, password: test} ] }, no_auth_user: test`
-}
-
-// asRole returns the URLs of servers with the credentials of the roles.
-func asRole(urls string) string { return strings.ReplaceAll(urls, "://", "://role:"+rolePassword+"@") }
-
 // chaosServers are the NATS servers of the test.
 type chaosServers interface {
 	stack.Server
@@ -160,11 +150,10 @@ type chaosServers interface {
 
 func startChaosServers(t *testing.T) chaosServers {
 	t.Helper()
-	users := natstest.ServerConfig(chaosUsers(rolePassword))
 	if *chaosCluster {
-		return chaosNodes{natstest.StartCluster(t, 3, users)}
+		return chaosNodes{natstest.StartCluster(t, 3)}
 	}
-	return chaosServer{natstest.StartProcess(t, users)}
+	return chaosServer{natstest.StartProcess(t)}
 }
 
 // chaosServer is one server.

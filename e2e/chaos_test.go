@@ -11,13 +11,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/topology"
@@ -116,9 +119,9 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 	c.proxy = natstest.StartProxy(t, c.servers.urls()[0])
 	for _, url := range []string{c.proxy.URL, c.url} {
 		// The small memory of the hub, and that of the projector, is full before the first sample.
-		c.edges = append(c.edges, startEdge(t, asRole(url), "--drain", "3s", "--hub-bytes", "2000000", "--replicas", replicas))
+		c.edges = append(c.edges, startEdge(t, url, "--drain", "3s", "--hub-bytes", "2000000", "--replicas", replicas))
 	}
-	c.projector = newEdge(t, asRole(c.url))
+	c.projector = newEdge(t, c.url)
 	c.projector.args = []string{"projector", "--projector-memory", "1000000", "--replicas", replicas}
 	c.projector.start(t)
 	c.balancer = startBalancer(t, c.edges...)
@@ -175,7 +178,7 @@ func (c *chaosEnv) startLoad(t *testing.T, pace time.Duration) {
 	t.Helper()
 	t.Logf("each of %d sessions has a record every %s", chaosSessions, pace.Round(time.Microsecond))
 	c.startFollowed(t, "s", pace)
-	c.runs = startChaosRuns(t, &workerEnv{Stack: stack.Start(t, stack.Options{On: c.servers, Topology: c.streams()})}, workerJob{URL: asRole(c.url), Pace: 50 * time.Millisecond})
+	c.runs = startChaosRuns(t, &workerEnv{Stack: stack.Start(t, stack.Options{On: c.servers, Topology: c.streams()})}, workerJob{URL: c.url, Pace: 50 * time.Millisecond})
 	c.awaitHealthy(t)
 }
 
@@ -284,7 +287,7 @@ func (c *chaosEnv) checkLines(t *testing.T) {
 func (c *chaosEnv) verify(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), roleBinary(t, "projector"), "verify", "--all")
-	cmd.Env = append(os.Environ(), "TAILRACE_NATS_URL="+c.url)
+	cmd.Env = slices.Concat(os.Environ(), roletest.Shared().Env(natsauth.Operator), []string{"TAILRACE_NATS_URL=" + c.url})
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("verify: %v: %s", err, out)

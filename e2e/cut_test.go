@@ -32,7 +32,7 @@ const (
 func TestClientsResumeWhileTheServerIsKilled(t *testing.T) {
 	server := natstest.StartProcess(t)
 	w := newEdgeEnv(t, edgeEnvConfig{
-		write: server.Conn(t), feed: server.Conn(t), edge: sseedge.Config{AttachTimeout: 500 * time.Millisecond, HubBytes: cutMemory},
+		write: server.Conn(t), feed: server.Conn(t, asEdge(t)...), edge: sseedge.Config{AttachTimeout: 500 * time.Millisecond, HubBytes: cutMemory},
 	})
 	w.runCuts(t, 4, func() {
 		server.Kill(t)
@@ -45,7 +45,7 @@ func TestClientsResumeWhileTheServerIsKilled(t *testing.T) {
 // edge move too, or lag behind the leader.
 func TestCutClientsWhileTheLeaderMoves(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
-	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t), edge: sseedge.Config{HubBytes: cutMemory}})
+	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t, asEdge(t)...), edge: sseedge.Config{HubBytes: cutMemory}})
 	w.runCuts(t, 8, func() { cluster.StepDown(t, "TR_CHUNKS_0") })
 }
 

@@ -22,7 +22,9 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -89,6 +91,18 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 		}
 	})
 	return w
+}
+
+// asEdge returns the options of a connection of an edge.
+func asEdge(t *testing.T) []nats.Option {
+	t.Helper()
+	return roletest.Shared().Options(t, natsauth.Edge)
+}
+
+// asWorker returns the options of a connection of a writer.
+func asWorker(t *testing.T) []nats.Option {
+	t.Helper()
+	return roletest.Shared().Options(t, natsauth.Worker)
 }
 
 // separateLog reads history and live records with two readers.

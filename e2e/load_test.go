@@ -80,7 +80,8 @@ func startWritersOn(t *testing.T, url string, cfg writerConfig) *recorders {
 	}
 	streamtest.Ensure(t, js, cfg.streams)
 	c := &recorders{js: js, stopped: make(chan struct{})}
-	if c.producer, err = producers.New(js, producers.Config{Layout: cfg.streams.Layout, RetryTimeout: 2 * time.Minute}); err != nil {
+	writing := jetStream(t, natstest.Connect(t, url, asWorker(t)...))
+	if c.producer, err = producers.New(writing, producers.Config{Layout: cfg.streams.Layout, RetryTimeout: 2 * time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if c.reader, err = consumers.New(js, consumers.Config{Layout: cfg.streams.Layout}); err != nil {

@@ -120,7 +120,7 @@ func (w *edgeEnv) checkFound(t *testing.T, m *natstest.FaultProxy) {
 func newFaultyEnv(t *testing.T, server *natstest.Server, cfg edgeEnvConfig) (*edgeEnv, *natstest.FaultProxy) {
 	t.Helper()
 	proxy := natstest.StartFaultProxy(t, server.URL)
-	cfg.write, cfg.feed = server.Conn(t), natstest.Connect(t, proxy.URL)
+	cfg.write, cfg.feed = server.Conn(t), natstest.Connect(t, proxy.URL, asEdge(t)...)
 	cfg.edge.HubBytes = 256 << 10
 	return newEdgeEnv(t, cfg), proxy
 }

@@ -6,12 +6,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 // TestMain runs the tests or, in a child process, a NATS server, followers or a worker.
 // Each process of a test gets a separate port for its probes and metrics, as --listen
-// does for the edge.
+// does for the edge. Each process has the NATS permissions of its role.
 func TestMain(m *testing.M) {
 	if job, ok := os.LookupEnv(remoteVariable); ok {
 		os.Exit(runRemote(job, os.Stdin, os.Stdout))
@@ -22,5 +22,5 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("TAILRACE_OPS_LISTEN", "127.0.0.1:0"); err != nil {
 		panic(err)
 	}
-	natstest.Main(m)
+	roletest.Main(m)
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,7 +29,9 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/tailrace/tailrace/e2e/fleet"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 // The binary uses an external NATS server with TLS and a credentials file, each
@@ -38,14 +41,21 @@ func TestExternalNATSBecomesUnavailable(t *testing.T) {
 	dir := t.TempDir()
 	security := newSecurity(t, dir)
 	server := natstest.StartProcess(t, natstest.ServerConfig(security.server))
+	env := func(role natsauth.Role) []string {
+		return append(os.Environ(),
+			"TAILRACE_NATS_URL="+strings.Replace(server.URL, "nats://", "tls://", 1),
+			"TAILRACE_NATS_CREDS="+security.creds[role], "TAILRACE_NATS_CA="+security.ca, "TAILRACE_LOG_LEVEL=warn")
+	}
+	setup := exec.CommandContext(t.Context(), binary(t), "setup")
+	setup.Env = env(natsauth.Setup)
+	if out, err := setup.CombinedOutput(); err != nil {
+		t.Fatalf("setup: %v: %s", err, out)
+	}
 	server.Shutdown(t)
 
-	env := append(os.Environ(),
-		"TAILRACE_NATS_URL="+strings.Replace(server.URL, "nats://", "tls://", 1),
-		"TAILRACE_NATS_CREDS="+security.creds, "TAILRACE_NATS_CA="+security.ca, "TAILRACE_LOG_LEVEL=warn")
 	listen, ops := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	edge := startRole(t, env, "edge", "--listen", listen, "--ops-listen", ops)
-	projector := startRole(t, env, "projector")
+	edge := startRole(t, env(natsauth.Edge), "edge", "--listen", listen, "--ops-listen", ops)
+	projector := startRole(t, env(natsauth.Projector), "projector")
 
 	awaitStatusCode(t, "http://"+listen+"/healthz", http.StatusOK)
 	awaitStatusCode(t, "http://"+ops+"/startupz", http.StatusServiceUnavailable)
@@ -54,7 +64,7 @@ func TestExternalNATSBecomesUnavailable(t *testing.T) {
 	fleet.AwaitStarted(t, ops)
 
 	publish := exec.CommandContext(t.Context(), binary(t), "publish", "--session", "s1")
-	publish.Env = env
+	publish.Env = env(natsauth.Worker)
 	publish.Stdin = strings.NewReader(`{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":"over TLS"}`)
 	if out, err := publish.CombinedOutput(); err != nil {
 		t.Fatalf("publish: %v: %s", err, out)
@@ -110,7 +120,7 @@ func startCommand(t *testing.T, env []string, name string, args ...string) *exec
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	var log bytes.Buffer
-	cmd.Env, cmd.Stderr = env, &log
+	cmd.Env, cmd.Stderr = asUser(env, args[0]), &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -127,6 +137,18 @@ func startCommand(t *testing.T, env []string, name string, args ...string) *exec
 	return cmd
 }
 
+// asUser adds the NATS user of a role of the binary to the environment of its process, unless the environment has credentials or the role runs on its own
+// server.
+func asUser(env []string, role string) []string {
+	own := func(v string) bool { return strings.HasPrefix(v, "TAILRACE_NATS_CREDS=") }
+	url := func(v string) bool { return strings.HasPrefix(v, "TAILRACE_NATS_URL=") }
+	known, err := natsauth.ParseRole(role)
+	if err != nil || slices.ContainsFunc(env, own) || !slices.ContainsFunc(env, url) {
+		return env
+	}
+	return append(slices.Clone(env), roletest.Shared().Env(known)...)
+}
+
 func awaitStatusCode(t *testing.T, url string, want int) {
 	t.Helper()
 	natstest.Eventually(t, fmt.Sprintf("%d of %s", want, url), func(ctx context.Context) error {
@@ -140,34 +162,24 @@ func awaitStatusCode(t *testing.T, url string, want int) {
 
 // security is the configuration of a server and the credentials of its clients.
 type security struct {
-	server string // fragment of the server's configuration
-	creds  string // credentials file
-	ca     string // PEM file of the authority
+	server string                   // fragment of the server's configuration
+	creds  map[natsauth.Role]string // credentials files
+	ca     string                   // PEM file of the authority
 }
 
 func newSecurity(t *testing.T, dir string) security {
 	t.Helper()
-	s := security{creds: filepath.Join(dir, "user.creds"), ca: filepath.Join(dir, "server.pem")}
+	s := security{creds: make(map[natsauth.Role]string), ca: filepath.Join(dir, "server.pem")}
 	keyFile := filepath.Join(dir, "server.key")
 	writeCertificate(t, s.ca, keyFile)
 
-	operator, system := newKey(t, nkeys.CreateOperator), newKey(t, nkeys.CreateAccount)
-	account, user := newKey(t, nkeys.CreateAccount), newKey(t, nkeys.CreateUser)
+	operator, system, account := newKey(t, nkeys.CreateOperator), newKey(t, nkeys.CreateAccount), newKey(t, nkeys.CreateAccount)
 	operatorClaims := jwt.NewOperatorClaims(public(t, operator))
 	accountClaims := jwt.NewAccountClaims(public(t, account))
 	accountClaims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
-	userClaims := jwt.NewUserClaims(public(t, user))
-	userJWT := encode(t, userClaims, account)
-	seed, err := user.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	creds, err := jwt.FormatUserConfig(userJWT, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(s.creds, creds, 0o600); err != nil {
-		t.Fatal(err)
+	for _, role := range natsauth.Roles() {
+		s.creds[role] = filepath.Join(dir, string(role)+".creds")
+		writeCredentials(t, s.creds[role], role, account)
 	}
 	s.server = fmt.Sprintf(`
 tls { cert_file: %q, key_file: %q }
@@ -179,6 +191,29 @@ resolver_preload: { %s: %q, %s: %q }
 		public(t, system), encode(t, jwt.NewAccountClaims(public(t, system)), operator),
 		public(t, account), encode(t, accountClaims, operator))
 	return s
+}
+
+// writeCredentials writes the credentials of a user with the permissions of a role.
+func writeCredentials(t *testing.T, file string, role natsauth.Role, account nkeys.KeyPair) {
+	t.Helper()
+	user := newKey(t, nkeys.CreateUser)
+	claims := jwt.NewUserClaims(public(t, user))
+	permissions, err := natsauth.Of(role, natsauth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims.Permissions = permissions
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := jwt.FormatUserConfig(encode(t, claims, account), seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, creds, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newKey(t *testing.T, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {

@@ -38,9 +38,9 @@ const (
 // reconnect and receive the rest.
 func TestSlowClientsBesideNormal(t *testing.T) {
 	server := natstest.StartProcess(t)
+	rec := startPaddedWriters(t, server.URL, 8, 40*time.Millisecond, 600)
 	edge := startEdge(t, server.URL, "--write-timeout", slowTimeout.String(), "--hub-bytes", "1048576", "--log-level", "info")
 	quiet := startEdge(t, server.URL, "--hub-bytes", "1048576")
-	rec := startPaddedWriters(t, server.URL, 8, 40*time.Millisecond, 600)
 	var beside, apart lateness
 	normal := rec.startReaders(t, edge.addr, normalClients, beside.watch)
 	others := rec.startReaders(t, quiet.addr, normalClients, apart.watch)

@@ -31,8 +31,8 @@ const truncatedTimeout = 10 * time.Second
 func TestConsumersDeletedWhileRead(t *testing.T) {
 	server := natstest.StartProcess(t)
 	js := server.JetStream(t)
-	edge := startEdge(t, server.URL)
 	rec := startWriters(t, server.URL, 10, 20*time.Millisecond)
+	edge := startEdge(t, server.URL)
 	pages := rec.startReaders(t, edge.addr, 20, nil)
 	pages.awaitAll(t)
 	for range 10 {

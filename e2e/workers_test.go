@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +28,9 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
@@ -73,7 +76,12 @@ func runWorker(jobJSON string, in io.Reader) int {
 }
 
 func serveAgents(ctx context.Context, job workerJob) error {
-	nc, err := nats.Connect(job.URL, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreAuthErrorAbort())
+	user, err := nats.NkeyOptionFromSeed(os.Getenv("TAILRACE_NATS_NKEY"))
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(job.URL, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreAuthErrorAbort(),
+		user, nats.CustomInboxPrefix(os.Getenv("TAILRACE_NATS_INBOX_PREFIX")))
 	if err != nil {
 		return err
 	}
@@ -163,7 +171,7 @@ func startWorkerProcess(t *testing.T, job workerJob) *workerProcess {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(fleet.Program(t, fleet.Worker, os.Args[0]))
-	cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
+	cmd.Env = slices.Concat(os.Environ(), roletest.Shared().Env(natsauth.Worker), []string{workerVariable + "=" + string(text)})
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	input, err := cmd.StdinPipe()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/runs"
@@ -31,7 +32,7 @@ func newEnv(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := s.NewProcess()
+	p := s.NewProcess(natsauth.Worker)
 	worker, err := workers.New(p.JS, workers.Config{
 		Agents:     map[string]workers.Agent{"helper": workers.AgentFunc(helper)},
 		RetryDelay: 20 * time.Millisecond,

@@ -79,6 +79,13 @@ func (l Layout) AllDeadlines() string {
 	return l.withDefaults().Prefix + deadlinesToken + "*.*.*.*.*.*"
 }
 
+// DeadlineFilters returns the filters of all deadlines that are not due yet, tr.deadlines.set.*.*.*.*.*, and of those that are due,
+// tr.deadlines.due.*.*.*.*.*.
+func (l Layout) DeadlineFilters() (set, due string) {
+	all := l.withDefaults().Prefix + deadlinesToken
+	return all + setToken + "*.*.*.*.*", all + dueToken + "*.*.*.*.*"
+}
+
 // SessionDeadlines returns the filter tr.deadlines.*.<tenant>.*.<session>.*.* of all deadlines of a session. The error is like that of Deadline.
 func (l Layout) SessionDeadlines(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {

@@ -139,7 +139,7 @@ func isMissing(want streamSpec) Difference {
 		Stream: want.Name,
 		Got:    "is missing",
 		Want:   "a stream that listens on " + want.Subjects[0],
-		Remedy: "run `tailrace setup` or a program whose account may create streams",
+		Remedy: "run `tailrace setup`",
 	}
 }
 

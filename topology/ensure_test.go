@@ -42,13 +42,13 @@ func TestEnsureTwice(t *testing.T) {
 func TestVerifyOnAnEmptyServer(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	err := Check(t.Context(), js, Config{})
-	want := "TR_CHUNKS_0: is missing, want a stream that listens on tr.chunks.0.*.*.*; run `tailrace setup` or a program whose account may create streams\n" +
-		"TR_COMMANDS: is missing, want a stream that listens on tr.commands.*.*.*; run `tailrace setup` or a program whose account may create streams\n" +
-		"TR_DEADLINES: is missing, want a stream that listens on tr.deadlines.*.*.*.*.*.*; run `tailrace setup` or a program whose account may create streams\n" +
-		"KV_TR_INBOX: is missing, want a stream that listens on $KV.TR_INBOX.>; run `tailrace setup` or a program whose account may create streams\n" +
-		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace setup` or a program whose account may create streams\n" +
-		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace setup` or a program whose account may create streams\n" +
-		"TR_DEADLETTERS: is missing, want a stream that listens on tr.deadletters.*.*.*.*; run `tailrace setup` or a program whose account may create streams"
+	want := "TR_CHUNKS_0: is missing, want a stream that listens on tr.chunks.0.*.*.*; run `tailrace setup`\n" +
+		"TR_COMMANDS: is missing, want a stream that listens on tr.commands.*.*.*; run `tailrace setup`\n" +
+		"TR_DEADLINES: is missing, want a stream that listens on tr.deadlines.*.*.*.*.*.*; run `tailrace setup`\n" +
+		"KV_TR_INBOX: is missing, want a stream that listens on $KV.TR_INBOX.>; run `tailrace setup`\n" +
+		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace setup`\n" +
+		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace setup`\n" +
+		"TR_DEADLETTERS: is missing, want a stream that listens on tr.deadletters.*.*.*.*; run `tailrace setup`"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -48,7 +49,7 @@ type process struct {
 
 func (w *env) worker(agents map[string]Agent) *process {
 	w.t.Helper()
-	p := w.NewProcess()
+	p := w.NewProcess(natsauth.Worker)
 	made, err := New(p.JS, Config{
 		Agents: agents, ShutdownTimeout: 2 * time.Second, MaxTakeovers: Off,
 		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second, maxDelta: w.maxDelta, MaxSessionChunks: w.maxSessionChunks,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -17,7 +18,7 @@ import (
 
 func (w *env) reaper(cfg ReaperConfig) *Reaper {
 	w.t.Helper()
-	r, err := NewReaper(w.JS, cfg)
+	r, err := NewReaper(w.NewProcess(natsauth.Projector).JS, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

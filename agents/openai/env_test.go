@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
@@ -84,7 +85,7 @@ func (w *env) agent(end *openaitest.Endpoint, api API, shape ...func(*Config)) *
 // serve runs a worker with its own connection until the test ends or the process is killed.
 func (w *env) serve(agents map[string]workers.Agent) *stack.Process {
 	w.t.Helper()
-	p := w.NewProcess()
+	p := w.NewProcess(natsauth.Worker)
 	made, err := workers.New(p.JS, workers.Config{
 		Agents: agents, ShutdownTimeout: 2 * time.Second,
 		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second, Log: w.logger(),

@@ -199,7 +199,7 @@ func (e toolEntry) tool() (openai.Tool, error) {
 func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
 	w := c.producerConfig()
 	return workers.Config{
-		Agents: agents, Layout: c.layout(), Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
+		Agents: agents, Layout: c.layout(), Tenant: c.WorkerTenant, Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
 		MaxTakeovers: c.MaxTakeovers, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, Log: log,
 	}
 }

@@ -131,7 +131,7 @@ func TestWorkerWithAModel(t *testing.T) {
 			end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply {
 				return openaitest.StreamReply(openaitest.Text("Hello "), openaitest.Text("from the "), openaitest.Text("model."))
 			})
-			server := natstest.Start(t, natstest.Listen())
+			server := streamtest.Start(t, natstest.Listen())
 			output := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--model-api", api, "--model-system", "Be brief.")
 			ask(t, server, "s1", "assistant", "Hi")
 			shown := tailed(t, server, "s1")
@@ -151,7 +151,7 @@ func TestWorkerWithAModel(t *testing.T) {
 // A rejected key is reported with an error message of Tailrace that does not contain the key.
 func TestRejectedKey(t *testing.T) {
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("never")) })
-	server := natstest.Start(t, natstest.Listen())
+	server := streamtest.Start(t, natstest.Listen())
 	const key = "sk-not-the-right-one-0123"
 	output := startWorker(t, server, "--model-url", end.URL, "--model-key", key, "--model", "m1")
 	ask(t, server, "s1", "assistant", "Hi")
@@ -208,7 +208,7 @@ func TestFileOfAgents(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := natstest.Start(t, natstest.Listen())
+	server := streamtest.Start(t, natstest.Listen())
 	output := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", file)
 	ask(t, server, "s1", "front", "Where is order 7?")
 	var shown string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 )
 
@@ -16,12 +17,12 @@ func runArchive(ctx context.Context, t terminal, args []string) error {
 	if len(rest) > 0 {
 		return usageError{fmt.Errorf("unexpected argument %q", rest[0])}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Projector, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.verifyTopology(ctx); err != nil {
+	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
 	archiver, err := b.archiver()

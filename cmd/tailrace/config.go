@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/agents/openai"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -29,9 +30,14 @@ const envPrefix = "TAILRACE"
 type config struct {
 	NATSURL   redactedURL `envconfig:"NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
 	NATSCreds string      `envconfig:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
+	NATSNkey  string      `envconfig:"NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
 	NATSCA    string      `envconfig:"NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
 	NATSCert  string      `envconfig:"NATS_CERT" desc:"PEM file of the client certificate for NATS"`
 	NATSKey   string      `envconfig:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
+
+	NATSDomain      string `envconfig:"NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
+	NATSInboxPrefix string `envconfig:"NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
+	Instance        string `envconfig:"INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
 
 	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
 	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
@@ -90,7 +96,7 @@ type config struct {
 	PlacementCluster string     `envconfig:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
 	PlacementTags    stringList `envconfig:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
 
-	CheckStreams bool `envconfig:"CHECK_STREAMS" default:"false" desc:"only check streams and buckets at the start and create none, for a NATS account that may not; run 'setup' with another account before"`
+	CheckStreams bool `envconfig:"CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
 
 	CommandMaxAge time.Duration `envconfig:"COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
 	RunTimeout    time.Duration `envconfig:"RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
@@ -121,6 +127,8 @@ type config struct {
 	ModelIdleTimeout time.Duration `envconfig:"MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
 	Agent            string        `envconfig:"AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
 	Agents           string        `envconfig:"AGENTS" desc:"JSON file of agents, their tools and sub-agents (docs/workers.md); the settings are the defaults"`
+
+	WorkerTenant string `envconfig:"WORKER_TENANT" desc:"tenant whose commands 'worker' takes, through consumers of its own; if empty, those of all tenants. All workers of an agent type have a tenant, or none has"`
 
 	DemoPace float64 `envconfig:"DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
 	Demo     bool    `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its web page"`
@@ -196,6 +204,8 @@ func (c config) validate() error {
 		return fmt.Errorf("log-format is %q, want text or json", c.LogFormat)
 	case (c.NATSCert == "") != (c.NATSKey == ""):
 		return errors.New("nats-cert and nats-key go together")
+	case c.NATSNkey != "" && c.NATSCreds != "":
+		return errors.New("nats-nkey and nats-creds are both set, want one")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("tls-cert and tls-key go together")
 	case c.ChatMajor != 6 && c.ChatMajor != 7:
@@ -225,6 +235,17 @@ func (c config) validate() error {
 	}
 	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 || c.RunTimeout < 0 {
 		return errors.New("linger, drain, max-age, sync-interval, archive-after and run-timeout are durations of 0 or more")
+	}
+	if err := natsauth.CheckInboxPrefix(c.NATSInboxPrefix); err != nil {
+		return fmt.Errorf("nats-inbox-prefix: %w", err)
+	}
+	for name, token := range map[string]string{"nats-domain": c.NATSDomain, "worker-tenant": c.WorkerTenant} {
+		if token == "" {
+			continue
+		}
+		if err := subjects.CheckToken(name, token); err != nil {
+			return err
+		}
 	}
 	if err := subjects.CheckToken("agent", c.Agent); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
@@ -21,6 +22,7 @@ import (
 
 // app is the NATS connection with the dependencies of every role.
 type app struct {
+	role   natsauth.Role
 	nc     *nats.Conn
 	closed <-chan struct{} // nc is closed for good
 	js     jetstream.JetStream
@@ -30,8 +32,8 @@ type app struct {
 	metrics *prometheus.Registry // of the whole process
 	monitor *health.Monitor      // of its dependencies
 
-	conditions       conditions
-	recreatesStreams bool // when one is deleted while the process runs
+	conditions     conditions
+	createsStreams bool // missing ones, at the start and while the process runs; setup and up
 
 	differences *streamDifferences
 	canary      *canary.Canary
@@ -41,13 +43,13 @@ type app struct {
 
 // connect opens the connection. It does not wait for the server: a role starts,
 // logs that NATS is unavailable, and works as soon as the server is available.
-func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
+func connect(role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 	metrics := newMetrics()
-	nc, closed, err := dialNATS(cfg, log, newNATSErrors(metrics), extra...)
+	nc, closed, err := dialNATS(role, cfg, log, newNATSErrors(metrics), extra...)
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(5*time.Second))
+	js, err := newJetStream(nc, cfg.NATSDomain)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -58,24 +60,24 @@ func connect(cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 		nc.Close()
 		return nil, err
 	}
-	b := &app{nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics, monitor: monitor, differences: newStreamDifferences(metrics, log)}
+	b := &app{role: role, nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics, monitor: monitor, differences: newStreamDifferences(metrics, log)}
 	b.canary = b.newCanary()
 	b.reaper = sync.OnceValues(b.newReaper)
 	return b, nil
 }
 
-// ensureTopology creates and checks the streams. It retries while the server is
-// unavailable; a stream with another configuration ends the process with the
-// difference.
+// ensureTopology checks the streams, and creates missing ones if the process may. It
+// retries while the server is unavailable; a stream that is missing or has another
+// configuration ends the process with the difference.
 func (b *app) ensureTopology(ctx context.Context) error {
 	return b.waitForNATS(ctx, "streams", b.ensureTopologyOnce)
 }
 
 func (b *app) ensureTopologyOnce(ctx context.Context) error {
-	if b.cfg.CheckStreams {
-		return topology.Check(ctx, b.js, b.topology())
+	if b.createsStreams {
+		return topology.Ensure(ctx, b.js, b.topology())
 	}
-	return topology.Ensure(ctx, b.js, b.topology())
+	return topology.Check(ctx, b.js, b.topology())
 }
 
 // waitForNATS repeats do while the server is unavailable or has no leader, at
@@ -117,15 +119,16 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == codeStreamOffline)
 }
 
-func (b *app) close() { b.nc.Close() }
-
-// verifyTopology checks the streams without creating any, because a read-only
-// command must not change the system of another operator.
-func (b *app) verifyTopology(ctx context.Context) error {
-	return b.waitForNATS(ctx, "streams", func(ctx context.Context) error {
-		return topology.Check(ctx, b.js, b.topology())
-	})
+// newJetStream returns the JetStream of a domain, or of the server if domain is empty.
+func newJetStream(nc *nats.Conn, domain string) (jetstream.JetStream, error) {
+	timeout := jetstream.WithDefaultTimeout(5 * time.Second)
+	if domain != "" {
+		return jetstream.NewWithDomain(nc, domain, timeout)
+	}
+	return jetstream.New(nc, timeout)
 }
+
+func (b *app) close() { b.nc.Close() }
 
 // historyReader returns a reader for serving clients: it uses archives if they
 // exist.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 )
 
@@ -55,12 +56,12 @@ func runDeadLetters(ctx context.Context, t terminal, args []string) error {
 	if err := f.check(do, numbers); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.verifyTopology(ctx); err != nil {
+	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
 	box, err := retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: cfg.layout()})

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // tailrace runs one command to its end.
@@ -31,7 +32,7 @@ func tailrace(t *testing.T, want int, args ...string) string {
 // startProjector starts a projector on a server, with its probes and metrics.
 func startProjector(t *testing.T) (ops, url string, js jetstream.JetStream) {
 	t.Helper()
-	server := natstest.Start(t, natstest.Listen())
+	server := streamtest.Start(t, natstest.Listen())
 	ctx, cancel := context.WithCancel(t.Context())
 	logged, errs := io.Pipe()
 	code := make(chan int, 1)
@@ -75,7 +76,7 @@ func put(t *testing.T, js jetstream.JetStream, o chunk.Ordinal, body string) {
 const goodText = `{"type":"text_delta","agentId":"s1","agentType":"t","timestamp":1,"delta":"good"}`
 
 // Invalid records are listed, shown, replayed and dropped from the command line, and
-// counted; a bucket that is deleted meanwhile is recreated.
+// counted; a bucket that is deleted meanwhile and created again by setup is filled.
 func TestDeadLetters(t *testing.T) {
 	ops, url, js := startProjector(t)
 	put(t, js, 1, goodText)
@@ -138,6 +139,7 @@ func TestDeadLetters(t *testing.T) {
 	if err := js.DeleteKeyValue(t.Context(), "TR_SNAPSHOTS"); err != nil {
 		t.Fatal(err)
 	}
+	tailrace(t, exitOK, "setup", "--nats-url", url)
 	natstest.Eventually(t, "the snapshot, from the log", func(ctx context.Context) error {
 		kv, err := js.KeyValue(ctx, "TR_SNAPSHOTS")
 		if err != nil {

@@ -6,12 +6,13 @@ import (
 
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
 func runWorker(ctx context.Context, t terminal, args []string) error {
-	return runRole(ctx, t, "worker", args, func(ctx context.Context, b *app) error {
+	return runRole(ctx, t, natsauth.Worker, args, func(ctx context.Context, b *app) error {
 		if b.cfg.hasModel() {
 			agents, err := b.newModelAgents()
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/natsauth"
 )
 
 // runDoctor checks what this system needs of its NATS server and prints what it finds. It changes nothing.
@@ -24,7 +25,7 @@ func runDoctor(ctx context.Context, t terminal, args []string) error {
 	if len(rest) > 0 {
 		return usageError{fmt.Errorf("unexpected argument %q", rest[0])}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
 	if err != nil {
 		return unreachableError{err}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -168,7 +169,7 @@ func (d *doctor) checkDurables(ctx context.Context, stream jetstream.Stream) {
 		if info.Config.Durable == "" {
 			continue
 		}
-		projected = projected || info.Config.Durable == projectorDurable
+		projected = projected || info.Config.Durable == jssnapshots.Durable
 		f := finding{Level: levelOK, Check: "durable", Object: name, Text: fmt.Sprintf("%s: %d messages not delivered, %d not acknowledged", info.Config.Durable, info.NumPending, info.NumAckPending)}
 		if info.NumPending > 0 && info.NumWaiting == 0 && isIdle(info) {
 			f.Level, f.Remedy = levelWarning, "no client reads: start one, or delete the consumer"
@@ -181,16 +182,13 @@ func (d *doctor) checkDurables(ctx context.Context, stream jetstream.Stream) {
 	}
 	for p := range layout.PartitionCount() {
 		if name == layout.Stream(p) && !projected {
-			d.report(finding{Level: levelWarning, Check: "durable", Object: name, Text: "no consumer " + projectorDurable, Remedy: "start a projector: snapshots and lists of sessions are not updated"})
+			d.report(finding{Level: levelWarning, Check: "durable", Object: name, Text: "no consumer " + jssnapshots.Durable, Remedy: "start a projector: snapshots and lists of sessions are not updated"})
 		}
 	}
 	if msgs := stream.CachedInfo().State.Msgs; name == layout.CommandStream() && msgs > 0 && stream.CachedInfo().State.Consumers == 0 {
 		d.report(finding{Level: levelWarning, Check: "durable", Object: name, Text: fmt.Sprintf("%d commands wait and no worker has read any", msgs), Remedy: "start workers"})
 	}
 }
-
-// projectorDurable is the consumer of the projectors of a partition.
-const projectorDurable = "projector"
 
 // isIdle reports whether a consumer has delivered nothing for a time in which a reader would have asked again.
 func isIdle(info *jetstream.ConsumerInfo) bool {

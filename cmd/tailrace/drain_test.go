@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // A message that was accepted before the drain gets its response, although it takes longer than the drain period.
 func TestDrainWaitsForMessages(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := streamtest.Start(t, natstest.Listen())
 	p := startProcess(t, "edge", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s", "--chat-agent", "demo")
 	ops := p.await(t, `msg="ops server started" url=(\S+)`)
 	url := p.await(t, `Tailrace edge: (\S+)`)

@@ -11,12 +11,13 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
-	return runRole(ctx, t, "edge", args, func(ctx context.Context, b *app) error {
+	return runRole(ctx, t, natsauth.Edge, args, func(ctx context.Context, b *app) error {
 		server, err := b.newHTTPServer(ctx, nil)
 		if err != nil {
 			return err

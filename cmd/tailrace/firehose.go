@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -48,12 +49,12 @@ func runFirehose(ctx context.Context, t terminal, args []string) error {
 			return usageError{err}
 		}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Analytics, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.verifyTopology(ctx); err != nil {
+	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
 	return f.run(ctx, t, b)

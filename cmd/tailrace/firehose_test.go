@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // lineCount cancels a command after a number of output lines.
@@ -33,6 +34,7 @@ func (l *lineCount) Write(p []byte) (int, error) {
 // Partitions are read concurrently, and each record is a separate line.
 func TestFirehoseOfTwoPartitions(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
+	streamtest.Ensure(t, server.JetStream(t), config{Partitions: 2}.topology())
 	const sessions, each = 6, 500
 	for s := range sessions {
 		var in strings.Builder
@@ -60,7 +62,7 @@ func TestFirehoseOfTwoPartitions(t *testing.T) {
 
 // Records that are missing in the middle of a session are a line of their own, before the record after them.
 func TestFirehosePrintsGaps(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := streamtest.Start(t, natstest.Listen())
 	in := strings.Repeat(`{"type":"custom","agentId":"a","agentType":"t","timestamp":1,"step":0,"eventName":"n","data":1}`+"\n", 5)
 	args := []string{"publish", "--session", "s", "--nats-url", server.URL}
 	if code := run(t.Context(), terminal{in: strings.NewReader(in), out: io.Discard, err: io.Discard}, args); code != exitOK {

@@ -13,7 +13,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// recreateInterval is the interval of the stream check in a process that recreates deleted streams: until then sessions cannot be written or saved.
+// recreateInterval is the interval of the stream check in a process that creates streams: a deleted one is created again: until then sessions cannot be written or saved.
 const recreateInterval = 5 * time.Second
 
 // conditions are what a process knows about itself. A probe never waits for NATS: all processes would become unready at the same time.
@@ -34,7 +34,6 @@ func (c *conditions) add(name string, met func() bool) {
 // withProjector prepares the process for project.
 func (b *app) withProjector() {
 	b.conditions.add("projector", b.conditions.projector.Load)
-	b.recreatesStreams = true
 }
 
 // addHealth adds the conditions of the edge, and its feeds as a dependency.
@@ -77,7 +76,7 @@ func (b *app) watchDependencies() error {
 	for _, stream := range streams {
 		check.Dependencies = append(check.Dependencies, stream.Name)
 	}
-	if b.recreatesStreams {
+	if b.createsStreams {
 		check.Interval = recreateInterval
 	}
 	b.monitor.Add(check)
@@ -119,7 +118,7 @@ func (b *app) probeStreams(ctx context.Context, report func(string, error)) {
 	}); err != nil {
 		b.log.Error("stream check failed", "error", err)
 	}
-	if len(different) == 0 || !b.recreatesStreams || b.ensureTopologyOnce(ctx) != nil {
+	if len(different) == 0 || !b.createsStreams || b.ensureTopologyOnce(ctx) != nil {
 		return // the next probe tries again
 	}
 	for _, stream := range different {

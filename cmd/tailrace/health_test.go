@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -63,7 +64,7 @@ func awaitDependencies(t *testing.T, ops string, failed ...string) {
 // TestReadyWithoutDependencies stays ready while an operator edits a stream and while the server is gone, and shows both. The start is complete only once the
 // streams were checked, and stays so. A thousand probes send no request to the server.
 func TestReadyWithoutDependencies(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := streamtest.Start(t, natstest.Listen())
 	p := startProcess(t, "edge", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s")
 	ops := p.await(t, `msg="ops server started" url=(\S+)`)
 	natstest.Eventually(t, "the start", func(context.Context) error {

@@ -1,17 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
@@ -21,9 +25,16 @@ var reconnectBackoff = wait.Backoff{First: 100 * time.Millisecond, Max: time.Sec
 
 // dialNATS opens the connection of a process, and does not wait for the server. The connection is never given up: closed is
 // closed if the client library does so anyway, and when the process closes it.
-func dialNATS(cfg config, log *slog.Logger, errs natsErrors, extra ...nats.Option) (nc *nats.Conn, closed <-chan struct{}, err error) {
+func dialNATS(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors, extra ...nats.Option) (nc *nats.Conn, closed <-chan struct{}, err error) {
 	end := make(chan struct{})
-	opts := append(natsOptions(cfg, log, errs), nats.ClosedHandler(func(*nats.Conn) { close(end) }))
+	opts := append(natsOptions(role, cfg, log, errs), nats.ClosedHandler(func(*nats.Conn) { close(end) }))
+	if cfg.NATSNkey != "" {
+		key, err := nats.NkeyOptionFromSeed(cfg.NATSNkey)
+		if err != nil {
+			return nil, nil, fmt.Errorf("nats-nkey %s: %w", cfg.NATSNkey, err)
+		}
+		opts = append(opts, key)
+	}
 	server := cfg.natsURL()
 	if nc, err = nats.Connect(string(server), append(opts, extra...)...); err != nil {
 		if _, ok := errors.AsType[*url.Error](err); ok { // contains the password, or a part of it
@@ -32,6 +43,32 @@ func dialNATS(cfg config, log *slog.Logger, errs natsErrors, extra ...nats.Optio
 		return nil, nil, fmt.Errorf("nats %s: %w", server, err)
 	}
 	return nc, end, nil
+}
+
+// natsAuth describes the deployment for the permissions of its roles.
+func (c config) natsAuth() natsauth.Config {
+	return natsauth.Config{Layout: c.layout(), Domain: c.NATSDomain, AllowDelete: c.AllowDelete, InboxPrefix: c.NATSInboxPrefix}
+}
+
+// inboxPrefix returns the prefix of the inboxes of a role.
+func (c config) inboxPrefix(role natsauth.Role) string {
+	tenant := ""
+	if role == natsauth.Worker {
+		tenant = c.WorkerTenant
+	}
+	return cmp.Or(c.NATSInboxPrefix, natsauth.InboxPrefix(role, tenant))
+}
+
+// instance returns the name of this process among those of its role.
+func (c config) instance() string {
+	if c.Instance != "" {
+		return c.Instance
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "-" + strconv.Itoa(os.Getpid())
 }
 
 func (c config) natsURL() redactedURL {
@@ -43,11 +80,12 @@ func (c config) natsURL() redactedURL {
 
 // natsOptions detect a dead server within ten seconds, reconnect within a fraction of a second, and retry indefinitely, also
 // after authorization errors. The credentials file is read at each attempt.
-func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
+func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 	var resubscribing atomic.Bool
 	var repeated lastError
 	opts := []nats.Option{
-		nats.Name("tailrace"),
+		nats.Name("tailrace-" + string(role) + "-" + cfg.instance()),
+		nats.CustomInboxPrefix(cfg.inboxPrefix(role)),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // otherwise the second authorization error closes the connection permanently
@@ -71,7 +109,7 @@ func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 				level = slog.LevelDebug
 			}
 			log.Log(context.Background(), level, "nats error", "error", err)
-			if lostInbox(err) && resubscribing.CompareAndSwap(false, true) {
+			if lostInbox(err, cfg.inboxPrefix(role)) && resubscribing.CompareAndSwap(false, true) {
 				time.AfterFunc(2*time.Second, func() {
 					resubscribing.Store(false)
 					if err := nc.ForceReconnect(); err != nil {
@@ -96,8 +134,8 @@ func natsOptions(cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 // lostInbox reports whether err means that the server has removed a subscription to an inbox, because the user lost the
 // permission. The client does not subscribe again when the permission is back, and no request gets a response, until it
 // reconnects.
-func lostInbox(err error) bool {
-	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+nats.InboxPrefix)
+func lostInbox(err error, prefix string) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+prefix+".")
 }
 
 // lastError is the last error since the process connected. Without it each refused attempt to connect would be a log line.

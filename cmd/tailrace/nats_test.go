@@ -17,7 +17,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // outputText is the output of a process.
@@ -89,7 +91,7 @@ func TestCredentialRevokedAndRestored(t *testing.T) {
 	allowed := fmt.Sprintf(user, "one", "")
 	for name, refused := range map[string]string{
 		"password":     fmt.Sprintf(user, "other", ""),
-		"subscription": fmt.Sprintf(user, "one", `, permissions: {subscribe: {deny: ["_INBOX.>"]}}`),
+		"subscription": fmt.Sprintf(user, "one", `, permissions: {subscribe: {deny: ["_INBOX_operator.>"]}}`),
 		"all subjects": fmt.Sprintf(user, "one", `, permissions: {publish: {deny: [">"]}, subscribe: {deny: [">"]}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,12 +156,12 @@ func wantAnswer(t *testing.T, edge, id string) {
 
 // TestConnectionClosedPermanently checks that a role ends with an error when the client library closes the connection.
 func TestConnectionClosedPermanently(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t, natstest.Listen())
 	cfg, _, err := arguments(terminal{}, "edge", []string{"--nats-url", srv.URL}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := connect(cfg, cfg.logger(io.Discard))
+	b, err := connect(natsauth.Edge, cfg, cfg.logger(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}

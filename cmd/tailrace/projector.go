@@ -9,12 +9,13 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/metrics"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/projector"
 )
 
 func runProjector(ctx context.Context, t terminal, args []string) error {
-	return runRole(ctx, t, "projector", args, func(ctx context.Context, b *app) error {
+	return runRole(ctx, t, natsauth.Projector, args, func(ctx context.Context, b *app) error {
 		ops, err := b.newOps(ctx)
 		if err != nil {
 			return err
@@ -26,7 +27,7 @@ func runProjector(ctx context.Context, t terminal, args []string) error {
 }
 
 // project folds every partition into the snapshot bucket until ctx ends. If the
-// bucket is deleted, probeStreams recreates it and the log is refolded.
+// bucket is deleted and created again, the log is refolded.
 func (b *app) project(ctx context.Context) error {
 	parts, err := b.newProjector()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -48,7 +49,7 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	if err := subjects.CheckToken("session", p.session); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Worker, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -51,11 +52,13 @@ func newEnv(t *testing.T) *env {
 	if err := os.WriteFile(views, []byte(`{"views":{"customer":{"preset":"public"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.running = runEdgeFor(t, "--nats-url", h.Server.URL, "--views", views, "--allow-delete")
+	h.running = runEdgeFor(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Edge), "--views", views, "--allow-delete")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		args := []string{"projector", "--nats-url", h.Server.URL, "--ops-listen", "", "--save-after", "10ms"}
+		args := []string{
+			"projector", "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Projector), "--ops-listen", "", "--save-after", "10ms",
+		}
 		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, args)
 	}()
 	t.Cleanup(func() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
@@ -36,12 +37,12 @@ func runRebuild(ctx context.Context, t terminal, args []string) error {
 	if err := f.check(rest, cfg.layout()); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.verifyTopology(ctx); err != nil {
+	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
 	if f.drop != "" {

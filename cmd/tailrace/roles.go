@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -18,15 +19,15 @@ import (
 type role func(ctx context.Context, b *app) error
 
 // runRole runs one role as a separate process.
-func runRole(ctx context.Context, t terminal, name string, args []string, work role) error {
-	cfg, rest, err := arguments(t, name, args, nil)
+func runRole(ctx context.Context, t terminal, name natsauth.Role, args []string, work role) error {
+	cfg, rest, err := arguments(t, string(name), args, nil)
 	if err != nil {
 		return err
 	}
 	if len(rest) > 0 {
 		return usageError{errors.New("want no arguments")}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(name, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// withStreams creates and checks the streams, or only checks them, and runs the services. While NATS is unavailable the
+// withStreams checks the streams, or creates the missing ones too, and runs the services. While NATS is unavailable the
 // services start anyway and retry. Streams with another configuration end the process, at the start or when NATS becomes
 // available.
 func (b *app) withStreams(ctx context.Context, services ...func(context.Context) error) error {

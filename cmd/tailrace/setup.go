@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -35,12 +36,12 @@ func runSetup(ctx context.Context, t terminal, args []string) error {
 		}
 		return nil
 	}
-	cfg.CheckStreams = false
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Setup, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
 	defer b.close()
+	b.createsStreams = true
 	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -30,15 +31,15 @@ func TestSetup(t *testing.T) {
 		}
 		return out.String() + errs.String()
 	}
-	if got := tailrace(exitError, "projector", "--check-streams", "--ops-listen", ""); !strings.Contains(got, "TR_CHUNKS_0: is missing") || !strings.Contains(got, "`tailrace setup`") {
+	if got := tailrace(exitError, "projector", "--ops-listen", ""); !strings.Contains(got, "TR_CHUNKS_0: is missing") || !strings.Contains(got, "`tailrace setup`") {
 		t.Errorf("without streams: %s", got)
 	}
 	names := server.JetStream(t).StreamNames(t.Context())
 	for name := range names.Name() {
-		t.Errorf("--check-streams created %s", name)
+		t.Errorf("projector created %s", name)
 	}
 	for range 2 {
-		if got := tailrace(exitOK, "setup", "--check-streams"); got != "8 streams exist with these settings\n" {
+		if got := tailrace(exitOK, "setup"); got != "8 streams exist with these settings\n" {
 			t.Errorf("setup: %s", got)
 		}
 	}
@@ -51,7 +52,7 @@ func TestSetup(t *testing.T) {
 	if got := tailrace(exitError, "setup", "--command-max-age", "100h"); !strings.Contains(got, "max age is 24h0m0s, want 100h0m0s") || !strings.Contains(got, "; otherwise messages expire before they are used") {
 		t.Errorf("with a setting that breaks a guarantee: %s", got)
 	}
-	tailrace(exitOK, "publish", "--session", "s1", "--check-streams")
+	tailrace(exitOK, "publish", "--session", "s1")
 	tailrace(exitUsage, "setup", "now")
 	tailrace(exitUsage, "setup", "--prefix", "a b")
 }
@@ -94,11 +95,12 @@ func TestStricterStream(t *testing.T) {
 	js := server.JetStream(t)
 	var logged strings.Builder
 	cfg := config{NATSURL: redactedURL(server.URL), Partitions: 1, Replicas: 1, Prefix: "tr"}
-	b, err := connect(cfg, cfg.logger(&logged))
+	b, err := connect(natsauth.Operator, cfg, cfg.logger(&logged))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.close()
+	b.createsStreams = true
 	if err := b.ensureTopologyOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -17,7 +20,7 @@ func (b *app) newCanary() *canary.Canary {
 		b.log.Debug("storage not watched", "error", err) // the settings are invalid: the check of the streams returns the error
 	}
 	for _, s := range streams {
-		cfg.Streams = append(cfg.Streams, canary.Stream{Name: s.Name, Filter: s.Subjects[0]})
+		cfg.Streams = append(cfg.Streams, canary.Stream{Name: s.Name, Filter: s.Subjects[0], OnlySpace: !b.mayPurge(s.Name)})
 	}
 	writable := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tailrace_stream_writable", Help: "1 while the NATS server stores messages of the stream, 0 while it does not; missing while that is unknown.",
@@ -34,6 +37,15 @@ func (b *app) newCanary() *canary.Canary {
 		}
 	}
 	return canary.New(jsclient.New(b.js), cfg)
+}
+
+// mayPurge reports whether the process may ask about write errors of a stream: with credentials, if its role has the right by the permissions of natsauth.
+func (b *app) mayPurge(stream string) bool {
+	if b.cfg.NATSCreds == "" && b.cfg.NATSNkey == "" {
+		return true
+	}
+	names, err := natsauth.PurgedStreams(b.role, b.cfg.natsAuth())
+	return err == nil && slices.Contains(names, stream)
 }
 
 // storage returns why nothing can be stored for a session: for its log, its commands or its answers.

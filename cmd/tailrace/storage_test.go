@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/topology"
 )
 
 const chatPost = `{"id":"s1","trigger":"submit-message","messages":[{"id":"u1","role":"user","parts":[{"type":"text","text":"hi"}]}]}`
@@ -39,6 +41,7 @@ func TestStorageFailure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			streamtest.Ensure(t, js, topology.Config{DeadLetterMaxBytes: 1 << 20})
 			edge := runEdgeFor(t, "--nats-url", server.URL, "--deadletter-max-bytes", "1048576")
 			metric := func(want int) {
 				t.Helper()

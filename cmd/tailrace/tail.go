@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -49,12 +50,12 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 	if err := subjects.CheckToken("session", rest[0]); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Analytics, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.verifyTopology(ctx); err != nil {
+	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
 	reader, err := b.reader()

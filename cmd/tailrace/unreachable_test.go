@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // While NATS is unreachable, requests that need it are refused at once with 503 and Retry-After instead of after their timeouts. An EventSource gets a retry
 // time as before. When NATS is back, requests are served again.
 func TestUnreachableNATS(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := streamtest.Start(t, natstest.Listen())
 	edge := runEdgeFor(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server")
 	request := func(method, path, body string, header http.Header) (status int, retryAfter, text string, took time.Duration) {
 		t.Helper()

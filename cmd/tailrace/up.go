@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/embed"
+	"github.com/tailrace/tailrace/internal/natsauth"
 )
 
 // runUp runs all roles in one process. With TAILRACE_NATS_URL it uses that
@@ -42,11 +43,12 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 		}()
 		options = append(options, server.InProcess())
 	}
-	b, err := connect(cfg, log, options...)
+	b, err := connect(natsauth.Operator, cfg, log, options...)
 	if err != nil {
 		return err
 	}
 	defer b.close()
+	b.createsStreams = !cfg.CheckStreams
 	return b.up(ctx, t)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -20,12 +21,12 @@ func runVerify(ctx context.Context, t terminal, args []string) error {
 	if err := c.check(rest); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.verifyTopology(ctx); err != nil {
+	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
 	f, err := b.newSessionWalker()

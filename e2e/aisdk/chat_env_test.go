@@ -20,6 +20,7 @@ import (
 
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/runs"
@@ -65,7 +66,7 @@ type noSnapshots struct{ sseedge.Snapshots }
 // edge starts an edge.
 func (w *env) edge() {
 	w.t.Helper()
-	clients := stack.NewClients(w.t, w.NewProcess().JS)
+	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
 	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"actor"}, Log: w.log})
 	w.must(err)
 	edge, err := sseedge.New(clients.Log, noSnapshots{}, sseedge.Config{Authenticator: authtest.None(w.t, "default"), Log: w.log})
@@ -78,7 +79,7 @@ func (w *env) edge() {
 // worker starts a worker.
 func (w *env) worker() {
 	w.t.Helper()
-	p := w.NewProcess()
+	p := w.NewProcess(natsauth.Worker)
 	worker, err := workers.New(p.JS, workers.Config{
 		Agents: map[string]workers.Agent{"actor": w.script, "helper": w.script}, ShutdownTimeout: workers.Off,
 		Lease: time.Second, RetryDelay: 20 * time.Millisecond, Linger: time.Millisecond, RetryTimeout: 10 * time.Second, Log: w.log,

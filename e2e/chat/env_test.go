@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/e2e/fleet"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 )
 
@@ -45,7 +47,7 @@ func newEnv(t *testing.T, words int) *env {
 		w.edges[i].start(t)
 	}
 	// The lease is short, so that another worker takes over soon.
-	w.agent = &process{name: "agent", variable: fleet.Agent, path: buildAgent(t), args: []string{
+	w.agent = &process{name: "agent", variable: fleet.Agent, path: buildAgent(t), env: roletest.Shared().Env(natsauth.Worker), args: []string{
 		"-nats", w.nats.URL, "-pace", "2ms", "-lease", "1s", "-hold", w.holds,
 	}}
 	w.agent.start(t)
@@ -59,7 +61,7 @@ func newEnv(t *testing.T, words int) *env {
 // a variable.
 func (w *env) tailrace(variable string, args ...string) *process {
 	path := filepath.Join("..", "..", "bin", "tailrace")
-	return &process{name: strings.Join(args, " "), variable: variable, path: path, args: args, env: []string{"TAILRACE_NATS_URL=" + w.nats.URL}}
+	return &process{name: strings.Join(args, " "), variable: variable, path: path, args: args, env: append(roletest.Shared().Env(natsauth.Role(args[0])), "TAILRACE_NATS_URL="+w.nats.URL)}
 }
 
 // release continues the answer of a chat that has stopped in the middle.

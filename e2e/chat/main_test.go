@@ -5,7 +5,7 @@ package chat
 import (
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
+func TestMain(m *testing.M) { roletest.Main(m) }

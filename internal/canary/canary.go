@@ -46,6 +46,9 @@ type Status struct {
 type Stream struct {
 	Name   string
 	Filter string // one of its subjects
+
+	// OnlySpace leaves out the question whether the server has failed to write the stream, which the user of the connection may not ask: it is a purge.
+	OnlySpace bool
 }
 
 // Config configures a Canary. Streams is required.
@@ -122,6 +125,9 @@ func (c *Canary) check(ctx context.Context, s Stream) Status {
 	status.Err = c.client.Attempt(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
+		if s.OnlySpace {
+			return c.client.CheckSpace(ctx, s.Name, s.Filter)
+		}
 		return c.client.CheckStorage(ctx, s.Name, s.Filter)
 	})
 	_, writeError := errors.AsType[*jsclient.WriteError](status.Err)

@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -32,7 +33,7 @@ func newEnv(t *testing.T) *env {
 // serve runs a worker with its own connection until the test ends or the process is stopped or killed.
 func (e *env) serve(pace Pace) *stack.Process {
 	e.t.Helper()
-	p := e.NewProcess()
+	p := e.NewProcess(natsauth.Worker)
 	served, err := workers.New(p.JS, workers.Config{
 		Agents: Agents(pace), ShutdownTimeout: workers.Off,
 		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second,

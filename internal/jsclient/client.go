@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,6 +33,8 @@ type Client struct {
 	js     jetstream.JetStream
 	nc     *nats.Conn
 	prefix string // with the dot
+
+	unpurgeable sync.Map // name of a stream to the error of WriteFailed: the user may not purge it
 }
 
 // New returns a Client for the connection of js and its domain or API prefix. It does not call the server.

@@ -65,12 +65,20 @@ func (e *WriteError) Unwrap() error { return e.Cause }
 // WriteFailed returns a *WriteError if the server of a stream has failed to write its files, nil if it has not, or another error if there is no response.
 //
 // It asks the server to purge a subject without messages. The server checks for an earlier write error first; a publish gets no response then. filter is
-// any filter of the stream.
+// any filter of the stream. Only a user that may purge the stream can ask: the first attempt of another one returns a nats.ErrPermissionViolation, and
+// further ones return it without a request, because each would be an error of the connection and would wait for a response.
 func (c *Client) WriteFailed(ctx context.Context, stream, filter string) error {
+	if denied, ok := c.unpurgeable.Load(stream); ok {
+		return denied.(error) //nolint:errcheck,forcetypeassert // the map has only errors
+	}
 	// A bound of 1 is a purge of nothing, to which the server responds without the check.
-	_, err := c.Purge(ctx, stream, probeSubject(filter), 2)
+	_, err := c.Purge(ctx, stream, ProbeSubject(filter), 2)
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codePurgeFailed {
 		return &WriteError{Stream: stream, Cause: errors.New(api.Description)}
+	}
+	err = c.probeError(c.APISubject("STREAM.PURGE."+stream), err)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		c.unpurgeable.Store(stream, err)
 	}
 	return err
 }
@@ -79,31 +87,41 @@ func (c *Client) WriteFailed(ctx context.Context, stream, filter string) error {
 const probeSize = 4 << 10
 
 // CheckStorage returns nil if the server would store a usual message of a filter of the stream, a chunk.ErrNoStorage if it would not, or another error if there is
-// no response. It stores nothing, so that readers find no message and no gap: it sends a message with an invalid header, which the server checks after the
-// limits of the account and its own, and compares the limit of the stream. Of a stream without replicas it asks for an earlier write error too; a server with
-// such an error gives up the lead of a replicated stream by itself.
+// no response. It is CheckSpace, and WriteFailed for a stream without replicas: a server with a write error gives up the lead of a replicated stream by itself.
 func (c *Client) CheckStorage(ctx context.Context, stream, filter string) error {
-	info, err := c.info(ctx, stream, "", 0)
-	if err != nil {
+	replicas, err := c.checkSpace(ctx, stream, filter)
+	if err != nil || replicas > 1 {
 		return err
 	}
-	if limit := info.Config.MaxBytes; limit > 0 && info.Config.Discard == jetstream.DiscardNew && info.State.Bytes+probeSize > uint64(limit) {
-		return fmt.Errorf("stream %s: %w: %d of %d bytes in use", stream, chunk.ErrNoStorage, info.State.Bytes, limit)
+	return c.WriteFailed(ctx, stream, filter)
+}
+
+// CheckSpace is the part of CheckStorage that a user may ask who may not purge the stream. It stores nothing, so that readers find no message and no gap: it
+// sends a message with an invalid header, which the server checks after the limits of the account and its own, and compares the limit of the stream.
+func (c *Client) CheckSpace(ctx context.Context, stream, filter string) error {
+	_, err := c.checkSpace(ctx, stream, filter)
+	return err
+}
+
+func (c *Client) checkSpace(ctx context.Context, stream, filter string) (replicas int, err error) {
+	info, err := c.info(ctx, stream, "", 0)
+	if err != nil {
+		return 0, err
 	}
-	msg := nats.NewMsg(c.PublishSubject(probeSubject(filter)))
+	if limit := info.Config.MaxBytes; limit > 0 && info.Config.Discard == jetstream.DiscardNew && info.State.Bytes+probeSize > uint64(limit) {
+		return 0, fmt.Errorf("stream %s: %w: %d of %d bytes in use", stream, chunk.ErrNoStorage, info.State.Bytes, limit)
+	}
+	msg := nats.NewMsg(c.PublishSubject(ProbeSubject(filter)))
 	msg.Data = make([]byte, probeSize)
 	msg.Header.Set(jetstream.MsgTTLHeader, "none") // neither a duration nor "never"
 	response, err := c.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return c.probeError(msg.Subject, err)
+		return 0, c.probeError(msg.Subject, err)
 	}
 	if err := publishError(response.Data); IsNoStorage(err) {
-		return fmt.Errorf("stream %s: %w", stream, NoStorage(err))
+		return 0, fmt.Errorf("stream %s: %w", stream, NoStorage(err))
 	}
-	if info.Config.Replicas > 1 {
-		return nil
-	}
-	return c.probeError(c.APISubject("STREAM.PURGE."+stream), c.WriteFailed(ctx, stream, filter))
+	return info.Config.Replicas, nil
 }
 
 // probeError adds a missing permission to the error of a request: the server reports it to the connection, and the request gets no response.
@@ -114,8 +132,8 @@ func (c *Client) probeError(subject string, err error) error {
 	return err
 }
 
-// probeSubject returns a subject that matches a filter and that no message of this project has, because no name contains a tilde.
-func probeSubject(filter string) string {
+// ProbeSubject returns the subject of the message of CheckStorage: a subject that matches a filter and that no message of this project has, because no name contains a tilde.
+func ProbeSubject(filter string) string {
 	tokens := strings.Split(filter, ".")
 	for i, token := range tokens {
 		if token == "*" || i == len(tokens)-1 {

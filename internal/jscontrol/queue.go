@@ -16,6 +16,10 @@ type QueueConfig struct {
 	// Layout names the subjects and the stream. All processes of a deployment share it.
 	Layout subjects.Layout
 
+	// Tenant, if not empty, is the only tenant whose commands Serve fetches. A queue has either consumers for all tenants or one for each tenant: the server
+	// refuses a second consumer of the same commands.
+	Tenant string
+
 	// RetryTimeout limits the retries of Publish, Request and PublishAt while the outcome is unknown, and of Pending while the server is unavailable. It must
 	// be shorter than the duplicate window of the stream. Defaults to 10 seconds.
 	RetryTimeout time.Duration
@@ -60,6 +64,11 @@ func (c QueueConfig) withDefaults() QueueConfig {
 func (c QueueConfig) validate() error {
 	if err := c.Layout.Validate(); err != nil {
 		return err
+	}
+	if c.Tenant != "" {
+		if err := subjects.CheckToken("tenant", c.Tenant); err != nil {
+			return err
+		}
 	}
 	if c.RetryTimeout < 0 {
 		return fmt.Errorf("RetryTimeout is %s, want more than 0", c.RetryTimeout)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,14 +162,32 @@ func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.
 		return nil, time.Time{}, err
 	}
 	consumer, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable:       "agent-" + from.agentType,
-		FilterSubject: filter,
+		Durable:       Durable(s.cfg.Tenant, from.agentType),
+		FilterSubject: ForTenant(filter, s.cfg.Tenant),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       s.cfg.AckWait,
 		MaxDeliver:    -1,
 		MaxAckPending: -1, // limited by the slots of the workers
 	})
 	return consumer, stream.CachedInfo().Created, err
+}
+
+// Durable returns the name of the consumer that the workers of an agent type share; tenant is that of QueueConfig.
+func Durable(tenant, agentType string) string {
+	name := "agent-" + agentType
+	if tenant != "" {
+		name += "@" + tenant // no token has this character, so that no two consumers have the same name
+	}
+	return name
+}
+
+// ForTenant returns a filter of commands, of deadlines or of a partition of the log for one tenant, whose token is the first wildcard. An empty tenant is
+// all tenants.
+func ForTenant(filter, tenant string) string {
+	if tenant == "" {
+		return filter
+	}
+	return strings.Replace(filter, "*", tenant, 1)
 }
 
 // next returns the next command, or nil if none arrived within pullWait.

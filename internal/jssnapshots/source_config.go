@@ -10,6 +10,9 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
+// Durable is the name of the consumer that the projectors of a partition share.
+const Durable = "projector"
+
 // SourceConfig shapes a Source. The zero value is ready for production.
 type SourceConfig struct {
 	// Layout names the stream.
@@ -18,7 +21,7 @@ type SourceConfig struct {
 	// Partition selects the stream.
 	Partition int
 
-	// Name of the durable consumer. Sources with the same name share the work. Defaults to "projector".
+	// Name of the durable consumer. Sources with the same name share the work. Defaults to Durable.
 	Name string
 
 	// Batch is the maximum number of records of one batch. Defaults to 500.
@@ -61,7 +64,7 @@ func (c SourceConfig) withDefaults() SourceConfig {
 		c.Bucket = c.Layout.Snapshots()
 	}
 	if c.Name == "" {
-		c.Name = "projector"
+		c.Name = Durable
 	}
 	if c.Batch == 0 {
 		c.Batch = 500

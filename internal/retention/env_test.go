@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
@@ -25,12 +28,13 @@ type env struct {
 	*testing.T
 	*stack.Stack
 
-	log      *consumers.Reader
-	store    *jssnapshots.Store
-	producer *producers.Producer
-	eraser   *Eraser
-	dead     *DeadLetters
-	added    addedReasons
+	log       *consumers.Reader
+	projector jetstream.JetStream
+	store     *jssnapshots.Store
+	producer  *producers.Producer
+	eraser    *Eraser
+	dead      *DeadLetters
+	added     addedReasons
 }
 
 func newEnv(t *testing.T) *env {
@@ -41,7 +45,7 @@ func newEnv(t *testing.T) *env {
 func newEnvOn(t *testing.T, o stack.Options) *env {
 	t.Helper()
 	s := stack.Start(t, o)
-	w := &env{T: t, Stack: s, log: s.Log, producer: s.NewWriter(producers.Config{Positions: s.Reader})}
+	w := &env{T: t, Stack: s, producer: s.NewWriter(producers.Config{Positions: s.Reader})}
 	var err error
 	must := func() {
 		t.Helper()
@@ -49,11 +53,12 @@ func newEnvOn(t *testing.T, o stack.Options) *env {
 			t.Fatal(err)
 		}
 	}
-	w.store, err = jssnapshots.New(w.JS, jssnapshots.Config{WriteGrace: 50 * time.Millisecond})
+	w.log, w.projector = s.Log, s.NewProcess(natsauth.Projector).JS
+	w.store, err = jssnapshots.New(w.projector, jssnapshots.Config{WriteGrace: 50 * time.Millisecond})
 	must()
-	w.eraser, err = NewEraser(w.JS, w.store, EraserConfig{})
+	w.eraser, err = NewEraser(w.projector, w.store, EraserConfig{})
 	must()
-	w.dead, err = NewDeadLetters(w.JS, DeadLetterConfig{Observe: &w.added})
+	w.dead, err = NewDeadLetters(w.projector, DeadLetterConfig{Observe: &w.added})
 	must()
 	return w
 }
@@ -61,7 +66,7 @@ func newEnvOn(t *testing.T, o stack.Options) *env {
 // project runs a projector until the returned function is called.
 func (w *env) project() (stop func()) {
 	w.Helper()
-	source, err := jssnapshots.NewSource(w.JS, jssnapshots.SourceConfig{OnMalformed: func(ctx context.Context, f jssnapshots.Malformed) error {
+	source, err := jssnapshots.NewSource(w.projector, jssnapshots.SourceConfig{OnMalformed: func(ctx context.Context, f jssnapshots.Malformed) error {
 		return w.dead.AddMalformed(ctx, f.Partition, Origin{Subject: f.Subject, Seq: f.Seq, Stored: f.Stored}, f.Err)
 	}})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
@@ -81,7 +82,7 @@ func newEnv(t *testing.T, change func(*edgeConfig)) *env {
 // work serves the agent until the test ends.
 func (w *env) work(agent workers.AgentFunc) {
 	w.t.Helper()
-	p := w.NewProcess()
+	p := w.NewProcess(natsauth.Worker)
 	worker := must(workers.New(p.JS, workers.Config{
 		Agents: map[string]workers.Agent{"helper": agent},
 		Lease:  250 * time.Millisecond, RetryDelay: 20 * time.Millisecond,

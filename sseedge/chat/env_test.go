@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/posttest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
@@ -79,7 +80,7 @@ type edgeConfig struct {
 
 func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	w.t.Helper()
-	clients := stack.NewClients(w.t, w.NewProcess().JS)
+	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := edgeConfig{
 		Config: Config{Dialect: aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}},
@@ -113,7 +114,7 @@ type script func(ctx context.Context, c control.Command, run *producers.Run, w *
 func (w *env) work(do script) {
 	w.t.Helper()
 	producer := w.NewWriter(producers.Config{})
-	p := w.NewProcess()
+	p := w.NewProcess(natsauth.Worker)
 	queue := must(jscontrol.NewQueue(p.JS, jscontrol.QueueConfig{RetryDelay: 10 * time.Millisecond}))(w.t)
 	p.Go(func(ctx context.Context) error {
 		return queue.Serve(ctx, []string{agentType}, func(ctx context.Context, c control.Command) error { return w.handle(ctx, producer, c, do) })

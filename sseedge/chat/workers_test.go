@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -17,7 +18,7 @@ import (
 // agents serves agents of the SDK until the test ends.
 func (w *env) agents(agents map[string]workers.Agent) {
 	w.t.Helper()
-	p := w.NewProcess()
+	p := w.NewProcess(natsauth.Worker)
 	p.Go(must(workers.New(p.JS, workers.Config{Agents: agents}))(w.t).Run)
 }
 

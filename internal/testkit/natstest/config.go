@@ -3,6 +3,7 @@ package natstest
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -34,6 +35,17 @@ func MaxStore(bytes int64) Option { return func(c *config) { c.MaxStore = bytes 
 // users, mappings, limits. The other options take precedence over it.
 func ServerConfig(text string) Option { return func(c *config) { c.Text = text } }
 
+// FailOnViolation fails the test at its end if the server has refused a request or a
+// subscription because the user lacks the permission.
+func FailOnViolation() Option { return func(c *config) { c.FailOnViolation = true } }
+
+// defaults are the options of all servers of the test binary, before those of a test.
+var defaults []Option
+
+// SetDefaults sets the options of all servers of the test binary, before those of a
+// test. It is called by TestMain.
+func SetDefaults(opts ...Option) { defaults = opts }
+
 // config is the configuration of a server. Child processes get it as JSON, so
 // it contains plain values only.
 type config struct {
@@ -46,6 +58,8 @@ type config struct {
 	MaxStore    int64  `json:"maxStore"`
 	Text        string `json:"text"`
 
+	FailOnViolation bool `json:"failOnViolation"`
+
 	Cluster     string `json:"cluster"` // name; empty for a single server
 	ClusterPort int    `json:"clusterPort"`
 	Routes      []int  `json:"routes"` // cluster ports of all members
@@ -54,7 +68,7 @@ type config struct {
 func newConfig(tb testing.TB, opts []Option) config {
 	tb.Helper()
 	c := config{Name: "test", MaxStore: 8 << 30}
-	for _, o := range opts {
+	for _, o := range slices.Concat(defaults, opts) {
 		o(&c)
 	}
 	if c.StoreDir == "" {

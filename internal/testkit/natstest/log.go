@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -13,9 +14,19 @@ type logTail struct {
 	mu    sync.Mutex // guards lines, fatal
 	lines []string
 	fatal string // first fatal line: the reason of a failed start
+
+	violations []string // lines about requests and subscriptions that the server refused for lack of a permission
 }
 
 const keptLines = 200
+
+var (
+	violation = regexp.MustCompile(`(Publish|Subscription) Violation`)
+
+	// writeErrorQuestion is a request that an edge or a worker makes once after a write without a response, and does not need: whether the server has failed
+	// to write the stream, see jsclient.Client.WriteFailed. Only a user that may purge gets a response.
+	writeErrorQuestion = regexp.MustCompile(`:tailrace-(edge|worker)[^"]*".*Publish Violation - Subject "\$JS\.API\.STREAM\.PURGE\.`)
+)
 
 func (l *logTail) add(level, format string, args []any) {
 	line := level + " " + fmt.Sprintf(format, args...)
@@ -36,6 +47,23 @@ func (l *logTail) keep(line string) {
 		l.lines = append(l.lines[:0], l.lines[1:]...)
 	}
 	l.lines = append(l.lines, line)
+	if violation.MatchString(line) && !writeErrorQuestion.MatchString(line) {
+		l.violations = append(l.violations, line)
+	}
+}
+
+// checkViolations fails the test for each request and subscription that the server
+// refused.
+func (c config) checkViolations(tb testing.TB, l *logTail) {
+	tb.Helper()
+	if !c.FailOnViolation {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.violations {
+		tb.Errorf("permission missing: %s", line)
+	}
 }
 
 // takeFatal returns the first fatal line since the last call, or "".

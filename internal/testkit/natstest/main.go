@@ -7,6 +7,12 @@ import (
 	"go.uber.org/goleak"
 )
 
+// IsChild reports whether this process is a child of StartProcess or StartCluster.
+func IsChild() bool {
+	_, ok := os.LookupEnv(childVariable)
+	return ok
+}
+
 // Main is the TestMain of a package that uses natstest: it runs the tests and
 // fails if goroutines leak. In a child process of StartProcess or StartCluster
 // it runs the server instead of the tests.

@@ -52,6 +52,7 @@ func newProcess(tb testing.TB, cfg config) *Process {
 		if p.run != nil {
 			p.Kill(tb)
 		}
+		cfg.checkViolations(tb, p.log)
 		p.log.show(tb, cfg.Name)
 	})
 	return p

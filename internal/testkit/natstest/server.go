@@ -42,6 +42,7 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	s := &Server{cfg: cfg, log: &logTail{}}
 	tb.Cleanup(func() {
 		s.Shutdown()
+		s.cfg.checkViolations(tb, s.log)
 		s.log.show(tb, s.cfg.Name)
 	})
 	s.start(tb)

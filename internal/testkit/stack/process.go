@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/natsauth"
 )
 
 // Process is a component with a connection of its own, like a process of its own.
@@ -16,10 +18,19 @@ type Process struct {
 	done   chan struct{} // closed when the component has returned
 }
 
-// NewProcess opens the connection of a process.
-func (s *Stack) NewProcess() *Process {
+// NewProcess opens the connection of a process of a role.
+func (s *Stack) NewProcess(role natsauth.Role) *Process {
 	s.t.Helper()
-	return &Process{JS: s.on.JetStream(s.t), t: s.t}
+	return &Process{JS: s.connect(role), t: s.t}
+}
+
+// connect returns JetStream on a connection of a role.
+func (s *Stack) connect(role natsauth.Role) jetstream.JetStream {
+	s.t.Helper()
+	if s.Users == nil {
+		return s.on.JetStream(s.t)
+	}
+	return s.on.JetStream(s.t, s.Users.Options(s.t, role)...)
 }
 
 // Go runs a component until it is stopped or the test ends. An error fails the test, unless the process was killed. It is called once.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,9 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
@@ -45,6 +48,7 @@ type Stack struct {
 	Clients
 
 	Server *natstest.Server // nil with Options.On
+	Users  *roletest.Users  // of the server; nil with Options.On on a server without users of roles
 
 	t  testing.TB
 	on Server
@@ -59,12 +63,14 @@ type Clients struct {
 	Inbox  *jscontrol.Inbox
 }
 
-// Start starts a server that ends with the test, and creates the streams.
+// Start starts a server that ends with the test, and creates the streams. On a server of its own, each Process has the permissions of its role, and the test
+// fails if the server refuses a request for lack of one.
 func Start(tb testing.TB, o Options) *Stack {
 	tb.Helper()
-	s := &Stack{t: tb, on: o.On}
+	s := &Stack{t: tb, on: o.On, Users: roletest.Shared()}
 	if s.on == nil {
-		s.Server = natstest.Start(tb, o.Server...)
+		s.Users = roletest.New(tb, natsauth.Config{Layout: o.Topology.Layout, AllowDelete: true})
+		s.Server = natstest.Start(tb, append(slices.Clone(o.Server), s.Users.Server(), natstest.FailOnViolation())...)
 		s.on = s.Server
 	}
 	js := s.on.JetStream(tb)
@@ -98,7 +104,7 @@ func NewClients(tb testing.TB, js jetstream.JetStream) Clients {
 // NewWriter returns a writer with a connection of its own, which is closed when the test ends.
 func (s *Stack) NewWriter(cfg producers.Config) *producers.Producer {
 	s.t.Helper()
-	w, err := producers.New(s.on.JetStream(s.t), cfg)
+	w, err := producers.New(s.connect(natsauth.Worker), cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

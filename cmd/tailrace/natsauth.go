@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/tailrace/tailrace/internal/natsauth"
+)
+
+// natsAuthFlags are the flags of `tailrace nats-auth print`.
+type natsAuthFlags struct {
+	role, tenant, format, account, keys, publicKey string
+
+	agentTypes stringList
+}
+
+func (f *natsAuthFlags) register(flags *flag.FlagSet) {
+	flags.StringVar(&f.role, "role", "", "setup, edge, projector, worker, analytics, operator, or all")
+	flags.StringVar(&f.tenant, "tenant", "", "only this tenant may be written, by an edge or worker; if empty, all tenants")
+	flags.Func("agent-type", "comma-separated agent types whose commands a worker takes; if empty, all", func(s string) error {
+		return f.agentTypes.UnmarshalText([]byte(s))
+	})
+	flags.StringVar(&f.format, "format", "conf", "conf: a part of a configuration file of nats-server; nsc: commands of nsc")
+	flags.StringVar(&f.account, "account", "", "account of the users; if empty, the default account of the server, or of nsc")
+	flags.StringVar(&f.keys, "keys", "", "directory of the seeds of the users' nkeys, <user>.nk; missing ones are created")
+	flags.StringVar(&f.publicKey, "public-key", "", "public nkey of the user, if its seed is elsewhere; with one role")
+}
+
+// runNATSAuth prints the permissions of roles. It connects to no server.
+func runNATSAuth(_ context.Context, t terminal, args []string) error {
+	var f natsAuthFlags
+	cfg, rest, err := arguments(t, "nats-auth", args, f.register)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(rest, []string{"print"}) {
+		return usageError{errors.New("want print")}
+	}
+	roles := natsauth.Roles()
+	if f.role != "all" {
+		role, err := natsauth.ParseRole(f.role)
+		if err != nil {
+			return usageError{fmt.Errorf("%w, or all", err)}
+		}
+		roles = []natsauth.Role{role}
+	}
+	if err := f.check(len(roles)); err != nil {
+		return usageError{err}
+	}
+	users := make([]natsauth.User, 0, len(roles))
+	var header strings.Builder
+	for _, role := range roles {
+		user, settings, err := f.user(cfg.natsAuth(), role)
+		if err != nil {
+			return err
+		}
+		users = append(users, user)
+		fmt.Fprintf(&header, "# %s: %s\n", user.Name, settings)
+	}
+	text := natsauth.NSC(f.account, users)
+	if f.format == "conf" {
+		if text, err = natsauth.Conf(f.account, users); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprint(t.out, header.String()+text)
+	return err
+}
+
+func (f *natsAuthFlags) check(roles int) error {
+	switch {
+	case f.format != "conf" && f.format != "nsc":
+		return fmt.Errorf("format is %q, want conf or nsc", f.format)
+	case f.keys != "" && f.publicKey != "":
+		return errors.New("keys and public-key are both set, want one")
+	case f.publicKey != "" && roles > 1:
+		return errors.New("public-key: want one role")
+	case f.publicKey != "" && !nkeys.IsValidPublicUserKey(f.publicKey):
+		return fmt.Errorf("public-key is %q, want an nkey that begins with U", f.publicKey)
+	case f.format == "conf" && f.keys == "" && f.publicKey == "":
+		return errors.New("want --keys DIR or --public-key KEY: the server knows a user by the public key")
+	case (f.tenant != "" || len(f.agentTypes) > 0) && roles > 1:
+		return errors.New("tenant and agent-type: want one role")
+	}
+	return nil
+}
+
+// user returns the user of a role, and the settings with which its process connects.
+func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user natsauth.User, settings string, err error) {
+	cfg.Tenant, cfg.AgentTypes = f.tenant, f.agentTypes
+	user = natsauth.User{Name: natsauth.UserName(role, f.tenant), PublicKey: f.publicKey}
+	if user.Permissions, err = natsauth.Of(role, cfg); err != nil {
+		return user, "", usageError{err}
+	}
+	connectWith := "TAILRACE_NATS_NKEY=<seed file>"
+	switch {
+	case f.keys != "":
+		file := filepath.Join(f.keys, user.Name+".nk")
+		if user.PublicKey, err = publicKey(file); err != nil {
+			return user, "", err
+		}
+		connectWith = "TAILRACE_NATS_NKEY=" + file
+	case f.publicKey == "": // nsc creates the key
+		connectWith = "TAILRACE_NATS_CREDS=" + user.Name + ".creds"
+	}
+	var more []string
+	if cfg.Domain != "" {
+		more = append(more, "TAILRACE_NATS_DOMAIN="+cfg.Domain)
+	}
+	if prefix := cfg.InboxPrefix; prefix != "" {
+		more = append(more, "TAILRACE_NATS_INBOX_PREFIX="+prefix)
+	} else if f.tenant != "" {
+		more = append(more, "TAILRACE_NATS_INBOX_PREFIX="+natsauth.InboxPrefix(role, f.tenant))
+	}
+	if f.tenant != "" && role == natsauth.Worker {
+		more = append(more, "TAILRACE_WORKER_TENANT="+f.tenant)
+	}
+	return user, strings.Join(append([]string{connectWith}, more...), " "), nil
+}
+
+// publicKey returns the public key of the seed in a file. It creates a missing file, which only its owner can read.
+func publicKey(file string) (string, error) {
+	seed, err := os.ReadFile(file) //nolint:gosec // a flag names the directory
+	if errors.Is(err, fs.ErrNotExist) {
+		seed, err = createSeed(file)
+	}
+	if err != nil {
+		return "", err
+	}
+	pair, err := nkeys.ParseDecoratedNKey(bytes.TrimSpace(seed))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	defer pair.Wipe()
+	public, err := pair.PublicKey()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	if !nkeys.IsValidPublicUserKey(public) {
+		return "", fmt.Errorf("%s: not a seed of a user", file)
+	}
+	return public, nil
+}
+
+func createSeed(file string) ([]byte, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	defer pair.Wipe()
+	seed, err := pair.Seed()
+	if err != nil {
+		return nil, err
+	}
+	seed = append(slices.Clone(seed), '\n')                                 // Wipe overwrites the other one
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // as above; never over a seed that another process has just created
+	if err != nil {
+		return nil, err
+	}
+	_, err = out.Write(seed)
+	return seed, errors.Join(err, out.Close())
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
+)
+
+// Each role does its work with the permissions of its role and no others, on one server and on a cluster with three replicas: the server refuses nothing, and
+// without streams a role names the command that creates them.
+func TestRolesHaveTheirPermissions(t *testing.T) {
+	for name, replicas := range map[string]string{"R1": "1", "R3": "3"} {
+		t.Run(name, func(t *testing.T) {
+			users := roletest.New(t, natsauth.Config{AllowDelete: true})
+			options := []natstest.Option{users.Server(), natstest.FailOnViolation(), natstest.Listen()}
+			var url string
+			if replicas == "1" {
+				url = natstest.Start(t, options...).URL
+			} else {
+				url = natstest.StartCluster(t, 3, options...).URL()
+			}
+			as := func(role natsauth.Role, args ...string) []string {
+				return append(args, "--nats-url", url, "--nats-nkey", users.Seed(role), "--replicas", replicas)
+			}
+			for _, role := range []natsauth.Role{natsauth.Edge, natsauth.Projector, natsauth.Worker} {
+				if out := tailrace(t, exitError, as(role, string(role), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")...); !strings.Contains(out, "is missing") || !strings.Contains(out, "run `tailrace setup`") {
+					t.Errorf("%s without streams: %s", role, out)
+				}
+			}
+			for range 2 {
+				tailrace(t, exitOK, as(natsauth.Setup, "setup")...)
+			}
+			startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "", "--save-after", "10ms")...)
+			startProcess(t, as(natsauth.Worker, "worker", "--demo-pace", "0")...)
+			edge := startProcess(t, as(natsauth.Edge, "edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s",
+				"--allow-delete", "--agent-server", "--archive-after", "1h")...)
+			workAsRoles(t, edge.await(t, `Tailrace edge: (\S+)`), as)
+		})
+	}
+}
+
+// workAsRoles uses a deployment in all ways that need NATS.
+func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []string) {
+	t.Helper()
+	wantAnswer(t, edge, "chat") // an answer, and its saved snapshot in the list
+	line := `{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":"published"}` + "\n"
+	var errs strings.Builder
+	if code := run(t.Context(), terminal{in: strings.NewReader(line), out: io.Discard, err: &errs}, as(natsauth.Worker, "publish", "--session", "s1")); code != exitOK {
+		t.Fatalf("publish: exit code %d: %s", code, errs.String())
+	}
+	natstest.Eventually(t, "the saved session", func(context.Context) error {
+		if _, list := get(t, edge+"/v1/sessions", ""); !strings.Contains(list, `"s1"`) {
+			return fmt.Errorf("list: %s", list)
+		}
+		return nil
+	})
+	for _, path := range []string{"events", "snapshot", "messages", "tree"} {
+		if status, body := get(t, edge+"/v1/sessions/s1/"+path, ""); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, body := get(t, edge+"/agents/status?sessionId=chat", ""); status != http.StatusOK {
+		t.Errorf("status of the chat: %d %s", status, body)
+	}
+	for name, args := range map[string][]string{"tail": {"tail", "s1"}, "firehose": {"firehose", "--from-start", "--durable", "lake", "--tenant", "default"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		out := &lineCount{want: 1, ended: cancel}
+		if code := run(ctx, terminal{in: strings.NewReader(""), out: out, err: io.Discard}, as(natsauth.Analytics, args...)); code != exitOK || out.text.Len() == 0 {
+			t.Errorf("%s: exit code %d: %s", name, code, out.text.String())
+		}
+		cancel()
+	}
+	tailrace(t, exitOK, as(natsauth.Projector, "archive", "--archive-after", "1ns")...)
+	for _, path := range []string{"events", "snapshot"} { // of the archive
+		if status, body := get(t, edge+"/v1/sessions/s1/"+path, ""); status != http.StatusOK || !strings.Contains(body, "published") {
+			t.Errorf("%s of the archive: %d %s", path, status, body)
+		}
+	}
+	for _, args := range [][]string{{"verify", "--all"}, {"rebuild", "--all"}, {"rebuild", "--all", "--to", "OTHER"}, {"rebuild", "--drop", "OTHER"}, {"deadletters", "list"}, {"doctor"}} {
+		tailrace(t, exitOK, as(natsauth.Operator, args...)...)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, edge+"/v1/sessions/s1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusNoContent {
+		t.Errorf("delete: %d, %v", resp.StatusCode, err)
+	}
+}
+
+// nats-auth print creates missing seeds, keeps those that exist, and prints a configuration that nats-server reads and whose users may connect.
+func TestNATSAuthPrint(t *testing.T) {
+	dir := t.TempDir()
+	printed := func(want int, args ...string) string {
+		t.Helper()
+		return tailrace(t, want, append([]string{"nats-auth", "print"}, args...)...)
+	}
+	conf := printed(exitOK, "--role", "all", "--keys", dir)
+	if again := printed(exitOK, "--role", "all", "--keys", dir); again != conf {
+		t.Errorf("the second time it prints\n%s", again)
+	}
+	for _, role := range natsauth.Roles() {
+		info, err := os.Stat(filepath.Join(dir, natsauth.UserName(role, "")+".nk"))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("seed of %s: %v, %v, want a file that only its owner reads", role, info, err)
+		}
+	}
+	if err := new(server.Options).ProcessConfigString(conf); err != nil {
+		t.Errorf("nats-server: %v", err)
+	}
+	srv := natstest.Start(t, natstest.Listen(), natstest.ServerConfig(conf), natstest.FailOnViolation())
+	tailrace(t, exitOK, "setup", "--nats-url", srv.URL, "--nats-nkey", filepath.Join(dir, "tailrace-setup.nk"))
+
+	acme := printed(exitOK, "--role", "worker", "--tenant", "acme", "--agent-type", "support,search", "--format", "nsc", "--account", "APP")
+	for _, want := range []string{
+		"# tailrace-worker-acme: TAILRACE_NATS_CREDS=tailrace-worker-acme.creds TAILRACE_NATS_INBOX_PREFIX=_INBOX_worker_acme TAILRACE_WORKER_TENANT=acme\n",
+		"nsc add user --account 'APP' --name 'tailrace-worker-acme'", "'tr.chunks.0.acme.*.*'", "agent-search@acme",
+	} {
+		if !strings.Contains(acme, want) {
+			t.Errorf("the commands of nsc lack %q:\n%s", want, acme)
+		}
+	}
+	for want, args := range map[string][]string{
+		"want one of setup, edge":   {"--role", "admin"},
+		"want conf or nsc":          {"--role", "edge", "--format", "yaml"},
+		"want --keys DIR":           {"--role", "edge"},
+		"begins with U":             {"--role", "edge", "--public-key", "x"},
+		"want one role":             {"--role", "all", "--tenant", "acme", "--keys", dir},
+		"want no tenant":            {"--role", "setup", "--tenant", "acme", "--keys", dir},
+		"are both set":              {"--role", "edge", "--nats-nkey", "a", "--nats-creds", "b"},
+		"without wildcards":         {"--role", "edge", "--nats-inbox-prefix", "_INBOX.>"},
+		"keys and public-key are b": {"--role", "edge", "--keys", dir, "--public-key", "x"},
+	} {
+		if got := printed(exitUsage, args...); !strings.Contains(got, want) {
+			t.Errorf("%v: %s, want %q", args, got, want)
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package natsauth
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/archive"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// any1 is the wildcard of one token.
+const any1 = "*"
+
+type stream = jetstream.StreamConfig
+
+// Of returns the permissions of a role. The lists are sorted. The error names the invalid field of cfg.
+func Of(role Role, cfg Config) (jwt.Permissions, error) {
+	if err := cfg.validate(role); err != nil {
+		return jwt.Permissions{}, err
+	}
+	streams, err := topology.Streams(topology.Config{Layout: cfg.Layout})
+	if err != nil {
+		return jwt.Permissions{}, err
+	}
+	g := &grants{Config: cfg, layout: cfg.Layout, tenant: any1, api: "$JS.API."}
+	if cfg.Tenant != "" {
+		g.tenant = cfg.Tenant
+	}
+	if cfg.Domain != "" {
+		g.api = "$JS." + cfg.Domain + ".API."
+	}
+	for p := range cfg.Layout.PartitionCount() {
+		g.logs = append(g.logs, cfg.Layout.Stream(p))
+	}
+	g.subscribe(cfg.inboxPrefix(role) + ".>")
+	g.verify(streams)
+	switch role {
+	case Setup:
+		for _, s := range streams {
+			g.call("STREAM.CREATE." + s.Name)
+		}
+	case Edge:
+		g.edge()
+	case Projector:
+		g.projector()
+	case Worker:
+		g.worker()
+	case Analytics:
+		g.analytics()
+	case Operator:
+		g.operator()
+	}
+	if role != Setup && role != Analytics {
+		g.probe(streams)
+	}
+	return g.permissions(), nil
+}
+
+// PurgedStreams returns the streams that a role may purge. A process asks only about these whether the server has failed to write them, because it asks by
+// a purge of nothing.
+func PurgedStreams(role Role, cfg Config) ([]string, error) {
+	p, err := Of(role, cfg)
+	if err != nil {
+		return nil, err
+	}
+	streams, err := topology.Streams(topology.Config{Layout: cfg.Layout})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range streams {
+		purge := "STREAM.PURGE." + s.Name
+		if slices.ContainsFunc(p.Pub.Allow, func(allowed string) bool {
+			return strings.HasSuffix(allowed, purge) || strings.HasSuffix(allowed, ".API.>")
+		}) {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+// grants collects the permissions of a user.
+type grants struct {
+	Config
+
+	layout subjects.Layout
+	tenant string   // token of the tenant in subjects
+	api    string   // prefix of requests, with the dot
+	logs   []string // the streams of the log
+
+	pub, deny, sub []string
+}
+
+func (g *grants) permissions() jwt.Permissions {
+	unique := func(list []string) jwt.StringList { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	return jwt.Permissions{
+		Pub: jwt.Permission{Allow: unique(g.pub), Deny: unique(g.deny)},
+		Sub: jwt.Permission{Allow: unique(g.sub)},
+	}
+}
+
+func (g *grants) publish(subjects ...string)   { g.pub = append(g.pub, subjects...) }
+func (g *grants) subscribe(subjects ...string) { g.sub = append(g.sub, subjects...) }
+
+// call allows requests of the API.
+func (g *grants) call(calls ...string) {
+	for _, c := range calls {
+		g.publish(g.api + c)
+	}
+}
+
+// store allows messages for a subject of a bucket, under the form that the client library has with a domain too.
+func (g *grants) store(subjects ...string) {
+	for _, s := range subjects {
+		g.publish(s)
+		if g.Domain != "" {
+			g.publish(g.api + s)
+		}
+	}
+}
+
+// ack allows the acknowledgement of deliveries, of both forms of the subject.
+func (g *grants) ack(stream, consumer string) {
+	g.publish("$JS.ACK."+stream+"."+consumer+".>", "$JS.ACK.*.*."+stream+"."+consumer+".>")
+}
+
+// verify allows the comparison of the streams, which each role does when it starts.
+func (g *grants) verify(streams []stream) {
+	g.call("INFO", "STREAM.NAMES")
+	for _, s := range streams {
+		g.call("STREAM.INFO." + s.Name)
+	}
+}
+
+// probe allows the check whether messages are stored: a message that the server always refuses, on a subject that no session has.
+func (g *grants) probe(streams []stream) {
+	for _, s := range streams {
+		g.store(jsclient.ProbeSubject(s.Subjects[0]))
+	}
+}
+
+// readMessages allows requests for single messages of a stream, whose body has the subject or the sequence.
+func (g *grants) readMessages(streams ...string) {
+	for _, s := range streams {
+		g.call("STREAM.MSG.GET."+s, "DIRECT.GET."+s)
+	}
+}
+
+// consume allows ephemeral consumers with one filter, and none with the name of a consumer that the projectors share.
+func (g *grants) consume(stream string, filters ...string) {
+	for _, filter := range filters {
+		g.call("CONSUMER.CREATE." + stream + ".*." + filter)
+	}
+	g.call("CONSUMER.MSG.NEXT."+stream+".*", "CONSUMER.DELETE."+stream+".*")
+}
+
+// protect denies the use of the consumer of the projectors: a client that takes its messages or deletes it stops the snapshots of all sessions.
+func (g *grants) protect() {
+	for _, log := range g.logs {
+		name := log + "." + jssnapshots.Durable
+		for _, call := range []string{
+			"CONSUMER.CREATE." + name, "CONSUMER.CREATE." + name + ".>", "CONSUMER.MSG.NEXT." + name, "CONSUMER.DELETE." + name,
+			"CONSUMER.RESET." + name, "CONSUMER.UNPIN." + name,
+		} {
+			g.deny = append(g.deny, g.api+call)
+		}
+		g.deny = append(g.deny, "$JS.ACK."+name+".>", "$JS.ACK.*.*."+name+".>")
+	}
+}
+
+// readLog allows everything that readers of sessions do.
+func (g *grants) readLog() {
+	g.readMessages(g.logs...)
+	for p, log := range g.logs {
+		g.consume(log, g.chunks(p))
+	}
+}
+
+// chunks returns the filter of the sessions in a partition. It also matches filters of one tree and of one session.
+func (g *grants) chunks(p int) string {
+	return jscontrol.ForTenant(g.layout.AllFilter(p), g.Tenant)
+}
+
+// writeLog allows records of sessions.
+func (g *grants) writeLog() {
+	for p := range g.logs {
+		g.publish(g.chunks(p))
+	}
+}
+
+// readSnapshots allows everything that readers of snapshots do, including large values.
+func (g *grants) readSnapshots() {
+	bucket := g.layout.Snapshots()
+	g.readMessages("KV_"+bucket, archive.Stream(g.layout))
+	g.call("DIRECT.GET.KV_" + bucket + "." + g.snapshotKeys())
+}
+
+// snapshotKeys returns the subjects of the keys of sessions in the bucket of snapshots.
+func (g *grants) snapshotKeys() string {
+	return "$KV." + g.layout.Snapshots() + ".*." + g.tenant + ".>"
+}
+
+// listSnapshots allows lists of sessions.
+func (g *grants) listSnapshots() {
+	g.consume("KV_"+g.layout.Snapshots(), g.snapshotKeys())
+}
+
+// command allows commands, and the question whether there is one.
+func (g *grants) command() {
+	g.publish(jscontrol.ForTenant(g.layout.AllCommands(), g.Tenant))
+	g.readMessages(g.layout.CommandStream())
+}
+
+// inbox allows answers and stop requests.
+func (g *grants) inbox() {
+	g.store("$KV." + g.layout.Inbox() + "." + g.tenant + ".>")
+	g.readMessages("KV_" + g.layout.Inbox())
+}
+
+// hints allows the notifications of new answers and stop requests.
+func (g *grants) hints() {
+	hints := g.layout.AllInboxHints()
+	if g.Tenant != "" {
+		hints = strings.TrimSuffix(hints, ">") + g.Tenant + ".>"
+	}
+	g.subscribe(hints)
+}
+
+// reap allows what ends a run without a worker: its records, stop requests for its sub-agents, and the answer for its parent.
+func (g *grants) reap() {
+	g.writeLog()
+	g.inbox()
+	g.hints()
+}
+
+// deadlines allows new deadlines. A deadline is moved to its due subject by the server.
+func (g *grants) deadlines() {
+	set, _ := g.layout.DeadlineFilters()
+	g.publish(jscontrol.ForTenant(set, g.Tenant))
+}
+
+func (g *grants) edge() {
+	g.readLog()
+	for _, log := range g.logs { // the feed has no filter
+		g.call("CONSUMER.CREATE." + log + ".*")
+	}
+	g.protect()
+	g.readSnapshots()
+	g.listSnapshots()
+	g.command()
+	g.reap()
+	if g.AllowDelete {
+		g.erase()
+	}
+}
+
+// erase allows the deletion of sessions. The filter of a purge is in its body, so a user that may delete one session may delete all.
+func (g *grants) erase() {
+	l := g.layout
+	for _, s := range append([]string{"KV_" + l.Snapshots(), archive.Stream(l), "KV_" + l.Inbox(), l.DeadLetterStream()}, g.logs...) {
+		g.call("STREAM.PURGE." + s)
+	}
+	g.readMessages(l.CommandStream(), l.DeadlineStream())
+	g.call("STREAM.MSG.DELETE."+l.CommandStream(), "STREAM.MSG.DELETE."+l.DeadlineStream())
+	g.store(g.snapshotKeys())
+	g.writeLog()
+}
+
+func (g *grants) projector() {
+	l := g.layout
+	snapshots, objects := "KV_"+l.Snapshots(), archive.Stream(l)
+	g.readLog()
+	for _, log := range g.logs {
+		name := log + "." + jssnapshots.Durable
+		g.call("CONSUMER.INFO."+name, "CONSUMER.RESET."+name, "CONSUMER.UNPIN."+name)
+		g.ack(log, jssnapshots.Durable)
+	}
+	g.readSnapshots()
+	g.listSnapshots()
+	g.consume(snapshots, "$KV."+l.Snapshots()+"."+subjects.SnapshotHeadKeys())
+	g.store("$KV."+l.Snapshots()+".>", "$O."+l.Objects()+".C.>", "$O."+l.Objects()+".M.>")
+	g.call("STREAM.MSG.DELETE."+objects, "STREAM.PURGE."+snapshots, "STREAM.MSG.DELETE."+l.DeadLetterStream())
+	g.publish(l.AllDeadLetters()...)
+	g.readMessages(l.DeadLetterStream())
+	g.command()
+	g.reap()
+	g.erase()
+}
+
+func (g *grants) worker() {
+	l := g.layout
+	g.readLog()
+	g.protect()
+	g.writeLog()
+	for _, log := range g.logs { // the removal of an unfinished step
+		g.call("STREAM.MSG.DELETE." + log)
+	}
+	g.readSnapshots()
+	g.command()
+	g.deadlines()
+	g.inbox()
+	g.hints()
+	types := g.AgentTypes
+	if len(types) == 0 {
+		types = []string{any1}
+	}
+	for _, agentType := range types {
+		durable := any1
+		if agentType != any1 {
+			durable = jscontrol.Durable(g.Tenant, agentType)
+		}
+		_, due := l.DeadlineFilters()
+		for stream, filter := range map[string]string{l.CommandStream(): l.AllCommands(), l.DeadlineStream(): due} {
+			filter = strings.Replace(filter, "*.*", g.tenant+"."+agentType, 1)
+			g.call("CONSUMER.CREATE."+stream+"."+durable+"."+filter, "CONSUMER.MSG.NEXT."+stream+"."+durable)
+			g.ack(stream, durable)
+		}
+	}
+}
+
+// analytics allows reading the log, with durable consumers of any name but that of the projectors.
+func (g *grants) analytics() {
+	g.readLog()
+	for _, log := range g.logs {
+		g.call("CONSUMER.INFO."+log+".*", "CONSUMER.RESET."+log+".*", "CONSUMER.UNPIN."+log+".*")
+		g.ack(log, any1)
+	}
+	g.protect()
+	g.readSnapshots()
+}
+
+// operator allows everything in the account that a command of Tailrace can do, also with other buckets.
+func (g *grants) operator() {
+	l := g.layout
+	g.call(">")
+	g.publish("$JS.ACK.>")
+	g.store("$KV.>", "$O.>")
+	g.publish(l.AllChunks(), l.AllCommands(), l.AllDeadlines())
+	g.publish(l.AllDeadLetters()...)
+	g.subscribe(l.AllInboxHints())
+}
