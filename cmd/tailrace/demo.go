@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/tailrace/tailrace/internal/demo"
@@ -18,13 +19,13 @@ func runWorker(ctx context.Context, t terminal, args []string) error {
 			if err != nil {
 				return err
 			}
-			return b.withStreams(ctx, agents.run)
+			return errors.Join(b.withStreams(ctx, agents.run), agents.served.Close())
 		}
 		agent, err := b.newDemo()
 		if err != nil {
 			return err
 		}
-		return b.withStreams(ctx, agent.run)
+		return errors.Join(b.withStreams(ctx, agent.run), agent.served.Close())
 	})
 }
 
